@@ -1,0 +1,71 @@
+# Every command of the project. `make` alone lists them.
+#
+# Variables, given after the command (`make test PYTHON=python3.12`):
+#   PYTHON  interpreter for a new environment; default: the first that fits
+#   VENV    folder of the environment; default: .venv
+#   ARGS    further arguments for pytest, such as ARGS="-k tokenization -x"
+#   PIP     flags for pip; PIP= shows its progress
+
+VENV = .venv
+PYTHON =
+ARGS =
+PIP = --quiet
+PIP_VERSION = 26.3
+
+PY = $(VENV)/bin/python
+SETUP_DONE = $(VENV)/.setup-done
+LINT_DONE = $(VENV)/.lint-done
+CODE = albert_tf data_prep tests
+PIP_INSTALL = "$(PY)" -m pip install $(PIP) --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint format clean
+
+help:
+	@echo "make setup  install everything into $(VENV) (minutes; once)"
+	@echo "make demo   from a text file to a SavedModel on a tiny model"
+	@echo "make test   run the tests"
+	@echo "make lint   check format, style and types"
+	@echo "make format mend format and what else can be mended by itself"
+	@echo "make clean  remove the environment, caches and build folders"
+
+setup: $(SETUP_DONE)
+
+demo: setup
+	./run_demo.sh "$(PY)"
+
+test: setup
+	"$(PY)" -m pytest $(ARGS)
+
+lint: $(LINT_DONE)
+	@failed=; \
+	"$(PY)" -m ruff format --check $(CODE) || failed="$$failed format"; \
+	"$(PY)" -m ruff check $(CODE) || failed="$$failed style"; \
+	"$(PY)" -m mypy || failed="$$failed types"; \
+	test -z "$$failed" || { echo "Not in order:$$failed" >&2; exit 1; }
+
+format: $(LINT_DONE)
+	"$(PY)" -m ruff check --fix $(CODE)
+	"$(PY)" -m ruff format $(CODE)
+
+clean:
+	rm -rf "$(VENV)" build dist *.egg-info
+	rm -rf .pytest_cache .ruff_cache .mypy_cache
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The mark is written last. Where it is missing, an earlier set-up was
+# interrupted, and the environment is made anew; where it is older than the
+# requirements, the environment is kept and brought up to date.
+$(SETUP_DONE): requirements.txt constraints.txt
+	@if [ ! -e "$@" ]; then sh tools/make_venv.sh "$(VENV)" $(PYTHON); fi
+	@rm -f "$@" "$(LINT_DONE)"
+	@echo "Installing about 130 packages into $(VENV): some minutes, 3.5 GB."
+	$(PIP_INSTALL) "pip==$(PIP_VERSION)"
+	$(PIP_INSTALL) -r requirements.txt -c constraints.txt \
+	    --build-constraint constraints.txt
+	@touch "$@"
+
+$(LINT_DONE): $(SETUP_DONE) pyproject.toml
+	$(PIP_INSTALL) --group lint -c constraints.txt
+	@touch "$@"

@@ -1,0 +1,107 @@
+"""Export a trained model as a SavedModel that takes text.
+
+    python -m albert_tf.export --run_dir=runs/rte --export_dir=exported/rte
+
+The result runs with tensorflow and tensorflow-text alone.
+"""
+
+import dataclasses
+import os
+
+from absl import logging
+
+from albert_tf import (
+    checkpoints,
+    errors,
+    files,
+    modeling,
+    options,
+    run_folder,
+    serving,
+    tokenization,
+)
+from albert_tf.heads import pretraining
+from albert_tf.options import option
+from albert_tf.tasks import glue
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """Options of export."""
+
+    run_dir: str = option(
+        help="The --output_dir of run_pretraining or run_classifier."
+    )
+    export_dir: str = option(help="Folder to write the SavedModel to.")
+    checkpoint: str | None = option(
+        None, "Checkpoint to export. Default: the best, else the latest."
+    )
+    spm_model_file: str | None = option(
+        None, "Vocabulary; needed when the run's folder has no copy of it."
+    )
+    overwrite: bool = option(
+        False, "Whether an existing --export_dir may be replaced."
+    )
+
+
+def run(settings: ExportOptions) -> None:
+    """Restore the model of a run and save it with its tokenizer."""
+    source = run_folder.read(settings.run_dir)
+    if files.exists(settings.export_dir) and not settings.overwrite:
+        raise errors.UserError(
+            f"--export_dir={settings.export_dir} already exists. Choose another "
+            "folder, or replace it with --overwrite."
+        )
+    service = make_service(source, _load_tokenizer(settings, source))
+    used = checkpoints.restore(
+        service.model, settings.checkpoint or settings.run_dir, "checkpoint"
+    )
+    files.make_folder(os.path.dirname(settings.export_dir.rstrip("/")))
+    serving.save(service, settings.export_dir)
+    logging.info("Exported %s to %s", used, settings.export_dir)
+
+
+def make_service(
+    source: run_folder.Run, tokenizer: tokenization.Tokenizer
+) -> serving.Service:
+    """Build the model of a run, with new weights, and its signatures."""
+    encoder = modeling.AlbertModel(source.config)
+    length = source.options["max_seq_length"]
+    if source.program == "run_pretraining":
+        model = pretraining.AlbertPretrainer(encoder)
+        return serving.PretrainedService(model, tokenizer, length)
+    task = glue.GlueTask(source.options["task_name"])
+    return serving.ClassifierService(
+        task.make_model(encoder),
+        tokenizer,
+        length,
+        labels=task.labels,
+        pairs=task.has_pairs,
+    )
+
+
+def _load_tokenizer(
+    settings: ExportOptions, source: run_folder.Run
+) -> tokenization.Tokenizer:
+    path = settings.spm_model_file
+    if path is None:
+        path = source.vocabulary
+        if not files.exists(path):
+            raise errors.UserError(
+                f"--run_dir={settings.run_dir} has no copy of its vocabulary. "
+                "Name the one it was trained with as --spm_model_file."
+            )
+    tokenizer = tokenization.Tokenizer(
+        path, source.options.get("do_lower_case", True)
+    )
+    if tokenizer.vocab_size != source.config.vocab_size:
+        raise errors.UserError(
+            f"--spm_model_file={path} has {tokenizer.vocab_size} pieces, but "
+            f"the run has vocab_size {source.config.vocab_size}. Use the "
+            "vocabulary the run was trained with."
+        )
+    return tokenizer
+
+
+if __name__ == "__main__":
+    options.run_script(run, ExportOptions)

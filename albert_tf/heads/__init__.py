@@ -1,0 +1,1 @@
+"""Models that put a task on top of a finished encoder."""

@@ -1,0 +1,133 @@
+"""Pretraining heads: masked words and sentence order.
+
+Source: ALBERT §3.1; in the original, run_pretraining.get_masked_lm_output and
+run_pretraining.get_sentence_order_output.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf import modeling, objectives
+
+# Keeps the masked-word loss finite for a batch without any prediction. Original
+# release, run_pretraining.get_masked_lm_output.
+DENOMINATOR_EPSILON = 1e-5
+
+
+class AlbertPretrainer(keras.Model):
+    """An encoder with the masked-word head and the sentence-order head."""
+
+    def __init__(self, encoder: modeling.AlbertModel):
+        """Add the heads, with new variables, to an encoder."""
+        super().__init__(name="albert_pretrainer")
+        config = encoder.config
+        self.encoder = encoder
+        self.transform = modeling.make_dense(
+            "cls/predictions/transform/dense",
+            config.hidden_size,
+            config.embedding_size,
+            config,
+        )
+        self.transform_norm = modeling.LayerNorm(
+            "cls/predictions/transform/LayerNorm", config.embedding_size
+        )
+        self.output_bias = self.add_weight(
+            name="cls/predictions/output_bias",
+            shape=[config.vocab_size],
+            initializer="zeros",
+        )
+        self.order_weights = self.add_weight(
+            name="cls/seq_relationship/output_weights",
+            shape=[2, config.hidden_size],
+            initializer=modeling.truncated_normal(config.initializer_range),
+        )
+        self.order_bias = self.add_weight(
+            name="cls/seq_relationship/output_bias",
+            shape=[2],
+            initializer="zeros",
+        )
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Run encoder and heads.
+
+        Args:
+            inputs: What `modeling.AlbertModel` takes, and
+                `masked_lm_positions` int32 [B, P], padded with 0.
+            training: Whether to apply dropout.
+            dropout_seed: See `modeling.AlbertModel`.
+
+        Returns:
+            `masked_lm_logits` float [B, P, V] and `sentence_order_logits`
+            float [B, 2]; index 1 means that the segments were swapped.
+        """
+        outputs = self.encoder(
+            inputs, training=training, dropout_seed=dropout_seed
+        )
+        return {
+            "masked_lm_logits": self.masked_lm_logits(
+                outputs["sequence_output"], inputs["masked_lm_positions"]
+            ),
+            "sentence_order_logits": self.sentence_order_logits(
+                outputs["pooled_output"]
+            ),
+        }
+
+    def masked_lm_logits(
+        self, sequence_output: tf.Tensor, positions: tf.Tensor
+    ) -> tf.Tensor:
+        """Return float [B, P, V] for sequence [B, S, H] and positions [B, P]."""
+        x = tf.gather(sequence_output, positions, batch_dims=1)  # [B, P, H]
+        activation = modeling.ACTIVATIONS[self.encoder.config.hidden_act]
+        x = self.transform_norm(activation(self.transform(x)))
+        table = self.encoder.embeddings.word_embeddings
+        return tf.einsum("BPE,VE->BPV", x, table) + self.output_bias
+
+    def sentence_order_logits(self, pooled_output: tf.Tensor) -> tf.Tensor:
+        """Return float [B, 2] for the pooled output [B, H]."""
+        logits = tf.matmul(pooled_output, self.order_weights, transpose_b=True)
+        return logits + self.order_bias
+
+
+def _compute(
+    model: AlbertPretrainer,
+    batch: Mapping[str, tf.Tensor],
+    dropout_seed: tf.Tensor | None,
+) -> dict[str, objectives.Ratio]:
+    outputs = model(
+        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
+    )
+    real = tf.cast(batch["is_real_example"], tf.float32)  # [B]
+    masked = (
+        outputs["masked_lm_logits"],
+        batch["masked_lm_ids"],
+        batch["masked_lm_weights"] * real[:, None],
+    )
+    order = (
+        outputs["sentence_order_logits"],
+        # The records keep BERT's name; 1 means that the segments are swapped.
+        batch["next_sentence_labels"][:, 0],
+        real,
+    )
+    numerator, denominator = objectives.cross_entropy(*masked)
+    return {
+        "masked_lm_loss": objectives.Ratio(
+            numerator, denominator + DENOMINATOR_EPSILON
+        ),
+        "sentence_order_loss": objectives.cross_entropy(*order),
+        "masked_lm_accuracy": objectives.accuracy(*masked),
+        "sentence_order_accuracy": objectives.accuracy(*order),
+    }
+
+
+OBJECTIVE = objectives.Objective(
+    losses=("masked_lm_loss", "sentence_order_loss"),
+    metrics=("masked_lm_accuracy", "sentence_order_accuracy"),
+    compute=_compute,
+)

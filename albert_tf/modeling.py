@@ -1,0 +1,509 @@
+"""The ALBERT encoder: configuration, embeddings, shared blocks, pooler.
+
+Every variable carries the name that it has in the original release
+(`bert/encoder/transformer/group_0/inner_group_0/attention_1/self/query/kernel`),
+so released checkpoints are restored by name and the optimizer's exclusion rules
+mean what they mean there. Variables exist as soon as a model is constructed.
+
+Dimensions in comments and einsum strings:
+    B batch, S sequence (attending), T sequence (attended to), E embedding,
+    H hidden, I intermediate, N heads, D size of one head, V vocabulary.
+"""
+
+import dataclasses
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf import errors, files
+
+# Original release, modeling.layer_norm; Keras would default to 1e-3.
+LAYER_NORM_EPSILON = 1e-12
+# Added to the scores of padded keys. Finite, so that a row without any real key
+# still gives numbers. Original release, modeling.attention.
+MASKED_SCORE = -10000.0
+
+ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    # Always the tanh form; the erf form differs by up to 5e-4.
+    "gelu": lambda x: tf.nn.gelu(x, approximate=True),
+    "relu": tf.nn.relu,
+    "tanh": tf.tanh,
+    "linear": tf.identity,
+}
+
+# Keys of released config files that no released code reads.
+HISTORIC_KEYS = (
+    "down_scale_factor",
+    "gap_size",
+    "layers_to_keep",
+    "net_structure_type",
+    "num_memory_blocks",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class AlbertConfig:
+    """The shape of an ALBERT encoder, with the original's JSON keys.
+
+    Source: ALBERT Table 1; in the original, modeling.AlbertConfig, whose
+    defaults (those of xxlarge) are kept.
+
+    Attributes:
+        vocab_size: Number of pieces V.
+        embedding_size: Width E of the embedding tables.
+        hidden_size: Width H of the encoder.
+        num_hidden_layers: Layers applied in a row.
+        num_hidden_groups: Groups of layers; the layers of a group share all
+            parameters. 1 shares everything, `num_hidden_layers` nothing.
+        inner_group_num: Attention and feed-forward blocks inside one layer,
+            each with its own parameters.
+        num_attention_heads: Heads N; each has H / N columns.
+        intermediate_size: Width I of the feed-forward part.
+        hidden_act: Activation of the feed-forward part and of the masked-word
+            head: gelu (tanh form), relu, tanh or linear.
+        hidden_dropout_prob: Dropout after embeddings, attention output and
+            feed-forward output, a probability in [0, 1).
+        attention_probs_dropout_prob: Dropout of attention probabilities.
+        max_position_embeddings: Longest sequence, in tokens.
+        type_vocab_size: Number of segment ids.
+        initializer_range: Standard deviation of the truncated normal that
+            kernels and tables start from.
+
+    Raises:
+        errors.UserError: A value is out of range or two values do not fit.
+    """
+
+    vocab_size: int
+    embedding_size: int = 128
+    hidden_size: int = 4096
+    num_hidden_layers: int = 12
+    num_hidden_groups: int = 1
+    inner_group_num: int = 1
+    num_attention_heads: int = 64
+    intermediate_size: int = 16384
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check_value(field.name, field.type, getattr(self, field.name))
+        if self.hidden_size % self.num_attention_heads:
+            raise errors.UserError(
+                f"hidden_size={self.hidden_size} is not a multiple of "
+                f"num_attention_heads={self.num_attention_heads}. Every head "
+                "takes an equal share of the columns; change one of the two."
+            )
+        if self.num_hidden_groups > self.num_hidden_layers:
+            raise errors.UserError(
+                f"num_hidden_groups={self.num_hidden_groups} is more than "
+                f"num_hidden_layers={self.num_hidden_layers}. Some groups would "
+                "never be used; use at most one group per layer."
+            )
+
+    @classmethod
+    def from_dict(
+        cls, values: Mapping[str, Any], source: str = "the config"
+    ) -> "AlbertConfig":
+        """Build a config from JSON keys.
+
+        Args:
+            values: The object of an `albert_config.json`.
+            source: Where it came from, for messages.
+
+        Raises:
+            errors.UserError: A key is unknown or missing, or a value is wrong.
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        for key in values:
+            if key not in known and key not in HISTORIC_KEYS:
+                close = difflib.get_close_matches(key, known, 1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise errors.UserError(
+                    f"Unknown key {key!r} in {source}.{hint} Allowed are "
+                    f"{', '.join(known)}; the historic keys "
+                    f"{', '.join(HISTORIC_KEYS)} are accepted and ignored."
+                )
+        if "vocab_size" not in values:
+            raise errors.UserError(
+                f"The key 'vocab_size' is missing in {source}. Add the number "
+                "of pieces of your vocabulary."
+            )
+        try:
+            return cls(**{key: values[key] for key in values if key in known})
+        except errors.UserError as error:
+            raise errors.UserError(f"In {source}: {error}") from None
+
+    @classmethod
+    def from_json_file(cls, path: str) -> "AlbertConfig":
+        """Read an `albert_config.json`, released ones included.
+
+        Raises:
+            errors.UserError: The file is missing, is not a JSON object, or has
+                keys or values that are not allowed.
+        """
+        text = files.read_bytes(files.require_file(path, "albert_config_file"))
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise errors.UserError(
+                f"--albert_config_file={path} is not JSON: {error}."
+            ) from None
+        if not isinstance(values, dict):
+            raise errors.UserError(
+                f"--albert_config_file={path} holds a {type(values).__name__}; "
+                'a JSON object such as {"vocab_size": 30000} is wanted.'
+            )
+        return cls.from_dict(values, path)
+
+    def to_json(self) -> str:
+        """Return the config as JSON: sorted keys, two-space indent."""
+        values = dataclasses.asdict(self)
+        return json.dumps(values, indent=2, sort_keys=True) + "\n"
+
+    def group_of_layer(self, layer: int) -> int:
+        """Return the parameter group that layer `layer` uses.
+
+        DIFFERS: integer arithmetic. The original divides in floating point and
+        falls one group short for some depths, such as layer 15 of 22 groups.
+        """
+        return layer * self.num_hidden_groups // self.num_hidden_layers
+
+
+def _check_value(key: str, kind: Any, value: Any) -> None:
+    """Refuse a config value of the wrong type or out of its range."""
+    if kind is str:
+        if value not in ACTIVATIONS:
+            raise errors.UserError(
+                f"{key}={value!r} is not an activation. Allowed are "
+                f"{', '.join(ACTIVATIONS)}."
+            )
+        return
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int and not (number and value == int(value) and value > 0):
+        raise errors.UserError(
+            f"{key}={value!r} is not a whole number above zero."
+        )
+    if kind is float and not (number and 0 <= value < 1):
+        raise errors.UserError(
+            f"{key}={value!r} is not a number from 0 to below 1."
+        )
+
+
+def derive_seed(seed: tf.Tensor | None, stream: int) -> tf.Tensor:
+    """Return a seed, int32 [2], for one use among many.
+
+    Args:
+        seed: int32 [2]; None draws one from TensorFlow's global generator.
+        stream: Number of the use.
+    """
+    if seed is None:
+        seed = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32)
+    return tf.random.experimental.stateless_fold_in(seed, stream)
+
+
+class Dropout:
+    """Stateless dropout for one forward pass.
+
+    Every use gets a seed of its own, derived from the seed of the pass and the
+    number of the use, so the same seed repeats the same pass, also after a
+    restart, and nothing has to be stored in a checkpoint.
+
+    Args:
+        seed: int32 [2]; None switches dropout off.
+    """
+
+    def __init__(self, seed: tf.Tensor | None):
+        self._seed = seed
+        self._uses = 0
+
+    def __call__(self, x: tf.Tensor, rate: float) -> tf.Tensor:
+        if self._seed is None or rate == 0:
+            return x
+        self._uses += 1
+        seed = derive_seed(self._seed, self._uses)
+        return tf.nn.experimental.stateless_dropout(x, rate, seed)
+
+
+def truncated_normal(stddev: float) -> keras.initializers.Initializer:
+    """Return the initializer of kernels and tables; a new one for every use."""
+    return keras.initializers.TruncatedNormal(stddev=stddev)
+
+
+def make_dense(
+    scope: str, inputs: int, units: int, config: AlbertConfig
+) -> keras.layers.Dense:
+    """Make a dense layer whose variables are named `SCOPE/kernel`, `SCOPE/bias`.
+
+    Args:
+        scope: Path of the layer in the original's checkpoints.
+        inputs: Size of the last axis of its input.
+        units: Size of the last axis of its output.
+        config: Gives the initializer.
+    """
+    layer = keras.layers.Dense(
+        units,
+        kernel_initializer=truncated_normal(config.initializer_range),
+        name=scope.rsplit("/", 1)[-1],
+    )
+    with tf.name_scope(scope):
+        layer.build([None, inputs])
+    return layer
+
+
+class LayerNorm(keras.layers.Layer):
+    """Layer normalization over the last axis, in float32, with the original's
+    epsilon and variable names `SCOPE/beta` and `SCOPE/gamma`.
+
+    Source: original release, modeling.layer_norm.
+    """
+
+    def __init__(self, scope: str, size: int):
+        super().__init__(name=scope.rsplit("/", 1)[-1])
+        self.beta = self.add_weight(
+            f"{scope}/beta", [size], initializer="zeros"
+        )
+        self.gamma = self.add_weight(
+            f"{scope}/gamma", [size], initializer="ones"
+        )
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Normalize float [..., size]."""
+        mean, variance = tf.nn.moments(
+            tf.cast(x, tf.float32), -1, keepdims=True
+        )
+        scale = tf.math.rsqrt(variance + LAYER_NORM_EPSILON) * self.gamma
+        return tf.cast(x * scale + (self.beta - mean * scale), x.dtype)
+
+
+class Embeddings(keras.layers.Layer):
+    """Sum of word, segment and position embeddings, normalized, [B, S, E].
+
+    Source: ALBERT §3.1, factorized embedding; in the original,
+    modeling.embedding_lookup and modeling.embedding_postprocessor.
+    """
+
+    def __init__(self, config: AlbertConfig, scope: str):
+        super().__init__(name="embeddings")
+        self._config = config
+        self.word_embeddings = self._table(
+            f"{scope}/word_embeddings", config.vocab_size
+        )
+        self.token_type_embeddings = self._table(
+            f"{scope}/token_type_embeddings", config.type_vocab_size
+        )
+        self.position_embeddings = self._table(
+            f"{scope}/position_embeddings", config.max_position_embeddings
+        )
+        self.layer_norm = LayerNorm(f"{scope}/LayerNorm", config.embedding_size)
+
+    def _table(self, name: str, rows: int) -> tf.Variable:
+        return self.add_weight(
+            name=name,
+            shape=[rows, self._config.embedding_size],
+            initializer=truncated_normal(self._config.initializer_range),
+        )
+
+    def call(
+        self, inputs: Mapping[str, tf.Tensor], dropout: Dropout
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return (word embeddings alone, the finished sum), both [B, S, E]."""
+        length = tf.shape(inputs["input_ids"])[1]
+        words = tf.gather(self.word_embeddings, inputs["input_ids"])
+        # One-hot product: two rows only, and faster than a gather on TPU.
+        segments = tf.one_hot(
+            inputs["segment_ids"],
+            self._config.type_vocab_size,
+            dtype=words.dtype,
+        )
+        x = words + tf.einsum(
+            "BST,TE->BSE", segments, self.token_type_embeddings
+        )
+        x += self.position_embeddings[:length]
+        x = self.layer_norm(x)
+        return words, dropout(x, self._config.hidden_dropout_prob)
+
+
+class Block(keras.layers.Layer):
+    """One attention and feed-forward block, [B, S, H] to [B, S, H].
+
+    Post-norm, as BERT. Layers that share a group call the same object.
+
+    Source: original release, modeling.attention_ffn_block.
+    """
+
+    def __init__(self, config: AlbertConfig, scope: str):
+        super().__init__(name=scope.rsplit("/", 1)[-1])
+        self._config = config
+        width, inner = config.hidden_size, config.intermediate_size
+        attention, ffn = f"{scope}/attention_1", f"{scope}/ffn_1/intermediate"
+        # Three kernels, not one: LAMB scales the step of each by its own norm.
+        self.query = make_dense(f"{attention}/self/query", width, width, config)
+        self.key = make_dense(f"{attention}/self/key", width, width, config)
+        self.value = make_dense(f"{attention}/self/value", width, width, config)
+        self.attention_output = make_dense(
+            f"{attention}/output/dense", width, width, config
+        )
+        self.attention_norm = LayerNorm(f"{scope}/LayerNorm", width)
+        self.intermediate = make_dense(f"{ffn}/dense", width, inner, config)
+        self.ffn_output = make_dense(
+            f"{ffn}/output/dense", inner, width, config
+        )
+        self.ffn_norm = LayerNorm(f"{scope}/LayerNorm_1", width)
+
+    def call(
+        self, x: tf.Tensor, score_bias: tf.Tensor, dropout: Dropout
+    ) -> tf.Tensor:
+        """Apply the block.
+
+        Args:
+            x: float [B, S, H].
+            score_bias: float [B, 1, 1, T], added to the attention scores.
+            dropout: The dropout of this forward pass.
+        """
+        config = self._config
+        attended = self.attention_output(self._attend(x, score_bias, dropout))
+        x = self.attention_norm(
+            x + dropout(attended, config.hidden_dropout_prob)
+        )
+        hidden = ACTIVATIONS[config.hidden_act](self.intermediate(x))
+        hidden = dropout(self.ffn_output(hidden), config.hidden_dropout_prob)
+        return self.ffn_norm(hidden + x)
+
+    def _attend(
+        self, x: tf.Tensor, score_bias: tf.Tensor, dropout: Dropout
+    ) -> tf.Tensor:
+        config = self._config
+        heads = config.num_attention_heads
+        size = config.hidden_size // heads
+        shape = tf.concat([tf.shape(x)[:2], [heads, size]], 0)
+        query = tf.reshape(self.query(x), shape)  # [B, S, N, D]
+        key = tf.reshape(self.key(x), shape)
+        value = tf.reshape(self.value(x), shape)
+        scores = tf.einsum("BSND,BTND->BNST", query, key) * size**-0.5
+        probabilities = tf.nn.softmax(scores + score_bias)
+        probabilities = dropout(
+            probabilities, config.attention_probs_dropout_prob
+        )
+        context = tf.einsum("BNST,BTND->BSND", probabilities, value)
+        return tf.reshape(context, tf.shape(x))
+
+
+class AlbertModel(keras.Model):
+    """The ALBERT encoder.
+
+    Example:
+        config = AlbertConfig.from_json_file("albert_config.json")
+        encoder = AlbertModel(config)
+        outputs = encoder(dict(input_ids=ids))   # ids: int32 [batch, seq_len]
+        outputs["pooled_output"]                 # float32 [batch, hidden]
+
+    Source: ALBERT §3.1; in the original, modeling.AlbertModel.
+    """
+
+    def __init__(self, config: AlbertConfig, scope: str = "bert"):
+        """Create the encoder and all its variables.
+
+        Args:
+            config: Shape of the encoder.
+            scope: First part of every variable name.
+        """
+        super().__init__(name=scope)
+        self.config = config
+        width = config.hidden_size
+        self.embeddings = Embeddings(config, f"{scope}/embeddings")
+        self.embedding_mapping = None
+        if config.embedding_size != width:
+            self.embedding_mapping = make_dense(
+                f"{scope}/encoder/embedding_hidden_mapping_in",
+                config.embedding_size,
+                width,
+                config,
+            )
+        self.groups = [
+            [
+                Block(
+                    config,
+                    f"{scope}/encoder/transformer/group_{group}/"
+                    f"inner_group_{inner}",
+                )
+                for inner in range(config.inner_group_num)
+            ]
+            for group in range(config.num_hidden_groups)
+        ]
+        self.pooler = make_dense(f"{scope}/pooler/dense", width, width, config)
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, Any]:
+        """Encode a batch of sequences.
+
+        Args:
+            inputs: `input_ids` int32 [B, S]; optionally `input_mask` int32
+                [B, S], 1 for real tokens and 0 for padding (default: all real),
+                and `segment_ids` int32 [B, S] (default: all 0). Padding
+                positions get values too; nothing attends to them.
+            training: Whether to apply dropout.
+            dropout_seed: int32 [2]; the same seed gives the same dropout. By
+                default one is drawn from TensorFlow's global generator.
+
+        Returns:
+            `word_embedding_output` and `embedding_output` float [B, S, E];
+            `all_encoder_layers`, a list of float [B, S, H] with one entry for
+            each inner block of each layer; `sequence_output`, its last entry;
+            `pooled_output` float [B, H].
+
+        Raises:
+            errors.UserError: The sequence is longer than the position table
+                (only for shapes that are known when the graph is built; others
+                fail inside TensorFlow).
+        """
+        inputs = self._complete(inputs)
+        dropout = Dropout(derive_seed(dropout_seed, 0) if training else None)
+
+        words, x = self.embeddings(inputs, dropout=dropout)
+        embedding_output = x
+        if self.embedding_mapping is not None:
+            x = self.embedding_mapping(x)
+
+        mask = tf.cast(inputs["input_mask"][:, None, None, :], x.dtype)
+        score_bias = (1.0 - mask) * MASKED_SCORE  # [B, 1, 1, T]
+        layers = []
+        for layer in range(self.config.num_hidden_layers):
+            for block in self.groups[self.config.group_of_layer(layer)]:
+                x = block(x, score_bias=score_bias, dropout=dropout)
+                layers.append(x)
+        return {
+            "word_embedding_output": words,
+            "embedding_output": embedding_output,
+            "all_encoder_layers": layers,
+            "sequence_output": x,
+            "pooled_output": tf.tanh(self.pooler(x[:, 0])),
+        }
+
+    def _complete(
+        self, inputs: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        ids = tf.convert_to_tensor(inputs["input_ids"])
+        longest = self.config.max_position_embeddings
+        if ids.shape[1] is not None and ids.shape[1] > longest:
+            raise errors.UserError(
+                f"input_ids are {ids.shape[1]} tokens long, but the position "
+                f"table has {longest} rows. Cut the input, or use a config with "
+                "more max_position_embeddings."
+            )
+        return {
+            "input_ids": ids,
+            "input_mask": inputs.get("input_mask", tf.ones_like(ids)),
+            "segment_ids": inputs.get("segment_ids", tf.zeros_like(ids)),
+        }

@@ -1,0 +1,175 @@
+"""Learning-rate schedule, AdamW and LAMB as the original release computes them.
+
+Neither optimizer corrects the bias of its moments, unlike those of Keras, Model
+Garden and Hugging Face. Source: original release, optimization.py and
+lamb_optimizer.py; LAMB is You et al., arXiv 1904.00962.
+"""
+
+import dataclasses
+import re
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf import errors
+from albert_tf.options import option
+
+BETA_1 = 0.9
+BETA_2 = 0.999
+EPSILON = 1e-6
+WEIGHT_DECAY = 0.01
+# All gradients together are scaled down to this Euclidean norm.
+CLIP_NORM = 1.0
+# Searched for in variable names; these neither decay nor get a trust ratio.
+EXCLUDED = re.compile("LayerNorm|layer_norm|bias")
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerOptions:
+    """How weights are updated."""
+
+    optimizer: str = option("lamb", "Optimizer.", choices=("lamb", "adamw"))
+    learning_rate: float = option(
+        0.00176,
+        "Peak learning rate. The default is for batch 4096; scale it with the "
+        "square root of the batch.",
+    )
+    poly_power: float = option(1.0, "Power of the polynomial decay.")
+    start_warmup_step: int = option(
+        0, "Step at which the warm-up begins.", may_change=False
+    )
+
+    def __post_init__(self) -> None:
+        if not self.learning_rate > 0:
+            raise errors.UserError(
+                f"--learning_rate={self.learning_rate} is not above zero. "
+                "Typical values are 1e-5 to 2e-3."
+            )
+        if self.start_warmup_step < 0:
+            raise errors.UserError(
+                f"--start_warmup_step={self.start_warmup_step} is below zero. "
+                "Use 0 to warm up from the first step."
+            )
+
+
+class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up from 0, then polynomial decay to 0 at the last step.
+
+    The decay counts from step 0, not from the end of the warm-up, so there is a
+    small dent where the two meet. The rate of the very first update is 0.
+
+    DIFFERS: before `start_warmup_step` the original's rate is negative; here it
+    is that of the decay.
+    """
+
+    def __init__(
+        self,
+        options: OptimizerOptions,
+        num_train_steps: int,
+        num_warmup_steps: int,
+    ):
+        super().__init__()
+        self._options = options
+        self._num_train_steps = num_train_steps
+        self._num_warmup_steps = num_warmup_steps
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the rate of the update that follows `step` earlier ones."""
+        options = self._options
+        step = tf.cast(step, tf.float32)
+        done = tf.minimum(step / self._num_train_steps, 1.0)
+        decay = options.learning_rate * (1.0 - done) ** options.poly_power
+        if not self._num_warmup_steps:
+            return decay
+        since = step - options.start_warmup_step
+        warmup = options.learning_rate * since / self._num_warmup_steps
+        warming = (since >= 0) & (since < self._num_warmup_steps)
+        return tf.where(warming, warmup, decay)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {
+            "options": self._options,
+            "num_train_steps": self._num_train_steps,
+            "num_warmup_steps": self._num_warmup_steps,
+        }
+
+
+def is_excluded(variable: tf.Variable) -> bool:
+    """Tell whether a variable is spared weight decay and layer adaptation."""
+    return bool(EXCLUDED.search(variable.name))
+
+
+class AdamW(keras.optimizers.Optimizer):
+    """Adam without bias correction, with decoupled weight decay.
+
+    m ← 0.9 m + 0.1 g;  v ← 0.999 v + 0.001 g²;  u = m / (√v + 1e-6)
+    u ← u + 0.01 w  unless excluded;  w ← w - rate · u
+    """
+
+    def __init__(self, learning_rate: Any, name: str = "adamw"):
+        super().__init__(name=name, jit_compile=False)
+        self._learning_rate = self._build_learning_rate(learning_rate)
+
+    def build(self, var_list: list[tf.Variable]) -> None:
+        """Create the two moments of every variable, float32 zeros."""
+        super().build(var_list)
+        if getattr(self, "_built", False):
+            return
+        self._built = True
+        self.adam_m = [
+            self.add_variable_from_reference(v, "adam_m") for v in var_list
+        ]
+        self.adam_v = [
+            self.add_variable_from_reference(v, "adam_v") for v in var_list
+        ]
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
+        """Update one variable and its moments."""
+        index = self._index_dict[self._var_key(variable)]
+        m, v = self.adam_m[index], self.adam_v[index]
+        gradient = tf.convert_to_tensor(gradient)
+        m.assign(BETA_1 * m + (1.0 - BETA_1) * gradient)
+        v.assign(BETA_2 * v + (1.0 - BETA_2) * tf.square(gradient))
+        update = m / (tf.sqrt(v) + EPSILON)
+        if not is_excluded(variable):
+            update += WEIGHT_DECAY * variable
+        rate = tf.cast(self.learning_rate, variable.dtype)
+        variable.assign_sub(rate * self._trust_ratio(update, variable) * update)
+
+    def _trust_ratio(
+        self, update: tf.Tensor, variable: tf.Variable
+    ) -> tf.Tensor | float:
+        return 1.0
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        rate = self._serialize_hyperparameter(self._learning_rate)
+        return {"learning_rate": rate, "name": self.name}
+
+
+class Lamb(AdamW):
+    """AdamW whose step is scaled by ‖w‖ / ‖u‖ of each variable."""
+
+    def __init__(self, learning_rate: Any, name: str = "lamb"):
+        super().__init__(learning_rate, name)
+
+    def _trust_ratio(
+        self, update: tf.Tensor, variable: tf.Variable
+    ) -> tf.Tensor | float:
+        if is_excluded(variable):
+            return 1.0
+        weight_norm, update_norm = tf.norm(variable), tf.norm(update)
+        both = (weight_norm > 0) & (update_norm > 0)
+        return tf.where(
+            both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0
+        )
+
+
+def make_optimizer(
+    options: OptimizerOptions, num_train_steps: int, num_warmup_steps: int
+) -> AdamW:
+    """Make the optimizer with its schedule; call it in the strategy's scope."""
+    schedule = WarmupPolynomialDecay(options, num_train_steps, num_warmup_steps)
+    return {"lamb": Lamb, "adamw": AdamW}[options.optimizer](schedule)

@@ -1,0 +1,210 @@
+"""Options: one dataclass field is the default, the type, the help and the flag.
+
+A script declares a frozen dataclass of options and calls `run_script`. A field
+may itself be such a dataclass (`optimizer: OptimizerOptions`); its fields then
+become flags of the script, under their own names. Nothing else reads flags, so
+every function can be called from Python with plain values.
+"""
+
+import dataclasses
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from absl import app, flags, logging
+
+from albert_tf import errors
+
+OptionsT = TypeVar("OptionsT")
+
+
+def option(
+    default: Any = dataclasses.MISSING,
+    help: str = "",  # noqa: A002 - the word users and absl know.
+    *,
+    choices: tuple[str, ...] | None = None,
+    may_change: bool = False,
+) -> Any:
+    """Declare one option as a dataclass field.
+
+    Args:
+        default: Value when the flag is not given; without one it is required.
+        help: One line for `--help`.
+        choices: The allowed values of a string option.
+        may_change: Whether a run may be continued in the same output folder
+            with another value.
+    """
+    metadata = {"help": help, "choices": choices, "may_change": may_change}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Flag:
+    """One leaf of a tree of options, ready to become a flag."""
+
+    name: str
+    type: type
+    optional: bool
+    default: Any
+    metadata: Mapping[str, Any]
+
+
+def _leaves(options_class: type, defaults: Any = None) -> Iterator[_Flag]:
+    """Yield the flags of an options class, nested classes included."""
+    hints = typing.get_type_hints(options_class)
+    for field in dataclasses.fields(options_class):
+        hint, default = hints[field.name], field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        if defaults is not None:
+            default = getattr(defaults, field.name)
+        if dataclasses.is_dataclass(hint):
+            known = None if default is dataclasses.MISSING else default
+            yield from _leaves(typing.cast(type, hint), known)
+            continue
+        optional = isinstance(hint, types.UnionType)
+        if optional:
+            (hint,) = (a for a in typing.get_args(hint) if a is not type(None))
+        yield _Flag(field.name, hint, optional, default, field.metadata)
+
+
+def names(options_class: type) -> list[str]:
+    """Return the names of all options of a class, nested ones included."""
+    return [leaf.name for leaf in _leaves(options_class)]
+
+
+_DEFINE = {
+    str: flags.DEFINE_string,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    bool: flags.DEFINE_boolean,
+}
+
+
+def define_flags(
+    options_class: type, flag_values: flags.FlagValues = flags.FLAGS
+) -> None:
+    """Declare one absl flag for each option of `options_class`."""
+    shared = {"flag_values": flag_values, "module_name": sys.argv[0]}
+    for leaf in _leaves(options_class):
+        required = leaf.default is dataclasses.MISSING
+        default = None if required else leaf.default
+        help_line = leaf.metadata["help"]
+        choices = leaf.metadata["choices"]
+        if choices:
+            flags.DEFINE_enum(leaf.name, default, choices, help_line, **shared)
+        else:
+            _DEFINE[leaf.type](leaf.name, default, help_line, **shared)
+        if required:
+            flags.mark_flag_as_required(leaf.name, flag_values)
+
+
+def _build(
+    options_class: type[OptionsT], values: Mapping[str, Any]
+) -> OptionsT:
+    hints = typing.get_type_hints(options_class)
+    arguments = {}
+    for field in dataclasses.fields(options_class):  # type: ignore[arg-type]
+        hint = hints[field.name]
+        if dataclasses.is_dataclass(hint):
+            arguments[field.name] = _build(typing.cast(type, hint), values)
+        elif field.name in values:
+            arguments[field.name] = values[field.name]
+    return options_class(**arguments)
+
+
+def from_flags(
+    options_class: type[OptionsT],
+    flag_values: flags.FlagValues = flags.FLAGS,
+) -> OptionsT:
+    """Build the options object from parsed flags.
+
+    Raises:
+        errors.UserError: A rule between options is broken (the checks of each
+            class's `__post_init__`).
+    """
+    wanted = names(options_class)
+    return _build(
+        options_class, {name: flag_values[name].value for name in wanted}
+    )
+
+
+def to_dict(options: Any) -> dict[str, Any]:
+    """Return all options as one flat dictionary, nested ones included."""
+    flat: dict[str, Any] = {}
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if dataclasses.is_dataclass(value):
+            flat.update(to_dict(value))
+        else:
+            flat[field.name] = value
+    return flat
+
+
+def from_dict(
+    options_class: type[OptionsT], values: Mapping[str, Any]
+) -> OptionsT:
+    """Build the options object from the dictionary of `to_dict`."""
+    return _build(options_class, values)
+
+
+def differences(
+    options_class: type, previous: Mapping[str, Any], current: Mapping[str, Any]
+) -> list[str]:
+    """Return a line for every option that differs and may not.
+
+    Args:
+        options_class: The options class of both.
+        previous: Options of an earlier start, from `to_dict`.
+        current: Options of this start.
+    """
+    fixed = {
+        leaf.name
+        for leaf in _leaves(options_class)
+        if not leaf.metadata["may_change"]
+    }
+    return [
+        f"  --{name} was {previous[name]!r}, is now {current[name]!r}"
+        for name in sorted(fixed & previous.keys())
+        if previous[name] != current[name]
+    ]
+
+
+def run_script(
+    run: Callable[[OptionsT], None], options_class: type[OptionsT]
+) -> None:
+    """Parse the command line into `options_class` and call `run` with it.
+
+    A `UserError` is printed without a traceback and ends with status 2, a
+    failing disk or file with status 1, Ctrl-C with status 130.
+    """
+
+    def main(arguments: list[str]) -> None:
+        if len(arguments) > 1:
+            raise errors.UserError(
+                f"Unexpected argument {arguments[1]!r}. Options are written as "
+                "--name=value; --help lists them."
+            )
+        run(from_flags(options_class))
+
+    def guarded(arguments: list[str]) -> None:
+        try:
+            main(arguments)
+        except errors.UserError as error:
+            _leave(f"error: {error}", 2)
+        except OSError as error:
+            _leave(f"error: {error.strerror}: {error.filename}", 1)
+        except KeyboardInterrupt:
+            _leave("interrupted", 130)
+
+    define_flags(options_class)
+    logging.set_verbosity(logging.INFO)
+    logging.use_absl_handler()
+    app.run(guarded)
+
+
+def _leave(message: str, status: int) -> typing.NoReturn:
+    print(message, file=sys.stderr, flush=True)
+    sys.exit(status)

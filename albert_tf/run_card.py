@@ -1,0 +1,136 @@
+"""The run card: one Markdown page and one picture that describe a run.
+
+Everything on it is read from the run's folder (`run_options.json`,
+`albert_config.json`, `metrics.jsonl`), so the card can be made again at any
+time.
+"""
+
+import dataclasses
+import importlib.metadata
+import io
+import os
+import platform
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf import files, modeling, run_folder, run_log
+
+CARD_NAME = "run_card.md"
+CURVES_NAME = "learning_curves.png"
+_PACKAGES = (
+    "tensorflow",
+    "tf_keras",
+    "tensorflow-text",
+    "sentencepiece",
+    "numpy",
+)
+_NOT_CURVES = {"split", "step", "time", "examples_per_second"}
+
+
+def environment(model: keras.Model, data: str) -> dict[str, Any]:
+    """Return the facts of a run that the log keeps for the card.
+
+    Args:
+        model: Its parameters are counted.
+        data: One sentence on where the examples come from.
+    """
+    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    devices = [device.name for device in tf.config.list_logical_devices()]
+    return {
+        "parameters": sum(int(tf.size(v)) for v in model.trainable_variables),
+        "data": data,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "devices": ", ".join(devices),
+        "versions": ", ".join(f"{k} {v}" for k, v in versions.items()),
+    }
+
+
+def write(output_dir: str) -> str:
+    """Write card and curves into the folder of a run.
+
+    Returns:
+        The path of the card.
+    """
+    lines = run_log.read(output_dir)
+    _plot(lines, os.path.join(output_dir, CURVES_NAME))
+    path = os.path.join(output_dir, CARD_NAME)
+    files.write_text(path, _card(lines, run_folder.read(output_dir)))
+    return path
+
+
+def summary(config: modeling.AlbertConfig, facts: dict[str, Any]) -> str:
+    """Return the lines that a run starts with."""
+    return (
+        f"ALBERT with {facts['parameters']:,} parameters: "
+        f"{config.num_hidden_layers} layers in {config.num_hidden_groups} "
+        f"group(s) of shared parameters, hidden size {config.hidden_size}, "
+        f"{config.hidden_act}, dropout {config.hidden_dropout_prob} (hidden) "
+        f"and {config.attention_probs_dropout_prob} (attention). "
+        f"Devices: {facts['devices']}. Data: {facts['data']}"
+    )
+
+
+def _card(lines: list[dict[str, Any]], run: run_folder.Run) -> str:
+    facts = [line for line in lines if line["split"] == "facts"]
+    sections = [f"# Run card: {run.program}\n", f"![curves]({CURVES_NAME})\n"]
+    for split, title in (
+        ("eval", "Last evaluation"),
+        ("train", "Last training line"),
+    ):
+        chosen = [line for line in lines if line["split"] == split]
+        if chosen:
+            sections += [f"## {title}\n", _table(chosen[-1])]
+    if facts:
+        sections += [
+            "## Data, model, software and machine\n",
+            _table(facts[-1]),
+        ]
+    sections += ["## Options\n", _table(run.options)]
+    sections += ["## Architecture\n", _table(dataclasses.asdict(run.config))]
+    return "\n".join(sections)
+
+
+def _table(values: dict[str, Any]) -> str:
+    rows = ["| name | value |", "| --- | --- |"]
+    for name, value in values.items():
+        if name in ("split", "time"):
+            continue
+        text = f"{value:.6g}" if isinstance(value, float) else str(value)
+        rows.append(f"| {name} | {text.replace('|', '/')} |")
+    return "\n".join(rows) + "\n"
+
+
+def _plot(lines: list[dict[str, Any]], path: str) -> None:
+    """Draw one panel for every loss and metric, training and evaluation."""
+    import matplotlib.figure  # Slow to import, and needed only here.
+
+    names: dict[str, None] = {}
+    for line in lines:
+        if line["split"] != "facts":
+            names.update(dict.fromkeys(line.keys() - _NOT_CURVES))
+    ordered = sorted(names, key=lambda name: (not name.endswith("loss"), name))
+    columns = 3
+    rows = max(1, -(-len(ordered) // columns))
+    figure = matplotlib.figure.Figure(
+        figsize=(4.5 * columns, 3 * rows), layout="constrained"
+    )
+    for index, name in enumerate(ordered):
+        axes = figure.add_subplot(rows, columns, index + 1, title=name)
+        for split in ("train", "eval"):
+            points = [
+                (line["step"], line[name])
+                for line in lines
+                if line["split"] == split and name in line
+            ]
+            if points:
+                axes.plot(*zip(*points, strict=True), marker=".", label=split)
+        axes.set_xlabel("step")
+        axes.grid(alpha=0.3)
+        axes.legend()
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=80)
+    with files.replace_atomically(path) as stream:
+        stream.write(picture.getvalue())

@@ -1,0 +1,173 @@
+"""Where the numbers of a run go: the terminal, TensorBoard and a JSON-lines file.
+
+`metrics.jsonl` is the record of a run; `run_card.py` draws everything from it.
+Every line has `split` (`facts`, `train` or `eval`) and `step`.
+"""
+
+import json
+import os
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf import files
+
+FILE_NAME = "metrics.jsonl"
+# Only the terminal shortens names; files keep them.
+_SHORT = {"masked_lm": "mlm", "sentence_order": "sop", "accuracy": "acc"}
+
+
+def read(output_dir: str) -> list[dict[str, Any]]:
+    """Return the lines of a run's log; a half-written last one is left out."""
+    path = os.path.join(output_dir, FILE_NAME)
+    if not files.exists(path):
+        return []
+    lines = []
+    for text in files.read_bytes(path).decode("utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except ValueError:  # The process was killed while it wrote this line.
+            break
+    return lines
+
+
+class RunLog:
+    """Collects the numbers of one run, over restarts."""
+
+    def __init__(self, output_dir: str, batch_size: int):
+        """Open the log of a folder.
+
+        Args:
+            output_dir: Where `metrics.jsonl` and the TensorBoard files are.
+            batch_size: Examples per step, for the rate.
+        """
+        self._output_dir = output_dir
+        self._batch_size = batch_size
+        self._lines = read(output_dir)
+        self._num_train_steps = 0
+        self._writers: dict[str, tf.summary.SummaryWriter] = {}
+
+    def start(
+        self, step: int, num_train_steps: int, facts: dict[str, Any]
+    ) -> None:
+        """Begin or continue at `step`; later lines of an earlier start go.
+
+        Args:
+            step: Updates already done.
+            num_train_steps: Step the run stops at, for the ETA.
+            facts: What does not change while training, such as versions.
+        """
+        self._num_train_steps = num_train_steps
+        self._lines = [line for line in self._lines if line["step"] <= step]
+        self._lines.append({"split": "facts", "step": step, **facts})
+        self._save()
+
+    def write(
+        self,
+        split: str,
+        step: int,
+        numbers: dict[str, float],
+        steps_per_second: float | None = None,
+    ) -> None:
+        """Note numbers in the file, in TensorBoard and on the terminal.
+
+        Args:
+            split: `train` or `eval`.
+            step: Updates done.
+            numbers: Losses and metrics.
+            steps_per_second: Rate since the last line; None where it says
+                nothing.
+        """
+        line = {"split": split, "step": step, "time": time.time(), **numbers}
+        if steps_per_second is not None:
+            line["examples_per_second"] = steps_per_second * self._batch_size
+        self._lines = [
+            old
+            for old in self._lines
+            if (old["split"], old["step"]) != (split, step)
+        ]
+        self._lines.append(line)
+        self._save()
+        with self._writer(split).as_default(step):
+            for name, value in numbers.items():
+                tf.summary.scalar(name, value)
+        print(self._format(line, steps_per_second), flush=True)
+
+    def column(self, split: str, name: str) -> list[tuple[int, float]]:
+        """Return (step, value) for every line of `split` that has `name`."""
+        return [
+            (line["step"], line[name])
+            for line in self._lines
+            if line["split"] == split and name in line
+        ]
+
+    def flush(self) -> None:
+        """Push TensorBoard's files to the disk."""
+        for writer in self._writers.values():
+            writer.flush()
+
+    def _save(self) -> None:
+        text = "".join(json.dumps(line) + "\n" for line in self._lines)
+        files.write_text(os.path.join(self._output_dir, FILE_NAME), text)
+
+    def _writer(self, split: str) -> tf.summary.SummaryWriter:
+        if split not in self._writers:
+            folder = os.path.join(self._output_dir, split)
+            self._writers[split] = tf.summary.create_file_writer(folder)
+        return self._writers[split]
+
+    def _format(
+        self, line: dict[str, Any], steps_per_second: float | None
+    ) -> str:
+        total = self._num_train_steps or line["step"]
+        parts = [
+            f"{line['split']:<5} step {line['step']:>{len(str(total))}}/{total}"
+        ]
+        skipped = {"split", "step", "time", "examples_per_second"}
+        parts += [
+            format_number(name, value)
+            for name, value in line.items()
+            if name not in skipped
+        ]
+        if steps_per_second is not None:
+            left = (total - line["step"]) / steps_per_second
+            parts.append(f"{line['examples_per_second']:,.0f} examples/s")
+            parts.append(f"ETA {format_seconds(left)}")
+        return "  ".join(parts)
+
+
+def write_eval_results(output_dir: str, key_metric: str) -> None:
+    """Write the best evaluation as the original does: sorted `key = value`.
+
+    Source: original release, run_pretraining.main, `eval_results.txt`.
+
+    Args:
+        output_dir: Folder of the run.
+        key_metric: The number that decides; larger is better.
+    """
+    lines = [line for line in read(output_dir) if line["split"] == "eval"]
+    best = max(lines, key=lambda line: line[key_metric])
+    numbers = {k: v for k, v in best.items() if k not in ("split", "time")}
+    numbers["global_step"] = numbers.pop("step")
+    text = "".join(f"{k} = {numbers[k]}\n" for k in sorted(numbers))
+    files.write_text(os.path.join(output_dir, "eval_results.txt"), text)
+
+
+def format_number(name: str, value: float) -> str:
+    """Return, for example, `mlm acc 41.2%` for a name and its value."""
+    for long, short in _SHORT.items():
+        name = name.replace(long, short)
+    name = name.replace("_", " ")
+    if name == "learning rate":
+        return f"lr {value:.2e}"
+    if name.endswith("acc"):
+        return f"{name} {value:.1%}"
+    return f"{name} {value:.3f}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return hours:minutes:seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"

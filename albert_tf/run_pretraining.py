@@ -1,0 +1,262 @@
+"""Pretrain ALBERT on TFRecords: masked words and sentence order.
+
+    python -m albert_tf.run_pretraining --flagfile=configs/pretraining/tiny.flags
+
+Started again with the same options, it goes on from the last checkpoint of
+--output_dir.
+"""
+
+import dataclasses
+import math
+
+import tf_keras as keras
+from absl import logging
+
+from albert_tf import (
+    checkpoints,
+    distribution,
+    errors,
+    files,
+    inputs,
+    modeling,
+    optimization,
+    options,
+    records,
+    run_card,
+    run_folder,
+    run_log,
+    training,
+)
+from albert_tf.heads import pretraining
+from albert_tf.options import option
+
+# The evaluated number that chooses model.ckpt-best, as in the original.
+KEY_METRIC = "masked_lm_accuracy"
+# The batch that the default learning rate was found for. Source: ALBERT §4.1.
+_PAPER_BATCH = 4096
+_PAPER_RATE = 0.00176
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingOptions:
+    """Options of run_pretraining."""
+
+    albert_config_file: str = option(
+        help="JSON file with the architecture.", may_change=True
+    )
+    input_file: str = option(
+        help="TFRecords to train on: files or glob patterns, with commas.",
+        may_change=True,
+    )
+    output_dir: str = option(
+        help="Folder for checkpoints, logs and the run card.", may_change=True
+    )
+    eval_input_file: str | None = option(
+        None,
+        "TFRecords to evaluate on. Default: --input_file, as in the original, "
+        "which measures on training data.",
+        may_change=True,
+    )
+    spm_model_file: str | None = option(
+        None,
+        "Vocabulary of the records: checked against them, and copied into "
+        "--output_dir so that export finds it.",
+        may_change=True,
+    )
+    init_checkpoint: str | None = option(
+        None, "Checkpoint with both heads to start from."
+    )
+    max_seq_length: int = option(512, "Tokens per example, as in the records.")
+    max_predictions_per_seq: int = option(
+        20, "Masked tokens per example, as in the records."
+    )
+    do_train: bool = option(True, "Whether to train.", may_change=True)
+    do_eval: bool = option(False, "Whether to evaluate.", may_change=True)
+    train_batch_size: int = option(4096, "Examples per step, all replicas.")
+    eval_batch_size: int = option(
+        64, "Examples per evaluation batch, all replicas.", may_change=True
+    )
+    num_train_steps: int = option(125_000, "Step to stop at.")
+    num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
+    max_eval_steps: int = option(
+        100, "Batches per evaluation, at most.", may_change=True
+    )
+    optimizer: optimization.OptimizerOptions = dataclasses.field(
+        default_factory=optimization.OptimizerOptions
+    )
+    trainer: training.TrainerOptions = dataclasses.field(
+        default_factory=training.TrainerOptions
+    )
+    devices: distribution.DistributionOptions = dataclasses.field(
+        default_factory=distribution.DistributionOptions
+    )
+
+    def __post_init__(self) -> None:
+        if not (self.do_train or self.do_eval):
+            raise errors.UserError(
+                "Neither --do_train nor --do_eval is set. Set at least one."
+            )
+        for name in ("num_train_steps", "max_eval_steps"):
+            if getattr(self, name) < 1:
+                raise errors.UserError(
+                    f"--{name}={getattr(self, name)} is below 1."
+                )
+        if not 0 <= self.num_warmup_steps <= self.num_train_steps:
+            raise errors.UserError(
+                f"--num_warmup_steps={self.num_warmup_steps} is not between 0 "
+                f"and --num_train_steps={self.num_train_steps}. A tenth to a "
+                "fortieth of the steps is usual."
+            )
+
+    @property
+    def layout(self) -> records.Layout:
+        """Layout of the records."""
+        return records.pretraining_layout(
+            self.max_seq_length, self.max_predictions_per_seq
+        )
+
+
+def run(settings: PretrainingOptions) -> None:
+    """Train and evaluate as the options say."""
+    config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
+    data = _find_data(settings, config)
+    _warn(settings)
+    strategy = distribution.make_strategy(settings.devices)
+    distribution.check_batch(
+        strategy, settings.train_batch_size, "train_batch_size"
+    )
+    distribution.check_batch(
+        strategy, settings.eval_batch_size, "eval_batch_size"
+    )
+    run_folder.claim(
+        settings.output_dir,
+        "run_pretraining",
+        settings,
+        config,
+        settings.spm_model_file,
+    )
+
+    def make_model() -> keras.Model:
+        model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
+        if settings.init_checkpoint:
+            checkpoints.restore(model, settings.init_checkpoint)
+        return model
+
+    trainer = training.Trainer(
+        settings.output_dir,
+        settings.trainer,
+        strategy,
+        make_model,
+        lambda: optimization.make_optimizer(
+            settings.optimizer,
+            settings.num_train_steps,
+            settings.num_warmup_steps,
+        ),
+        pretraining.OBJECTIVE,
+    )
+    log = run_log.RunLog(settings.output_dir, settings.train_batch_size)
+    facts = run_card.environment(trainer.model, data.description)
+    logging.info("%s", run_card.summary(config, facts))
+
+    def evaluate() -> dict[str, float]:
+        return trainer.evaluate(
+            inputs.evaluation_dataset(
+                data.evaluation,
+                settings.layout,
+                settings.eval_batch_size,
+                settings.max_eval_steps,
+            )
+        )
+
+    if settings.do_train:
+        log.start(trainer.step, settings.num_train_steps, facts)
+        dataset = inputs.training_dataset(
+            data.training,
+            settings.layout,
+            settings.train_batch_size,
+            seed=settings.trainer.seed,
+            first_step=trainer.step,
+        )
+        trainer.train(
+            dataset,
+            settings.num_train_steps,
+            log,
+            evaluate if settings.do_eval else None,
+            KEY_METRIC,
+        )
+    else:
+        trainer.restore_best()
+        log.write("eval", trainer.step, evaluate())
+    if settings.do_eval:
+        run_log.write_eval_results(settings.output_dir, KEY_METRIC)
+    logging.info("Wrote %s.", run_card.write(settings.output_dir))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Data:
+    training: list[str]
+    evaluation: list[str]
+    description: str
+
+
+def _find_data(
+    settings: PretrainingOptions, config: modeling.AlbertConfig
+) -> _Data:
+    """Find the records and make sure that they are what the run expects."""
+    if settings.max_seq_length > config.max_position_embeddings:
+        raise errors.UserError(
+            f"--max_seq_length={settings.max_seq_length} is longer than the "
+            f"{config.max_position_embeddings} positions of "
+            f"{settings.albert_config_file}. Use at most that, or a config with "
+            "more max_position_embeddings."
+        )
+    fingerprint = None
+    if settings.spm_model_file:
+        files.require_file(settings.spm_model_file, "spm_model_file")
+        fingerprint = files.sha256(settings.spm_model_file)
+    found = {
+        name: files.expand_patterns(getattr(settings, name), name)
+        for name in ("input_file", "eval_input_file")
+        if getattr(settings, name) is not None
+    }
+    training_files = found["input_file"]
+    evaluation_files = found.get("eval_input_file", training_files)
+    manifests = records.check_records(
+        list(dict.fromkeys(training_files + evaluation_files)),
+        records.Expected(
+            settings.max_seq_length,
+            settings.max_predictions_per_seq,
+            config.vocab_size,
+            fingerprint,
+        ),
+    )
+    known = sum(manifest.num_examples for manifest in manifests)
+    description = (
+        f"{len(training_files)} file(s) for training, {len(evaluation_files)} "
+        f"for evaluation; {known:,} examples in those with a manifest"
+    )
+    return _Data(training_files, evaluation_files, description)
+
+
+def _warn(settings: PretrainingOptions) -> None:
+    """Say aloud what is allowed but probably not meant."""
+    batch, rate = settings.train_batch_size, settings.optimizer.learning_rate
+    if batch != _PAPER_BATCH and rate == _PAPER_RATE:
+        scaled = _PAPER_RATE * math.sqrt(batch / _PAPER_BATCH)
+        logging.warning(
+            "--learning_rate=%g is the paper's for batches of %d; with "
+            "--train_batch_size=%d the square-root rule gives %.2e.",
+            rate,
+            _PAPER_BATCH,
+            batch,
+            scaled,
+        )
+    if settings.do_eval and settings.eval_input_file is None:
+        logging.warning(
+            "No --eval_input_file: evaluation measures on --input_file, which "
+            "says nothing about text that was not trained on."
+        )
+
+
+if __name__ == "__main__":
+    options.run_script(run, PretrainingOptions)

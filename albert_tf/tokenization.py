@@ -1,0 +1,322 @@
+"""Text to vocabulary ids and back, by a SentencePiece model.
+
+Cleaning and cutting text is the first thing that happens to any input:
+data_prep uses this file to build records, tasks use it for questions and
+sentences, and tokenization_ops.py repeats it as TensorFlow operations, made
+from the same object.
+
+Special pieces never come out of ordinary text: "[CLS]" in a file is cut into
+letters, as any other word. Text that contains masks on purpose goes through
+`Tokenizer.encode_with_masks`.
+"""
+
+import functools
+import hashlib
+import itertools
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf import errors, files
+
+PAD, UNK, CLS, SEP, MASK = "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"
+SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)
+WORD_START = "▁"  # U+2581, SentencePiece's mark for "a space stood here".
+
+PieceT = TypeVar("PieceT", str, int)
+
+
+def collapse_spaces(text: str) -> str:
+    r"""Strip the text and make one space of every run of white space.
+
+    Example:
+        collapse_spaces(" a\t b\n") = "a b"
+    """
+    return " ".join(text.split())
+
+
+def fold_characters(
+    text: str, *, lower: bool = True, keep_accents: bool = False
+) -> str:
+    """Bring characters to the form the vocabulary knows; spaces stay.
+
+    Example:
+        fold_characters("É½") = "e1⁄2"
+    """
+    if keep_accents:
+        text = unicodedata.normalize("NFKC", text)
+    elif not text.isascii():
+        text = unicodedata.normalize("NFKD", text)
+        text = "".join(c for c in text if not unicodedata.combining(c))
+    return text.lower() if lower else text
+
+
+def preprocess_text(
+    text: str, *, lower: bool = True, keep_accents: bool = False
+) -> str:
+    r"""Clean a text as the released English models' training data was.
+
+    White space is collapsed, compatibility characters are decomposed (NFKD),
+    every combining character is removed and the rest is lower-cased. Nothing
+    else: doubled back-ticks stay as they are.
+
+    Source: the original's tokenization.preprocess_text; `keep_accents` is ours.
+
+    Example:
+        preprocess_text("  Café\t½… ") = "cafe 1⁄2..."
+        preprocess_text("Über", keep_accents=True) = "über"
+
+    Args:
+        text: Any string.
+        lower: Whether the vocabulary is uncased.
+        keep_accents: Compose characters (NFKC) instead of dropping accents,
+            for a vocabulary that was trained so.
+    """
+    return fold_characters(
+        collapse_spaces(text), lower=lower, keep_accents=keep_accents
+    )
+
+
+class Tokenizer:
+    """A SentencePiece vocabulary and the way text is cut with it.
+
+    Source: the original's tokenization.FullTokenizer in SentencePiece mode,
+    with encode_pieces and encode_ids.
+
+    Example, with the released 30k-clean.model:
+        encode_pieces("This is a Test") = ["▁this", "▁is", "▁a", "▁test"]
+        encode("This is a Test") = [48, 25, 21, 1289]
+
+    Attributes:
+        model_bytes: The content of the model file.
+        fingerprint: SHA-256 of `model_bytes`, hexadecimal.
+        do_lower_case: Whether text is lower-cased before it is cut.
+        keep_accents: Whether accents survive the cleaning.
+        pieces: All pieces in the order of their ids.
+        pad_id: Id of `<pad>`.
+        unk_id: Id of `<unk>`, for characters outside the vocabulary.
+        cls_id: Id of `[CLS]`.
+        sep_id: Id of `[SEP]`.
+        mask_id: Id of `[MASK]`.
+        word_start_id: Id of the piece "▁" alone, -1 if there is none.
+        digit_comma_ids: For each piece like "▁2012,", the ids that replace it.
+    """
+
+    def __init__(
+        self,
+        spm_model_file: str,
+        do_lower_case: bool = True,
+        *,
+        keep_accents: bool = False,
+    ) -> None:
+        """Load the model.
+
+        Args:
+            spm_model_file: The binary `.model` file, local or remote.
+            do_lower_case: Whether to lower-case text; the released English
+                models need it.
+            keep_accents: See `preprocess_text`.
+
+        Raises:
+            errors.UserError: No such file, not a SentencePiece model, or a
+                vocabulary without one of the special pieces.
+        """
+        files.require_file(spm_model_file, "spm_model_file")
+        self.model_bytes = files.read_bytes(spm_model_file)
+        self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
+        self.do_lower_case = do_lower_case
+        self.keep_accents = keep_accents
+        self._processor = _load_processor(self.model_bytes, spm_model_file)
+        self.pieces = _all_pieces(self._processor)
+        special_ids = _special_ids(self.pieces, spm_model_file)
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
+            special_ids
+        )
+        self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
+        self.word_start_id = self._ids.get(WORD_START, -1)
+        self.digit_comma_ids = _digit_comma_ids(self.pieces, self._processor)
+        self._digit_comma_pieces = {
+            self.pieces[id_]: tuple(self.ids_to_pieces(new_ids))
+            for id_, new_ids in self.digit_comma_ids.items()
+        }
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces, special ones included."""
+        return len(self.pieces)
+
+    @functools.cached_property
+    def masked_model_bytes(self) -> bytes:
+        """The same model, with `[MASK]` as a symbol that text may contain."""
+        model = sentencepiece_model_pb2.ModelProto.FromString(self.model_bytes)
+        symbol = model.pieces[self.mask_id]
+        symbol.type = symbol.USER_DEFINED
+        return bytes(model.SerializeToString())
+
+    @functools.cached_property
+    def _masked_processor(self) -> sentencepiece.SentencePieceProcessor:
+        return _load_processor(self.masked_model_bytes, "")
+
+    def clean(self, text: str) -> str:
+        """Clean a text the way this vocabulary wants it."""
+        return preprocess_text(
+            text, lower=self.do_lower_case, keep_accents=self.keep_accents
+        )
+
+    def encode_pieces(self, text: str, *, clean: bool = True) -> list[str]:
+        """Cut a text into pieces.
+
+        A piece that ends in digit and comma is cut again without its comma, so
+        that numbers look alike wherever they stand. The second cut puts "▁"
+        before a number that continued a word; so did the original, by an error
+        its models were trained with (its test compares text with bytes).
+
+        Source: the original's tokenization.encode_pieces.
+
+        Example, with 30k-clean.model, where "▁2012," is one piece:
+            encode_pieces("In 2012, we") = ["▁in", "▁2012", ",", "▁we"]
+
+        Args:
+            text: Any string.
+            clean: Pass False if the text has been through `clean` already.
+
+        Returns:
+            The pieces. Characters outside the vocabulary stay as they are,
+            neighbouring ones together in one piece.
+        """
+        text = self.clean(text) if clean else text
+        pieces: list[str] = self._processor.encode(text, out_type=str)
+        return _replace(pieces, self._digit_comma_pieces)
+
+    def encode(self, text: str, *, clean: bool = True) -> list[int]:
+        """Cut a text into ids: those of the pieces of `encode_pieces`.
+
+        Example, with 30k-clean.model:
+            encode("In 2012, we") = [19, 563, 15, 95]
+        """
+        text = self.clean(text) if clean else text
+        return _replace(self._processor.encode(text), self.digit_comma_ids)
+
+    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
+        """Clean and encode many texts; faster than one `encode` for each."""
+        cleaned = [self.clean(text) for text in texts]
+        rows = self._processor.encode(cleaned)
+        return [_replace(ids, self.digit_comma_ids) for ids in rows]
+
+    def encode_with_masks(self, text: str) -> list[int]:
+        """Encode a text in which each literal `[MASK]` stands for one piece.
+
+        A mask replaces a piece, "▁" included, as masking does in pretraining.
+        So the "▁" that SentencePiece puts before the marker is dropped, and
+        what follows starts a word only if a space stands between. Nothing else
+        is special: "[CLS]" and "[mask]" are cut into letters.
+
+        Example, with 30k-clean.model, where "." is 9 and "▁paris" 1162:
+            encode("It is Paris.") = [32, 25, 1162, 9]
+            encode_with_masks("It is [MASK].") = [32, 25, 4, 9]
+        """
+        parts = collapse_spaces(text).split(MASK)
+        lower, keep_accents = self.do_lower_case, self.keep_accents
+        folded = MASK.join(
+            fold_characters(part, lower=lower, keep_accents=keep_accents)
+            for part in parts
+        )
+        ids = self._masked_processor.encode(folded)
+        ids = _replace(ids, self.digit_comma_ids)
+        dropped = (self.word_start_id, self.mask_id)
+        pairs = itertools.pairwise([*ids, -1])
+        return [pair[0] for pair in pairs if pair != dropped]
+
+    def pieces_to_ids(self, pieces: Iterable[str]) -> list[int]:
+        """Look up pieces; one that the vocabulary lacks becomes `unk_id`."""
+        return [self._ids.get(piece, self.unk_id) for piece in pieces]
+
+    def ids_to_pieces(self, ids: Iterable[int]) -> list[str]:
+        """Look up ids."""
+        return [self.pieces[id_] for id_ in ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Join ids to a readable text.
+
+        Special pieces vanish and an unknown one becomes "⁇".
+
+        Example, with 30k-clean.model:
+            decode([2, 48, 25, 21, 1289, 3]) = "this is a test"
+        """
+        return str(self._processor.decode([int(id_) for id_ in ids]))
+
+
+def _load_processor(
+    model_bytes: bytes, path: str
+) -> sentencepiece.SentencePieceProcessor:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model_bytes)
+    except RuntimeError as error:
+        raise errors.UserError(
+            f"--spm_model_file={path} is not a SentencePiece model. Give the "
+            "binary file that ends in .model (for example 30k-clean.model), "
+            "not the readable list that ends in .vocab."
+        ) from error
+    return processor
+
+
+def _all_pieces(
+    processor: sentencepiece.SentencePieceProcessor,
+) -> tuple[str, ...]:
+    return tuple(processor.id_to_piece(list(range(processor.vocab_size()))))
+
+
+def _special_ids(pieces: Sequence[str], path: str) -> list[int]:
+    """Return the ids of `SPECIAL_PIECES`.
+
+    Raises:
+        errors.UserError: One of them is not in the vocabulary.
+    """
+    missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
+    if missing:
+        raise errors.UserError(
+            f"--spm_model_file={path} has no piece {' '.join(missing)}. ALBERT "
+            f"needs {' '.join(SPECIAL_PIECES)}. Train a vocabulary that has "
+            "them: python data_prep/train_sentencepiece.py "
+            "--input_file=corpus.txt --output_prefix=my-vocabulary"
+        )
+    return [pieces.index(piece) for piece in SPECIAL_PIECES]
+
+
+def _replace(
+    pieces: list[PieceT], table: Mapping[PieceT, Sequence[PieceT]]
+) -> list[PieceT]:
+    """Put in place of each piece of the table what the table says."""
+    if table.keys().isdisjoint(pieces):
+        return pieces
+    return [new for piece in pieces for new in table.get(piece, (piece,))]
+
+
+def _ends_in_digit_comma(piece: str) -> bool:
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+
+
+def _digit_comma_ids(
+    pieces: Sequence[str], processor: sentencepiece.SentencePieceProcessor
+) -> dict[int, tuple[int, ...]]:
+    """Build the table of pieces that end in digit and comma.
+
+    What such a piece becomes does not depend on its neighbours, so it is
+    worked out once: the ids of the piece without comma and "▁", then the comma.
+
+    Example, with 30k-clean.model:
+        1628 ("▁2012,") -> (563, 15), the ids of "▁2012" and ","
+    """
+    comma = processor.piece_to_id(",")
+    bodies = {
+        id_: piece[:-1].replace(WORD_START, "")
+        for id_, piece in enumerate(pieces)
+        if _ends_in_digit_comma(piece)
+    }
+    return {
+        id_: (*processor.encode(body), comma) for id_, body in bodies.items()
+    }

@@ -1,0 +1,327 @@
+"""The training loop: steps under a strategy, evaluation, checkpoints, resume.
+
+The trainer knows a Keras model and an objective, never the name of a dataset.
+Pretraining and every finetuning task use it.
+"""
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf import (
+    checkpoints,
+    distribution,
+    errors,
+    objectives,
+    optimization,
+    run_log,
+)
+from albert_tf.options import option
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainerOptions:
+    """How a run is cut into loops and checkpoints."""
+
+    iterations_per_loop: int = option(
+        1000,
+        "Steps between two looks at the numbers: one line of progress each.",
+        may_change=True,
+    )
+    save_checkpoints_steps: int = option(
+        5000, "Steps between checkpoints (and evaluations).", may_change=True
+    )
+    keep_checkpoint_max: int = option(
+        5, "Checkpoints to keep, beside the best one.", may_change=True
+    )
+    seed: int = option(
+        12345, "Seed of initial weights, order of examples and dropout."
+    )
+
+    def __post_init__(self) -> None:
+        for name in (
+            "iterations_per_loop",
+            "save_checkpoints_steps",
+            "keep_checkpoint_max",
+        ):
+            if getattr(self, name) < 1:
+                raise errors.UserError(
+                    f"--{name}={getattr(self, name)} is below 1. Use a whole "
+                    "number from 1."
+                )
+
+
+class Trainer:
+    """Trains one model for one objective in one output folder.
+
+    Resumes by itself: if the folder holds a checkpoint, weights, moments and
+    step are those of the checkpoint, and `step` says where it stands.
+    """
+
+    def __init__(
+        self,
+        output_dir: str,
+        options: TrainerOptions,
+        strategy: tf.distribute.Strategy,
+        make_model: Callable[[], keras.Model],
+        make_optimizer: Callable[[], optimization.AdamW],
+        objective: objectives.Objective,
+    ):
+        """Create model and optimizer under the strategy; restore if possible.
+
+        Args:
+            output_dir: Folder of checkpoints and logs.
+            options: See `TrainerOptions`.
+            strategy: The devices.
+            make_model: Builds the model; it may restore initial weights.
+            make_optimizer: Builds the optimizer with its schedule.
+            objective: What to minimize and what to report.
+        """
+        self.output_dir = output_dir
+        self._options = options
+        self._strategy = strategy
+        self._objective = objective
+        # Before any tokenizer of tensorflow_text is built: seeding clears them.
+        keras.utils.set_random_seed(options.seed)
+        with strategy.scope():
+            self.model = make_model()
+            self.optimizer = make_optimizer()
+            self.optimizer.build(self.model.trainable_variables)
+        self._checkpoint = tf.train.Checkpoint(
+            model=self.model, optimizer=self.optimizer
+        )
+        self._manager = tf.train.CheckpointManager(
+            self._checkpoint,
+            output_dir,
+            max_to_keep=options.keep_checkpoint_max,
+            checkpoint_name="model.ckpt",
+            step_counter=self.optimizer.iterations,
+        )
+        self.resumed_from = self._manager.latest_checkpoint
+        if self.resumed_from:
+            status = self._checkpoint.restore(self.resumed_from)
+            status.assert_existing_objects_matched()
+        self._train_loop = tf.function(self._run_steps)
+        self._evaluate_batch = tf.function(self._run_evaluation)
+        self._predict_batch = tf.function(self._run_prediction)
+
+    @property
+    def step(self) -> int:
+        """Updates done so far."""
+        return int(self.optimizer.iterations.numpy())
+
+    def train(
+        self,
+        dataset: tf.data.Dataset,
+        num_train_steps: int,
+        log: run_log.RunLog,
+        evaluate: Callable[[], dict[str, float]] | None = None,
+        key_metric: str = "loss",
+    ) -> None:
+        """Train from `step` to `num_train_steps`.
+
+        Args:
+            dataset: Endless batches, beginning with the one for `step`.
+            num_train_steps: Step to stop at.
+            log: Where numbers go; started by the caller.
+            evaluate: Called after every checkpoint; its numbers are logged.
+            key_metric: The number of `evaluate` that decides which checkpoint
+                is copied to `model.ckpt-best`; larger is better.
+
+        Raises:
+            errors.UserError: The loss is not finite any more.
+        """
+        batches = iter(self._strategy.experimental_distribute_dataset(dataset))
+        while self.step < num_train_steps:
+            self._train_to_next_stop(batches, num_train_steps, log)
+            if not self._is_save_step(num_train_steps):
+                continue
+            self._manager.save(checkpoint_number=self.step)
+            if evaluate:
+                log.write("eval", self.step, evaluate())
+                self._keep_best(log, key_metric)
+        log.flush()
+
+    def _train_to_next_stop(
+        self,
+        batches: Iterator[dict[str, tf.Tensor]],
+        num_train_steps: int,
+        log: run_log.RunLog,
+    ) -> None:
+        every = self._options.iterations_per_loop
+        saving = self._options.save_checkpoints_steps
+        start = self.step
+        stop = min(
+            num_train_steps,
+            (start // every + 1) * every,
+            (start // saving + 1) * saving,
+        )
+        begun = time.monotonic()
+        sums = self._train_loop(batches, tf.constant(stop - start)).numpy()
+        seconds = time.monotonic() - begun
+        numbers = self._quotients(sums[:-1])
+        numbers["gradient_norm"] = float(sums[-1, 0] / sums[-1, 1])
+        # The rate of the last update that was made.
+        numbers["learning_rate"] = float(
+            self.optimizer._learning_rate(tf.constant(stop - 1))
+        )
+        if not np.isfinite(sums).all():
+            raise errors.UserError(
+                f"The loss is not finite any more between steps {start} and "
+                f"{stop}: {numbers}. The last checkpoint in {self.output_dir} "
+                "is from before. Lower --learning_rate or lengthen the warm-up, "
+                "and train into a new --output_dir."
+            )
+        log.write(
+            "train", stop, numbers, steps_per_second=(stop - start) / seconds
+        )
+
+    def _is_save_step(self, num_train_steps: int) -> bool:
+        saving = self._options.save_checkpoints_steps
+        return self.step % saving == 0 or self.step == num_train_steps
+
+    def _keep_best(self, log: run_log.RunLog, key_metric: str) -> None:
+        best = max(log.column("eval", key_metric), key=lambda pair: pair[1])
+        if best[0] == self.step:
+            self._checkpoint.write(
+                os.path.join(self.output_dir, checkpoints.BEST_NAME)
+            )
+
+    def restore_best(self) -> None:
+        """Take the weights of the best checkpoint, else keep the latest.
+
+        Raises:
+            errors.UserError: Nothing was ever trained in this folder.
+        """
+        best = os.path.join(self.output_dir, checkpoints.BEST_NAME)
+        if tf.io.gfile.exists(best + ".index"):
+            self._checkpoint.restore(best).assert_existing_objects_matched()
+        elif not self._manager.latest_checkpoint:
+            raise errors.UserError(
+                f"--output_dir={self.output_dir} has no checkpoint to evaluate. "
+                "Set --do_train, or name the folder of a run."
+            )
+
+    def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:
+        """Return every loss and metric of the objective over a dataset."""
+        sums = np.zeros([len(self._objective.names), 2])
+        for batch in self._strategy.experimental_distribute_dataset(dataset):
+            sums += self._evaluate_batch(batch).numpy()
+        return self._quotients(sums)
+
+    def predict(self, dataset: tf.data.Dataset) -> dict[str, np.ndarray]:
+        """Return the model's outputs for all real examples, in order.
+
+        Raises:
+            errors.UserError: The dataset is empty.
+        """
+        parts: list[dict[str, np.ndarray]] = []
+        for batch in self._strategy.experimental_distribute_dataset(dataset):
+            outputs, real = self._predict_batch(batch)
+            kept = self._local(real).astype(bool)
+            parts.append({k: self._local(v)[kept] for k, v in outputs.items()})
+        if not parts:
+            raise errors.UserError("There are no examples to predict.")
+        return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
+
+    def _local(self, value: tf.Tensor) -> np.ndarray:
+        return np.concatenate(
+            [
+                v.numpy()
+                for v in self._strategy.experimental_local_results(value)
+            ]
+        )
+
+    def _quotients(self, sums: np.ndarray) -> dict[str, float]:
+        """Turn sums [names, (numerator, denominator)] into numbers."""
+        pairs = zip(self._objective.names, sums, strict=True)
+        numbers = {name: float(a / b) if b else 0.0 for name, (a, b) in pairs}
+        total = sum(numbers[name] for name in self._objective.losses)
+        return {"loss": total, **numbers}
+
+    # What follows is traced into graphs.
+
+    def _run_steps(
+        self, batches: Iterator[dict[str, tf.Tensor]], steps: tf.Tensor
+    ) -> tf.Tensor:
+        """Make `steps` updates; return their summed ratios, float32 [K + 1, 2].
+
+        The last row holds the sum of gradient norms and the number of steps.
+        """
+        sums = tf.zeros([len(self._objective.names) + 1, 2])
+        for _ in tf.range(steps):
+            per_replica = self._strategy.run(self._step, [next(batches)])
+            sums += self._strategy.experimental_local_results(per_replica)[0]
+        return sums
+
+    def _step(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        """One update on one replica; the same result on all of them.
+
+        DIFFERS: each loss is divided by its denominator over all replicas, and
+        the gradient is clipped once, after it was summed over replicas. The
+        original clips on each core. So the update depends on the global batch
+        only, not on the number of replicas.
+        """
+        replica = tf.distribute.get_replica_context()
+        everywhere = tf.distribute.ReduceOp.SUM
+        variables = self.model.trainable_variables
+        with tf.GradientTape() as tape:
+            ratios = self._objective.compute(
+                self.model, batch, self._dropout_seed()
+            )
+            totals = {
+                name: replica.all_reduce(everywhere, tf.stack(list(ratio)))
+                for name, ratio in ratios.items()
+            }
+            loss = tf.add_n(
+                [
+                    ratios[name].numerator / tf.stop_gradient(totals[name][1])
+                    for name in self._objective.losses
+                ]
+            )
+        gradients = tape.gradient(loss, variables)
+        # Dense, because rows of a word that occurs twice must be summed before
+        # the norm is taken.
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        gradients = replica.all_reduce(everywhere, gradients)
+        gradients, norm = tf.clip_by_global_norm(
+            gradients, optimization.CLIP_NORM
+        )
+        self.optimizer.apply_gradients(
+            zip(gradients, variables, strict=True),
+            skip_gradients_aggregation=True,
+        )
+        rows = [totals[name] for name in self._objective.names]
+        return tf.stack([*rows, tf.stack([norm, 1.0])])
+
+    def _dropout_seed(self) -> tf.Tensor:
+        """A seed, int32 [2], of run, step and replica; stored nowhere."""
+        replica = tf.distribute.get_replica_context()
+        step = tf.cast(self.optimizer.iterations, tf.int32)
+        seed = tf.stack([tf.constant(self._options.seed, tf.int32), step])
+        return tf.random.experimental.stateless_fold_in(
+            seed, replica.replica_id_in_sync_group
+        )
+
+    def _run_evaluation(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        def replica_sums(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+            ratios = self._objective.compute(self.model, batch, None)
+            return tf.stack(
+                [tf.stack(list(ratios[name])) for name in self._objective.names]
+            )
+
+        per_replica = self._strategy.run(replica_sums, [batch])
+        return self._strategy.reduce(
+            tf.distribute.ReduceOp.SUM, per_replica, axis=None
+        )
+
+    def _run_prediction(
+        self, batch: dict[str, tf.Tensor]
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        outputs = self._strategy.run(self.model, [batch])
+        return outputs, batch["is_real_example"]

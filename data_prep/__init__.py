@@ -1,0 +1,1 @@
+"""Offline data preparation: from raw text to vocabulary and TFRecords."""

@@ -1,0 +1,244 @@
+"""Cut prose into sentences: the layout create_pretraining_data.py reads.
+
+Input is text whose paragraphs are separated by empty lines; the lines of a
+paragraph are joined, so hard-wrapped books are welcome. Output has one sentence
+per line and an empty line after each document. A file is a document, unless an
+option says otherwise.
+
+    python data_prep/split_sentences.py \
+        --input_file='books/*.txt' --output_file=corpus.txt
+
+The cutting is done by syntok: rules only, nothing to download, made for
+English, German and Spanish. Text of other languages comes out in larger pieces.
+"""
+
+import codecs
+import dataclasses
+import gzip
+import itertools
+import lzma
+import multiprocessing
+import os
+import pathlib
+import sys
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any
+
+from absl import logging
+from syntok import segmenter
+
+if __package__ in (None, ""):  # Run as a script: find the two packages.
+    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from albert_tf import errors, files, options
+
+DOCUMENT_END = ""  # Among paragraphs and lines, which are never empty.
+PARAGRAPHS_AT_ONCE = 4096  # Handed to the processes together; some megabytes.
+BROKEN_FILE = (tarfile.TarError, gzip.BadGzipFile, lzma.LZMAError, EOFError)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Options of the script."""
+
+    input_file: str = options.option(
+        help="Prose, UTF-8: files or glob patterns, separated by commas. Files "
+        "ending in .gz or .xz are unpacked, each file in a .tar.gz or .tar.xz "
+        "counts as one."
+    )
+    output_file: str = options.option(
+        help="One sentence per line, an empty line after each document."
+    )
+    paragraphs_as_documents: bool = options.option(
+        False, "Make a document of each paragraph instead of each file."
+    )
+    max_document_sentences: int = options.option(
+        0,
+        "Begin a new document with the next paragraph once one has that many "
+        "sentences; 0 for no limit.",
+    )
+    num_processes: int = options.option(
+        0, "Processes that cut; 0 for one per processor."
+    )
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            errors.UserError: One is outside its range.
+        """
+        for name in ("max_document_sentences", "num_processes"):
+            if getattr(self, name) < 0:
+                raise errors.UserError(
+                    f"--{name}={getattr(self, name)} is less than 0. Use 0 or "
+                    "more."
+                )
+
+
+def open_texts(path: str) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield the name and the open, unpacked content of each text in a file.
+
+    Example:
+        "a.txt" and "a.txt.gz" yield one text, "a.tar.xz" one for each member.
+    """
+    if path.endswith((".tar.xz", ".tar.gz")):
+        yield from _open_members(path)
+        return
+    openers: dict[str, Callable[..., Any]] = {
+        ".gz": gzip.open,
+        ".xz": lzma.open,
+    }
+    opener = openers.get(os.path.splitext(path)[1], open)
+    with opener(path, "rb") as stream:
+        yield path, stream
+
+
+def _open_members(path: str) -> Iterator[tuple[str, IO[bytes]]]:
+    with tarfile.open(path, "r:*") as archive:
+        for member in archive:
+            stream = archive.extractfile(member)
+            if stream is not None:  # A folder has no content.
+                yield f"{path}/{member.name}", stream
+
+
+def read_paragraphs(stream: IO[bytes], name: str) -> Iterator[str]:
+    r"""Yield the paragraphs of a text, each on one line.
+
+    Example:
+        "It was\nlate.\n\nWe left.\n" yields "It was late.", "We left."
+
+    Raises:
+        errors.UserError: The text is not UTF-8.
+    """
+    try:
+        words = map(str.split, codecs.iterdecode(stream, "utf-8-sig"))
+        for filled, lines in itertools.groupby(words, key=bool):
+            if filled:
+                yield " ".join(itertools.chain.from_iterable(lines))
+    except UnicodeDecodeError as error:
+        raise errors.UserError(
+            f"--input_file: {name} is not UTF-8 text ({error.reason}). Convert "
+            "it first, for example by iconv -f latin1 -t utf-8."
+        ) from error
+
+
+def split_paragraph(paragraph: str) -> list[str]:
+    """Cut a paragraph into sentences; every character stays.
+
+    Example:
+        'Mr. Fox left. "Why? I know." He ran.' becomes
+        ['Mr. Fox left.', '"Why?', 'I know."', 'He ran.']
+
+    Args:
+        paragraph: Text on one line; `DOCUMENT_END` gives no sentence.
+    """
+    sentences = itertools.chain(*segmenter.process(paragraph))
+    starts = [sentence[0].offset for sentence in sentences]
+    bounds = itertools.pairwise([0, *starts[1:], len(paragraph)])
+    parts = (paragraph[start:end].strip() for start, end in bounds)
+    return [part for part in parts if part]
+
+
+def document_lines(
+    paragraphs: Iterable[list[str]],
+    *,
+    paragraphs_as_documents: bool = False,
+    max_document_sentences: int = 0,
+) -> Iterator[str]:
+    """Lay out sentences as lines, an empty one after each document.
+
+    Example:
+        [["A.", "B."], ["C."], []] yields "A.", "B.", "C.", ""
+        and with max_document_sentences=2  "A.", "B.", "", "C.", ""
+
+    Args:
+        paragraphs: The sentences of each paragraph; an empty list ends a
+            document.
+        paragraphs_as_documents: End a document after each paragraph.
+        max_document_sentences: End it after a paragraph that reaches this
+            number; 0 for no limit.
+
+    Yields:
+        Lines without line ends.
+    """
+    limit = 1 if paragraphs_as_documents else max_document_sentences
+    size = 0
+    for sentences in paragraphs:
+        yield from sentences
+        size += len(sentences)
+        ends = not sentences or 0 < limit <= size
+        if size and ends:
+            yield DOCUMENT_END
+            size = 0
+
+
+def _all_paragraphs(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the paragraphs of all files, `DOCUMENT_END` after each text.
+
+    Raises:
+        errors.UserError: A file is not of the kind its ending says.
+    """
+    for path in paths:
+        try:
+            for name, stream in open_texts(path):
+                yield from read_paragraphs(stream, name)
+                yield DOCUMENT_END
+        except BROKEN_FILE as error:
+            raise errors.UserError(
+                f"--input_file={path} is damaged or not what its ending says "
+                f"({error}). Fetch or pack the file again."
+            ) from error
+
+
+def _split_all(
+    paragraphs: Iterator[str], num_processes: int
+) -> Iterator[list[str]]:
+    """Yield the sentences of each paragraph, in order.
+
+    Processes get a bounded number of paragraphs at a time, so a corpus of any
+    size passes through.
+    """
+    if num_processes == 1:
+        yield from map(split_paragraph, paragraphs)
+        return
+    with multiprocessing.Pool(num_processes or os.cpu_count()) as pool:
+        while batch := list(itertools.islice(paragraphs, PARAGRAPHS_AT_ONCE)):
+            yield from pool.map(split_paragraph, batch, chunksize=64)
+
+
+def run(settings: Options) -> None:
+    """Write the sentences of all input files to the output file.
+
+    Raises:
+        errors.UserError: A file is missing, damaged or not UTF-8, or there is
+            no text at all; then nothing is written.
+    """
+    paths = files.expand_patterns(settings.input_file, "input_file")
+    files.make_folder(os.path.dirname(settings.output_file))
+    lines = document_lines(
+        _split_all(_all_paragraphs(paths), settings.num_processes),
+        paragraphs_as_documents=settings.paragraphs_as_documents,
+        max_document_sentences=settings.max_document_sentences,
+    )
+    sentences = documents = 0
+    with files.replace_atomically(settings.output_file) as stream:
+        for line in lines:
+            stream.write(f"{line}\n".encode())
+            sentences += line != DOCUMENT_END
+            documents += line == DOCUMENT_END
+        if not documents:
+            raise errors.UserError(
+                f"--input_file={settings.input_file} holds no text. Give files "
+                "with prose."
+            )
+    logging.info(
+        "%d sentences in %d documents written to %s",
+        sentences,
+        documents,
+        settings.output_file,
+    )
+
+
+if __name__ == "__main__":
+    options.run_script(run, Options)

@@ -1,0 +1,237 @@
+import hashlib
+import json
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import pytest
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf import errors, tokenization
+
+RECORDED = [
+    json.loads(line)
+    for line in pathlib.Path(__file__)
+    .parents[1]
+    .joinpath("fixtures", "original_tokenization.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
+]
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_vocab):
+    return tokenization.Tokenizer(tiny_vocab)
+
+
+@pytest.fixture(scope="module")
+def released(shared_dir):
+    path = shared_dir / "data" / "vocab" / "30k-clean.model"
+    return tokenization.Tokenizer(str(path))
+
+
+def write_model(path, pieces):
+    """Write a model whose pieces have the given names and types."""
+    model = sentencepiece_model_pb2.ModelProto()
+    for name, type_ in pieces:
+        model.pieces.add(piece=name, score=-1.0, type=type_)
+    model.trainer_spec.pad_id = -1
+    model.normalizer_spec.name = "identity"
+    path.write_bytes(model.SerializeToString())
+    return str(path)
+
+
+PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
+SPECIALS = [
+    ("<pad>", PIECE.CONTROL),
+    ("<unk>", PIECE.UNKNOWN),
+    ("[CLS]", PIECE.CONTROL),
+    ("[SEP]", PIECE.CONTROL),
+    ("[MASK]", PIECE.CONTROL),
+]
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """A vocabulary in which "13," continues a word, with ids that are known."""
+    names = [",", "▁", "▁13", "13,", "▁2012,", "▁2012", "▁no"]
+    pieces = SPECIALS + [(name, PIECE.NORMAL) for name in names]
+    return tokenization.Tokenizer(write_model(tmp_path / "n.model", pieces))
+
+
+@pytest.mark.parametrize(
+    "text, cleaned",
+    [
+        ("  a \t b\n\u3000c\x1c ", "a b c"),
+        ("½ … ﬁ É ü", "1⁄2 ... fi e u"),
+        ("が", "か"),
+        ("\ud55c", "\u1112\u1161\u11ab"),
+        ("``a''", "``a''"),
+        ("ΑΣ İ", "ας i"),
+        ("", ""),
+    ],
+)
+def test_preprocess_text(text, cleaned):
+    assert tokenization.preprocess_text(text) == cleaned
+
+
+def test_preprocess_text_can_keep_case_and_accents():
+    assert tokenization.preprocess_text("É", lower=False) == "E"
+    composed = tokenization.preprocess_text("E\u0301 ﬁ", keep_accents=True)
+    assert composed == "é fi"
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: case["text"][:20])
+def test_recorded_original(case, released):
+    normalized = tokenization.preprocess_text(case["text"], lower=case["lower"])
+    assert normalized == case["normalized"]
+    assert released.encode_pieces(normalized, clean=False) == case["pieces"]
+    assert released.encode(normalized, clean=False) == case["ids"]
+
+
+def test_published_ids(released, shared_dir):
+    path = shared_dir / "data" / "expected" / "tokenizer.json"
+    for case in json.loads(path.read_text(encoding="utf-8")):
+        text = case["text"]
+        if case["strip_accents"] or text.isascii():
+            ids = released.encode(text)
+        else:
+            ids = released.encode(text.lower(), clean=False)
+        if case["with_cls_sep"]:
+            ids = [released.cls_id, *ids, released.sep_id]
+        assert ids == case["ids"]
+
+
+def test_layout_of_the_released_vocabulary(released):
+    assert released.vocab_size == len(released.pieces) == 30000
+    special = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+    assert released.pieces[:13] == (*special, *'()"-.–£€')
+    assert released.pieces_to_ids(special) == [0, 1, 2, 3, 4]
+
+
+def test_special_ids_and_fingerprint(tiny, tiny_vocab):
+    ids = [tiny.pad_id, tiny.unk_id, tiny.cls_id, tiny.sep_id, tiny.mask_id]
+    assert tiny.ids_to_pieces(ids) == list(tokenization.SPECIAL_PIECES)
+    content = pathlib.Path(tiny_vocab).read_bytes()
+    assert tiny.model_bytes == content
+    assert tiny.fingerprint == hashlib.sha256(content).hexdigest()
+
+
+def test_text_is_cleaned_unless_told_otherwise(tiny):
+    assert tiny.encode(" É") == tiny.encode("e")
+    assert tiny.encode("É", clean=False) != tiny.encode("e")
+    assert tiny.encode_pieces(" É") == tiny.encode_pieces("e")
+
+
+def test_upper_case_stays_for_a_cased_vocabulary(tiny_vocab):
+    cased = tokenization.Tokenizer(tiny_vocab, do_lower_case=False)
+    assert cased.clean("ÉA") == "EA"
+
+
+def test_accents_stay_on_request(tiny_vocab):
+    keeping = tokenization.Tokenizer(tiny_vocab, keep_accents=True)
+    assert keeping.clean("E\u0301") == "é"
+
+
+def test_number_and_comma_are_cut_apart(numbers):
+    assert numbers.encode_pieces("2012,") == ["▁2012", ","]
+    assert numbers.encode("2012,") == [10, 5]
+
+
+def test_continued_number_gets_the_original_spurious_mark(numbers):
+    assert numbers.encode_pieces("no13,") == ["▁no", "▁13", ","]
+    assert numbers.digit_comma_ids == {8: (7, 5), 9: (10, 5)}
+
+
+def test_unknown_characters_stay_in_pieces(numbers):
+    assert numbers.encode_pieces("no xy") == ["▁no", "▁", "xy"]
+    assert numbers.encode("no xy") == [11, 6, 1]
+
+
+def test_special_pieces_never_come_out_of_text(tiny):
+    ids = tiny.encode("[CLS] <pad> [MASK]", clean=False)
+    assert not {tiny.cls_id, tiny.pad_id, tiny.mask_id} & set(ids)
+
+
+def test_batch_equals_single(tiny, numbers):
+    texts = ["Émile  no 13,", "", "2012, 13,", "the cat's 12 hats, 3,"]
+    for tokenizer in (tiny, numbers):
+        expected = [tokenizer.encode(text) for text in texts]
+        assert tokenizer.encode_batch(texts) == expected
+    assert tiny.encode_batch([]) == []
+
+
+@pytest.mark.parametrize(
+    "text, pieces",
+    [
+        ("it is [MASK].", ["▁it", "▁is", "[MASK]", "."]),
+        ("[MASK] is it", ["[MASK]", "▁is", "▁it"]),
+        ("It  is\t[MASK] [MASK]", ["▁it", "▁is", "[MASK]", "[MASK]"]),
+        ("it[MASK]", ["▁it", "[MASK]"]),
+        ("[MASK] (is", ["[MASK]", "▁", "(", "is"]),
+        ("[MASK]", ["[MASK]"]),
+        ("it, 2012, [MASK]", ["▁it", ",", "▁2012", ",", "[MASK]"]),
+        ("", []),
+    ],
+)
+def test_masked_text(text, pieces, released):
+    ids = released.encode_with_masks(text)
+    assert released.ids_to_pieces(ids) == pieces
+
+
+def test_only_the_exact_marker_is_a_mask(tiny):
+    for text in ("[mask] is it", "[CLS] it [SEP]", "plain", "2012, a"):
+        assert tiny.encode_with_masks(text) == tiny.encode(text)
+
+
+def test_decode_drops_special_pieces(released):
+    assert released.decode([2, 48, 25, 21, 1289, 3, 0]) == "this is a test"
+
+
+def test_unknown_piece_has_the_unknown_id(tiny):
+    assert tiny.pieces_to_ids(["no such piece", "[SEP]"]) == [
+        tiny.unk_id,
+        tiny.sep_id,
+    ]
+
+
+def test_tokenizer_travels_to_other_processes(tiny):
+    tiny.encode_with_masks("[MASK]")
+    copy = pickle.loads(pickle.dumps(tiny))
+    assert copy.encode("the cat") == tiny.encode("the cat")
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(
+        errors.UserError, match="--spm_model_file=.* not a file"
+    ):
+        tokenization.Tokenizer(str(tmp_path / "none.model"))
+
+
+@pytest.mark.parametrize("content", ["<pad>\t0\n<unk>\t0\n", ""])
+def test_vocab_list_instead_of_model(content, tmp_path):
+    path = tmp_path / "30k-clean.vocab"
+    path.write_text(content)
+    with pytest.raises(errors.UserError, match="ends in .model"):
+        tokenization.Tokenizer(str(path))
+
+
+def test_missing_special_piece_is_named(tmp_path):
+    pieces = [p for p in SPECIALS if p[0] != "[SEP]"] + [("▁", PIECE.NORMAL)]
+    path = write_model(tmp_path / "x.model", pieces)
+    with pytest.raises(errors.UserError, match=r"no piece \[SEP\].*data_prep"):
+        tokenization.Tokenizer(path)
+
+
+def test_version_of_sentencepiece_breaks_ties_as_tensorflow_text():
+    assert sentencepiece.__version__ == "0.2.1"
+
+
+def test_tensorflow_is_not_loaded():
+    program = (
+        "import sys; import albert_tf.tokenization;"
+        "sys.exit('tensorflow' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

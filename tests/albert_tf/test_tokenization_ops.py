@@ -1,0 +1,250 @@
+import json
+import lzma
+import pathlib
+import random
+import subprocess
+import sys
+import textwrap
+import unicodedata
+
+import pytest
+import tensorflow as tf
+
+from albert_tf import tokenization, tokenization_ops
+
+TEXTS = tf.TensorSpec([None], tf.string)
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_vocab):
+    return tokenization.Tokenizer(tiny_vocab)
+
+
+@pytest.fixture  # For each test: seeding TensorFlow would destroy it.
+def tiny_graph(tiny):
+    return tokenization_ops.GraphTokenizer(tiny)
+
+
+@pytest.fixture(scope="module")
+def released(shared_dir):
+    path = shared_dir / "data" / "vocab" / "30k-clean.model"
+    return tokenization.Tokenizer(str(path))
+
+
+def random_texts(count):
+    """Texts of all scripts, with numbers, spaces and marks mixed in."""
+    # TensorFlow's tables are older than Python's: leave out young capitals.
+    known = unicodedata.ucd_3_2_0
+    letters = [
+        c
+        for c in map(chr, range(1, 0x30000))
+        if known.category(c)[0] in "LMNPSZC"
+    ]
+    letters = [
+        c for c in letters if known.category(c) not in ("Cs", "Cn", "Co")
+    ]
+    common = " abcXYZ0129,,.\t-()'ΣςΑÉıİ\u0301\xa0"
+    generator = random.Random(7)
+
+    def character():
+        return generator.choice(letters if generator.random() < 0.4 else common)
+
+    return [
+        "".join(character() for _ in range(generator.randint(0, 30)))
+        for _ in range(count)
+    ]
+
+
+def with_masks(texts):
+    generator = random.Random(8)
+    marks = ["[MASK]", " [MASK]", "[MASK] ", " [MASK] [MASK]", "[mask]", ""]
+    return [t[:4] + generator.choice(marks) + t[4:] for t in texts]
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("keep_accents", [True, False])
+def test_normalize_equals_python(lower, keep_accents):
+    texts = random_texts(2000)
+    found = tokenization_ops.normalize(tf.constant(texts), lower, keep_accents)
+    expected = [
+        tokenization.preprocess_text(t, lower=lower, keep_accents=keep_accents)
+        for t in texts
+    ]
+    assert [text.decode() for text in found.numpy()] == expected
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_random_texts_equal_python(lower, tiny_vocab):
+    tokenizer = tokenization.Tokenizer(tiny_vocab, do_lower_case=lower)
+    graph = tokenization_ops.GraphTokenizer(tokenizer)
+    texts = random_texts(1000)
+    expected = tokenizer.encode_batch(texts)
+    assert graph.tokenize(tf.constant(texts)).to_list() == expected
+    masked = with_masks(texts)
+    found = graph.tokenize_with_masks(tf.constant(masked)).to_list()
+    assert found == [tokenizer.encode_with_masks(text) for text in masked]
+
+
+def test_released_vocabulary_equals_python(released, shared_dir):
+    graph = tokenization_ops.GraphTokenizer(released)
+    fixtures = pathlib.Path(__file__).parents[1] / "fixtures"
+    recorded = (fixtures / "original_tokenization.jsonl").read_text("utf-8")
+    texts = [json.loads(line)["text"] for line in recorded.splitlines()]
+    corpora = shared_dir / "data" / "corpora"
+    for name in ("wikitext-2-valid.txt.xz", "movie_reviews.txt.xz"):
+        with lzma.open(corpora / name, "rt", encoding="utf-8") as lines:
+            texts += list(lines)[:4000:8]
+    texts += random_texts(500)
+    expected = released.encode_batch(texts)
+    assert graph.tokenize(tf.constant(texts)).to_list() == expected
+    masked = with_masks(texts)
+    found = graph.tokenize_with_masks(tf.constant(masked)).to_list()
+    assert found == [released.encode_with_masks(text) for text in masked]
+
+
+def test_recorded_original(released, shared_dir):
+    graph = tokenization_ops.GraphTokenizer(released)
+    fixtures = pathlib.Path(__file__).parents[1] / "fixtures"
+    recorded = (fixtures / "original_tokenization.jsonl").read_text("utf-8")
+    cases = [json.loads(line) for line in recorded.splitlines()]
+    cases = [case for case in cases if case["lower"]]
+    found = graph.tokenize(tf.constant([case["text"] for case in cases]))
+    assert found.to_list() == [case["ids"] for case in cases]
+
+
+def test_dynamic_batch_inside_a_function_and_a_dataset(tiny, tiny_graph):
+    function = tf.function(tiny_graph.tokenize, input_signature=[TEXTS])
+    texts = ["The cat sat.", "", "in 2012, we  saw É"]
+    for size in (0, 1, 3):
+        found = function(tf.constant(texts[:size], tf.string))
+        assert found.dtype == tf.int32
+        assert found.to_list() == tiny.encode_batch(texts[:size])
+    batches = tf.data.Dataset.from_tensor_slices(texts).batch(2)
+    rows = [r.to_list() for r in batches.map(tiny_graph.tokenize)]
+    assert sum(rows, []) == tiny.encode_batch(texts)
+
+
+def test_bytes_that_are_not_utf8_do_no_harm(tiny_graph):
+    assert tiny_graph.tokenize(tf.constant([b"a \xff\xfe b"])).shape[0] == 1
+
+
+@pytest.fixture(scope="module")
+def exported(tiny, tmp_path_factory):
+    """A folder with a SavedModel that tokenizes."""
+    graph = tokenization_ops.GraphTokenizer(tiny)
+
+    def pack(texts):
+        segments = [graph.tokenize(texts)]
+        return tokenization_ops.pack_inputs(segments, 16, 2, 3)
+
+    def masked(texts):
+        return {"ids": graph.tokenize_with_masks(texts).to_tensor(-1)}
+
+    module = tf.Module()
+    module.tokenizer = graph
+    signatures = {
+        "pack": tf.function(pack, input_signature=[TEXTS]),
+        "masked": tf.function(masked, input_signature=[TEXTS]),
+    }
+    folder = tmp_path_factory.mktemp("exported")
+    tf.saved_model.save(module, str(folder / "model"), signatures)
+    return folder
+
+
+def test_exported_model_equals_python(exported, tiny):
+    signatures = tf.saved_model.load(str(exported / "model")).signatures
+    text = "The [MASK], 2012,"
+    texts = tf.constant([text, ""])
+    packed = signatures["pack"](texts=texts)["input_ids"].numpy().tolist()
+    expected = [2, *tiny.encode(text)[:14], 3]
+    assert packed == [expected, [2, 3] + [0] * (len(expected) - 2)]
+    masked = signatures["masked"](texts=texts)["ids"].numpy().tolist()
+    ids = tiny.encode_with_masks(text)
+    assert masked == [ids, [-1] * len(ids)]
+
+
+@pytest.mark.slow  # Starts a Python that loads TensorFlow.
+def test_exported_model_needs_only_tensorflow_text(exported, tiny):
+    program = """
+        import sys
+        import tensorflow as tf
+        import tensorflow_text
+        model = tf.saved_model.load("model")
+        found = model.signatures["masked"](texts=tf.constant(["a [MASK]."]))
+        assert "albert_tf" not in sys.modules
+        print(found["ids"].numpy().tolist())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=exported,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == [tiny.encode_with_masks("a [MASK].")]
+
+
+def pack(first, second=None, max_seq_length=8):
+    rows = [first] if second is None else [first, second]
+    segments = [tf.ragged.constant(r, tf.int32, ragged_rank=1) for r in rows]
+    packed = tokenization_ops.pack_inputs(segments, max_seq_length, 2, 3)
+    assert {tensor.dtype for tensor in packed.values()} == {tf.int32}
+    return {name: tensor.numpy().tolist() for name, tensor in packed.items()}
+
+
+def test_pack_two_segments_and_an_empty_second():
+    assert pack([[11, 12, 13], [14]], [[21, 22], []], 7) == {
+        "input_ids": [[2, 11, 12, 3, 21, 22, 3], [2, 14, 3, 0, 0, 0, 0]],
+        "input_mask": [[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0]],
+        "segment_ids": [[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0]],
+    }
+
+
+def test_pack_one_segment():
+    assert pack([[11, 12, 13, 14, 15], [], [16]], max_seq_length=5) == {
+        "input_ids": [[2, 11, 12, 13, 3], [2, 3, 0, 0, 0], [2, 16, 3, 0, 0]],
+        "input_mask": [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]],
+        "segment_ids": [[0, 0, 0, 0, 0]] * 3,
+    }
+
+
+def test_pack_without_any_row():
+    assert pack([], [])["input_ids"] == []
+
+
+def cut_longer_first(first, second, budget):
+    """The original's loop."""
+    first, second = list(first), list(second)
+    while len(first) + len(second) > budget:
+        (first if len(first) > len(second) else second).pop()
+    return first, second
+
+
+def test_pack_cuts_as_the_original_loop():
+    for max_seq_length in (4, 5, 8, 9):
+        lengths = [(a, b) for a in range(11) for b in range(11)]
+        firsts = [list(range(100, 100 + a)) for a, _ in lengths]
+        seconds = [list(range(200, 200 + b)) for _, b in lengths]
+        packed = pack(firsts, seconds, max_seq_length)
+        cases = zip(firsts, seconds, strict=True)
+        for row, (first, second) in enumerate(cases):
+            markers = 3 if second else 2
+            a, b = cut_longer_first(first, second, max_seq_length - markers)
+            expected = [2, *a, 3] + ([*b, 3] if second else [])
+            size = len(expected)
+            assert packed["input_ids"][row][:size] == expected
+            assert sum(packed["input_mask"][row]) == size
+            assert sum(packed["segment_ids"][row]) == size - len(a) - 2
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_pack_takes_one_or_two_segments(count):
+    with pytest.raises(ValueError, match=f"1 or 2 segments, not {count}"):
+        tokenization_ops.pack_inputs(
+            [tf.ragged.constant([[1]])] * count, 8, 2, 3
+        )
+
+
+def test_pack_needs_room_for_text():
+    with pytest.raises(ValueError, match="max_seq_length=3 has no room"):
+        pack([[1]], [[2]], max_seq_length=3)

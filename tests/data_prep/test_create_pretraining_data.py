@@ -1,0 +1,335 @@
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+import random
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf import errors, records, tokenization
+from data_prep import create_pretraining_data, ngram_masking, segment_pairs
+
+ROOT = pathlib.Path(create_pretraining_data.__file__).parents[1]
+WORDS = "it rains we stay at home and read old books by the fire".split()
+
+
+def write_corpus(path, seed, num_documents=12):
+    rng = random.Random(seed)
+    with open(path, "w") as stream:
+        for _ in range(num_documents):
+            for _ in range(rng.randint(2, 10)):
+                words = rng.choices(WORDS, k=rng.randint(3, 9))
+                stream.write(" ".join(words) + " .\n")
+            stream.write("\n")
+
+
+@pytest.fixture
+def base(tmp_path, tiny_vocab):
+    """Options that work, of a folder with two text files."""
+    write_corpus(tmp_path / "a.txt", 1)
+    write_corpus(tmp_path / "b.txt", 2)
+    return create_pretraining_data.CreatePretrainingDataOptions(
+        input_file=str(tmp_path / "*.txt"),
+        output_file=str(tmp_path / "out" / "a.tfrecord"),
+        spm_model_file=tiny_vocab,
+        dupe_factor=3,
+        pairs=segment_pairs.PairOptions(max_seq_length=32),
+        masking=ngram_masking.MaskingOptions(max_predictions_per_seq=5),
+    )
+
+
+def run(options, **changes):
+    options = dataclasses.replace(options, **changes)
+    create_pretraining_data.run(options)
+    return options
+
+
+def read_arrays(options):
+    import tensorflow as tf
+
+    layout = records.pretraining_layout(
+        options.pairs.max_seq_length, options.masking.record_predictions
+    )
+    paths = options.output_file.split(",")
+    batch = next(iter(tf.data.TFRecordDataset(paths).batch(100_000)))
+    parsed = records.parse(layout, batch)
+    return {name: value.numpy() for name, value in parsed.items()}
+
+
+@pytest.mark.parametrize("permute", [False, True])
+def test_records_are_well_formed(base, permute):
+    masking = dataclasses.replace(base.masking, do_permutation=permute)
+    options = run(base, masking=masking)
+    arrays = read_arrays(options)
+    tokenizer = tokenization.Tokenizer(base.spm_model_file, True)
+    assert len(arrays["input_ids"]) > 50
+    for i, ids in enumerate(arrays["input_ids"]):
+        row = {name: values[i] for name, values in arrays.items()}
+        length, weights = row["input_mask"].sum(), row["masked_lm_weights"]
+        count = int(weights.sum())
+        assert row["input_mask"].tolist() == [1] * length + [0] * (32 - length)
+        assert weights.tolist() == [1.0] * count + [0.0] * (
+            len(weights) - count
+        )
+        restored = ids.copy()
+        positions = row["masked_lm_positions"][:count]
+        restored[positions] = row["masked_lm_ids"][:count]
+        assert not row["masked_lm_positions"][count:].any()
+        assert not restored[length:].any()
+        assert restored[0] == tokenizer.cls_id
+        separators = (restored == tokenizer.sep_id).nonzero()[0]
+        assert len(separators) == 2 and separators[1] == length - 1
+        assert 1 < separators[0] < length - 2  # Neither segment is empty.
+        in_first = separators[0] + 1
+        assert row["segment_ids"].tolist() == (
+            [0] * in_first + [1] * (length - in_first) + [0] * (32 - length)
+        )
+    assert set(arrays["next_sentence_labels"].ravel()) == {0, 1}
+
+
+def test_manifest_says_how_the_records_were_made(base, tiny_vocab):
+    output = base.output_file + "," + base.output_file + ".2"
+    masking = dataclasses.replace(base.masking, do_permutation=True)
+    options = run(base, output_file=output, masking=masking)
+    manifest = records.find_manifest(base.output_file + ".2")
+    assert manifest is not None
+    assert manifest.shards == ("a.tfrecord", "a.tfrecord.2")
+    arrays = read_arrays(options)
+    assert manifest.num_examples == len(arrays["input_ids"])
+    assert manifest.max_predictions_per_seq == 10
+    assert manifest.random_seed == 12345
+    assert manifest.options["ngram"] == 3
+    tokenizer = tokenization.Tokenizer(tiny_vocab, True)
+    expected = records.Expected(
+        32, 10, tokenizer.vocab_size, tokenizer.fingerprint
+    )
+    paths = output.split(",")
+    assert records.check_records(paths, expected) == [manifest]
+
+
+def test_same_seed_same_bytes_and_another_seed_others(base, tmp_path):
+    contents = []
+    for name, seed in (("x", 1), ("y", 1), ("z", 2)):
+        run(base, output_file=str(tmp_path / name), random_seed=seed)
+        contents.append((tmp_path / name).read_bytes())
+    assert contents[0] == contents[1] != contents[2]
+
+
+def test_no_instance_spans_two_files(tmp_path, base):
+    tokenizer = tokenization.Tokenizer(base.spm_model_file, True)
+    texts = {"a.txt": "it rains", "b.txt": "old books"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(f"{text}\n" * 6)
+    options = run(
+        base,
+        pairs=segment_pairs.PairOptions(512, 0.0),
+        masking=ngram_masking.MaskingOptions(masked_lm_prob=0),
+    )
+    bodies = [
+        [id_ for id_ in ids if id_ not in (0, 2, 3)]
+        for ids in read_arrays(options)["input_ids"].tolist()
+    ]
+    wanted = [tokenizer.encode(text) * 6 for text in texts.values()]
+    assert sorted(bodies) == sorted(wanted * 3)
+
+
+def test_interruption_leaves_no_file_under_the_final_name(base, monkeypatch):
+    run(base)
+    before = pathlib.Path(base.output_file).read_bytes()
+    calls = iter(range(20))
+    original = ngram_masking.Masker.mask
+
+    def stop_in_the_middle(self, tokens, rng, length_rng):
+        if next(calls) == 10:
+            raise KeyboardInterrupt
+        return original(self, tokens, rng, length_rng)
+
+    monkeypatch.setattr(ngram_masking.Masker, "mask", stop_in_the_middle)
+    folder = os.path.dirname(base.output_file)
+    other = os.path.join(folder, "other")
+    with pytest.raises(KeyboardInterrupt):
+        run(base, output_file=f"{base.output_file},{other}", overwrite=True)
+    assert sorted(os.listdir(folder)) == [
+        "a.tfrecord",
+        "a.tfrecord.manifest.json",
+    ]
+    assert pathlib.Path(base.output_file).read_bytes() == before
+
+
+def test_output_of_other_options_is_protected(base):
+    run(base)
+    before = pathlib.Path(base.output_file).read_bytes()
+    run(base)  # The same options may be repeated.
+    assert pathlib.Path(base.output_file).read_bytes() == before
+    with pytest.raises(
+        errors.UserError, match="--dupe_factor was 3, is now 4.*--overwrite"
+    ):
+        run(base, dupe_factor=4)
+    assert pathlib.Path(base.output_file).read_bytes() == before
+    run(base, dupe_factor=4, overwrite=True)
+    manifest = records.find_manifest(base.output_file)
+    assert manifest is not None and manifest.options["dupe_factor"] == 4
+
+
+def test_output_may_be_named_by_another_path(base, monkeypatch):
+    run(base)
+    monkeypatch.chdir(os.path.dirname(base.output_file))
+    run(base, output_file="a.tfrecord")
+    with pytest.raises(errors.UserError, match=r"named \['a.tfrecord'\]"):
+        run(base, output_file="a.tfrecord,b.tfrecord")
+
+
+def test_output_of_another_vocabulary_is_protected(base, monkeypatch):
+    run(base)
+    manifest = records.find_manifest(base.output_file)
+    monkeypatch.setattr(
+        create_pretraining_data.records,
+        "find_manifest",
+        lambda path: dataclasses.replace(manifest, vocab_sha256="another"),
+    )
+    with pytest.raises(errors.UserError, match="has another content"):
+        run(base)
+
+
+def test_output_of_another_program_is_protected(base):
+    os.makedirs(os.path.dirname(base.output_file))
+    pathlib.Path(base.output_file).write_bytes(b"precious")
+    with pytest.raises(errors.UserError, match="has no manifest"):
+        run(base)
+    assert pathlib.Path(base.output_file).read_bytes() == b"precious"
+
+
+def test_overwriting_leaves_no_stale_manifest(base):
+    second = base.output_file + ".2"
+    run(base, output_file=f"{base.output_file},{second}")
+    run(base, output_file=second, overwrite=True)
+    manifest = records.find_manifest(second)
+    assert manifest is not None and manifest.shards == ("a.tfrecord.2",)
+    assert records.find_manifest(base.output_file) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input_file": "/nowhere/*.txt"}, "matches no file"),
+        ({"input_file": " , "}, "--input_file is empty"),
+        ({"output_file": ","}, "--output_file is empty"),
+        ({"output_file": "/tmp/x,/tmp/../tmp/x"}, "names /tmp/../tmp/x twice"),
+        ({"output_file": "/tmp/x*"}, "looks like a pattern"),
+        ({"output_file": "/tmp"}, "/tmp is a folder"),
+        ({"output_file": "{folder}/a.txt"}, "a.txt is also an input"),
+        ({"output_file": "{folder}/a.txt/x"}, "Cannot create the folder"),
+        ({"spm_model_file": "/nowhere"}, "--spm_model_file=/nowhere is not a"),
+        ({"spm_model_file": None}, "--spm_model_file is missing"),
+        (
+            {"spm_model_file": None, "vocab_file": "v.txt"},
+            "--vocab_file=v.txt .* WordPiece .* not supported yet",
+        ),
+        ({"dupe_factor": 0}, "--dupe_factor=0 is too small"),
+        ({"random_seed": -1}, "--random_seed=-1 is out of range"),
+    ],
+)
+def test_wrong_options_are_named(base, tmp_path, changes, message):
+    changes = {
+        name: value.format(folder=tmp_path) if name == "output_file" else value
+        for name, value in changes.items()
+    }
+    with pytest.raises(errors.UserError, match=message):
+        run(base, **changes)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n\t\n"])
+def test_input_without_text_is_named_and_nothing_is_written(
+    base, tmp_path, text
+):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(text)
+    with pytest.raises(errors.UserError, match=r"no usable document: 2 file"):
+        run(base)
+    assert os.listdir(os.path.dirname(base.output_file)) == []
+
+
+def test_more_files_than_instances_are_rejected(base, tmp_path):
+    (tmp_path / "c").write_text("it rains\nwe stay\n")
+    output = ",".join(f"{base.output_file}{i}" for i in range(3))
+    with pytest.raises(errors.UserError, match="3 files, but .* only 1 inst"):
+        run(
+            base,
+            input_file=str(tmp_path / "c"),
+            output_file=output,
+            dupe_factor=1,
+        )
+
+
+def test_few_predictions_and_an_unused_vocabulary_are_warned_of(base, caplog):
+    caplog.set_level(logging.WARNING)
+    masking = ngram_masking.MaskingOptions(max_predictions_per_seq=3)
+    run(base, masking=masking, vocab_file="v.txt", overwrite=True)
+    assert "use --max_predictions_per_seq=5" in caplog.text
+    assert "--vocab_file=v.txt is ignored" in caplog.text
+
+
+def test_summary_counts(base, caplog):
+    caplog.set_level(logging.INFO)
+    arrays = read_arrays(run(base))
+    count = len(arrays["input_ids"])
+    label_1 = arrays["next_sentence_labels"].mean()
+    padding = 1 - arrays["input_mask"].mean()
+    assert "documents: 24 with" in caplog.text
+    assert f"instances: {count:,}" in caplog.text
+    assert f"sentence-order label 1: {label_1:.1%}" in caplog.text
+    assert f"padding: {padding:.1%}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["-m", "data_prep.create_pretraining_data"],
+        [str(ROOT / "data_prep" / "create_pretraining_data.py")],
+    ],
+)
+def test_script_runs_by_name_and_by_path(base, tmp_path, command):
+    by_name = command[0] == "-m"
+    result = subprocess.run(
+        [
+            sys.executable,
+            *command,
+            f"--input_file={base.input_file}",
+            f"--output_file={base.output_file}",
+            f"--spm_model_file={base.spm_model_file}",
+            "--max_seq_length=32",
+            "--dupe_factor=1",
+            "--nodo_permutation",
+        ],
+        cwd=ROOT if by_name else tmp_path,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "written: " in result.stderr
+    with open(f"{base.output_file}.manifest.json") as stream:
+        assert json.load(stream)["options"]["max_seq_length"] == 32
+
+
+def test_wrong_option_ends_with_status_2_and_without_traceback(tmp_path):
+    result = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "data_prep" / "create_pretraining_data.py"),
+            "--input_file=x",
+            f"--output_file={tmp_path / 'out'}",
+            "--spm_model_file=v",
+            "--max_seq_length=4",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 2
+    assert "error: --max_seq_length=4 is too small" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,157 @@
+import random
+
+import pytest
+
+from albert_tf import errors
+from data_prep import segment_pairs
+
+
+def numbered_documents(seed, count=6):
+    """Documents in which no piece occurs twice."""
+    rng = random.Random(seed)
+    pieces = iter(range(10, 10**6))
+    return [
+        [
+            [next(pieces) for _ in range(rng.randint(1, 12))]
+            for _ in range(rng.randint(1, 15))
+        ]
+        for _ in range(count)
+    ]
+
+
+def flat(document):
+    return [piece for sentence in document for piece in sentence]
+
+
+def is_run(part, whole):
+    """Tell whether `part` is a gapless part of `whole`."""
+    begin = whole.index(part[0]) if part[0] in whole else 0
+    return whole[begin : begin + len(part)] == part
+
+
+@pytest.mark.parametrize("length", [5, 6, 16, 64])
+@pytest.mark.parametrize("nsp", [False, True])
+def test_pairs_fit_and_neither_segment_is_empty(length, nsp):
+    options = segment_pairs.PairOptions(length, 0.3, nsp)
+    for seed in range(20):
+        corpus = numbered_documents(seed)
+        rng = random.Random(seed)
+        for index in range(len(corpus)):
+            for pair in segment_pairs.make_pairs(corpus, index, options, rng):
+                assert pair.first and pair.second
+                assert len(pair.first) + len(pair.second) <= length - 3
+                assert pair.label in (0, 1)
+
+
+def test_label_tells_the_order_in_the_document():
+    options = segment_pairs.PairOptions(40, 0.1)
+    labels = []
+    for seed in range(60):
+        corpus = numbered_documents(seed)
+        whole = flat(corpus[0])
+        rng = random.Random(seed)
+        for pair in segment_pairs.make_pairs(corpus, 0, options, rng):
+            if pair.lone:
+                assert pair.label == 1
+                assert pair.second[0] not in whole
+                continue
+            both = (
+                [pair.second, pair.first]
+                if pair.label
+                else [
+                    pair.first,
+                    pair.second,
+                ]
+            )
+            assert all(is_run(segment, whole) for segment in both)
+            assert whole.index(both[0][-1]) < whole.index(both[1][0])
+            labels.append(pair.label)
+    share = sum(labels) / len(labels)
+    assert abs(share - 0.5) < 4 * 0.5 / len(labels) ** 0.5
+
+
+def test_nothing_is_lost_without_truncation():
+    """Without room to fill, all sentences are used once and in order."""
+    options = segment_pairs.PairOptions(10_000, 0.0)
+    corpus = numbered_documents(3)
+    rng = random.Random(0)
+    (pair,) = segment_pairs.make_pairs(corpus, 0, options, rng)
+    segments = [pair.first, pair.second]
+    if pair.label:
+        segments.reverse()
+    assert segments[0] + segments[1] == flat(corpus[0])
+
+
+def test_next_sentence_prediction_keeps_the_order_for_label_0():
+    options = segment_pairs.PairOptions(40, 0.0, random_next_sentence=True)
+    seen = set()
+    for seed in range(30):
+        corpus = numbered_documents(seed)
+        whole, rng = flat(corpus[0]), random.Random(seed)
+        pairs = list(segment_pairs.make_pairs(corpus, 0, options, rng))
+        for pair in pairs:
+            seen.add(pair.label)
+            assert is_run(pair.first, whole)
+            assert (pair.second[0] in whole) == (pair.label == 0)
+        # Sentences that a random segment displaced come up again.
+        used = flat([pair.first for pair in pairs])
+        assert sorted(set(used)) == sorted(used)
+    assert seen == {0, 1}
+
+
+def test_lone_sentence_of_a_lone_document_is_paired_with_itself():
+    options = segment_pairs.PairOptions(128, 0.0)
+    rng = random.Random(0)
+    pairs = list(segment_pairs.make_pairs([[[7, 8]]], 0, options, rng))
+    assert pairs == [segment_pairs.SegmentPair([7, 8], [7, 8], 1, lone=True)]
+
+
+def test_one_short_target_holds_for_a_whole_document():
+    options = segment_pairs.PairOptions(512, 1.0)
+    document = [[piece] for piece in range(10, 2000)]
+    for seed in range(5):
+        rng = random.Random(seed)
+        first = random.Random(seed)
+        first.random()
+        target = first.randint(2, 509)
+        pairs = list(segment_pairs.make_pairs([document], 0, options, rng))
+        lengths = {len(pair.first) + len(pair.second) for pair in pairs[:-1]}
+        assert lengths == {target}
+
+
+class FakeRandom(random.Random):
+    """Returns prepared numbers from `random()`."""
+
+    def prepare(self, *numbers):
+        self.numbers = list(numbers)
+        return self
+
+    def random(self):
+        return self.numbers.pop(0)
+
+
+def test_truncation_example_of_the_docstring():
+    rng = FakeRandom().prepare(0.3)
+    result = segment_pairs.truncate_pair([5, 6, 7], [8, 9], 4, rng)
+    assert result == ([6, 7], [8, 9])
+
+
+def test_truncation_cuts_the_longer_segment_and_the_second_of_equals():
+    rng = FakeRandom().prepare(0.9, 0.1, 0.5)
+    result = segment_pairs.truncate_pair([1, 2, 3], [4, 5], 2, rng)
+    # [1,2,3] loses its end; [4,5] its front; [1,2] its end.
+    assert result == ([1], [5])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_seq_length": 4}, "--max_seq_length=4 is too small"),
+        ({"short_seq_prob": 1.5}, "--short_seq_prob=1.5 is not a prob"),
+        ({"short_seq_prob": -0.1}, "--short_seq_prob=-0.1 is not a prob"),
+        ({"short_seq_prob": float("nan")}, "is not a probability"),
+    ],
+)
+def test_options_out_of_range_are_named(arguments, message):
+    with pytest.raises(errors.UserError, match=message):
+        segment_pairs.PairOptions(**arguments)

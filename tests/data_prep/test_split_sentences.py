@@ -1,0 +1,185 @@
+import gzip
+import io
+import lzma
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from albert_tf import errors
+from data_prep import split_sentences
+
+ROOT = Path(__file__).parents[2]
+
+PROSE = """\ufeffMr. Fox left at 5 p.m. in
+the rain. "Why?   I know." He ran.\r
+\r
+
+It was Dr. Hare's
+  only chance!
+"""
+SENTENCES = [
+    "Mr. Fox left at 5 p.m. in the rain.",
+    '"Why?',
+    'I know."',
+    "He ran.",
+    "It was Dr. Hare's only chance!",
+]
+
+
+@pytest.fixture
+def book(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_bytes(PROSE.encode())
+    return path
+
+
+def split(input_file, **changes):
+    """Run the script's function and return the written lines."""
+    output = Path(str(input_file).split(",")[0]).with_name("out.txt")
+    settings = split_sentences.Options(
+        input_file=str(input_file),
+        output_file=str(output),
+        num_processes=changes.pop("num_processes", 1),
+        **changes,
+    )
+    split_sentences.run(settings)
+    return output.read_text(encoding="utf-8").split("\n")
+
+
+def test_wrapped_lines_are_joined_and_cut_into_sentences(book):
+    assert split(book) == [*SENTENCES, "", ""]
+
+
+def test_each_file_is_a_document(book):
+    second = book.with_name("second.txt")
+    second.write_text("One. Two.")
+    book.with_name("third.txt").write_text(" \n\n")
+    pattern = f"{book},{book.parent}/[st]*d.txt"
+    assert split(pattern) == [*SENTENCES, "", "One.", "Two.", "", ""]
+
+
+def test_each_paragraph_is_a_document(book):
+    found = split(book, paragraphs_as_documents=True)
+    assert found == [*SENTENCES[:4], "", SENTENCES[4], "", ""]
+
+
+@pytest.mark.parametrize(
+    "limit, expected",
+    [
+        (1, ["A.", "B.", "", "C.", "", "D.", "", "E.", ""]),
+        (3, ["A.", "B.", "C.", "", "D.", "", "E.", ""]),
+        (0, ["A.", "B.", "C.", "D.", "", "E.", ""]),
+    ],
+)
+def test_documents_end_with_a_paragraph(limit, expected):
+    paragraphs = [["A.", "B."], ["C."], ["D."], [], [], ["E."], []]
+    lines = split_sentences.document_lines(
+        paragraphs, max_document_sentences=limit
+    )
+    assert list(lines) == expected
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz"])
+def test_packed_file(ending, book):
+    opener = {".gz": gzip.open, ".xz": lzma.open}[ending]
+    packed = book.with_name(f"packed.txt{ending}")
+    with opener(packed, "wb") as stream:
+        stream.write(PROSE.encode())
+    assert split(packed) == [*SENTENCES, "", ""]
+
+
+@pytest.mark.parametrize("ending", ["xz", "gz"])
+def test_archive_members_are_files(ending, book):
+    packed = book.with_name(f"books.tar.{ending}")
+    with tarfile.open(packed, f"w:{ending}") as archive:
+        for name, content in (("d/a.txt", b"A."), ("d/b.txt", b"B.")):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        folder = tarfile.TarInfo("e")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+    assert split(packed) == ["A.", "", "B.", "", ""]
+
+
+def test_processes_do_not_change_the_result(book, monkeypatch):
+    monkeypatch.setattr(split_sentences, "PARAGRAPHS_AT_ONCE", 3)
+    book.write_text("\n\n".join(f"No {i}. Yes {i}." for i in range(10)))
+    assert split(book, num_processes=2) == split(book, num_processes=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "* * * * *",
+        "...",
+        "中文句子。第二句。",
+        "“Ok.” 😀 He left… e.g. so",
+        "x",
+    ],
+)
+def test_no_character_is_lost(text):
+    joined = "".join(split_sentences.split_paragraph(text))
+    assert joined.replace(" ", "") == text.replace(" ", "")
+
+
+def test_real_book(shared_dir):
+    path = shared_dir / "data" / "corpora" / "inaugural.tar.xz"
+    texts = {
+        name: list(split_sentences.read_paragraphs(stream, name))
+        for name, stream in split_sentences.open_texts(str(path))
+    }
+    assert len(texts) == 59
+    paragraphs = texts[f"{path}/inaugural/1789-Washington.txt"]
+    sentences = sum(map(split_sentences.split_paragraph, paragraphs), [])
+    assert " ".join(sentences) == " ".join(paragraphs)
+    assert sentences[1].endswith("14th day of the present month.")
+    assert 20 < len(sentences) < 30
+
+
+def test_script(book):
+    subprocess.run(
+        [
+            sys.executable,
+            "data_prep/split_sentences.py",
+            f"--input_file={book}",
+            f"--output_file={book.parent}/new/out.txt",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    lines = (book.parent / "new" / "out.txt").read_text().splitlines()
+    assert lines == [*SENTENCES, ""]
+
+
+def test_no_text_writes_nothing(tmp_path):
+    path = tmp_path / "empty.txt"
+    path.write_text("\n\n")
+    with pytest.raises(errors.UserError, match="holds no text"):
+        split(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["empty.txt"]
+
+
+def test_text_that_is_not_utf8(book):
+    book.write_bytes(b"caf\xe9")
+    with pytest.raises(errors.UserError, match="book.txt is not UTF-8"):
+        split(book)
+
+
+@pytest.mark.parametrize("name", ["a.xz", "a.txt.gz", "a.tar.xz", "a.tar.gz"])
+@pytest.mark.parametrize("content", [b"this is not packed", b""])
+def test_damaged_file(name, content, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(errors.UserError, match="damaged|holds no text"):
+        split(path)
+
+
+@pytest.mark.parametrize("name", ["max_document_sentences", "num_processes"])
+def test_options_are_checked(name):
+    with pytest.raises(errors.UserError, match=f"--{name}=-1"):
+        split_sentences.Options(input_file="a", output_file="b", **{name: -1})
