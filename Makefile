@@ -4,11 +4,15 @@
 #   PYTHON  interpreter for a new environment; default: the first that fits
 #   VENV    folder of the environment; default: .venv
 #   ARGS    further arguments for pytest, such as ARGS="-k tokenization -x"
+#   OUTPUT  folder that `make demo` writes; default: demo_output
+#   SEED    seed of the demo; default: 12345
 #   PIP     flags for pip; PIP= shows its progress
 
 VENV = .venv
 PYTHON =
 ARGS =
+OUTPUT = demo_output
+SEED = 12345
 PIP = --quiet
 PIP_VERSION = 26.3
 
@@ -33,7 +37,7 @@ help:
 setup: $(SETUP_DONE)
 
 demo: setup
-	./run_demo.sh "$(PY)"
+	tools/demo.sh "$(PY)" "$(OUTPUT)" "$(SEED)"
 
 test: setup
 	"$(PY)" -m pytest $(ARGS)

@@ -104,8 +104,8 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
             keys = {name: name for name in stored}
     except (tf.errors.OpError, ValueError) as error:
         raise errors.UserError(
-            f"--{option}={path} cannot be read: {error}. The file is damaged or "
-            "incomplete; copy it again, or use an earlier checkpoint."
+            f"--{option}={path} cannot be read: {error}. The file is damaged "
+            "or incomplete; copy it again, or use an earlier checkpoint."
         ) from None
     # Variables taken out of a TF-Hub module carry one more scope.
     keys = {name.removeprefix("module/"): key for name, key in keys.items()}

@@ -100,6 +100,6 @@ def check_batch(
     if batch_size <= 0 or batch_size % replicas:
         raise errors.UserError(
             f"--{option_name}={batch_size} is not a positive multiple of the "
-            f"{replicas} replica(s) of this run. It counts examples over all of "
-            "them."
+            f"{replicas} replica(s) of this run. It counts examples over all "
+            "of them."
         )

@@ -49,8 +49,8 @@ def run(settings: ExportOptions) -> None:
     source = run_folder.read(settings.run_dir)
     if files.exists(settings.export_dir) and not settings.overwrite:
         raise errors.UserError(
-            f"--export_dir={settings.export_dir} already exists. Choose another "
-            "folder, or replace it with --overwrite."
+            f"--export_dir={settings.export_dir} already exists. Choose "
+            "another folder, or replace it with --overwrite."
         )
     service = make_service(source, _load_tokenizer(settings, source))
     used = checkpoints.restore(

@@ -1,7 +1,8 @@
 """Files on disk or in a bucket: find them by pattern, replace them whole.
 
-Paths with a scheme (`gs://`, `ram://`) go through `tf.io.gfile`; plain paths use
-the standard library, so that preparing data never loads TensorFlow for them.
+Paths with a scheme (`gs://`, `ram://`) go through `tf.io.gfile`; plain paths
+use the standard library, so that preparing data never loads TensorFlow for
+them.
 """
 
 import contextlib

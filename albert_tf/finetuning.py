@@ -43,8 +43,9 @@ class FinetuningOptions:
     )
     init_checkpoint: str | None = option(
         None,
-        "Pretrained checkpoint (a prefix, or the folder of a run) whose encoder "
-        "is finetuned. Without it the encoder starts from random weights.",
+        "Pretrained checkpoint (a prefix, or the folder of a run) whose "
+        "encoder is finetuned. Without it the encoder starts from random "
+        "weights.",
     )
     cached_dir: str | None = option(
         None, "Folder of feature files. Default: --output_dir.", may_change=True

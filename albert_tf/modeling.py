@@ -104,8 +104,8 @@ class AlbertConfig:
         if self.num_hidden_groups > self.num_hidden_layers:
             raise errors.UserError(
                 f"num_hidden_groups={self.num_hidden_groups} is more than "
-                f"num_hidden_layers={self.num_hidden_layers}. Some groups would "
-                "never be used; use at most one group per layer."
+                f"num_hidden_layers={self.num_hidden_layers}. Some groups "
+                "would never be used; use at most one group per layer."
             )
 
     @classmethod
@@ -225,6 +225,7 @@ class Dropout:
         self._uses = 0
 
     def __call__(self, x: tf.Tensor, rate: float) -> tf.Tensor:
+        """Drop entries with probability `rate` and scale up the others."""
         if self._seed is None or rate == 0:
             return x
         self._uses += 1
@@ -240,7 +241,7 @@ def truncated_normal(stddev: float) -> keras.initializers.Initializer:
 def make_dense(
     scope: str, inputs: int, units: int, config: AlbertConfig
 ) -> keras.layers.Dense:
-    """Make a dense layer whose variables are named `SCOPE/kernel`, `SCOPE/bias`.
+    """Make a dense layer with variables `SCOPE/kernel` and `SCOPE/bias`.
 
     Args:
         scope: Path of the layer in the original's checkpoints.
@@ -259,8 +260,10 @@ def make_dense(
 
 
 class LayerNorm(keras.layers.Layer):
-    """Layer normalization over the last axis, in float32, with the original's
-    epsilon and variable names `SCOPE/beta` and `SCOPE/gamma`.
+    """Layer normalization over the last axis, in float32.
+
+    Epsilon and variable names, `SCOPE/beta` and `SCOPE/gamma`, are those of the
+    original.
 
     Source: original release, modeling.layer_norm.
     """
@@ -499,8 +502,8 @@ class AlbertModel(keras.Model):
         if ids.shape[1] is not None and ids.shape[1] > longest:
             raise errors.UserError(
                 f"input_ids are {ids.shape[1]} tokens long, but the position "
-                f"table has {longest} rows. Cut the input, or use a config with "
-                "more max_position_embeddings."
+                f"table has {longest} rows. Cut the input, or use a config "
+                "with more max_position_embeddings."
             )
         return {
             "input_ids": ids,

@@ -105,7 +105,7 @@ def _build(
     options_class: type[OptionsT], values: Mapping[str, Any]
 ) -> OptionsT:
     hints = typing.get_type_hints(options_class)
-    arguments = {}
+    arguments: dict[str, Any] = {}
     for field in dataclasses.fields(options_class):  # type: ignore[arg-type]
         hint = hints[field.name]
         if dataclasses.is_dataclass(hint):

@@ -17,13 +17,13 @@ from albert_tf.tasks import glue
 class ClassifierOptions:
     """Options of run_classifier."""
 
+    finetuning: finetuning.FinetuningOptions
     data_dir: str = option(
         help="Folder that holds the GLUE task folders.", may_change=True
     )
     task_name: str = option(
         help=f"One of {', '.join(sorted(glue.TASKS))}, in any case."
     )
-    finetuning: finetuning.FinetuningOptions
     train_step: int = option(1000, "Step to stop at.")
     warmup_step: int = option(0, "Steps of linear warm-up.")
 

@@ -83,8 +83,8 @@ def claim(
             )
     elif files.exists(os.path.join(folder, "checkpoint")):
         raise errors.UserError(
-            f"--output_dir={folder} holds checkpoints but no {OPTIONS_NAME}, so "
-            "it cannot be continued safely. Choose another --output_dir; to "
+            f"--output_dir={folder} holds checkpoints but no {OPTIONS_NAME}, "
+            "so it cannot be continued safely. Choose another --output_dir; to "
             "start from those weights, name them as --init_checkpoint."
         )
     files.make_folder(folder)

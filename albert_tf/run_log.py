@@ -1,4 +1,4 @@
-"""Where the numbers of a run go: the terminal, TensorBoard and a JSON-lines file.
+"""Where the numbers of a run go: terminal, TensorBoard and a JSON-lines file.
 
 `metrics.jsonl` is the record of a run; `run_card.py` draws everything from it.
 Every line has `split` (`facts`, `train` or `eval`) and `step`.

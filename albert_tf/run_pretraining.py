@@ -1,6 +1,7 @@
 """Pretrain ALBERT on TFRecords: masked words and sentence order.
 
-    python -m albert_tf.run_pretraining --flagfile=configs/pretraining/tiny.flags
+    python -m albert_tf.run_pretraining \
+        --flagfile=configs/pretraining/tiny.flags
 
 Started again with the same options, it goes on from the last checkpoint of
 --output_dir.
@@ -207,8 +208,8 @@ def _find_data(
         raise errors.UserError(
             f"--max_seq_length={settings.max_seq_length} is longer than the "
             f"{config.max_position_embeddings} positions of "
-            f"{settings.albert_config_file}. Use at most that, or a config with "
-            "more max_position_embeddings."
+            f"{settings.albert_config_file}. Use at most that, or a config "
+            "with more max_position_embeddings."
         )
     fingerprint = None
     if settings.spm_model_file:

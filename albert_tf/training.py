@@ -15,7 +15,6 @@ import tf_keras as keras
 
 from albert_tf import (
     checkpoints,
-    distribution,
     errors,
     objectives,
     optimization,
@@ -174,8 +173,8 @@ class Trainer:
             raise errors.UserError(
                 f"The loss is not finite any more between steps {start} and "
                 f"{stop}: {numbers}. The last checkpoint in {self.output_dir} "
-                "is from before. Lower --learning_rate or lengthen the warm-up, "
-                "and train into a new --output_dir."
+                "is from before. Lower --learning_rate or lengthen the "
+                "warm-up, and train into a new --output_dir."
             )
         log.write(
             "train", stop, numbers, steps_per_second=(stop - start) / seconds
@@ -203,8 +202,8 @@ class Trainer:
             self._checkpoint.restore(best).assert_existing_objects_matched()
         elif not self._manager.latest_checkpoint:
             raise errors.UserError(
-                f"--output_dir={self.output_dir} has no checkpoint to evaluate. "
-                "Set --do_train, or name the folder of a run."
+                f"--output_dir={self.output_dir} has no checkpoint to "
+                "evaluate. Set --do_train, or name the folder of a run."
             )
 
     def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:

@@ -1,12 +1,13 @@
 """A small island whose stories are made up at run time, for demos and tests.
 
-Twelve places lie on a ring road. Walkers go round it, always the same way, one
-place a month, and every place barters one good for the next one in a ring of
-twelve. A treasure passes from hand to hand. A story starts anywhere, in any
-month, and stops anywhere, so no word by itself tells early from late; only
-relations between sentences do (May at the mill comes before June at the
-bakery, who received the lantern carries it next). That makes sentence order
-worth learning, and a model must learn the island to know it.
+Six places lie on a ring road. Walkers go round it, always the same way, one
+place a sentence; the seasons follow one another, two sentences each. Every
+place barters one good for the next one in a ring of six, and a treasure passes
+from hand to hand. A story starts anywhere, in any season, and stops anywhere,
+so no word by itself tells early from late; only relations between sentences do
+(the mill comes before the bakery, who received the lantern carries it next).
+That makes sentence order worth learning, and a model must learn the island to
+know it.
 
 This module only computes. `make_demo_data.py` writes files; `story_tasks.py`
 asks questions about the stories.
@@ -18,130 +19,83 @@ import string
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-# The road: region, place, who works there, the good taken, the good given. The
-# last place gives what the first one takes. Twelve places, because a pair of
-# segments of 64 pieces covers about six sentences, half the road: further round
-# than half, "before" and "behind" would be the same direction. Four regions,
-# because a small model learns the order of four frequent words soon and that of
-# twelve rare ones late.
+# The road: place, who works there, the good taken, the good given. The last
+# place gives what the first one takes. Six places and four seasons, because a
+# model of 300,000 parameters must see each word often: it learns the order of
+# ten frequent words in a minute, and that of a dozen rarer ones not in ten.
 ROAD = (
-    ("north", "mill", "miller", "grain", "flour"),
-    ("north", "bakery", "baker", "flour", "bread"),
-    ("north", "harbour", "fisher", "bread", "fish"),
-    ("east", "lighthouse", "watchman", "fish", "oil"),
-    ("east", "smithy", "smith", "oil", "nails"),
-    ("east", "shipyard", "shipwright", "nails", "planks"),
-    ("south", "orchard", "gardener", "planks", "apples"),
-    ("south", "meadow", "shepherd", "apples", "wool"),
-    ("south", "cottage", "weaver", "wool", "cloth"),
-    ("west", "market", "merchant", "cloth", "candles"),
-    ("west", "library", "librarian", "candles", "books"),
-    ("west", "farm", "farmer", "books", "grain"),
+    ("mill", "miller", "grain", "flour"),
+    ("bakery", "baker", "flour", "bread"),
+    ("harbour", "fisher", "bread", "fish"),
+    ("market", "merchant", "fish", "wool"),
+    ("cottage", "weaver", "wool", "cloth"),
+    ("farm", "farmer", "cloth", "grain"),
 )
-# The year: season, month and its weather.
+# The year: season and weather, one row a sentence.
 YEAR = (
-    ("spring", "March", "wind"),
-    ("spring", "April", "rain"),
-    ("spring", "May", "blossom"),
-    ("summer", "June", "sunshine"),
-    ("summer", "July", "heat"),
-    ("summer", "August", "thunder"),
-    ("autumn", "September", "mist"),
-    ("autumn", "October", "drizzle"),
-    ("autumn", "November", "fog"),
-    ("winter", "December", "frost"),
-    ("winter", "January", "snow"),
-    ("winter", "February", "ice"),
+    ("spring", "rain"),
+    ("spring", "wind"),
+    ("summer", "sunshine"),
+    ("summer", "thunder"),
+    ("autumn", "mist"),
+    ("autumn", "fog"),
+    ("winter", "frost"),
+    ("winter", "snow"),
 )
-REGIONS = tuple(dict.fromkeys(row[0] for row in ROAD))
-PLACES = tuple(row[1] for row in ROAD)
-GOODS = tuple(row[4] for row in ROAD)
+PLACES = tuple(row[0] for row in ROAD)
+KEEPERS = tuple(row[1] for row in ROAD)
+GOODS = tuple(row[3] for row in ROAD)
 SEASONS = tuple(dict.fromkeys(row[0] for row in YEAR))
-MONTHS = tuple(row[1] for row in YEAR)
-WEATHERS = tuple(row[2] for row in YEAR)
+WEATHERS = tuple(row[1] for row in YEAR)
 
 # More names than a longest story has sentences, so that nobody has to receive
 # the treasure twice and who gave it to whom stays unambiguous.
 NAMES = tuple(
     """
-    Ada Agatha Alma Andrea Anton Arlo Basil Beatrix Bela Bruno Camilla Clara
-    Cleo Dario Dorothea Edda Edmund Elias Emil Felicity Fern Finn Greta Gustav
-    Hanna Harriet Hugo Ida Isidor Ivo Jonas Josephine Juna Karl Kira Konrad
-    Lavinia Lena Leo Lotte Magnus Mara Mila Nathaniel Nils Nora Odin Oskar
-    Ottilie Percival Petra Quinn Rosa Rosalind Ruben Sebastian Selma Sven
-    Theodora Tilda Tobin Ulrich Uma Valentin Viktor Wanda Winifred Yara
-    Zacharias
+    Ada Adele Alma Anton Arlo Basil Bela Benno Bruno Clara Cleo Dario Dora Edda
+    Elena Elias Emil Fern Finn Greta Hanna Helga Hugo Ida Ivo Jonas Juna Karl
+    Kira Laura Lena Leo Linus Lotte Mara Mila Nils Nora Odin Oskar Rosa Sven Uma
+    Yara
     """.split()
 )
 TREASURES = tuple(
     """
-    accordion anchor atlas banner basket bell blanket bottle bowl box bracelet
-    brush bugle cabinet candlestick chair chessboard clock coin compass crown
-    cup cushion diamond drum easel feather fiddle flag flute globe goblet
-    gramophone hammer harp hat helmet hourglass inkwell jar jewel kaleidoscope
-    kettle key kite lamp lantern locket lute mandolin map marionette mask medal
-    mirror necklace needle ornament overcoat parasol pearl pendant pipe pitcher
-    puppet quilt rattle ring rope saddle scarf sceptre shell spoon spyglass
-    sundial tapestry teapot telescope thimble tricycle trumpet typewriter
-    umbrella vase violin weathercock whistle
-    """.split()
-)
-ADJECTIVES = tuple(
-    """
-    battered beautiful blue borrowed brass broken brown carved charming cheerful
-    copper crooked curious dazzling delicate dusty enchanted faded famous fine
-    forgotten funny gleaming golden green handsome heavy humble humming jolly
-    large little lovely magic marvellous mended mysterious old painted patched
-    peculiar plain polished precious purple quiet ragged red royal rusty scarlet
-    shiny silver slender small splendid squeaky strange sturdy tiny treasured
-    twisted velvet white wonderful yellow
+    abacus amulet anchor atlas bell bowl box brush bugle canoe cello chair cloak
+    clock coin crown cup diary doll drum easel fan flag flute globe gong harp
+    hat ivory jar jewel jug key kite lamp lute lyre map mask medal oboe pearl
+    pipe purse quill quilt raft ring rope ruby scarf shell sled sofa spoon sword
+    tiara tuba vase wand
     """.split()
 )
 ANIMALS = tuple(
     """
-    badger beaver blackbird butterfly cat cricket crow dog donkey dormouse duck
-    ferret fox gecko goat goose gull hamster hare hedgehog hen heron kitten
-    lizard lobster magpie marten mole mouse nightingale otter owl peacock
-    pelican pheasant pigeon pony puffin rabbit raven robin salamander seal sheep
-    sparrow squirrel stork swallow swan terrier turtle weasel
+    ant bat bear bee bull cat crab crane crow deer dog duck eagle eel elk finch
+    fox frog gecko goat goose gull hare hawk hen lamb lark lynx mare mole moth
+    mule newt owl ox pony ram rat seal swan toad wolf worm wren
     """.split()
 )
 TOPICS = tuple(
     """
-    acorns acrobats astronauts attics avalanches ballads beggars blacksmiths
-    bridges buccaneers bumblebees butterflies camels carnivals castles
-    cathedrals caverns chimneys clouds comets crickets crocodiles cyclones
-    dancers deserts dinosaurs dolphins dragons dreams elephants elves emperors
-    explorers fairies feasts fireflies forests fortresses fountains gardens
-    ghosts giants glaciers goblins grandmothers hammocks harvests hermits
-    holidays hurricanes icebergs inkblots inventors islands jesters jugglers
-    kings knights labyrinths lagoons lanterns ledgers lions lullabies magicians
-    mazes mermaids messengers meteors monsters moonbeams mountains musicians
-    octopuses officers ogres orphans painters palaces penguins pilgrims pirates
-    planets princesses puzzles pyramids queens rainbows regattas riddles rivers
-    roads robbers rowboats sailors scarecrows secrets sentries serpents shadows
-    shepherdesses shipwrecks sleighs snowflakes soldiers spiders stars storms
-    storytellers strangers sundials tadpoles thieves tigers tournaments treasure
-    trolls twins unicorns villages volcanoes wasps waterfalls weddings whales
-    whispers windmills witches wizards
+    acorns actors angels attics bards barons camels clouds clowns comets dames
+    dreams duels dwarfs echoes elves fables feasts floods forges ghosts giants
+    gnomes gulfs heroes hikers imps inns jokes judges kings lakes lions mazes
+    monks moons nomads oaks oceans ogres omens owners pets pilots poems poets
+    queens quests races rebels reefs relics rivers roads ruins spies stars tides
+    twins wasps
     """.split()
 )
 FOODS = tuple(
     """
-    almonds apricots artichokes asparagus biscuits blueberries broth butter
-    buttermilk cabbage caramel carrots cheese cherries chestnuts chocolate
-    cinnamon crumpets cucumbers custard damsons dumplings figs garlic
-    gingerbread grapes hazelnuts honey jam leftovers lemonade lentils lettuce
-    marmalade muffins mushrooms mustard noodles nutmeg oatmeal olives onions
-    pancakes parsnips pears peppermint pickles plums porridge potatoes pudding
-    pumpkin quinces radishes raisins raspberries rhubarb rice sandwiches
-    sausages soup spinach strawberries syrup toffee turnips vanilla waffles
-    walnuts
+    bacon barley beans beef broth butter cake candy capers celery cereal chard
+    cheese chips cider clams cocoa cod corn cream curry dates dill eggs figs
+    fudge gravy ham herbs honey jam jelly juice kale leeks maple melon milk mint
+    nuts pasta pears peas pies pizza plums rice sage salad salt soup stew sugar
+    syrup tarts tea thyme toast tuna wheat
     """.split()
 )
 
 SHORTEST_STORY = 10  # Sentences: more than one pair of segments of 64 pieces.
-LONGEST_STORY = 24  # Sentences: two rounds of the road.
+LONGEST_STORY = 24  # Sentences: four rounds of the road.
 
 HANDOVER, BARTER, JOURNEY, WEATHER, REST = (
     "handover",
@@ -155,45 +109,43 @@ HANDOVER, BARTER, JOURNEY, WEATHER, REST = (
 KIND_WEIGHTS = MappingProxyType(
     {HANDOVER: 7, BARTER: 6, JOURNEY: 2, WEATHER: 2, REST: 3}
 )
-# Every sentence names the month, the place or what the place is known for, so
-# that there is something to compare on both sides of any cut. Five to ten
-# words: a pair of 64 pieces then holds several sentences on each side.
-TEMPLATES = MappingProxyType(
+# Every sentence begins with season and place and has ten words: a tiny model
+# finds what to compare on both sides of a cut soon only if it stands where it
+# always stands. A pair of 64 pieces holds six sentences.
+OPENING = "In {season} at the {place} "
+ENDINGS = MappingProxyType(
     {
         HANDOVER: (
-            "In {season} {holder} gave {receiver} the {treasure}.",
-            "In {season} {receiver} took the {treasure} in the {region}.",
-            "In {season} the {region} saw {receiver} with the {treasure}.",
-            "In the {region} {holder} gave {receiver} the {treasure}.",
-            "At the {place} {holder} gave {receiver} the {treasure} in {season}.",
+            "{holder} gave {receiver} the {treasure}.",
+            "{receiver} took the {treasure} home.",
+            "{receiver} took what {holder} gave.",
         ),
         BARTER: (
-            "In {season} the {region} took {take} and gave {give}.",
-            "In {season} {holder} traded {take} for {give} in the {region}.",
-            "In {season} {holder} traded with the {keeper} in the {region}.",
-            "In the {region} the {keeper} gave {holder} {give} in {season}.",
-            "At the {place} {holder} traded {take} for {give} in {month}.",
+            "{holder} traded {take} for {give}.",
+            "the {keeper} gave {holder} {give}.",
+            "{holder} and the {keeper} traded.",
         ),
         JOURNEY: (
-            "In {season} {holder} came to the {place} in the {region}.",
-            "In {season} {holder} took the {treasure} to the {region}.",
-            "In {season} the road led to the {place}.",
-            "In the {region} {holder} came to the {place} in {month}.",
+            "{holder} came with the {animal}.",
+            "{holder} took the {treasure} along.",
+            "the {animal} saw {holder} come.",
         ),
         WEATHER: (
-            "In {season} there was {weather} in the {region}.",
-            "In {season} the {place} sang about the {weather}.",
-            "In the {region} {month} came with {weather}.",
-            "At the {place} {season} came with {weather}.",
+            "there was much {weather} about.",
+            "the {keeper} saw the {weather}.",
         ),
         REST: (
-            "In {season} the {animal} slept in the {region}.",
-            "In {season} {holder} told the {keeper} about {topic}.",
-            "In {season} the {region} was full of {topic}.",
-            "In the {region} the {keeper} saw the {adjective} {treasure}.",
-            "In {season} the {keeper} shared {food} in the {region}.",
-            "At the {place} {holder} shared the {food} in {month}.",
+            "the {keeper} shared the {food}.",
+            "{holder} and the {animal} slept.",
+            "{holder} talked about the {topic}.",
+            "the {keeper} gave {holder} {food}.",
         ),
+    }
+)
+TEMPLATES = MappingProxyType(
+    {
+        kind: tuple(OPENING + ending for ending in endings)
+        for kind, endings in ENDINGS.items()
     }
 )
 
@@ -224,9 +176,9 @@ def render(
     """Fill the slots of a template.
 
     Example:
-        template = "In {month} {holder} came to the {place}."
-        result = ("In May Mara came to the mill.",
-                  {"month": 3, "holder": 7, "place": 24})
+        template = "In {season} {holder} came to the {place}."
+        result = ("In winter Mara came to the mill.",
+                  {"season": 3, "holder": 10, "place": 27})
 
     Returns:
         The text, and the character at which each slot's word begins.
@@ -242,17 +194,18 @@ def render(
 
 def slots_of(template: str) -> list[str]:
     """List the slots of a template in their order."""
-    return [slot for _, slot, _, _ in string.Formatter().parse(template) if slot]
+    return [
+        slot for _, slot, _, _ in string.Formatter().parse(template) if slot
+    ]
 
 
 def tell_story(rng: random.Random, num_sentences: int) -> Story:
     """Make up one story of `num_sentences` sentences (at most 24)."""
-    place, month = rng.randrange(len(ROAD)), rng.randrange(len(YEAR))
+    place, time = rng.randrange(len(ROAD)), rng.randrange(len(YEAR))
     people = rng.sample(NAMES, num_sentences + 1)
     cast = {
         "holder": people.pop(),
         "treasure": rng.choice(TREASURES),
-        "adjective": rng.choice(ADJECTIVES),
         "animal": rng.choice(ANIMALS),
     }
     kinds = rng.choices(
@@ -260,7 +213,7 @@ def tell_story(rng: random.Random, num_sentences: int) -> Story:
     )
     story = []
     for step, kind in enumerate(kinds):
-        state = cast | _surroundings(place + step, month + step)
+        state = cast | _surroundings(place + step, time + step)
         state |= {"topic": rng.choice(TOPICS), "food": rng.choice(FOODS)}
         if kind == HANDOVER:
             state["receiver"] = cast["holder"] = people.pop()
@@ -269,18 +222,16 @@ def tell_story(rng: random.Random, num_sentences: int) -> Story:
     return tuple(story)
 
 
-def _surroundings(place: int, month: int) -> dict[str, str]:
+def _surroundings(place: int, time: int) -> dict[str, str]:
     """Return the state that the road and the year prescribe."""
-    region, name, keeper, take, give = ROAD[place % len(ROAD)]
-    season, month_name, weather = YEAR[month % len(YEAR)]
+    name, keeper, take, give = ROAD[place % len(ROAD)]
+    season, weather = YEAR[time % len(YEAR)]
     return {
-        "region": region,
         "place": name,
         "keeper": keeper,
         "take": take,
         "give": give,
         "season": season,
-        "month": month_name,
         "weather": weather,
     }
 

@@ -82,7 +82,7 @@ class AlbertPretrainer(keras.Model):
     def masked_lm_logits(
         self, sequence_output: tf.Tensor, positions: tf.Tensor
     ) -> tf.Tensor:
-        """Return float [B, P, V] for sequence [B, S, H] and positions [B, P]."""
+        """Return float [B, P, V] from sequence [B, S, H], positions [B, P]."""
         x = tf.gather(sequence_output, positions, batch_dims=1)  # [B, P, H]
         activation = modeling.ACTIVATIONS[self.encoder.config.hidden_act]
         x = self.transform_norm(activation(self.transform(x)))

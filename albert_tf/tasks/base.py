@@ -82,7 +82,7 @@ class Task(abc.ABC):
     def score(
         self, outputs: dict[str, np.ndarray], examples: Sequence[Example]
     ) -> dict[str, float]:
-        """Return the task's official metrics for the outputs of all examples."""
+        """Return the official metrics for the outputs of all examples."""
 
     @abc.abstractmethod
     def write_predictions(

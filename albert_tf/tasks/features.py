@@ -1,7 +1,6 @@
 """Feature files of finetuning tasks, made once and kept under a key."""
 
 import hashlib
-import os
 from collections.abc import Sequence
 
 from absl import logging

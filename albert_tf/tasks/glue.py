@@ -135,8 +135,8 @@ class GlueTask(base.Task):
         if not files.exists(path):
             raise errors.UserError(
                 f"--data_dir={data_dir} has no {self._layout.folder}/"
-                f"{os.path.basename(path)} (looked for {path}). Give the folder "
-                "that holds the GLUE task folders."
+                f"{os.path.basename(path)} (looked for {path}). Give the "
+                "folder that holds the GLUE task folders."
             )
         columns = self._layout.splits[split]
         try:
@@ -166,7 +166,8 @@ class GlueTask(base.Task):
         if len(fields) != columns.count:
             raise errors.UserError(
                 f"{where}: {len(fields)} columns instead of {columns.count}. "
-                "Columns are separated by one tab each; texts may not hold tabs."
+                "Columns are separated by one tab each; texts may not hold "
+                "tabs."
             )
         label = None
         if columns.label is not None:
@@ -201,8 +202,8 @@ class GlueTask(base.Task):
         return [
             {
                 **pack(first, second, tokenizer, max_seq_length),
-                "label_ids": np.int64(example.label or 0),
-                "is_real_example": np.int64(1),
+                "label_ids": np.array(example.label or 0, np.int64),
+                "is_real_example": np.array(1, np.int64),
             }
             for first, second, example in zip(
                 firsts, seconds, examples, strict=True

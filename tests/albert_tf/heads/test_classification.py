@@ -1,0 +1,131 @@
+"""The classifier: parity with the recorded original, and its dropout."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import checkpoints, modeling
+from albert_tf.heads import classification
+from tests.conftest import FIXTURES, PARITY_ATOL
+
+RECORDING = FIXTURES / "original_head_classifier"
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return dict(np.load(RECORDING / "fixture.npz"))
+
+
+@pytest.fixture(scope="module")
+def restored():
+    """The recorded classifier; its head is found by name."""
+    config = modeling.AlbertConfig.from_json_file(
+        str(RECORDING / "albert_config.json")
+    )
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 3)
+    checkpoints.restore(model, str(RECORDING / "model.ckpt-0"))
+    return model
+
+
+@pytest.fixture(scope="module")
+def batch(recorded):
+    names = ("input_ids", "input_mask", "segment_ids", "label_ids")
+    values = {name: tf.constant(recorded[name]) for name in names}
+    return {**values, "is_real_example": tf.ones([3], tf.int32)}
+
+
+def test_logits_equal_the_original(restored, batch, recorded):
+    logits = restored(batch)["logits"]
+    np.testing.assert_allclose(
+        logits, recorded["logits"], atol=PARITY_ATOL, rtol=0
+    )
+    np.testing.assert_allclose(
+        tf.nn.softmax(logits),
+        recorded["probabilities"],
+        atol=PARITY_ATOL,
+        rtol=0,
+    )
+    assert logits.numpy().argmax(-1).tolist() == [2, 2, 2]
+
+
+def test_loss_equals_the_original(restored, batch, recorded):
+    ratios = classification.OBJECTIVE.compute(restored, batch, None)
+    loss = ratios["classification_loss"]
+    np.testing.assert_allclose(
+        loss.numerator / loss.denominator,
+        recorded["loss"],
+        atol=PARITY_ATOL,
+        rtol=0,
+    )
+    # The labels are 2, 1, 1, and 2 is predicted each time.
+    assert tuple(map(float, ratios["accuracy"])) == (1, 3)
+
+
+def test_padding_examples_do_not_count(restored, batch, recorded):
+    first = {**batch, "is_real_example": tf.constant([1, 0, 0])}
+    ratios = classification.OBJECTIVE.compute(restored, first, None)
+    loss = ratios["classification_loss"]
+    np.testing.assert_allclose(
+        loss.numerator,
+        recorded["per_example_loss"][0],
+        atol=PARITY_ATOL,
+        rtol=0,
+    )
+    assert float(loss.denominator) == 1
+    assert tuple(map(float, ratios["accuracy"])) == (1, 1)
+
+
+def test_head_carries_the_names_of_the_original(restored):
+    names = {checkpoints.name_of(v): v.shape for v in restored.variables}
+    assert names["output_weights"] == [3, 48]
+    assert names["output_bias"] == [3]
+
+
+def test_new_head_starts_near_zero(small_config):
+    model = classification.AlbertClassifier(
+        modeling.AlbertModel(small_config), 2
+    )
+    assert not model.output_bias.numpy().any()
+    # Truncated at two standard deviations.
+    limit = 2 * classification.INITIALIZER_RANGE
+    assert 0 < np.abs(model.output_weights.numpy()).max() <= limit
+
+
+def logits(model, batch, seed=None):
+    seed = None if seed is None else tf.constant([12345, seed])
+    return model(batch, training=seed is not None, dropout_seed=seed)[
+        "logits"
+    ].numpy()
+
+
+def test_dropout_acts_in_training_only(restored, batch):
+    # The recorded config has no dropout of its own: this is the head's.
+    still = logits(restored, batch)
+    np.testing.assert_array_equal(still, logits(restored, batch))
+    assert np.abs(still - logits(restored, batch, seed=1)).max() > 1e-3
+
+
+def test_dropout_follows_its_seed(restored, batch):
+    first = logits(restored, batch, seed=1)
+    np.testing.assert_array_equal(first, logits(restored, batch, seed=1))
+    assert (first != logits(restored, batch, seed=2)).any()
+
+
+def test_dropout_drops_a_tenth_of_the_pooled_output(small_config):
+    # With a head that adds up all columns, the mean over many draws tells the
+    # share that is kept and that it is scaled up again.
+    config = dataclasses.replace(small_config, hidden_size=16)
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 16)
+    model.output_weights.assign(tf.eye(16))
+    batch = {"input_ids": tf.ones([64, 4], tf.int32)}
+    still = logits(model, batch)
+    quotients = np.concatenate(
+        [logits(model, batch, seed=s) / still for s in range(8)]
+    )
+    kept = quotients > 0.5
+    np.testing.assert_allclose(quotients[kept], 1 / 0.9, rtol=1e-4)
+    np.testing.assert_array_equal(quotients[~kept], 0)
+    # 8,192 draws: the standard error of the share is 0.0033.
+    assert kept.mean() == pytest.approx(0.9, abs=0.015)

@@ -1,0 +1,98 @@
+"""Finding files by pattern and replacing them whole."""
+
+import pytest
+
+from albert_tf import errors, files
+
+
+def touch(folder, *names):
+    for name in names:
+        (folder / name).write_text(name)
+
+
+def test_patterns_keep_their_order_and_sort_within(tmp_path):
+    touch(tmp_path, "b1", "b0", "a1", "a0")
+    found = files.expand_patterns(f"{tmp_path}/b*, {tmp_path}/a*", "input_file")
+    assert found == [str(tmp_path / name) for name in ("b0", "b1", "a0", "a1")]
+
+
+def test_a_file_that_two_patterns_match_counts_once(tmp_path):
+    touch(tmp_path, "a", "b")
+    found = files.expand_patterns(f"{tmp_path}/b,{tmp_path}/*", "input_file")
+    assert found == [str(tmp_path / name) for name in ("b", "a")]
+
+
+def test_folders_do_not_match(tmp_path):
+    (tmp_path / "folder").mkdir()
+    touch(tmp_path, "file")
+    assert files.expand_patterns(f"{tmp_path}/*", "input_file") == [
+        str(tmp_path / "file")
+    ]
+
+
+@pytest.mark.parametrize("patterns", ["", " , "])
+def test_no_pattern_is_an_error(patterns):
+    with pytest.raises(errors.UserError, match="--input_file is empty"):
+        files.expand_patterns(patterns, "input_file")
+
+
+def test_a_pattern_without_a_match_is_an_error(tmp_path):
+    touch(tmp_path, "a")
+    with pytest.raises(errors.UserError, match=r"--input_file=.*/z\* matches"):
+        files.expand_patterns(f"{tmp_path}/a,{tmp_path}/z*", "input_file")
+
+
+def test_replaced_file_holds_what_was_written(tmp_path):
+    path = str(tmp_path / "file")
+    files.write_text(path, "old")
+    files.write_text(path, "néw")
+    assert files.read_bytes(path) == "néw".encode()
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_failed_replacement_leaves_the_old_file(tmp_path):
+    path = str(tmp_path / "file")
+    files.write_text(path, "old")
+    with (
+        pytest.raises(RuntimeError, match="stop"),
+        files.replace_atomically(path) as stream,
+    ):
+        stream.write(b"half")
+        raise RuntimeError("stop")
+    assert files.read_bytes(path) == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_paths_with_a_scheme_work_alike():
+    folder = "ram://test_files"
+    files.make_folder(folder)
+    for name in ("b.txt", "a.txt"):
+        files.write_text(f"{folder}/{name}", name)
+    assert files.exists(f"{folder}/a.txt")
+    assert files.read_bytes(f"{folder}/b.txt") == b"b.txt"
+    assert files.require_file(f"{folder}/a.txt", "x") == f"{folder}/a.txt"
+    assert files.expand_patterns(f"{folder}/*.txt", "x") == [
+        f"{folder}/a.txt",
+        f"{folder}/b.txt",
+    ]
+    with pytest.raises(errors.UserError, match="--x=ram://.* is not a file"):
+        files.require_file(f"{folder}/none", "x")
+
+
+@pytest.mark.parametrize("name", ["none", "."])
+def test_require_file_refuses_what_is_no_file(tmp_path, name):
+    with pytest.raises(errors.UserError, match="--vocab=.* is not a file"):
+        files.require_file(str(tmp_path / name), "vocab")
+
+
+def test_folder_cannot_replace_a_file(tmp_path):
+    touch(tmp_path, "file")
+    with pytest.raises(errors.UserError, match="Cannot create the folder"):
+        files.make_folder(str(tmp_path / "file"))
+
+
+def test_sha256_is_that_of_the_content(tmp_path):
+    touch(tmp_path, "abc")
+    assert files.sha256(str(tmp_path / "abc")) == (
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )

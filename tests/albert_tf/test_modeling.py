@@ -1,0 +1,317 @@
+"""The encoder: configuration, names, sharing, padding, dropout, arithmetic."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import checkpoints, errors, modeling
+from tests.conftest import LAYER_ATOL
+
+GROUP_PREFIX = "bert/encoder/transformer/group_"
+# Original release, the variables of one inner group.
+BLOCK_NAMES = {
+    f"{layer}/{part}"
+    for layer in (
+        "attention_1/self/query",
+        "attention_1/self/key",
+        "attention_1/self/value",
+        "attention_1/output/dense",
+        "ffn_1/intermediate/dense",
+        "ffn_1/intermediate/output/dense",
+    )
+    for part in ("kernel", "bias")
+} | {
+    f"{norm}/{part}"
+    for norm in ("LayerNorm", "LayerNorm_1")
+    for part in ("beta", "gamma")
+}
+OUTER_NAMES = {
+    "bert/embeddings/word_embeddings",
+    "bert/embeddings/token_type_embeddings",
+    "bert/embeddings/position_embeddings",
+    "bert/embeddings/LayerNorm/beta",
+    "bert/embeddings/LayerNorm/gamma",
+    "bert/encoder/embedding_hidden_mapping_in/kernel",
+    "bert/encoder/embedding_hidden_mapping_in/bias",
+    "bert/pooler/dense/kernel",
+    "bert/pooler/dense/bias",
+}
+
+
+@pytest.fixture
+def encoder(small_config):
+    tf.random.set_seed(1)
+    return modeling.AlbertModel(small_config)
+
+
+@pytest.fixture
+def batch():
+    ids = np.random.default_rng(2).integers(5, 400, [3, 10])
+    mask = np.arange(10) < np.array([[10], [7], [4]])
+    return {
+        "input_ids": tf.constant(ids * mask, tf.int32),
+        "input_mask": tf.constant(mask, tf.int32),
+        "segment_ids": tf.constant(mask & (np.arange(10) > 2), tf.int32),
+    }
+
+
+# Configuration.
+
+
+def test_unknown_key_comes_with_a_suggestion_and_the_allowed_ones():
+    values = {"vocab_size": 10, "hiden_size": 8}
+    with pytest.raises(errors.UserError) as error:
+        modeling.AlbertConfig.from_dict(values, "my.json")
+    message = str(error.value)
+    assert "Unknown key 'hiden_size' in my.json" in message
+    assert "Did you mean 'hidden_size'?" in message
+    for field in dataclasses.fields(modeling.AlbertConfig):
+        assert field.name in message
+
+
+def test_historic_keys_are_accepted(small_config):
+    values = dataclasses.asdict(small_config)
+    historic = dict.fromkeys(modeling.HISTORIC_KEYS, 0)
+    assert modeling.AlbertConfig.from_dict({**values, **historic}) == (
+        small_config
+    )
+
+
+def test_missing_vocab_size_is_an_error():
+    with pytest.raises(errors.UserError, match="'vocab_size' is missing"):
+        modeling.AlbertConfig.from_dict({"hidden_size": 8})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("hidden_size", "16", "hidden_size='16' is not a whole number"),
+        ("hidden_size", 16.5, "hidden_size=16.5 is not a whole number"),
+        ("hidden_size", None, "hidden_size=None is not a whole number"),
+        ("num_hidden_layers", 0, "num_hidden_layers=0 is not a whole number"),
+        ("num_hidden_layers", True, "num_hidden_layers=True is not a whole"),
+        ("hidden_act", "swish", "hidden_act='swish' is not an activation"),
+        ("hidden_act", ["gelu"], "hidden_act=.'gelu'. is not an activation"),
+        ("hidden_dropout_prob", 1, "hidden_dropout_prob=1 is not a number"),
+        ("hidden_dropout_prob", "no", "hidden_dropout_prob='no' is not a num"),
+        ("initializer_range", -0.1, "initializer_range=-0.1 is not a number"),
+        ("initializer_range", float("nan"), "initializer_range=nan is not"),
+        ("hidden_size", float("inf"), "hidden_size=inf is not a whole number"),
+        ("num_attention_heads", 3, "hidden_size=16 is not a multiple of num"),
+        ("num_hidden_groups", 5, "num_hidden_groups=5 is more than num_hidden"),
+    ],
+)
+def test_wrong_values_are_refused(small_config, key, value, message):
+    values = {**dataclasses.asdict(small_config), key: value}
+    with pytest.raises(errors.UserError, match=f"In my.json: {message}"):
+        modeling.AlbertConfig.from_dict(values, "my.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{vocab_size: 3}", "is not JSON"),
+        ("[1, 2]", "holds a list; a JSON object"),
+        ("\xff", "is not JSON"),
+    ],
+)
+def test_files_that_are_no_json_object_are_refused(tmp_path, text, message):
+    path = tmp_path / "albert_config.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(errors.UserError, match=message):
+        modeling.AlbertConfig.from_json_file(str(path))
+
+
+def test_missing_file_is_an_error(tmp_path):
+    with pytest.raises(errors.UserError, match="--albert_config_file="):
+        modeling.AlbertConfig.from_json_file(str(tmp_path / "none.json"))
+
+
+def test_json_round_trip(small_config, tmp_path):
+    path = tmp_path / "albert_config.json"
+    path.write_text(small_config.to_json())
+    assert modeling.AlbertConfig.from_json_file(str(path)) == small_config
+    assert list(json.loads(path.read_text())) == sorted(
+        dataclasses.asdict(small_config)
+    )
+
+
+@pytest.mark.parametrize(
+    ("layers", "groups", "expected"),
+    [
+        (1, 1, [0]),
+        (4, 1, [0, 0, 0, 0]),
+        (4, 2, [0, 0, 1, 1]),
+        (4, 4, [0, 1, 2, 3]),
+        (5, 2, [0, 0, 0, 1, 1]),
+        (12, 5, [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 4]),
+        (22, 22, list(range(22))),
+    ],
+)
+def test_group_of_layer(small_config, layers, groups, expected):
+    config = dataclasses.replace(
+        small_config, num_hidden_layers=layers, num_hidden_groups=groups
+    )
+    assert [config.group_of_layer(i) for i in range(layers)] == expected
+
+
+# Variables.
+
+
+def test_variables_have_the_names_of_the_original(encoder):
+    expected = OUTER_NAMES | {
+        f"{GROUP_PREFIX}{group}/inner_group_{inner}/{name}"
+        for group in range(2)
+        for inner in range(2)
+        for name in BLOCK_NAMES
+    }
+    names = [checkpoints.name_of(variable) for variable in encoder.variables]
+    assert len(names) == len(set(names))
+    assert set(names) == expected
+
+
+def test_equal_widths_need_no_mapping(small_config):
+    config = dataclasses.replace(small_config, embedding_size=16)
+    names = map(checkpoints.name_of, modeling.AlbertModel(config).variables)
+    assert not any("embedding_hidden_mapping_in" in name for name in names)
+
+
+@pytest.mark.parametrize("layers", [2, 12])
+def test_layers_of_a_group_share_their_variables(small_config, layers):
+    config = dataclasses.replace(small_config, num_hidden_layers=layers)
+    encoder = modeling.AlbertModel(config)
+    assert len(encoder.variables) == 9 + 2 * 2 * 16
+
+
+# Outputs.
+
+
+def test_outputs_have_the_documented_shapes(encoder, batch):
+    outputs = encoder(batch)
+    layers = outputs["all_encoder_layers"]
+    assert len(layers) == 4 * 2
+    assert all(layer.shape == (3, 10, 16) for layer in layers)
+    assert outputs["word_embedding_output"].shape == (3, 10, 8)
+    assert outputs["embedding_output"].shape == (3, 10, 8)
+    assert outputs["pooled_output"].shape == (3, 16)
+    np.testing.assert_array_equal(outputs["sequence_output"], layers[-1])
+
+
+def test_padding_does_not_change_real_positions(encoder, batch):
+    short = {name: value[1:2, :7] for name, value in batch.items()}
+    padded = {name: value[1:2] for name, value in batch.items()}
+    garbage = padded["input_ids"] + 9 * (1 - padded["input_mask"])
+    expected = encoder(short)
+    for inputs in (padded, {**padded, "input_ids": garbage}):
+        actual = encoder(inputs)
+        np.testing.assert_allclose(
+            actual["sequence_output"][:, :7],
+            expected["sequence_output"],
+            atol=LAYER_ATOL,
+        )
+        np.testing.assert_allclose(
+            actual["pooled_output"], expected["pooled_output"], atol=LAYER_ATOL
+        )
+
+
+def test_mask_and_segments_have_defaults(encoder, batch):
+    ids = batch["input_ids"]
+    explicit = {
+        "input_ids": ids,
+        "input_mask": tf.ones_like(ids),
+        "segment_ids": tf.zeros_like(ids),
+    }
+    np.testing.assert_array_equal(
+        encoder({"input_ids": ids})["sequence_output"],
+        encoder(explicit)["sequence_output"],
+    )
+
+
+def test_too_long_sequences_are_refused(encoder):
+    with pytest.raises(errors.UserError, match="65 tokens.*64 rows"):
+        encoder({"input_ids": tf.ones([1, 65], tf.int32)})
+
+
+@pytest.mark.parametrize(
+    "key", ["hidden_dropout_prob", "attention_probs_dropout_prob"]
+)
+def test_dropout_follows_its_seed(small_config, batch, key):
+    encoder = modeling.AlbertModel(dataclasses.replace(small_config, **{key: 0.5}))
+
+    def output(training, seed):
+        seed = None if seed is None else tf.constant([seed, 0])
+        outputs = encoder(batch, training=training, dropout_seed=seed)
+        return outputs["sequence_output"].numpy()
+
+    np.testing.assert_array_equal(output(True, 1), output(True, 1))
+    assert np.abs(output(True, 1) - output(True, 2)).max() > 0.01
+    assert np.abs(output(True, None) - output(True, None)).max() > 0.01
+    np.testing.assert_array_equal(output(False, 1), output(False, 2))
+    assert np.abs(output(True, 1) - output(False, 1)).max() > 0.01
+
+
+def test_every_use_of_dropout_has_its_own_seed():
+    dropout = modeling.Dropout(tf.constant([1, 2]))
+    ones = tf.ones([1000])
+    first, second = dropout(ones, 0.25).numpy(), dropout(ones, 0.25).numpy()
+    assert set(first) == {0, np.float32(1 / 0.75)}
+    assert 0.2 < (first == 0).mean() < 0.3
+    assert (first != second).any()
+
+
+# One block against plain NumPy, in float64.
+
+
+def numpy_norm(x, layer):
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    normed = (x - mean) / np.sqrt(variance + 1e-12)
+    return normed * layer.gamma.numpy() + layer.beta.numpy()
+
+
+def numpy_dense(x, layer):
+    return x @ layer.kernel.numpy().astype(float) + layer.bias.numpy()
+
+
+def numpy_gelu(x):
+    return x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))) / 2
+
+
+def numpy_block(x, mask, block, heads):
+    size = x.shape[-1] // heads
+    query, key, value = (
+        numpy_dense(x, layer) for layer in (block.query, block.key, block.value)
+    )
+    contexts = []
+    for head in range(heads):
+        part = slice(head * size, (head + 1) * size)
+        scores = query[..., part] @ key[..., part].swapaxes(1, 2) / size**0.5
+        scores += (1 - mask[:, None, :]) * -10000.0
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        weights = powers / powers.sum(-1, keepdims=True)
+        contexts.append(weights @ value[..., part])
+    attended = numpy_dense(np.concatenate(contexts, -1), block.attention_output)
+    x = numpy_norm(x + attended, block.attention_norm)
+    hidden = numpy_gelu(numpy_dense(x, block.intermediate))
+    return numpy_norm(x + numpy_dense(hidden, block.ffn_output), block.ffn_norm)
+
+
+def test_block_equals_plain_numpy(small_config):
+    config = dataclasses.replace(small_config, initializer_range=0.3)
+    tf.random.set_seed(3)
+    block = modeling.Block(config, "bert/block")
+    generator = np.random.default_rng(4)
+    for variable in block.variables:
+        if "beta" in variable.name or "bias" in variable.name:
+            variable.assign(generator.normal(size=variable.shape) / 10)
+    x = generator.normal(size=[2, 6, 16])
+    mask = np.array([[1] * 6, [1] * 4 + [0] * 2])
+    actual = block(
+        tf.constant(x, tf.float32),
+        score_bias=tf.constant((1.0 - mask[:, None, None]) * -1e4, tf.float32),
+        dropout=modeling.Dropout(None),
+    )
+    expected = numpy_block(x, mask, block, config.num_attention_heads)
+    np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)

@@ -1,0 +1,98 @@
+"""What all tests share: devices, tolerances, a small world, real data."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import pytest
+import tensorflow as tf
+
+from albert_tf import modeling, tokenization
+from data_prep import story_world, train_sentencepiece
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FIXTURES = ROOT / "tests" / "fixtures"
+
+# One float32 layer or formula against another; rounding only.
+LAYER_ATOL = 1e-6
+# Outputs of the recorded original: some hundred float32 operations deep.
+PARITY_ATOL = 1e-5
+# Losses that are sums in another order, such as two replicas against one.
+LOSS_RTOL = 1e-5
+
+# Two devices, so that a replicated step can be tested on any machine. It must
+# happen before TensorFlow starts.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2,
+)
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> pathlib.Path:
+    """Real corpora and vocabularies, which the repository may not hold."""
+    path = ROOT.parent / "shared"
+    if not path.is_dir():
+        pytest.skip(f"needs the real data in {path}, which is not there")
+    return path
+
+
+@pytest.fixture(scope="session")
+def story_text() -> tuple[str, str]:
+    """A training and a held-out corpus of the story world."""
+    return story_world.make_corpora(12345, 300, 40)
+
+
+@pytest.fixture(scope="session")
+def tiny_vocab(tmp_path_factory, story_text) -> str:
+    """Path of a SentencePiece model trained on generated text."""
+    folder = tmp_path_factory.mktemp("vocab")
+    (folder / "text.txt").write_text(story_text[0])
+    train_sentencepiece.run(
+        train_sentencepiece.Options(
+            input_file=str(folder / "text.txt"),
+            output_prefix=str(folder / "tiny"),
+            vocab_size=400,
+        )
+    )
+    return str(folder / "tiny.model")
+
+
+@pytest.fixture
+def tiny_tokenizer(tiny_vocab) -> tokenization.Tokenizer:
+    return tokenization.Tokenizer(tiny_vocab)
+
+
+@pytest.fixture
+def small_config() -> modeling.AlbertConfig:
+    """Two groups of two inner blocks, a mapping, no dropout: milliseconds."""
+    return modeling.AlbertConfig(
+        vocab_size=400,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=4,
+        num_hidden_groups=2,
+        inner_group_num=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=64,
+    )
+
+
+@pytest.fixture
+def run_module():
+    """Run a script as a user does; returns the finished process."""
+
+    def run(module: str, *options: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, "-m", module, *options],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    return run

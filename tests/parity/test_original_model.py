@@ -1,0 +1,88 @@
+"""The encoder, the heads and the losses, stage by stage, against the original.
+
+The fixtures hold a checkpoint of the original release, its inputs and every
+intermediate output; see tests/fixtures/README.md.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import checkpoints, modeling
+from albert_tf.heads import pretraining
+from tests.conftest import FIXTURES, PARITY_ATOL
+
+RECORDINGS = ("original_tiny_lamb", "original_tiny_adamw_groups")
+
+
+@pytest.fixture(params=RECORDINGS)
+def recording(request):
+    folder = FIXTURES / request.param
+    config = modeling.AlbertConfig.from_json_file(
+        str(folder / "albert_config.json")
+    )
+    model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
+    checkpoints.restore(model, str(folder / "model.ckpt-0"))
+    values = dict(np.load(folder / "fixture.npz"))
+    size = len(values["input_ids"])
+    batch = {
+        name: tf.constant(values[name])
+        for name in (
+            "input_ids",
+            "input_mask",
+            "segment_ids",
+            "masked_lm_positions",
+            "masked_lm_ids",
+            "masked_lm_weights",
+            "next_sentence_labels",
+        )
+    }
+    return model, {**batch, "is_real_example": tf.ones([size])}, values
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "word_embedding_output",
+        "embedding_output",
+        "all_encoder_layers",
+        "sequence_output",
+        "pooled_output",
+    ],
+)
+def test_encoder_stage_equals_the_original(recording, stage):
+    model, batch, values = recording
+    output = np.array(model.encoder(batch)[stage])
+    np.testing.assert_allclose(output, values[stage], atol=PARITY_ATOL, rtol=0)
+
+
+def test_heads_equal_the_original(recording):
+    model, batch, values = recording
+    outputs = model(batch)
+    masked = tf.nn.log_softmax(outputs["masked_lm_logits"]).numpy()
+    expected = values["masked_lm_log_probs"].reshape(masked.shape)
+    np.testing.assert_allclose(masked, expected, atol=PARITY_ATOL, rtol=0)
+    np.testing.assert_allclose(
+        tf.nn.log_softmax(outputs["sentence_order_logits"]),
+        values["sentence_order_log_probs"],
+        atol=PARITY_ATOL,
+        rtol=0,
+    )
+
+
+def test_losses_equal_the_original(recording):
+    model, batch, values = recording
+    ratios = pretraining.OBJECTIVE.compute(model, batch, None)
+    for name in pretraining.OBJECTIVE.losses:
+        loss = ratios[name].numerator / ratios[name].denominator
+        np.testing.assert_allclose(loss, values[name], atol=PARITY_ATOL, rtol=0)
+
+
+def test_variables_have_the_names_of_the_original(recording):
+    model, _, _ = recording
+    stored = checkpoints.read(
+        str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")
+    ).keys
+    ours = {checkpoints.name_of(variable) for variable in model.variables}
+    group_0 = {name for name in ours if "group_1/" not in name}
+    assert group_0 == set(stored)

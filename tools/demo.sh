@@ -1,0 +1,64 @@
+#!/bin/sh
+# The whole road on generated text: vocabulary, TFRecords, pretraining,
+# finetuning, SavedModel, answers. `make demo` runs it.
+#
+#   tools/demo.sh PYTHON OUTPUT SEED
+#
+# Stopped and started again with the same OUTPUT and SEED, it goes on.
+set -eu
+python=$1
+output=$2
+seed=$3
+export TF_CPP_MIN_LOG_LEVEL=3 # TensorFlow's own remarks, such as "no GPU".
+started=$(date +%s)
+
+step() {
+    echo
+    echo "== $(($(date +%s) - started)) s: $*"
+}
+
+step "Make up stories, and a GLUE task about them -> $output/data"
+"$python" -m data_prep.make_demo_data \
+    --output_dir="$output/data" --random_seed="$seed"
+head -n 4 "$output/data/corpus/train.txt"
+
+step "Train a vocabulary -> $output/tiny.model"
+"$python" -m data_prep.train_sentencepiece --vocab_size=400 \
+    --input_file="$output/data/corpus/train.txt,$output/data/corpus/glossary.txt" \
+    --output_prefix="$output/tiny"
+
+step "Write pretraining TFRecords -> $output/*.tfrecord"
+for split in train dev; do
+    "$python" -m data_prep.create_pretraining_data \
+        --flagfile=configs/pretraining/tiny_data.flags \
+        --spm_model_file="$output/tiny.model" \
+        --input_file="$output/data/corpus/$split.txt" \
+        --output_file="$output/$split.tfrecord" --random_seed="$seed"
+done
+
+step "Pretrain a tiny ALBERT -> $output/pretrained"
+"$python" -m albert_tf.run_pretraining \
+    --flagfile=configs/pretraining/tiny.flags \
+    --spm_model_file="$output/tiny.model" \
+    --input_file="$output/train.tfrecord" \
+    --eval_input_file="$output/dev.tfrecord" \
+    --output_dir="$output/pretrained" --seed="$seed"
+
+step "Finetune it on RTE: does the first text entail the second? -> $output/rte"
+"$python" -m albert_tf.run_classifier \
+    --flagfile=configs/glue/rte_tiny.flags \
+    --data_dir="$output/data/glue" \
+    --spm_model_file="$output/tiny.model" \
+    --init_checkpoint="$output/pretrained" \
+    --output_dir="$output/rte" --seed="$seed"
+
+step "Export both as SavedModels -> $output/saved_models"
+for run in pretrained rte; do
+    "$python" -m albert_tf.export --run_dir="$output/$run" \
+        --export_dir="$output/saved_models/$run" --overwrite
+done
+
+step "Ask them, in a process that has only tensorflow and tensorflow-text"
+"$python" tools/ask_saved_models.py "$output/saved_models"
+
+step "Done. Run cards: $output/pretrained/run_card.md, $output/rte/run_card.md"
