@@ -42,9 +42,16 @@ class Checkpoint:
     keys: dict[str, str]
 
     def load(self, names: Iterable[str]) -> dict[str, tf.Tensor]:
-        """Read some weights."""
+        """Read some weights.
+
+        Raises:
+            errors.UserError: The file that holds them is damaged.
+        """
         reader = tf.train.load_checkpoint(self.prefix)
-        return {name: reader.get_tensor(self.keys[name]) for name in names}
+        try:
+            return {name: reader.get_tensor(self.keys[name]) for name in names}
+        except (tf.errors.OpError, IndexError) as error:
+            raise _damaged(self.prefix, error) from None
 
     def shapes(self) -> dict[str, list[int]]:
         """Return the shape of every weight."""
@@ -103,14 +110,18 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
         else:
             keys = {name: name for name in stored}
     except (tf.errors.OpError, ValueError) as error:
-        raise errors.UserError(
-            f"--{option}={path} cannot be read: {error}. The file is damaged "
-            "or incomplete; copy it again, or use an earlier checkpoint."
-        ) from None
+        raise _damaged(f"--{option}={path}", error) from None
     # Variables taken out of a TF-Hub module carry one more scope.
     keys = {name.removeprefix("module/"): key for name, key in keys.items()}
     return Checkpoint(
         prefix, {n: k for n, k in keys.items() if not _NOT_WEIGHTS.search(n)}
+    )
+
+
+def _damaged(what: str, error: Exception) -> errors.UserError:
+    return errors.UserError(
+        f"{what} cannot be read: {error}. The file is damaged or incomplete; "
+        "copy it again, or use an earlier checkpoint."
     )
 
 

@@ -180,14 +180,14 @@ class AlbertConfig:
 def _check_value(key: str, kind: Any, value: Any) -> None:
     """Refuse a config value of the wrong type or out of its range."""
     if kind is str:
-        if value not in ACTIVATIONS:
+        if value not in list(ACTIVATIONS):
             raise errors.UserError(
                 f"{key}={value!r} is not an activation. Allowed are "
                 f"{', '.join(ACTIVATIONS)}."
             )
         return
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is int and not (number and value == int(value) and value > 0):
+    if kind is int and not (number and isinstance(value, int) and value > 0):
         raise errors.UserError(
             f"{key}={value!r} is not a whole number above zero."
         )

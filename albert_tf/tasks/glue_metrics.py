@@ -16,7 +16,12 @@ def score(
     """
     numbers = {"accuracy": float(metrics.accuracy_score(expected, predicted))}
     if key_metric == "matthew_corr":
-        numbers[key_metric] = float(
-            metrics.matthews_corrcoef(expected, predicted)
-        )
+        numbers[key_metric] = _matthews(predicted, expected)
     return numbers
+
+
+def _matthews(predicted: np.ndarray, expected: np.ndarray) -> float:
+    """Return Matthews correlation; 0 where its denominator is 0."""
+    if len(np.unique(predicted)) < 2 or len(np.unique(expected)) < 2:
+        return 0.0  # As scikit-learn says too, but with a warning.
+    return float(metrics.matthews_corrcoef(expected, predicted))

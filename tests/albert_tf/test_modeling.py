@@ -90,6 +90,7 @@ def test_missing_vocab_size_is_an_error():
     [
         ("hidden_size", "16", "hidden_size='16' is not a whole number"),
         ("hidden_size", 16.5, "hidden_size=16.5 is not a whole number"),
+        ("hidden_size", 16.0, "hidden_size=16.0 is not a whole number"),
         ("hidden_size", None, "hidden_size=None is not a whole number"),
         ("num_hidden_layers", 0, "num_hidden_layers=0 is not a whole number"),
         ("num_hidden_layers", True, "num_hidden_layers=True is not a whole"),

@@ -1,0 +1,127 @@
+"""The pretraining heads: which positions and which examples count."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import modeling
+from albert_tf.heads import pretraining
+from tests.conftest import LOSS_RTOL
+
+
+@pytest.fixture
+def model(small_config):
+    tf.random.set_seed(1)
+    return pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+
+
+@pytest.fixture
+def batch():
+    generator = np.random.default_rng(2)
+    return {
+        "input_ids": generator.integers(5, 400, [4, 12], np.int32),
+        "input_mask": np.ones([4, 12], np.int32),
+        "segment_ids": np.zeros([4, 12], np.int32),
+        "masked_lm_positions": np.array(
+            [[1, 5, 9], [2, 3, 0], [7, 0, 0], [1, 2, 3]], np.int32
+        ),
+        "masked_lm_ids": generator.integers(5, 400, [4, 3], np.int32),
+        "masked_lm_weights": np.array(
+            [[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 1, 1]], np.float32
+        ),
+        "next_sentence_labels": np.array([[0], [1], [1], [0]], np.int32),
+        "is_real_example": np.array([1, 1, 1, 0], np.int32),
+    }
+
+
+def compute(model, batch):
+    batch = {name: tf.constant(value) for name, value in batch.items()}
+    ratios = pretraining.OBJECTIVE.compute(model, batch, None)
+    assert set(ratios) == set(pretraining.OBJECTIVE.names)
+    return {name: [float(x) for x in ratio] for name, ratio in ratios.items()}
+
+
+def log_softmax(logits):
+    logits = np.asarray(logits, np.float64)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def test_heads_have_the_names_of_the_original(model):
+    names = {v.name.split(":")[0] for v in model.variables}
+    encoder = {v.name.split(":")[0] for v in model.encoder.variables}
+    assert names - encoder == {
+        "cls/predictions/transform/dense/kernel",
+        "cls/predictions/transform/dense/bias",
+        "cls/predictions/transform/LayerNorm/beta",
+        "cls/predictions/transform/LayerNorm/gamma",
+        "cls/predictions/output_bias",
+        "cls/seq_relationship/output_weights",
+        "cls/seq_relationship/output_bias",
+    }
+
+
+def test_logits_are_those_of_the_masked_positions(model):
+    generator = np.random.default_rng(3)
+    sequence = generator.normal(size=[2, 6, 16]).astype(np.float32)
+    positions = tf.constant([[4, 1], [0, 5]])
+    logits = model.masked_lm_logits(tf.constant(sequence), positions)
+    for row, column, position in ((0, 0, 4), (0, 1, 1), (1, 0, 0), (1, 1, 5)):
+        alone = model.masked_lm_logits(
+            tf.constant(sequence[row : row + 1, position : position + 1]),
+            tf.constant([[0]]),
+        )
+        np.testing.assert_allclose(
+            logits[row, column], alone[0, 0], rtol=1e-5, atol=1e-6
+        )
+
+
+def test_output_table_is_the_word_table(model):
+    sequence = tf.random.stateless_normal([1, 1, 16], [1, 2])
+    before = model.masked_lm_logits(sequence, tf.constant([[0]]))
+    table = model.encoder.embeddings.word_embeddings
+    table.assign(2 * table)
+    after = model.masked_lm_logits(sequence, tf.constant([[0]]))
+    np.testing.assert_allclose(after, 2 * before, rtol=1e-5)
+
+
+def test_losses_equal_plain_numpy(model, batch):
+    ratios = compute(model, batch)
+    outputs = model({k: tf.constant(v) for k, v in batch.items()})
+    words = log_softmax(outputs["masked_lm_logits"])
+    order = log_softmax(outputs["sentence_order_logits"])
+    counted = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0)]
+    loss = -sum(words[r, p, batch["masked_lm_ids"][r, p]] for r, p in counted)
+    hits = sum(
+        words[r, p].argmax() == batch["masked_lm_ids"][r, p] for r, p in counted
+    )
+    labels = batch["next_sentence_labels"][:, 0]
+    order_loss = -sum(order[row, labels[row]] for row in range(3))
+    order_hits = sum(order[row].argmax() == labels[row] for row in range(3))
+    for name, expected in {
+        "masked_lm_loss": (loss, 6 + 1e-5),
+        "masked_lm_accuracy": (hits, 6),
+        "sentence_order_loss": (order_loss, 3),
+        "sentence_order_accuracy": (order_hits, 3),
+    }.items():
+        np.testing.assert_allclose(ratios[name], expected, rtol=LOSS_RTOL)
+
+
+def test_predictions_of_weight_zero_do_not_count(model, batch):
+    expected = compute(model, batch)
+    batch["masked_lm_ids"][2, 1:] = 399
+    batch["masked_lm_positions"][2, 1:] = 11
+    assert compute(model, batch) == expected
+
+
+def test_filling_does_not_count(model, batch):
+    expected = compute(model, batch)
+    batch["input_ids"][3] = 7
+    batch["masked_lm_ids"][3] = 7
+    batch["next_sentence_labels"][3] = 1
+    assert compute(model, batch) == expected
+
+
+def test_batch_without_predictions_has_a_finite_loss(model, batch):
+    batch["masked_lm_weights"][:] = 0
+    numerator, denominator = compute(model, batch)["masked_lm_loss"]
+    assert numerator / denominator == 0

@@ -1,0 +1,32 @@
+"""Devices: which batches and options they refuse."""
+
+import pytest
+import tensorflow as tf
+
+from albert_tf import distribution, errors
+
+
+@pytest.mark.parametrize("batch_size", [0, -2, 3])
+def test_batch_must_be_a_multiple_of_the_replicas(batch_size):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with pytest.raises(
+        errors.UserError,
+        match=f"--train_batch_size={batch_size} is not .* of the 2 replica",
+    ):
+        distribution.check_batch(strategy, batch_size, "train_batch_size")
+    distribution.check_batch(strategy, 4, "train_batch_size")
+
+
+@pytest.mark.parametrize(
+    "options", [{"use_tpu": True}, {"distribution_strategy": "tpu"}]
+)
+def test_tpu_needs_a_name(options):
+    with pytest.raises(errors.UserError, match="needs --tpu_name"):
+        distribution.DistributionOptions(**options)
+    assert distribution.DistributionOptions(tpu_name="local", **options).on_tpu
+
+
+def test_default_is_one_device():
+    strategy = distribution.make_strategy(distribution.DistributionOptions())
+    assert isinstance(strategy, tf.distribute.OneDeviceStrategy)
+    assert strategy.num_replicas_in_sync == 1

@@ -1,0 +1,243 @@
+"""Schedule, AdamW and LAMB against their formulas and the recorded original."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import checkpoints, errors, modeling, optimization
+from albert_tf.heads import pretraining
+from tests.conftest import FIXTURES
+
+# A float32 rate or update against float64.
+RTOL = 1e-6
+# Losses after several updates.
+STEPS_RTOL = 1e-4
+
+
+def make_schedule(steps=125_000, warmup=3125, **options):
+    return optimization.WarmupPolynomialDecay(
+        optimization.OptimizerOptions(**options), steps, warmup
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [
+        (0, 0.0),
+        (1, 5.632e-7),
+        (3124, 1.75943680e-3),
+        (3125, 1.716e-3),
+        (62_500, 8.8e-4),
+        (125_000, 0.0),
+        (130_000, 0.0),
+    ],
+)
+def test_default_schedule(step, rate):
+    actual = make_schedule()(tf.constant(step, tf.int64))
+    np.testing.assert_allclose(actual, rate, rtol=RTOL)
+
+
+def test_last_rate_has_the_float32_rounding_of_the_original():
+    rate = make_schedule()(tf.constant(124_999, tf.int64))
+    # 1 - 124999/125000 keeps only eight bits.
+    np.testing.assert_allclose(rate, 1.408e-8, rtol=2**-8)
+
+
+def test_no_warmup_is_pure_decay():
+    schedule = make_schedule(10, 0, learning_rate=1.0)
+    rates = [float(schedule(tf.constant(step))) for step in range(11)]
+    np.testing.assert_allclose(rates, 1 - np.arange(11) / 10, atol=1e-7)
+
+
+def test_decay_has_a_power():
+    schedule = make_schedule(10, 0, learning_rate=1.0, poly_power=2.0)
+    np.testing.assert_allclose(schedule(tf.constant(4)), 0.36, rtol=RTOL)
+
+
+def test_before_the_warmup_begins_the_rate_is_that_of_the_decay():
+    schedule = make_schedule(10, 2, learning_rate=1.0, start_warmup_step=3)
+    rates = [float(schedule(tf.constant(step))) for step in range(7)]
+    np.testing.assert_allclose(
+        rates, [1.0, 0.9, 0.8, 0.0, 0.5, 0.5, 0.4], rtol=RTOL
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("learning_rate", 0.0), ("learning_rate", float("nan"))]
+    + [("start_warmup_step", -1)],
+)
+def test_wrong_options_are_refused(option, value):
+    with pytest.raises(errors.UserError, match=f"--{option}={value}"):
+        optimization.OptimizerOptions(**{option: value})
+
+
+# One variable of each kind, and gradients for four updates.
+
+START = {
+    "layer/kernel": [[0.5, -1.5], [2.0, 0.25]],
+    "layer/bias": [0.3, -0.2],
+    "zero/kernel": [0.0, 0.0],
+}
+GRADIENTS = [
+    {
+        name: np.random.default_rng(step).normal(size=np.shape(value))
+        for name, value in START.items()
+    }
+    for step in range(4)
+]
+RATES = [0.0, 0.01, 0.02, 0.015]
+
+
+class TableSchedule(optimization.keras.optimizers.schedules.LearningRateSchedule):
+    """The rate of every update, from a list."""
+
+    def __init__(self, rates):
+        self.rates = rates
+
+    def __call__(self, step):
+        return tf.gather(tf.constant(self.rates, tf.float32), step)
+
+
+def expected_weights(name, adapts):
+    """Four updates in float64; original-release.md 3.3 and 3.4."""
+    w = np.array(START[name])
+    m = v = np.zeros_like(w)
+    for rate, gradients in zip(RATES, GRADIENTS, strict=True):
+        g = gradients[name].astype(np.float32).astype(np.float64)
+        m = 0.9 * m + 0.1 * g
+        v = 0.999 * v + 0.001 * g**2
+        u = m / (np.sqrt(v) + 1e-6)
+        ratio = 1.0
+        if "bias" not in name:
+            u = u + 0.01 * w
+            norms = np.linalg.norm(w), np.linalg.norm(u)
+            if adapts and all(norms):
+                ratio = norms[0] / norms[1]
+        w = w - rate * ratio * u
+    return w
+
+
+@pytest.mark.parametrize(
+    ("optimizer_class", "adapts"),
+    [(optimization.AdamW, False), (optimization.Lamb, True)],
+)
+def test_updates_equal_the_formula(optimizer_class, adapts):
+    variables = {
+        name: tf.Variable(value, dtype=tf.float32, name=name)
+        for name, value in START.items()
+    }
+    optimizer = optimizer_class(TableSchedule(RATES))
+    optimizer.build(list(variables.values()))
+    for gradients in GRADIENTS:
+        optimizer.apply_gradients(
+            (tf.constant(gradients[name], tf.float32), variable)
+            for name, variable in variables.items()
+        )
+    for name, variable in variables.items():
+        np.testing.assert_allclose(
+            variable, expected_weights(name, adapts), rtol=RTOL, atol=1e-9
+        )
+    assert int(optimizer.iterations) == 4
+
+
+def test_norms_and_biases_are_excluded(small_config):
+    model = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    spared = {
+        checkpoints.name_of(variable)
+        for variable in model.trainable_variables
+        if optimization.is_excluded(variable)
+    }
+    layers = (
+        "attention_1/self/query/bias",
+        "attention_1/self/key/bias",
+        "attention_1/self/value/bias",
+        "attention_1/output/dense/bias",
+        "LayerNorm/beta",
+        "LayerNorm/gamma",
+        "ffn_1/intermediate/dense/bias",
+        "ffn_1/intermediate/output/dense/bias",
+        "LayerNorm_1/beta",
+        "LayerNorm_1/gamma",
+    )
+    scope = "bert/encoder/transformer/group_{}/inner_group_{}/{}"
+    assert spared == {
+        "bert/embeddings/LayerNorm/beta",
+        "bert/embeddings/LayerNorm/gamma",
+        "bert/encoder/embedding_hidden_mapping_in/bias",
+        "bert/pooler/dense/bias",
+        "cls/predictions/transform/dense/bias",
+        "cls/predictions/transform/LayerNorm/beta",
+        "cls/predictions/transform/LayerNorm/gamma",
+        "cls/predictions/output_bias",
+        "cls/seq_relationship/output_bias",
+    } | {
+        scope.format(group, inner, layer)
+        for group in range(2)
+        for inner in range(2)
+        for layer in layers
+    }
+
+
+def test_make_optimizer_follows_the_option():
+    for name, kind in (
+        ("lamb", optimization.Lamb),
+        ("adamw", optimization.AdamW),
+    ):
+        options = optimization.OptimizerOptions(optimizer=name)
+        assert type(optimization.make_optimizer(options, 10, 2)) is kind
+
+
+# The share of the peak rate that each recorded update really had. Warm-up over
+# three of eight steps gives 0, 1/3, 2/3, 5/8, 1/2, 3/8, 1/4, 1/8, 0 for the
+# steps 0 to 8. TensorFlow 1 orders nothing between reading the step for the
+# rate and its increment: most updates t read t + 1, some read t.
+RECORDED_RATES = {
+    "original_tiny_lamb": [1 / 3, 2 / 3, 5 / 8, 1 / 2, 3 / 8, 1 / 4, 1 / 8, 0],
+    "original_tiny_adamw_groups": [
+        *(1 / 3, 2 / 3, 5 / 8, 1 / 2),
+        *(1 / 2, 3 / 8, 1 / 8, 1 / 8),
+    ],
+}
+
+
+@pytest.mark.parametrize("recording", RECORDED_RATES)
+def test_recorded_training_is_reproduced(recording):
+    """Eight updates, at the rates the original had, have its losses."""
+    folder = FIXTURES / recording
+    config = modeling.AlbertConfig.from_json_file(
+        str(folder / "albert_config.json")
+    )
+    model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
+    checkpoints.restore(model, str(folder / "model.ckpt-0"))
+    values = dict(np.load(folder / "fixture.npz"))
+    batch = {
+        name: tf.constant(value)
+        for name, value in values.items()
+        if name.startswith(("input_", "segment_", "masked_lm_", "next_"))
+    }
+    batch["is_real_example"] = tf.ones([len(values["input_ids"])])
+    rates = np.array(RECORDED_RATES[recording]) * values["learning_rate"]
+    kinds = {"lamb": optimization.Lamb, "adamw": optimization.AdamW}
+    optimizer = kinds[str(values["optimizer"])](TableSchedule([*rates, 0.0]))
+    variables = model.trainable_variables
+    optimizer.build(variables)
+
+    @tf.function
+    def update():
+        with tf.GradientTape() as tape:
+            ratios = pretraining.OBJECTIVE.compute(model, batch, None)
+            loss = tf.add_n(
+                [
+                    ratios[name].numerator / ratios[name].denominator
+                    for name in pretraining.OBJECTIVE.losses
+                ]
+            )
+        gradients = map(tf.convert_to_tensor, tape.gradient(loss, variables))
+        gradients, _ = tf.clip_by_global_norm(list(gradients), 1.0)
+        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        return loss
+
+    losses = [float(update()) for _ in range(9)]
+    expected = [*values["loss_before_step"], values["loss_after_last_step"]]
+    np.testing.assert_allclose(losses, expected, rtol=STEPS_RTOL)

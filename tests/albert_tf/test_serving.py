@@ -1,0 +1,435 @@
+"""SavedModels: every signature against the live model, here and elsewhere."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import modeling, serving, tokenization
+from albert_tf.heads import classification, pretraining
+from albert_tf.tasks import glue
+from tests.conftest import LAYER_ATOL
+
+MAX_SEQ_LENGTH = 16
+LABELS = ("entailment", "not_entailment")
+TEXTS = ["It rains in the north.", "", "The ferry waits at the old harbour."]
+SECONDS = ["It is wet.", "We stay.", ""]
+MASKED = ["The [MASK] rains.", "No gap.", "[MASK] and [MASK]."]
+# What a SavedModel holds beside weights and vocabulary: the graphs of five
+# signatures, each with two layers here. The graphs grow with the depth of the
+# unrolled encoder, not with the size of its weights.
+GRAPH_BYTES = 1_900_000
+# Plain, and with [MASK] as a symbol; see `GraphTokenizer`. TensorFlow writes
+# each of them twice: in the main graph and in the function that creates it.
+VOCABULARY_COPIES = 4
+
+# Loads a SavedModel where nothing but TensorFlow and TF Text can be imported,
+# calls its signatures, and keeps what they say.
+STRANGER = """
+import sys
+
+BLOCKED = {"albert_tf", "data_prep", "tf_keras", "official", "sentencepiece"}
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in BLOCKED:
+            return None
+        return self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+model = tf.saved_model.load(sys.argv[1])
+answers = {}
+for key, value in np.load(sys.argv[2], allow_pickle=False).items():
+    name, argument = key.split("|")
+    answers.setdefault(name, {})[argument] = tf.constant(value)
+outputs = {}
+for name, arguments in answers.items():
+    for key, value in model.signatures[name](**arguments).items():
+        outputs[f"{name}|{key}"] = value.numpy()
+outputs = {
+    k: v.astype("S") if v.dtype == object else v for k, v in outputs.items()
+}
+np.savez(sys.argv[3], **outputs)
+assert not BLOCKED & sys.modules.keys()
+"""
+
+
+def spread(model):
+    """Give all weights new values, so that no answer is close to another."""
+    for index, variable in enumerate(model.variables):
+        seed = [7, index]
+        noise = tf.random.stateless_normal(variable.shape, seed, stddev=0.1)
+        variable.assign_add(noise)
+    return model
+
+
+@pytest.fixture(scope="module")
+def config():
+    return modeling.AlbertConfig(
+        vocab_size=400,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=20,
+    )
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_vocab):
+    return tokenization.Tokenizer(tiny_vocab)
+
+
+def save(service, path):
+    serving.save(service, str(path))
+    loaded = tf.saved_model.load(str(path))
+    return types.SimpleNamespace(
+        service=service,
+        model=service.model,
+        path=path,
+        loaded=loaded,
+        signatures=loaded.signatures,
+    )
+
+
+@pytest.fixture(scope="module")
+def pretrained(config, tokenizer, tmp_path_factory):
+    model = spread(pretraining.AlbertPretrainer(modeling.AlbertModel(config)))
+    service = serving.PretrainedService(model, tokenizer, MAX_SEQ_LENGTH)
+    return save(service, tmp_path_factory.mktemp("pretrained") / "model")
+
+
+def make_classifier(config, tokenizer, *, pairs):
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
+    return serving.ClassifierService(
+        spread(model), tokenizer, MAX_SEQ_LENGTH, labels=LABELS, pairs=pairs
+    )
+
+
+@pytest.fixture(scope="module")
+def of_pairs(config, tokenizer, tmp_path_factory):
+    service = make_classifier(config, tokenizer, pairs=True)
+    return save(service, tmp_path_factory.mktemp("pairs") / "model")
+
+
+@pytest.fixture(scope="module")
+def of_singles(config, tokenizer, tmp_path_factory):
+    service = make_classifier(config, tokenizer, pairs=False)
+    return save(service, tmp_path_factory.mktemp("singles") / "model")
+
+
+def pack(tokenizer, first, second=None):
+    """What the Python side makes of texts, padded to MAX_SEQ_LENGTH."""
+    rows = [
+        glue.pack(
+            tokenizer.encode(a), tokenizer.encode(b), tokenizer, MAX_SEQ_LENGTH
+        )
+        for a, b in zip(first, second or [""] * len(first), strict=True)
+    ]
+    return {
+        name: tf.constant([row[name] for row in rows], tf.int32)
+        for name in rows[0]
+    }
+
+
+def assert_close(output, expected):
+    np.testing.assert_allclose(output, expected, atol=LAYER_ATOL, rtol=0)
+
+
+# Ids in.
+
+
+def test_pretrained_offers_these_signatures(pretrained):
+    assert set(pretrained.signatures) == {
+        "tokens",
+        "mlm",
+        "sentence_order",
+        "serving_default",
+        "fill_mask",
+    }
+
+
+def test_classifier_offers_these_signatures(of_pairs):
+    assert set(of_pairs.signatures) == {"tokens", "serving_default"}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_tokens(pretrained, tokenizer, count):
+    inputs = pack(tokenizer, TEXTS[:count])
+    outputs = pretrained.signatures["tokens"](**inputs)
+    expected = pretrained.model.encoder(inputs)
+    assert set(outputs) == {"sequence_output", "pooled_output"}
+    for name in outputs:
+        assert_close(outputs[name], expected[name])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_mlm(pretrained, tokenizer, count):
+    inputs = pack(tokenizer, TEXTS[:count])
+    positions = tf.constant([[1, 2, 0], [0, 1, 5], [3, 2, 1]][:count])
+    outputs = pretrained.signatures["mlm"](mlm_positions=positions, **inputs)
+    expected = pretrained.model({**inputs, "masked_lm_positions": positions})
+    assert set(outputs) == {"sequence_output", "pooled_output", "mlm_logits"}
+    # Flat, as the original has it.
+    logits = tf.reshape(expected["masked_lm_logits"], [count * 3, 400])
+    assert_close(outputs["mlm_logits"], logits)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_sentence_order(pretrained, tokenizer, count):
+    inputs = pack(tokenizer, TEXTS[:count], SECONDS[:count])
+    outputs = pretrained.signatures["sentence_order"](**inputs)
+    positions = tf.zeros([count, 1], tf.int32)
+    expected = pretrained.model({**inputs, "masked_lm_positions": positions})
+    assert set(outputs) == {"sequence_output", "pooled_output", "sop_logits"}
+    assert_close(outputs["sop_logits"], expected["sentence_order_logits"])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_classifier_tokens(of_pairs, tokenizer, count):
+    inputs = pack(tokenizer, TEXTS[:count], SECONDS[:count])
+    outputs = of_pairs.signatures["tokens"](**inputs)
+    expected = of_pairs.model(inputs)["logits"]
+    assert set(outputs) == {
+        "sequence_output",
+        "pooled_output",
+        "logits",
+        "probabilities",
+    }
+    assert_close(outputs["logits"], expected)
+    assert_close(outputs["probabilities"], tf.nn.softmax(expected))
+
+
+def test_length_may_change_from_call_to_call(pretrained):
+    for length in (1, 7, 20):
+        ids = tf.fill([2, length], 20)
+        outputs = pretrained.signatures["tokens"](
+            input_ids=ids,
+            input_mask=tf.ones_like(ids),
+            segment_ids=tf.zeros_like(ids),
+        )
+        assert outputs["sequence_output"].shape == [2, length, 16]
+
+
+@pytest.mark.parametrize("name", ["pretrained", "of_pairs"])
+def test_too_long_ids_are_refused_with_the_limit(request, name):
+    ids = tf.ones([1, 21], tf.int32)
+    signature = request.getfixturevalue(name).signatures["tokens"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="20 positions"):
+        signature(input_ids=ids, input_mask=ids, segment_ids=ids)
+
+
+# Text in.
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_embeddings_of_text(pretrained, tokenizer, count):
+    outputs = pretrained.signatures["serving_default"](
+        text=tf.constant(TEXTS[:count])
+    )
+    inputs = pack(tokenizer, TEXTS[:count])
+    expected = pretrained.model.encoder(inputs)
+    assert set(outputs) == {"pooled_output", "mean_output"}
+    assert_close(outputs["pooled_output"], expected["pooled_output"])
+    mask = inputs["input_mask"].numpy()
+    for row, vectors in enumerate(expected["sequence_output"].numpy()):
+        mean = vectors[mask[row] == 1].mean(0)
+        assert_close(outputs["mean_output"][row], mean)
+
+
+def test_longer_text_is_cut(pretrained, tokenizer):
+    text = " ".join(TEXTS * 5)
+    assert len(tokenizer.encode(text)) > MAX_SEQ_LENGTH
+    outputs = pretrained.signatures["serving_default"](text=tf.constant([text]))
+    expected = pretrained.model.encoder(pack(tokenizer, [text]))
+    assert_close(outputs["pooled_output"], expected["pooled_output"])
+
+
+def test_answers_do_not_depend_on_the_rest_of_the_batch(pretrained):
+    embed = pretrained.signatures["serving_default"]
+    together = embed(text=tf.constant(TEXTS))
+    for row, text in enumerate(TEXTS):
+        alone = embed(text=tf.constant([text]))
+        for name in alone:
+            assert_close(alone[name][0], together[name][row])
+
+
+def expected_fillings(model, tokenizer, text):
+    """Pieces and probabilities for each mask of one text, the plain way."""
+    ids = [
+        tokenizer.cls_id,
+        *tokenizer.encode_with_masks(text),
+        tokenizer.sep_id,
+    ]
+    masks = [i for i, id_ in enumerate(ids) if id_ == tokenizer.mask_id]
+    batch = {"input_ids": tf.constant([ids])}
+    batch["masked_lm_positions"] = tf.constant([masks or [0]])
+    logits = model(batch)["masked_lm_logits"][0, : len(masks)].numpy()
+    odds = np.exp(logits - logits.max(-1, keepdims=True))
+    odds /= odds.sum(-1, keepdims=True)
+    best = odds.argsort(-1)[:, ::-1][:, : serving.TOP_PIECES]
+    pieces = [tokenizer.ids_to_pieces(row) for row in best.tolist()]
+    return pieces, np.take_along_axis(odds, best, -1)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_fill_mask(pretrained, tokenizer, count):
+    outputs = pretrained.signatures["fill_mask"](
+        text=tf.constant(MASKED[:count])
+    )
+    pieces = np.char.decode(outputs["pieces"].numpy().astype("S"), "utf-8")
+    assert pieces.shape == (count, 1 if count == 1 else 2, 5)
+    for row, text in enumerate(MASKED[:count]):
+        expected, odds = expected_fillings(pretrained.model, tokenizer, text)
+        assert pieces[row, : len(expected)].tolist() == expected
+        assert (pieces[row, len(expected) :] == "").all()
+        padded = np.zeros(pieces.shape[1:])
+        padded[: len(odds)] = odds
+        assert_close(outputs["probabilities"][row], padded)
+
+
+def test_fill_mask_without_any_mask(pretrained):
+    outputs = pretrained.signatures["fill_mask"](text=tf.constant(["No gap."]))
+    assert outputs["pieces"].shape == [1, 0, 5]
+    assert outputs["probabilities"].shape == [1, 0, 5]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_classify_pairs(of_pairs, tokenizer, count):
+    outputs = of_pairs.signatures["serving_default"](
+        text=tf.constant(TEXTS[:count]), text_pair=tf.constant(SECONDS[:count])
+    )
+    inputs = pack(tokenizer, TEXTS[:count], SECONDS[:count])
+    check_classes(outputs, of_pairs.model(inputs)["logits"])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_classify_singles(of_singles, tokenizer, count):
+    outputs = of_singles.signatures["serving_default"](
+        text=tf.constant(TEXTS[:count])
+    )
+    inputs = pack(tokenizer, TEXTS[:count])
+    check_classes(outputs, of_singles.model(inputs)["logits"])
+
+
+def check_classes(outputs, logits):
+    assert set(outputs) == {"label", "probabilities"}
+    assert_close(outputs["probabilities"], tf.nn.softmax(logits))
+    best = logits.numpy().argmax(-1)
+    expected = [LABELS[index].encode() for index in best]
+    assert outputs["label"].numpy().tolist() == expected
+
+
+def test_long_pairs_are_cut_as_in_training(of_pairs, tokenizer):
+    first, second = " ".join(TEXTS * 4), " ".join(TEXTS * 2)
+    outputs = of_pairs.signatures["serving_default"](
+        text=tf.constant([first]), text_pair=tf.constant([second])
+    )
+    inputs = pack(tokenizer, [first], [second])
+    check_classes(outputs, of_pairs.model(inputs)["logits"])
+
+
+# The files.
+
+
+@pytest.mark.parametrize("name", ["pretrained", "of_pairs", "of_singles"])
+def test_a_stranger_gets_the_same_answers(request, tmp_path, name):
+    saved = request.getfixturevalue(name)
+    arguments = {}
+    for signature, function in saved.signatures.items():
+        for argument in function.structured_input_signature[1]:
+            arguments[f"{signature}|{argument}"] = example(argument)
+    ask(saved, tmp_path, arguments)
+
+
+def example(argument):
+    values = {
+        "text": MASKED,
+        "text_pair": SECONDS,
+        "mlm_positions": [[1, 2], [0, 3], [4, 1]],
+        "input_mask": [[1] * 6] * 3,
+        "segment_ids": [[0, 0, 0, 1, 1, 1]] * 3,
+        "input_ids": np.arange(18).reshape(3, 6) + 20,
+    }[argument]
+    return np.array(values, None if "text" in argument else np.int32)
+
+
+def ask(saved, folder, arguments):
+    """Call signatures in a process of its own; compare with this one."""
+    np.savez(folder / "arguments.npz", **arguments)
+    subprocess.run(
+        [sys.executable, "-c", STRANGER]
+        + [str(saved.path), str(folder / "arguments.npz")]
+        + [str(folder / "answers.npz")],
+        cwd=folder,
+        # This package asks for Keras 2; a stranger would not.
+        env={k: v for k, v in os.environ.items() if "KERAS" not in k},
+        check=True,
+        timeout=120,
+    )
+    answers = dict(np.load(folder / "answers.npz"))
+    for name in {key.split("|")[0] for key in arguments}:
+        own = saved.signatures[name](
+            **{
+                key.split("|")[1]: tf.constant(value)
+                for key, value in arguments.items()
+                if key.startswith(f"{name}|")
+            }
+        )
+        for key, value in own.items():
+            answer = answers.pop(f"{name}|{key}")
+            if value.dtype == tf.string:
+                expected = value.numpy().astype("S")
+                np.testing.assert_array_equal(answer, expected)
+            else:
+                assert_close(answer, value)
+    assert not answers
+
+
+@pytest.mark.parametrize("name", ["pretrained", "of_pairs", "of_singles"])
+def test_files_hold_little_beside_weights_and_vocabulary(
+    request, tokenizer, name
+):
+    saved = request.getfixturevalue(name)
+    size = sum(p.stat().st_size for p in saved.path.rglob("*") if p.is_file())
+    weights = sum(4 * int(tf.size(v)) for v in saved.model.variables)
+    vocabulary = VOCABULARY_COPIES * len(tokenizer.model_bytes)
+    assert size <= 1.1 * weights + vocabulary + GRAPH_BYTES
+    assert len(saved.loaded.weights) == len(saved.model.variables)
+
+
+def test_save_replaces_a_folder_and_leaves_nothing_beside(of_singles, tmp_path):
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "old").write_text("old")
+    serving.save(of_singles.service, f"{path}/")
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+    assert not (path / "old").exists()
+    assert "serving_default" in tf.saved_model.load(str(path)).signatures
+
+
+def test_failing_save_keeps_the_old_folder(of_singles, tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "old").write_text("old")
+
+    def fail(root, folder, **_):
+        pathlib.Path(folder).mkdir()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tf.saved_model, "save", fail)
+    with pytest.raises(OSError, match="No space left"):
+        serving.save(of_singles.service, str(path))
+    assert (path / "old").read_text() == "old"

@@ -1,0 +1,224 @@
+"""The training loop on a tiny model: resuming, replicas, evaluation, damage."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import (
+    checkpoints,
+    errors,
+    modeling,
+    optimization,
+    run_log,
+    training,
+)
+from albert_tf.heads import pretraining
+from tests.conftest import LOSS_RTOL
+
+BATCH = 4
+STEPS = 6
+
+
+def make_examples(count):
+    generator = np.random.default_rng(5)
+    return {
+        "input_ids": generator.integers(5, 400, [count, 8], np.int32),
+        "input_mask": np.ones([count, 8], np.int32),
+        "segment_ids": np.zeros([count, 8], np.int32),
+        "masked_lm_positions": generator.integers(0, 8, [count, 2], np.int32),
+        "masked_lm_ids": generator.integers(5, 400, [count, 2], np.int32),
+        # Different numbers of predictions, so that a mean of means is wrong.
+        "masked_lm_weights": generator.integers(0, 2, [count, 2]).astype("f4"),
+        "next_sentence_labels": generator.integers(0, 2, [count, 1], np.int32),
+        "is_real_example": np.ones([count], np.int32),
+    }
+
+
+EXAMPLES = make_examples(BATCH * STEPS)
+
+
+def batches(first_step=0, examples=EXAMPLES):
+    dataset = tf.data.Dataset.from_tensor_slices(examples).repeat()
+    return dataset.batch(BATCH, drop_remainder=True).skip(first_step)
+
+
+def padded(count, batch_size):
+    """`count` examples in full batches, filled up with marked zeros."""
+    rest = -count % batch_size
+    filled = {
+        name: np.concatenate([v[:count], np.zeros_like(v[:rest])])
+        for name, v in EXAMPLES.items()
+    }
+    return tf.data.Dataset.from_tensor_slices(filled).batch(batch_size)
+
+
+@pytest.fixture
+def make_trainer(small_config, tmp_path):
+    """Makes a trainer; the same arguments make the same one."""
+
+    def make(folder="run", *, dropout=0.0, strategy=None, rate=1e-2, every=3):
+        config = dataclasses.replace(
+            small_config,
+            num_hidden_layers=2,
+            inner_group_num=1,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+        )
+        options = optimization.OptimizerOptions(learning_rate=rate)
+        return training.Trainer(
+            str(tmp_path / folder),
+            training.TrainerOptions(
+                iterations_per_loop=1, save_checkpoints_steps=every
+            ),
+            strategy or tf.distribute.OneDeviceStrategy("/CPU:0"),
+            lambda: pretraining.AlbertPretrainer(modeling.AlbertModel(config)),
+            lambda: optimization.make_optimizer(options, STEPS, 2),
+            pretraining.OBJECTIVE,
+        )
+
+    return make
+
+
+def train(trainer, steps, evaluate=None, key="loss", examples=EXAMPLES):
+    """Train up to `steps`; returns the log."""
+    log = run_log.RunLog(trainer.output_dir, BATCH)
+    log.start(trainer.step, steps, {})
+    dataset = batches(trainer.step, examples)
+    trainer.train(dataset, steps, log, evaluate, key)
+    return log
+
+
+def state(trainer):
+    return [
+        value.numpy()
+        for value in [*trainer.model.variables, *trainer.optimizer.variables]
+    ]
+
+
+def test_interrupted_run_equals_an_uninterrupted_one(make_trainer):
+    whole = make_trainer("whole", dropout=0.1)
+    whole_log = train(whole, STEPS)
+    train(make_trainer("parts", dropout=0.1), 3)
+    resumed = make_trainer("parts", dropout=0.1)
+    assert resumed.step == 3 and resumed.resumed_from.endswith("model.ckpt-3")
+    resumed_log = train(resumed, STEPS)
+    for one, other in zip(state(whole), state(resumed), strict=True):
+        np.testing.assert_array_equal(one, other)
+    expected = whole_log.column("train", "loss")
+    assert resumed_log.column("train", "loss") == expected
+    assert len(expected) == STEPS
+
+
+def test_two_replicas_equal_one(make_trainer):
+    one = train(make_trainer("one"), 3)
+    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    two = train(make_trainer("two", strategy=mirrored), 3)
+    for name in ("loss", "masked_lm_loss", "gradient_norm"):
+        np.testing.assert_allclose(
+            one.column("train", name), two.column("train", name), rtol=LOSS_RTOL
+        )
+
+
+def test_training_lowers_the_loss_and_logs_the_used_rates(make_trainer):
+    log = train(make_trainer(rate=1.0), STEPS)
+    losses = [value for _, value in log.column("train", "loss")]
+    assert losses[1] == pytest.approx(losses[0], rel=0.2)
+    assert losses[-1] < losses[0]
+    rates = [value for _, value in log.column("train", "learning_rate")]
+    expected = [0, 1 / 2, 1 - 2 / 6, 1 - 3 / 6, 1 - 4 / 6, 1 - 5 / 6]
+    np.testing.assert_allclose(rates, expected, rtol=1e-6)
+
+
+def test_checkpoints_are_written_at_their_steps_and_at_the_end(
+    make_trainer, tmp_path
+):
+    train(make_trainer(every=4), STEPS)
+    found = {path.name for path in (tmp_path / "run").glob("*.index")}
+    assert found == {"model.ckpt-4.index", "model.ckpt-6.index"}
+
+
+def test_evaluation_does_not_depend_on_the_batch_size(make_trainer):
+    trainer = make_trainer()
+    results = [trainer.evaluate(padded(10, size)) for size in (1, 3, 10, 16)]
+    for result in results[1:]:
+        assert result.keys() == results[0].keys()
+        for name, value in result.items():
+            # Every batch adds the epsilon of the masked-word loss once.
+            assert value == pytest.approx(results[0][name], rel=LOSS_RTOL)
+
+
+def test_evaluation_on_replicas_equals_one_device(make_trainer):
+    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    one = make_trainer("one").evaluate(padded(6, 4))
+    two = make_trainer("two", strategy=mirrored).evaluate(padded(6, 4))
+    assert two == pytest.approx(one, rel=LOSS_RTOL)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_prediction_returns_real_examples_in_order(make_trainer, replicas):
+    devices = [f"CPU:{number}" for number in range(replicas)]
+    trainer = make_trainer(strategy=tf.distribute.MirroredStrategy(devices))
+    outputs = trainer.predict(padded(6, 4))
+    expected = trainer.model({k: v[:6] for k, v in EXAMPLES.items()})
+    for name, value in expected.items():
+        np.testing.assert_allclose(outputs[name], value, atol=1e-5)
+
+
+def test_prediction_of_nothing_is_an_error(make_trainer):
+    with pytest.raises(errors.UserError, match="no examples to predict"):
+        make_trainer().predict(padded(4, 4).take(0))
+
+
+def test_best_checkpoint_is_that_of_the_best_evaluation(make_trainer):
+    trainer = make_trainer(every=2)
+    scores = iter([0.1, 0.7, 0.3])
+    train(trainer, STEPS, lambda: {"score": next(scores)}, "score")
+    best = checkpoints.find(trainer.output_dir)
+    assert best.endswith("model.ckpt-best")
+    steps = [
+        int(tf.train.load_variable(path, "optimizer/_iterations/.ATTRIBUTES/"
+                                   "VARIABLE_VALUE"))
+        for path in (best, f"{trainer.output_dir}/model.ckpt-4")
+    ]
+    assert steps == [4, 4]
+    trainer.restore_best()
+    assert trainer.step == 4
+
+
+def test_restoring_the_best_of_an_empty_folder_is_an_error(make_trainer):
+    with pytest.raises(errors.UserError, match="no checkpoint to evaluate"):
+        make_trainer().restore_best()
+
+
+def test_infinite_loss_stops_before_it_is_saved(make_trainer, tmp_path):
+    weights = EXAMPLES["masked_lm_weights"].copy()
+    weights[BATCH * 4] = np.nan
+    trainer = make_trainer(every=2)
+    with pytest.raises(
+        errors.UserError, match="not finite any more between steps 4 and 5"
+    ):
+        train(
+            trainer,
+            STEPS,
+            examples={**EXAMPLES, "masked_lm_weights": weights},
+        )
+    assert trainer.step == 5
+    assert make_trainer().step == 4
+    assert not list((tmp_path / "run").glob("model.ckpt-[56]*"))
+
+
+def test_half_written_checkpoint_is_passed_over(make_trainer, tmp_path):
+    train(make_trainer(), 3)
+    (tmp_path / "run" / "model.ckpt-6.data-00000-of-00001").write_bytes(b"x")
+    assert make_trainer().step == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["iterations_per_loop", "save_checkpoints_steps", "keep_checkpoint_max"],
+)
+def test_wrong_options_are_refused(name):
+    with pytest.raises(errors.UserError, match=f"--{name}=0 is below 1"):
+        training.TrainerOptions(**{name: 0})
