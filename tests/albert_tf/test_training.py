@@ -67,6 +67,7 @@ def make_trainer(small_config, tmp_path):
             attention_probs_dropout_prob=dropout,
         )
         options = optimization.OptimizerOptions(learning_rate=rate)
+        (tmp_path / folder).mkdir(exist_ok=True)
         return training.Trainer(
             str(tmp_path / folder),
             training.TrainerOptions(

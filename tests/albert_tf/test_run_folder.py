@@ -1,0 +1,92 @@
+"""A folder belongs to one run only, and nothing in it is overwritten."""
+
+import dataclasses
+import json
+
+import pytest
+
+from albert_tf import errors, run_folder
+from albert_tf.options import option
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    rate: float = option(0.5, "A rate.")
+    note: str = option("a", "A note.", may_change=True)
+
+
+@pytest.fixture
+def claim(small_config, tmp_path):
+    def claim(settings=None, program="run_x", config=small_config, spm=None):
+        run_folder.claim(
+            str(tmp_path / "run"), program, settings or Settings(), config, spm
+        )
+        return run_folder.read(str(tmp_path / "run"))
+
+    return claim
+
+
+def content(folder):
+    return {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_claimed_folder_says_what_the_run_is(claim, small_config, tmp_path):
+    run = claim()
+    assert run.program == "run_x"
+    assert run.options == {"rate": 0.5, "note": "a"}
+    assert run.config == small_config
+    assert run.folder == str(tmp_path / "run")
+
+
+def test_vocabulary_is_copied(claim, tiny_vocab):
+    run = claim(spm=tiny_vocab)
+    with open(run.vocabulary, "rb") as copy, open(tiny_vocab, "rb") as source:
+        assert copy.read() == source.read()
+
+
+def test_same_options_continue_the_run_and_the_newest_are_kept(claim):
+    claim()
+    assert claim(Settings(note="b")).options["note"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": Settings(rate=0.25)}, "--rate was 0.5, is now 0.25"),
+        ({"program": "run_y"}, "it was made by run_x, not run_y"),
+        ({"config": {"num_hidden_layers": 5}}, "albert_config.json differs"),
+    ],
+)
+def test_another_run_is_refused(
+    claim, change, message, small_config, tmp_path
+):
+    claim()
+    before = content(tmp_path)
+    if "config" in change:
+        config = dataclasses.replace(small_config, **change["config"])
+        change = {"config": config}
+    with pytest.raises(errors.UserError, match="belongs to another") as error:
+        claim(**change)
+    assert message in str(error.value)
+    assert content(tmp_path) == before
+
+
+def test_checkpoints_of_an_unknown_run_are_refused(claim, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoint").write_text("")
+    with pytest.raises(errors.UserError, match="no run_options.json"):
+        claim()
+    assert content(tmp_path) == {"checkpoint": b""}
+
+
+def test_folder_of_no_run_is_an_error(tmp_path):
+    with pytest.raises(errors.UserError, match="is not the folder of a run"):
+        run_folder.read(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", json.dumps({"program": "x"})])
+def test_damaged_options_are_an_error(claim, tmp_path, text):
+    claim()
+    (tmp_path / "run" / run_folder.OPTIONS_NAME).write_text(text)
+    with pytest.raises(errors.UserError, match="run_options.json is damaged"):
+        claim()

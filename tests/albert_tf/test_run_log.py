@@ -1,0 +1,97 @@
+"""The record of a run: what it keeps over restarts, and how it reads."""
+
+import pytest
+
+from albert_tf import run_log
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = run_log.RunLog(str(tmp_path), batch_size=8)
+    log.start(0, 10, {"parameters": 5})
+    return log
+
+
+def splits_and_steps(folder):
+    return [(line["split"], line["step"]) for line in run_log.read(str(folder))]
+
+
+def test_lines_are_kept_in_a_file(log, tmp_path):
+    log.write("train", 5, {"loss": 2.5}, steps_per_second=3.0)
+    log.write("eval", 5, {"loss": 2.0})
+    facts, train, evaluated = run_log.read(str(tmp_path))
+    assert facts == {"split": "facts", "step": 0, "parameters": 5}
+    assert train["loss"] == 2.5 and train["examples_per_second"] == 24
+    assert "examples_per_second" not in evaluated
+    log.flush()
+    assert list((tmp_path / "train").glob("events*"))
+
+
+def test_restart_forgets_what_lies_after_its_step(log, tmp_path):
+    for step in (2, 4, 6):
+        log.write("train", step, {"loss": 1.0})
+    again = run_log.RunLog(str(tmp_path), batch_size=8)
+    again.start(4, 10, {})
+    assert splits_and_steps(tmp_path) == [
+        ("facts", 0),
+        ("train", 2),
+        ("train", 4),
+        ("facts", 4),
+    ]
+
+
+def test_line_of_the_same_step_is_replaced(log):
+    log.write("eval", 5, {"loss": 2.0})
+    log.write("train", 5, {"loss": 3.0})
+    log.write("eval", 5, {"loss": 1.0})
+    assert log.column("eval", "loss") == [(5, 1.0)]
+    assert log.column("train", "loss") == [(5, 3.0)]
+
+
+def test_half_written_line_is_left_out(log, tmp_path):
+    log.write("train", 5, {"loss": 2.5})
+    with open(tmp_path / run_log.FILE_NAME, "a") as stream:
+        stream.write('{"split": "tra')
+    assert splits_and_steps(tmp_path) == [("facts", 0), ("train", 5)]
+
+
+def test_folder_without_a_log_has_no_lines(tmp_path):
+    assert run_log.read(str(tmp_path)) == []
+
+
+def test_terminal_shows_progress(log, capsys):
+    numbers = {"masked_lm_accuracy": 0.4121, "learning_rate": 1e-3}
+    log.write("train", 5, numbers, steps_per_second=0.5)
+    assert capsys.readouterr().out == (
+        "train step  5/10  mlm acc 41.2%  lr 1.00e-03  4 examples/s  "
+        "ETA 0:00:10\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("loss", 2.34567, "loss 2.346"),
+        ("sentence_order_accuracy", 0.5, "sop acc 50.0%"),
+        ("learning_rate", 0.00176, "lr 1.76e-03"),
+        ("gradient_norm", 1.0, "gradient norm 1.000"),
+    ],
+)
+def test_format_number(name, value, text):
+    assert run_log.format_number(name, value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0:00:00"), (61, "0:01:01"), (90_000, "25:00:00")]
+)
+def test_format_seconds(seconds, text):
+    assert run_log.format_seconds(seconds) == text
+
+
+def test_eval_results_are_those_of_the_best_evaluation(log, tmp_path):
+    for step, score in ((2, 0.25), (4, 0.5), (6, 0.375)):
+        log.write("eval", step, {"score": score, "loss": 1.0})
+    run_log.write_eval_results(str(tmp_path), "score")
+    assert (tmp_path / "eval_results.txt").read_text() == (
+        "global_step = 4\nloss = 1.0\nscore = 0.5\n"
+    )

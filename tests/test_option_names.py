@@ -1,0 +1,59 @@
+"""The options of every script: a public interface, so they are frozen here.
+
+A new or renamed option also stands in README.md and CHANGELOG.md.
+"""
+
+import importlib
+
+import pytest
+
+from albert_tf import options
+
+SHARED = """
+    optimizer learning_rate poly_power start_warmup_step
+    iterations_per_loop save_checkpoints_steps keep_checkpoint_max seed
+    distribution_strategy use_tpu tpu_name tpu_zone gcp_project
+"""
+FINETUNING = f"""
+    spm_model_file albert_config_file output_dir init_checkpoint cached_dir
+    do_lower_case max_seq_length do_train do_eval do_predict
+    train_batch_size eval_batch_size predict_batch_size {SHARED}
+"""
+OPTIONS = {
+    "albert_tf.run_pretraining:PretrainingOptions": f"""
+        albert_config_file input_file output_dir eval_input_file
+        spm_model_file init_checkpoint max_seq_length max_predictions_per_seq
+        do_train do_eval train_batch_size eval_batch_size num_train_steps
+        num_warmup_steps max_eval_steps {SHARED}
+    """,
+    "albert_tf.run_classifier:ClassifierOptions": f"""
+        data_dir task_name train_step warmup_step {FINETUNING}
+    """,
+    "albert_tf.export:ExportOptions": """
+        run_dir export_dir checkpoint spm_model_file overwrite
+    """,
+    "data_prep.train_sentencepiece:Options": """
+        input_file output_prefix vocab_size character_coverage
+        input_sentence_size do_lower_case keep_accents
+    """,
+    "data_prep.split_sentences:Options": """
+        input_file output_file paragraphs_as_documents max_document_sentences
+        num_processes
+    """,
+    "data_prep.make_demo_data:DemoOptions": """
+        output_dir random_seed num_stories num_task_examples
+    """,
+    "data_prep.create_pretraining_data:CreatePretrainingDataOptions": """
+        input_file output_file spm_model_file vocab_file do_lower_case
+        random_seed dupe_factor overwrite max_seq_length short_seq_prob
+        random_next_sentence max_predictions_per_seq masked_lm_prob ngram
+        favor_shorter_ngram do_whole_word_mask do_permutation
+    """,
+}
+
+
+@pytest.mark.parametrize("where", OPTIONS)
+def test_option_names_are_frozen(where):
+    module, name = where.split(":")
+    options_class = getattr(importlib.import_module(module), name)
+    assert sorted(options.names(options_class)) == sorted(OPTIONS[where].split())
