@@ -7,6 +7,7 @@ every function can be called from Python with plain values.
 """
 
 import dataclasses
+import logging as python_logging
 import sys
 import types
 import typing
@@ -195,14 +196,25 @@ def run_script(
         except errors.UserError as error:
             _leave(f"error: {error}", 2)
         except OSError as error:
-            _leave(f"error: {error.strerror}: {error.filename}", 1)
+            _leave(
+                f"error: {error}. Finished files are intact; mend the cause and "
+                "start the same command again.",
+                1,
+            )
         except KeyboardInterrupt:
             _leave("interrupted", 130)
 
     define_flags(options_class)
     logging.set_verbosity(logging.INFO)
     logging.use_absl_handler()
+    logging.get_absl_handler().addFilter(_is_for_the_user)
     app.run(guarded)
+
+
+def _is_for_the_user(record: python_logging.LogRecord) -> bool:
+    """Keep back remarks of installed packages, but not their warnings."""
+    installed = "site-packages" in record.pathname
+    return not installed or record.levelno > python_logging.INFO
 
 
 def _leave(message: str, status: int) -> typing.NoReturn:

@@ -1,6 +1,6 @@
 """Finetune ALBERT on a GLUE task, evaluate it, predict its test set.
 
-    python -m albert_tf.run_classifier --flagfile=configs/glue/rte_tiny.flags
+    python -m albert_tf.run_classifier --flagfile=configs/glue/cola_tiny.flags
 
 Started again with the same options, it goes on from the last checkpoint of
 --output_dir.

@@ -67,7 +67,10 @@ def claim(
             checkpoints of an unknown one. Nothing is overwritten.
     """
     current = options.to_dict(settings)
-    if files.exists(os.path.join(folder, OPTIONS_NAME)):
+    trained = files.exists(os.path.join(folder, "checkpoint"))
+    known = files.exists(os.path.join(folder, OPTIONS_NAME))
+    # A start that failed before its first checkpoint leaves nothing to protect.
+    if trained and known:
         previous = read(folder)
         lines = options.differences(type(settings), previous.options, current)
         if previous.program != program:
@@ -81,7 +84,7 @@ def claim(
                 + "\nRepeat its options to continue it, or choose another "
                 "--output_dir."
             )
-    elif files.exists(os.path.join(folder, "checkpoint")):
+    elif trained:
         raise errors.UserError(
             f"--output_dir={folder} holds checkpoints but no {OPTIONS_NAME}, "
             "so it cannot be continued safely. Choose another --output_dir; to "

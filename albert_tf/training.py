@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
+from absl import logging
 
 from albert_tf import (
     checkpoints,
@@ -105,6 +106,7 @@ class Trainer:
         if self.resumed_from:
             status = self._checkpoint.restore(self.resumed_from)
             status.assert_existing_objects_matched()
+            logging.info("Going on from %s", self.resumed_from)
         self._train_loop = tf.function(self._run_steps)
         self._evaluate_batch = tf.function(self._run_evaluation)
         self._predict_batch = tf.function(self._run_prediction)
@@ -136,14 +138,16 @@ class Trainer:
             errors.UserError: The loss is not finite any more.
         """
         batches = iter(self._strategy.experimental_distribute_dataset(dataset))
+        if evaluate and self.resumed_from:
+            # The earlier start may have ended before it could.
+            self._evaluate_once(log, evaluate, key_metric)
         while self.step < num_train_steps:
             self._train_to_next_stop(batches, num_train_steps, log)
             if not self._is_save_step(num_train_steps):
                 continue
-            self._manager.save(checkpoint_number=self.step)
+            self._save()
             if evaluate:
-                log.write("eval", self.step, evaluate())
-                self._keep_best(log, key_metric)
+                self._evaluate_once(log, evaluate, key_metric)
         log.flush()
 
     def _train_to_next_stop(
@@ -184,12 +188,34 @@ class Trainer:
         saving = self._options.save_checkpoints_steps
         return self.step % saving == 0 or self.step == num_train_steps
 
+    def _evaluate_once(
+        self,
+        log: run_log.RunLog,
+        evaluate: Callable[[], dict[str, float]],
+        key_metric: str,
+    ) -> None:
+        """Evaluate this step, unless the log has it; copy it if it is best."""
+        if self.step not in dict(log.column("eval", key_metric)):
+            log.write("eval", self.step, evaluate())
+        self._keep_best(log, key_metric)
+
     def _keep_best(self, log: run_log.RunLog, key_metric: str) -> None:
         best = max(log.column("eval", key_metric), key=lambda pair: pair[1])
         if best[0] == self.step:
             self._checkpoint.write(
                 os.path.join(self.output_dir, checkpoints.BEST_NAME)
             )
+
+    def _save(self) -> None:
+        """Write a checkpoint; an earlier one stays until it is complete."""
+        try:
+            self._manager.save(checkpoint_number=self.step)
+        except tf.errors.OpError as error:
+            raise errors.UserError(
+                f"Cannot write a checkpoint to --output_dir={self.output_dir}: "
+                f"{error.message}. Earlier checkpoints are intact: make room "
+                "there, and start the same command again."
+            ) from None
 
     def restore_best(self) -> None:
         """Take the weights of the best checkpoint, else keep the latest.

@@ -43,6 +43,8 @@ anywhere, so one word says nothing about what comes first; two sentences do.
 corpus/train.txt, corpus/dev.txt   Stories for pretraining: a sentence a line,
     a blank line between stories.
 corpus/glossary.txt   All words, for training the vocabulary.
+glue/CoLA/{{train,dev,test}}.tsv   Is the sentence acceptable (1), or are two of
+    its words exchanged (0)?
 glue/RTE/{{train,dev,test}}.tsv    Does the first text entail the second?
 squad/train-v2.0.json, squad/dev-v2.0.json   Questions with spans of the text as
     answers; about a third has none.
@@ -102,10 +104,22 @@ def make_files(demo: DemoOptions) -> Iterator[tuple[str, str]]:
         "dev": round(demo.num_task_examples * DEV_EXAMPLES),
         "test": round(demo.num_task_examples * TEST_EXAMPLES),
     }
+    yield from _make_cola_files(demo.random_seed, sizes)
     yield from _make_rte_files(demo.random_seed, sizes)
     yield from _make_squad_files(demo.random_seed, sizes)
     yield from _make_race_files(demo.random_seed, sizes)
     yield "ABOUT.txt", ABOUT.format(**options.to_dict(demo))
+
+
+def _make_cola_files(
+    random_seed: int, sizes: dict[str, int]
+) -> Iterator[tuple[str, str]]:
+    told: set[str] = set()
+    for split, size in sizes.items():
+        path = f"glue/CoLA/{split}.tsv"
+        rng = story_world.random_stream(random_seed, path)
+        rows = story_tasks.make_cola(rng, size, told)
+        yield path, story_tasks.format_cola(rows, labelled=split != "test")
 
 
 def _make_rte_files(

@@ -1,4 +1,4 @@
-"""Tasks about the island's stories: RTE, SQuAD 2.0 and RACE, with answers.
+"""Tasks about the island's stories: CoLA, RTE, SQuAD 2.0, RACE, with answers.
 
 Every claim or question is about one sentence, whose state says what is true. A
 question that may be asked has exactly one sentence that answers it; a wrong
@@ -426,6 +426,61 @@ def format_rte(rows: list[tuple[str, str, str]], *, labelled: bool) -> str:
     lines = [header, *((str(i), *row) for i, row in enumerate(rows))]
     width = len(header) if labelled else len(header) - 1
     return "".join("\t".join(line[:width]) + "\n" for line in lines)
+
+
+def _make_nonsense(rng: random.Random, sentence: world.Sentence) -> str:
+    """Exchange the season or the place with another told word.
+
+    Example:
+        "In winter at the mill Mara traded." becomes
+        "In Mara at the mill winter traded."
+    """
+    first = rng.choice(["season", "place"])
+    second = rng.choice([s for s in sentence.starts if s != first])
+    words = {sentence.state[first]: sentence.state[second]}
+    words |= {right: left for left, right in words.items()}
+    pattern = r"\b(" + "|".join(words) + r")\b"
+    return re.sub(pattern, lambda match: words[match[0]], sentence.text)
+
+
+def make_cola(
+    rng: random.Random, num_rows: int, told: set[str]
+) -> list[tuple[str, int]]:
+    """Make rows for CoLA, half of them acceptable, in random order.
+
+    An unacceptable sentence has the words of an acceptable one, two of them
+    exchanged: which words there are says nothing, only where they stand does.
+
+    Args:
+        rng: Where chance comes from.
+        num_rows: Number of rows.
+        told: Sentences that may not be repeated; grows.
+
+    Returns:
+        Sentence and label (1 acceptable) of each row.
+    """
+    labels = rng.sample([0, 1] * (num_rows // 2 + 1), num_rows)
+    rows = []
+    for label in labels:
+        while True:
+            (sentence,) = world.tell_story(rng, 1)
+            text = sentence.text if label else _make_nonsense(rng, sentence)
+            if text not in told:
+                break
+        told.add(text)
+        rows.append((text, label))
+    return rows
+
+
+def format_cola(rows: list[tuple[str, int]], *, labelled: bool) -> str:
+    """Lay rows out as GLUE's CoLA file: no header, but one in the test file."""
+    if not labelled:
+        lines = [f"{index}\t{text}\n" for index, (text, _) in enumerate(rows)]
+        return "index\tsentence\n" + "".join(lines)
+    return "".join(
+        f"isle\t{label}\t{'' if label else '*'}\t{text}\n"
+        for text, label in rows
+    )
 
 
 def _annotate(story: world.Story, source: world.Sentence, slot: str) -> Row:

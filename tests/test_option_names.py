@@ -56,4 +56,6 @@ OPTIONS = {
 def test_option_names_are_frozen(where):
     module, name = where.split(":")
     options_class = getattr(importlib.import_module(module), name)
-    assert sorted(options.names(options_class)) == sorted(OPTIONS[where].split())
+    assert sorted(options.names(options_class)) == sorted(
+        OPTIONS[where].split()
+    )

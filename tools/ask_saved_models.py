@@ -2,13 +2,13 @@
 
     python tools/ask_saved_models.py demo_output/saved_models
 
-Nothing of this project is imported, and neither Keras nor SentencePiece can be:
+Nothing of this project can be imported, nor tf_keras or SentencePiece:
 what is printed comes out of the SavedModel folders.
 """
 
 import sys
 
-for name in ("albert_tf", "data_prep", "tf_keras", "keras", "sentencepiece"):
+for name in ("albert_tf", "data_prep", "tf_keras", "official", "sentencepiece"):
     sys.modules[name] = None  # type: ignore[assignment]  # Import now fails.
 
 import tensorflow as tf  # noqa: E402
@@ -19,16 +19,13 @@ MASKED = [
     "In autumn at the [MASK] Nora traded flour for bread.",
     "In summer at the mill Leo slept. In summer at the [MASK] Leo slept.",
 ]
-PREMISE = (
-    "In spring at the mill Mara gave Ivo the lamp. "
-    "In summer at the bakery Ivo traded flour for bread."
-)
-CLAIMS = [
-    "The lamp went to Ivo.",
-    "The lamp went to Nora.",
-    "It was summer when Ivo made a bargain.",
-    "It was winter when Ivo made a bargain.",
+SENTENCES = [
+    "In spring at the mill Ivo traded grain for flour.",
+    "In mill at the spring Ivo traded grain for flour.",
+    "In winter at the farm Nora and the cat slept.",
+    "In Nora at the farm winter and the cat slept.",
 ]
+VERDICTS = {b"0": "not acceptable", b"1": "acceptable"}
 
 
 def main(folder: str) -> None:
@@ -37,29 +34,27 @@ def main(folder: str) -> None:
     answers = pretrained.signatures["fill_mask"](text=tf.constant(MASKED))
     for text, pieces, odds in zip(
         MASKED,
-        answers["pieces"].numpy(),
-        answers["probabilities"].numpy(),
+        answers["pieces"].numpy()[:, 0, :3],
+        answers["probabilities"].numpy()[:, 0, :3],
         strict=True,
     ):
-        guesses = (
+        guesses = [
             f"{piece.decode().removeprefix(chr(0x2581))} {probability:.0%}"
-            for piece, probability in zip(pieces[0, :3], odds[0, :3], strict=True)
-        )
+            for piece, probability in zip(pieces, odds, strict=True)
+        ]
         print(f"{text}\n    [MASK] is {', '.join(guesses)}")
 
-    classifier = tf.saved_model.load(f"{folder}/rte")
+    classifier = tf.saved_model.load(f"{folder}/cola")
     answers = classifier.signatures["serving_default"](
-        text=tf.constant([PREMISE] * len(CLAIMS)),
-        text_pair=tf.constant(CLAIMS),
+        text=tf.constant(SENTENCES)
     )
-    print(PREMISE)
-    for claim, label, odds in zip(
-        CLAIMS,
+    for text, label, odds in zip(
+        SENTENCES,
         answers["label"].numpy(),
         answers["probabilities"].numpy(),
         strict=True,
     ):
-        print(f"    {claim} -> {label.decode()} ({odds.max():.0%})")
+        print(f"{text}\n    {VERDICTS[label]} ({odds.max():.0%})")
 
 
 if __name__ == "__main__":

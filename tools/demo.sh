@@ -44,16 +44,16 @@ step "Pretrain a tiny ALBERT -> $output/pretrained"
     --eval_input_file="$output/dev.tfrecord" \
     --output_dir="$output/pretrained" --seed="$seed"
 
-step "Finetune it on RTE: does the first text entail the second? -> $output/rte"
+step "Finetune it on CoLA: is a sentence acceptable? -> $output/cola"
 "$python" -m albert_tf.run_classifier \
-    --flagfile=configs/glue/rte_tiny.flags \
+    --flagfile=configs/glue/cola_tiny.flags \
     --data_dir="$output/data/glue" \
     --spm_model_file="$output/tiny.model" \
     --init_checkpoint="$output/pretrained" \
-    --output_dir="$output/rte" --seed="$seed"
+    --output_dir="$output/cola" --seed="$seed"
 
 step "Export both as SavedModels -> $output/saved_models"
-for run in pretrained rte; do
+for run in pretrained cola; do
     "$python" -m albert_tf.export --run_dir="$output/$run" \
         --export_dir="$output/saved_models/$run" --overwrite
 done
@@ -61,4 +61,4 @@ done
 step "Ask them, in a process that has only tensorflow and tensorflow-text"
 "$python" tools/ask_saved_models.py "$output/saved_models"
 
-step "Done. Run cards: $output/pretrained/run_card.md, $output/rte/run_card.md"
+step "Done. Run cards: $output/pretrained/run_card.md, $output/cola/run_card.md"

@@ -81,9 +81,7 @@ def test_any_file_of_a_checkpoint_names_it(suffix):
     assert checkpoints.find(RECORDED + suffix) == RECORDED
 
 
-def test_folder_means_its_best_checkpoint_else_its_latest(
-    pretrainer, tmp_path
-):
+def test_folder_means_its_best_checkpoint_else_its_latest(pretrainer, tmp_path):
     manager = tf.train.CheckpointManager(
         tf.train.Checkpoint(model=pretrainer),
         str(tmp_path),
@@ -116,17 +114,14 @@ def test_every_variable_without_a_partner_is_listed(
     config = dataclasses.replace(
         small_config, num_hidden_groups=1, vocab_size=401
     )
-    other = modeling.AlbertModel(
-        dataclasses.replace(config, inner_group_num=3)
-    )
+    other = modeling.AlbertModel(dataclasses.replace(config, inner_group_num=3))
     before = values_of(other)
     with pytest.raises(errors.UserError) as error:
         checkpoints.restore(other, prefix)
     message = str(error.value)
     transformer = "bert/encoder/transformer"
     for line in (
-        "bert/embeddings/word_embeddings: "
-        "model [401, 8], checkpoint [400, 8]",
+        "bert/embeddings/word_embeddings: model [401, 8], checkpoint [400, 8]",
         f"{transformer}/group_0/inner_group_2/LayerNorm/beta: "
         "model [16], checkpoint nothing",
         f"{transformer}/group_1/inner_group_0/LayerNorm/beta: "

@@ -240,7 +240,9 @@ def test_too_long_sequences_are_refused(encoder):
     "key", ["hidden_dropout_prob", "attention_probs_dropout_prob"]
 )
 def test_dropout_follows_its_seed(small_config, batch, key):
-    encoder = modeling.AlbertModel(dataclasses.replace(small_config, **{key: 0.5}))
+    encoder = modeling.AlbertModel(
+        dataclasses.replace(small_config, **{key: 0.5})
+    )
 
     def output(training, seed):
         seed = None if seed is None else tf.constant([seed, 0])

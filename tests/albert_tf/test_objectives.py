@@ -40,9 +40,7 @@ def test_accuracy_counts_weighted_hits():
 )
 def test_sums_of_parts_are_the_sum_of_the_whole(function):
     parts = ratio(function, slice(1)) + ratio(function, slice(1, 4))
-    np.testing.assert_allclose(
-        parts, ratio(function, slice(4)), rtol=LOSS_RTOL
-    )
+    np.testing.assert_allclose(parts, ratio(function, slice(4)), rtol=LOSS_RTOL)
 
 
 def test_half_precision_logits_are_summed_in_float32():

@@ -89,7 +89,9 @@ GRADIENTS = [
 RATES = [0.0, 0.01, 0.02, 0.015]
 
 
-class TableSchedule(optimization.keras.optimizers.schedules.LearningRateSchedule):
+class TableSchedule(
+    optimization.keras.optimizers.schedules.LearningRateSchedule
+):
     """The rate of every update, from a list."""
 
     def __init__(self, rates):

@@ -1,4 +1,4 @@
-"""Options: from a dataclass to flags and back, and what a mistake looks like."""
+"""Options: from a dataclass to flags and back, and what a mistake prints."""
 
 import dataclasses
 

@@ -57,10 +57,9 @@ def test_same_options_continue_the_run_and_the_newest_are_kept(claim):
         ({"config": {"num_hidden_layers": 5}}, "albert_config.json differs"),
     ],
 )
-def test_another_run_is_refused(
-    claim, change, message, small_config, tmp_path
-):
+def test_another_run_is_refused(claim, change, message, small_config, tmp_path):
     claim()
+    (tmp_path / "run" / "checkpoint").write_text("")
     before = content(tmp_path)
     if "config" in change:
         config = dataclasses.replace(small_config, **change["config"])
@@ -69,6 +68,11 @@ def test_another_run_is_refused(
         claim(**change)
     assert message in str(error.value)
     assert content(tmp_path) == before
+
+
+def test_a_start_that_trained_nothing_does_not_hold_the_folder(claim):
+    claim()
+    assert claim(Settings(rate=0.25)).options["rate"] == 0.25
 
 
 def test_checkpoints_of_an_unknown_run_are_refused(claim, tmp_path):

@@ -82,7 +82,8 @@ def test_format_number(name, value, text):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0:00:00"), (61, "0:01:01"), (90_000, "25:00:00")]
+    ("seconds", "text"),
+    [(0.4, "0:00:00"), (61, "0:01:01"), (90_000, "25:00:00")],
 )
 def test_format_seconds(seconds, text):
     assert run_log.format_seconds(seconds) == text

@@ -35,7 +35,11 @@ def test_all_files_are_written(tmp_path):
     tree = make(tmp_path)
     expected = {"ABOUT.txt", "corpus/train.txt", "corpus/dev.txt"}
     expected.add("corpus/glossary.txt")
-    expected |= {f"glue/RTE/{s}.tsv" for s in ("train", "dev", "test")}
+    expected |= {
+        f"glue/{task}/{split}.tsv"
+        for task in ("CoLA", "RTE")
+        for split in ("train", "dev", "test")
+    }
     expected |= {f"squad/{s}-v2.0.json" for s in ("train", "dev")}
     expected |= {
         f"race/{split}/{level}/{number}.txt"

@@ -291,3 +291,25 @@ def test_every_claim_and_question_can_be_made():
     stories = [world.tell_story(rng, 8) for _ in range(500)]
     for query in tasks.CLAIMS + tasks.QUESTIONS:
         assert any(tasks.find_sources(query, story) for story in stories)
+
+
+def test_cola_rows_are_balanced_and_told_apart_by_order_only():
+    rows = tasks.make_cola(random.Random(SEED), 400, set())
+    assert sum(label for _, label in rows) in range(150, 251)
+    assert len({text for text, _ in rows}) == 400
+    for text, label in rows:
+        words = text.rstrip(".").split()
+        fits = words[1] in world.SEASONS and words[4] in world.PLACES
+        assert fits == bool(label), text
+        assert {*words} & {*world.SEASONS} and {*words} & {*world.PLACES}
+
+
+def test_cola_layout():
+    rows = [("In spring it rained.", 1), ("In rained it spring.", 0)]
+    labelled = tasks.format_cola(rows, labelled=True)
+    assert labelled == (
+        "isle\t1\t\tIn spring it rained.\nisle\t0\t*\tIn rained it spring.\n"
+    )
+    assert tasks.format_cola(rows, labelled=False).startswith(
+        "index\tsentence\n0\tIn spring it rained.\n"
+    )

@@ -35,13 +35,16 @@ CONFIG = {
 # Answers of a SavedModel, in a process that has only TensorFlow and TF Text.
 QUESTION = """
 import json, sys
+import numpy as np
 import tensorflow as tf
 import tensorflow_text
 signature = tf.saved_model.load(sys.argv[1]).signatures[sys.argv[2]]
 texts = {k: tf.constant(v) for k, v in json.loads(sys.argv[3]).items()}
 answer = {k: v.numpy() for k, v in signature(**texts).items()}
-decode = lambda v: v.astype("S").astype("U") if v.dtype == object else v
-print(json.dumps({k: decode(v).tolist() for k, v in answer.items()}))
+for key, value in answer.items():
+    if value.dtype == object:
+        answer[key] = np.char.decode(value.astype("S"), "utf-8")
+print(json.dumps({key: value.tolist() for key, value in answer.items()}))
 """
 
 
@@ -219,10 +222,24 @@ def test_finished_pretraining_does_nothing_more(road, pretrained):
     assert [n["step"] for n in numbers(pretrained, "train")] == [2, 4, 6]
 
 
+@pytest.mark.slow
+def test_finished_pretraining_can_be_evaluated_later(road, tmp_path):
+    folder = tmp_path / "run"
+    walk(
+        "albert_tf.run_pretraining",
+        **pretraining(road, folder, do_eval=False),
+    )
+    assert not (folder / "eval_results.txt").exists()
+    walk("albert_tf.run_pretraining", **pretraining(road, folder))
+    assert [n["step"] for n in numbers(folder, "eval")] == [STEPS]
+    assert (folder / "model.ckpt-best.index").exists()
+    assert (folder / "eval_results.txt").exists()
+
+
 def test_killed_pretraining_ends_as_an_undisturbed_one(
     road, pretrained, tmp_path
 ):
-    # With evaluation after every second step, and a pause to be killed in.
+    # It evaluates after its first checkpoint: time enough to be killed in.
     killed = tmp_path / "killed"
     options = pretraining(road, killed)
     process = subprocess.Popen(

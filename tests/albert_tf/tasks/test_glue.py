@@ -1,4 +1,4 @@
-"""Classification tasks of GLUE: strict reading, packing, scores, predictions."""
+"""GLUE classification: strict reading, packing, scores, predictions."""
 
 import dataclasses
 import gzip
