@@ -197,8 +197,8 @@ def run_script(
             _leave(f"error: {error}", 2)
         except OSError as error:
             _leave(
-                f"error: {error}. Finished files are intact; mend the cause and "
-                "start the same command again.",
+                f"error: {error}. Finished files are intact; mend the cause "
+                "and start the same command again.",
                 1,
             )
         except KeyboardInterrupt:

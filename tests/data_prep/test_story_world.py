@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from data_prep import story_tasks, story_world as world
-from data_prep import train_sentencepiece
+from data_prep import story_tasks, train_sentencepiece
+from data_prep import story_world as world
 
 SEED = 7
 PAIR_WORDS = 50  # A pair of 64 pieces holds about as many words.
