@@ -47,18 +47,38 @@ class ExportOptions:
 def run(settings: ExportOptions) -> None:
     """Restore the model of a run and save it with its tokenizer."""
     source = run_folder.read(settings.run_dir)
-    if files.exists(settings.export_dir) and not settings.overwrite:
-        raise errors.UserError(
-            f"--export_dir={settings.export_dir} already exists. Choose "
-            "another folder, or replace it with --overwrite."
-        )
+    _check_target(settings)
     service = make_service(source, _load_tokenizer(settings, source))
     used = checkpoints.restore(
-        service.model, settings.checkpoint or settings.run_dir, "checkpoint"
+        service.model,
+        settings.checkpoint or settings.run_dir,
+        "checkpoint" if settings.checkpoint else "run_dir",
     )
     files.make_folder(os.path.dirname(settings.export_dir.rstrip("/")))
     serving.save(service, settings.export_dir)
     logging.info("Exported %s to %s", used, settings.export_dir)
+
+
+def _check_target(settings: ExportOptions) -> None:
+    """Refuse to write where something else would be lost."""
+    target = settings.export_dir
+    if files.is_remote(target):
+        raise errors.UserError(
+            f"--export_dir={target} is remote. Export to a local folder, and "
+            "copy it."
+        )
+    if not files.exists(target):
+        return
+    if not settings.overwrite:
+        raise errors.UserError(
+            f"--export_dir={target} already exists. Choose another folder, or "
+            "replace it with --overwrite."
+        )
+    if not files.exists(os.path.join(target, "saved_model.pb")):
+        raise errors.UserError(
+            f"--export_dir={target} is not a SavedModel, so --overwrite does "
+            "not replace it. Choose another folder."
+        )
 
 
 def make_service(

@@ -137,8 +137,11 @@ def run(
         settings.spm_model_file, settings.do_lower_case
     )
     check_fit(settings, config, tokenizer)
-    if settings.init_checkpoint:
-        checkpoints.find(settings.init_checkpoint)
+    if settings.init_checkpoint and not run_folder.is_trained(
+        settings.output_dir
+    ):
+        found = checkpoints.find(settings.init_checkpoint)
+        run_folder.check_vocabulary(settings.spm_model_file, found)
     examples = {s: task.read(data_dir, s) for s in settings.splits}
     strategy = distribution.make_strategy(settings.devices)
     for split, size in settings.splits.items():
@@ -167,9 +170,9 @@ def run(
         )
     trainer.restore_best()
     if settings.do_eval:
-        if not settings.do_train:
-            log.write("eval", trainer.step, evaluate())
-        run_log.write_eval_results(settings.output_dir, task.key_metric)
+        run_log.write_eval_results(
+            settings.output_dir, trainer.step, evaluate()
+        )
     if settings.do_predict:
         outputs = trainer.predict(datasets.in_order("test"))
         task.write_predictions(outputs, examples["test"], settings.output_dir)
@@ -259,7 +262,9 @@ def _make_trainer(
 ) -> training.Trainer:
     def make_model() -> keras.Model:
         encoder = modeling.AlbertModel(config)
-        if settings.init_checkpoint:
+        if settings.init_checkpoint and not run_folder.is_trained(
+            settings.output_dir
+        ):
             used = checkpoints.restore(encoder, settings.init_checkpoint)
             logging.info("The encoder starts from %s; the head is new.", used)
         return task.make_model(encoder)

@@ -203,12 +203,24 @@ def run_script(
             )
         except KeyboardInterrupt:
             _leave("interrupted", 130)
+        except Exception as error:
+            if not _is_from_tensorflow(error):
+                raise
+            _leave(f"error: TensorFlow says: {error}", 1)
 
     define_flags(options_class)
     logging.set_verbosity(logging.INFO)
     logging.use_absl_handler()
     logging.get_absl_handler().addFilter(_is_for_the_user)
     app.run(guarded)
+
+
+def _is_from_tensorflow(error: Exception) -> bool:
+    """Tell whether this is an error of files or devices inside TensorFlow."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and isinstance(
+        error, tensorflow.errors.OpError
+    )
 
 
 def _is_for_the_user(record: python_logging.LogRecord) -> bool:

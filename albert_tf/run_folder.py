@@ -14,7 +14,7 @@ import json
 import os
 from typing import Any
 
-from albert_tf import errors, files, modeling, options
+from albert_tf import checkpoints, errors, files, modeling, options
 
 OPTIONS_NAME = "run_options.json"
 CONFIG_NAME = "albert_config.json"
@@ -67,7 +67,7 @@ def claim(
             checkpoints of an unknown one. Nothing is overwritten.
     """
     current = options.to_dict(settings)
-    trained = files.exists(os.path.join(folder, "checkpoint"))
+    trained = is_trained(folder)
     known = files.exists(os.path.join(folder, OPTIONS_NAME))
     # A start that failed before its first checkpoint leaves nothing to protect.
     if trained and known:
@@ -77,6 +77,8 @@ def claim(
             lines = [f"  it was made by {previous.program}, not {program}"]
         if previous.config != config:
             lines.append("  its albert_config.json differs")
+        if spm_model_file and _differs(spm_model_file, previous.vocabulary):
+            lines.append(f"  its vocabulary is not {spm_model_file}")
         if lines:
             raise errors.UserError(
                 f"--output_dir={folder} belongs to another run:\n"
@@ -100,6 +102,33 @@ def claim(
         ) as stream:
             stream.write(files.read_bytes(spm_model_file))
     files.write_text(os.path.join(folder, OPTIONS_NAME), text)
+
+
+def is_trained(folder: str) -> bool:
+    """Tell whether a folder holds checkpoints, of a run or of a release."""
+    return any(
+        files.exists(os.path.join(folder, name))
+        for name in ("checkpoint", f"{checkpoints.BEST_NAME}.index")
+    )
+
+
+def _differs(path: str, known: str) -> bool:
+    return files.exists(known) and files.sha256(path) != files.sha256(known)
+
+
+def check_vocabulary(spm_model_file: str, init_checkpoint: str) -> None:
+    """Make sure that a checkpoint was trained with this vocabulary, if known.
+
+    Raises:
+        errors.UserError: Beside the checkpoint lies another vocabulary.
+    """
+    known = os.path.join(os.path.dirname(init_checkpoint), VOCABULARY_NAME)
+    if _differs(spm_model_file, known):
+        raise errors.UserError(
+            f"--spm_model_file={spm_model_file} is not the vocabulary that "
+            f"--init_checkpoint={init_checkpoint} was trained with. Use "
+            f"{known}."
+        )
 
 
 def read(folder: str) -> Run:

@@ -137,21 +137,22 @@ class RunLog:
         return "  ".join(parts)
 
 
-def write_eval_results(output_dir: str, key_metric: str) -> None:
-    """Write the best evaluation as the original does: sorted `key = value`.
+def write_eval_results(
+    output_dir: str, step: int, numbers: dict[str, float]
+) -> None:
+    """Write and print an evaluation as the original does: `key = value`.
 
     Source: original release, run_pretraining.main, `eval_results.txt`.
 
     Args:
         output_dir: Folder of the run.
-        key_metric: The number that decides; larger is better.
+        step: Updates of the checkpoint that was evaluated.
+        numbers: Losses and metrics.
     """
-    lines = [line for line in read(output_dir) if line["split"] == "eval"]
-    best = max(lines, key=lambda line: line[key_metric])
-    numbers = {k: v for k, v in best.items() if k not in ("split", "time")}
-    numbers["global_step"] = numbers.pop("step")
+    numbers = {**numbers, "global_step": step}
     text = "".join(f"{k} = {numbers[k]}\n" for k in sorted(numbers))
     files.write_text(os.path.join(output_dir, "eval_results.txt"), text)
+    print(text, end="", flush=True)
 
 
 def format_number(name: str, value: float) -> str:

@@ -64,6 +64,9 @@ class PretrainingOptions:
         "--output_dir so that export finds it.",
         may_change=True,
     )
+    do_lower_case: bool = option(
+        True, "Whether the text of the records was lower-cased; for export."
+    )
     init_checkpoint: str | None = option(
         None, "Checkpoint with both heads to start from."
     )
@@ -120,9 +123,10 @@ class PretrainingOptions:
 def run(settings: PretrainingOptions) -> None:
     """Train and evaluate as the options say."""
     config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
+    # First of all: several workers must meet before TensorFlow does anything.
+    strategy = distribution.make_strategy(settings.devices)
     data = _find_data(settings, config)
     _warn(settings)
-    strategy = distribution.make_strategy(settings.devices)
     distribution.check_batch(
         strategy, settings.train_batch_size, "train_batch_size"
     )
@@ -139,7 +143,8 @@ def run(settings: PretrainingOptions) -> None:
 
     def make_model() -> keras.Model:
         model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
-        if settings.init_checkpoint:
+        trained = run_folder.is_trained(settings.output_dir)
+        if settings.init_checkpoint and not trained:
             checkpoints.restore(model, settings.init_checkpoint)
         return model
 
@@ -185,11 +190,11 @@ def run(settings: PretrainingOptions) -> None:
             evaluate if settings.do_eval else None,
             KEY_METRIC,
         )
-    else:
-        trainer.restore_best()
-        log.write("eval", trainer.step, evaluate())
+    trainer.restore_best()
     if settings.do_eval:
-        run_log.write_eval_results(settings.output_dir, KEY_METRIC)
+        run_log.write_eval_results(
+            settings.output_dir, trainer.step, evaluate()
+        )
     logging.info("Wrote %s.", run_card.write(settings.output_dir))
 
 
@@ -231,6 +236,13 @@ def _find_data(
             fingerprint,
         ),
     )
+    for manifest in manifests:
+        if manifest.options["do_lower_case"] != settings.do_lower_case:
+            raise errors.UserError(
+                f"--do_lower_case={settings.do_lower_case}, but the records "
+                f"{', '.join(manifest.shards)} were written with the opposite. "
+                "Say what the records are, or write them again."
+            )
     known = sum(manifest.num_examples for manifest in manifests)
     description = (
         f"{len(training_files)} file(s) for training, {len(evaluation_files)} "

@@ -2,8 +2,7 @@
 
 A service is a plain object whose methods are traced into signatures. The saved
 model holds weights, tokenizer and TensorFlow functions, nothing of Keras, so it
-runs with tensorflow and tensorflow-text alone; signatures with ids need only
-core TensorFlow.
+runs with tensorflow and tensorflow-text alone.
 """
 
 import os
@@ -246,5 +245,8 @@ def save(service: Service, path: str) -> None:
     partial = path.rstrip("/") + ".partial"
     shutil.rmtree(partial, ignore_errors=True)
     tf.saved_model.save(root, partial, signatures=service.signatures())
-    shutil.rmtree(path, ignore_errors=True)
+    old = path.rstrip("/") + ".old"
+    if os.path.exists(path):
+        os.replace(path, old)
     os.replace(partial, path)
+    shutil.rmtree(old, ignore_errors=True)

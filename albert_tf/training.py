@@ -54,6 +54,10 @@ class TrainerOptions:
                     f"--{name}={getattr(self, name)} is below 1. Use a whole "
                     "number from 1."
                 )
+        if not 0 <= self.seed < 2**31:
+            raise errors.UserError(
+                f"--seed={self.seed} is not between 0 and {2**31 - 1}."
+            )
 
 
 class Trainer:
@@ -104,8 +108,7 @@ class Trainer:
         )
         self.resumed_from = self._manager.latest_checkpoint
         if self.resumed_from:
-            status = self._checkpoint.restore(self.resumed_from)
-            status.assert_existing_objects_matched()
+            self._restore(self.resumed_from)
             logging.info("Going on from %s", self.resumed_from)
         self._train_loop = tf.function(self._run_steps)
         self._evaluate_batch = tf.function(self._run_evaluation)
@@ -145,7 +148,7 @@ class Trainer:
             self._train_to_next_stop(batches, num_train_steps, log)
             if not self._is_save_step(num_train_steps):
                 continue
-            self._save()
+            self._write(lambda: self._manager.save(checkpoint_number=self.step))
             if evaluate:
                 self._evaluate_once(log, evaluate, key_metric)
         log.flush()
@@ -202,19 +205,29 @@ class Trainer:
     def _keep_best(self, log: run_log.RunLog, key_metric: str) -> None:
         best = max(log.column("eval", key_metric), key=lambda pair: pair[1])
         if best[0] == self.step:
-            self._checkpoint.write(
-                os.path.join(self.output_dir, checkpoints.BEST_NAME)
-            )
+            path = os.path.join(self.output_dir, checkpoints.BEST_NAME)
+            self._write(lambda: self._checkpoint.write(path))
 
-    def _save(self) -> None:
+    def _write(self, write: Callable[[], object]) -> None:
         """Write a checkpoint; an earlier one stays until it is complete."""
         try:
-            self._manager.save(checkpoint_number=self.step)
+            write()
         except tf.errors.OpError as error:
             raise errors.UserError(
                 f"Cannot write a checkpoint to --output_dir={self.output_dir}: "
                 f"{error.message}. Earlier checkpoints are intact: make room "
                 "there, and start the same command again."
+            ) from None
+
+    def _restore(self, path: str) -> None:
+        try:
+            status = self._checkpoint.restore(path)
+            status.assert_existing_objects_matched()
+        except (tf.errors.OpError, IndexError) as error:
+            raise errors.UserError(
+                f"The checkpoint {path} cannot be read: {error}. Remove its "
+                "files; if it is the one named first in "
+                f"{self.output_dir}/checkpoint, name an earlier one there."
             ) from None
 
     def restore_best(self) -> None:
@@ -225,7 +238,7 @@ class Trainer:
         """
         best = os.path.join(self.output_dir, checkpoints.BEST_NAME)
         if tf.io.gfile.exists(best + ".index"):
-            self._checkpoint.restore(best).assert_existing_objects_matched()
+            self._restore(best)
         elif not self._manager.latest_checkpoint:
             raise errors.UserError(
                 f"--output_dir={self.output_dir} has no checkpoint to "

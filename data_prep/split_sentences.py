@@ -22,6 +22,7 @@ import os
 import pathlib
 import sys
 import tarfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
@@ -35,7 +36,13 @@ from albert_tf import errors, files, options
 
 DOCUMENT_END = ""  # Among paragraphs and lines, which are never empty.
 PARAGRAPHS_AT_ONCE = 4096  # Handed to the processes together; some megabytes.
-BROKEN_FILE = (tarfile.TarError, gzip.BadGzipFile, lzma.LZMAError, EOFError)
+BROKEN_FILE = (
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +67,9 @@ class Options:
     )
     num_processes: int = options.option(
         0, "Processes that cut; 0 for one per processor."
+    )
+    overwrite: bool = options.option(
+        False, "Whether an existing --output_file may be replaced."
     )
 
     def __post_init__(self) -> None:
@@ -207,14 +217,33 @@ def _split_all(
             yield from pool.map(split_paragraph, batch, chunksize=64)
 
 
+def _check_output(settings: Options, paths: list[str]) -> None:
+    output = settings.output_file
+    if os.path.realpath(output) in map(os.path.realpath, paths):
+        raise errors.UserError(
+            f"--output_file={output} is one of the input files. Give another "
+            "name."
+        )
+    if os.path.isdir(output):
+        raise errors.UserError(
+            f"--output_file={output} is a folder. Name a file in it."
+        )
+    if files.exists(output) and not settings.overwrite:
+        raise errors.UserError(
+            f"--output_file={output} exists. Give another name, or replace it "
+            "with --overwrite."
+        )
+
+
 def run(settings: Options) -> None:
     """Write the sentences of all input files to the output file.
 
     Raises:
         errors.UserError: A file is missing, damaged or not UTF-8, or there is
-            no text at all; then nothing is written.
+            no text at all, or the output exists; then nothing is written.
     """
     paths = files.expand_patterns(settings.input_file, "input_file")
+    _check_output(settings, paths)
     files.make_folder(os.path.dirname(settings.output_file))
     lines = document_lines(
         _split_all(_all_paragraphs(paths), settings.num_processes),

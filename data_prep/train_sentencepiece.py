@@ -72,11 +72,6 @@ class Options:
         "0 for all.",
     )
     do_lower_case: bool = options.option(True, "Lower-case the text.")
-    keep_accents: bool = options.option(
-        False,
-        "Keep accents. The tokenizer that uses the vocabulary needs the same "
-        "choice.",
-    )
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -118,13 +113,10 @@ class Sentences:
         failure: What ended the reading early, if anything did.
     """
 
-    def __init__(
-        self, paths: Sequence[str], *, lower: bool, keep_accents: bool
-    ) -> None:
+    def __init__(self, paths: Sequence[str], *, lower: bool) -> None:
         """Remember what to read; nothing is opened yet."""
         self._paths = paths
         self._lower = lower
-        self._keep_accents = keep_accents
         self.count = 0
         self.too_long = 0
         self.failure: BaseException | None = None
@@ -141,9 +133,7 @@ class Sentences:
         with _open(path) as stream:
             for number, line in enumerate(stream, start=1):
                 sentence = tokenization.preprocess_text(
-                    _decode(line, path, number),
-                    lower=self._lower,
-                    keep_accents=self._keep_accents,
+                    _decode(line, path, number), lower=self._lower
                 )
                 if sentence:
                     self.count += 1
@@ -262,9 +252,7 @@ def run(settings: Options) -> None:
     """
     paths = files.expand_patterns(settings.input_file, "input_file")
     files.make_folder(os.path.dirname(settings.output_prefix))
-    sentences = Sentences(
-        paths, lower=settings.do_lower_case, keep_accents=settings.keep_accents
-    )
+    sentences = Sentences(paths, lower=settings.do_lower_case)
     model = train_model(sentences, settings)
     model_file = f"{settings.output_prefix}.model"
     vocab_file = f"{settings.output_prefix}.vocab"

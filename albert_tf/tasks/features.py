@@ -33,7 +33,7 @@ def cached(
     for part in (
         tokenizer.fingerprint,
         str(tokenizer.do_lower_case),
-        str(max_seq_length),
+        repr(task.layout(max_seq_length)),
         *map(repr, examples),
     ):
         key.update(part.encode("utf-8") + b"\0")
