@@ -47,7 +47,7 @@ class ExportOptions:
 def run(settings: ExportOptions) -> None:
     """Restore the model of a run and save it with its tokenizer."""
     source = run_folder.read(settings.run_dir)
-    _check_target(settings)
+    check_target(settings)
     service = make_service(source, _load_tokenizer(settings, source))
     used = checkpoints.restore(
         service.model,
@@ -59,7 +59,7 @@ def run(settings: ExportOptions) -> None:
     logging.info("Exported %s to %s", used, settings.export_dir)
 
 
-def _check_target(settings: ExportOptions) -> None:
+def check_target(settings: ExportOptions) -> None:
     """Refuse to write where something else would be lost."""
     target = settings.export_dir
     if files.is_remote(target):

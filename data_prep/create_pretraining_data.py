@@ -16,6 +16,7 @@ import sys
 if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
+import collections
 import dataclasses
 import platform
 import random
@@ -118,7 +119,7 @@ class Summary:
         label_1: Records with sentence-order label 1.
         lone: Records from chunks of a single sentence.
         tokens: Tokens of all records, special ones included, no padding.
-        predictions: Masked (or permuted) pieces of all records.
+        labels: How often each piece is to be predicted.
     """
 
     documents: int = 0
@@ -127,7 +128,9 @@ class Summary:
     label_1: int = 0
     lone: int = 0
     tokens: int = 0
-    predictions: int = 0
+    labels: collections.Counter[int] = dataclasses.field(
+        default_factory=collections.Counter
+    )
 
     def lines(self, max_seq_length: int) -> list[str]:
         """Return the summary as lines of text.
@@ -137,14 +140,18 @@ class Summary:
         """
         instances, tokens = max(1, self.instances), max(1, self.tokens)
         padding = 1 - tokens / (instances * max_seq_length)
+        predictions = self.labels.total()
+        most_frequent = max(self.labels.values(), default=0)
         return [
             f"documents: {self.documents:,} with {self.sentences:,} sentences",
             f"instances: {self.instances:,}",
             f"sentence-order label 1: {self.label_1 / instances:.1%}",
             "single-sentence chunks, paired with a random segment: "
             f"{self.lone / instances:.1%}",
-            f"predicted pieces: {self.predictions / tokens:.1%} of the tokens, "
-            f"{self.predictions / instances:.1f} an instance",
+            f"predicted pieces: {predictions / tokens:.1%} of the tokens, "
+            f"{predictions / instances:.1f} an instance",
+            "accuracy of always predicting the most frequent piece: "
+            f"{most_frequent / max(1, predictions):.1%}",
             f"padding: {padding:.1%} of the records",
         ]
 
@@ -219,7 +226,7 @@ class InstanceBuilder:
         summary.label_1 += pair.label
         summary.lone += pair.lone
         summary.tokens += length
-        summary.predictions += num_masked
+        summary.labels.update(masked.labels)
         padding = [0] * (self._pair_options.max_seq_length - length)
         no_labels = [0] * (self._num_predictions - num_masked)
         in_first, in_second = len(pair.first) + 2, len(pair.second) + 1

@@ -23,6 +23,7 @@ OPTIONS = {
     "albert_tf.run_pretraining:PretrainingOptions": f"""
         albert_config_file input_file output_dir eval_input_file
         spm_model_file init_checkpoint max_seq_length max_predictions_per_seq
+        do_lower_case
         do_train do_eval train_batch_size eval_batch_size num_train_steps
         num_warmup_steps max_eval_steps {SHARED}
     """,
@@ -34,11 +35,11 @@ OPTIONS = {
     """,
     "data_prep.train_sentencepiece:Options": """
         input_file output_prefix vocab_size character_coverage
-        input_sentence_size do_lower_case keep_accents
+        input_sentence_size do_lower_case
     """,
     "data_prep.split_sentences:Options": """
         input_file output_file paragraphs_as_documents max_document_sentences
-        num_processes
+        num_processes overwrite
     """,
     "data_prep.make_demo_data:DemoOptions": """
         output_dir random_seed num_stories num_task_examples

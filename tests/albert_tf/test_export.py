@@ -108,6 +108,7 @@ def test_existing_folder_is_kept_without_overwrite(run_dir):
 
 def test_existing_folder_is_replaced_with_overwrite(run_dir, no_saving):
     (run_dir.parent / "exported").mkdir()
+    (run_dir.parent / "exported" / "saved_model.pb").write_text("")
     export.run(options(run_dir, overwrite=True))
     assert len(no_saving) == 1
 
@@ -115,7 +116,7 @@ def test_existing_folder_is_replaced_with_overwrite(run_dir, no_saving):
 def test_folder_without_checkpoint_is_refused(run_dir):
     for path in run_dir.glob("model.ckpt*"):
         path.unlink()
-    refuse(options(run_dir), "--checkpoint=.*folder without a checkpoint")
+    refuse(options(run_dir), "--run_dir=.*folder without a checkpoint")
 
 
 def test_missing_checkpoint_is_named(run_dir):
@@ -161,3 +162,16 @@ def test_classifier_gets_the_signature_of_its_task(
     assert isinstance(service, serving.ClassifierService)
     assert service._texts == (("text", "text_pair") if pairs else ("text",))
     assert service._max_seq_length == 16
+
+
+def test_only_a_saved_model_is_overwritten(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "a.tex").write_text("years")
+    settings = export.ExportOptions(
+        run_dir=str(tmp_path),
+        export_dir=str(tmp_path / "thesis"),
+        overwrite=True,
+    )
+    with pytest.raises(errors.UserError, match="is not a SavedModel"):
+        export.check_target(settings)
+    assert (tmp_path / "thesis" / "a.tex").read_text() == "years"

@@ -75,6 +75,28 @@ def test_a_start_that_trained_nothing_does_not_hold_the_folder(claim):
     assert claim(Settings(rate=0.25)).options["rate"] == 0.25
 
 
+def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path):
+    claim(spm=tiny_vocab)
+    (tmp_path / "run" / "checkpoint").write_text("")
+    other = tmp_path / "other.model"
+    other.write_bytes(b"another vocabulary")
+    before = content(tmp_path / "run")
+    with pytest.raises(errors.UserError, match="vocabulary is not .*other"):
+        claim(spm=str(other))
+    assert content(tmp_path / "run") == before
+    with pytest.raises(errors.UserError, match="not the vocabulary that"):
+        run_folder.check_vocabulary(
+            str(other), str(tmp_path / "run" / "model.ckpt-best")
+        )
+
+
+def test_a_released_checkpoint_is_not_overwritten(claim, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model.ckpt-best.index").write_text("")
+    with pytest.raises(errors.UserError, match="cannot be continued"):
+        claim()
+
+
 def test_checkpoints_of_an_unknown_run_are_refused(claim, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "checkpoint").write_text("")
@@ -91,6 +113,7 @@ def test_folder_of_no_run_is_an_error(tmp_path):
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({"program": "x"})])
 def test_damaged_options_are_an_error(claim, tmp_path, text):
     claim()
+    (tmp_path / "run" / "checkpoint").write_text("")
     (tmp_path / "run" / run_folder.OPTIONS_NAME).write_text(text)
     with pytest.raises(errors.UserError, match="run_options.json is damaged"):
         claim()

@@ -89,10 +89,8 @@ def test_format_seconds(seconds, text):
     assert run_log.format_seconds(seconds) == text
 
 
-def test_eval_results_are_those_of_the_best_evaluation(log, tmp_path):
-    for step, score in ((2, 0.25), (4, 0.5), (6, 0.375)):
-        log.write("eval", step, {"score": score, "loss": 1.0})
-    run_log.write_eval_results(str(tmp_path), "score")
-    assert (tmp_path / "eval_results.txt").read_text() == (
-        "global_step = 4\nloss = 1.0\nscore = 0.5\n"
-    )
+def test_eval_results_are_sorted_lines(tmp_path, capsys):
+    run_log.write_eval_results(str(tmp_path), 4, {"score": 0.5, "loss": 1.0})
+    text = (tmp_path / "eval_results.txt").read_text()
+    assert text == "global_step = 4\nloss = 1.0\nscore = 0.5\n"
+    assert capsys.readouterr().out == text

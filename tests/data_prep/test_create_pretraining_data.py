@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from albert_tf import errors, records, tokenization
@@ -282,6 +283,9 @@ def test_summary_counts(base, caplog):
     assert f"instances: {count:,}" in caplog.text
     assert f"sentence-order label 1: {label_1:.1%}" in caplog.text
     assert f"padding: {padding:.1%}" in caplog.text
+    labels = arrays["masked_lm_ids"][arrays["masked_lm_weights"] == 1]
+    share = np.bincount(labels).max() / len(labels)
+    assert f"the most frequent piece: {share:.1%}" in caplog.text
 
 
 @pytest.mark.parametrize(

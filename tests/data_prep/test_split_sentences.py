@@ -43,6 +43,7 @@ def split(input_file, **changes):
         input_file=str(input_file),
         output_file=str(output),
         num_processes=changes.pop("num_processes", 1),
+        overwrite=True,
         **changes,
     )
     split_sentences.run(settings)
@@ -183,3 +184,23 @@ def test_damaged_file(name, content, tmp_path):
 def test_options_are_checked(name):
     with pytest.raises(errors.UserError, match=f"--{name}=-1"):
         split_sentences.Options(input_file="a", output_file="b", **{name: -1})
+
+
+def test_no_file_is_replaced_unasked(tmp_path):
+    prose = tmp_path / "prose.txt"
+    prose.write_text("It rains. We stay.\n")
+    given = {"input_file": str(prose), "num_processes": 1}
+    with pytest.raises(errors.UserError, match="one of the input files"):
+        split_sentences.run(
+            split_sentences.Options(
+                **given, output_file=str(prose), overwrite=True
+            )
+        )
+    output = tmp_path / "out.txt"
+    output.write_text("kept\n")
+    with pytest.raises(errors.UserError, match="--overwrite"):
+        split_sentences.run(
+            split_sentences.Options(**given, output_file=str(output))
+        )
+    assert output.read_text() == "kept\n"
+    assert prose.read_text() == "It rains. We stay.\n"
