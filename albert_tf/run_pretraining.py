@@ -190,8 +190,8 @@ def run(settings: PretrainingOptions) -> None:
             evaluate if settings.do_eval else None,
             KEY_METRIC,
         )
-    trainer.restore_best()
     if settings.do_eval:
+        trainer.restore_best()
         run_log.write_eval_results(
             settings.output_dir, trainer.step, evaluate()
         )

@@ -16,7 +16,8 @@ mkdir -p "$output"
 if [ ! -e "$output/train.txt" ]; then
     "$python" -m data_prep.split_sentences \
         --input_file="$data/corpora/gutenberg.tar.xz" \
-        --max_document_sentences=200 --output_file="$output/books.txt"
+        --max_document_sentences=200 --output_file="$output/books.txt" \
+        --overwrite # Left over where an earlier start was stopped.
     xz -dc "$data/corpora/movie_reviews.txt.xz" >"$output/reviews.txt"
     # Paragraph mode: a record is a document.
     for text in books reviews; do
