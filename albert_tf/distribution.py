@@ -89,17 +89,27 @@ def _make_tpu_strategy(options: DistributionOptions) -> tf.distribute.Strategy:
 
 
 def check_batch(
-    strategy: tf.distribute.Strategy, batch_size: int, option_name: str
+    strategy: tf.distribute.Strategy,
+    batch_size: int,
+    option_name: str,
+    parts: int = 1,
 ) -> None:
-    """Refuse a batch that the replicas cannot share equally.
+    """Refuse a batch that replicas and parts cannot share equally.
+
+    Args:
+        strategy: The devices.
+        batch_size: Examples over all replicas.
+        option_name: Where the size came from, for messages.
+        parts: The `gradient_accumulation_steps` of training.
 
     Raises:
-        errors.UserError: `batch_size` is no positive multiple of the replicas.
+        errors.UserError: It is no positive multiple of replicas times parts.
     """
     replicas = strategy.num_replicas_in_sync
-    if batch_size <= 0 or batch_size % replicas:
+    if batch_size <= 0 or batch_size % (replicas * parts):
+        cut = f" times --gradient_accumulation_steps={parts}"
         raise errors.UserError(
             f"--{option_name}={batch_size} is not a positive multiple of the "
-            f"{replicas} replica(s) of this run. It counts examples over all "
-            "of them."
+            f"{replicas} replica(s) of this run{cut if parts > 1 else ''}. It "
+            "counts examples over all of them."
         )

@@ -145,7 +145,13 @@ def run(
     examples = {s: task.read(data_dir, s) for s in settings.splits}
     strategy = distribution.make_strategy(settings.devices)
     for split, size in settings.splits.items():
-        distribution.check_batch(strategy, size, _BATCH_OPTION[split])
+        parts = settings.trainer.gradient_accumulation_steps
+        distribution.check_batch(
+            strategy,
+            size,
+            _BATCH_OPTION[split],
+            parts if split == "train" else 1,
+        )
     run_folder.claim(
         settings.output_dir, *claim, config, settings.spm_model_file
     )

@@ -1,4 +1,4 @@
-"""The ALBERT encoder: configuration, embeddings, shared blocks, pooler.
+"""The ALBERT encoder: configuration, embeddings, shared layers, pooler.
 
 Every variable carries the name that it has in the original release
 (`bert/encoder/transformer/group_0/inner_group_0/attention_1/self/query/kernel`),
@@ -28,12 +28,23 @@ LAYER_NORM_EPSILON = 1e-12
 MASKED_SCORE = -10000.0
 
 ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
-    # Always the tanh form; the erf form differs by up to 5e-4.
+    # The original's is the tanh form; the exact one differs by up to 5e-4.
     "gelu": lambda x: tf.nn.gelu(x, approximate=True),
+    # What Hugging Face calls "gelu"; the original does not have it.
+    "gelu_erf": lambda x: tf.nn.gelu(x, approximate=False),
     "relu": tf.nn.relu,
     "tanh": tf.tanh,
     "linear": tf.identity,
 }
+
+# What all layers of a group share. Source: ALBERT §4.5.
+SHARING = ("all", "attention", "ffn", "none")
+
+# The strings that each text key may hold.
+_CHOICES = {"hidden_act": tuple(ACTIVATIONS), "share": SHARING}
+
+# Keys that the original does not have.
+_OWN_KEYS = ("share", "float_group_index")
 
 # Keys of released config files that no released code reads.
 HISTORIC_KEYS = (
@@ -57,14 +68,14 @@ class AlbertConfig:
         embedding_size: Width E of the embedding tables.
         hidden_size: Width H of the encoder.
         num_hidden_layers: Layers applied in a row.
-        num_hidden_groups: Groups of layers; the layers of a group share all
-            parameters. 1 shares everything, `num_hidden_layers` nothing.
+        num_hidden_groups: Groups of layers; the layers of a group share
+            parameters, see `share`. 1 shares over all layers.
         inner_group_num: Attention and feed-forward blocks inside one layer,
             each with its own parameters.
         num_attention_heads: Heads N; each has H / N columns.
         intermediate_size: Width I of the feed-forward part.
         hidden_act: Activation of the feed-forward part and of the masked-word
-            head: gelu (tanh form), relu, tanh or linear.
+            head: gelu (tanh form), gelu_erf, relu, tanh or linear.
         hidden_dropout_prob: Dropout after embeddings, attention output and
             feed-forward output, a probability in [0, 1).
         attention_probs_dropout_prob: Dropout of attention probabilities.
@@ -72,6 +83,11 @@ class AlbertConfig:
         type_vocab_size: Number of segment ids.
         initializer_range: Standard deviation of the truncated normal that
             kernels and tables start from.
+        share: What the layers of a group share: all, attention (with its
+            norm), ffn (with its norm) or none. Not in the original, whose
+            files mean `all`.
+        float_group_index: Choose the group of a layer by the original's
+            arithmetic, see `group_of_layer`.
 
     Raises:
         errors.UserError: A value is out of range or two values do not fit.
@@ -91,6 +107,8 @@ class AlbertConfig:
     max_position_embeddings: int = 512
     type_vocab_size: int = 2
     initializer_range: float = 0.02
+    share: str = "all"
+    float_group_index: bool = False
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -106,6 +124,15 @@ class AlbertConfig:
                 f"num_hidden_groups={self.num_hidden_groups} is more than "
                 f"num_hidden_layers={self.num_hidden_layers}. Some groups "
                 "would never be used; use at most one group per layer."
+            )
+        if self.share == "none" and self.num_hidden_groups not in (
+            1,
+            self.num_hidden_layers,
+        ):
+            raise errors.UserError(
+                f"share='none' and num_hidden_groups={self.num_hidden_groups} "
+                "contradict each other: nothing is shared inside a group. Drop "
+                "one of the two keys."
             )
 
     @classmethod
@@ -164,27 +191,64 @@ class AlbertConfig:
         return cls.from_dict(values, path)
 
     def to_json(self) -> str:
-        """Return the config as JSON: sorted keys, two-space indent."""
+        """Return the config as JSON: sorted keys, two-space indent.
+
+        Keys that the original does not have are left out at their defaults.
+        """
         values = dataclasses.asdict(self)
+        for field in dataclasses.fields(self):
+            if field.name in _OWN_KEYS and values[field.name] == field.default:
+                del values[field.name]
         return json.dumps(values, indent=2, sort_keys=True) + "\n"
 
     def group_of_layer(self, layer: int) -> int:
-        """Return the parameter group that layer `layer` uses.
+        """Return the group of layers that layer `layer` belongs to.
 
-        DIFFERS: integer arithmetic. The original divides in floating point and
-        falls one group short for some depths, such as layer 15 of 22 groups.
+        DIFFERS: integer arithmetic, unless `float_group_index` is set. The
+        original divides in floating point and falls one group short for some
+        depths, such as layer 15 of 22 groups in 22 layers.
+
+        Source: original release, modeling.transformer_model.
         """
-        return layer * self.num_hidden_groups // self.num_hidden_layers
+        groups, layers = self.num_hidden_groups, self.num_hidden_layers
+        if self.float_group_index:
+            return int(layer / layers * groups)
+        return layer * groups // layers
+
+    def attention_of_layer(self, layer: int) -> int:
+        """Return the number of the attention parameters that a layer uses."""
+        shared = self.share in ("all", "attention")
+        return self.group_of_layer(layer) if shared else layer
+
+    def ffn_of_layer(self, layer: int) -> int:
+        """Return the number of the feed-forward parameters a layer uses."""
+        shared = self.share in ("all", "ffn")
+        return self.group_of_layer(layer) if shared else layer
+
+    @property
+    def sharing(self) -> str:
+        """What is shared, in words."""
+        across = f"{self.num_hidden_layers} layers in {self.num_hidden_groups}"
+        what = {"all": "all", "attention": "attention", "ffn": "feed-forward"}
+        if self.share == "none" or self.num_hidden_groups == (
+            self.num_hidden_layers
+        ):
+            return f"{self.num_hidden_layers} layers that share nothing"
+        return f"{across} group(s) that share {what[self.share]} parameters"
 
 
 def _check_value(key: str, kind: Any, value: Any) -> None:
     """Refuse a config value of the wrong type or out of its range."""
     if kind is str:
-        if value not in list(ACTIVATIONS):
+        if value not in list(_CHOICES[key]):
             raise errors.UserError(
-                f"{key}={value!r} is not an activation. Allowed are "
-                f"{', '.join(ACTIVATIONS)}."
+                f"{key}={value!r} is not known. Allowed are "
+                f"{', '.join(_CHOICES[key])}."
             )
+        return
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise errors.UserError(f"{key}={value!r} is not true or false.")
         return
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind is int and not (number and isinstance(value, int) and value > 0):
@@ -320,65 +384,49 @@ class Embeddings(keras.layers.Layer):
         """Return (word embeddings alone, the finished sum), both [B, S, E]."""
         length = tf.shape(inputs["input_ids"])[1]
         words = tf.gather(self.word_embeddings, inputs["input_ids"])
-        # One-hot product: two rows only, and faster than a gather on TPU.
-        segments = tf.one_hot(
-            inputs["segment_ids"],
-            self._config.type_vocab_size,
-            dtype=words.dtype,
-        )
-        x = words + tf.einsum(
-            "BST,TE->BSE", segments, self.token_type_embeddings
-        )
+        # Rows, not a product with one-hot vectors: how the gradient is clipped
+        # depends on it, see training.Trainer.
+        x = words + tf.gather(self.token_type_embeddings, inputs["segment_ids"])
         x += self.position_embeddings[:length]
         x = self.layer_norm(x)
         return words, dropout(x, self._config.hidden_dropout_prob)
 
 
-class Block(keras.layers.Layer):
-    """One attention and feed-forward block, [B, S, H] to [B, S, H].
+class Attention(keras.layers.Layer):
+    """Self-attention, residual and norm, [B, S, H] to [B, S, H].
 
-    Post-norm, as BERT. Layers that share a group call the same object.
+    Post-norm, as BERT. Layers that share parameters call the same object.
 
-    Source: original release, modeling.attention_ffn_block.
+    Source: original release, modeling.attention_ffn_block, first half.
     """
 
     def __init__(self, config: AlbertConfig, scope: str):
-        super().__init__(name=scope.rsplit("/", 1)[-1])
+        super().__init__(name="attention_1")
         self._config = config
-        width, inner = config.hidden_size, config.intermediate_size
-        attention, ffn = f"{scope}/attention_1", f"{scope}/ffn_1/intermediate"
+        width = config.hidden_size
+        inner = f"{scope}/attention_1"
         # Three kernels, not one: LAMB scales the step of each by its own norm.
-        self.query = make_dense(f"{attention}/self/query", width, width, config)
-        self.key = make_dense(f"{attention}/self/key", width, width, config)
-        self.value = make_dense(f"{attention}/self/value", width, width, config)
-        self.attention_output = make_dense(
-            f"{attention}/output/dense", width, width, config
+        self.query = make_dense(f"{inner}/self/query", width, width, config)
+        self.key = make_dense(f"{inner}/self/key", width, width, config)
+        self.value = make_dense(f"{inner}/self/value", width, width, config)
+        self.output_dense = make_dense(
+            f"{inner}/output/dense", width, width, config
         )
-        self.attention_norm = LayerNorm(f"{scope}/LayerNorm", width)
-        self.intermediate = make_dense(f"{ffn}/dense", width, inner, config)
-        self.ffn_output = make_dense(
-            f"{ffn}/output/dense", inner, width, config
-        )
-        self.ffn_norm = LayerNorm(f"{scope}/LayerNorm_1", width)
+        self.layer_norm = LayerNorm(f"{scope}/LayerNorm", width)
 
     def call(
         self, x: tf.Tensor, score_bias: tf.Tensor, dropout: Dropout
     ) -> tf.Tensor:
-        """Apply the block.
+        """Attend.
 
         Args:
             x: float [B, S, H].
             score_bias: float [B, 1, 1, T], added to the attention scores.
             dropout: The dropout of this forward pass.
         """
-        config = self._config
-        attended = self.attention_output(self._attend(x, score_bias, dropout))
-        x = self.attention_norm(
-            x + dropout(attended, config.hidden_dropout_prob)
-        )
-        hidden = ACTIVATIONS[config.hidden_act](self.intermediate(x))
-        hidden = dropout(self.ffn_output(hidden), config.hidden_dropout_prob)
-        return self.ffn_norm(hidden + x)
+        attended = self.output_dense(self._attend(x, score_bias, dropout))
+        rate = self._config.hidden_dropout_prob
+        return self.layer_norm(x + dropout(attended, rate))
 
     def _attend(
         self, x: tf.Tensor, score_bias: tf.Tensor, dropout: Dropout
@@ -397,6 +445,31 @@ class Block(keras.layers.Layer):
         )
         context = tf.einsum("BNST,BTND->BSND", probabilities, value)
         return tf.reshape(context, tf.shape(x))
+
+
+class FeedForward(keras.layers.Layer):
+    """Two dense layers, residual and norm, [B, S, H] to [B, S, H].
+
+    Source: original release, modeling.attention_ffn_block, second half.
+    """
+
+    def __init__(self, config: AlbertConfig, scope: str):
+        super().__init__(name="ffn_1")
+        self._config = config
+        width, inner = config.hidden_size, config.intermediate_size
+        path = f"{scope}/ffn_1/intermediate"
+        self.intermediate = make_dense(f"{path}/dense", width, inner, config)
+        self.output_dense = make_dense(
+            f"{path}/output/dense", inner, width, config
+        )
+        self.layer_norm = LayerNorm(f"{scope}/LayerNorm_1", width)
+
+    def call(self, x: tf.Tensor, dropout: Dropout) -> tf.Tensor:
+        """Transform every position of float [B, S, H] by itself."""
+        config = self._config
+        hidden = ACTIVATIONS[config.hidden_act](self.intermediate(x))
+        hidden = dropout(self.output_dense(hidden), config.hidden_dropout_prob)
+        return self.layer_norm(hidden + x)
 
 
 class AlbertModel(keras.Model):
@@ -430,17 +503,27 @@ class AlbertModel(keras.Model):
                 width,
                 config,
             )
-        self.groups = [
-            [
-                Block(
-                    config,
-                    f"{scope}/encoder/transformer/group_{group}/"
-                    f"inner_group_{inner}",
-                )
+        # By group number and inner block; empty for a number without a user.
+        self.attentions: list[list[Attention]] = []
+        self.feed_forwards: list[list[FeedForward]] = []
+        layers = range(config.num_hidden_layers)
+        attentions = {config.attention_of_layer(layer) for layer in layers}
+        feed_forwards = {config.ffn_of_layer(layer) for layer in layers}
+        for group in range(max(attentions | feed_forwards) + 1):
+            paths = [
+                f"{scope}/encoder/transformer/group_{group}/inner_group_{inner}"
                 for inner in range(config.inner_group_num)
             ]
-            for group in range(config.num_hidden_groups)
-        ]
+            self.attentions.append(
+                [Attention(config, p) for p in paths if group in attentions]
+            )
+            self.feed_forwards.append(
+                [
+                    FeedForward(config, p)
+                    for p in paths
+                    if group in feed_forwards
+                ]
+            )
         self.pooler = make_dense(f"{scope}/pooler/dense", width, width, config)
 
     def call(
@@ -483,8 +566,11 @@ class AlbertModel(keras.Model):
         score_bias = (1.0 - mask) * MASKED_SCORE  # [B, 1, 1, T]
         layers = []
         for layer in range(self.config.num_hidden_layers):
-            for block in self.groups[self.config.group_of_layer(layer)]:
-                x = block(x, score_bias=score_bias, dropout=dropout)
+            attentions = self.attentions[self.config.attention_of_layer(layer)]
+            feed_forwards = self.feed_forwards[self.config.ffn_of_layer(layer)]
+            for attention, ffn in zip(attentions, feed_forwards, strict=True):
+                x = attention(x, score_bias=score_bias, dropout=dropout)
+                x = ffn(x, dropout=dropout)
                 layers.append(x)
         return {
             "word_embedding_output": words,

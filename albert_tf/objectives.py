@@ -1,8 +1,9 @@
-"""A loss or metric as a numerator and a denominator.
+"""What a model is trained for: losses and metrics as weighted sums.
 
-Sums can be added over replicas, batches and steps, quotients cannot. So heads
-return `Ratio`s, the trainer adds them up, and a result never depends on how the
-examples were cut into batches.
+Sums can be added over replicas, batches and steps, quotients cannot. So an
+objective gives, for every loss and metric, a value and a weight per entry, and
+the trainer adds up weighted values and weights. A result never depends on how
+the examples were cut into batches.
 """
 
 import dataclasses
@@ -10,6 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+
+Batch = Mapping[str, tf.Tensor]
+Tensors = dict[str, tf.Tensor]
 
 
 class Ratio(NamedTuple):
@@ -21,45 +25,87 @@ class Ratio(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-    """What a model is trained for.
+    """Losses and metrics of a model.
 
     Attributes:
-        losses: Names of the ratios whose quotients are added up and minimized.
-        metrics: Names of the ratios that are only reported.
-        compute: (model, batch, dropout_seed) to a ratio for every name. The
-            seed is int32 [2] in training and None in evaluation.
+        losses: Name of each loss to its factor in the total that is minimized.
+        metrics: Names of what is only reported.
+        weights: Batch to the weights of every loss and metric, float32. They
+            follow from the batch alone, so that the denominators of a large
+            batch are known before its first part has gone through the model.
+        values: (model, batch, dropout_seed) to the values of every loss and
+            metric, of the same shapes. The seed is int32 [2] in training and
+            None in evaluation.
+        epsilons: Added to the denominators of some losses in training, as the
+            original does.
     """
 
-    losses: tuple[str, ...]
+    losses: Mapping[str, float]
     metrics: tuple[str, ...]
-    compute: Callable[
-        [Any, Mapping[str, tf.Tensor], tf.Tensor | None], dict[str, Ratio]
-    ]
+    weights: Callable[[Batch], Tensors]
+    values: Callable[[Any, Batch, tf.Tensor | None], Tensors]
+    epsilons: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All ratios, losses first."""
-        return self.losses + self.metrics
+        """All losses and metrics, losses first."""
+        return (*self.losses, *self.metrics)
+
+    def denominators(self, batch: Batch) -> Tensors:
+        """Return the sum of weights of every loss and metric."""
+        weights = self.weights(batch)
+        return {name: tf.reduce_sum(weights[name]) for name in self.names}
+
+    def ratios(
+        self, model: Any, batch: Batch, dropout_seed: tf.Tensor | None = None
+    ) -> dict[str, Ratio]:
+        """Return every loss and metric over a batch."""
+        values = self.values(model, batch, dropout_seed)
+        weights = self.weights(batch)
+        return {
+            name: Ratio(
+                tf.reduce_sum(weights[name] * values[name]),
+                tf.reduce_sum(weights[name]),
+            )
+            for name in self.names
+        }
+
+    def total(self, ratios: Mapping[str, Ratio], sums: Tensors) -> tf.Tensor:
+        """Return this batch's share of the loss of a larger batch.
+
+        Args:
+            ratios: From `ratios`.
+            sums: Name to the denominator over the whole larger batch.
+        """
+        return tf.add_n(
+            [
+                factor
+                * ratios[name].numerator
+                / (sums[name] + self.epsilons.get(name, 0.0))
+                for name, factor in self.losses.items()
+            ]
+        )
 
 
-def cross_entropy(
-    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> Ratio:
-    """Return the weighted cross-entropy of softmax logits, in nats.
+def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Return the cross-entropy of each entry, in nats, float32 [...].
 
     Args:
-        logits: float [..., classes].
+        logits: float [..., classes], before the softmax.
         labels: int32 [...].
-        weights: float [...], 0 for entries that do not count.
     """
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+    losses: tf.Tensor = tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=labels, logits=tf.cast(logits, tf.float32)
     )
-    return Ratio(tf.reduce_sum(weights * losses), tf.reduce_sum(weights))
+    return losses
 
 
-def accuracy(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> Ratio:
-    """Return the weighted share of labels that the largest logit hits."""
-    hits = tf.equal(tf.argmax(logits, -1, output_type=tf.int32), labels)
-    hits = tf.cast(hits, tf.float32)
-    return Ratio(tf.reduce_sum(weights * hits), tf.reduce_sum(weights))
+def hits(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Return 1 where the largest logit is the label, else 0; float32 [...]."""
+    best = tf.argmax(logits, -1, output_type=tf.int32)
+    return tf.cast(tf.equal(best, labels), tf.float32)
+
+
+def real_examples(batch: Batch) -> tf.Tensor:
+    """Return 1 for examples and 0 for filling, float32 [batch]."""
+    return tf.cast(batch["is_real_example"], tf.float32)

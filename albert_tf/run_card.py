@@ -65,8 +65,8 @@ def summary(config: modeling.AlbertConfig, facts: dict[str, Any]) -> str:
     """Return the lines that a run starts with."""
     return (
         f"ALBERT with {facts['parameters']:,} parameters: "
-        f"{config.num_hidden_layers} layers in {config.num_hidden_groups} "
-        f"group(s) of shared parameters, hidden size {config.hidden_size}, "
+        f"{config.sharing}, embedding size {config.embedding_size}, hidden "
+        f"size {config.hidden_size}, {config.num_attention_heads} heads, "
         f"{config.hidden_act}, dropout {config.hidden_dropout_prob} (hidden) "
         f"and {config.attention_probs_dropout_prob} (attention). "
         f"Devices: {facts['devices']}. Data: {facts['data']}"

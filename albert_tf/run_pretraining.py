@@ -128,7 +128,10 @@ def run(settings: PretrainingOptions) -> None:
     data = _find_data(settings, config)
     _warn(settings)
     distribution.check_batch(
-        strategy, settings.train_batch_size, "train_batch_size"
+        strategy,
+        settings.train_batch_size,
+        "train_batch_size",
+        settings.trainer.gradient_accumulation_steps,
     )
     distribution.check_batch(
         strategy, settings.eval_batch_size, "eval_batch_size"

@@ -39,6 +39,12 @@ class TrainerOptions:
     keep_checkpoint_max: int = option(
         5, "Checkpoints to keep, beside the best one.", may_change=True
     )
+    gradient_accumulation_steps: int = option(
+        1,
+        "Parts that each replica's share of a batch is cut into, one after the "
+        "other, so that a large batch needs little memory. The update is that "
+        "of the whole batch.",
+    )
     seed: int = option(
         12345, "Seed of initial weights, order of examples and dropout."
     )
@@ -48,6 +54,7 @@ class TrainerOptions:
             "iterations_per_loop",
             "save_checkpoints_steps",
             "keep_checkpoint_max",
+            "gradient_accumulation_steps",
         ):
             if getattr(self, name) < 1:
                 raise errors.UserError(
@@ -58,6 +65,11 @@ class TrainerOptions:
             raise errors.UserError(
                 f"--seed={self.seed} is not between 0 and {2**31 - 1}."
             )
+
+
+# Gradients of all variables; by index, for tables that are only looked up in,
+# the sum of the squares of all looked-up rows; the ratios of the objective.
+_Sums = tuple[list[tf.Tensor], dict[int, tf.Tensor], tf.Tensor]
 
 
 class Trainer:
@@ -279,7 +291,8 @@ class Trainer:
         """Turn sums [names, (numerator, denominator)] into numbers."""
         pairs = zip(self._objective.names, sums, strict=True)
         numbers = {name: float(a / b) if b else 0.0 for name, (a, b) in pairs}
-        total = sum(numbers[name] for name in self._objective.losses)
+        losses = self._objective.losses
+        total = sum(factor * numbers[name] for name, factor in losses.items())
         return {"loss": total, **numbers}
 
     # What follows is traced into graphs.
@@ -300,58 +313,94 @@ class Trainer:
     def _step(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """One update on one replica; the same result on all of them.
 
-        DIFFERS: each loss is divided by its denominator over all replicas, and
-        the gradient is clipped once, after it was summed over replicas. The
-        original clips on each core. So the update depends on the global batch
-        only, not on the number of replicas.
+        The update depends on the global batch only, not on how replicas and
+        parts divide it: each loss is divided by its denominator over the whole
+        batch, and the sum of all gradients is clipped once.
+
+        DIFFERS: the original divides and clips on each core.
         """
         replica = tf.distribute.get_replica_context()
         everywhere = tf.distribute.ReduceOp.SUM
-        variables = self.model.trainable_variables
-        with tf.GradientTape() as tape:
-            ratios = self._objective.compute(
-                self.model, batch, self._dropout_seed()
-            )
-            totals = {
-                name: replica.all_reduce(everywhere, tf.stack(list(ratio)))
-                for name, ratio in ratios.items()
-            }
-            loss = tf.add_n(
-                [
-                    ratios[name].numerator / tf.stop_gradient(totals[name][1])
-                    for name in self._objective.losses
-                ]
-            )
-        gradients = tape.gradient(loss, variables)
-        # Dense, because rows of a word that occurs twice must be summed before
-        # the norm is taken.
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        gradients = replica.all_reduce(everywhere, gradients)
-        gradients, norm = tf.clip_by_global_norm(
-            gradients, optimization.CLIP_NORM
+        whole = replica.all_reduce(
+            everywhere, self._objective.denominators(batch)
+        )
+        gradients, row_squares, rows = self._sum_over_parts(batch, whole)
+        gradients, row_squares, rows = replica.all_reduce(
+            everywhere, [gradients, row_squares, rows]
+        )
+        norm = _global_norm(gradients, row_squares)
+        gradients, _ = tf.clip_by_global_norm(
+            gradients, optimization.CLIP_NORM, use_norm=norm
         )
         self.optimizer.apply_gradients(
-            zip(gradients, variables, strict=True),
+            zip(gradients, self.model.trainable_variables, strict=True),
             skip_gradients_aggregation=True,
         )
-        rows = [totals[name] for name in self._objective.names]
-        return tf.stack([*rows, tf.stack([norm, 1.0])])
+        return tf.concat([rows, [[norm, 1.0]]], 0)
 
-    def _dropout_seed(self) -> tf.Tensor:
-        """A seed, int32 [2], of run, step and replica; stored nowhere."""
+    def _sum_over_parts(
+        self, batch: dict[str, tf.Tensor], whole: objectives.Tensors
+    ) -> _Sums:
+        """Add up the gradients of all parts of this replica's batch."""
+        parts = self._options.gradient_accumulation_steps
+        if parts == 1:
+            return self._gradients(batch, whole, self._dropout_seed(0))
+        split = {
+            name: tf.reshape(value, [parts, -1, *value.shape[1:]])
+            for name, value in batch.items()
+        }
+
+        def one_part(part: tf.Tensor) -> _Sums:
+            chosen = {name: value[part] for name, value in split.items()}
+            return self._gradients(chosen, whole, self._dropout_seed(part))
+
+        sums = one_part(tf.constant(0))
+        for part in tf.range(1, parts):
+            sums = tf.nest.map_structure(tf.add, sums, one_part(part))
+        return sums
+
+    def _gradients(
+        self,
+        batch: dict[str, tf.Tensor],
+        whole: objectives.Tensors,
+        dropout_seed: tf.Tensor,
+    ) -> _Sums:
+        """Return a batch's share of the gradient of a larger one, and more.
+
+        The rows that a table's look-ups give are summed into a gradient of the
+        table's shape; the square of each row by itself is kept for the norm.
+        """
+        variables = self.model.trainable_variables
+        with tf.GradientTape() as tape:
+            ratios = self._objective.ratios(self.model, batch, dropout_seed)
+            loss = self._objective.total(ratios, whole)
+        gradients = tape.gradient(loss, variables)
+        squares = {
+            index: tf.reduce_sum(tf.square(gradient.values))
+            for index, gradient in enumerate(gradients)
+            if isinstance(gradient, tf.IndexedSlices)
+        }
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        return gradients, squares, self._rows(ratios)
+
+    def _rows(self, ratios: dict[str, objectives.Ratio]) -> tf.Tensor:
+        """Stack all ratios, float32 [names, (numerator, denominator)]."""
+        names = self._objective.names
+        return tf.stack([tf.stack(list(ratios[name])) for name in names])
+
+    def _dropout_seed(self, part: tf.Tensor | int) -> tf.Tensor:
+        """A seed, int32 [2], of run, step, replica, part; stored nowhere."""
         replica = tf.distribute.get_replica_context()
+        parts = self._options.gradient_accumulation_steps
         step = tf.cast(self.optimizer.iterations, tf.int32)
         seed = tf.stack([tf.constant(self._options.seed, tf.int32), step])
         return tf.random.experimental.stateless_fold_in(
-            seed, replica.replica_id_in_sync_group
+            seed, replica.replica_id_in_sync_group * parts + part
         )
 
     def _run_evaluation(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         def replica_sums(batch: dict[str, tf.Tensor]) -> tf.Tensor:
-            ratios = self._objective.compute(self.model, batch, None)
-            return tf.stack(
-                [tf.stack(list(ratios[name])) for name in self._objective.names]
-            )
+            return self._rows(self._objective.ratios(self.model, batch))
 
         per_replica = self._strategy.run(replica_sums, [batch])
         return self._strategy.reduce(
@@ -363,3 +412,20 @@ class Trainer:
     ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         outputs = self._strategy.run(self.model, [batch])
         return outputs, batch["is_real_example"]
+
+
+def _global_norm(
+    gradients: list[tf.Tensor], row_squares: dict[int, tf.Tensor]
+) -> tf.Tensor:
+    """Return the Euclidean norm of the gradients, as the original counts it.
+
+    Where a table is only looked up in, every look-up counts by itself, even if
+    two hit the same row: TensorFlow's rule for sparse gradients, and so part of
+    what the original computes off TPU. In pretraining these are the segments;
+    in finetuning the words too, which no output layer shares then.
+    """
+    squares = [
+        row_squares.get(index, tf.reduce_sum(tf.square(gradient)))
+        for index, gradient in enumerate(gradients)
+    ]
+    return tf.sqrt(tf.add_n(squares))

@@ -31,6 +31,16 @@ tf.config.set_logical_device_configuration(
 )
 
 
+def make_replicas(count: int = 2) -> tf.distribute.MirroredStrategy:
+    """Mirror over logical CPUs.
+
+    Every strategy of one process needs collective keys of its own, otherwise
+    the second waits for shapes of the first; TensorFlow's tests do the same.
+    """
+    tf.distribute.MirroredStrategy._collective_key_base += 100_000
+    return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(count)])
+
+
 @pytest.fixture(scope="session")
 def shared_dir() -> pathlib.Path:
     """Real corpora and vocabularies, which the repository may not hold."""

@@ -11,10 +11,6 @@ import tf_keras as keras
 
 from albert_tf import modeling, objectives
 
-# Keeps the masked-word loss finite for a batch without any prediction. Original
-# release, run_pretraining.get_masked_lm_output.
-DENOMINATOR_EPSILON = 1e-5
-
 
 class AlbertPretrainer(keras.Model):
     """An encoder with the masked-word head and the sentence-order head."""
@@ -95,39 +91,43 @@ class AlbertPretrainer(keras.Model):
         return logits + self.order_bias
 
 
-def _compute(
+def _weights(batch: objectives.Batch) -> objectives.Tensors:
+    real = objectives.real_examples(batch)  # [B]
+    masked = batch["masked_lm_weights"] * real[:, None]  # [B, P]
+    return {
+        "masked_lm_loss": masked,
+        "sentence_order_loss": real,
+        "masked_lm_accuracy": masked,
+        "sentence_order_accuracy": real,
+    }
+
+
+def _values(
     model: AlbertPretrainer,
-    batch: Mapping[str, tf.Tensor],
+    batch: objectives.Batch,
     dropout_seed: tf.Tensor | None,
-) -> dict[str, objectives.Ratio]:
+) -> objectives.Tensors:
     outputs = model(
         batch, training=dropout_seed is not None, dropout_seed=dropout_seed
     )
-    real = tf.cast(batch["is_real_example"], tf.float32)  # [B]
-    masked = (
-        outputs["masked_lm_logits"],
-        batch["masked_lm_ids"],
-        batch["masked_lm_weights"] * real[:, None],
-    )
-    order = (
-        outputs["sentence_order_logits"],
-        # The records keep BERT's name; 1 means that the segments are swapped.
-        batch["next_sentence_labels"][:, 0],
-        real,
-    )
-    numerator, denominator = objectives.cross_entropy(*masked)
+    masked = outputs["masked_lm_logits"], batch["masked_lm_ids"]
+    # The records keep BERT's name; 1 means that the segments are swapped.
+    swapped = batch["next_sentence_labels"][:, 0]
+    order = outputs["sentence_order_logits"], swapped
     return {
-        "masked_lm_loss": objectives.Ratio(
-            numerator, denominator + DENOMINATOR_EPSILON
-        ),
+        "masked_lm_loss": objectives.cross_entropy(*masked),
         "sentence_order_loss": objectives.cross_entropy(*order),
-        "masked_lm_accuracy": objectives.accuracy(*masked),
-        "sentence_order_accuracy": objectives.accuracy(*order),
+        "masked_lm_accuracy": objectives.hits(*masked),
+        "sentence_order_accuracy": objectives.hits(*order),
     }
 
 
 OBJECTIVE = objectives.Objective(
-    losses=("masked_lm_loss", "sentence_order_loss"),
+    losses={"masked_lm_loss": 1.0, "sentence_order_loss": 1.0},
     metrics=("masked_lm_accuracy", "sentence_order_accuracy"),
-    compute=_compute,
+    weights=_weights,
+    values=_values,
+    # Keeps the loss finite for a batch without any prediction. Original
+    # release, run_pretraining.get_masked_lm_output.
+    epsilons={"masked_lm_loss": 1e-5},
 )

@@ -4,11 +4,12 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import distribution, errors
+from tests.conftest import make_replicas
 
 
 @pytest.mark.parametrize("batch_size", [0, -2, 3])
 def test_batch_must_be_a_multiple_of_the_replicas(batch_size):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = make_replicas()
     with pytest.raises(
         errors.UserError,
         match=f"--train_batch_size={batch_size} is not .* of the 2 replica",

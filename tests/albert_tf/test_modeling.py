@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -94,8 +95,8 @@ def test_missing_vocab_size_is_an_error():
         ("hidden_size", None, "hidden_size=None is not a whole number"),
         ("num_hidden_layers", 0, "num_hidden_layers=0 is not a whole number"),
         ("num_hidden_layers", True, "num_hidden_layers=True is not a whole"),
-        ("hidden_act", "swish", "hidden_act='swish' is not an activation"),
-        ("hidden_act", ["gelu"], "hidden_act=.'gelu'. is not an activation"),
+        ("hidden_act", "swish", "hidden_act='swish' is not known"),
+        ("hidden_act", ["gelu"], "hidden_act=.'gelu'. is not known"),
         ("hidden_dropout_prob", 1, "hidden_dropout_prob=1 is not a number"),
         ("hidden_dropout_prob", "no", "hidden_dropout_prob='no' is not a num"),
         ("initializer_range", -0.1, "initializer_range=-0.1 is not a number"),
@@ -135,9 +136,19 @@ def test_json_round_trip(small_config, tmp_path):
     path = tmp_path / "albert_config.json"
     path.write_text(small_config.to_json())
     assert modeling.AlbertConfig.from_json_file(str(path)) == small_config
+    own = {"share", "float_group_index"}
     assert list(json.loads(path.read_text())) == sorted(
-        dataclasses.asdict(small_config)
+        dataclasses.asdict(small_config).keys() - own
     )
+
+
+def test_own_keys_are_written_where_they_say_something(small_config, tmp_path):
+    path = tmp_path / "albert_config.json"
+    config = dataclasses.replace(
+        small_config, share="ffn", float_group_index=True
+    )
+    path.write_text(config.to_json())
+    assert modeling.AlbertConfig.from_json_file(str(path)) == config
 
 
 @pytest.mark.parametrize(
@@ -159,7 +170,100 @@ def test_group_of_layer(small_config, layers, groups, expected):
     assert [config.group_of_layer(i) for i in range(layers)] == expected
 
 
+def test_float_group_index_is_the_original_s(small_config):
+    """The wrong layers that original-release.md 2.5 counts."""
+    wrong = {}
+    for layers in range(1, 97):
+        for groups in range(1, layers + 1):
+            if layers % groups:
+                continue
+            exact, original = (
+                dataclasses.replace(
+                    small_config,
+                    num_hidden_layers=layers,
+                    num_hidden_groups=groups,
+                    float_group_index=as_original,
+                )
+                for as_original in (False, True)
+            )
+            for layer in range(layers):
+                index = original.group_of_layer(layer)
+                if index != exact.group_of_layer(layer):
+                    wrong.setdefault((layers, groups), {})[layer] = index
+    assert len(wrong) == 53
+    assert sum(map(len, wrong.values())) == 144
+    assert wrong[22, 22][15] == wrong[44, 22][30] == 14
+    assert wrong[23, 23][13] == 12
+    assert not {(12, 12), (24, 24), (48, 48)} & wrong.keys()
+
+
+def test_layers_may_skip_a_group_as_in_the_original(small_config):
+    config = dataclasses.replace(
+        small_config,
+        num_hidden_layers=22,
+        num_hidden_groups=22,
+        float_group_index=True,
+    )
+    names = map(checkpoints.name_of, modeling.AlbertModel(config).variables)
+    assert not any("group_15/" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"share": "norm"}, "share='norm' is not known. Allowed are all, att"),
+        ({"share": "none", "num_hidden_groups": 2}, "contradict each other"),
+        ({"float_group_index": 1}, "is not true or false"),
+        ({"hidden_act": "gelu_new"}, "Allowed are gelu, gelu_erf, relu"),
+    ],
+)
+def test_wrong_choices_are_refused(small_config, change, message):
+    with pytest.raises(errors.UserError, match=message):
+        dataclasses.replace(small_config, **change)
+
+
 # Variables.
+
+
+ATTENTION_NAMES = {
+    name for name in BLOCK_NAMES if name.startswith(("attention", "LayerNorm/"))
+}
+
+
+@pytest.mark.parametrize(
+    ("share", "groups", "attentions", "feed_forwards"),
+    [
+        ("all", 2, 2, 2),
+        ("attention", 2, 2, 4),
+        ("ffn", 1, 4, 1),
+        ("none", 1, 4, 4),
+        ("none", 4, 4, 4),
+    ],
+)
+def test_sharing_modes_have_the_variables_they_say(
+    small_config, batch, share, groups, attentions, feed_forwards
+):
+    config = dataclasses.replace(
+        small_config, share=share, num_hidden_groups=groups
+    )
+    encoder = modeling.AlbertModel(config)
+    expected = {
+        f"{GROUP_PREFIX}{group}/inner_group_{inner}/{name}"
+        for inner in range(2)
+        for names, count in (
+            (ATTENTION_NAMES, attentions),
+            (BLOCK_NAMES - ATTENTION_NAMES, feed_forwards),
+        )
+        for name in names
+        for group in range(count)
+    }
+    names = [checkpoints.name_of(variable) for variable in encoder.variables]
+    assert len(names) == len(set(names))
+    assert set(names) == OUTER_NAMES | expected
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(encoder(batch)["pooled_output"] ** 2)
+    gradients = tape.gradient(loss, encoder.variables)
+    assert all(gradient is not None for gradient in gradients)
 
 
 def test_variables_have_the_names_of_the_original(encoder):
@@ -265,7 +369,7 @@ def test_every_use_of_dropout_has_its_own_seed():
     assert (first != second).any()
 
 
-# One block against plain NumPy, in float64.
+# The two halves of a layer against plain NumPy, in float64.
 
 
 def numpy_norm(x, layer):
@@ -278,11 +382,10 @@ def numpy_dense(x, layer):
     return x @ layer.kernel.numpy().astype(float) + layer.bias.numpy()
 
 
-def numpy_gelu(x):
-    return x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))) / 2
+TANH = (2 / np.pi) ** 0.5
 
 
-def numpy_block(x, mask, block, heads):
+def numpy_attention(x, mask, block, heads):
     size = x.shape[-1] // heads
     query, key, value = (
         numpy_dense(x, layer) for layer in (block.query, block.key, block.value)
@@ -295,26 +398,55 @@ def numpy_block(x, mask, block, heads):
         powers = np.exp(scores - scores.max(-1, keepdims=True))
         weights = powers / powers.sum(-1, keepdims=True)
         contexts.append(weights @ value[..., part])
-    attended = numpy_dense(np.concatenate(contexts, -1), block.attention_output)
-    x = numpy_norm(x + attended, block.attention_norm)
-    hidden = numpy_gelu(numpy_dense(x, block.intermediate))
-    return numpy_norm(x + numpy_dense(hidden, block.ffn_output), block.ffn_norm)
+    attended = numpy_dense(np.concatenate(contexts, -1), block.output_dense)
+    return numpy_norm(x + attended, block.layer_norm)
 
 
-def test_block_equals_plain_numpy(small_config):
-    config = dataclasses.replace(small_config, initializer_range=0.3)
+def make_part(part, config):
+    """One half of a layer; no bias is 0, and kernels are large."""
     tf.random.set_seed(3)
-    block = modeling.Block(config, "bert/block")
+    layer = part(dataclasses.replace(config, initializer_range=0.3), "bert/x")
     generator = np.random.default_rng(4)
-    for variable in block.variables:
+    for variable in layer.variables:
         if "beta" in variable.name or "bias" in variable.name:
             variable.assign(generator.normal(size=variable.shape) / 10)
+    return layer, generator
+
+
+def test_attention_equals_plain_numpy(small_config):
+    layer, generator = make_part(modeling.Attention, small_config)
     x = generator.normal(size=[2, 6, 16])
     mask = np.array([[1] * 6, [1] * 4 + [0] * 2])
-    actual = block(
+    actual = layer(
         tf.constant(x, tf.float32),
         score_bias=tf.constant((1.0 - mask[:, None, None]) * -1e4, tf.float32),
         dropout=modeling.Dropout(None),
     )
-    expected = numpy_block(x, mask, block, config.num_attention_heads)
+    heads = small_config.num_attention_heads
+    expected = numpy_attention(x, mask, layer, heads)
+    np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("activation", "function"),
+    [
+        ("gelu", lambda x: x / 2 * (1 + np.tanh(TANH * (x + 0.044715 * x**3)))),
+        (
+            "gelu_erf",
+            lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / 2**0.5)),
+        ),
+        ("relu", lambda x: np.maximum(x, 0)),
+        ("tanh", np.tanh),
+        ("linear", lambda x: x),
+    ],
+)
+def test_feed_forward_equals_plain_numpy(small_config, activation, function):
+    config = dataclasses.replace(small_config, hidden_act=activation)
+    layer, generator = make_part(modeling.FeedForward, config)
+    x = generator.normal(size=[2, 6, 16])
+    actual = layer(tf.constant(x, tf.float32), dropout=modeling.Dropout(None))
+    hidden = function(numpy_dense(x, layer.intermediate))
+    expected = numpy_norm(
+        x + numpy_dense(hidden, layer.output_dense), layer.layer_norm
+    )
     np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)

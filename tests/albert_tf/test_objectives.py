@@ -7,49 +7,77 @@ import tensorflow as tf
 from albert_tf import objectives
 from tests.conftest import LOSS_RTOL
 
-LOGITS = [[1.0, 3.0, 2.0], [0.5, 0.5, 4.0], [9.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
-LABELS = [1, 0, 0, 1]
-WEIGHTS = [1.0, 2.0, 0.5, 0.0]
+LOGITS = np.array(
+    [[1.0, 3.0, 2.0], [0.5, 0.5, 4.0], [9.0, 0.0, 0.0], [0.0, 1.0, 0.0]], "f4"
+)
+LABELS = np.array([1, 0, 0, 1], "i4")
+WEIGHTS = np.array([1.0, 2.0, 0.5, 0.0], "f4")
+CHANCES = np.exp(LOGITS.astype("f8"))
+CHANCES /= CHANCES.sum(-1, keepdims=True)
+LOSSES = -np.log(CHANCES[np.arange(4), LABELS])
+
+OBJECTIVE = objectives.Objective(
+    losses={"b": 0.5, "a": 2.0},
+    metrics=("c",),
+    weights=lambda batch: dict.fromkeys("abc", batch["weights"]),
+    values=lambda model, batch, seed: {
+        "a": objectives.cross_entropy(batch["logits"], batch["labels"]),
+        "b": tf.ones_like(batch["weights"]),
+        "c": objectives.hits(batch["logits"], batch["labels"]),
+    },
+    epsilons={"b": 1.5},
+)
 
 
-def ratio(function, rows):
-    arguments = (LOGITS[rows], LABELS[rows], WEIGHTS[rows])
-    result = function(*(tf.constant(values) for values in arguments))
-    return np.array([float(number) for number in result])
+def batch(rows=slice(4)):
+    values = {"logits": LOGITS, "labels": LABELS, "weights": WEIGHTS}
+    return {name: tf.constant(value[rows]) for name, value in values.items()}
+
+
+def ratios(rows=slice(4)):
+    return {
+        name: np.array([float(number) for number in ratio])
+        for name, ratio in OBJECTIVE.ratios(None, batch(rows)).items()
+    }
 
 
 def test_cross_entropy_equals_plain_numpy():
-    logits = np.array(LOGITS)
-    chances = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-    losses = -np.log(chances[np.arange(4), LABELS])
+    actual = objectives.cross_entropy(LOGITS, LABELS)
+    np.testing.assert_allclose(actual, LOSSES, atol=1e-6)
+
+
+def test_hits_are_where_the_largest_logit_is_the_label():
+    np.testing.assert_array_equal(objectives.hits(LOGITS, LABELS), [1, 0, 1, 1])
+
+
+def test_ratios_are_weighted_sums():
+    actual = ratios()
     np.testing.assert_allclose(
-        ratio(objectives.cross_entropy, slice(4)),
-        [losses @ WEIGHTS, 3.5],
-        rtol=LOSS_RTOL,
+        actual["a"], [LOSSES @ WEIGHTS, 3.5], rtol=LOSS_RTOL
     )
+    np.testing.assert_array_equal(actual["c"], [1.5, 3.5])
 
 
-def test_accuracy_counts_weighted_hits():
-    np.testing.assert_array_equal(
-        ratio(objectives.accuracy, slice(4)), [1.5, 3.5]
-    )
+@pytest.mark.parametrize("name", "abc")
+def test_sums_of_parts_are_the_sum_of_the_whole(name):
+    parts = ratios(slice(1))[name] + ratios(slice(1, 4))[name]
+    np.testing.assert_allclose(parts, ratios()[name], rtol=LOSS_RTOL)
 
 
-@pytest.mark.parametrize(
-    "function", [objectives.cross_entropy, objectives.accuracy]
-)
-def test_sums_of_parts_are_the_sum_of_the_whole(function):
-    parts = ratio(function, slice(1)) + ratio(function, slice(1, 4))
-    np.testing.assert_allclose(parts, ratio(function, slice(4)), rtol=LOSS_RTOL)
+def test_shares_of_parts_add_up_to_the_loss_of_the_whole():
+    whole = OBJECTIVE.denominators(batch())
+    shares = [
+        OBJECTIVE.total(OBJECTIVE.ratios(None, batch(rows)), whole)
+        for rows in (slice(1), slice(1, 4))
+    ]
+    expected = 2.0 * (LOSSES @ WEIGHTS) / 3.5 + 0.5 * 3.5 / (3.5 + 1.5)
+    np.testing.assert_allclose(sum(shares), expected, rtol=LOSS_RTOL)
 
 
-def test_half_precision_logits_are_summed_in_float32():
-    result = objectives.cross_entropy(
-        tf.constant(LOGITS, tf.float16), tf.constant(LABELS), tf.ones([4])
-    )
-    assert result.numerator.dtype == tf.float32
+def test_half_precision_logits_become_float32_losses():
+    half = tf.constant(LOGITS, tf.float16)
+    assert objectives.cross_entropy(half, LABELS).dtype == tf.float32
 
 
 def test_names_are_losses_then_metrics():
-    objective = objectives.Objective(("b", "a"), ("c",), lambda *_: {})
-    assert objective.names == ("b", "a", "c")
+    assert OBJECTIVE.names == ("b", "a", "c")

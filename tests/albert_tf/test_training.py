@@ -15,7 +15,7 @@ from albert_tf import (
     training,
 )
 from albert_tf.heads import pretraining
-from tests.conftest import LOSS_RTOL
+from tests.conftest import LOSS_RTOL, make_replicas
 
 BATCH = 4
 STEPS = 6
@@ -58,7 +58,7 @@ def padded(count, batch_size):
 def make_trainer(small_config, tmp_path):
     """Makes a trainer; the same arguments make the same one."""
 
-    def make(folder="run", *, dropout=0.0, strategy=None, rate=1e-2, every=3):
+    def make(folder="run", *, dropout=0.0, strategy=None, rate=1e-2, **changes):
         config = dataclasses.replace(
             small_config,
             num_hidden_layers=2,
@@ -72,7 +72,8 @@ def make_trainer(small_config, tmp_path):
         return training.Trainer(
             str(tmp_path / folder),
             training.TrainerOptions(
-                iterations_per_loop=1, save_checkpoints_steps=every
+                **{"save_checkpoints_steps": 3, **changes},
+                iterations_per_loop=1,
             ),
             strategy or tf.distribute.OneDeviceStrategy("/CPU:0"),
             lambda: pretraining.AlbertPretrainer(modeling.AlbertModel(config)),
@@ -113,21 +114,42 @@ def test_interrupted_run_equals_an_uninterrupted_one(make_trainer):
     assert len(expected) == STEPS
 
 
-def test_two_replicas_equal_one(make_trainer):
-    one = train(make_trainer("one"), 3)
-    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    two = train(make_trainer("two", strategy=mirrored), 3)
+@pytest.mark.parametrize(
+    ("replicas", "parts"), [(2, 1), (1, 2), (1, 4), (2, 2)]
+)
+def test_replicas_and_parts_do_not_change_the_update(
+    make_trainer, replicas, parts
+):
+    one, other = (
+        make_trainer("one"),
+        make_trainer(
+            "other",
+            strategy=make_replicas(replicas),
+            gradient_accumulation_steps=parts,
+        ),
+    )
+    one_log, other_log = train(one, 3), train(other, 3)
     for name in ("loss", "masked_lm_loss", "gradient_norm"):
         np.testing.assert_allclose(
-            one.column("train", name), two.column("train", name), rtol=LOSS_RTOL
+            one_log.column("train", name),
+            other_log.column("train", name),
+            rtol=LOSS_RTOL,
         )
+    for ours, theirs in zip(
+        one.optimizer.adam_m, other.optimizer.adam_m, strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, atol=1e-7)
 
 
 def test_training_lowers_the_loss_logs_its_rates_and_saves(
     make_trainer, tmp_path
 ):
     one_batch = {name: value[:BATCH] for name, value in EXAMPLES.items()}
-    log = train(make_trainer(rate=0.03, every=4), STEPS, examples=one_batch)
+    log = train(
+        make_trainer(rate=0.03, save_checkpoints_steps=4),
+        STEPS,
+        examples=one_batch,
+    )
     losses = [value for _, value in log.column("train", "loss")]
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)  # The first rate: 0.
     assert losses[-1] < losses[1]
@@ -149,7 +171,7 @@ def test_evaluation_does_not_depend_on_the_batch_size(make_trainer):
 
 
 def test_evaluation_on_replicas_equals_one_device(make_trainer):
-    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    mirrored = make_replicas()
     one = make_trainer("one").evaluate(padded(6, 4))
     two = make_trainer("two", strategy=mirrored).evaluate(padded(6, 4))
     assert two == pytest.approx(one, rel=LOSS_RTOL)
@@ -157,8 +179,7 @@ def test_evaluation_on_replicas_equals_one_device(make_trainer):
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_prediction_returns_real_examples_in_order(make_trainer, replicas):
-    devices = [f"CPU:{number}" for number in range(replicas)]
-    trainer = make_trainer(strategy=tf.distribute.MirroredStrategy(devices))
+    trainer = make_trainer(strategy=make_replicas(replicas))
     outputs = trainer.predict(padded(6, 4))
     expected = trainer.model({k: v[:6] for k, v in EXAMPLES.items()})
     for name, value in expected.items():
@@ -171,7 +192,7 @@ def test_prediction_of_nothing_is_an_error(make_trainer):
 
 
 def test_best_checkpoint_is_that_of_the_best_evaluation(make_trainer):
-    trainer = make_trainer(every=2)
+    trainer = make_trainer(save_checkpoints_steps=2)
     scores = iter([0.1, 0.7, 0.3])
     train(trainer, STEPS, lambda: {"score": next(scores)}, "score")
     best = checkpoints.find(trainer.output_dir)
@@ -197,7 +218,7 @@ def test_restoring_the_best_of_an_empty_folder_is_an_error(make_trainer):
 def test_infinite_loss_stops_before_it_is_saved(make_trainer, tmp_path):
     weights = EXAMPLES["masked_lm_weights"].copy()
     weights[BATCH * 4] = np.nan
-    trainer = make_trainer(every=2)
+    trainer = make_trainer(save_checkpoints_steps=2)
     with pytest.raises(
         errors.UserError, match="not finite any more between steps 4 and 5"
     ):

@@ -49,7 +49,7 @@ def test_logits_equal_the_original(restored, batch, recorded):
 
 
 def test_loss_equals_the_original(restored, batch, recorded):
-    ratios = classification.OBJECTIVE.compute(restored, batch, None)
+    ratios = classification.OBJECTIVE.ratios(restored, batch)
     loss = ratios["classification_loss"]
     np.testing.assert_allclose(
         loss.numerator / loss.denominator,
@@ -63,7 +63,7 @@ def test_loss_equals_the_original(restored, batch, recorded):
 
 def test_padding_examples_do_not_count(restored, batch, recorded):
     first = {**batch, "is_real_example": tf.constant([1, 0, 0])}
-    ratios = classification.OBJECTIVE.compute(restored, first, None)
+    ratios = classification.OBJECTIVE.ratios(restored, first)
     loss = ratios["classification_loss"]
     np.testing.assert_allclose(
         loss.numerator,

@@ -1,0 +1,257 @@
+"""Heads that mark an answer inside a passage: SQuAD 1.1 and SQuAD 2.0.
+
+Source: ALBERT appendix A.4; in the original, squad_utils.v1_model_fn_builder
+and squad_utils.v2_model_fn_builder. The second head is that of XLNet.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf import modeling, objectives
+from albert_tf.heads import classification
+
+# Taken from the logit of a place where no answer may be.
+MASKED_LOGIT = 1e30
+
+
+class AlbertSquadV1(keras.Model):
+    """One linear layer that scores every token as start and end (SQuAD 1.1)."""
+
+    def __init__(self, encoder: modeling.AlbertModel):
+        """Add a new head to an encoder."""
+        super().__init__(name="albert_squad_v1")
+        self.encoder = encoder
+        self.output_weights = self.add_weight(
+            name="cls/squad/output_weights",
+            shape=[2, encoder.config.hidden_size],
+            initializer=modeling.truncated_normal(
+                classification.INITIALIZER_RANGE
+            ),
+        )
+        self.output_bias = self.add_weight(
+            name="cls/squad/output_bias", shape=[2], initializer="zeros"
+        )
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Score every token; padding too, which the n-best list leaves out.
+
+        Args:
+            inputs: What `modeling.AlbertModel` takes.
+            training: Whether to apply dropout; this head has none of its own.
+            dropout_seed: See `modeling.AlbertModel`.
+
+        Returns:
+            `start_logits` and `end_logits`, float [B, S].
+        """
+        outputs = self.encoder(
+            inputs, training=training, dropout_seed=dropout_seed
+        )
+        return self.logits(outputs["sequence_output"])
+
+    def logits(self, sequence_output: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the outputs of `call` for the sequence output [B, S, H]."""
+        scores = tf.einsum("BSH,CH->BSC", sequence_output, self.output_weights)
+        scores += self.output_bias
+        return {"start_logits": scores[..., 0], "end_logits": scores[..., 1]}
+
+
+class AlbertSquadV2(keras.Model):
+    """Start, end that depends on the start, and answerability (SQuAD 2.0).
+
+    In training the end is predicted from the right start; afterwards from each
+    of the `start_n_top` likeliest starts, with the `end_n_top` likeliest ends
+    for each.
+    """
+
+    def __init__(
+        self,
+        encoder: modeling.AlbertModel,
+        start_n_top: int = 5,
+        end_n_top: int = 5,
+        dropout: float = classification.DROPOUT,
+    ):
+        """Add a new head to an encoder.
+
+        Args:
+            encoder: A finished encoder; its weights are trained along.
+            start_n_top: Starts that are followed when predicting.
+            end_n_top: Ends that are kept for each start.
+            dropout: Share dropped inside the answerability part in training.
+        """
+        super().__init__(name="albert_squad_v2")
+        self.encoder = encoder
+        self.start_n_top = start_n_top
+        self.end_n_top = end_n_top
+        self._dropout = dropout
+        config, width = encoder.config, encoder.config.hidden_size
+
+        def dense(scope: str, inputs: int, units: int) -> keras.layers.Dense:
+            return modeling.make_dense(scope, inputs, units, config)
+
+        self.start_dense = dense("start_logits/dense", width, 1)
+        self.end_hidden = dense("end_logits/dense_0", 2 * width, width)
+        self.end_norm = modeling.LayerNorm("end_logits/LayerNorm", width)
+        self.end_dense = dense("end_logits/dense_1", width, 1)
+        self.answer_hidden = dense("answer_class/dense_0", 2 * width, width)
+        self.answer_kernel = self.add_weight(
+            name="answer_class/dense_1/kernel",
+            shape=[width, 1],
+            initializer=modeling.truncated_normal(config.initializer_range),
+        )
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Find answers.
+
+        Args:
+            inputs: What `modeling.AlbertModel` takes; `p_mask` int32 [B, S], 1
+                where no answer may be (question, markers, padding); and, to
+                predict ends from the right starts as in training,
+                `start_positions` int32 [B].
+            training: Whether to apply dropout.
+            dropout_seed: See `modeling.AlbertModel`.
+
+        Returns:
+            `cls_logits` float32 [B], larger for questions without an answer,
+            and, given `start_positions`, `start_log_probs` and `end_log_probs`
+            float32 [B, S]; otherwise what `search` returns.
+        """
+        x = self.encoder(inputs, training=training, dropout_seed=dropout_seed)
+        x = tf.cast(x["sequence_output"], tf.float32)
+        p_mask = tf.cast(inputs["p_mask"], tf.float32)
+        starts = _masked_log_softmax(self.start_dense(x)[..., 0], p_mask)
+        dropout = None
+        if training:
+            dropout = classification.head_dropout(dropout_seed)
+        cls_logits = self._answerability(x, starts, dropout)
+        if "start_positions" in inputs:
+            chosen = inputs["start_positions"][:, None]
+            ends = self._end_log_probs(x, chosen, p_mask)
+            outputs = {"start_log_probs": starts, "end_log_probs": ends[:, 0]}
+        else:
+            outputs = self._search(x, starts, p_mask)
+        return {"cls_logits": cls_logits, **outputs}
+
+    def _search(
+        self, x: tf.Tensor, starts: tf.Tensor, p_mask: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Follow the best starts.
+
+        Returns:
+            `start_top_log_probs` float32 and `start_top_index` int32 [B, K],
+            `end_top_log_probs` float32 and `end_top_index` int32 [B, K * L]:
+            entry i * L + j is the j-th end for the i-th start. K and L are
+            `start_n_top` and `end_n_top`, at most S.
+        """
+        length = tf.shape(x)[1]
+        best = tf.math.top_k(starts, tf.minimum(self.start_n_top, length))
+        ends = tf.math.top_k(
+            self._end_log_probs(x, best.indices, p_mask),
+            tf.minimum(self.end_n_top, length),
+        )
+        flat = [tf.shape(x)[0], -1]
+        return {
+            "start_top_log_probs": best.values,
+            "start_top_index": best.indices,
+            "end_top_log_probs": tf.reshape(ends.values, flat),
+            "end_top_index": tf.reshape(ends.indices, flat),
+        }
+
+    def _end_log_probs(
+        self, x: tf.Tensor, starts: tf.Tensor, p_mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Return float32 [B, K, S] for each of the starts, int32 [B, K]."""
+        begun = tf.gather(x, starts, batch_dims=1)  # [B, K, H]
+        # [B, K, S, H] both: every position, beside every start.
+        positions = tf.repeat(x[:, None], tf.shape(starts)[1], 1)
+        begun = tf.repeat(begun[:, :, None], tf.shape(x)[1], 2)
+        both = tf.concat([positions, begun], -1)
+        hidden = self.end_norm(tf.tanh(self.end_hidden(both)))
+        logits = self.end_dense(hidden)[..., 0]
+        return _masked_log_softmax(logits, p_mask[:, None])
+
+    def _answerability(
+        self,
+        x: tf.Tensor,
+        starts: tf.Tensor,
+        dropout: modeling.Dropout | None,
+    ) -> tf.Tensor:
+        expected = tf.einsum("BS,BSH->BH", tf.exp(starts), x)
+        both = tf.concat([expected, x[:, 0]], -1)
+        hidden = tf.tanh(self.answer_hidden(both))
+        if dropout:
+            hidden = dropout(hidden, self._dropout)
+        return tf.matmul(hidden, self.answer_kernel)[:, 0]
+
+
+def _masked_log_softmax(logits: tf.Tensor, p_mask: tf.Tensor) -> tf.Tensor:
+    return tf.nn.log_softmax(logits * (1 - p_mask) - MASKED_LOGIT * p_mask)
+
+
+def _at(log_probs: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Return -log_probs [B, S] at positions [B]."""
+    return -tf.gather(log_probs, positions, batch_dims=1)
+
+
+def _v1_values(
+    model: AlbertSquadV1,
+    batch: objectives.Batch,
+    dropout_seed: tf.Tensor | None,
+) -> objectives.Tensors:
+    outputs = model(
+        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
+    )
+    return {
+        f"{edge}_loss": objectives.cross_entropy(
+            outputs[f"{edge}_logits"], batch[f"{edge}_positions"]
+        )
+        for edge in ("start", "end")
+    }
+
+
+def _v2_values(
+    model: AlbertSquadV2,
+    batch: objectives.Batch,
+    dropout_seed: tf.Tensor | None,
+) -> objectives.Tensors:
+    outputs = model(
+        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
+    )
+    return {
+        "start_loss": _at(outputs["start_log_probs"], batch["start_positions"]),
+        "end_loss": _at(outputs["end_log_probs"], batch["end_positions"]),
+        "answer_loss": tf.nn.sigmoid_cross_entropy_with_logits(
+            labels=tf.cast(batch["is_impossible"], tf.float32),
+            logits=outputs["cls_logits"],
+        ),
+    }
+
+
+def _objective(
+    names: tuple[str, ...],
+    values: Callable[
+        [Any, objectives.Batch, tf.Tensor | None], objectives.Tensors
+    ],
+) -> objectives.Objective:
+    return objectives.Objective(
+        losses=dict.fromkeys(names, 0.5),
+        metrics=(),
+        weights=lambda b: dict.fromkeys(names, objectives.real_examples(b)),
+        values=values,
+    )
+
+
+V1_OBJECTIVE = _objective(("start_loss", "end_loss"), _v1_values)
+V2_OBJECTIVE = _objective(("start_loss", "end_loss", "answer_loss"), _v2_values)

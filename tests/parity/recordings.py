@@ -1,0 +1,64 @@
+"""Where the recorded runs of the original are.
+
+The repository holds small copies; the real folder, where it lies beside the
+project, may hold more files of them and further recordings.
+"""
+
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import modeling
+from tests.conftest import FIXTURES, ROOT
+
+_SHARED = ROOT.parent / "shared" / "fixtures"
+
+
+def folders(prefix: str) -> dict[str, pathlib.Path]:
+    """Return the recordings whose names begin so, by name."""
+    return {
+        path.name: path
+        for parent in (FIXTURES, _SHARED)
+        for path in sorted(parent.glob(f"{prefix}*"))
+        if path.is_dir()
+    }
+
+
+def parameters(prefix: str) -> list[str]:
+    """Return the names of recordings, to parametrize a test with."""
+    return sorted(folders(prefix))
+
+
+class Recording:
+    """One recorded run: its config, its inputs and its outputs."""
+
+    def __init__(self, name: str):
+        self.folder = folders(name)[name]
+        self.config = modeling.AlbertConfig.from_json_file(
+            str(self.folder / "albert_config.json")
+        )
+        self.values = dict(np.load(self.folder / "fixture.npz"))
+
+    def checkpoint(self, step: int) -> str:
+        """Return the prefix of a recorded checkpoint."""
+        return str(self.folder / f"model.ckpt-{step}")
+
+    def has_checkpoint(self, step: int) -> bool:
+        """Tell whether a checkpoint is there."""
+        return pathlib.Path(self.checkpoint(step) + ".index").exists()
+
+    def batch(self, *names: str) -> dict[str, tf.Tensor]:
+        """Return inputs by name; without names, all there are."""
+        known = (
+            *("input_ids", "input_mask", "segment_ids", "label_ids"),
+            *("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"),
+            *("next_sentence_labels", "p_mask", "is_impossible"),
+            *("start_positions", "end_positions"),
+        )
+        chosen = names or [name for name in known if name in self.values]
+        batch = {name: tf.constant(self.values[name]) for name in chosen}
+        if "next_sentence_labels" in self.values or not names:
+            count = len(self.values["input_ids"])
+            batch["is_real_example"] = tf.ones([count], tf.int32)
+        return batch

@@ -1,0 +1,134 @@
+"""Every finetuning head against the recorded original: outputs and loss."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import checkpoints, modeling
+from albert_tf.heads import classification, question_answering
+from tests.conftest import PARITY_ATOL
+from tests.parity import recordings
+
+
+def assert_close(actual, expected):
+    np.testing.assert_allclose(actual, expected, atol=PARITY_ATOL, rtol=0)
+
+
+def restored(recording, make_model):
+    model = make_model(modeling.AlbertModel(recording.config))
+    checkpoints.restore(model, recording.checkpoint(0))
+    return model
+
+
+def loss(objective, model, batch):
+    ratios = objective.ratios(model, batch)
+    return objective.total(ratios, objective.denominators(batch))
+
+
+@pytest.mark.parametrize(
+    "name", recordings.parameters("original_head_classifier")
+)
+def test_classifier(name):
+    recording = recordings.Recording(name)
+    values, batch = recording.values, recording.batch()
+    labels = values["logits"].shape[1]
+    model = restored(
+        recording, lambda e: classification.AlbertClassifier(e, labels)
+    )
+    logits = model(batch)["logits"]
+    assert_close(logits, values["logits"])
+    assert_close(tf.nn.softmax(logits), values["probabilities"])
+    assert_close(loss(classification.OBJECTIVE, model, batch), values["loss"])
+
+
+@pytest.mark.parametrize(
+    "name", recordings.parameters("original_head_regression")
+)
+def test_regression(name):
+    recording = recordings.Recording(name)
+    values, batch = recording.values, recording.batch()
+    model = restored(recording, lambda e: classification.AlbertClassifier(e, 1))
+    assert_close(model(batch)["logits"][:, 0], values["logits"])
+    objective = classification.REGRESSION_OBJECTIVE
+    each = objective.values(model, batch, None)["regression_loss"]
+    # Squares of errors near 4: 1e-5 of the outputs is 1e-4 of these.
+    np.testing.assert_allclose(each, values["per_example_loss"], rtol=1e-5)
+    np.testing.assert_allclose(
+        loss(objective, model, batch), values["loss"], rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "name", recordings.parameters("original_head_squad_v1")
+)
+def test_squad_v1(name):
+    recording = recordings.Recording(name)
+    values, batch = recording.values, recording.batch()
+    model = restored(recording, question_answering.AlbertSquadV1)
+    outputs = model(batch)
+    for edge in ("start_logits", "end_logits"):
+        assert_close(outputs[edge], values[edge])
+    assert_close(
+        loss(question_answering.V1_OBJECTIVE, model, batch), values["loss"]
+    )
+
+
+@pytest.fixture(params=recordings.parameters("original_head_squad_v2"))
+def squad_v2(request):
+    recording = recordings.Recording(request.param)
+    tops = [int(recording.values[n]) for n in ("start_n_top", "end_n_top")]
+    model = restored(
+        recording, lambda e: question_answering.AlbertSquadV2(e, *tops)
+    )
+    return recording, model
+
+
+def assert_same_log_probs(actual, expected):
+    """Masked places are -1e30 plus noise: equal up to a part in 1e6."""
+    actual = np.array(actual)
+    real = expected > -1e20
+    np.testing.assert_array_equal(actual > -1e20, real)
+    assert_close(actual[real], expected[real])
+    np.testing.assert_allclose(actual[~real], expected[~real], rtol=1e-6)
+
+
+def test_squad_v2_in_training(squad_v2):
+    recording, model = squad_v2
+    values, batch = recording.values, recording.batch()
+    outputs = model(batch)
+    for edge in ("start_log_probs", "end_log_probs"):
+        assert_same_log_probs(outputs[edge], values[f"train_{edge}"])
+    assert_close(outputs["cls_logits"], values["train_cls_logits"])
+    assert_close(
+        loss(question_answering.V2_OBJECTIVE, model, batch), values["loss"]
+    )
+
+
+def test_squad_v2_beam(squad_v2):
+    recording, model = squad_v2
+    names = "input_ids", "input_mask", "segment_ids", "p_mask"
+    outputs = model(recording.batch(*names))
+    values = recording.values
+    for name in ("start_top_index", "end_top_index"):
+        np.testing.assert_array_equal(outputs[name], values[f"infer_{name}"])
+    for name in ("start_top_log_probs", "end_top_log_probs"):
+        assert_same_log_probs(outputs[name], values[f"infer_{name}"])
+    assert_close(outputs["cls_logits"], values["infer_cls_logits"])
+
+
+@pytest.mark.parametrize("name", recordings.parameters("original_head_race"))
+def test_race(name):
+    recording = recordings.Recording(name)
+    values = recording.values
+    questions, choices = values["logits"].shape
+    model = restored(recording, classification.AlbertMultipleChoice)
+    batch = {
+        key: tf.reshape(values[key], [questions, choices, -1])
+        for key in ("input_ids", "input_mask", "segment_ids")
+    }
+    batch["label_ids"] = tf.constant(values["label_ids"])
+    batch["is_real_example"] = tf.ones([questions])
+    logits = model(batch)["logits"]
+    assert_close(logits, values["logits"])
+    assert_close(tf.nn.softmax(logits), values["probabilities"])
+    assert_close(loss(classification.OBJECTIVE, model, batch), values["loss"])

@@ -1,0 +1,209 @@
+"""Eight recorded updates of the original, LAMB and AdamW, through our trainer.
+
+The original reads the global step for its learning rate and increments it in
+the same run of the graph, and TensorFlow 1 orders nothing between the two: off
+TPU, update t has the rate of step t or of step t + 1, as chance has it. Both
+occur in one recording. So the rate of each update is found first: of the two
+that the schedule allows, the one whose next loss is the recorded one.
+"""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import checkpoints, modeling, optimization, run_log, training
+from albert_tf.heads import pretraining
+from tests.conftest import PARITY_ATOL, make_replicas
+from tests.parity import recordings
+
+# Losses after several float32 updates; the issue's bound.
+STEPS_RTOL = 1e-4
+# Weights and moments after eight updates, relative to the largest entry of the
+# variable: sums of some hundred float32 terms in another order, divided by
+# square roots of sums of their squares.
+STATE_RTOL = 2e-4
+# Below this a moment is noise: the exact gradient of a key's bias is 0.
+NOISE = 1e-8
+
+
+class Table(optimization.keras.optimizers.schedules.LearningRateSchedule):
+    """The rate of every update, from a list."""
+
+    def __init__(self, rates):
+        self.rates = rates
+
+    def __call__(self, step):
+        return tf.gather(tf.constant(self.rates, tf.float32), step)
+
+
+class Held(optimization.keras.optimizers.schedules.LearningRateSchedule):
+    """One rate that is set from outside."""
+
+    def __init__(self):
+        self.rate = tf.Variable(0.0)
+
+    def __call__(self, step):
+        return self.rate + 0.0
+
+
+def make_trainer(recording, folder, schedule, strategy=None, parts=1):
+    def make_model():
+        encoder = modeling.AlbertModel(recording.config)
+        model = pretraining.AlbertPretrainer(encoder)
+        checkpoints.restore(model, recording.checkpoint(0))
+        return model
+
+    kinds = {"lamb": optimization.Lamb, "adamw": optimization.AdamW}
+    return training.Trainer(
+        str(folder),
+        training.TrainerOptions(
+            iterations_per_loop=1,
+            save_checkpoints_steps=1000,
+            gradient_accumulation_steps=parts,
+        ),
+        strategy or tf.distribute.OneDeviceStrategy("/CPU:0"),
+        make_model,
+        lambda: kinds[str(recording.values["optimizer"])](schedule),
+        pretraining.OBJECTIVE,
+    )
+
+
+def dataset(recording):
+    count = len(recording.values["input_ids"])
+    one = tf.data.Dataset.from_tensor_slices(recording.batch())
+    return one.batch(count, drop_remainder=True).repeat()
+
+
+def allowed_rates(values):
+    """The rates of all steps, with the recorded options."""
+    schedule = optimization.WarmupPolynomialDecay(
+        optimization.OptimizerOptions(
+            learning_rate=float(values["learning_rate"]),
+            poly_power=float(values["poly_power"]),
+            start_warmup_step=int(values["start_warmup_step"]),
+        ),
+        int(values["num_train_steps"]),
+        int(values["num_warmup_steps"]),
+    )
+    updates = len(values["loss_before_step"])
+    return [float(schedule(tf.constant(s))) for s in range(updates + 1)]
+
+
+def recorded_losses(values):
+    return [*values["loss_before_step"], values["loss_after_last_step"]]
+
+
+@functools.cache
+def recorded_rates(name, folder):
+    """Find which of the two possible rates each recorded update had."""
+    recording = recordings.Recording(name)
+    held = Held()
+    trainer = make_trainer(recording, folder, held)
+    state = [*trainer.model.variables, *trainer.optimizer.variables]
+    batches = iter(dataset(recording))
+    allowed = allowed_rates(recording.values)
+    losses = recorded_losses(recording.values)
+    batch = recording.batch()
+    objective = pretraining.OBJECTIVE
+
+    @tf.function
+    def loss():
+        ratios = objective.ratios(trainer.model, batch)
+        return objective.total(ratios, objective.denominators(batch))
+
+    rates = []
+    for step, after in enumerate(losses[1:]):
+        before = [variable.numpy() for variable in state]
+        outcomes = []
+        for rate in allowed[step : step + 2]:
+            for variable, value in zip(state, before, strict=True):
+                variable.assign(value)
+            held.rate.assign(rate)
+            trainer._train_loop(batches, tf.constant(1))
+            error = abs(float(loss()) / after - 1)
+            kept = [variable.numpy() for variable in state]
+            outcomes.append((error, rate, kept))
+        error, rate, kept = min(outcomes, key=lambda outcome: outcome[0])
+        assert error < STEPS_RTOL, f"step {step}: {outcomes}"
+        for variable, value in zip(state, kept, strict=True):
+            variable.assign(value)
+        rates.append(rate)
+    return rates
+
+
+@pytest.fixture(params=recordings.parameters("original_tiny"))
+def replayed(request, tmp_path_factory):
+    """A recording and the rates its updates had."""
+    recording = recordings.Recording(request.param)
+    folder = tmp_path_factory.getbasetemp()  # Nothing is written there.
+    return recording, recorded_rates(request.param, folder)
+
+
+def replay(recording, rates, folder, **how):
+    trainer = make_trainer(recording, folder, Table([*rates, 0.0]), **how)
+    steps = len(rates)
+    folder.mkdir()
+    log = run_log.RunLog(str(folder), 1)
+    log.start(0, steps + 1, {})
+    data = dataset(recording)
+    trainer.train(data, steps, log)
+    state = {
+        f"{checkpoints.name_of(variable)}{suffix}": value.numpy()
+        for index, variable in enumerate(trainer.model.trainable_variables)
+        for suffix, value in (
+            ("", variable),
+            ("/adam_m", trainer.optimizer.adam_m[index]),
+            ("/adam_v", trainer.optimizer.adam_v[index]),
+        )
+    }
+    trainer.train(data, steps + 1, log)  # Only for the loss after the last.
+    return log, state
+
+
+@pytest.mark.parametrize(
+    ("make_strategy", "parts"),
+    [
+        (lambda: None, 1),
+        (make_replicas, 1),
+        (lambda: None, 2),
+        (make_replicas, 2),
+    ],
+    ids=["one device", "two replicas", "two parts", "two replicas, two parts"],
+)
+def test_losses_gradient_norm_and_state(
+    replayed, tmp_path, make_strategy, parts
+):
+    recording, rates = replayed
+    log, state = replay(
+        recording,
+        rates,
+        tmp_path / "run",
+        strategy=make_strategy(),
+        parts=parts,
+    )
+    losses = [loss for _, loss in log.column("train", "loss")]
+    np.testing.assert_allclose(
+        losses, recorded_losses(recording.values), rtol=STEPS_RTOL
+    )
+    norms = [norm for _, norm in log.column("train", "gradient_norm")]
+    expected = recording.values["grad_global_norm"]
+    np.testing.assert_allclose(norms[0], expected, atol=PARITY_ATOL, rtol=0)
+
+    last = len(rates)
+    if not recording.has_checkpoint(last):
+        pytest.skip(f"no model.ckpt-{last} in {recording.folder}")
+    reader = tf.train.load_checkpoint(recording.checkpoint(last))
+    stored = set(reader.get_variable_to_shape_map()) - {"global_step"}
+    assert stored == state.keys()
+    for name, value in state.items():
+        recorded = reader.get_tensor(name)
+        scale = np.abs(recorded).max()
+        np.testing.assert_allclose(
+            value,
+            recorded,
+            atol=max(STATE_RTOL * scale, NOISE),
+            rtol=0,
+            err_msg=name,
+        )
