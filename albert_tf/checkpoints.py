@@ -1,32 +1,76 @@
 """Checkpoints: find one, and put its weights into a model by name.
 
-Variables of this project carry the names of the original release, and a TF2
+Variables of this project carry the names of the original release, a TF2
 checkpoint remembers the name of each variable beside its place in the object
-graph. So one rule restores both kinds: equal names, equal shapes, nothing left
-over, nothing left random.
+graph, and huggingface.py translates names. So one rule restores all kinds:
+equal names, equal shapes, nothing left over, nothing left random in silence.
 """
 
 import dataclasses
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
+from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from albert_tf import errors
+from albert_tf import errors, files, huggingface, modeling
+from albert_tf.options import option
 
 # Name of the copy of the best evaluated checkpoint, as in the original.
 BEST_NAME = "model.ckpt-best"
+CONFIG_NAME = "albert_config.json"
 # Where a TF2 checkpoint keeps its object graph; TF1 checkpoints have none.
 _OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
-# Optimizer state and counters: never part of a model. The `lamb_` names are
-# those of an internal version of the original (export_checkpoints).
-_NOT_WEIGHTS = re.compile(
-    r"(^|/)(adam|lamb)_[mv](/|$)|^global_step$|^iteration$"
-)
+# Names of the optimizer's variables: VARIABLE/adam_m in TF1 checkpoints,
+# adam_m/VARIABLE in ours. The `lamb_` names are those of an internal version
+# of the original (export_checkpoints).
+_MOMENT = re.compile(r"^(.*)/(?:adam|lamb)_([mv])$|^adam_([mv])/(.*)$")
+_COUNTERS = ("iteration", "current_learning_rate", "learning_rate")
+# Keys of a config that neither names nor shapes of variables can show.
+_SILENT_KEYS = ("hidden_act", "num_attention_heads", "num_hidden_layers")
+
+
+@dataclasses.dataclass(frozen=True)
+class InitOptions:
+    """Which weights a run starts from."""
+
+    init_checkpoint: str | None = option(
+        None,
+        "Checkpoint to start from: a prefix such as FOLDER/model.ckpt-best, "
+        "the folder of a run, or a Hugging Face folder. Without it all weights "
+        "start from random values.",
+    )
+    init_from_group0: bool = option(
+        False,
+        "Whether groups of layers that --init_checkpoint lacks start from its "
+        "first group: unshares a shared model.",
+    )
+    new_weights: str | None = option(
+        None,
+        "Scopes that start from random values although --init_checkpoint is "
+        "given, separated by commas, such as cls/seq_relationship.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.init_checkpoint:
+            return
+        for name in ("init_from_group0", "new_weights"):
+            if getattr(self, name):
+                raise errors.UserError(
+                    f"--{name} says how to use --init_checkpoint, which is not "
+                    "given. Add it, or drop the option."
+                )
+
+    @property
+    def new_scopes(self) -> tuple[str, ...]:
+        """The scopes of `new_weights`."""
+        scopes = (self.new_weights or "").split(",")
+        return tuple(s.strip().strip("/") for s in scopes if s.strip())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,54 +78,76 @@ class Checkpoint:
     """The weights of a checkpoint, by the original's variable names.
 
     Attributes:
-        prefix: Path without `.index`.
-        keys: Variable name to the key it is stored under.
+        path: Prefix without `.index`, or a Hugging Face folder.
+        shapes: Variable name to its shape, without optimizer state.
+        config: The architecture in the config file beside it, if there is one.
+        load: Variable names to their values. Raises `errors.UserError` if the
+            file that holds them is damaged.
+        state: Optimizer state, if any: `VARIABLE/adam_m`, `VARIABLE/adam_v`
+            and `global_step`, to be loaded like weights.
     """
 
-    prefix: str
-    keys: dict[str, str]
+    path: str
+    shapes: Mapping[str, list[int]]
+    config: modeling.AlbertConfig | None
+    load: Callable[[Iterable[str]], dict[str, np.ndarray]]
+    state: Collection[str] = ()
 
-    def load(self, names: Iterable[str]) -> dict[str, tf.Tensor]:
-        """Read some weights.
 
-        Raises:
-            errors.UserError: The file that holds them is damaged.
-        """
-        reader = tf.train.load_checkpoint(self.prefix)
-        try:
-            return {name: reader.get_tensor(self.keys[name]) for name in names}
-        except (tf.errors.OpError, IndexError) as error:
-            raise _damaged(self.prefix, error) from None
+@dataclasses.dataclass(frozen=True)
+class Restored:
+    """What `restore` did.
 
-    def shapes(self) -> dict[str, list[int]]:
-        """Return the shape of every weight."""
-        shapes = tf.train.load_checkpoint(
-            self.prefix
-        ).get_variable_to_shape_map()
-        return {name: shapes[key] for name, key in self.keys.items()}
+    Attributes:
+        path: Prefix or folder of the checkpoint that was read.
+        new: Names of the variables that kept their random values.
+    """
+
+    path: str
+    new: tuple[str, ...]
+
+    def describe(self) -> str:
+        """Return one line for the log."""
+        if not self.new:
+            return f"All weights start from {self.path}."
+        return (
+            f"Weights start from {self.path}, except these, which are new: "
+            f"{', '.join(self.new)}."
+        )
 
 
 def find(path: str, option: str = "init_checkpoint") -> str:
-    """Return the prefix of the checkpoint that `path` means.
+    """Return the checkpoint that `path` means.
 
     Args:
-        path: A prefix (`.../model.ckpt-best`), one of its files, or a folder:
-            then its best checkpoint, else its latest, is taken.
+        path: A prefix (`.../model.ckpt-best`) or one of its files; a folder,
+            which means its best checkpoint, else its latest; an unpacked TF-Hub
+            module; a Hugging Face folder or the weights in it.
         option: Name of the option the path came from, for messages.
+
+    Returns:
+        A prefix without `.index`, or a Hugging Face folder.
 
     Raises:
         errors.UserError: There is no checkpoint.
     """
+    if path.endswith(".safetensors"):
+        return _hugging_face_folder_of(path, option)
     prefix = _SUFFIX.sub("", path.rstrip("/"))
     if tf.io.gfile.isdir(prefix):
-        best = os.path.join(prefix, BEST_NAME)
-        found = best if _is_prefix(best) else tf.train.latest_checkpoint(prefix)
-        if found:
-            return str(found)
+        for name in (BEST_NAME, "variables/variables"):
+            if _is_prefix(os.path.join(prefix, name)):
+                return os.path.join(prefix, name)
+        latest = tf.train.latest_checkpoint(prefix)
+        if latest:
+            return str(latest)
+        if huggingface.is_folder(prefix):
+            return prefix
         raise errors.UserError(
             f"--{option}={path} is a folder without a checkpoint (no "
-            f"{BEST_NAME}.index, no file named checkpoint). Name the prefix, "
-            "such as FOLDER/model.ckpt-125000."
+            f"{BEST_NAME}.index, no file named checkpoint, no config.json of a "
+            "Hugging Face ALBERT). Name the prefix, such as "
+            "FOLDER/model.ckpt-125000."
         )
     if not _is_prefix(prefix):
         raise errors.UserError(
@@ -91,30 +157,59 @@ def find(path: str, option: str = "init_checkpoint") -> str:
     return prefix
 
 
+def _hugging_face_folder_of(path: str, option: str) -> str:
+    folder = os.path.dirname(path) or "."
+    if not (files.exists(path) and huggingface.is_folder(folder)):
+        raise errors.UserError(
+            f"--{option}={path} is not in a Hugging Face ALBERT folder with "
+            "its config.json. Name a folder that holds both."
+        )
+    return folder
+
+
 def _is_prefix(prefix: str) -> bool:
     return bool(tf.io.gfile.exists(prefix + ".index"))
 
 
 def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
-    """Open a checkpoint of the original release or of this project.
+    """Open a checkpoint of any kind that `find` knows.
 
     Raises:
         errors.UserError: There is none, or its files are damaged.
     """
-    prefix = find(path, option)
+    found = find(path, option)
+    if not _is_prefix(found):
+        weights = huggingface.read_weights(found)
+        return Checkpoint(
+            path=found,
+            shapes={n: list(value.shape) for n, value in weights.items()},
+            config=config_beside(found),
+            load=lambda names: {name: weights[name] for name in names},
+        )
     try:
-        reader = tf.train.load_checkpoint(prefix)
-        stored = reader.get_variable_to_shape_map()
-        if _OBJECT_GRAPH_KEY in stored:
+        reader = tf.train.load_checkpoint(found)
+        shapes = reader.get_variable_to_shape_map()
+        if _OBJECT_GRAPH_KEY in shapes:
             keys = _names_of_object_graph(reader.get_tensor(_OBJECT_GRAPH_KEY))
         else:
-            keys = {name: name for name in stored}
+            keys = {name: name for name in shapes}
     except (tf.errors.OpError, ValueError) as error:
         raise _damaged(f"--{option}={path}", error) from None
-    # Variables taken out of a TF-Hub module carry one more scope.
-    keys = {name.removeprefix("module/"): key for name, key in keys.items()}
+    keys = _original_names(keys)
+
+    def load(names: Iterable[str]) -> dict[str, np.ndarray]:
+        try:
+            return {name: reader.get_tensor(keys[name]) for name in names}
+        except (tf.errors.OpError, IndexError) as error:
+            raise _damaged(f"--{option}={path}", error) from None
+
+    state = {n for n in keys if n == "global_step" or _MOMENT.search(n)}
     return Checkpoint(
-        prefix, {n: k for n, k in keys.items() if not _NOT_WEIGHTS.search(n)}
+        path=found,
+        shapes={n: shapes[key] for n, key in keys.items() if n not in state},
+        config=config_beside(found),
+        load=load,
+        state=state,
     )
 
 
@@ -137,63 +232,233 @@ def _names_of_object_graph(serialized: bytes) -> dict[str, str]:
     }
 
 
+def _original_names(keys: Mapping[str, str]) -> dict[str, str]:
+    """Give moments and step the names of the original; drop other counters."""
+    named = {}
+    for name, key in keys.items():
+        # Variables taken out of a TF-Hub module carry one more scope.
+        name = name.removeprefix("module/")
+        moment = _MOMENT.search(name)
+        if moment:
+            variable = moment[1] or moment[4]
+            name = f"{variable}/adam_{moment[2] or moment[3]}"
+        elif name == "iteration":
+            name = "global_step"
+        if name not in _COUNTERS:
+            named[name] = key
+    return named
+
+
+def config_beside(path: str) -> modeling.AlbertConfig | None:
+    """Return the architecture from the config file beside a checkpoint.
+
+    Args:
+        path: From `find`.
+
+    Returns:
+        None if there is no such file, or none that can be understood, which a
+        warning says.
+    """
+    folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
+    for name in (CONFIG_NAME, huggingface.CONFIG_NAME):
+        config_file = os.path.join(folder, name)
+        if files.exists(config_file):
+            try:
+                if name == huggingface.CONFIG_NAME:
+                    return huggingface.read_config(config_file)
+                return modeling.AlbertConfig.from_json_file(config_file)
+            except errors.UserError as error:
+                logging.warning("%s is not used: %s", config_file, error)
+    return None
+
+
 def name_of(variable: tf.Variable) -> str:
     """Return a variable's name in the original's checkpoints."""
     return str(variable.name).split(":", 1)[0]
 
 
-def restore(
-    model: keras.Model, path: str, option: str = "init_checkpoint"
-) -> str:
-    """Put the weights of a checkpoint into all variables of `model`.
+def part_of(name: str) -> str:
+    """Return the encoder's or head's scope that a variable belongs to.
 
-    Weights of the checkpoint in scopes that the model does not have, such as
-    the heads when an encoder is restored, are not wanted and not read.
+    Example:
+        part_of("bert/pooler/dense/bias") = "bert"
+        part_of("cls/predictions/output_bias") = "cls/predictions"
+        part_of("output_weights") = "output_weights"
+    """
+    depth = 2 if name.startswith("cls/") else 1
+    return "/".join(name.split("/")[:depth])
+
+
+def restore(
+    model: keras.Model,
+    path: str,
+    option: str = "init_checkpoint",
+    *,
+    new_scopes: Collection[str] = (),
+    new_heads: bool = False,
+    from_group0: bool = False,
+) -> Restored:
+    """Put the weights of a checkpoint into the variables of `model`.
+
+    Parts of the checkpoint that the model does not have, such as the heads when
+    an encoder is restored, are not wanted and not read. Nothing is assigned
+    unless everything fits.
+
+    Source: the original's modeling.get_assignment_map_from_checkpoint, which
+    leaves random what it does not find.
 
     Args:
         model: An encoder, or an encoder with heads.
         path: See `find`.
         option: Name of the option the path came from, for messages.
+        new_scopes: Scopes of variables that keep their values.
+        new_heads: Whether heads that the checkpoint lacks altogether keep their
+            values too.
+        from_group0: Whether a group of layers that the checkpoint lacks takes
+            the weights of its first group.
 
     Returns:
-        The prefix of the checkpoint.
+        Where the weights came from, and which variables kept their values.
 
     Raises:
-        errors.UserError: A variable has no partner of its shape, or the
-            checkpoint has more variables in the model's own scopes.
+        errors.UserError: A variable has no partner of its shape, the checkpoint
+            has more variables in the model's own parts, or its config file says
+            that the same weights mean another function.
     """
     checkpoint = read(path, option)
+    what = f"--{option}={path}"
     variables = {name_of(variable): variable for variable in model.variables}
-    scopes = {name.split("/", 1)[0] for name in variables}
-    shapes = {
-        name: shape
-        for name, shape in checkpoint.shapes().items()
-        if name.split("/", 1)[0] in scopes
+    _check_scopes(new_scopes, variables)
+    stored_parts = {part_of(name) for name in checkpoint.shapes}
+    encoder = getattr(model, "encoder", model)
+    own_parts = {part_of(name) for name in variables}
+    missing = own_parts - stored_parts - {encoder.name}
+
+    def is_new(name: str) -> bool:
+        if new_heads and part_of(name) in missing:
+            return True
+        return any(f"{name}/".startswith(f"{scope}/") for scope in new_scopes)
+
+    partners = {
+        name: _partner(name, checkpoint.shapes, from_group0)
+        for name in variables
+        if not is_new(name)
     }
-    _check_partners(
-        {name: list(v.shape) for name, v in variables.items()},
-        shapes,
-        f"--{option}={path}",
+    _check_partners(variables, partners, checkpoint.shapes, is_new, what)
+    if checkpoint.config:
+        _check_config(encoder.config, checkpoint.config, from_group0, what)
+    values = checkpoint.load(set(partners.values()))
+    for name, partner in partners.items():
+        variables[name].assign(values[partner])
+    return Restored(
+        checkpoint.path, tuple(name for name in variables if is_new(name))
     )
-    for name, value in checkpoint.load(variables).items():
-        variables[name].assign(value)
-    return checkpoint.prefix
+
+
+def _check_scopes(
+    scopes: Collection[str], variables: Mapping[str, tf.Variable]
+) -> None:
+    for scope in scopes:
+        if not any(f"{name}/".startswith(f"{scope}/") for name in variables):
+            parts = sorted({part_of(name) for name in variables})
+            raise errors.UserError(
+                f"--new_weights names {scope!r}, but no variable of the model "
+                f"is called so. Its parts are {', '.join(parts)}."
+            )
+
+
+def _partner(
+    name: str, stored: Mapping[str, list[int]], from_group0: bool
+) -> str:
+    """Return the name under which a checkpoint holds a variable."""
+    if name in stored or not from_group0:
+        return name
+    return re.sub(r"/group_\d+/", "/group_0/", name)
 
 
 def _check_partners(
-    wanted: dict[str, list[int]], stored: dict[str, list[int]], what: str
+    variables: Mapping[str, tf.Variable],
+    partners: Mapping[str, str],
+    stored: Mapping[str, list[int]],
+    is_new: Callable[[str], bool],
+    what: str,
 ) -> None:
     """Refuse unless both sides hold the same names with the same shapes."""
-    lines = []
-    for name in sorted(wanted.keys() | stored.keys()):
-        if wanted.get(name) != stored.get(name):
-            here = wanted.get(name, "nothing")
-            there = stored.get(name, "nothing")
-            lines.append(f"  {name}: model {here}, checkpoint {there}")
+    parts = {part_of(name) for name in variables}
+    lines = [
+        f"  {name}: model {list(variables[name].shape)}, checkpoint "
+        f"{stored.get(partner, 'nothing')}"
+        for name, partner in partners.items()
+        if stored.get(partner) != list(variables[name].shape)
+    ]
+    lines += [
+        f"  {name}: model nothing, checkpoint {shape}"
+        for name, shape in stored.items()
+        if part_of(name) in parts
+        and name not in set(partners.values())
+        and not is_new(name)
+    ]
     if lines:
         raise errors.UserError(
             f"{what} does not fit the model:\n"
-            + "\n".join(lines)
-            + "\nUse the "
-            "albert_config.json that belongs to the checkpoint."
+            + "\n".join(sorted(lines))
+            + f"\nUse the {CONFIG_NAME} that belongs to the checkpoint. Scopes "
+            "that are meant to start from random values are named in "
+            "--new_weights."
         )
+
+
+def _check_config(
+    config: modeling.AlbertConfig,
+    other: modeling.AlbertConfig,
+    from_group0: bool,
+    what: str,
+) -> None:
+    """Refuse weights that were trained for another function.
+
+    Raises:
+        errors.UserError: See `restore`.
+    """
+    lines = [
+        f"  {key}: model {getattr(config, key)}, checkpoint "
+        f"{getattr(other, key)}"
+        for key in _SILENT_KEYS
+        if getattr(config, key) != getattr(other, key)
+    ]
+    if not lines and not from_group0 and config.groups != other.groups:
+        lines = [
+            f"  group of each layer, attention and feed-forward: model "
+            f"{config.groups}, checkpoint {other.groups}"
+        ]
+    if lines:
+        raise errors.UserError(
+            f"{what} does not fit the model, says the config file beside it:\n"
+            + "\n".join(lines)
+            + "\nUse that file as --albert_config_file."
+        )
+
+
+def initialize(
+    model: keras.Model, options: InitOptions, *, new_heads: bool = False
+) -> Restored | None:
+    """Give a new model the weights it starts from, and say which.
+
+    Args:
+        model: An encoder with heads.
+        options: Without `init_checkpoint` nothing is done.
+        new_heads: See `restore`.
+
+    Raises:
+        errors.UserError: See `restore`.
+    """
+    if not options.init_checkpoint:
+        return None
+    restored = restore(
+        model,
+        options.init_checkpoint,
+        new_scopes=options.new_scopes,
+        new_heads=new_heads,
+        from_group0=options.init_from_group0,
+    )
+    logging.info("%s", restored.describe())
+    return restored

@@ -56,7 +56,7 @@ def run(settings: ExportOptions) -> None:
     )
     files.make_folder(os.path.dirname(settings.export_dir.rstrip("/")))
     serving.save(service, settings.export_dir)
-    logging.info("Exported %s to %s", used, settings.export_dir)
+    logging.info("Exported %s to %s", used.path, settings.export_dir)
 
 
 def check_target(settings: ExportOptions) -> None:

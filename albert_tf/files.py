@@ -140,6 +140,12 @@ def replace_atomically(path: str) -> Iterator[IO[bytes]]:
         raise
 
 
+def sync(path: str) -> None:
+    """Have the disk hold what was written to a local file."""
+    with open(path, "rb") as stream:
+        os.fsync(stream.fileno())
+
+
 def write_text(path: str, text: str) -> None:
     """Write a small text file atomically, as UTF-8."""
     with replace_atomically(path) as stream:

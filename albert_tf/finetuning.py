@@ -8,7 +8,6 @@ import dataclasses
 import os
 
 import tensorflow as tf
-import tf_keras as keras
 from absl import logging
 
 from albert_tf import (
@@ -41,12 +40,6 @@ class FinetuningOptions:
     output_dir: str = option(
         help="Folder for checkpoints, logs and predictions.", may_change=True
     )
-    init_checkpoint: str | None = option(
-        None,
-        "Pretrained checkpoint (a prefix, or the folder of a run) whose "
-        "encoder is finetuned. Without it the encoder starts from random "
-        "weights.",
-    )
     cached_dir: str | None = option(
         None, "Folder of feature files. Default: --output_dir.", may_change=True
     )
@@ -70,6 +63,9 @@ class FinetuningOptions:
     )
     predict_batch_size: int = option(
         8, "Examples per prediction batch, all replicas.", may_change=True
+    )
+    init: checkpoints.InitOptions = dataclasses.field(
+        default_factory=checkpoints.InitOptions
     )
     optimizer: optimization.OptimizerOptions = dataclasses.field(
         default_factory=lambda: optimization.OptimizerOptions(
@@ -137,10 +133,10 @@ def run(
         settings.spm_model_file, settings.do_lower_case
     )
     check_fit(settings, config, tokenizer)
-    if settings.init_checkpoint and not run_folder.is_trained(
+    if settings.init.init_checkpoint and not run_folder.is_trained(
         settings.output_dir
     ):
-        found = checkpoints.find(settings.init_checkpoint)
+        found = checkpoints.find(settings.init.init_checkpoint)
         run_folder.check_vocabulary(settings.spm_model_file, found)
     examples = {s: task.read(data_dir, s) for s in settings.splits}
     strategy = distribution.make_strategy(settings.devices)
@@ -155,8 +151,8 @@ def run(
     run_folder.claim(
         settings.output_dir, *claim, config, settings.spm_model_file
     )
-    datasets = _Datasets(task, tokenizer, settings, examples)
     trainer = _make_trainer(task, config, steps, settings, strategy)
+    datasets = _Datasets(task, tokenizer, settings, examples)
     log = run_log.RunLog(settings.output_dir, settings.train_batch_size)
 
     def evaluate() -> dict[str, float]:
@@ -266,16 +262,7 @@ def _make_trainer(
     settings: FinetuningOptions,
     strategy: tf.distribute.Strategy,
 ) -> training.Trainer:
-    def make_model() -> keras.Model:
-        encoder = modeling.AlbertModel(config)
-        if settings.init_checkpoint and not run_folder.is_trained(
-            settings.output_dir
-        ):
-            used = checkpoints.restore(encoder, settings.init_checkpoint)
-            logging.info("The encoder starts from %s; the head is new.", used)
-        return task.make_model(encoder)
-
-    if settings.do_train and not settings.init_checkpoint:
+    if settings.do_train and not settings.init.init_checkpoint:
         logging.warning(
             "No --init_checkpoint: the encoder starts from random weights."
         )
@@ -283,9 +270,14 @@ def _make_trainer(
         settings.output_dir,
         settings.trainer,
         strategy,
-        make_model,
-        lambda: optimization.make_optimizer(
-            settings.optimizer, steps.train, steps.warmup
+        training.Plan(
+            lambda: task.make_model(modeling.AlbertModel(config)),
+            lambda: optimization.make_optimizer(
+                settings.optimizer, steps.train, steps.warmup
+            ),
+            task.objective,
+            lambda model: checkpoints.initialize(
+                model, settings.init, new_heads=True
+            ),
         ),
-        task.objective,
     )

@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import errors, files
+from albert_tf import errors, files, huggingface_config
 
 # Original release, modeling.layer_norm; Keras would default to 1e-3.
 LAYER_NORM_EPSILON = 1e-12
@@ -170,7 +170,7 @@ class AlbertConfig:
 
     @classmethod
     def from_json_file(cls, path: str) -> "AlbertConfig":
-        """Read an `albert_config.json`, released ones included.
+        """Read an `albert_config.json`, or a `config.json` of Hugging Face.
 
         Raises:
             errors.UserError: The file is missing, is not a JSON object, or has
@@ -188,6 +188,8 @@ class AlbertConfig:
                 f"--albert_config_file={path} holds a {type(values).__name__}; "
                 'a JSON object such as {"vocab_size": 30000} is wanted.'
             )
+        if huggingface_config.describes_albert(values):
+            values = huggingface_config.translate(values, path)
         return cls.from_dict(values, path)
 
     def to_json(self) -> str:
@@ -224,6 +226,14 @@ class AlbertConfig:
         """Return the number of the feed-forward parameters a layer uses."""
         shared = self.share in ("all", "ffn")
         return self.group_of_layer(layer) if shared else layer
+
+    @property
+    def groups(self) -> list[tuple[int, int]]:
+        """Attention and feed-forward parameters that each layer uses."""
+        return [
+            (self.attention_of_layer(layer), self.ffn_of_layer(layer))
+            for layer in range(self.num_hidden_layers)
+        ]
 
     @property
     def sharing(self) -> str:
@@ -506,9 +516,7 @@ class AlbertModel(keras.Model):
         # By group number and inner block; empty for a number without a user.
         self.attentions: list[list[Attention]] = []
         self.feed_forwards: list[list[FeedForward]] = []
-        layers = range(config.num_hidden_layers)
-        attentions = {config.attention_of_layer(layer) for layer in layers}
-        feed_forwards = {config.ffn_of_layer(layer) for layer in layers}
+        attentions, feed_forwards = map(set, zip(*config.groups, strict=True))
         for group in range(max(attentions | feed_forwards) + 1):
             paths = [
                 f"{scope}/encoder/transformer/group_{group}/inner_group_{inner}"
@@ -565,10 +573,12 @@ class AlbertModel(keras.Model):
         mask = tf.cast(inputs["input_mask"][:, None, None, :], x.dtype)
         score_bias = (1.0 - mask) * MASKED_SCORE  # [B, 1, 1, T]
         layers = []
-        for layer in range(self.config.num_hidden_layers):
-            attentions = self.attentions[self.config.attention_of_layer(layer)]
-            feed_forwards = self.feed_forwards[self.config.ffn_of_layer(layer)]
-            for attention, ffn in zip(attentions, feed_forwards, strict=True):
+        for group, ffn_group in self.config.groups:
+            for attention, ffn in zip(
+                self.attentions[group],
+                self.feed_forwards[ffn_group],
+                strict=True,
+            ):
                 x = attention(x, score_bias=score_bias, dropout=dropout)
                 x = ffn(x, dropout=dropout)
                 layers.append(x)

@@ -2,8 +2,10 @@
 
 A script declares a frozen dataclass of options and calls `run_script`. A field
 may itself be such a dataclass (`optimizer: OptimizerOptions`); its fields then
-become flags of the script, under their own names. Nothing else reads flags, so
-every function can be called from Python with plain values.
+become flags of the script, under their own names; a last underscore, which
+keeps a name apart from a word of Python, is dropped (`from_` is `--from`).
+Nothing else reads flags, so every function can be called from Python with plain
+values.
 """
 
 import dataclasses
@@ -52,6 +54,10 @@ class _Flag:
     metadata: Mapping[str, Any]
 
 
+def _flag_name(field: dataclasses.Field[Any]) -> str:
+    return field.name.removesuffix("_")
+
+
 def _leaves(options_class: type, defaults: Any = None) -> Iterator[_Flag]:
     """Yield the flags of an options class, nested classes included."""
     hints = typing.get_type_hints(options_class)
@@ -68,7 +74,8 @@ def _leaves(options_class: type, defaults: Any = None) -> Iterator[_Flag]:
         optional = isinstance(hint, types.UnionType)
         if optional:
             (hint,) = (a for a in typing.get_args(hint) if a is not type(None))
-        yield _Flag(field.name, hint, optional, default, field.metadata)
+        name = _flag_name(field)
+        yield _Flag(name, hint, optional, default, field.metadata)
 
 
 def names(options_class: type) -> list[str]:
@@ -111,8 +118,8 @@ def _build(
         hint = hints[field.name]
         if dataclasses.is_dataclass(hint):
             arguments[field.name] = _build(typing.cast(type, hint), values)
-        elif field.name in values:
-            arguments[field.name] = values[field.name]
+        elif _flag_name(field) in values:
+            arguments[field.name] = values[_flag_name(field)]
     return options_class(**arguments)
 
 
@@ -140,7 +147,7 @@ def to_dict(options: Any) -> dict[str, Any]:
         if dataclasses.is_dataclass(value):
             flat.update(to_dict(value))
         else:
-            flat[field.name] = value
+            flat[_flag_name(field)] = value
     return flat
 
 

@@ -10,7 +10,6 @@ Started again with the same options, it goes on from the last checkpoint of
 import dataclasses
 import math
 
-import tf_keras as keras
 from absl import logging
 
 from albert_tf import (
@@ -67,9 +66,6 @@ class PretrainingOptions:
     do_lower_case: bool = option(
         True, "Whether the text of the records was lower-cased; for export."
     )
-    init_checkpoint: str | None = option(
-        None, "Checkpoint with both heads to start from."
-    )
     max_seq_length: int = option(512, "Tokens per example, as in the records.")
     max_predictions_per_seq: int = option(
         20, "Masked tokens per example, as in the records."
@@ -84,6 +80,9 @@ class PretrainingOptions:
     num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
     max_eval_steps: int = option(
         100, "Batches per evaluation, at most.", may_change=True
+    )
+    init: checkpoints.InitOptions = dataclasses.field(
+        default_factory=checkpoints.InitOptions
     )
     optimizer: optimization.OptimizerOptions = dataclasses.field(
         default_factory=optimization.OptimizerOptions
@@ -144,24 +143,20 @@ def run(settings: PretrainingOptions) -> None:
         settings.spm_model_file,
     )
 
-    def make_model() -> keras.Model:
-        model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
-        trained = run_folder.is_trained(settings.output_dir)
-        if settings.init_checkpoint and not trained:
-            checkpoints.restore(model, settings.init_checkpoint)
-        return model
-
     trainer = training.Trainer(
         settings.output_dir,
         settings.trainer,
         strategy,
-        make_model,
-        lambda: optimization.make_optimizer(
-            settings.optimizer,
-            settings.num_train_steps,
-            settings.num_warmup_steps,
+        training.Plan(
+            lambda: pretraining.AlbertPretrainer(modeling.AlbertModel(config)),
+            lambda: optimization.make_optimizer(
+                settings.optimizer,
+                settings.num_train_steps,
+                settings.num_warmup_steps,
+            ),
+            pretraining.OBJECTIVE,
+            lambda model: checkpoints.initialize(model, settings.init),
         ),
-        pretraining.OBJECTIVE,
     )
     log = run_log.RunLog(settings.output_dir, settings.train_batch_size)
     facts = run_card.environment(trainer.model, data.description)

@@ -1,5 +1,7 @@
 """Text to vocabulary ids and back, by a SentencePiece model.
 
+`load` opens a vocabulary of either kind; the other kind is in wordpiece.py.
+
 Cleaning and cutting text is the first thing that happens to any input:
 data_prep uses this file to build records, tasks use it for questions and
 sentences, and tokenization_ops.py repeats it as TensorFlow operations, made
@@ -20,9 +22,10 @@ from typing import TypeVar
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf import errors, files
+from albert_tf import errors, files, wordpiece
 
-PAD, UNK, CLS, SEP, MASK = "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"
+PAD, UNK = "<pad>", "<unk>"
+CLS, SEP, MASK = wordpiece.CLS, wordpiece.SEP, wordpiece.MASK
 SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)
 WORD_START = "▁"  # U+2581, SentencePiece's mark for "a space stood here".
 
@@ -95,6 +98,7 @@ class Tokenizer:
         fingerprint: SHA-256 of `model_bytes`, hexadecimal.
         do_lower_case: Whether text is lower-cased before it is cut.
         keep_accents: Whether accents survive the cleaning.
+        strip_spurious_marker: See `encode_pieces`.
         pieces: All pieces in the order of their ids.
         pad_id: Id of `<pad>`.
         unk_id: Id of `<unk>`, for characters outside the vocabulary.
@@ -111,6 +115,7 @@ class Tokenizer:
         do_lower_case: bool = True,
         *,
         keep_accents: bool = False,
+        strip_spurious_marker: bool = False,
     ) -> None:
         """Load the model.
 
@@ -119,6 +124,7 @@ class Tokenizer:
             do_lower_case: Whether to lower-case text; the released English
                 models need it.
             keep_accents: See `preprocess_text`.
+            strip_spurious_marker: See `encode_pieces`.
 
         Raises:
             errors.UserError: No such file, not a SentencePiece model, or a
@@ -129,6 +135,7 @@ class Tokenizer:
         self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
         self.do_lower_case = do_lower_case
         self.keep_accents = keep_accents
+        self.strip_spurious_marker = strip_spurious_marker
         self._processor = _load_processor(self.model_bytes, spm_model_file)
         self.pieces = _all_pieces(self._processor)
         special_ids = _special_ids(self.pieces, spm_model_file)
@@ -137,16 +144,27 @@ class Tokenizer:
         )
         self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
         self.word_start_id = self._ids.get(WORD_START, -1)
-        self.digit_comma_ids = _digit_comma_ids(self.pieces, self._processor)
-        self._digit_comma_pieces = {
-            self.pieces[id_]: tuple(self.ids_to_pieces(new_ids))
-            for id_, new_ids in self.digit_comma_ids.items()
+        self._digit_comma_pieces = _digit_comma_pieces(
+            self.pieces, self._processor, strip_spurious_marker
+        )
+        self.digit_comma_ids = {
+            self._ids[piece]: tuple(self.pieces_to_ids(new_pieces))
+            for piece, new_pieces in self._digit_comma_pieces.items()
         }
 
     @property
     def vocab_size(self) -> int:
         """Number of pieces, special ones included."""
         return len(self.pieces)
+
+    @property
+    def settings(self) -> dict[str, bool]:
+        """What else than the vocabulary decides how text is cut."""
+        return {
+            "do_lower_case": self.do_lower_case,
+            "keep_accents": self.keep_accents,
+            "strip_spurious_marker": self.strip_spurious_marker,
+        }
 
     @functools.cached_property
     def masked_model_bytes(self) -> bytes:
@@ -173,11 +191,15 @@ class Tokenizer:
         that numbers look alike wherever they stand. The second cut puts "▁"
         before a number that continued a word; so did the original, by an error
         its models were trained with (its test compares text with bytes).
+        `strip_spurious_marker` takes that "▁" away again.
 
         Source: the original's tokenization.encode_pieces.
 
         Example, with 30k-clean.model, where "▁2012," is one piece:
             encode_pieces("In 2012, we") = ["▁in", "▁2012", ",", "▁we"]
+        With a vocabulary that has the continuing piece "13,":
+            encode_pieces("no13,") = ["▁no", "▁13", ","], or, with
+            strip_spurious_marker, ["▁no", "13", ","]
 
         Args:
             text: Any string.
@@ -300,23 +322,115 @@ def _ends_in_digit_comma(piece: str) -> bool:
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
 
 
-def _digit_comma_ids(
-    pieces: Sequence[str], processor: sentencepiece.SentencePieceProcessor
-) -> dict[int, tuple[int, ...]]:
+def _digit_comma_pieces(
+    pieces: Sequence[str],
+    processor: sentencepiece.SentencePieceProcessor,
+    strip_spurious_marker: bool,
+) -> dict[str, tuple[str, ...]]:
     """Build the table of pieces that end in digit and comma.
 
     What such a piece becomes does not depend on its neighbours, so it is
-    worked out once: the ids of the piece without comma and "▁", then the comma.
+    worked out once: the pieces of its text without comma and "▁", then ",".
 
     Example, with 30k-clean.model:
-        1628 ("▁2012,") -> (563, 15), the ids of "▁2012" and ","
+        "▁2012," -> ("▁2012", ",")
     """
-    comma = processor.piece_to_id(",")
-    bodies = {
-        id_: piece[:-1].replace(WORD_START, "")
-        for id_, piece in enumerate(pieces)
-        if _ends_in_digit_comma(piece)
+    table = {}
+    for piece in filter(_ends_in_digit_comma, pieces):
+        number = piece[:-1].replace(WORD_START, "")
+        body = processor.encode(number, out_type=str)
+        if strip_spurious_marker and not piece.startswith(WORD_START):
+            body = _without_first_marker(body)
+        table[piece] = (*body, ",")
+    return table
+
+
+def _without_first_marker(pieces: Sequence[str]) -> list[str]:
+    """Take the "▁" from the first piece, which vanishes if nothing is left.
+
+    Example:
+        ["▁13"] -> ["13"];  ["▁", "13"] -> ["13"]
+    """
+    first, *others = pieces
+    rest = first.removeprefix(WORD_START)
+    return [rest, *others] if rest else others
+
+
+AnyTokenizer = Tokenizer | wordpiece.WordPieceTokenizer
+
+
+def load(
+    spm_model_file: str | None,
+    vocab_file: str | None,
+    do_lower_case: bool = True,
+    *,
+    keep_accents: bool = False,
+    strip_spurious_marker: bool = False,
+) -> AnyTokenizer:
+    """Open the vocabulary that the options name.
+
+    As in the original, the SentencePiece model counts when both are given.
+
+    Args:
+        spm_model_file: Value of that option, see `Tokenizer`.
+        vocab_file: Value of that option, see `wordpiece.WordPieceTokenizer`.
+        do_lower_case: Whether the vocabulary is uncased.
+        keep_accents: See `preprocess_text`; SentencePiece only.
+        strip_spurious_marker: See `Tokenizer.encode_pieces`; SentencePiece
+            only.
+
+    Raises:
+        errors.UserError: Neither file is given, one cannot be used, or a
+            setting does not belong to the kind of vocabulary.
+    """
+    check_options(
+        spm_model_file,
+        vocab_file,
+        keep_accents=keep_accents,
+        strip_spurious_marker=strip_spurious_marker,
+    )
+    if spm_model_file is not None:
+        return Tokenizer(
+            spm_model_file,
+            do_lower_case,
+            keep_accents=keep_accents,
+            strip_spurious_marker=strip_spurious_marker,
+        )
+    return wordpiece.WordPieceTokenizer(str(vocab_file), do_lower_case)
+
+
+def check_options(
+    spm_model_file: str | None,
+    vocab_file: str | None,
+    *,
+    keep_accents: bool = False,
+    strip_spurious_marker: bool = False,
+) -> None:
+    """Check the options of `load` against each other, without any file.
+
+    Raises:
+        errors.UserError: No vocabulary is given, or a setting does not belong
+            to its kind.
+    """
+    if spm_model_file is not None:
+        return
+    if vocab_file is None:
+        raise errors.UserError(
+            "--spm_model_file and --vocab_file are both missing. One is "
+            "needed. Give --spm_model_file=30k-clean.model for a SentencePiece "
+            "vocabulary (the English models), or "
+            "--vocab_file=vocab_chinese.txt for a WordPiece vocabulary (the "
+            "Chinese models)."
+        )
+    settings = {
+        "keep_accents": keep_accents,
+        "strip_spurious_marker": strip_spurious_marker,
     }
-    return {
-        id_: (*processor.encode(body), comma) for id_, body in bodies.items()
-    }
+    for name, value in settings.items():
+        if value:
+            raise errors.UserError(
+                f"--{name}=true is given with the WordPiece vocabulary "
+                f"--vocab_file={vocab_file}. It changes how a SentencePiece "
+                f"vocabulary is used. Remove --{name}, or give "
+                "--spm_model_file."
+            )

@@ -1,6 +1,6 @@
 """Tokenization as TensorFlow operations, for a model that takes raw text.
 
-`GraphTokenizer` is made from a `tokenization.Tokenizer` and gives the same ids.
+`make_graph_tokenizer` makes the twin of a tokenizer, which gives the same ids.
 serving.py puts it, and `pack_inputs`, in front of the network of a SavedModel.
 Whoever loads that SavedModel needs tensorflow and tensorflow_text, no more.
 
@@ -16,14 +16,16 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
-from albert_tf import tokenization
+from albert_tf import tokenization, wordpiece
+
+_STAND_IN = "\U0010ffff"  # Unicode assures that this is not a character.
 
 
 def _character_class(characters: Iterable[str]) -> str:
-    r"""Return a regular expression for a run of some characters (RE2 syntax).
+    r"""Return a regular expression for one of some characters (RE2 syntax).
 
     Example:
-        _character_class("abcx") = r"[\x{61}-\x{63}\x{78}-\x{78}]+"
+        _character_class("abcx") = r"[\x{61}-\x{63}\x{78}-\x{78}]"
     """
     ranges: list[list[int]] = []
     for code in map(ord, characters):
@@ -32,7 +34,7 @@ def _character_class(characters: Iterable[str]) -> str:
         else:
             ranges.append([code, code])
     body = "".join(f"\\x{{{a:x}}}-\\x{{{b:x}}}" for a, b in ranges)
-    return f"[{body}]+"
+    return f"[{body}]"
 
 
 @functools.cache
@@ -44,8 +46,25 @@ def _pattern(wanted: Callable[[str], object]) -> str:
 
 def _collapse_spaces(texts: tf.Tensor) -> tf.Tensor:
     """Do what `tokenization.collapse_spaces` does, for many texts."""
-    spaces = _pattern(str.isspace)
+    spaces = _pattern(str.isspace) + "+"
     return tf.strings.strip(tf.strings.regex_replace(texts, spaces, " "))
+
+
+def _valid_utf8(texts: tf.Tensor) -> tf.Tensor:
+    """Put U+FFFD in place of what is not UTF-8."""
+    return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
+
+
+def _lower(texts: tf.Tensor) -> tf.Tensor:
+    """Do what `str.lower` does, for many texts.
+
+    The operation of TensorFlow ends a text at the character NUL, so one that
+    no text should hold takes its place. Case folding would map more, and
+    compose what is decomposed.
+    """
+    texts = tf.strings.regex_replace(texts, r"\x{0}", _STAND_IN)
+    texts = tf.strings.lower(texts, encoding="utf-8")
+    return tf.strings.regex_replace(texts, _STAND_IN, "\0")
 
 
 def _fold_characters(
@@ -56,10 +75,9 @@ def _fold_characters(
         texts = tensorflow_text.normalize_utf8(texts, "NFKC")
     else:
         texts = tensorflow_text.normalize_utf8(texts, "NFKD")
-        accents = _pattern(unicodedata.combining)
+        accents = _pattern(unicodedata.combining) + "+"
         texts = tf.strings.regex_replace(texts, accents, "")
-    # Case folding would map more, and compose what was just decomposed.
-    return tf.strings.lower(texts, encoding="utf-8") if lower else texts
+    return _lower(texts) if lower else texts
 
 
 def normalize(
@@ -67,8 +85,12 @@ def normalize(
 ) -> tf.Tensor:
     r"""Clean texts as `tokenization.preprocess_text` does.
 
-    Both agree on every character, except some 40 capital letters that are
-    younger than the Unicode tables inside TensorFlow and stay capitals here.
+    Both agree on every character that the Unicode tables of Python and of
+    TensorFlow know. With Python 3.11 (Unicode 14) and TensorFlow 2.20, 40
+    capital letters younger than TensorFlow's table of lower case stay capitals
+    here, and 118 characters that are younger than Python's tables are
+    decomposed only here. With 30k-clean.model, 36 of all characters get other
+    ids: the outlined letters and digits from U+1CCD6 on (Unicode 16).
 
     Example:
         normalize(["  Café\t½… "], lower=True) = ["cafe 1⁄2..."]
@@ -81,8 +103,8 @@ def normalize(
     Returns:
         string [batch].
     """
-    texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
-    return _fold_characters(_collapse_spaces(texts), lower, keep_accents)
+    texts = _collapse_spaces(_valid_utf8(texts))
+    return _fold_characters(texts, lower, keep_accents)
 
 
 class GraphTokenizer(tf.Module):
@@ -130,8 +152,7 @@ class GraphTokenizer(tf.Module):
         Returns:
             int32 [batch, (pieces)].
         """
-        texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
-        texts = self._fold_between_masks(_collapse_spaces(texts))
+        texts = self._fold_between_masks(_collapse_spaces(_valid_utf8(texts)))
         ids = self._split_digit_commas(self._masked.tokenize(texts))
         return self._without_word_start_before_mask(ids)
 
@@ -192,6 +213,110 @@ def _replacement_table(
     values = np.concatenate(rows).astype(np.int32)
     row_splits = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return values, row_splits
+
+
+def _replace_each(
+    texts: tf.Tensor, wanted: Callable[[str], object], new: str
+) -> tf.Tensor:
+    r"""Replace every character for which `wanted` is true (`\0` is itself)."""
+    return tf.strings.regex_replace(texts, _pattern(wanted), new)
+
+
+def _split_words(texts: tf.Tensor, lower: bool) -> tf.RaggedTensor:
+    """Do what `wordpiece.clean_text` and `split_words` do, for many texts.
+
+    Both agree as `normalize` does; with vocab_chinese.txt all characters get
+    the same ids.
+
+    Example:
+        ["It's 今天。", ""] -> [["it", "'", "s", "今", "天", "。"], []]
+
+    Args:
+        texts: string [batch], UTF-8; what is not UTF-8 vanishes.
+        lower: Whether to lower-case and to drop accents.
+
+    Returns:
+        string [batch, (words)].
+    """
+    texts = _replace_each(_valid_utf8(texts), wordpiece.is_dropped, "")
+    texts = _replace_each(texts, wordpiece.is_cjk, r" \0 ")
+    texts = _collapse_spaces(texts)
+    if lower:
+        texts = _lower(texts)
+        texts = tensorflow_text.normalize_utf8(texts, "NFD")
+        texts = _replace_each(texts, wordpiece.is_accent, "")
+    texts = _replace_each(texts, wordpiece.is_punctuation, r" \0 ")
+    return tf.strings.split(texts)
+
+
+class GraphWordPieceTokenizer(tf.Module):
+    """The TensorFlow twin of a `wordpiece.WordPieceTokenizer`.
+
+    The words are made here and only cut by tensorflow_text: its BertTokenizer
+    has other tables of characters and counts the length of words in bytes.
+    """
+
+    def __init__(self, tokenizer: wordpiece.WordPieceTokenizer) -> None:
+        """Copy the vocabulary and the flag from `tokenizer`."""
+        super().__init__(name="graph_tokenizer")
+        self._lower = tokenizer.do_lower_case
+        self._mask_id = tokenizer.mask_id
+        self._words = tensorflow_text.FastWordpieceTokenizer(
+            list(tokenizer.pieces),
+            suffix_indicator=wordpiece.CONTINUATION,
+            # Too long words never arrive; 4 bytes are the most a character has.
+            max_bytes_per_word=4 * wordpiece.LONGEST_WORD,
+            token_out_type=tf.int32,
+            unknown_token=wordpiece.UNK,
+            no_pretokenization=True,
+        )
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Clean and encode texts; the ids of `WordPieceTokenizer.encode`.
+
+        Example, with vocab_chinese.txt:
+            tokenize(["今天", ""]) = [[791, 1921], []]
+
+        Args:
+            texts: string [batch], UTF-8.
+
+        Returns:
+            int32 [batch, (pieces)].
+        """
+        words = _split_words(texts, self._lower)
+        length = tf.strings.length(words.flat_values, unit="UTF8_CHAR")
+        is_long = length > wordpiece.LONGEST_WORD
+        kept = tf.where(is_long, wordpiece.UNK, words.flat_values)
+        pieces = self._words.tokenize(kept)
+        return words.with_flat_values(pieces).merge_dims(1, 2)
+
+    def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Encode texts with masks, as `WordPieceTokenizer.encode_with_masks`.
+
+        Example, with vocab_chinese.txt:
+            tokenize_with_masks(["今[MASK]天"]) = [[791, 103, 1921]]
+
+        Args:
+            texts: string [batch], UTF-8.
+
+        Returns:
+            int32 [batch, (pieces)].
+        """
+        parts = tf.strings.split(_valid_utf8(texts), wordpiece.MASK)
+        ids = self.tokenize(parts.flat_values)
+        mask = tf.fill([ids.nrows(), 1], self._mask_id)
+        marked = tf.concat([tf.RaggedTensor.from_tensor(mask), ids], axis=1)
+        # A mask stands before every part, so one too many in every text.
+        return parts.with_flat_values(marked).merge_dims(1, 2)[:, 1:]
+
+
+def make_graph_tokenizer(
+    tokenizer: tokenization.AnyTokenizer,
+) -> GraphTokenizer | GraphWordPieceTokenizer:
+    """Make the TensorFlow twin of a tokenizer of either kind."""
+    if isinstance(tokenizer, wordpiece.WordPieceTokenizer):
+        return GraphWordPieceTokenizer(tokenizer)
+    return GraphTokenizer(tokenizer)
 
 
 def _kept_lengths(

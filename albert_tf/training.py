@@ -67,6 +67,26 @@ class TrainerOptions:
             )
 
 
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is trained.
+
+    Attributes:
+        make_model: Builds the model with random weights.
+        make_optimizer: Builds the optimizer with its schedule.
+        objective: What to minimize and what to report.
+        initialize: Gives the model the weights it starts from; not called when
+            an earlier start has left a checkpoint.
+    """
+
+    make_model: Callable[[], keras.Model]
+    make_optimizer: Callable[[], optimization.AdamW]
+    objective: objectives.Objective
+    initialize: Callable[[keras.Model], checkpoints.Restored | None] | None = (
+        None
+    )
+
+
 # Gradients of all variables; by index, for tables that are only looked up in,
 # the sum of the squares of all looked-up rows; the ratios of the objective.
 _Sums = tuple[list[tf.Tensor], dict[int, tf.Tensor], tf.Tensor]
@@ -84,9 +104,7 @@ class Trainer:
         output_dir: str,
         options: TrainerOptions,
         strategy: tf.distribute.Strategy,
-        make_model: Callable[[], keras.Model],
-        make_optimizer: Callable[[], optimization.AdamW],
-        objective: objectives.Objective,
+        plan: Plan,
     ):
         """Create model and optimizer under the strategy; restore if possible.
 
@@ -94,19 +112,17 @@ class Trainer:
             output_dir: Folder of checkpoints and logs.
             options: See `TrainerOptions`.
             strategy: The devices.
-            make_model: Builds the model; it may restore initial weights.
-            make_optimizer: Builds the optimizer with its schedule.
-            objective: What to minimize and what to report.
+            plan: What is trained.
         """
         self.output_dir = output_dir
         self._options = options
         self._strategy = strategy
-        self._objective = objective
+        self._objective = plan.objective
         # Before any tokenizer of tensorflow_text is built: seeding clears them.
         keras.utils.set_random_seed(options.seed)
         with strategy.scope():
-            self.model = make_model()
-            self.optimizer = make_optimizer()
+            self.model = plan.make_model()
+            self.optimizer = plan.make_optimizer()
             self.optimizer.build(self.model.trainable_variables)
         self._checkpoint = tf.train.Checkpoint(
             model=self.model, optimizer=self.optimizer
@@ -118,10 +134,16 @@ class Trainer:
             checkpoint_name="model.ckpt",
             step_counter=self.optimizer.iterations,
         )
+        # Whether all weights come from some training, here or elsewhere.
+        self._is_complete = False
         self.resumed_from = self._manager.latest_checkpoint
         if self.resumed_from:
             self._restore(self.resumed_from)
             logging.info("Going on from %s", self.resumed_from)
+        elif plan.initialize:
+            with strategy.scope():
+                restored = plan.initialize(self.model)
+            self._is_complete = restored is not None and not restored.new
         self._train_loop = tf.function(self._run_steps)
         self._evaluate_batch = tf.function(self._run_evaluation)
         self._predict_batch = tf.function(self._run_prediction)
@@ -243,18 +265,19 @@ class Trainer:
             ) from None
 
     def restore_best(self) -> None:
-        """Take the weights of the best checkpoint, else keep the latest.
+        """Take the weights of the best checkpoint, else keep those there are.
 
         Raises:
-            errors.UserError: Nothing was ever trained in this folder.
+            errors.UserError: Those there are would be random.
         """
         best = os.path.join(self.output_dir, checkpoints.BEST_NAME)
         if tf.io.gfile.exists(best + ".index"):
             self._restore(best)
-        elif not self._manager.latest_checkpoint:
+        elif not self._manager.latest_checkpoint and not self._is_complete:
             raise errors.UserError(
                 f"--output_dir={self.output_dir} has no checkpoint to "
-                "evaluate. Set --do_train, or name the folder of a run."
+                "evaluate. Set --do_train, name the folder of a run, or give "
+                "an --init_checkpoint that holds all weights, heads included."
             )
 
     def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:

@@ -6,6 +6,9 @@ Step 2 to 5 of the walk: documents, segment pairs, n-gram masking, records.
         --input_file='corpus/*.txt' --output_file=records/train.tfrecord \
         --spm_model_file=vocab/30k-clean.model
 
+With `--vocab_file=vocab/vocab_chinese.txt` instead, text is cut into WordPiece
+pieces, as for the released Chinese models.
+
 The input has one sentence a line and an empty line after each document. Two
 runs with the same options, text and vocabulary write the same bytes.
 """
@@ -53,14 +56,24 @@ class CreatePretrainingDataOptions:
         "dealt out to them in turn."
     )
     spm_model_file: str | None = options.option(
-        None, "SentencePiece model of the vocabulary."
+        None, "SentencePiece model of the vocabulary, as the English models'."
     )
     vocab_file: str | None = options.option(
         None,
-        "Accepted because the original demanded it; not used with "
+        "WordPiece vocabulary, as the Chinese models'; not needed with "
         "--spm_model_file.",
     )
     do_lower_case: bool = options.option(True, "Lower-case the text.")
+    keep_accents: bool = options.option(
+        False,
+        "Compose characters (NFKC) instead of dropping accents, for a "
+        "SentencePiece vocabulary that was trained so.",
+    )
+    strip_spurious_marker: bool = options.option(
+        False,
+        "Do not let a number begin a word when only the comma behind it is "
+        "cut off; the original does. SentencePiece only.",
+    )
     random_seed: int = options.option(12345, "Seed of every random draw.")
     dupe_factor: int = options.option(
         40, "Passes over the corpus, each with other pairs and masks."
@@ -91,21 +104,12 @@ class CreatePretrainingDataOptions:
                 f"--random_seed={self.random_seed} is out of range. Allowed "
                 "are 0 to 4294967295. Use 12345, the original's value."
             )
-        if self.spm_model_file is None:
-            raise errors.UserError(_vocabulary_message(self.vocab_file))
-
-
-def _vocabulary_message(vocab_file: str | None) -> str:
-    if vocab_file is None:
-        return (
-            "--spm_model_file is missing. A SentencePiece model is needed. "
-            "Give one, for example --spm_model_file=30k-clean.model."
+        tokenization.check_options(
+            self.spm_model_file,
+            self.vocab_file,
+            keep_accents=self.keep_accents,
+            strip_spurious_marker=self.strip_spurious_marker,
         )
-    return (
-        f"--vocab_file={vocab_file} is given without --spm_model_file. "
-        "WordPiece vocabularies are not supported yet; a SentencePiece model "
-        "is needed. Give --spm_model_file, or train one on your text."
-    )
 
 
 @dataclasses.dataclass
@@ -257,24 +261,20 @@ def run(wanted: CreatePretrainingDataOptions) -> None:
     inputs = files.expand_patterns(wanted.input_file, "input_file")
     outputs = split_outputs(wanted.output_file)
     _check_outputs(inputs, outputs)
-    spm_model_file = files.require_file(
-        str(wanted.spm_model_file), "spm_model_file"
-    )
     _warn(wanted)
-    tokenizer = tokenization.Tokenizer(
-        spm_model_file, do_lower_case=wanted.do_lower_case
+    tokenizer = tokenization.load(
+        wanted.spm_model_file,
+        wanted.vocab_file,
+        wanted.do_lower_case,
+        keep_accents=wanted.keep_accents,
+        strip_spurious_marker=wanted.strip_spurious_marker,
     )
     if not wanted.overwrite:
         _refuse_other_options(outputs, wanted, tokenizer.fingerprint)
     summary = Summary()
     with records.ShardedWriter(outputs) as writer:
         corpus = _read_corpus(inputs, tokenizer, summary)
-        vocabulary = ngram_masking.Vocabulary.from_pieces(
-            tokenizer.pieces,
-            cls_id=tokenizer.cls_id,
-            sep_id=tokenizer.sep_id,
-            mask_id=tokenizer.mask_id,
-        )
+        vocabulary = make_vocabulary(tokenizer)
         instances = InstanceBuilder(wanted, vocabulary).build(corpus, summary)
         if len(instances) < len(outputs):
             raise errors.UserError(
@@ -290,6 +290,23 @@ def run(wanted: CreatePretrainingDataOptions) -> None:
     for line in summary.lines(wanted.pairs.max_seq_length):
         logging.info("%s", line)
     logging.info("written: %s; described in %s", ", ".join(outputs), path)
+
+
+def make_vocabulary(
+    tokenizer: tokenization.AnyTokenizer,
+) -> ngram_masking.Vocabulary:
+    """Return what masking needs to know about the pieces of a tokenizer."""
+    if isinstance(tokenizer, tokenization.Tokenizer):
+        starts_word = ngram_masking.sentencepiece_starts_word
+    else:
+        starts_word = ngram_masking.wordpiece_starts_word
+    return ngram_masking.Vocabulary.from_pieces(
+        tokenizer.pieces,
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+        mask_id=tokenizer.mask_id,
+        starts_word=starts_word,
+    )
 
 
 def split_outputs(output_file: str) -> list[str]:
@@ -342,7 +359,7 @@ def _check_outputs(inputs: Sequence[str], outputs: Sequence[str]) -> None:
 
 
 def _warn(wanted: CreatePretrainingDataOptions) -> None:
-    if wanted.vocab_file is not None:
+    if None not in (wanted.vocab_file, wanted.spm_model_file):
         logging.warning(
             "--vocab_file=%s is ignored: the vocabulary is in "
             "--spm_model_file.",
@@ -394,7 +411,7 @@ def _refuse_other_options(
                 if before.get(name) != value
             ]
             if manifest.vocab_sha256 != vocab_sha256:
-                changed.append("--spm_model_file has another content")
+                changed.append("the vocabulary file has another content")
             if manifest.shards != names:
                 changed.append(f"--output_file named {list(manifest.shards)}")
             if not changed:
@@ -409,7 +426,7 @@ def _refuse_other_options(
 
 def _read_corpus(
     inputs: Sequence[str],
-    tokenizer: tokenization.Tokenizer,
+    tokenizer: tokenization.AnyTokenizer,
     summary: Summary,
 ) -> list[documents.Document]:
     """Read all documents into memory.
@@ -440,7 +457,7 @@ def _read_corpus(
 def _make_manifest(
     wanted: CreatePretrainingDataOptions,
     outputs: Sequence[str],
-    tokenizer: tokenization.Tokenizer,
+    tokenizer: tokenization.AnyTokenizer,
     summary: Summary,
 ) -> records.Manifest:
     return records.Manifest(

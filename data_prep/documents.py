@@ -26,13 +26,14 @@ _UNPACKING_ERRORS = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error)
 
 
 def read_documents(
-    paths: Sequence[str], tokenizer: tokenization.Tokenizer
+    paths: Sequence[str], tokenizer: tokenization.AnyTokenizer
 ) -> Iterator[Document]:
     """Yield the non-empty documents of text files; this is a generator.
 
     Source: the original's create_pretraining_data.create_training_instances.
     DIFFERS: the original continues a document over the end of a file unless
-    the file ends in an empty line.
+    the file ends in an empty line; and with a WordPiece vocabulary, a line of
+    control characters only does not end a document there.
 
     Example:
         a file with the lines "it rains", "we stay", "", "the end" gives
@@ -63,7 +64,7 @@ def read_documents(
 
 
 def _read_sentences(
-    path: str, tokenizer: tokenization.Tokenizer
+    path: str, tokenizer: tokenization.AnyTokenizer
 ) -> Iterator[tuple[str, Sentence]]:
     """Yield each line of a file with its piece ids."""
     waiting: list[str] = []

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import random
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -111,21 +111,35 @@ class Vocabulary:
         cls_id: int,
         sep_id: int,
         mask_id: int,
+        starts_word: Callable[[str], bool],
     ) -> "Vocabulary":
-        """Make the tables of a SentencePiece vocabulary.
+        """Make the tables of a vocabulary.
 
         Args:
             pieces: All pieces in the order of their ids.
             cls_id: Id of [CLS].
             sep_id: Id of [SEP].
             mask_id: Id of [MASK].
+            starts_word: `sentencepiece_starts_word` or
+                `wordpiece_starts_word`, by the kind of vocabulary.
         """
         boundaries = bytearray(starts_word(piece) for piece in pieces)
         boundaries[cls_id] = boundaries[sep_id] = 1
         return cls(len(pieces), cls_id, sep_id, mask_id, bytes(boundaries))
 
 
-def starts_word(piece: str) -> bool:
+def wordpiece_starts_word(piece: str) -> bool:
+    """Tell whether a WordPiece piece begins a word.
+
+    Source: the original's create_pretraining_data.is_start_piece.
+
+    Example:
+        "rain", "今", "," and "[UNK]" start a word; "##ing" continues one.
+    """
+    return not piece.startswith("##")
+
+
+def sentencepiece_starts_word(piece: str) -> bool:
     """Tell whether a SentencePiece piece begins a word.
 
     Source: the original's create_pretraining_data.is_start_piece.

@@ -11,18 +11,20 @@ from albert_tf import options
 
 SHARED = """
     optimizer learning_rate poly_power start_warmup_step
+    init_checkpoint init_from_group0 new_weights
     iterations_per_loop save_checkpoints_steps keep_checkpoint_max seed
+    gradient_accumulation_steps
     distribution_strategy use_tpu tpu_name tpu_zone gcp_project
 """
 FINETUNING = f"""
-    spm_model_file albert_config_file output_dir init_checkpoint cached_dir
+    spm_model_file albert_config_file output_dir cached_dir
     do_lower_case max_seq_length do_train do_eval do_predict
     train_batch_size eval_batch_size predict_batch_size {SHARED}
 """
 OPTIONS = {
     "albert_tf.run_pretraining:PretrainingOptions": f"""
         albert_config_file input_file output_dir eval_input_file
-        spm_model_file init_checkpoint max_seq_length max_predictions_per_seq
+        spm_model_file max_seq_length max_predictions_per_seq
         do_lower_case
         do_train do_eval train_batch_size eval_batch_size num_train_steps
         num_warmup_steps max_eval_steps {SHARED}
@@ -32,6 +34,9 @@ OPTIONS = {
     """,
     "albert_tf.export:ExportOptions": """
         run_dir export_dir checkpoint spm_model_file overwrite
+    """,
+    "albert_tf.convert_checkpoint:ConvertOptions": """
+        from to format albert_config_file overwrite
     """,
     "data_prep.train_sentencepiece:Options": """
         input_file output_prefix vocab_size character_coverage

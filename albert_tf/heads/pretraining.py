@@ -15,8 +15,16 @@ from albert_tf import modeling, objectives
 class AlbertPretrainer(keras.Model):
     """An encoder with the masked-word head and the sentence-order head."""
 
-    def __init__(self, encoder: modeling.AlbertModel):
-        """Add the heads, with new variables, to an encoder."""
+    def __init__(
+        self, encoder: modeling.AlbertModel, sentence_order: bool = True
+    ):
+        """Add the heads, with new variables, to an encoder.
+
+        Args:
+            encoder: A finished encoder; its weights are trained along.
+            sentence_order: Whether there is a sentence-order head. Some public
+                checkpoints lack it.
+        """
         super().__init__(name="albert_pretrainer")
         config = encoder.config
         self.encoder = encoder
@@ -34,6 +42,9 @@ class AlbertPretrainer(keras.Model):
             shape=[config.vocab_size],
             initializer="zeros",
         )
+        self.has_sentence_order = sentence_order
+        if not sentence_order:
+            return
         self.order_weights = self.add_weight(
             name="cls/seq_relationship/output_weights",
             shape=[2, config.hidden_size],
@@ -60,20 +71,23 @@ class AlbertPretrainer(keras.Model):
             dropout_seed: See `modeling.AlbertModel`.
 
         Returns:
-            `masked_lm_logits` float [B, P, V] and `sentence_order_logits`
-            float [B, 2]; index 1 means that the segments were swapped.
+            `masked_lm_logits` float [B, P, V] and, with a sentence-order head,
+            `sentence_order_logits` float [B, 2]; index 1 means that the
+            segments were swapped.
         """
         outputs = self.encoder(
             inputs, training=training, dropout_seed=dropout_seed
         )
-        return {
+        results = {
             "masked_lm_logits": self.masked_lm_logits(
                 outputs["sequence_output"], inputs["masked_lm_positions"]
-            ),
-            "sentence_order_logits": self.sentence_order_logits(
-                outputs["pooled_output"]
-            ),
+            )
         }
+        if self.has_sentence_order:
+            results["sentence_order_logits"] = self.sentence_order_logits(
+                outputs["pooled_output"]
+            )
+        return results
 
     def masked_lm_logits(
         self, sequence_output: tf.Tensor, positions: tf.Tensor

@@ -42,7 +42,8 @@ def assert_same_values(model, expected):
 
 def test_original_checkpoint_is_restored_by_name(recorded_config):
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
-    assert checkpoints.restore(model, RECORDED) == RECORDED
+    restored = checkpoints.restore(model, RECORDED)
+    assert restored == checkpoints.Restored(RECORDED, ())
     reader = tf.train.load_checkpoint(RECORDED)
     assert_same_values(
         model, {name: reader.get_tensor(name) for name in values_of(model)}
@@ -152,7 +153,7 @@ def test_scope_of_a_module_and_optimizer_state_are_ignored(
     recorded_config, tmp_path
 ):
     reader = tf.train.load_checkpoint(RECORDED)
-    names = list(checkpoints.read(RECORDED).keys)
+    names = list(checkpoints.read(RECORDED).shapes)
     tensors = [reader.get_tensor(name) for name in names]
     extra = ["module/" + name + "/adam_m" for name in names] + ["global_step"]
     prefix = str(tmp_path / "module.ckpt")
@@ -168,4 +169,135 @@ def test_scope_of_a_module_and_optimizer_state_are_ignored(
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
     checkpoints.restore(model, prefix)
     assert_same_values(model, dict(zip(names, tensors, strict=True)))
-    assert set(checkpoints.read(prefix).keys) == set(names)
+    checkpoint = checkpoints.read(prefix)
+    assert set(checkpoint.shapes) == set(names)
+    assert checkpoint.state == {f"{n}/adam_m" for n in names} | {"global_step"}
+    loaded = checkpoint.load(["global_step", f"{names[0]}/adam_m"])
+    assert loaded["global_step"] == 3
+    np.testing.assert_array_equal(loaded[f"{names[0]}/adam_m"], tensors[0])
+
+
+def test_unpacked_hub_module_and_moment_names_are_found(tmp_path):
+    folder = tmp_path / "hub"
+    (folder / "variables").mkdir(parents=True)
+    for path in (FIXTURES / "original_tiny_lamb").glob("model.ckpt-0.*"):
+        name = path.name.replace("model.ckpt-0", "variables")
+        shutil.copy(path, folder / "variables" / name)
+    assert checkpoints.find(str(folder)) == str(folder / "variables/variables")
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("bert/pooler/dense/bias", "bert"),
+        ("cls/predictions/output_bias", "cls/predictions"),
+        ("cls/squad/output_weights", "cls/squad"),
+        ("output_weights", "output_weights"),
+    ],
+)
+def test_part_of(name, part):
+    assert checkpoints.part_of(name) == part
+
+
+# What may be new, and what may come from the first group.
+
+
+def test_new_scopes_keep_their_values(pretrainer, small_config, tmp_path):
+    encoder = pretrainer.encoder
+    prefix = save(encoder, tmp_path / "encoder")
+    other = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    before = values_of(other)
+    restored = checkpoints.restore(
+        other, prefix, new_scopes=("cls/predictions", "cls/seq_relationship")
+    )
+    heads = {name for name in before if name.startswith("cls/")}
+    assert set(restored.new) == heads
+    assert "except these, which are new: cls/" in restored.describe()
+    after = values_of(other)
+    for name, value in values_of(encoder).items():
+        np.testing.assert_array_equal(after[name], value)
+    for name in heads:
+        np.testing.assert_array_equal(after[name], before[name])
+
+
+def test_missing_head_is_an_error_unless_it_may_be_new(
+    pretrainer, small_config, tmp_path
+):
+    prefix = save(pretrainer, tmp_path / "model.ckpt-7")
+    model = classification.AlbertClassifier(
+        modeling.AlbertModel(small_config), 2
+    )
+    with pytest.raises(
+        errors.UserError, match="output_bias: model .2., checkpoint nothing"
+    ):
+        checkpoints.restore(model, prefix)
+    restored = checkpoints.restore(model, prefix, new_heads=True)
+    assert restored.new == ("output_weights", "output_bias")
+
+
+def test_present_head_is_restored_and_must_fit(small_config, tmp_path):
+    def classifier(labels):
+        encoder = modeling.AlbertModel(small_config)
+        return classification.AlbertClassifier(encoder, labels)
+
+    three, other, two = classifier(3), classifier(3), classifier(2)
+    prefix = save(three, tmp_path / "mnli")
+    assert checkpoints.restore(other, prefix, new_heads=True).new == ()
+    assert_same_values(other, values_of(three))
+    with pytest.raises(errors.UserError, match="--new_weights"):
+        checkpoints.restore(two, prefix, new_heads=True)
+    new = ("output_weights", "output_bias")
+    assert checkpoints.restore(two, prefix, new_scopes=new).new == new
+
+
+def test_half_a_head_is_an_error(small_config, tmp_path):
+    encoder = modeling.AlbertModel(small_config)
+    prefix = save(encoder, tmp_path / "x")
+    reader = tf.train.load_checkpoint(prefix)
+    names = checkpoints.read(prefix).shapes
+    values = checkpoints.read(prefix).load(names)
+    values["cls/predictions/output_bias"] = np.zeros([400], "f4")
+    tf.raw_ops.SaveV2(
+        prefix=prefix + "1",
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=list(values.values()),
+    )
+    del reader
+    model = pretraining.AlbertPretrainer(encoder)
+    with pytest.raises(errors.UserError, match="transform/dense/kernel: model"):
+        checkpoints.restore(model, prefix + "1", new_heads=True)
+
+
+def test_unknown_scope_is_an_error(pretrainer):
+    with pytest.raises(
+        errors.UserError, match="'cls/sop', but no variable.*cls/seq_relation"
+    ):
+        checkpoints.restore(pretrainer, RECORDED, new_scopes=("cls/sop",))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"num_hidden_groups": 4}, {"share": "none"}, {"share": "attention"}],
+)
+def test_groups_may_start_from_the_first(recorded_config, change):
+    encoder = modeling.AlbertModel(
+        dataclasses.replace(recorded_config, **change)
+    )
+    with pytest.raises(errors.UserError, match="group_3/.*checkpoint nothing"):
+        checkpoints.restore(encoder, RECORDED)
+    checkpoints.restore(encoder, RECORDED, from_group0=True)
+    shared = modeling.AlbertModel(recorded_config)
+    checkpoints.restore(shared, RECORDED)
+    inputs = {"input_ids": tf.constant([[2, 48, 25, 3]])}
+    np.testing.assert_array_equal(
+        encoder(inputs)["sequence_output"], shared(inputs)["sequence_output"]
+    )
+
+
+def test_options_about_a_checkpoint_need_one():
+    for changes in ({"init_from_group0": True}, {"new_weights": "cls"}):
+        with pytest.raises(errors.UserError, match="--init_checkpoint, which"):
+            checkpoints.InitOptions(**changes)
+    init = checkpoints.InitOptions("x", new_weights=" cls/squad/, bert/pooler")
+    assert init.new_scopes == ("cls/squad", "bert/pooler")

@@ -54,11 +54,16 @@ SPECIALS = [
 
 
 @pytest.fixture
-def numbers(tmp_path):
+def numbers_model(tmp_path):
     """A vocabulary in which "13," continues a word, with ids that are known."""
-    names = [",", "▁", "▁13", "13,", "▁2012,", "▁2012", "▁no"]
+    names = [",", "▁", "▁13", "13,", "▁2012,", "▁2012", "▁no", "13", "7,", "7"]
     pieces = SPECIALS + [(name, PIECE.NORMAL) for name in names]
-    return tokenization.Tokenizer(write_model(tmp_path / "n.model", pieces))
+    return write_model(tmp_path / "n.model", pieces)
+
+
+@pytest.fixture
+def numbers(numbers_model):
+    return tokenization.Tokenizer(numbers_model)
 
 
 @pytest.mark.parametrize(
@@ -95,10 +100,12 @@ def test_published_ids(released, shared_dir):
     path = shared_dir / "data" / "expected" / "tokenizer.json"
     for case in json.loads(path.read_text(encoding="utf-8")):
         text = case["text"]
-        if case["strip_accents"] or text.isascii():
-            ids = released.encode(text)
-        else:
-            ids = released.encode(text.lower(), clean=False)
+        clean = case["strip_accents"]
+        text = text if clean else text.lower()
+        ids = released.encode(text, clean=clean)
+        if "pieces" in case:
+            pieces = released.encode_pieces(text, clean=clean)
+            assert pieces == case["pieces"]
         if case["with_cls_sep"]:
             ids = [released.cls_id, *ids, released.sep_id]
         assert ids == case["ids"]
@@ -142,7 +149,33 @@ def test_number_and_comma_are_cut_apart(numbers):
 
 def test_continued_number_gets_the_original_spurious_mark(numbers):
     assert numbers.encode_pieces("no13,") == ["▁no", "▁13", ","]
-    assert numbers.digit_comma_ids == {8: (7, 5), 9: (10, 5)}
+    assert numbers.encode_pieces("no7,") == ["▁no", "▁", "7", ","]
+    assert numbers.digit_comma_ids == {8: (7, 5), 9: (10, 5), 13: (6, 14, 5)}
+
+
+def test_spurious_mark_vanishes_on_request(numbers_model):
+    numbers = tokenization.Tokenizer(numbers_model, strip_spurious_marker=True)
+    assert numbers.encode_pieces("no13,") == ["▁no", "13", ","]
+    assert numbers.encode_pieces("no7,") == ["▁no", "7", ","]
+    assert numbers.encode_pieces("2012,") == ["▁2012", ","]
+    assert numbers.digit_comma_ids == {8: (12, 5), 9: (10, 5), 13: (14, 5)}
+    assert numbers.settings["strip_spurious_marker"]
+
+
+def test_number_without_its_mark_may_be_unknown(tmp_path):
+    names = [",", "▁", "▁13", "13,", "▁no"]
+    pieces = SPECIALS + [(name, PIECE.NORMAL) for name in names]
+    path = write_model(tmp_path / "n.model", pieces)
+    numbers = tokenization.Tokenizer(path, strip_spurious_marker=True)
+    assert numbers.encode_pieces("no13,") == ["▁no", "13", ","]
+    assert numbers.encode("no13,") == [9, numbers.unk_id, 5]
+
+
+def test_released_vocabulary_has_no_spurious_mark(shared_dir, released):
+    path = shared_dir / "data" / "vocab" / "30k-clean.model"
+    other = tokenization.Tokenizer(str(path), strip_spurious_marker=True)
+    assert len(released.digit_comma_ids) == 141
+    assert other.digit_comma_ids == released.digit_comma_ids
 
 
 def test_unknown_characters_stay_in_pieces(numbers):

@@ -9,8 +9,9 @@ import unicodedata
 
 import pytest
 import tensorflow as tf
+from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf import tokenization, tokenization_ops
+from albert_tf import tokenization, tokenization_ops, wordpiece
 
 TEXTS = tf.TensorSpec([None], tf.string)
 
@@ -31,6 +32,25 @@ def released(shared_dir):
     return tokenization.Tokenizer(str(path))
 
 
+WORDPIECES = (
+    "今 天 年 un ##want ##ed , [ mask ] ##x x 😀 ##😀 ς ##σ σ e".split()
+)
+
+
+@pytest.fixture(scope="module")
+def wordpiece_vocab(tmp_path_factory):
+    path = tmp_path_factory.mktemp("wordpiece") / "vocab.txt"
+    pieces = [*wordpiece.SPECIAL_PIECES, *WORDPIECES]
+    path.write_text("\n".join(pieces), "utf-8")
+    return str(path)
+
+
+@pytest.fixture(params=["sentencepiece", "wordpiece"])
+def any_tokenizer(request, tiny_vocab, wordpiece_vocab):
+    spm = tiny_vocab if request.param == "sentencepiece" else None
+    return tokenization.load(spm, wordpiece_vocab)
+
+
 def random_texts(count):
     """Texts of all scripts, with numbers, spaces and marks mixed in."""
     # TensorFlow's tables are older than Python's: leave out young capitals.
@@ -43,7 +63,7 @@ def random_texts(count):
     letters = [
         c for c in letters if known.category(c) not in ("Cs", "Cn", "Co")
     ]
-    common = " abcXYZ0129,,.\t-()'ΣςΑÉıİ\u0301\xa0"
+    common = " abcXYZ0129,,.\t-()'ΣςΑÉıİ\u0301\xa0\0今天"
     generator = random.Random(7)
 
     def character():
@@ -74,15 +94,57 @@ def test_normalize_equals_python(lower, keep_accents):
 
 
 @pytest.mark.parametrize("lower", [True, False])
-def test_random_texts_equal_python(lower, tiny_vocab):
-    tokenizer = tokenization.Tokenizer(tiny_vocab, do_lower_case=lower)
-    graph = tokenization_ops.GraphTokenizer(tokenizer)
+@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
+def test_random_texts_equal_python(lower, kind, tiny_vocab, wordpiece_vocab):
+    spm = tiny_vocab if kind == "sentencepiece" else None
+    tokenizer = tokenization.load(spm, wordpiece_vocab, lower)
+    graph = tokenization_ops.make_graph_tokenizer(tokenizer)
     texts = random_texts(1000)
     expected = tokenizer.encode_batch(texts)
     assert graph.tokenize(tf.constant(texts)).to_list() == expected
     masked = with_masks(texts)
     found = graph.tokenize_with_masks(tf.constant(masked)).to_list()
     assert found == [tokenizer.encode_with_masks(text) for text in masked]
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_words_of_random_texts_equal_python(lower):
+    texts = random_texts(2000)
+    found = tokenization_ops._split_words(tf.constant(texts), lower).to_list()
+    for text, words in zip(texts, found, strict=True):
+        cleaned = wordpiece.clean_text(text, lower=lower)
+        assert [w.decode() for w in words] == wordpiece.split_words(cleaned)
+
+
+@pytest.mark.parametrize("character", ["x", "\U0001f600"])
+def test_longest_word(character, wordpiece_vocab):
+    tokenizer = wordpiece.WordPieceTokenizer(wordpiece_vocab)
+    graph = tokenization_ops.make_graph_tokenizer(tokenizer)
+    texts = [character * 200, character * 201, f"un {character * 201} 今"]
+    found = graph.tokenize(tf.constant(texts)).to_list()
+    assert found == tokenizer.encode_batch(texts)
+    assert [len(ids) for ids in found] == [200, 1, 3]
+
+
+def test_spurious_mark_vanishes_in_the_graph_too(tmp_path):
+    model = sentencepiece_model_pb2.ModelProto()
+    kinds = model.SentencePiece
+    types = {"<unk>": kinds.UNKNOWN, "<pad>": kinds.CONTROL}
+    names = [*tokenization.SPECIAL_PIECES, ",", "▁13", "13,", "▁no", "13"]
+    for name in names:
+        kind = kinds.CONTROL if name[0] == "[" else kinds.NORMAL
+        model.pieces.add(piece=name, score=-1.0, type=types.get(name, kind))
+    model.trainer_spec.pad_id = -1
+    model.normalizer_spec.name = "identity"
+    path = tmp_path / "numbers.model"
+    path.write_bytes(model.SerializeToString())
+    for strip, number in ((False, "▁13"), (True, "13")):
+        tokenizer = tokenization.Tokenizer(
+            str(path), strip_spurious_marker=strip
+        )
+        graph = tokenization_ops.GraphTokenizer(tokenizer)
+        (ids,) = graph.tokenize(tf.constant(["no13,"])).to_list()
+        assert tokenizer.ids_to_pieces(ids) == ["▁no", number, ","]
 
 
 def test_released_vocabulary_equals_python(released, shared_dir):
@@ -112,26 +174,43 @@ def test_recorded_original(released, shared_dir):
     assert found.to_list() == [case["ids"] for case in cases]
 
 
-def test_dynamic_batch_inside_a_function_and_a_dataset(tiny, tiny_graph):
-    function = tf.function(tiny_graph.tokenize, input_signature=[TEXTS])
-    texts = ["The cat sat.", "", "in 2012, we  saw É"]
+@pytest.mark.parametrize("method", ["tokenize", "tokenize_with_masks"])
+def test_dynamic_batch_inside_a_function_and_a_dataset(method, any_tokenizer):
+    graph = tokenization_ops.make_graph_tokenizer(any_tokenizer)
+    tokenize = getattr(graph, method)
+    function = tf.function(tokenize, input_signature=[TEXTS])
+    texts = ["The cat sat.", "", "in 2012, we  saw É 今天unwanted"]
     for size in (0, 1, 3):
         found = function(tf.constant(texts[:size], tf.string))
         assert found.dtype == tf.int32
-        assert found.to_list() == tiny.encode_batch(texts[:size])
+        assert found.to_list() == any_tokenizer.encode_batch(texts[:size])
     batches = tf.data.Dataset.from_tensor_slices(texts).batch(2)
-    rows = [r.to_list() for r in batches.map(tiny_graph.tokenize)]
-    assert sum(rows, []) == tiny.encode_batch(texts)
+    rows = [r.to_list() for r in batches.map(tokenize)]
+    assert sum(rows, []) == any_tokenizer.encode_batch(texts)
 
 
-def test_bytes_that_are_not_utf8_do_no_harm(tiny_graph):
-    assert tiny_graph.tokenize(tf.constant([b"a \xff\xfe b"])).shape[0] == 1
+def test_bytes_that_are_not_utf8_do_no_harm(any_tokenizer):
+    graph = tokenization_ops.make_graph_tokenizer(any_tokenizer)
+    found = graph.tokenize(tf.constant([b"a \xff\xfe b"])).to_list()
+    assert found == [any_tokenizer.encode("a \ufffd\ufffd b")]
 
 
-@pytest.fixture(scope="module")
-def exported(tiny, tmp_path_factory):
-    """A folder with a SavedModel that tokenizes."""
-    graph = tokenization_ops.GraphTokenizer(tiny)
+def test_character_nul_ends_no_text(tiny, tiny_graph):
+    texts = ["The\0 Cat", "\0", "\0[MASK] It", "it \0\0"]
+    found = tiny_graph.tokenize(tf.constant(texts)).to_list()
+    assert found == tiny.encode_batch(texts)
+    found = tiny_graph.tokenize_with_masks(tf.constant(texts)).to_list()
+    assert found == [tiny.encode_with_masks(text) for text in texts]
+
+
+@pytest.fixture(scope="module", params=["sentencepiece", "wordpiece"])
+def exported_tokenizer(request, tiny_vocab, wordpiece_vocab):
+    spm = tiny_vocab if request.param == "sentencepiece" else None
+    return tokenization.load(spm, wordpiece_vocab)
+
+
+def export(graph, path):
+    """Write a SavedModel that tokenizes."""
 
     def pack(texts):
         segments = [graph.tokenize(texts)]
@@ -146,14 +225,22 @@ def exported(tiny, tmp_path_factory):
         "pack": tf.function(pack, input_signature=[TEXTS]),
         "masked": tf.function(masked, input_signature=[TEXTS]),
     }
+    tf.saved_model.save(module, str(path), signatures)
+
+
+@pytest.fixture(scope="module")
+def exported(exported_tokenizer, tmp_path_factory):
+    """A folder with a SavedModel that tokenizes."""
     folder = tmp_path_factory.mktemp("exported")
-    tf.saved_model.save(module, str(folder / "model"), signatures)
+    graph = tokenization_ops.make_graph_tokenizer(exported_tokenizer)
+    export(graph, folder / "model")
     return folder
 
 
-def test_exported_model_equals_python(exported, tiny):
+def test_exported_model_equals_python(exported, exported_tokenizer):
+    tiny = exported_tokenizer
     signatures = tf.saved_model.load(str(exported / "model")).signatures
-    text = "The [MASK], 2012,"
+    text = "The [MASK], 2012,今天 unwanted"
     texts = tf.constant([text, ""])
     packed = signatures["pack"](texts=texts)["input_ids"].numpy().tolist()
     expected = [2, *tiny.encode(text)[:14], 3]
@@ -164,13 +251,15 @@ def test_exported_model_equals_python(exported, tiny):
 
 
 @pytest.mark.slow  # Starts a Python that loads TensorFlow.
-def test_exported_model_needs_only_tensorflow_text(exported, tiny):
+def test_exported_model_needs_only_tensorflow_text(
+    exported, exported_tokenizer
+):
     program = """
         import sys
         import tensorflow as tf
         import tensorflow_text
         model = tf.saved_model.load("model")
-        found = model.signatures["masked"](texts=tf.constant(["a [MASK]."]))
+        found = model.signatures["masked"](texts=tf.constant(["今 [MASK],"]))
         assert "albert_tf" not in sys.modules
         print(found["ids"].numpy().tolist())
     """
@@ -181,7 +270,16 @@ def test_exported_model_needs_only_tensorflow_text(exported, tiny):
         text=True,
         check=True,
     )
-    assert json.loads(done.stdout) == [tiny.encode_with_masks("a [MASK].")]
+    expected = exported_tokenizer.encode_with_masks("今 [MASK],")
+    assert json.loads(done.stdout) == [expected]
+
+
+def test_all_signatures_share_one_wordpiece_table(wordpiece_vocab, tmp_path):
+    tokenizer = wordpiece.WordPieceTokenizer(wordpiece_vocab)
+    graph = tokenization_ops.GraphWordPieceTokenizer(tokenizer)
+    export(graph, tmp_path / "model")
+    saved = (tmp_path / "model" / "saved_model.pb").read_bytes()
+    assert saved.count(graph._words._model.numpy().tobytes()) == 1
 
 
 def pack(first, second=None, max_seq_length=8):

@@ -76,9 +76,13 @@ def make_trainer(small_config, tmp_path):
                 iterations_per_loop=1,
             ),
             strategy or tf.distribute.OneDeviceStrategy("/CPU:0"),
-            lambda: pretraining.AlbertPretrainer(modeling.AlbertModel(config)),
-            lambda: optimization.make_optimizer(options, STEPS, 2),
-            pretraining.OBJECTIVE,
+            training.Plan(
+                lambda: pretraining.AlbertPretrainer(
+                    modeling.AlbertModel(config)
+                ),
+                lambda: optimization.make_optimizer(options, STEPS, 2),
+                pretraining.OBJECTIVE,
+            ),
         )
 
     return make

@@ -42,6 +42,22 @@ def base(tmp_path, tiny_vocab):
     )
 
 
+@pytest.fixture
+def chinese(base, tmp_path):
+    """Options that work, of a Chinese text and a WordPiece vocabulary."""
+    text = "今天下雨, we stayed at 家。\n明天見！unwanted\n雨天\n\n" * 5
+    (tmp_path / "chinese.txt").write_text(text, "utf-8")
+    words = "今 天 下 雨 , we stay ##ed at 家 。 明 ！ un ##want".split()
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    (tmp_path / "vocab").write_text("\n".join(pieces), "utf-8")
+    return dataclasses.replace(
+        base,
+        input_file=str(tmp_path / "chinese.txt"),
+        spm_model_file=None,
+        vocab_file=str(tmp_path / "vocab"),
+    )
+
+
 def run(options, **changes):
     options = dataclasses.replace(options, **changes)
     create_pretraining_data.run(options)
@@ -89,6 +105,61 @@ def test_records_are_well_formed(base, permute):
             [0] * in_first + [1] * (length - in_first) + [0] * (32 - length)
         )
     assert set(arrays["next_sentence_labels"].ravel()) == {0, 1}
+
+
+def test_wordpiece_records(chinese):
+    arrays = read_arrays(run(chinese))
+    tokenizer = tokenization.load(None, chinese.vocab_file)
+    sentences = [
+        tokenizer.encode(line)
+        for line in pathlib.Path(chinese.input_file).read_text().splitlines()
+    ]
+    known = {id_ for ids in sentences for id_ in ids} | {2, 3}
+    assert len(arrays["input_ids"]) >= 15
+    for i, ids in enumerate(arrays["input_ids"]):
+        count = int(arrays["masked_lm_weights"][i].sum())
+        positions = arrays["masked_lm_positions"][i][:count]
+        ids = ids.copy()
+        ids[positions] = arrays["masked_lm_ids"][i][:count]
+        ids = ids[: arrays["input_mask"][i].sum()]
+        assert set(ids) <= known
+        pieces = tokenizer.ids_to_pieces(ids)
+        boundary = arrays["token_boundary"][i][: len(ids)].tolist()
+        assert boundary == [int(not p.startswith("##")) for p in pieces]
+
+
+def test_manifest_of_wordpiece_records(chinese):
+    run(chinese)
+    manifest = records.find_manifest(chinese.output_file)
+    tokenizer = tokenization.load(None, chinese.vocab_file)
+    assert manifest is not None
+    assert manifest.vocab_size == tokenizer.vocab_size == 20
+    assert manifest.vocab_sha256 == tokenizer.fingerprint
+    assert manifest.options["vocab_file"] == chinese.vocab_file
+    assert manifest.options["spm_model_file"] is None
+
+
+def test_settings_of_the_tokenizer_arrive(base, tiny_vocab, monkeypatch):
+    seen = []
+    original = tokenization.load
+
+    def load(*arguments, **settings):
+        seen.append(original(*arguments, **settings))
+        return seen[-1]
+
+    monkeypatch.setattr(tokenization, "load", load)
+    changes = {
+        "do_lower_case": False,
+        "keep_accents": True,
+        "strip_spurious_marker": True,
+    }
+    run(base, **changes)
+    assert seen[0].settings == changes
+    manifest = records.find_manifest(base.output_file)
+    assert manifest is not None
+    assert {name: manifest.options[name] for name in changes} == changes
+    with pytest.raises(errors.UserError, match="--keep_accents was True"):
+        run(base, **{**changes, "keep_accents": False})
 
 
 def test_manifest_says_how_the_records_were_made(base, tiny_vocab):
@@ -191,7 +262,9 @@ def test_output_of_another_vocabulary_is_protected(base, monkeypatch):
         "find_manifest",
         lambda path: dataclasses.replace(manifest, vocab_sha256="another"),
     )
-    with pytest.raises(errors.UserError, match="has another content"):
+    with pytest.raises(
+        errors.UserError, match="vocabulary file has another content"
+    ):
         run(base)
 
 
@@ -224,10 +297,18 @@ def test_overwriting_leaves_no_stale_manifest(base):
         ({"output_file": "{folder}/a.txt"}, "a.txt is also an input"),
         ({"output_file": "{folder}/a.txt/x"}, "Cannot create the folder"),
         ({"spm_model_file": "/nowhere"}, "--spm_model_file=/nowhere is not a"),
-        ({"spm_model_file": None}, "--spm_model_file is missing"),
+        ({"spm_model_file": None}, "--spm_model_file and --vocab_file are"),
         (
             {"spm_model_file": None, "vocab_file": "v.txt"},
-            "--vocab_file=v.txt .* WordPiece .* not supported yet",
+            "--vocab_file=v.txt is not a file",
+        ),
+        (
+            {
+                "spm_model_file": None,
+                "vocab_file": "v.txt",
+                "strip_spurious_marker": True,
+            },
+            "--strip_spurious_marker=true is given with the WordPiece",
         ),
         ({"dupe_factor": 0}, "--dupe_factor=0 is too small"),
         ({"random_seed": -1}, "--random_seed=-1 is out of range"),

@@ -15,7 +15,11 @@ PIECES = (
     + ["ing"] * 100
 )
 VOCABULARY = ngram_masking.Vocabulary.from_pieces(
-    PIECES, cls_id=CLS, sep_id=SEP, mask_id=MASK
+    PIECES,
+    cls_id=CLS,
+    sep_id=SEP,
+    mask_id=MASK,
+    starts_word=ngram_masking.sentencepiece_starts_word,
 )
 
 
@@ -129,7 +133,31 @@ def test_continuations_open_a_word_only_at_the_very_beginning():
     + [(p, False) for p in ("ing", "s", ".com", "ing.", "...", "ING")],
 )
 def test_which_pieces_start_a_word(piece, starts):
-    assert ngram_masking.starts_word(piece) is starts
+    assert ngram_masking.sentencepiece_starts_word(piece) is starts
+
+
+@pytest.mark.parametrize(
+    ("piece", "starts"),
+    [(p, True) for p in ("rain", "今", ",", "[UNK]", "[CLS]", "#", "19", ".")]
+    + [(p, False) for p in ("##ing", "##天", "##", "##1")],
+)
+def test_which_wordpieces_start_a_word(piece, starts):
+    assert ngram_masking.wordpiece_starts_word(piece) is starts
+
+
+def test_words_of_wordpieces():
+    pieces = "[PAD] [UNK] [CLS] [SEP] [MASK] 今 天 un ##want ##ed ,".split()
+    vocabulary = ngram_masking.Vocabulary.from_pieces(
+        pieces,
+        cls_id=CLS,
+        sep_id=SEP,
+        mask_id=MASK,
+        starts_word=ngram_masking.wordpiece_starts_word,
+    )
+    assert list(vocabulary.boundaries) == [1] * 8 + [0, 0, 1]
+    tokens = [CLS, 5, 6, 7, 8, 9, 10, SEP, 5, SEP]
+    words = ngram_masking.find_words(tokens, vocabulary, True)
+    assert words == [[1], [2], [3, 4, 5], [6], [8]]
 
 
 @pytest.mark.parametrize("ngram", [1, 2, 3, 5])

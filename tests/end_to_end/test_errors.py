@@ -256,7 +256,7 @@ def test_vocabulary_file_that_is_none(classifier, prepared, tmp_path):
         ({"hiden_size": 16}, "Unknown key 'hiden_size'.*'hidden_size'"),
         ({"hidden_size": 17}, "hidden_size=17 is not a multiple"),
         ({"num_hidden_groups": 2}, "num_hidden_groups=2 is more than"),
-        ({"hidden_act": "reru"}, "hidden_act='reru' is not an activation"),
+        ({"hidden_act": "reru"}, "hidden_act='reru' is not known"),
         ({"num_hidden_layers": 0}, "num_hidden_layers=0"),
         ({"hidden_dropout_prob": 1.5}, "hidden_dropout_prob=1.5"),
     ],

@@ -64,9 +64,11 @@ def make_trainer(recording, folder, schedule, strategy=None, parts=1):
             gradient_accumulation_steps=parts,
         ),
         strategy or tf.distribute.OneDeviceStrategy("/CPU:0"),
-        make_model,
-        lambda: kinds[str(recording.values["optimizer"])](schedule),
-        pretraining.OBJECTIVE,
+        training.Plan(
+            make_model,
+            lambda: kinds[str(recording.values["optimizer"])](schedule),
+            pretraining.OBJECTIVE,
+        ),
     )
 
 

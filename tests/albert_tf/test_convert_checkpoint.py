@@ -1,0 +1,276 @@
+"""Converting checkpoints: round trips, what travels, what is refused."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import (
+    checkpoints,
+    convert_checkpoint,
+    errors,
+    modeling,
+    optimization,
+)
+from albert_tf.heads import classification, pretraining, question_answering
+from tests.conftest import FIXTURES
+
+LAMB = FIXTURES / "original_tiny_lamb"
+
+HEADS = {
+    "encoder": lambda encoder: encoder,
+    "pretraining": pretraining.AlbertPretrainer,
+    "masked words": lambda e: pretraining.AlbertPretrainer(e, False),
+    "classifier": lambda e: classification.AlbertClassifier(e, 3),
+    "choice": classification.AlbertMultipleChoice,
+    "squad_v1": question_answering.AlbertSquadV1,
+    "squad_v2": question_answering.AlbertSquadV2,
+}
+FORMATS = ("tf1", "tf2", "huggingface")
+
+
+def convert(source, target, name, **changes):
+    convert_checkpoint.run(
+        convert_checkpoint.ConvertOptions(
+            from_=str(source), to=str(target), format=name, **changes
+        )
+    )
+    return target
+
+
+def contents(path):
+    """All weights and optimizer state by name."""
+    checkpoint = checkpoints.read(str(path))
+    return checkpoint.load([*checkpoint.shapes, *checkpoint.state])
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+@pytest.fixture
+def saved(small_config, tmp_path):
+    """Saves a model with random weights as this project does."""
+
+    def save(name, config=small_config, with_optimizer=False):
+        tf.random.set_seed(3)
+        model = HEADS[name](modeling.AlbertModel(config))
+        for index, variable in enumerate(model.variables):
+            seed = [index, 7]
+            variable.assign(
+                tf.random.stateless_normal(variable.shape, seed, stddev=0.5)
+            )
+        parts = {"model": model}
+        if with_optimizer:
+            optimizer = optimization.Lamb(0.1)
+            optimizer.build(model.trainable_variables)
+            optimizer.apply_gradients(
+                (tf.ones_like(v) * 0.5, v) for v in model.trainable_variables
+            )
+            parts["optimizer"] = optimizer
+        folder = tmp_path / "source"
+        folder.mkdir()
+        prefix = str(folder / "model.ckpt-7")
+        tf.train.Checkpoint(**parts).write(prefix)
+        (folder / "albert_config.json").write_text(config.to_json())
+        return prefix, model
+
+    return save
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("target", FORMATS)
+def test_round_trip_is_bit_equal(saved, tmp_path, name, target):
+    prefix, model = saved(name)
+    if (name, target) == ("squad_v2", "huggingface"):
+        with pytest.raises(errors.UserError, match="SQuAD 2.0"):
+            convert(prefix, tmp_path / "hf", target)
+        assert not (tmp_path / "hf" / "model.safetensors").exists()
+        return
+    there = convert(prefix, tmp_path / "there" / "model.ckpt-best", target)
+    back = convert(there, tmp_path / "back" / "model.ckpt-best", "tf2")
+    assert_same(contents(prefix), contents(back))
+    other = HEADS[name](model.encoder if name != "encoder" else model)
+    checkpoints.restore(other, str(there))
+    for variable in other.variables:
+        np.testing.assert_array_equal(
+            variable, contents(prefix)[checkpoints.name_of(variable)]
+        )
+
+
+@pytest.mark.parametrize("target", ["tf1", "tf2"])
+def test_moments_and_step_travel(saved, tmp_path, target):
+    prefix, model = saved("pretraining", with_optimizer=True)
+    there = convert(prefix, tmp_path / "there" / "x", target)
+    back = convert(there, tmp_path / "back" / "x", "tf2")
+    assert_same(contents(prefix), contents(there))
+    assert_same(contents(prefix), contents(back))
+    assert contents(back)["global_step"] == 1
+    # What the trainer resumes from.
+    optimizer = optimization.Lamb(0.1)
+    optimizer.build(model.trainable_variables)
+    status = tf.train.Checkpoint(model=model, optimizer=optimizer).read(
+        str(back)
+    )
+    status.assert_existing_objects_matched()
+    assert int(optimizer.iterations) == 1
+    np.testing.assert_allclose(optimizer.adam_m[3], 0.05)
+
+
+def test_tf1_checkpoint_has_the_names_of_the_original(tmp_path):
+    there = convert(LAMB / "model.ckpt-0", tmp_path / "model.ckpt-best", "tf1")
+    original = tf.train.load_checkpoint(str(LAMB / "model.ckpt-0"))
+    ours = tf.train.load_checkpoint(str(there))
+    shapes = original.get_variable_to_shape_map()
+    assert ours.get_variable_to_shape_map() == shapes
+    assert ours.get_variable_to_dtype_map() == (
+        original.get_variable_to_dtype_map()
+    )
+    for name in shapes:
+        np.testing.assert_array_equal(
+            ours.get_tensor(name), original.get_tensor(name)
+        )
+    written = tmp_path / "albert_config.json"
+    assert modeling.AlbertConfig.from_json_file(str(written)) == (
+        modeling.AlbertConfig.from_json_file(str(LAMB / "albert_config.json"))
+    )
+
+
+@pytest.mark.parametrize("share", ["attention", "ffn", "none"])
+def test_sharing_modes_travel(saved, small_config, tmp_path, share):
+    config = dataclasses.replace(small_config, share=share, num_hidden_groups=1)
+    prefix, _ = saved("encoder", config)
+    there = convert(prefix, tmp_path / "there" / "x", "tf1")
+    assert_same(contents(prefix), contents(there))
+    assert checkpoints.read(str(there)).config == config
+
+
+# What is refused.
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of a recorded checkpoint that a test may damage."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for path in LAMB.glob("*ckpt-0*"):
+        shutil.copy(path, folder)
+    shutil.copy(LAMB / "albert_config.json", folder)
+    return folder
+
+
+def rewrite(folder, change):
+    """Write the copied checkpoint again, with other variables."""
+    reader = tf.train.load_checkpoint(str(folder / "model.ckpt-0"))
+    values = {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+    }
+    change(values)
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / "model.ckpt-0"),
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=list(values.values()),
+    )
+
+
+def check_refused(folder, tmp_path, message, **options):
+    for name in FORMATS:
+        with pytest.raises(errors.UserError, match=message):
+            convert(
+                folder / "model.ckpt-0", tmp_path / "to" / "x", name, **options
+            )
+    assert not list(tmp_path.glob("to/*"))
+
+
+def test_missing_tensor_is_refused(copy, tmp_path):
+    rewrite(copy, lambda values: values.pop("bert/pooler/dense/bias"))
+    check_refused(
+        copy, tmp_path, "bert/pooler/dense/bias: model .48., checkpoint nothing"
+    )
+
+
+def test_tensor_of_another_shape_is_refused(copy, tmp_path):
+    name = "bert/pooler/dense/bias"
+    rewrite(copy, lambda v: v.update({name: np.zeros([47], "f4")}))
+    check_refused(copy, tmp_path, f"{name}: model .48., checkpoint .47.")
+
+
+def test_surplus_tensor_is_refused(copy, tmp_path):
+    name = "bert/pooler/dense/extra"
+    rewrite(copy, lambda v: v.update({name: np.zeros([3], "f4")}))
+    check_refused(copy, tmp_path, f"{name}: model nothing, checkpoint .3.")
+
+
+def test_unknown_head_is_refused(copy, tmp_path):
+    rewrite(copy, lambda v: v.update({"my_head/kernel": np.zeros([3], "f4")}))
+    check_refused(copy, tmp_path, "belong to no model.*my_head")
+
+
+def test_truncated_file_is_refused(copy, tmp_path):
+    data = copy / "model.ckpt-0.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-100])
+    check_refused(copy, tmp_path, "--from=.*cannot be read")
+
+
+def test_wrong_config_is_refused(copy, tmp_path):
+    values = json.loads((copy / "albert_config.json").read_text())
+    for key, value, message in (
+        (
+            "vocab_size",
+            212,
+            "word_embeddings: model .212, 16., checkpoint .211",
+        ),
+        (
+            "num_attention_heads",
+            8,
+            "num_attention_heads: model 8, checkpoint 4",
+        ),
+        ("hidden_act", "relu", "hidden_act: model relu, checkpoint gelu"),
+        ("num_hidden_layers", 5, "num_hidden_layers: model 5, checkpoint 4"),
+        ("num_hidden_groups", 2, "group_1/.*: model .*, checkpoint nothing"),
+    ):
+        path = tmp_path / "wrong.json"
+        path.write_text(json.dumps({**values, key: value}))
+        check_refused(copy, tmp_path, message, albert_config_file=str(path))
+
+
+def test_missing_config_is_refused(copy, tmp_path):
+    (copy / "albert_config.json").unlink()
+    check_refused(copy, tmp_path, "no albert_config.json beside it")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_existing_target_needs_overwrite(copy, tmp_path, name):
+    source, target = copy / "model.ckpt-0", tmp_path / "to" / "x"
+    convert(source, target, name)
+    with pytest.raises(errors.UserError, match="--to=.*already exists"):
+        convert(source, target, name)
+    convert(source, target, name, overwrite=True)
+    expected = contents(source)
+    if name == "huggingface":  # It has no place for the optimizer.
+        names = checkpoints.read(str(source)).shapes
+        expected = {name: expected[name] for name in names}
+    assert_same(expected, contents(target))
+
+
+def test_folder_of_another_model_is_refused(copy, saved, tmp_path):
+    prefix, _ = saved("encoder")
+    with pytest.raises(errors.UserError, match="which describes another model"):
+        convert(prefix, copy / "model.ckpt-1", "tf1")
+
+
+def test_full_disk_leaves_nothing(copy, tmp_path, monkeypatch):
+    def fail(**_):
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left")
+
+    monkeypatch.setattr(tf.raw_ops, "SaveV2", fail)
+    with pytest.raises(errors.UserError, match="Cannot write --to=.*No space"):
+        convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf1")
+    assert not list((tmp_path / "to").iterdir())

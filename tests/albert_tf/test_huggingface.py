@@ -1,0 +1,460 @@
+"""Translating Hugging Face folders: names, order of kernels, refusals."""
+
+import dataclasses
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+import tensorflow as tf
+
+from albert_tf import checkpoints, errors, huggingface, modeling
+from albert_tf.heads import classification, pretraining, question_answering
+from tests.conftest import FIXTURES
+
+CONFIG = modeling.AlbertConfig(
+    vocab_size=11,
+    embedding_size=4,
+    hidden_size=6,
+    num_hidden_layers=4,
+    num_hidden_groups=2,
+    inner_group_num=2,
+    num_attention_heads=2,
+    intermediate_size=10,
+    max_position_embeddings=8,
+)
+MODELS = {
+    "AlbertModel": lambda encoder: encoder,
+    "AlbertForPreTraining": pretraining.AlbertPretrainer,
+    "AlbertForSequenceClassification": lambda encoder: (
+        classification.AlbertClassifier(encoder, 3)
+    ),
+    "AlbertForQuestionAnswering": question_answering.AlbertSquadV1,
+}
+
+
+def random_weights(config=CONFIG, make_model=pretraining.AlbertPretrainer):
+    """Small random weights by variable name; no bias is 0."""
+    model = make_model(modeling.AlbertModel(config))
+    generator = np.random.default_rng(12345)
+    return {
+        checkpoints.name_of(variable): generator.standard_normal(
+            variable.shape
+        ).astype(np.float32)
+        for variable in model.variables
+    }
+
+
+def round_trip(folder, config, weights):
+    huggingface.write(str(folder), config, weights)
+    return huggingface.read_weights(str(folder))
+
+
+def assert_same(actual, expected):
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        assert actual[name].dtype == np.float32
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
+def config_of(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def tensors_of(folder):
+    return safetensors.numpy.load_file(folder / "model.safetensors")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with both pretraining heads."""
+    huggingface.write(str(tmp_path), CONFIG, random_weights())
+    return tmp_path
+
+
+def change_config(folder, **values):
+    (folder / "config.json").write_text(
+        json.dumps({**config_of(folder), **values})
+    )
+
+
+def change_tensors(folder, change):
+    """Rewrite the weights after `change` has worked on the dict."""
+    tensors = tensors_of(folder)
+    change(tensors)
+    safetensors.numpy.save_file(tensors, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("architecture", MODELS)
+def test_round_trip_is_bit_equal(tmp_path, architecture):
+    weights = random_weights(make_model=MODELS[architecture])
+    assert_same(round_trip(tmp_path, CONFIG, weights), weights)
+    assert config_of(tmp_path)["architectures"] == [architecture]
+
+
+def test_masked_words_alone(tmp_path):
+    weights = {
+        name: value
+        for name, value in random_weights().items()
+        if "seq_relationship" not in name
+    }
+    assert_same(round_trip(tmp_path, CONFIG, weights), weights)
+    assert config_of(tmp_path)["architectures"] == ["AlbertForMaskedLM"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_hidden_groups": 1, "inner_group_num": 1},
+        {"num_hidden_groups": 4, "inner_group_num": 3},
+        {"num_hidden_layers": 5, "num_hidden_groups": 3},
+        {"embedding_size": 6},
+        {"hidden_act": "gelu_erf"},
+        {"hidden_act": "relu", "type_vocab_size": 3},
+    ],
+)
+def test_configs_round_trip(tmp_path, changes):
+    config = dataclasses.replace(CONFIG, **changes)
+    weights = random_weights(config)
+    assert_same(round_trip(tmp_path, config, weights), weights)
+    path = str(tmp_path / "config.json")
+    assert huggingface.read_config(path) == config
+    assert modeling.AlbertConfig.from_json_file(path) == config
+
+
+def test_unshared_layers_are_groups_there(tmp_path):
+    config = dataclasses.replace(CONFIG, num_hidden_groups=1, share="none")
+    weights = random_weights(config)
+    assert_same(round_trip(tmp_path, config, weights), weights)
+    there = huggingface.read_config(str(tmp_path / "config.json"))
+    assert there.num_hidden_groups == config.num_hidden_layers
+    assert there.groups == config.groups
+
+
+def test_kernels_turn_and_output_weights_stay(folder):
+    tensors, weights = tensors_of(folder), random_weights()
+    np.testing.assert_array_equal(
+        tensors["albert.encoder.embedding_hidden_mapping_in.weight"],
+        weights["bert/encoder/embedding_hidden_mapping_in/kernel"].T,
+    )
+    np.testing.assert_array_equal(
+        tensors["sop_classifier.classifier.weight"],
+        weights["cls/seq_relationship/output_weights"],
+    )
+
+
+def test_equal_sizes_get_an_identity_for_the_mapping(tmp_path):
+    config = dataclasses.replace(CONFIG, embedding_size=6)
+    huggingface.write(str(tmp_path), config, random_weights(config))
+    mapping = "albert.encoder.embedding_hidden_mapping_in"
+    tensors = tensors_of(tmp_path)
+    np.testing.assert_array_equal(tensors[f"{mapping}.weight"], np.eye(6))
+    np.testing.assert_array_equal(tensors[f"{mapping}.bias"], np.zeros(6))
+
+
+def test_an_encoder_alone_has_no_prefix(tmp_path):
+    weights = random_weights(make_model=MODELS["AlbertModel"])
+    huggingface.write(str(tmp_path), CONFIG, weights)
+    assert {name.split(".")[0] for name in tensors_of(tmp_path)} == {
+        "embeddings",
+        "encoder",
+        "pooler",
+    }
+
+
+def test_the_same_weights_give_the_same_bytes(tmp_path):
+    weights = random_weights()
+    huggingface.write(str(tmp_path / "a"), CONFIG, weights)
+    turned = dict(reversed(weights.items()))
+    huggingface.write(str(tmp_path / "b"), CONFIG, turned)
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (
+            tmp_path / "b" / name
+        ).read_bytes()
+    with safetensors.safe_open(
+        tmp_path / "a" / "model.safetensors", framework="numpy"
+    ) as stream:
+        assert stream.metadata() == {"format": "pt"}
+
+
+@pytest.mark.parametrize("labels", [1, 2, 3])
+def test_number_of_labels_is_written(tmp_path, labels):
+    weights = random_weights(
+        make_model=lambda e: classification.AlbertClassifier(e, labels)
+    )
+    huggingface.write(str(tmp_path), CONFIG, weights)
+    id2label = config_of(tmp_path).get("id2label", {"0": "", "1": ""})
+    assert list(id2label) == [str(index) for index in range(labels)]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision_is_read(folder, dtype):
+    def halve(tensors):
+        tensors |= {n: value.astype(dtype) for n, value in tensors.items()}
+
+    change_tensors(folder, halve)
+    expected = {
+        name: value.astype(dtype).astype(np.float32)
+        for name, value in random_weights().items()
+    }
+    assert_same(huggingface.read_weights(str(folder)), expected)
+
+
+def test_other_types_of_numbers_are_refused(folder):
+    def make_whole(tensors):
+        tensors["albert.pooler.bias"] = np.zeros(6, np.int32)
+
+    change_tensors(folder, make_whole)
+    with pytest.raises(errors.UserError, match="pooler.bias as I32"):
+        huggingface.read_weights(str(folder))
+
+
+def test_buffers_of_older_versions_are_ignored(folder):
+    def add(tensors):
+        tensors["albert.embeddings.position_ids"] = np.arange(8)[None]
+
+    change_tensors(folder, add)
+    assert_same(huggingface.read_weights(str(folder)), random_weights())
+
+
+TIED = [
+    (
+        "predictions.decoder.weight",
+        "albert.embeddings.word_embeddings.weight",
+    ),
+    ("predictions.decoder.bias", "predictions.bias"),
+]
+
+
+@pytest.mark.parametrize(("copy", "name"), TIED)
+def test_tied_tensors_count_once(folder, copy, name):
+    def tie(tensors):
+        tensors[copy] = tensors[name].copy()
+
+    change_tensors(folder, tie)
+    assert_same(huggingface.read_weights(str(folder)), random_weights())
+
+
+@pytest.mark.parametrize(("copy", "name"), TIED)
+def test_a_tied_tensor_may_stand_for_the_other(folder, copy, name):
+    def rename(tensors):
+        tensors[copy] = tensors.pop(name)
+
+    change_tensors(folder, rename)
+    assert_same(huggingface.read_weights(str(folder)), random_weights())
+
+
+@pytest.mark.parametrize(("copy", "name"), TIED)
+def test_untied_tensors_are_refused(folder, copy, name):
+    def change(tensors):
+        tensors[copy] = tensors[name] + 1
+
+    change_tensors(folder, change)
+    with pytest.raises(errors.UserError, match=f"{copy} that differs from"):
+        huggingface.read_weights(str(folder))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "albert.encoder.albert_layer_groups.2.albert_layers.0.ffn.bias",
+        "lm_head.weight",
+    ],
+)
+def test_unknown_tensors_are_named(folder, name):
+    def add(tensors):
+        tensors[name] = np.zeros(10, np.float32)
+
+    change_tensors(folder, add)
+    with pytest.raises(errors.UserError, match=f"holds {name}, which"):
+        huggingface.read_weights(str(folder))
+
+
+@pytest.mark.parametrize("leaf", ["weight", "bias"])
+def test_a_mapping_that_does_something_is_refused(tmp_path, leaf):
+    config = dataclasses.replace(CONFIG, embedding_size=6)
+    huggingface.write(str(tmp_path), config, random_weights(config))
+
+    def change(tensors):
+        tensors[f"albert.encoder.embedding_hidden_mapping_in.{leaf}"] += 1e-6
+
+    change_tensors(tmp_path, change)
+    with pytest.raises(errors.UserError, match="only an identity"):
+        huggingface.read_weights(str(tmp_path))
+
+
+def test_a_classifier_of_tokens_is_refused(tmp_path):
+    weights = random_weights(
+        make_model=MODELS["AlbertForSequenceClassification"]
+    )
+    huggingface.write(str(tmp_path), CONFIG, weights)
+    change_config(tmp_path, architectures=["AlbertForTokenClassification"])
+    with pytest.raises(errors.UserError, match="classifier of tokens"):
+        huggingface.read_weights(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("gelu_new", "gelu"),
+        ("gelu_pytorch_tanh", "gelu"),
+        ("gelu", "gelu_erf"),
+        ("relu", "relu"),
+        ("tanh", "tanh"),
+        ("linear", "linear"),
+    ],
+)
+def test_activations_are_translated(folder, theirs, ours):
+    change_config(folder, hidden_act=theirs)
+    config = huggingface.read_config(str(folder / "config.json"))
+    assert config.hidden_act == ours
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [("gelu", "gelu_new"), ("gelu_erf", "gelu")]
+)
+def test_gelu_is_written_under_their_name(tmp_path, ours, theirs):
+    config = dataclasses.replace(CONFIG, hidden_act=ours)
+    huggingface.write(str(tmp_path), config, random_weights())
+    assert config_of(tmp_path)["hidden_act"] == theirs
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"hidden_act": "silu"}, "hidden_act='silu'. Allowed are gelu_new"),
+        ({"hidden_act": ["gelu"]}, "hidden_act="),
+        ({"layer_norm_eps": 1e-5}, "layer_norm_eps=1e-05"),
+        ({"position_embedding_type": "relative_key"}, "'absolute' only"),
+        ({"model_type": "bert"}, "model_type='bert'"),
+        ({"hidden_size": 7}, "hidden_size=7"),
+        ({"num_hidden_layers": 18, "num_hidden_groups": 14}, "rounds"),
+    ],
+)
+def test_configs_of_other_networks_are_refused(folder, values, message):
+    change_config(folder, **values)
+    with pytest.raises(errors.UserError, match=message):
+        huggingface.read_config(str(folder / "config.json"))
+
+
+def test_keys_without_a_meaning_here_are_ignored(folder):
+    expected = huggingface.read_config(str(folder / "config.json"))
+    change_config(folder, torch_dtype="float32", gap_size=0, use_cache=True)
+    assert huggingface.read_config(str(folder / "config.json")) == expected
+
+
+@pytest.mark.parametrize("text", [b"{", b"\xff\xfe{", b"[1]"])
+def test_a_damaged_config_is_an_error(folder, text):
+    (folder / "config.json").write_bytes(text)
+    with pytest.raises(errors.UserError, match="config.json (is not|holds)"):
+        huggingface.read_config(str(folder / "config.json"))
+    with pytest.raises(errors.UserError, match="config.json"):
+        huggingface.is_folder(str(folder))
+
+
+def test_a_missing_config_is_an_error(tmp_path):
+    assert not huggingface.is_folder(str(tmp_path))
+    with pytest.raises(errors.UserError, match="config.json does not exist"):
+        huggingface.read_weights(str(tmp_path))
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, -1])
+def test_damaged_weights_are_an_error(folder, keep):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(errors.UserError, match="damaged or incomplete"):
+        huggingface.read_weights(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("pytorch_model.bin", "safe_serialization=True"),
+        ("tf_model.h5", "safe_serialization=True"),
+        ("model.safetensors.index.json", "max_shard_size"),
+        ("else", "has no model.safetensors. Copy"),
+    ],
+)
+def test_other_forms_of_weights_are_named(folder, name, message):
+    (folder / "model.safetensors").rename(folder / name)
+    with pytest.raises(errors.UserError, match=message):
+        huggingface.read_weights(str(folder))
+
+
+def test_only_a_folder_of_an_albert_is_one(folder, tmp_path):
+    assert huggingface.is_folder(str(folder))
+    assert huggingface.is_folder(f"{folder}/")
+    change_config(folder, model_type="bert")
+    assert not huggingface.is_folder(str(folder))
+    assert not huggingface.is_folder(str(folder / "config.json"))
+    assert not huggingface.is_folder(str(FIXTURES / "original_tiny_lamb"))
+
+
+def test_remote_folders_are_read_and_written():
+    weights = random_weights()
+    place = "ram://test_huggingface/folder"
+    huggingface.write(place, CONFIG, weights)
+    assert huggingface.is_folder(place)
+    assert_same(huggingface.read_weights(place), weights)
+    tf.io.gfile.rmtree(place)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"share": "attention"}, "share='attention'"),
+        ({"share": "ffn", "num_hidden_groups": 1}, "share='ffn'"),
+        ({"num_hidden_layers": 18, "num_hidden_groups": 14}, "rounds"),
+        (
+            {
+                "num_hidden_layers": 22,
+                "num_hidden_groups": 22,
+                "float_group_index": True,
+            },
+            "float_group_index=True",
+        ),
+    ],
+)
+def test_what_transformers_cannot_share_is_refused(tmp_path, changes, message):
+    config = dataclasses.replace(CONFIG, **changes)
+    with pytest.raises(errors.UserError, match=message):
+        huggingface.write(str(tmp_path / "new"), config, random_weights())
+    assert not (tmp_path / "new").exists()
+
+
+def squad_v2_head():
+    weights = random_weights(
+        make_model=lambda e: question_answering.AlbertSquadV2(e, 2, 2)
+    )
+    return {n: v for n, v in weights.items() if not n.startswith("bert/")}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda weights: weights.update(squad_v2_head()),
+        lambda weights: weights.update(output_weights=np.ones([2, 6])),
+        lambda weights: weights.pop("cls/seq_relationship/output_bias"),
+    ],
+    ids=["squad_v2", "two_models", "half_a_head"],
+)
+def test_heads_that_transformers_lacks_are_refused(tmp_path, change):
+    weights = random_weights()
+    change(weights)
+    with pytest.raises(errors.UserError, match="has a head with just"):
+        huggingface.write(str(tmp_path / "new"), CONFIG, weights)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("change", ["drop", "add"])
+def test_weights_of_another_config_are_refused(tmp_path, change):
+    weights = random_weights()
+    name = "bert/encoder/transformer/group_1/inner_group_1/LayerNorm/beta"
+    value = weights.pop(name)
+    if change == "add":
+        weights |= {name: value, "bert/more": value}
+    with pytest.raises(errors.UserError, match="do not fit the config"):
+        huggingface.write(str(tmp_path / "new"), CONFIG, weights)
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,110 @@
+"""Numbers of parameters: those of the paper's tables, to the last one.
+
+Expected are the exact counts that follow from ALBERT Tables 1 to 4, next to the
+millions that the paper prints. Embeddings, mapping, layers and pooler; no head.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import modeling
+from tests.conftest import ROOT
+
+BASE = ROOT / "configs" / "models" / "albert_base_v2.json"
+SIZES = {
+    "base": BASE,
+    "large": BASE.with_name("albert_large_v2.json"),
+    "xlarge": BASE.with_name("albert_xlarge_v2.json"),
+    "xxlarge": BASE.with_name("albert_xxlarge_v2.json"),
+}
+
+
+def count(size="base", **changes):
+    values = modeling.json.loads(SIZES[size].read_text())
+    config = modeling.AlbertConfig.from_dict({**values, **changes})
+    with tf.Graph().as_default():  # Shapes without memory.
+        variables = modeling.AlbertModel(config).variables
+        return sum(int(np.prod(variable.shape)) for variable in variables)
+
+
+@pytest.mark.parametrize(
+    ("embedding", "shared", "separate", "printed"),
+    [
+        (64, 9_681_408, 87_648_000, (10, 87)),
+        (128, 11_683_584, 89_650_176, (12, 89)),
+        (256, 15_687_936, 93_654_528, (16, 93)),
+        (768, 31_114_752, 109_081_344, (31, 108)),
+    ],
+)
+def test_embedding_sizes(embedding, shared, separate, printed):
+    """ALBERT Table 3."""
+    assert count(embedding_size=embedding) == shared
+    for change in ({"num_hidden_groups": 12}, {"share": "none"}):
+        assert count(embedding_size=embedding, **change) == separate
+    for exact, millions in zip((shared, separate), printed, strict=True):
+        assert abs(exact / 1e6 - millions) < 1.1
+
+
+@pytest.mark.parametrize(
+    ("share", "narrow", "wide", "printed"),
+    [
+        ("all", 11_683_584, 31_114_752, (12, 31)),
+        ("attention", 63_647_232, 83_078_400, (64, 83)),
+        ("ffn", 37_686_528, 57_117_696, (38, 57)),
+        ("none", 89_650_176, 109_081_344, (89, 108)),
+    ],
+)
+def test_sharing_modes(share, narrow, wide, printed):
+    """ALBERT Table 4; the norm counts with the part that it follows."""
+    assert count(share=share) == narrow
+    assert count(share=share, embedding_size=768) == wide
+    for exact, millions in zip((narrow, wide), printed, strict=True):
+        assert abs(exact / 1e6 - millions) < 1.1
+
+
+@pytest.mark.parametrize(
+    ("size", "layers"), [("large", 1), ("large", 48), ("xxlarge", 24)]
+)
+def test_depth_is_free(size, layers):
+    assert count(size, num_hidden_layers=layers) == count(size)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ("base", 10_547_968),
+        ("large", 16_548_352),
+        ("xlarge", 57_589_248),
+        ("xxlarge", 221_459_968),
+    ],
+)
+def test_chinese_models(size, expected):
+    assert count(size, vocab_size=21128) == expected
+
+
+def test_widest_model_of_the_paper():
+    assert 495_518_208 == count(
+        "xxlarge",
+        hidden_size=6144,
+        intermediate_size=24576,
+        num_hidden_layers=3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "layers", "expected"),
+    [
+        ("base", 12, 109_081_344),
+        ("large", 24, 334_607_360),
+        ("xlarge", 24, 1_275_291_648),
+    ],
+)
+def test_bert_shapes(size, layers, expected):
+    width = modeling.json.loads(SIZES[size].read_text())["hidden_size"]
+    assert expected == count(
+        size,
+        embedding_size=width,
+        num_hidden_layers=layers,
+        num_hidden_groups=layers,
+    )

@@ -1,0 +1,191 @@
+"""Python, graph and other programs cut real text into the same ids."""
+
+import json
+import lzma
+import pathlib
+import tarfile
+import unicodedata
+
+import pytest
+import tensorflow as tf
+
+from albert_tf import tokenization, tokenization_ops
+
+FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures"
+CORPORA = [
+    "corpora/gutenberg.tar.xz",
+    "corpora/inaugural.tar.xz",
+    "corpora/movie_reviews.txt.xz",
+    "corpora/wiki_00",
+    "corpora/wikitext-2-valid.txt.xz",
+    "zh/CLUECorpusSmall_bert_sampled.txt.xz",
+    "zh/chnsenticorp_dev.tsv",
+    "zh/news_zh_1.txt",
+]
+VOCABULARIES = {
+    "sentencepiece": ("30k-clean.model", None),
+    "wordpiece": (None, "vocab_chinese.txt"),
+}
+CHARACTERS = [
+    chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000
+]
+
+
+def read_lines(path):
+    """All lines of a corpus, whatever it is packed in."""
+    if path.name.endswith(".tar.xz"):
+        with tarfile.open(path) as archive:
+            files = [archive.extractfile(member) for member in archive]
+            contents = [file.read() for file in files if file is not None]
+    elif path.name.endswith(".xz"):
+        contents = [lzma.decompress(path.read_bytes())]
+    else:
+        contents = [path.read_bytes()]
+    return [line for c in contents for line in c.decode("utf-8").split("\n")]
+
+
+def load(shared_dir, kind, **settings):
+    folder = shared_dir / "data" / "vocab"
+    files = [name and str(folder / name) for name in VOCABULARIES[kind]]
+    return tokenization.load(*files, **settings)
+
+
+def differing(tokenizer, texts):
+    """Texts to which Python and the graph give different ids."""
+    graph = tokenization_ops.make_graph_tokenizer(tokenizer)
+    batches = tf.data.Dataset.from_tensor_slices(texts).batch(4096)
+    found = [ids for b in batches for ids in graph.tokenize(b).to_list()]
+    expected = tokenizer.encode_batch(texts)
+    pairs = zip(texts, expected, found, strict=True)
+    return [text for text, ids, other in pairs if ids != other]
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("kind", VOCABULARIES)
+@pytest.mark.parametrize("name", CORPORA)
+def test_graph_equals_python_on_a_corpus(name, kind, lower, shared_dir):
+    lines = read_lines(shared_dir / "data" / name)
+    every = 1 + len(lines) // 5000  # All of them in the slow test.
+    tokenizer = load(shared_dir, kind, do_lower_case=lower)
+    assert differing(tokenizer, lines[::every]) == []
+
+
+@pytest.mark.slow  # 13 to 33 s each.
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("kind", VOCABULARIES)
+def test_graph_equals_python_on_every_line(kind, lower, shared_dir):
+    tokenizer = load(shared_dir, kind, do_lower_case=lower)
+    for name in CORPORA:
+        lines = read_lines(shared_dir / "data" / name)
+        assert differing(tokenizer, lines) == [], name
+
+
+@pytest.mark.parametrize("kind", VOCABULARIES)
+@pytest.mark.parametrize("lower", [True, False])
+def test_graph_equals_python_on_every_assigned_character(
+    kind, lower, shared_dir
+):
+    tokenizer = load(shared_dir, kind, do_lower_case=lower)
+    missing = ("Cn", "Co")  # Not assigned; for private use.
+    texts = [
+        f"a{c}b {c}1今{c}Σ"
+        for c in CHARACTERS
+        if unicodedata.category(c) not in missing
+    ]
+    assert differing(tokenizer, texts) == []
+
+
+@pytest.mark.slow  # 20 to 25 s each.
+@pytest.mark.parametrize("lower", [True, False])
+def test_only_characters_younger_than_pythons_tables_differ(lower, shared_dir):
+    texts = [f"a{c}b {c}1" for c in CHARACTERS]
+    tokenizer = load(shared_dir, "wordpiece", do_lower_case=lower)
+    assert differing(tokenizer, texts) == []
+    tokenizer = load(shared_dir, "sentencepiece", do_lower_case=lower)
+    # The outlined letters and digits of Unicode 16 are letters to TensorFlow.
+    first = 0x1CCD6 if lower else 0x1CCF0
+    outlined = [f"a{chr(c)}b {chr(c)}1" for c in range(first, 0x1CCFA)]
+    assert differing(tokenizer, texts) == outlined
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_graph_equals_the_recorded_original(lower, shared_dir):
+    recorded = (FIXTURES / "original_tokenization.jsonl").read_text("utf-8")
+    cases = [json.loads(line) for line in recorded.splitlines()]
+    cases = [case for case in cases if case["lower"] is lower]
+    assert cases
+    tokenizer = load(shared_dir, "sentencepiece", do_lower_case=lower)
+    graph = tokenization_ops.make_graph_tokenizer(tokenizer)
+    texts = tf.constant([case["text"] for case in cases])
+    cleaned = tokenization_ops.normalize(texts, lower).numpy()
+    assert [text.decode() for text in cleaned] == [
+        case["normalized"] for case in cases
+    ]
+    assert graph.tokenize(texts).to_list() == [case["ids"] for case in cases]
+
+
+def test_recorded_cases_are_those_of_the_shared_folder(shared_dir):
+    name = "original_tokenization.jsonl"
+    ours = (FIXTURES / name).read_bytes()
+    assert ours == (shared_dir / "fixtures" / name).read_bytes()
+
+
+def test_graph_equals_the_published_ids(shared_dir):
+    path = shared_dir / "data" / "expected" / "tokenizer.json"
+    uncased = load(shared_dir, "sentencepiece")
+    keeping = load(shared_dir, "sentencepiece", keep_accents=True)
+    for case in json.loads(path.read_text("utf-8")):
+        tokenizer = uncased if case["strip_accents"] else keeping
+        graph = tokenization_ops.make_graph_tokenizer(tokenizer)
+        (ids,) = graph.tokenize(tf.constant([case["text"]])).to_list()
+        if case["with_cls_sep"]:
+            ids = [tokenizer.cls_id, *ids, tokenizer.sep_id]
+        assert ids == case["ids"]
+
+
+def unmasked_segments(example):
+    """The two segments of a pretraining record, before they were masked."""
+    feature = example.features.feature
+    ids = list(feature["input_ids"].int64_list.value)
+    length = sum(feature["input_mask"].int64_list.value)
+    predictions = zip(
+        feature["masked_lm_positions"].int64_list.value,
+        feature["masked_lm_ids"].int64_list.value,
+        feature["masked_lm_weights"].float_list.value,
+        strict=True,
+    )
+    for position, id_, weight in predictions:
+        if weight:
+            ids[position] = id_
+    first_end = sum(feature["segment_ids"].int64_list.value[:length])
+    cut = length - first_end
+    return ids[1 : cut - 1], ids[cut : length - 1]
+
+
+def test_wordpiece_equals_another_writers_records(shared_dir, tmp_path):
+    """Each segment is a run of what our tokenizer makes of the same text."""
+    folder = shared_dir / "data" / "zh"
+    tokenizer = load(shared_dir, "wordpiece")
+    documents = [""]
+    for line in read_lines(folder / "news_zh_1.txt"):
+        ids = tokenizer.encode(line)
+        documents[-1] += "".join(f"{id_} " for id_ in ids)
+        if not ids:
+            documents.append("")
+    # That writer marks the inner characters of Chinese words, as "##天".
+    plain = {
+        id_: tokenizer.pieces_to_ids([piece[2:]])[0]
+        for id_, piece in enumerate(tokenizer.pieces)
+        if piece.startswith("##") and "\u4e00" <= piece[2:] <= "\u9fa5"
+    }
+    packed = folder / "news_zh_1.other_writer.tfrecord.xz"
+    path = tmp_path / "records"
+    path.write_bytes(lzma.decompress(packed.read_bytes()))
+    tokens = 0
+    for record in tf.data.TFRecordDataset(str(path)):
+        example = tf.train.Example.FromString(record.numpy())
+        for segment in unmasked_segments(example):
+            run = "".join(f" {plain.get(id_, id_)}" for id_ in segment) + " "
+            assert any(run in f" {document}" for document in documents)
+            tokens += len(segment)
+    assert tokens == 103_758
