@@ -39,6 +39,9 @@ class ExportOptions:
     spm_model_file: str | None = option(
         None, "Vocabulary; needed when the run's folder has no copy of it."
     )
+    vocab_file: str | None = option(
+        None, "The same, for a WordPiece vocabulary."
+    )
     overwrite: bool = option(
         False, "Whether an existing --export_dir may be replaced."
     )
@@ -82,7 +85,7 @@ def check_target(settings: ExportOptions) -> None:
 
 
 def make_service(
-    source: run_folder.Run, tokenizer: tokenization.Tokenizer
+    source: run_folder.Run, tokenizer: tokenization.AnyTokenizer
 ) -> serving.Service:
     """Build the model of a run, with new weights, and its signatures."""
     encoder = modeling.AlbertModel(source.config)
@@ -102,23 +105,26 @@ def make_service(
 
 def _load_tokenizer(
     settings: ExportOptions, source: run_folder.Run
-) -> tokenization.Tokenizer:
-    path = settings.spm_model_file
-    if path is None:
-        path = source.vocabulary
-        if not files.exists(path):
-            raise errors.UserError(
-                f"--run_dir={settings.run_dir} has no copy of its vocabulary. "
-                "Name the one it was trained with as --spm_model_file."
-            )
-    tokenizer = tokenization.Tokenizer(
-        path, source.options.get("do_lower_case", True)
-    )
+) -> tokenization.AnyTokenizer:
+    vocabulary = source.vocabulary
+    if settings.spm_model_file or settings.vocab_file:
+        vocabulary = dataclasses.replace(
+            vocabulary,
+            spm_model_file=settings.spm_model_file,
+            vocab_file=settings.vocab_file,
+        )
+    if vocabulary.path is None:
+        raise errors.UserError(
+            f"--run_dir={settings.run_dir} has no copy of its vocabulary. "
+            "Name the one it was trained with as --spm_model_file (or "
+            "--vocab_file)."
+        )
+    tokenizer = tokenization.load(vocabulary)
     if tokenizer.vocab_size != source.config.vocab_size:
         raise errors.UserError(
-            f"--spm_model_file={path} has {tokenizer.vocab_size} pieces, but "
-            f"the run has vocab_size {source.config.vocab_size}. Use the "
-            "vocabulary the run was trained with."
+            f"--{vocabulary.kind}={vocabulary.path} has {tokenizer.vocab_size} "
+            f"pieces, but the run has vocab_size {source.config.vocab_size}. "
+            "Use the vocabulary the run was trained with."
         )
     return tokenizer
 

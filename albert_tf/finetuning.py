@@ -31,9 +31,6 @@ from albert_tf.tasks import base, features
 class FinetuningOptions:
     """Options that all finetuning scripts share."""
 
-    spm_model_file: str = option(
-        help="SentencePiece vocabulary of the checkpoint.", may_change=True
-    )
     albert_config_file: str = option(
         help="JSON file with the architecture.", may_change=True
     )
@@ -43,7 +40,6 @@ class FinetuningOptions:
     cached_dir: str | None = option(
         None, "Folder of feature files. Default: --output_dir.", may_change=True
     )
-    do_lower_case: bool = option(True, "Whether to lower-case the text.")
     max_seq_length: int = option(512, "Tokens per example; longer is cut.")
     do_train: bool = option(False, "Whether to train.", may_change=True)
     do_eval: bool = option(
@@ -64,6 +60,9 @@ class FinetuningOptions:
     predict_batch_size: int = option(
         8, "Examples per prediction batch, all replicas.", may_change=True
     )
+    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
+        default_factory=tokenization.VocabularyOptions
+    )
     init: checkpoints.InitOptions = dataclasses.field(
         default_factory=checkpoints.InitOptions
     )
@@ -82,6 +81,7 @@ class FinetuningOptions:
     )
 
     def __post_init__(self) -> None:
+        self.vocabulary.require()
         if not (self.do_train or self.do_eval or self.do_predict):
             raise errors.UserError(
                 "None of --do_train, --do_eval and --do_predict is set. Set at "
@@ -129,15 +129,13 @@ def run(
         claim: Name and full options of the script, remembered in the folder.
     """
     config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
-    tokenizer = tokenization.Tokenizer(
-        settings.spm_model_file, settings.do_lower_case
-    )
+    tokenizer = tokenization.load(settings.vocabulary)
     check_fit(settings, config, tokenizer)
     if settings.init.init_checkpoint and not run_folder.is_trained(
         settings.output_dir
     ):
         found = checkpoints.find(settings.init.init_checkpoint)
-        run_folder.check_vocabulary(settings.spm_model_file, found)
+        run_folder.check_vocabulary(settings.vocabulary, found)
     examples = {s: task.read(data_dir, s) for s in settings.splits}
     strategy = distribution.make_strategy(settings.devices)
     for split, size in settings.splits.items():
@@ -148,9 +146,7 @@ def run(
             _BATCH_OPTION[split],
             parts if split == "train" else 1,
         )
-    run_folder.claim(
-        settings.output_dir, *claim, config, settings.spm_model_file
-    )
+    run_folder.claim(settings.output_dir, *claim, config, settings.vocabulary)
     trainer = _make_trainer(task, config, steps, settings, strategy)
     datasets = _Datasets(task, tokenizer, settings, examples)
     log = run_log.RunLog(settings.output_dir, settings.train_batch_size)
@@ -191,7 +187,7 @@ _BATCH_OPTION = {
 def check_fit(
     settings: FinetuningOptions,
     config: modeling.AlbertConfig,
-    tokenizer: tokenization.Tokenizer,
+    tokenizer: tokenization.AnyTokenizer,
 ) -> None:
     """Make sure that options, architecture and vocabulary belong together.
 
@@ -207,7 +203,7 @@ def check_fit(
         )
     if tokenizer.vocab_size != config.vocab_size:
         raise errors.UserError(
-            f"--spm_model_file={settings.spm_model_file} has "
+            f"--{settings.vocabulary.kind}={settings.vocabulary.path} has "
             f"{tokenizer.vocab_size} pieces, but {settings.albert_config_file} "
             f"has vocab_size {config.vocab_size}. Use the vocabulary that the "
             "checkpoint was pretrained with."
@@ -220,7 +216,7 @@ class _Datasets:
     def __init__(
         self,
         task: base.Task,
-        tokenizer: tokenization.Tokenizer,
+        tokenizer: tokenization.AnyTokenizer,
         settings: FinetuningOptions,
         examples: dict[str, list[base.Example]],
     ):

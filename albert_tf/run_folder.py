@@ -2,7 +2,7 @@
 
 run_options.json    program and options of the run
 albert_config.json  architecture
-spm.model           the vocabulary, when the run knows it
+spm.model           the vocabulary, when the run knows it (or vocab.txt)
 model.ckpt-N.*      checkpoints; model.ckpt-best.* the best evaluated one
 metrics.jsonl       every number that was logged
 train/, eval/       TensorBoard summaries
@@ -14,11 +14,19 @@ import json
 import os
 from typing import Any
 
-from albert_tf import checkpoints, errors, files, modeling, options
+from albert_tf import (
+    checkpoints,
+    errors,
+    files,
+    modeling,
+    options,
+    tokenization,
+)
 
 OPTIONS_NAME = "run_options.json"
 CONFIG_NAME = "albert_config.json"
-VOCABULARY_NAME = "spm.model"
+# The folder's copy of the vocabulary, by the option that named it.
+VOCABULARY_NAMES = {"spm_model_file": "spm.model", "vocab_file": "vocab.txt"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,9 +46,18 @@ class Run:
     config: modeling.AlbertConfig
 
     @property
-    def vocabulary(self) -> str:
-        """Path of the folder's copy of the vocabulary."""
-        return os.path.join(self.folder, VOCABULARY_NAME)
+    def vocabulary(self) -> tokenization.VocabularyOptions:
+        """The folder's copy of the vocabulary, with the run's settings."""
+        values = {**self.options, **dict.fromkeys(VOCABULARY_NAMES)}
+        for name, path in _vocabularies(self.folder).items():
+            values[name] = path
+        return options.from_dict(tokenization.VocabularyOptions, values)
+
+
+def _vocabularies(folder: str) -> dict[str, str]:
+    """Return option name and path of the vocabularies in a folder."""
+    paths = {n: os.path.join(folder, f) for n, f in VOCABULARY_NAMES.items()}
+    return {name: path for name, path in paths.items() if files.exists(path)}
 
 
 def claim(
@@ -48,7 +65,7 @@ def claim(
     program: str,
     settings: Any,
     config: modeling.AlbertConfig,
-    spm_model_file: str | None,
+    vocabulary: tokenization.VocabularyOptions,
 ) -> None:
     """Make the folder this run's, or make sure that it already is.
 
@@ -60,7 +77,7 @@ def claim(
         program: Name of the script.
         settings: Its options object.
         config: The architecture.
-        spm_model_file: Vocabulary to copy into the folder, if known.
+        vocabulary: Its file is copied into the folder, if one is named.
 
     Raises:
         errors.UserError: The folder belongs to another run, or holds
@@ -77,8 +94,8 @@ def claim(
             lines = [f"  it was made by {previous.program}, not {program}"]
         if previous.config != config:
             lines.append("  its albert_config.json differs")
-        if spm_model_file and _differs(spm_model_file, previous.vocabulary):
-            lines.append(f"  its vocabulary is not {spm_model_file}")
+        if _is_another(vocabulary, folder):
+            lines.append(f"  its vocabulary is not {vocabulary.path}")
         if lines:
             raise errors.UserError(
                 f"--output_dir={folder} belongs to another run:\n"
@@ -96,11 +113,10 @@ def claim(
     content = {"program": program, "options": current}
     text = json.dumps(content, indent=2, sort_keys=True) + "\n"
     files.write_text(os.path.join(folder, CONFIG_NAME), config.to_json())
-    if spm_model_file:
-        with files.replace_atomically(
-            os.path.join(folder, VOCABULARY_NAME)
-        ) as stream:
-            stream.write(files.read_bytes(spm_model_file))
+    if vocabulary.kind and vocabulary.path:
+        name = VOCABULARY_NAMES[vocabulary.kind]
+        with files.replace_atomically(os.path.join(folder, name)) as stream:
+            stream.write(files.read_bytes(vocabulary.path))
     files.write_text(os.path.join(folder, OPTIONS_NAME), text)
 
 
@@ -112,20 +128,30 @@ def is_trained(folder: str) -> bool:
     )
 
 
-def _differs(path: str, known: str) -> bool:
-    return files.exists(known) and files.sha256(path) != files.sha256(known)
+def _is_another(
+    vocabulary: tokenization.VocabularyOptions, folder: str
+) -> bool:
+    """Tell whether a folder has a vocabulary, and not this one."""
+    known = _vocabularies(folder)
+    if not known or vocabulary.path is None:
+        return False
+    wanted = files.sha256(vocabulary.path)
+    return all(files.sha256(path) != wanted for path in known.values())
 
 
-def check_vocabulary(spm_model_file: str, init_checkpoint: str) -> None:
+def check_vocabulary(
+    vocabulary: tokenization.VocabularyOptions, init_checkpoint: str
+) -> None:
     """Make sure that a checkpoint was trained with this vocabulary, if known.
 
     Raises:
         errors.UserError: Beside the checkpoint lies another vocabulary.
     """
-    known = os.path.join(os.path.dirname(init_checkpoint), VOCABULARY_NAME)
-    if _differs(spm_model_file, known):
+    folder = os.path.dirname(init_checkpoint)
+    if _is_another(vocabulary, folder):
+        known = ", ".join(_vocabularies(folder).values())
         raise errors.UserError(
-            f"--spm_model_file={spm_model_file} is not the vocabulary that "
+            f"--{vocabulary.kind}={vocabulary.path} is not the vocabulary that "
             f"--init_checkpoint={init_checkpoint} was trained with. Use "
             f"{known}."
         )

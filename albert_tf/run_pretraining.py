@@ -25,6 +25,7 @@ from albert_tf import (
     run_card,
     run_folder,
     run_log,
+    tokenization,
     training,
 )
 from albert_tf.heads import pretraining
@@ -57,15 +58,6 @@ class PretrainingOptions:
         "which measures on training data.",
         may_change=True,
     )
-    spm_model_file: str | None = option(
-        None,
-        "Vocabulary of the records: checked against them, and copied into "
-        "--output_dir so that export finds it.",
-        may_change=True,
-    )
-    do_lower_case: bool = option(
-        True, "Whether the text of the records was lower-cased; for export."
-    )
     max_seq_length: int = option(512, "Tokens per example, as in the records.")
     max_predictions_per_seq: int = option(
         20, "Masked tokens per example, as in the records."
@@ -80,6 +72,11 @@ class PretrainingOptions:
     num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
     max_eval_steps: int = option(
         100, "Batches per evaluation, at most.", may_change=True
+    )
+    # Optional: checked against the records, and copied into the folder of the
+    # run so that export finds it.
+    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
+        default_factory=tokenization.VocabularyOptions
     )
     init: checkpoints.InitOptions = dataclasses.field(
         default_factory=checkpoints.InitOptions
@@ -140,7 +137,7 @@ def run(settings: PretrainingOptions) -> None:
         "run_pretraining",
         settings,
         config,
-        settings.spm_model_file,
+        settings.vocabulary,
     )
 
     trainer = training.Trainer(
@@ -215,9 +212,10 @@ def _find_data(
             "with more max_position_embeddings."
         )
     fingerprint = None
-    if settings.spm_model_file:
-        files.require_file(settings.spm_model_file, "spm_model_file")
-        fingerprint = files.sha256(settings.spm_model_file)
+    vocabulary = settings.vocabulary
+    if vocabulary.kind and vocabulary.path:
+        files.require_file(vocabulary.path, vocabulary.kind)
+        fingerprint = files.sha256(vocabulary.path)
     found = {
         name: files.expand_patterns(getattr(settings, name), name)
         for name in ("input_file", "eval_input_file")
@@ -235,18 +233,30 @@ def _find_data(
         ),
     )
     for manifest in manifests:
-        if manifest.options["do_lower_case"] != settings.do_lower_case:
-            raise errors.UserError(
-                f"--do_lower_case={settings.do_lower_case}, but the records "
-                f"{', '.join(manifest.shards)} were written with the opposite. "
-                "Say what the records are, or write them again."
-            )
+        _check_settings(vocabulary, manifest)
     known = sum(manifest.num_examples for manifest in manifests)
     description = (
         f"{len(training_files)} file(s) for training, {len(evaluation_files)} "
         f"for evaluation; {known:,} examples in those with a manifest"
     )
     return _Data(training_files, evaluation_files, description)
+
+
+def _check_settings(
+    vocabulary: tokenization.VocabularyOptions, manifest: records.Manifest
+) -> None:
+    """Refuse records whose text was cut in another way than the run says.
+
+    The run hands its settings on to finetuning and export.
+    """
+    for name in ("do_lower_case", "keep_accents", "strip_spurious_marker"):
+        here = getattr(vocabulary, name)
+        if manifest.options.get(name, here) != here:
+            raise errors.UserError(
+                f"--{name}={here}, but the records "
+                f"{', '.join(manifest.shards)} were written with the opposite. "
+                "Say what the records are, or write them again."
+            )
 
 
 def _warn(settings: PretrainingOptions) -> None:

@@ -39,7 +39,7 @@ class Service:
     def __init__(
         self,
         model: keras.Model,
-        tokenizer: tokenization.Tokenizer,
+        tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
     ):
         """Keep what the signatures need.
@@ -50,7 +50,7 @@ class Service:
             max_seq_length: Longer text is cut to so many tokens.
         """
         self.model = model
-        self.tokenizer = tokenization_ops.GraphTokenizer(tokenizer)
+        self.tokenizer = tokenization_ops.make_graph_tokenizer(tokenizer)
         self._pieces = tokenizer.pieces
         self._special = tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id
         self._max_seq_length = max_seq_length
@@ -76,12 +76,15 @@ class Service:
     def _encode(self, inputs: dict[str, tf.Tensor]) -> dict[str, Any]:
         encoder: modeling.AlbertModel = self.model.encoder
         longest = encoder.config.max_position_embeddings
-        tf.debugging.assert_less_equal(
+        check = tf.debugging.assert_less_equal(
             tf.shape(inputs["input_ids"])[1],
             longest,
             f"input_ids are longer than the {longest} positions of the model.",
         )
-        outputs: dict[str, Any] = encoder(inputs)
+        # Without the dependency the encoder may fail first, and less clearly.
+        with tf.control_dependencies([check]):
+            ids = tf.identity(inputs["input_ids"])
+        outputs: dict[str, Any] = encoder({**inputs, "input_ids": ids})
         return outputs
 
     def _pack(self, *segments: tf.RaggedTensor) -> dict[str, tf.Tensor]:
@@ -180,7 +183,7 @@ class ClassifierService(Service):
     def __init__(
         self,
         model: classification.AlbertClassifier,
-        tokenizer: tokenization.Tokenizer,
+        tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         *,
         labels: tuple[str, ...],

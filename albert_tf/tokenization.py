@@ -12,6 +12,7 @@ letters, as any other word. Text that contains masks on purpose goes through
 `Tokenizer.encode_with_masks`.
 """
 
+import dataclasses
 import functools
 import hashlib
 import itertools
@@ -23,6 +24,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import errors, files, wordpiece
+from albert_tf.options import option
 
 PAD, UNK = "<pad>", "<unk>"
 CLS, SEP, MASK = wordpiece.CLS, wordpiece.SEP, wordpiece.MASK
@@ -359,78 +361,92 @@ def _without_first_marker(pieces: Sequence[str]) -> list[str]:
 AnyTokenizer = Tokenizer | wordpiece.WordPieceTokenizer
 
 
-def load(
-    spm_model_file: str | None,
-    vocab_file: str | None,
-    do_lower_case: bool = True,
-    *,
-    keep_accents: bool = False,
-    strip_spurious_marker: bool = False,
-) -> AnyTokenizer:
+@dataclasses.dataclass(frozen=True)
+class VocabularyOptions:
+    """Which vocabulary is used, and how.
+
+    As in the original, the SentencePiece model counts when both files are
+    given.
+    """
+
+    spm_model_file: str | None = option(
+        None,
+        "SentencePiece model of the vocabulary, as the English models have it.",
+        may_change=True,
+    )
+    vocab_file: str | None = option(
+        None,
+        "WordPiece vocabulary, as the Chinese models have it; not needed with "
+        "--spm_model_file.",
+        may_change=True,
+    )
+    do_lower_case: bool = option(True, "Whether to lower-case the text.")
+    keep_accents: bool = option(
+        False,
+        "Compose characters (NFKC) instead of dropping accents, for a "
+        "SentencePiece vocabulary that was trained so.",
+    )
+    strip_spurious_marker: bool = option(
+        False,
+        "Do not let a number begin a word when only the comma behind it is "
+        "cut off; the original does. SentencePiece only.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.kind != "vocab_file":
+            return
+        for name in ("keep_accents", "strip_spurious_marker"):
+            if getattr(self, name):
+                raise errors.UserError(
+                    f"--{name}=true is given with the WordPiece vocabulary "
+                    f"--vocab_file={self.vocab_file}. It changes how a "
+                    f"SentencePiece vocabulary is used. Remove --{name}, or "
+                    "give --spm_model_file."
+                )
+
+    @property
+    def kind(self) -> str | None:
+        """The option that names the vocabulary; None without one."""
+        for name in ("spm_model_file", "vocab_file"):
+            if getattr(self, name) is not None:
+                return name
+        return None
+
+    @property
+    def path(self) -> str | None:
+        """The file of the vocabulary; None without one."""
+        return getattr(self, self.kind) if self.kind else None
+
+    def require(self) -> None:
+        """Refuse options without a vocabulary.
+
+        Raises:
+            errors.UserError: Neither file is given.
+        """
+        if self.kind is None:
+            raise errors.UserError(
+                "--spm_model_file and --vocab_file are both missing. One is "
+                "needed. Give --spm_model_file=30k-clean.model for a "
+                "SentencePiece vocabulary (the English models), or "
+                "--vocab_file=vocab_chinese.txt for a WordPiece vocabulary "
+                "(the Chinese models)."
+            )
+
+
+def load(options: VocabularyOptions) -> AnyTokenizer:
     """Open the vocabulary that the options name.
 
-    As in the original, the SentencePiece model counts when both are given.
-
-    Args:
-        spm_model_file: Value of that option, see `Tokenizer`.
-        vocab_file: Value of that option, see `wordpiece.WordPieceTokenizer`.
-        do_lower_case: Whether the vocabulary is uncased.
-        keep_accents: See `preprocess_text`; SentencePiece only.
-        strip_spurious_marker: See `Tokenizer.encode_pieces`; SentencePiece
-            only.
-
     Raises:
-        errors.UserError: Neither file is given, one cannot be used, or a
-            setting does not belong to the kind of vocabulary.
+        errors.UserError: No file is given, or it cannot be used.
     """
-    check_options(
-        spm_model_file,
-        vocab_file,
-        keep_accents=keep_accents,
-        strip_spurious_marker=strip_spurious_marker,
-    )
-    if spm_model_file is not None:
+    options.require()
+    if options.spm_model_file is not None:
         return Tokenizer(
-            spm_model_file,
-            do_lower_case,
-            keep_accents=keep_accents,
-            strip_spurious_marker=strip_spurious_marker,
+            options.spm_model_file,
+            options.do_lower_case,
+            keep_accents=options.keep_accents,
+            strip_spurious_marker=options.strip_spurious_marker,
         )
-    return wordpiece.WordPieceTokenizer(str(vocab_file), do_lower_case)
-
-
-def check_options(
-    spm_model_file: str | None,
-    vocab_file: str | None,
-    *,
-    keep_accents: bool = False,
-    strip_spurious_marker: bool = False,
-) -> None:
-    """Check the options of `load` against each other, without any file.
-
-    Raises:
-        errors.UserError: No vocabulary is given, or a setting does not belong
-            to its kind.
-    """
-    if spm_model_file is not None:
-        return
-    if vocab_file is None:
-        raise errors.UserError(
-            "--spm_model_file and --vocab_file are both missing. One is "
-            "needed. Give --spm_model_file=30k-clean.model for a SentencePiece "
-            "vocabulary (the English models), or "
-            "--vocab_file=vocab_chinese.txt for a WordPiece vocabulary (the "
-            "Chinese models)."
-        )
-    settings = {
-        "keep_accents": keep_accents,
-        "strip_spurious_marker": strip_spurious_marker,
-    }
-    for name, value in settings.items():
-        if value:
-            raise errors.UserError(
-                f"--{name}=true is given with the WordPiece vocabulary "
-                f"--vocab_file={vocab_file}. It changes how a SentencePiece "
-                f"vocabulary is used. Remove --{name}, or give "
-                "--spm_model_file."
-            )
+    return wordpiece.WordPieceTokenizer(
+        str(options.vocab_file), options.do_lower_case
+    )

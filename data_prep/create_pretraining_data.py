@@ -55,31 +55,15 @@ class CreatePretrainingDataOptions:
         help="TFRecord files to write, separated by commas; the records are "
         "dealt out to them in turn."
     )
-    spm_model_file: str | None = options.option(
-        None, "SentencePiece model of the vocabulary, as the English models'."
-    )
-    vocab_file: str | None = options.option(
-        None,
-        "WordPiece vocabulary, as the Chinese models'; not needed with "
-        "--spm_model_file.",
-    )
-    do_lower_case: bool = options.option(True, "Lower-case the text.")
-    keep_accents: bool = options.option(
-        False,
-        "Compose characters (NFKC) instead of dropping accents, for a "
-        "SentencePiece vocabulary that was trained so.",
-    )
-    strip_spurious_marker: bool = options.option(
-        False,
-        "Do not let a number begin a word when only the comma behind it is "
-        "cut off; the original does. SentencePiece only.",
-    )
     random_seed: int = options.option(12345, "Seed of every random draw.")
     dupe_factor: int = options.option(
         40, "Passes over the corpus, each with other pairs and masks."
     )
     overwrite: bool = options.option(
         False, "Replace outputs that were written with other options."
+    )
+    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
+        default_factory=tokenization.VocabularyOptions
     )
     pairs: segment_pairs.PairOptions = dataclasses.field(
         default_factory=segment_pairs.PairOptions
@@ -104,12 +88,7 @@ class CreatePretrainingDataOptions:
                 f"--random_seed={self.random_seed} is out of range. Allowed "
                 "are 0 to 4294967295. Use 12345, the original's value."
             )
-        tokenization.check_options(
-            self.spm_model_file,
-            self.vocab_file,
-            keep_accents=self.keep_accents,
-            strip_spurious_marker=self.strip_spurious_marker,
-        )
+        self.vocabulary.require()
 
 
 @dataclasses.dataclass
@@ -262,13 +241,7 @@ def run(wanted: CreatePretrainingDataOptions) -> None:
     outputs = split_outputs(wanted.output_file)
     _check_outputs(inputs, outputs)
     _warn(wanted)
-    tokenizer = tokenization.load(
-        wanted.spm_model_file,
-        wanted.vocab_file,
-        wanted.do_lower_case,
-        keep_accents=wanted.keep_accents,
-        strip_spurious_marker=wanted.strip_spurious_marker,
-    )
+    tokenizer = tokenization.load(wanted.vocabulary)
     if not wanted.overwrite:
         _refuse_other_options(outputs, wanted, tokenizer.fingerprint)
     summary = Summary()
@@ -359,11 +332,12 @@ def _check_outputs(inputs: Sequence[str], outputs: Sequence[str]) -> None:
 
 
 def _warn(wanted: CreatePretrainingDataOptions) -> None:
-    if None not in (wanted.vocab_file, wanted.spm_model_file):
+    vocabulary = wanted.vocabulary
+    if None not in (vocabulary.vocab_file, vocabulary.spm_model_file):
         logging.warning(
             "--vocab_file=%s is ignored: the vocabulary is in "
             "--spm_model_file.",
-            wanted.vocab_file,
+            vocabulary.vocab_file,
         )
     given = wanted.masking.max_predictions_per_seq
     full = round(wanted.pairs.max_seq_length * wanted.masking.masked_lm_prob)

@@ -1,5 +1,6 @@
 """What all tests share: devices, tolerances, a small world, real data."""
 
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -10,7 +11,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import pytest
 import tensorflow as tf
 
-from albert_tf import modeling, tokenization
+from albert_tf import modeling, options, tokenization
 from data_prep import story_world, train_sentencepiece
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -39,6 +40,16 @@ def make_replicas(count: int = 2) -> tf.distribute.MirroredStrategy:
     """
     tf.distribute.MirroredStrategy._collective_key_base += 100_000
     return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(count)])
+
+
+def changed(settings, **values):
+    """A copy of an options object; options inside it change by their names."""
+    groups = {k: v for k, v in values.items() if dataclasses.is_dataclass(v)}
+    settings = dataclasses.replace(settings, **groups)
+    flat = {k: v for k, v in values.items() if k not in groups}
+    return options.from_dict(
+        type(settings), {**options.to_dict(settings), **flat}
+    )
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,11 @@ import pytest
 
 from albert_tf import options
 
-SHARED = """
+VOCABULARY = """
+    spm_model_file vocab_file do_lower_case keep_accents strip_spurious_marker
+"""
+SHARED = f"""
+    {VOCABULARY}
     optimizer learning_rate poly_power start_warmup_step
     init_checkpoint init_from_group0 new_weights
     iterations_per_loop save_checkpoints_steps keep_checkpoint_max seed
@@ -17,15 +21,14 @@ SHARED = """
     distribution_strategy use_tpu tpu_name tpu_zone gcp_project
 """
 FINETUNING = f"""
-    spm_model_file albert_config_file output_dir cached_dir
-    do_lower_case max_seq_length do_train do_eval do_predict
+    albert_config_file output_dir cached_dir max_seq_length
+    do_train do_eval do_predict
     train_batch_size eval_batch_size predict_batch_size {SHARED}
 """
 OPTIONS = {
     "albert_tf.run_pretraining:PretrainingOptions": f"""
         albert_config_file input_file output_dir eval_input_file
-        spm_model_file max_seq_length max_predictions_per_seq
-        do_lower_case
+        max_seq_length max_predictions_per_seq
         do_train do_eval train_batch_size eval_batch_size num_train_steps
         num_warmup_steps max_eval_steps {SHARED}
     """,
@@ -33,7 +36,7 @@ OPTIONS = {
         data_dir task_name train_step warmup_step {FINETUNING}
     """,
     "albert_tf.export:ExportOptions": """
-        run_dir export_dir checkpoint spm_model_file overwrite
+        run_dir export_dir checkpoint spm_model_file vocab_file overwrite
     """,
     "albert_tf.convert_checkpoint:ConvertOptions": """
         from to format albert_config_file overwrite
@@ -49,8 +52,8 @@ OPTIONS = {
     "data_prep.make_demo_data:DemoOptions": """
         output_dir random_seed num_stories num_task_examples
     """,
-    "data_prep.create_pretraining_data:CreatePretrainingDataOptions": """
-        input_file output_file spm_model_file vocab_file do_lower_case
+    "data_prep.create_pretraining_data:CreatePretrainingDataOptions": f"""
+        {VOCABULARY} input_file output_file
         random_seed dupe_factor overwrite max_seq_length short_seq_prob
         random_next_sentence max_predictions_per_seq masked_lm_prob ngram
         favor_shorter_ngram do_whole_word_mask do_permutation

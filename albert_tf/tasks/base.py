@@ -69,7 +69,7 @@ class Task(abc.ABC):
     def featurize(
         self,
         examples: Sequence[Example],
-        tokenizer: tokenization.Tokenizer,
+        tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
     ) -> list[dict[str, np.ndarray]]:
         """Turn examples into the values of records, in order."""

@@ -12,7 +12,7 @@ from albert_tf.tasks import base
 def cached(
     task: base.Task,
     examples: Sequence[base.Example],
-    tokenizer: tokenization.Tokenizer,
+    tokenizer: tokenization.AnyTokenizer,
     *,
     max_seq_length: int,
     path_prefix: str,
@@ -32,7 +32,7 @@ def cached(
     key = hashlib.sha256()
     for part in (
         tokenizer.fingerprint,
-        str(tokenizer.do_lower_case),
+        repr(tokenizer.settings),
         repr(task.layout(max_seq_length)),
         *map(repr, examples),
     ):

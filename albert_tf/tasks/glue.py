@@ -190,7 +190,7 @@ class GlueTask(base.Task):
     def featurize(
         self,
         examples: Sequence[base.Example],
-        tokenizer: tokenization.Tokenizer,
+        tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
     ) -> list[dict[str, np.ndarray]]:
         """Turn examples into the values of records, in order.
@@ -252,7 +252,7 @@ class GlueTask(base.Task):
 def pack(
     first: Sequence[int],
     second: Sequence[int],
-    tokenizer: tokenization.Tokenizer,
+    tokenizer: tokenization.AnyTokenizer,
     max_seq_length: int,
 ) -> dict[str, np.ndarray]:
     """Build `[CLS] first [SEP] second [SEP]`, cut and padded to full length.

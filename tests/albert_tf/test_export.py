@@ -15,6 +15,7 @@ from albert_tf import (
     run_folder,
     run_pretraining,
     serving,
+    tokenization,
 )
 from albert_tf.heads import pretraining
 from tests.conftest import LAYER_ATOL
@@ -34,9 +35,10 @@ def run_dir(tmp_path, config, tiny_vocab):
         input_file="r.tfrecord",
         output_dir=str(folder),
         max_seq_length=16,
+        vocabulary=tokenization.VocabularyOptions(tiny_vocab),
     )
     run_folder.claim(
-        str(folder), "run_pretraining", settings, config, tiny_vocab
+        str(folder), "run_pretraining", settings, config, settings.vocabulary
     )
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
     tf.train.Checkpoint(model=model).write(str(folder / "model.ckpt-best"))
@@ -150,14 +152,15 @@ def test_classifier_gets_the_signature_of_its_task(
         data_dir="glue",
         task_name=task,
         finetuning=finetuning.FinetuningOptions(
-            spm_model_file=tiny_vocab,
+            vocabulary=tokenization.VocabularyOptions(tiny_vocab),
             albert_config_file="c.json",
             output_dir=folder,
             max_seq_length=16,
             do_train=True,
         ),
     )
-    run_folder.claim(folder, "run_classifier", settings, config, tiny_vocab)
+    vocabulary = settings.finetuning.vocabulary
+    run_folder.claim(folder, "run_classifier", settings, config, vocabulary)
     service = export.make_service(run_folder.read(folder), tiny_tokenizer)
     assert isinstance(service, serving.ClassifierService)
     assert service._texts == (("text", "text_pair") if pairs else ("text",))

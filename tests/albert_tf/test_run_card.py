@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from albert_tf import modeling, run_card, run_folder, run_log
+from albert_tf import modeling, run_card, run_folder, run_log, tokenization
 from albert_tf.options import option
 
 
@@ -15,7 +15,10 @@ class Settings:
 
 @pytest.fixture
 def folder(small_config, tmp_path):
-    run_folder.claim(str(tmp_path), "run_x", Settings(), small_config, None)
+    vocabulary = tokenization.VocabularyOptions()
+    run_folder.claim(
+        str(tmp_path), "run_x", Settings(), small_config, vocabulary
+    )
     return str(tmp_path)
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from albert_tf import errors, run_folder
+from albert_tf import errors, run_folder, tokenization
 from albert_tf.options import option
 
 
@@ -19,7 +19,11 @@ class Settings:
 def claim(small_config, tmp_path):
     def claim(settings=None, program="run_x", config=small_config, spm=None):
         run_folder.claim(
-            str(tmp_path / "run"), program, settings or Settings(), config, spm
+            str(tmp_path / "run"),
+            program,
+            settings or Settings(),
+            config,
+            tokenization.VocabularyOptions(spm),
         )
         return run_folder.read(str(tmp_path / "run"))
 
@@ -40,7 +44,10 @@ def test_claimed_folder_says_what_the_run_is(claim, small_config, tmp_path):
 
 def test_vocabulary_is_copied(claim, tiny_vocab):
     run = claim(spm=tiny_vocab)
-    with open(run.vocabulary, "rb") as copy, open(tiny_vocab, "rb") as source:
+    with (
+        open(run.vocabulary.path, "rb") as copy,
+        open(tiny_vocab, "rb") as source,
+    ):
         assert copy.read() == source.read()
 
 
@@ -86,7 +93,8 @@ def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path):
     assert content(tmp_path / "run") == before
     with pytest.raises(errors.UserError, match="not the vocabulary that"):
         run_folder.check_vocabulary(
-            str(other), str(tmp_path / "run" / "model.ckpt-best")
+            tokenization.VocabularyOptions(str(other)),
+            str(tmp_path / "run" / "model.ckpt-best"),
         )
 
 

@@ -48,7 +48,9 @@ def wordpiece_vocab(tmp_path_factory):
 @pytest.fixture(params=["sentencepiece", "wordpiece"])
 def any_tokenizer(request, tiny_vocab, wordpiece_vocab):
     spm = tiny_vocab if request.param == "sentencepiece" else None
-    return tokenization.load(spm, wordpiece_vocab)
+    return tokenization.load(
+        tokenization.VocabularyOptions(spm, wordpiece_vocab)
+    )
 
 
 def random_texts(count):
@@ -97,7 +99,9 @@ def test_normalize_equals_python(lower, keep_accents):
 @pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
 def test_random_texts_equal_python(lower, kind, tiny_vocab, wordpiece_vocab):
     spm = tiny_vocab if kind == "sentencepiece" else None
-    tokenizer = tokenization.load(spm, wordpiece_vocab, lower)
+    tokenizer = tokenization.load(
+        tokenization.VocabularyOptions(spm, wordpiece_vocab, lower)
+    )
     graph = tokenization_ops.make_graph_tokenizer(tokenizer)
     texts = random_texts(1000)
     expected = tokenizer.encode_batch(texts)
@@ -206,7 +210,9 @@ def test_character_nul_ends_no_text(tiny, tiny_graph):
 @pytest.fixture(scope="module", params=["sentencepiece", "wordpiece"])
 def exported_tokenizer(request, tiny_vocab, wordpiece_vocab):
     spm = tiny_vocab if request.param == "sentencepiece" else None
-    return tokenization.load(spm, wordpiece_vocab)
+    return tokenization.load(
+        tokenization.VocabularyOptions(spm, wordpiece_vocab)
+    )
 
 
 def export(graph, path):

@@ -240,16 +240,20 @@ def test_missing_file(tmp_path):
 
 
 def test_load_chooses_by_the_option(tiny_vocab, wordpiece_vocab):
-    loaded = tokenization.load(None, wordpiece_vocab, False)
+    loaded = tokenization.load(
+        tokenization.VocabularyOptions(None, wordpiece_vocab, False)
+    )
     assert isinstance(loaded, wordpiece.WordPieceTokenizer)
     assert not loaded.do_lower_case
     for vocab_file in (None, wordpiece_vocab, "ignored"):
         loaded = tokenization.load(
-            tiny_vocab,
-            vocab_file,
-            False,
-            keep_accents=True,
-            strip_spurious_marker=True,
+            tokenization.VocabularyOptions(
+                tiny_vocab,
+                vocab_file,
+                False,
+                keep_accents=True,
+                strip_spurious_marker=True,
+            )
         )
         assert isinstance(loaded, tokenization.Tokenizer)
         assert json.dumps(loaded.settings) == (
@@ -262,10 +266,10 @@ def test_load_needs_a_vocabulary():
     with pytest.raises(
         errors.UserError, match="--spm_model_file and --vocab_file are both"
     ):
-        tokenization.load(None, None)
+        tokenization.load(tokenization.VocabularyOptions())
 
 
 @pytest.mark.parametrize("name", ["keep_accents", "strip_spurious_marker"])
-def test_settings_of_sentencepiece_are_refused(name, wordpiece_vocab):
+def test_settings_of_sentencepiece_are_refused(name):
     with pytest.raises(errors.UserError, match=f"--{name}=true .* WordPiece"):
-        tokenization.load(None, wordpiece_vocab, **{name: True})
+        tokenization.VocabularyOptions(None, "v.txt", **{name: True})

@@ -12,6 +12,7 @@ import pytest
 
 from albert_tf import errors, records, tokenization
 from data_prep import create_pretraining_data, ngram_masking, segment_pairs
+from tests.conftest import changed
 
 ROOT = pathlib.Path(create_pretraining_data.__file__).parents[1]
 WORDS = "it rains we stay at home and read old books by the fire".split()
@@ -35,7 +36,7 @@ def base(tmp_path, tiny_vocab):
     return create_pretraining_data.CreatePretrainingDataOptions(
         input_file=str(tmp_path / "*.txt"),
         output_file=str(tmp_path / "out" / "a.tfrecord"),
-        spm_model_file=tiny_vocab,
+        vocabulary=tokenization.VocabularyOptions(tiny_vocab),
         dupe_factor=3,
         pairs=segment_pairs.PairOptions(max_seq_length=32),
         masking=ngram_masking.MaskingOptions(max_predictions_per_seq=5),
@@ -50,7 +51,7 @@ def chinese(base, tmp_path):
     words = "今 天 下 雨 , we stay ##ed at 家 。 明 ！ un ##want".split()
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
     (tmp_path / "vocab").write_text("\n".join(pieces), "utf-8")
-    return dataclasses.replace(
+    return changed(
         base,
         input_file=str(tmp_path / "chinese.txt"),
         spm_model_file=None,
@@ -59,7 +60,7 @@ def chinese(base, tmp_path):
 
 
 def run(options, **changes):
-    options = dataclasses.replace(options, **changes)
+    options = changed(options, **changes)
     create_pretraining_data.run(options)
     return options
 
@@ -81,7 +82,7 @@ def test_records_are_well_formed(base, permute):
     masking = dataclasses.replace(base.masking, do_permutation=permute)
     options = run(base, masking=masking)
     arrays = read_arrays(options)
-    tokenizer = tokenization.Tokenizer(base.spm_model_file, True)
+    tokenizer = tokenization.Tokenizer(base.vocabulary.path, True)
     assert len(arrays["input_ids"]) > 50
     for i, ids in enumerate(arrays["input_ids"]):
         row = {name: values[i] for name, values in arrays.items()}
@@ -109,7 +110,7 @@ def test_records_are_well_formed(base, permute):
 
 def test_wordpiece_records(chinese):
     arrays = read_arrays(run(chinese))
-    tokenizer = tokenization.load(None, chinese.vocab_file)
+    tokenizer = tokenization.load(chinese.vocabulary)
     sentences = [
         tokenizer.encode(line)
         for line in pathlib.Path(chinese.input_file).read_text().splitlines()
@@ -131,11 +132,11 @@ def test_wordpiece_records(chinese):
 def test_manifest_of_wordpiece_records(chinese):
     run(chinese)
     manifest = records.find_manifest(chinese.output_file)
-    tokenizer = tokenization.load(None, chinese.vocab_file)
+    tokenizer = tokenization.load(chinese.vocabulary)
     assert manifest is not None
     assert manifest.vocab_size == tokenizer.vocab_size == 20
     assert manifest.vocab_sha256 == tokenizer.fingerprint
-    assert manifest.options["vocab_file"] == chinese.vocab_file
+    assert manifest.options["vocab_file"] == chinese.vocabulary.path
     assert manifest.options["spm_model_file"] is None
 
 
@@ -191,7 +192,7 @@ def test_same_seed_same_bytes_and_another_seed_others(base, tmp_path):
 
 
 def test_no_instance_spans_two_files(tmp_path, base):
-    tokenizer = tokenization.Tokenizer(base.spm_model_file, True)
+    tokenizer = tokenization.Tokenizer(base.vocabulary.path, True)
     texts = {"a.txt": "it rains", "b.txt": "old books"}
     for name, text in texts.items():
         (tmp_path / name).write_text(f"{text}\n" * 6)
@@ -391,7 +392,7 @@ def test_script_runs_by_name_and_by_path(base, tmp_path, command):
             *command,
             f"--input_file={base.input_file}",
             f"--output_file={base.output_file}",
-            f"--spm_model_file={base.spm_model_file}",
+            f"--spm_model_file={base.vocabulary.path}",
             "--max_seq_length=32",
             "--dupe_factor=1",
             "--nodo_permutation",

@@ -17,6 +17,7 @@ from albert_tf import (
     optimization,
     run_classifier,
     run_pretraining,
+    tokenization,
     training,
 )
 from albert_tf.options import to_dict
@@ -26,6 +27,7 @@ from data_prep import (
     segment_pairs,
     train_sentencepiece,
 )
+from tests.conftest import changed
 
 LENGTH = 32
 PREDICTIONS = 5
@@ -39,7 +41,7 @@ def prepared(tmp_path_factory, story_text, tiny_vocab):
     records = create_pretraining_data.CreatePretrainingDataOptions(
         input_file=str(folder / "text.txt"),
         output_file=str(folder / "train.tfrecord"),
-        spm_model_file=tiny_vocab,
+        vocabulary=tokenization.VocabularyOptions(tiny_vocab),
         dupe_factor=1,
         pairs=segment_pairs.PairOptions(max_seq_length=LENGTH),
         masking=ngram_masking.MaskingOptions(
@@ -71,7 +73,7 @@ def pretraining(prepared, tiny_vocab, tmp_path):
         albert_config_file=str(prepared.folder / "config.json"),
         input_file=str(prepared.folder / "train.tfrecord"),
         output_dir=str(tmp_path / "run"),
-        spm_model_file=tiny_vocab,
+        vocabulary=tokenization.VocabularyOptions(tiny_vocab),
         max_seq_length=LENGTH,
         max_predictions_per_seq=PREDICTIONS,
         train_batch_size=4,
@@ -89,7 +91,7 @@ def classifier(prepared, tiny_vocab, tmp_path):
         data_dir=str(prepared.folder / "glue"),
         task_name="rte",
         finetuning=finetuning.FinetuningOptions(
-            spm_model_file=tiny_vocab,
+            vocabulary=tokenization.VocabularyOptions(tiny_vocab),
             albert_config_file=str(prepared.folder / "config.json"),
             output_dir=str(tmp_path / "run"),
             max_seq_length=LENGTH,
@@ -134,9 +136,9 @@ def as_flags(settings, **changes):
 def test_pretraining_input_that_is_not_there(
     pretraining, tmp_path, pattern, message
 ):
-    settings = dataclasses.replace(pretraining, input_file=pattern)
+    settings = changed(pretraining, input_file=pattern)
     refuse(run_pretraining.run, settings, message, tmp_path)
-    settings = dataclasses.replace(pretraining, eval_input_file=pattern)
+    settings = changed(pretraining, eval_input_file=pattern)
     message = message.replace("--input", "--eval_input")
     refuse(run_pretraining.run, settings, message, tmp_path)
 
@@ -144,14 +146,14 @@ def test_pretraining_input_that_is_not_there(
 def test_empty_record_file(pretraining, tmp_path):
     path = tmp_path / "empty.tfrecord"
     path.write_bytes(b"")
-    settings = dataclasses.replace(pretraining, input_file=str(path))
+    settings = changed(pretraining, input_file=str(path))
     refuse(run_pretraining.run, settings, "empty.tfrecord", tmp_path)
 
 
 def test_record_file_of_other_bytes(pretraining, tmp_path):
     path = tmp_path / "text.tfrecord"
     path.write_text("This is a text and not a record file at all.\n" * 9)
-    settings = dataclasses.replace(pretraining, input_file=str(path))
+    settings = changed(pretraining, input_file=str(path))
     refuse(run_pretraining.run, settings, "text.tfrecord", tmp_path)
 
 
@@ -161,7 +163,7 @@ def test_record_file_that_is_cut_short(pretraining, tmp_path):
     path.write_bytes(whole.read_bytes()[:-7])
     manifest = next(whole.parent.glob("*.manifest.json"))
     (tmp_path / manifest.name).write_bytes(manifest.read_bytes())
-    settings = dataclasses.replace(pretraining, input_file=str(path))
+    settings = changed(pretraining, input_file=str(path))
     refuse(run_pretraining.run, settings, "cut short", tmp_path)
 
 
@@ -169,7 +171,7 @@ def test_record_file_that_is_cut_short(pretraining, tmp_path):
 def test_corpus_without_text(prepared, tmp_path, content):
     path = tmp_path / "text.txt"
     path.write_text(content)
-    settings = dataclasses.replace(
+    settings = changed(
         prepared.records,
         input_file=str(path),
         output_file=str(tmp_path / "out.tfrecord"),
@@ -189,18 +191,13 @@ def test_vocabulary_from_no_text(tmp_path):
 
 
 def test_task_without_its_file(classifier, tmp_path):
-    settings = dataclasses.replace(classifier, data_dir=str(tmp_path))
+    settings = changed(classifier, data_dir=str(tmp_path))
     refuse(run_classifier.run, settings, "--data_dir", tmp_path)
 
 
 def test_missing_checkpoint(classifier, pretraining, tmp_path):
     nowhere = str(tmp_path / "model.ckpt-9")
-    settings = dataclasses.replace(
-        classifier,
-        finetuning=dataclasses.replace(
-            classifier.finetuning, init_checkpoint=nowhere
-        ),
-    )
+    settings = changed(classifier, init_checkpoint=nowhere)
     refuse(run_classifier.run, settings, "--init_checkpoint=", tmp_path)
 
 
@@ -224,28 +221,20 @@ def test_vocabulary_that_lacks_a_special_piece(
 ):
     path = without_piece(tiny_vocab, piece, tmp_path)
     message = rf"lacking\.model.*{piece.strip('[]')}"
-    records = dataclasses.replace(
+    records = changed(
         prepared.records,
         spm_model_file=path,
         output_file=str(tmp_path / "out.tfrecord"),
     )
     refuse(create_pretraining_data.run, records, message, tmp_path)
-    settings = dataclasses.replace(
-        classifier,
-        finetuning=dataclasses.replace(
-            classifier.finetuning, spm_model_file=path
-        ),
-    )
+    settings = changed(classifier, spm_model_file=path)
     refuse(run_classifier.run, settings, message, tmp_path)
 
 
 def test_vocabulary_file_that_is_none(classifier, prepared, tmp_path):
-    settings = dataclasses.replace(
+    settings = changed(
         classifier,
-        finetuning=dataclasses.replace(
-            classifier.finetuning,
-            spm_model_file=str(prepared.folder / "text.txt"),
-        ),
+        spm_model_file=str(prepared.folder / "text.txt"),
     )
     refuse(run_classifier.run, settings, "text.txt", tmp_path)
 
@@ -267,7 +256,7 @@ def test_config_that_makes_no_sense(pretraining, tmp_path, changes, message):
     )
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**values, **changes}))
-    settings = dataclasses.replace(pretraining, albert_config_file=str(path))
+    settings = changed(pretraining, albert_config_file=str(path))
     refuse(run_pretraining.run, settings, message, tmp_path)
 
 
@@ -275,21 +264,16 @@ def test_config_that_makes_no_sense(pretraining, tmp_path, changes, message):
 def test_config_that_is_no_json_object(pretraining, tmp_path, content):
     path = tmp_path / "config.json"
     path.write_text(content)
-    settings = dataclasses.replace(pretraining, albert_config_file=str(path))
+    settings = changed(pretraining, albert_config_file=str(path))
     message = "--albert_config_file="
     refuse(run_pretraining.run, settings, message, tmp_path)
 
 
 def test_length_above_the_position_table(pretraining, classifier, tmp_path):
     message = "--max_seq_length=65 is longer than the 64 positions"
-    settings = dataclasses.replace(pretraining, max_seq_length=65)
+    settings = changed(pretraining, max_seq_length=65)
     refuse(run_pretraining.run, settings, message, tmp_path)
-    settings = dataclasses.replace(
-        classifier,
-        finetuning=dataclasses.replace(
-            classifier.finetuning, max_seq_length=65
-        ),
-    )
+    settings = changed(classifier, max_seq_length=65)
     refuse(run_classifier.run, settings, message, tmp_path)
 
 
@@ -303,11 +287,11 @@ def test_length_above_the_position_table(pretraining, classifier, tmp_path):
     ],
 )
 def test_records_of_another_length(pretraining, tmp_path, changes, manifest):
-    settings = dataclasses.replace(pretraining, **changes)
+    settings = changed(pretraining, **changes)
     if not manifest:  # As the original's records: only the numbers tell.
         path = tmp_path / "train.tfrecord"
         path.write_bytes(pathlib.Path(settings.input_file).read_bytes())
-        settings = dataclasses.replace(settings, input_file=str(path))
+        settings = changed(settings, input_file=str(path))
     ((name, value),) = changes.items()
     message = f"--{name}={value}, but the records"
     refuse(run_pretraining.run, settings, message, tmp_path)
@@ -315,7 +299,7 @@ def test_records_of_another_length(pretraining, tmp_path, changes, manifest):
 
 def test_records_of_another_vocabulary(pretraining, tiny_vocab, tmp_path):
     other = without_piece(tiny_vocab, "▁", tmp_path)
-    settings = dataclasses.replace(pretraining, spm_model_file=other)
+    settings = changed(pretraining, spm_model_file=other)
     message = "written with another vocabulary"
     refuse(run_pretraining.run, settings, message, tmp_path)
 
@@ -326,7 +310,7 @@ def test_records_of_another_vocabulary_size(pretraining, tmp_path):
     )
     path = tmp_path / "config.json"
     path.write_text(dataclasses.replace(config, vocab_size=401).to_json())
-    settings = dataclasses.replace(pretraining, albert_config_file=str(path))
+    settings = changed(pretraining, albert_config_file=str(path))
     message = "vocabulary of 400 pieces; the model has 401"
     refuse(run_pretraining.run, settings, message, tmp_path)
 
@@ -336,10 +320,10 @@ def test_vocabulary_of_another_size_than_the_model(classifier, tmp_path):
     config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
     path = tmp_path / "config.json"
     path.write_text(dataclasses.replace(config, vocab_size=401).to_json())
-    settings = dataclasses.replace(settings, albert_config_file=str(path))
+    settings = changed(settings, albert_config_file=str(path))
     refuse(
         run_classifier.run,
-        dataclasses.replace(classifier, finetuning=settings),
+        changed(classifier, finetuning=settings),
         "has 400 pieces, but .* has vocab_size 401",
         tmp_path,
     )
@@ -356,17 +340,17 @@ def finished(pretraining):
 
 
 def test_folder_of_another_run(finished, classifier, tmp_path):
-    changed = dataclasses.replace(finished, train_batch_size=8)
+    other = changed(finished, train_batch_size=8)
     message = "belongs to another run:\n  --train_batch_size was 4, is now 8"
-    refuse(run_pretraining.run, changed, message, tmp_path)
+    refuse(run_pretraining.run, other, message, tmp_path)
     message = "made by run_pretraining, not run_classifier"
     refuse(run_classifier.run, classifier, message, tmp_path)
     config = modeling.AlbertConfig.from_json_file(finished.albert_config_file)
     path = tmp_path / "config.json"
     path.write_text(dataclasses.replace(config, hidden_size=32).to_json())
-    changed = dataclasses.replace(finished, albert_config_file=str(path))
+    other = changed(finished, albert_config_file=str(path))
     message = "its albert_config.json differs"
-    refuse(run_pretraining.run, changed, message, tmp_path)
+    refuse(run_pretraining.run, other, message, tmp_path)
 
 
 def test_folder_of_unknown_checkpoints(pretraining, tmp_path):
@@ -384,16 +368,16 @@ def test_output_folder_that_is_a_file(pretraining, tmp_path):
 
 
 def test_records_are_not_replaced_by_others(prepared):
-    changed = dataclasses.replace(prepared.records, random_seed=1)
+    other = changed(prepared.records, random_seed=1)
     message = "--output_file=.*--random_seed was"
     run = create_pretraining_data.run
-    refuse(run, changed, message, prepared.folder)
+    refuse(run, other, message, prepared.folder)
 
 
 def test_full_disk_leaves_the_records_as_they_were(
     prepared, tmp_path, monkeypatch
 ):
-    settings = dataclasses.replace(
+    settings = changed(
         prepared.records, output_file=str(tmp_path / "train.tfrecord")
     )
     create_pretraining_data.run(settings)
@@ -403,9 +387,9 @@ def test_full_disk_leaves_the_records_as_they_were(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", no_space)
-    changed = dataclasses.replace(settings, random_seed=1, overwrite=True)
+    other = changed(settings, random_seed=1, overwrite=True)
     with pytest.raises((errors.UserError, OSError), match="No space left"):
-        create_pretraining_data.run(changed)
+        create_pretraining_data.run(other)
     after = snapshot(tmp_path)
     # A manifest that no longer fits may go; records are whole or not there.
     assert after.items() <= before.items()

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from albert_tf import records
+from albert_tf import records, tokenization
 from data_prep import create_pretraining_data, ngram_masking, segment_pairs
 
 FIXTURE = pathlib.Path(__file__).parents[1] / "fixtures" / "original_tfrecord"
@@ -27,7 +27,9 @@ def written(tmp_path_factory, shared_dir):
         create_pretraining_data.CreatePretrainingDataOptions(
             input_file=str(FIXTURE / "input.txt"),
             output_file=str(output),
-            spm_model_file=str(shared_dir / "data/vocab/30k-clean.model"),
+            vocabulary=tokenization.VocabularyOptions(
+                str(shared_dir / "data/vocab/30k-clean.model")
+            ),
             random_seed=12345,
             dupe_factor=2,
             pairs=segment_pairs.PairOptions(max_seq_length=128),

@@ -47,7 +47,7 @@ def read_lines(path):
 def load(shared_dir, kind, **settings):
     folder = shared_dir / "data" / "vocab"
     files = [name and str(folder / name) for name in VOCABULARIES[kind]]
-    return tokenization.load(*files, **settings)
+    return tokenization.load(tokenization.VocabularyOptions(*files, **settings))
 
 
 def differing(tokenizer, texts):
