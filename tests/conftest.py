@@ -87,7 +87,7 @@ def tiny_tokenizer(tiny_vocab) -> tokenization.Tokenizer:
     return tokenization.Tokenizer(tiny_vocab)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def small_config() -> modeling.AlbertConfig:
     """Two groups of two inner blocks, a mapping, no dropout: milliseconds."""
     return modeling.AlbertConfig(

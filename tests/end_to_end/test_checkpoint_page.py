@@ -1,0 +1,84 @@
+"""Every command of docs/checkpoints.md, on tiny models."""
+
+import importlib
+import re
+import shlex
+import shutil
+
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from albert_tf import checkpoints, convert_checkpoint, modeling, options
+from albert_tf.heads import pretraining
+from tests.conftest import ROOT
+
+PAGE = (ROOT / "docs" / "checkpoints.md").read_text()
+COMMANDS = [
+    command.replace("\\\n", " ")
+    for command in re.findall(r"```\n(python -m .*?)```", PAGE, re.S)
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, small_config, tiny_vocab):
+    """A folder in which the commands can be typed."""
+    place = tmp_path_factory.mktemp("place")
+    model = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    run = place / "runs" / "pretrained"
+    run.mkdir(parents=True)
+    (run / "albert_config.json").write_text(small_config.to_json())
+    tf.train.Checkpoint(model=model).write(str(run / "model.ckpt-best"))
+    for name, target in (
+        ("tf1", place / "google" / "model.ckpt-best"),
+        ("huggingface", place / "hf"),
+    ):
+        convert_checkpoint.run(
+            convert_checkpoint.ConvertOptions(
+                from_=str(run), to=str(target), format=name
+            )
+        )
+    shutil.copy(tiny_vocab, place / "google" / "30k-clean.model")
+    shutil.copy(tiny_vocab, place / "hf" / "spiece.model")
+    (place / "glue" / "CoLA").mkdir(parents=True)
+    rows = [f"x\t{i % 2}\t\tThe lamp {i} is red.\n" for i in range(40)]
+    (place / "glue" / "CoLA" / "train.tsv").write_text("".join(rows))
+    return place
+
+
+def run(command):
+    """Run a command of the page in this process."""
+    words = shlex.split(command)
+    assert words[:2] == ["python", "-m"]
+    module = importlib.import_module(words[2])
+    (name,) = re.findall(
+        r"run_script\(run, (\w+)\)", (ROOT / module.__file__).read_text()
+    )
+    values = flags.FlagValues()
+    options.define_flags(getattr(module, name), values)
+    values([words[2], *words[3:]])
+    settings = options.from_flags(getattr(module, name), values)
+    module.run(settings)
+    return settings
+
+
+def test_page_has_three_loads_and_three_exports():
+    modules = [shlex.split(command)[2] for command in COMMANDS]
+    assert modules.count("albert_tf.run_classifier") == 3
+    assert modules.count("albert_tf.convert_checkpoint") == 3
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command(command, place, monkeypatch):
+    monkeypatch.chdir(place)
+    settings = run(command)
+    if isinstance(settings, convert_checkpoint.ConvertOptions):
+        before, after = (
+            checkpoints.read(path) for path in ("runs/pretrained", settings.to)
+        )
+        expected, actual = (c.load(c.shapes) for c in (before, after))
+        assert expected.keys() == actual.keys()
+        for name, value in expected.items():
+            assert value.tobytes() == actual[name].tobytes(), name
+    else:
+        assert checkpoints.find(settings.finetuning.output_dir)
