@@ -116,12 +116,17 @@ def sha256(path: str) -> str:
 
 
 @contextlib.contextmanager
-def replace_atomically(path: str) -> Iterator[IO[bytes]]:
+def replace_atomically(path: str, *, sync: bool = True) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 
     The bytes go to `PATH.partial`, are synced to the disk and renamed. After an
     error inside the `with` block the partial file is removed and whatever stood
     under `path` before is untouched.
+
+    Args:
+        path: The file.
+        sync: Whether to wait for the disk; without it, files survive a killed
+            process but perhaps not a power cut.
     """
     if is_remote(path):  # Object stores show an object only when it is closed.
         with _gfile().GFile(path, "wb") as stream:
@@ -132,7 +137,8 @@ def replace_atomically(path: str) -> Iterator[IO[bytes]]:
         with open(partial, "wb") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
+            if sync:
+                os.fsync(stream.fileno())
         os.replace(partial, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):

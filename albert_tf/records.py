@@ -84,6 +84,11 @@ def pretraining_layout(
     )
 
 
+def without_masks(layout: Layout) -> Layout:
+    """Return the layout of records that training masks by itself."""
+    return tuple(f for f in layout if not f.name.startswith("masked_lm_"))
+
+
 def classification_layout(
     max_seq_length: int, *, regression: bool = False
 ) -> Layout:
@@ -346,6 +351,12 @@ class Manifest:
         vocab_sha256: Fingerprint of the vocabulary.
         random_seed: Seed of all draws.
         options: All options of the program that wrote the records.
+        shard_sha256: Of each file.
+        has_masks: Whether pieces are hidden; without it, training hides them.
+        word_start_rule: Which pieces start a word.
+        inputs: Path, bytes and SHA-256 of each text file.
+        corpus: What was found in the text, counted.
+        summary: What the records are like: shares and distributions.
         versions: Of the programs that decide about the content.
         format_version: Of this file.
     """
@@ -360,6 +371,12 @@ class Manifest:
     random_seed: int
     options: Mapping[str, Any]
     versions: Mapping[str, str]
+    shard_sha256: tuple[str, ...] = ()
+    has_masks: bool = True
+    word_start_rule: str = ""
+    inputs: Sequence[Mapping[str, Any]] = ()
+    corpus: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    summary: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
 
@@ -436,7 +453,8 @@ def _read_manifest(path: str) -> Manifest:
                 "that wrote the records, or write them again."
             )
         values["shards"] = tuple(values["shards"])
-        values["shard_bytes"] = tuple(values["shard_bytes"])
+        for name in ("shard_bytes", "shard_sha256", "inputs"):
+            values[name] = tuple(values.get(name, ()))
         return Manifest(**values)
     except errors.UserError:
         raise

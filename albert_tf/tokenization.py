@@ -20,6 +20,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
@@ -154,6 +155,9 @@ class Tokenizer:
             for piece, new_pieces in self._digit_comma_pieces.items()
         }
 
+        self._is_replaced = np.zeros(len(self.pieces), bool)
+        self._is_replaced[list(self.digit_comma_ids)] = True
+
     @property
     def vocab_size(self) -> int:
         """Number of pieces, special ones included."""
@@ -230,6 +234,22 @@ class Tokenizer:
         rows = self._processor.encode(cleaned)
         return [_replace(ids, self.digit_comma_ids) for ids in rows]
 
+    def encode_flat(
+        self, texts: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Clean and encode many texts into one array.
+
+        Returns:
+            int32 [all pieces], the ids of all texts in a row; int64 [texts],
+            how many of them each text has.
+        """
+        rows = self._processor.encode([self.clean(text) for text in texts])
+        ids = flatten(rows)
+        if self._is_replaced[ids].any():
+            rows = [_replace(row, self.digit_comma_ids) for row in rows]
+            ids = flatten(rows)
+        return ids, np.fromiter(map(len, rows), np.int64, len(rows))
+
     def encode_with_masks(self, text: str) -> list[int]:
         """Encode a text in which each literal `[MASK]` stands for one piece.
 
@@ -271,6 +291,12 @@ class Tokenizer:
             decode([2, 48, 25, 21, 1289, 3]) = "this is a test"
         """
         return str(self._processor.decode([int(id_) for id_ in ids]))
+
+
+def flatten(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """Return the numbers of all rows in a row, int32."""
+    total = sum(map(len, rows))
+    return np.fromiter(itertools.chain.from_iterable(rows), np.int32, total)
 
 
 def _load_processor(

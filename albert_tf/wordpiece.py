@@ -12,7 +12,9 @@ import collections
 import hashlib
 import itertools
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
 
 from albert_tf import errors, files
 
@@ -205,6 +207,20 @@ class WordPieceTokenizer:
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """Clean and encode many texts."""
         return [self.encode(text) for text in texts]
+
+    def encode_flat(
+        self, texts: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Clean and encode many texts into one array.
+
+        Returns:
+            int32 [all pieces], the ids of all texts in a row; int64 [texts],
+            how many of them each text has.
+        """
+        rows = self.encode_batch(texts)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        flat = itertools.chain.from_iterable(rows)
+        return np.fromiter(flat, np.int32, int(lengths.sum())), lengths
 
     def encode_with_masks(self, text: str) -> list[int]:
         """Encode a text in which each literal `[MASK]` stands for one piece.

@@ -1,6 +1,4 @@
-r"""Turn raw text into TFRecords for pretraining.
-
-Step 2 to 5 of the walk: documents, segment pairs, n-gram masking, records.
+r"""Turn text of any size into TFRecords for pretraining.
 
     python -m data_prep.create_pretraining_data \
         --input_file='corpus/*.txt' --output_file=records/train.tfrecord \
@@ -9,8 +7,12 @@ Step 2 to 5 of the walk: documents, segment pairs, n-gram masking, records.
 With `--vocab_file=vocab/vocab_chinese.txt` instead, text is cut into WordPiece
 pieces, as for the released Chinese models.
 
-The input has one sentence a line and an empty line after each document. Two
-runs with the same options, text and vocabulary write the same bytes.
+The input has one sentence a line and an empty line after each document. Three
+rooms, each with all cores and little memory: text becomes blocks of tokens,
+documents become instances sorted by random keys, instances become records in
+the order of the keys. What a room has finished stays in `OUTPUT.work` until the
+end, so the same command, started again after an interruption, goes on; the
+bytes are those of an undisturbed run, whatever the number of workers.
 """
 
 import os
@@ -19,46 +21,90 @@ import sys
 if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
-import collections
 import dataclasses
 import platform
-import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
 import numpy as np
-import tqdm
 from absl import logging
 
 import albert_tf
-from albert_tf import errors, files, options, records, tokenization
-from data_prep import documents, ngram_masking, segment_pairs
+from albert_tf import (
+    errors,
+    files,
+    masking,
+    options,
+    random_streams,
+    records,
+    tokenization,
+)
+from data_prep import (
+    assemble,
+    corpus,
+    data_card,
+    instances,
+    parallel,
+    progress,
+    segment_pairs,
+    shards,
+    statistics,
+    token_blocks,
+    work_folder,
+)
 
 # Options that say nothing about the content of the records; the content of the
 # vocabulary and the names of the outputs are compared on their own.
 _NOT_CONTENT = frozenset(
-    {"overwrite", "vocab_file", "spm_model_file", "output_file"}
+    {
+        *("overwrite", "num_workers", "vocab_file", "spm_model_file"),
+        *("output_file", "num_shards"),
+    }
 )
+# Bytes of text in a block: at most this many blocks, within these sizes.
+_BLOCKS = 512
+_BLOCK_BYTES = 1 << 20, 1 << 24
+# Tokens that a unit of instances, and positions that a part of records holds.
+_UNIT_TOKENS = 1 << 24
+_PART_POSITIONS = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class CreatePretrainingDataOptions:
     """Options of this script; the names are the original's."""
 
-    input_file: str = options.option(
-        help="Text files: comma-separated paths or glob patterns; files that "
-        "end in .gz or .xz are unpacked. One sentence a line, an empty line "
-        "after each document."
-    )
+    text: corpus.CorpusOptions
     output_file: str = options.option(
-        help="TFRecord files to write, separated by commas; the records are "
-        "dealt out to them in turn."
+        help="TFRecord files to write, separated by commas, or one name that "
+        "--num_shards makes several of. Names that end in .gz are packed."
+    )
+    num_shards: int | None = options.option(
+        None,
+        "Files to divide the records among: NAME-00000-of-00008 and so on.",
     )
     random_seed: int = options.option(12345, "Seed of every random draw.")
     dupe_factor: int = options.option(
         40, "Passes over the corpus, each with other pairs and masks."
     )
+    masking_time: str = options.option(
+        "writing",
+        "writing: records hold masks, as the original's. training: they hold "
+        "none; run_pretraining masks them afresh every time "
+        "(--masked_lm_budget), so --dupe_factor=1 suffices.",
+        choices=("writing", "training"),
+    )
+    word_start_rule: str | None = options.option(
+        None,
+        "Which pieces start a word. english: the original's, for text of the "
+        "letters a to z. marker: those with SentencePiece's mark, for other "
+        "alphabets. wordpiece: those without ##. Default: by the vocabulary.",
+        choices=tuple(masking.WORD_START_RULES),
+    )
+    drop_duplicates: bool = options.option(
+        False, "Leave out documents that were there before, word for word."
+    )
+    num_workers: int = options.option(0, "Processes; 0 is one per core.")
     overwrite: bool = options.option(
         False, "Replace outputs that were written with other options."
     )
@@ -68,16 +114,11 @@ class CreatePretrainingDataOptions:
     pairs: segment_pairs.PairOptions = dataclasses.field(
         default_factory=segment_pairs.PairOptions
     )
-    masking: ngram_masking.MaskingOptions = dataclasses.field(
-        default_factory=ngram_masking.MaskingOptions
+    masks: masking.MaskingOptions = dataclasses.field(
+        default_factory=masking.MaskingOptions
     )
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            errors.UserError: A value is out of range or a vocabulary missing.
-        """
         if self.dupe_factor < 1:
             raise errors.UserError(
                 f"--dupe_factor={self.dupe_factor} is too small. At least one "
@@ -88,205 +129,187 @@ class CreatePretrainingDataOptions:
                 f"--random_seed={self.random_seed} is out of range. Allowed "
                 "are 0 to 4294967295. Use 12345, the original's value."
             )
+        if self.num_workers < 0:
+            raise errors.UserError(
+                f"--num_workers={self.num_workers} is below 0. Use 0 for one "
+                "process per core, or a number from 1."
+            )
+        if self.num_shards is not None and self.num_shards < 1:
+            raise errors.UserError(
+                f"--num_shards={self.num_shards} is below 1. Use a number "
+                "from 1."
+            )
+        if self.masking_time == "training" and self.masks.do_permutation:
+            raise errors.UserError(
+                "--do_permutation needs --masking_time=writing: masking in "
+                "training does not permute. Drop one of the two."
+            )
         self.vocabulary.require()
 
-
-@dataclasses.dataclass
-class Summary:
-    """What was built, counted on the way.
-
-    Attributes:
-        documents: Documents of the corpus.
-        sentences: Their sentences.
-        instances: Records.
-        label_1: Records with sentence-order label 1.
-        lone: Records from chunks of a single sentence.
-        tokens: Tokens of all records, special ones included, no padding.
-        labels: How often each piece is to be predicted.
-    """
-
-    documents: int = 0
-    sentences: int = 0
-    instances: int = 0
-    label_1: int = 0
-    lone: int = 0
-    tokens: int = 0
-    labels: collections.Counter[int] = dataclasses.field(
-        default_factory=collections.Counter
-    )
-
-    def lines(self, max_seq_length: int) -> list[str]:
-        """Return the summary as lines of text.
-
-        Args:
-            max_seq_length: Length of every record, padding included.
-        """
-        instances, tokens = max(1, self.instances), max(1, self.tokens)
-        padding = 1 - tokens / (instances * max_seq_length)
-        predictions = self.labels.total()
-        most_frequent = max(self.labels.values(), default=0)
-        return [
-            f"documents: {self.documents:,} with {self.sentences:,} sentences",
-            f"instances: {self.instances:,}",
-            f"sentence-order label 1: {self.label_1 / instances:.1%}",
-            "single-sentence chunks, paired with a random segment: "
-            f"{self.lone / instances:.1%}",
-            f"predicted pieces: {predictions / tokens:.1%} of the tokens, "
-            f"{predictions / instances:.1f} an instance",
-            "accuracy of always predicting the most frequent piece: "
-            f"{most_frequent / max(1, predictions):.1%}",
-            f"padding: {padding:.1%} of the records",
-        ]
-
-
-class InstanceBuilder:
-    """Builds the instances of a corpus, each already serialized."""
-
-    def __init__(
-        self,
-        wanted: CreatePretrainingDataOptions,
-        vocabulary: ngram_masking.Vocabulary,
-    ) -> None:
-        """Seed the generators and fix the layout.
-
-        Args:
-            wanted: The options of the run.
-            vocabulary: Special ids and word starts.
-        """
-        self._pair_options = wanted.pairs
-        self._dupe_factor = wanted.dupe_factor
-        self._vocabulary = vocabulary
-        self._masker = ngram_masking.Masker(wanted.masking, vocabulary)
-        self._layout = records.pretraining_layout(
-            wanted.pairs.max_seq_length, wanted.masking.record_predictions
+    @property
+    def layout(self) -> records.Layout:
+        """Layout of the records."""
+        layout = records.pretraining_layout(
+            self.pairs.max_seq_length, self.masks.record_predictions
         )
-        self._num_predictions = wanted.masking.record_predictions
-        # DIFFERS: the original leaves NumPy's generator unseeded, so that no
-        # two runs agree (D1 of the specification).
-        self._rng = random.Random(wanted.random_seed)
-        self._length_rng = np.random.RandomState(wanted.random_seed)
-
-    def build(
-        self, corpus: list[documents.Document], summary: Summary
-    ) -> list[bytes]:
-        """Return the serialized instances of a corpus in their final order.
-
-        The corpus is shuffled, gone through `dupe_factor` times, and the
-        instances are shuffled.
-
-        Args:
-            corpus: Non-empty documents; their order is changed.
-            summary: Counts to add to.
-        """
-        self._rng.shuffle(corpus)
-        instances = []
-        passes = tqdm.tqdm(
-            range(self._dupe_factor * len(corpus)),
-            desc="building",
-            unit=" documents",
-            disable=None,  # Only on a terminal.
-        )
-        for step in passes:
-            pairs = segment_pairs.make_pairs(
-                corpus, step % len(corpus), self._pair_options, self._rng
-            )
-            # Each pair is masked before the next one is drawn: both use the
-            # same generator, in the original's order.
-            for pair in pairs:
-                instances.append(self._encode(pair, summary))
-        self._rng.shuffle(instances)
-        return instances
-
-    def _encode(
-        self, pair: segment_pairs.SegmentPair, summary: Summary
-    ) -> bytes:
-        """Mask one pair and serialize it, padded to the full length."""
-        cls_id, sep_id = self._vocabulary.cls_id, self._vocabulary.sep_id
-        tokens = [cls_id, *pair.first, sep_id, *pair.second, sep_id]
-        masked = self._masker.mask(tokens, self._rng, self._length_rng)
-        length, num_masked = len(tokens), len(masked.positions)
-        summary.instances += 1
-        summary.label_1 += pair.label
-        summary.lone += pair.lone
-        summary.tokens += length
-        summary.labels.update(masked.labels)
-        padding = [0] * (self._pair_options.max_seq_length - length)
-        no_labels = [0] * (self._num_predictions - num_masked)
-        in_first, in_second = len(pair.first) + 2, len(pair.second) + 1
-        values = {
-            "input_ids": masked.input_ids + padding,
-            "input_mask": [1] * length + padding,
-            "segment_ids": [0] * in_first + [1] * in_second + padding,
-            "token_boundary": masked.token_boundary + padding,
-            "masked_lm_positions": masked.positions + no_labels,
-            "masked_lm_ids": masked.labels + no_labels,
-            "masked_lm_weights": [1.0] * num_masked + no_labels,
-            "next_sentence_labels": [pair.label],
-        }
-        return records.encode(self._layout, values)
+        if self.masking_time == "training":
+            layout = records.without_masks(layout)
+        return layout
 
 
 def run(wanted: CreatePretrainingDataOptions) -> None:
     """Write the records that the options ask for.
-
-    Args:
-        wanted: All options of the script.
 
     Raises:
         errors.UserError: Files are missing, unusable or in the way.
     """
     for name, value in sorted(options.to_dict(wanted).items()):
         logging.info("--%s=%s", name, value)
-    inputs = files.expand_patterns(wanted.input_file, "input_file")
-    outputs = split_outputs(wanted.output_file)
+    outputs = split_outputs(wanted.output_file, wanted.num_shards)
+    inputs = corpus.find_files(wanted.text)
     _check_outputs(inputs, outputs)
     _warn(wanted)
     tokenizer = tokenization.load(wanted.vocabulary)
+    rule = choose_rule(wanted.word_start_rule, tokenizer)
     if not wanted.overwrite:
         _refuse_other_options(outputs, wanted, tokenizer.fingerprint)
-    summary = Summary()
-    with records.ShardedWriter(outputs) as writer:
-        corpus = _read_corpus(inputs, tokenizer, summary)
-        vocabulary = make_vocabulary(tokenizer)
-        instances = InstanceBuilder(wanted, vocabulary).build(corpus, summary)
-        if len(instances) < len(outputs):
-            raise errors.UserError(
-                f"--output_file names {len(outputs)} files, but the text gives "
-                f"only {len(instances)} instances. Every file needs one. Name "
-                "fewer files, or give more text."
-            )
-        for instance in instances:
-            writer.write(instance)
-        records.remove_manifests(outputs)
-    manifest = _make_manifest(wanted, outputs, tokenizer, summary)
-    path = records.write_manifest(outputs, manifest)
-    for line in summary.lines(wanted.pairs.max_seq_length):
-        logging.info("%s", line)
-    logging.info("written: %s; described in %s", ", ".join(outputs), path)
-
-
-def make_vocabulary(
-    tokenizer: tokenization.AnyTokenizer,
-) -> ngram_masking.Vocabulary:
-    """Return what masking needs to know about the pieces of a tokenizer."""
-    if isinstance(tokenizer, tokenization.Tokenizer):
-        starts_word = ngram_masking.sentencepiece_starts_word
-    else:
-        starts_word = ngram_masking.wordpiece_starts_word
-    return ngram_masking.Vocabulary.from_pieces(
-        tokenizer.pieces,
-        cls_id=tokenizer.cls_id,
-        sep_id=tokenizer.sep_id,
-        mask_id=tokenizer.mask_id,
-        starts_word=starts_word,
+    for output in outputs:
+        files.make_folder(os.path.dirname(output))
+    work = work_folder.WorkFolder(
+        f"{outputs[0]}.work",
+        {
+            "options": _content_options(options.to_dict(wanted)),
+            "outputs": outputs,
+            "vocabulary": tokenizer.fingerprint,
+            "input": [_identity(path) for path in inputs],
+            "seed": wanted.random_seed,
+        },
     )
+    shared = _Shared(wanted, tokenizer, rule, work)
+    workers = parallel.count(wanted.num_workers)
+    logging.info("Using %d worker(s).", workers)
+    with parallel.workers(workers, shared) as each:
+        facts = _tokenize(inputs, each, shared)
+    if wanted.drop_duplicates:
+        _drop_duplicates(work, facts)
+    shared.open_corpus(facts["blocks"])
+    with parallel.workers(workers, shared) as each:
+        _build(each, shared)
+    shared.open_units(len(outputs))
+    with parallel.workers(workers, shared) as each:
+        counts, digests = _assemble(each, shared, outputs)
+    _finish(shared, outputs, facts, counts, digests)
 
 
-def split_outputs(output_file: str) -> list[str]:
-    """Split `--output_file` at its commas.
+@dataclasses.dataclass
+class _Shared:
+    """What the workers of all rooms need."""
+
+    wanted: CreatePretrainingDataOptions
+    tokenizer: tokenization.AnyTokenizer
+    rule: str
+    work: work_folder.WorkFolder
+    corpus: token_blocks.StoredCorpus | None = None
+    builder: instances.Builder | None = None
+    assembler: assemble.Assembler | None = None
+
+    def __post_init__(self) -> None:
+        self.vocabulary = masking.Vocabulary.from_pieces(
+            self.tokenizer.pieces,
+            cls_id=self.tokenizer.cls_id,
+            sep_id=self.tokenizer.sep_id,
+            mask_id=self.tokenizer.mask_id,
+            starts_word=masking.WORD_START_RULES[self.rule],
+        )
+        self.units: list[instances.Unit] = []
+        self.parts: list[assemble.Part] = []
+
+    def open_corpus(self, num_blocks: int) -> None:
+        """Look at the finished blocks, and plan the units."""
+        wanted = self.wanted
+        paths = [self.work.block(index) for index in range(num_blocks)]
+        sizes = [token_blocks.load_sizes(path) for path in paths]
+        self.corpus = token_blocks.StoredCorpus(
+            paths, [documents for documents, _ in sizes]
+        )
+        self.builder = instances.Builder(
+            self.corpus,
+            wanted.pairs,
+            self.vocabulary.boundaries.astype(bool),
+            random_streams.derive(0, wanted.random_seed),
+        )
+        self.units = []
+        for block, (_, tokens) in enumerate(sizes):
+            size = max(1, _UNIT_TOKENS // max(1, tokens))
+            for first in range(0, wanted.dupe_factor, size):
+                end = min(first + size, wanted.dupe_factor)
+                number = len(self.units)
+                self.units.append(instances.Unit(number, block, first, end))
+
+    def open_units(self, num_outputs: int) -> None:
+        """Look at the finished units, and plan the parts.
+
+        Raises:
+            errors.UserError: There are fewer instances than files.
+        """
+        wanted = self.wanted
+        prefixes = tuple(self.work.unit(u.number) for u in self.units)
+        total = sum(instances.count_rows(prefix) for prefix in prefixes)
+        if total < num_outputs:
+            raise errors.UserError(
+                f"--output_file names {num_outputs} files, but the text gives "
+                f"only {total} instances. Every file needs one. Name fewer "
+                "files, or give more text."
+            )
+        size = _PART_POSITIONS // wanted.pairs.max_seq_length
+        bits = max(1, int(total // max(1, size)).bit_length())
+        self.parts = assemble.make_parts(
+            [instances.count_keys(prefix, bits) for prefix in prefixes]
+        )
+        masker = None
+        if wanted.masking_time == "writing":
+            masker = masking.Masker(wanted.masks, self.vocabulary)
+        self.assembler = assemble.Assembler(
+            prefixes,
+            wanted.pairs.max_seq_length,
+            wanted.pairs.num_special,
+            self.vocabulary,
+            masker,
+            wanted.layout,
+        )
+
+
+def choose_rule(
+    wanted: str | None, tokenizer: tokenization.AnyTokenizer
+) -> str:
+    """Return the rule of word starts that fits a vocabulary, and say so."""
+    if wanted is not None:
+        return wanted
+    if not isinstance(tokenizer, tokenization.Tokenizer):
+        rule, reason = "wordpiece", "the vocabulary is a WordPiece one"
+    else:
+        words = [p for p in tokenizer.pieces if p.startswith("▁") and p[1:]]
+        english = sum(p[1:].isascii() for p in words) / max(1, len(words))
+        rule = "english" if english > 0.5 else "marker"
+        reason = f"{english:.0%} of the words in the vocabulary are ASCII"
+    logging.info("--word_start_rule=%s, because %s.", rule, reason)
+    return rule
+
+
+def _identity(path: str) -> list[Any]:
+    """Return what shows that a file is still the same."""
+    if path == corpus.STANDARD_INPUT or files.is_remote(path):
+        return [path]
+    status = os.stat(path)
+    return [path, status.st_size, status.st_mtime_ns]
+
+
+def split_outputs(output_file: str, num_shards: int | None) -> list[str]:
+    """Return the files that the options name.
 
     Raises:
-        errors.UserError: It is empty or names a file twice.
+        errors.UserError: None is named, one is named twice, or several are
+            named beside `num_shards`.
     """
     outputs = [path.strip() for path in output_file.split(",")]
     outputs = [path for path in outputs if path]
@@ -295,6 +318,20 @@ def split_outputs(output_file: str) -> list[str]:
             "--output_file is empty. Give one or more paths, separated by "
             "commas, for example --output_file=records/train.tfrecord."
         )
+    if num_shards is not None:
+        if len(outputs) > 1:
+            raise errors.UserError(
+                f"--output_file names {len(outputs)} files, and --num_shards="
+                f"{num_shards} is given too. Name one file to be divided, or "
+                "drop --num_shards."
+            )
+        name, gz = outputs[0], ""
+        if name.endswith(".gz"):
+            name, gz = name.removesuffix(".gz"), ".gz"
+        outputs = [
+            f"{name}-{shard:05d}-of-{num_shards:05d}{gz}"
+            for shard in range(num_shards)
+        ]
     seen: set[str] = set()
     for path in outputs:
         if _canonical(path) in seen:
@@ -332,6 +369,7 @@ def _check_outputs(inputs: Sequence[str], outputs: Sequence[str]) -> None:
 
 
 def _warn(wanted: CreatePretrainingDataOptions) -> None:
+    """Say aloud what is allowed but probably not meant."""
     vocabulary = wanted.vocabulary
     if None not in (vocabulary.vocab_file, vocabulary.spm_model_file):
         logging.warning(
@@ -339,8 +377,8 @@ def _warn(wanted: CreatePretrainingDataOptions) -> None:
             "--spm_model_file.",
             vocabulary.vocab_file,
         )
-    given = wanted.masking.max_predictions_per_seq
-    full = round(wanted.pairs.max_seq_length * wanted.masking.masked_lm_prob)
+    given = wanted.masks.max_predictions_per_seq
+    full = round(wanted.pairs.max_seq_length * wanted.masks.masked_lm_prob)
     if given < full:
         logging.warning(
             "--max_predictions_per_seq=%d limits masking to %.1f %% of a full "
@@ -348,7 +386,7 @@ def _warn(wanted: CreatePretrainingDataOptions) -> None:
             "--max_predictions_per_seq=%d. (The original's default is 20.)",
             given,
             100 * given / wanted.pairs.max_seq_length,
-            wanted.masking.masked_lm_prob,
+            wanted.masks.masked_lm_prob,
             wanted.pairs.max_seq_length,
             full,
         )
@@ -398,57 +436,176 @@ def _refuse_other_options(
         )
 
 
-def _read_corpus(
-    inputs: Sequence[str],
-    tokenizer: tokenization.AnyTokenizer,
-    summary: Summary,
-) -> list[documents.Document]:
-    """Read all documents into memory.
+# First room: text to tokens.
+
+
+def _tokenize(
+    inputs: Sequence[str], each: parallel.Map, shared: _Shared
+) -> dict[str, Any]:
+    """Write all blocks that are not there yet; return what was found.
 
     Raises:
-        errors.UserError: No file holds a usable document.
+        errors.UserError: There is no usable document.
     """
-    progress = tqdm.tqdm(
-        documents.read_documents(inputs, tokenizer),
-        desc="reading",
-        unit=" documents",
-        disable=None,  # Only on a terminal.
-    )
-    corpus = list(progress)
-    summary.documents = len(corpus)
-    summary.sentences = sum(len(document) for document in corpus)
-    if not corpus:
-        size = sum(records.shard_sizes(inputs))
+    work = shared.work
+    facts = work.read("text")
+    if facts is not None:
+        return facts
+    options = shared.wanted.text
+    low, high = _BLOCK_BYTES
+    total = corpus.CorpusReader(inputs, options).total_bytes
+    size = min(max((total or high) // _BLOCKS, low), high)
+    reader = corpus.CorpusReader(inputs, options, size)
+    number = 0
+
+    def unfinished() -> Iterator[corpus.Block]:
+        nonlocal number
+        for block in reader.read_blocks():
+            number = block.index + 1
+            if not os.path.exists(work.block(block.index)):
+                yield block
+
+    with progress.Progress("tokenizing", total, "B") as shown:
+        for _ in each(_tokenize_block, unfinished()):
+            shown.update(reader.bytes_read)
+    counts = {"documents_cut": reader.documents_cut}
+    for index in range(number):
+        found = token_blocks.load(work.block(index)).facts
+        for name, value in found.items():
+            counts[name] = counts.get(name, 0) + value
+    if not counts.get("documents"):
         raise errors.UserError(
             f"--input_file holds no usable document: {len(inputs)} file(s), "
-            f"{size:,} bytes, 0 sentences. At least one line of text is "
-            "needed. Check that these are the right files: "
-            f"{', '.join(inputs[:3])}"
+            f"{sum(f.size for f in reader.files):,} bytes, 0 sentences; "
+            f"{counts.get('lines_skipped', 0)} bad line(s) skipped. At least "
+            "one line of text is needed. Check that these are the right "
+            f"files: {', '.join(inputs[:3])}"
         )
-    return corpus
+    files_read = [dataclasses.asdict(file) for file in reader.files]
+    facts = {"blocks": number, "inputs": files_read, "counts": counts}
+    work.write("text", facts)
+    return facts
 
 
-def _make_manifest(
-    wanted: CreatePretrainingDataOptions,
-    outputs: Sequence[str],
-    tokenizer: tokenization.AnyTokenizer,
-    summary: Summary,
-) -> records.Manifest:
-    return records.Manifest(
+def _tokenize_block(block: corpus.Block) -> None:
+    shared: _Shared = parallel.context()
+    lines, facts = corpus.decode_lines(block, shared.wanted.text)
+    tokens = token_blocks.tokenize(lines, shared.tokenizer, facts)
+    token_blocks.save(tokens, shared.work.block(block.index))
+
+
+def _drop_duplicates(
+    work: work_folder.WorkFolder, facts: dict[str, Any]
+) -> None:
+    """Take documents out of the blocks that were there before."""
+    paths = [work.block(index) for index in range(facts["blocks"])]
+    if work.read("duplicates") is None:
+        token_blocks.drop_duplicates(paths)
+        left = sum(len(token_blocks.load(path)) for path in paths)
+        dropped = facts["counts"]["documents"] - left
+        work.write("duplicates", {"dropped": dropped})
+    found = work.read("duplicates") or {}
+    facts["counts"]["duplicate_documents"] = found["dropped"]
+    logging.info("Left out as duplicates: %s documents.", found["dropped"])
+
+
+# Second room: tokens to instances.
+
+
+def _build(each: parallel.Map, shared: _Shared) -> None:
+    """Write all units of instances that are not there yet."""
+    todo = [
+        unit
+        for unit in shared.units
+        if not instances.exists(shared.work.unit(unit.number))
+    ]
+    done = len(shared.units) - len(todo)
+    with progress.Progress("pairing", len(shared.units), "units") as shown:
+        for _ in each(_build_unit, todo):
+            done += 1
+            shown.update(done)
+
+
+def _build_unit(unit: instances.Unit) -> None:
+    shared: _Shared = parallel.context()
+    assert shared.builder
+    rows, tokens = shared.builder.build(unit)
+    instances.save(shared.work.unit(unit.number), rows, tokens)
+
+
+# Third room: instances to records.
+
+
+def _assemble(
+    each: parallel.Map, shared: _Shared, outputs: list[str]
+) -> tuple[statistics.Counts, list[str]]:
+    """Write all shards that are not there yet; return counts and SHA-256."""
+    total = sum(part.num_records for part in shared.parts)
+    writer = shards.ShardWriter(outputs, total, shared.work)
+    if writer.first_record == 0:
+        records.remove_manifests(outputs)
+    todo = [
+        part
+        for part in shared.parts
+        if part.first_record + part.num_records > writer.first_record
+    ]
+    try:
+        with progress.Progress("writing", total, "examples") as shown:
+            for encoded in each(_encode_part, todo):
+                writer.write(encoded)
+                part = encoded.part
+                shown.update(part.first_record + part.num_records)
+    finally:
+        writer.close()
+    return writer.totals()
+
+
+def _encode_part(part: assemble.Part) -> assemble.Encoded:
+    shared: _Shared = parallel.context()
+    assert shared.assembler
+    return shared.assembler.encode(part)
+
+
+def _finish(
+    shared: _Shared,
+    outputs: list[str],
+    facts: dict[str, Any],
+    counts: statistics.Counts,
+    digests: list[str],
+) -> None:
+    """Write manifest and data card, and clear up."""
+    wanted, tokenizer = shared.wanted, shared.tokenizer
+    summary = statistics.summarize(counts, wanted.pairs.max_seq_length)
+    manifest = records.Manifest(
         shards=tuple(os.path.basename(path) for path in outputs),
         shard_bytes=records.shard_sizes(outputs),
-        num_examples=summary.instances,
+        shard_sha256=tuple(digests),
+        num_examples=counts["instances"],
         max_seq_length=wanted.pairs.max_seq_length,
-        max_predictions_per_seq=wanted.masking.record_predictions,
+        max_predictions_per_seq=wanted.masks.record_predictions,
+        has_masks=wanted.masking_time == "writing",
         vocab_size=tokenizer.vocab_size,
         vocab_sha256=tokenizer.fingerprint,
         random_seed=wanted.random_seed,
         options=options.to_dict(wanted),
+        word_start_rule=shared.rule,
+        inputs=facts["inputs"],
+        corpus=facts["counts"],
+        summary=summary,
         versions={
             "python": platform.python_version(),
+            "numpy": np.__version__,
             "albert_tf": albert_tf.__version__,
             "sentencepiece": metadata.version("sentencepiece"),
         },
+    )
+    card = data_card.write(outputs[0], manifest, counts)
+    path = records.write_manifest(outputs, manifest)
+    shared.work.remove()
+    for line in data_card.lines(manifest):
+        logging.info("%s", line)
+    logging.info(
+        "written: %s; described in %s and %s", ", ".join(outputs), path, card
     )
 
 

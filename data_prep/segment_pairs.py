@@ -1,23 +1,26 @@
 """Pack the sentences of a document into pairs of segments with a label.
 
-Step 3 of the walk. The label is the sentence-order label of ALBERT (§3.1,
-"Inter-sentence coherence loss"): 1 when the two segments were exchanged.
+The label is the sentence-order label of ALBERT (§3.1, "Inter-sentence
+coherence loss"): 1 when the two segments were exchanged. Nothing is copied
+here: a segment is a slice of the array that holds the tokens of many documents.
 """
 
 import dataclasses
-import random
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from albert_tf import errors
 from albert_tf.options import option
-from data_prep.documents import Document, Sentence
 
-# [CLS] in front, [SEP] after each segment.
-NUM_SPECIAL = 3
 # The shortest target length that the original draws.
 _MIN_TARGET = 2
 # How often the original tries to hit another document than the current one.
 _DOCUMENT_DRAWS = 10
+
+OBJECTIVES = ("sop", "nsp", "none")
+LONE_POLICIES = ("split", "drop", "random")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,32 +28,52 @@ class PairOptions:
     """How long pairs are and what their label says."""
 
     max_seq_length: int = option(
-        512, "Longest sequence in tokens, [CLS] and both [SEP] included."
+        512, "Longest sequence in tokens, [CLS] and [SEP] included."
     )
     short_seq_prob: float = option(
         0.1,
         "Probability, drawn once per document and pass, of a shorter target "
         "length.",
     )
+    sentence_objective: str | None = option(
+        None,
+        "sop: label 1 for exchanged segments (the default). nsp: BERT's, label "
+        "1 for a random second segment. none: one segment, for corpora whose "
+        "order means nothing.",
+        choices=OBJECTIVES,
+    )
     random_next_sentence: bool = option(
-        False,
-        "False: sentence-order prediction, label 1 for exchanged segments. "
-        "True: BERT's next-sentence prediction, label 1 for a random second "
-        "segment.",
+        False, "The original's name of --sentence_objective=nsp."
+    )
+    single_segment_policy: str = option(
+        "split",
+        "What becomes of a chunk that is a single sentence, with sop. split: "
+        "cut at the start of a word, and treated as two. drop: left out. "
+        "random: paired with a random segment and label 1, as in the original.",
+        choices=LONE_POLICIES,
     )
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            errors.UserError: A value is out of range.
-        """
-        smallest = NUM_SPECIAL + _MIN_TARGET
+        if self.random_next_sentence and self.sentence_objective not in (
+            None,
+            "nsp",
+        ):
+            raise errors.UserError(
+                "--random_next_sentence and --sentence_objective="
+                f"{self.sentence_objective} contradict each other. The first "
+                "is the original's name of nsp; drop one of the two."
+            )
+        smallest = self.num_special + _MIN_TARGET
         if self.max_seq_length < smallest:
             raise errors.UserError(
                 f"--max_seq_length={self.max_seq_length} is too small. [CLS], "
-                f"two [SEP] and one token a segment need {smallest}. Use 128 "
-                "or 512."
+                f"[SEP] and one token a segment need {smallest}. Use 128 or "
+                "512."
+            )
+        if self.max_seq_length > 2**16:
+            raise errors.UserError(
+                f"--max_seq_length={self.max_seq_length} is too large. At most "
+                f"{2**16} are allowed. Use 128 or 512."
             )
         if not 0 <= self.short_seq_prob <= 1:
             raise errors.UserError(
@@ -58,149 +81,260 @@ class PairOptions:
                 "Allowed are 0 to 1. Use 0.1, the original's value."
             )
 
+    @property
+    def objective(self) -> str:
+        """sop, nsp or none."""
+        if self.sentence_objective is not None:
+            return self.sentence_objective
+        return "nsp" if self.random_next_sentence else "sop"
 
-@dataclasses.dataclass(frozen=True)
-class SegmentPair:
-    """Two segments that fit into a sequence, neither of them empty.
+    @property
+    def num_special(self) -> int:
+        """[CLS] and the [SEP] behind each segment."""
+        return 2 if self.objective == "none" else 3
+
+
+class Draws(Protocol):
+    """A source of random numbers: `random_streams.Stream`, `random.Random`."""
+
+    def random(self) -> float:
+        """Return a number from 0 to below 1."""
+
+    def randint(self, a: int, b: int, /) -> int:
+        """Return an integer from a to b, both included."""
+
+
+class Slice(NamedTuple):
+    """Neighbouring tokens of an array."""
+
+    tokens: np.ndarray
+    begin: int
+    end: int
+
+
+class Document(NamedTuple):
+    """A document inside an array of tokens.
 
     Attributes:
-        first: Piece ids of the segment that is read first.
-        second: Piece ids of the other one.
-        label: 0 when they stand in the order of the document, 1 when they were
-            exchanged or the second one is random.
-        lone: Whether the chunk held a single sentence, so that the second
-            segment had to be taken from elsewhere.
+        tokens: int [T], the tokens of this document and of others.
+        bounds: Places in it where the sentences begin, and where the last one
+            ends.
     """
 
-    first: Sentence
-    second: Sentence
+    tokens: np.ndarray
+    bounds: Sequence[int]
+
+
+class Corpus(Protocol):
+    """All documents, for random second segments."""
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+
+    def __getitem__(self, index: int, /) -> Document:
+        """Return a document."""
+
+
+class Pair(NamedTuple):
+    """Two segments that fit into a sequence.
+
+    Attributes:
+        first: The segment that is read first; never empty.
+        second: The other one; empty only without a sentence objective.
+        label: 0 when they stand in the order of the document, 1 when they were
+            exchanged or the second one is random.
+        lone: Whether the chunk held a single sentence.
+    """
+
+    first: Slice
+    second: Slice
     label: int
     lone: bool
 
 
 def make_pairs(
-    documents: Sequence[Document],
+    corpus: Corpus,
     index: int,
     options: PairOptions,
-    rng: random.Random,
-) -> Iterator[SegmentPair]:
+    draws: Draws,
+    word_start: np.ndarray,
+) -> Iterator[Pair]:
     """Yield the segment pairs of one document; this is a generator.
 
-    Each pair takes its draws from `rng` when it is asked for. The original
-    masks a pair before it forms the next one; a caller that wants the
-    original's numbers does the same.
+    Each pair takes its draws when it is asked for, in the original's order.
 
     Source: the original's create_pretraining_data.create_instances_from_
     document.
 
     Example:
-        documents = [[[5, 6], [7], [8, 9, 10]], ...], index = 0, 128 tokens,
+        sentences [5, 6], [7], [8, 9, 10], 128 tokens,
         draws: full length, first segment of 1 sentence, coin 0.3 (exchange)
-        result = SegmentPair([7, 8, 9, 10], [5, 6], label=1, lone=False)
+        result = first [7, 8, 9, 10], second [5, 6], label 1
 
     Args:
-        documents: All documents, non-empty; random segments come from them.
+        corpus: All documents; random segments come from them.
         index: Which of them to pack.
         options: Lengths and kind of label.
-        rng: Source of all draws.
+        draws: Source of all draws.
+        word_start: bool [vocabulary], whether a piece starts a word; a lone
+            sentence is cut at one.
 
     Yields:
-        Pairs that hold at most `max_seq_length - 3` pieces together.
+        Pairs that fit into `max_seq_length` with their markers.
     """
-    document = documents[index]
-    room = options.max_seq_length - NUM_SPECIAL
+    document = corpus[index]
+    tokens, bounds = document
+    room = options.max_seq_length - options.num_special
+    objective = options.objective
     # One draw for the whole document (D6 of the specification).
     target = room
-    if rng.random() < options.short_seq_prob:
-        target = rng.randint(_MIN_TARGET, room)
-    begin = 0
-    while begin < len(document):
-        end = _end_of_chunk(document, begin, target)
-        cut = 1 if end - begin == 1 else rng.randint(1, end - begin - 1)
-        first = _join(document[begin : begin + cut])
+    if draws.random() < options.short_seq_prob:
+        target = draws.randint(_MIN_TARGET, room)
+    begin, last = 0, len(bounds) - 1
+    while begin < last:
+        end = _end_of_chunk(bounds, begin, target)
+        if objective == "none":
+            yield _whole(tokens, bounds[begin], bounds[end], room, draws)
+            begin = end
+            continue
+        cut = _choose_cut(document, begin, end, options, draws, word_start)
+        if cut is None:
+            begin = end
+            continue
         lone = end - begin == 1
-        if lone or (options.random_next_sentence and rng.random() < 0.5):
-            second = _random_segment(documents, index, target - len(first), rng)
+        first = Slice(tokens, bounds[begin], cut)
+        if cut == bounds[end] or (objective == "nsp" and draws.random() < 0.5):
+            wanted = target - (first.end - first.begin)
+            second = _random_segment(corpus, index, wanted, draws)
             label = 1
-            end = begin + cut  # The unused sentences begin the next chunk.
+            # The unused sentences begin the next chunk.
+            while bounds[end] > cut:
+                end -= 1
         else:
-            second = _join(document[begin + cut : end])
+            second = Slice(tokens, cut, bounds[end])
             label = 0
-            if not options.random_next_sentence and rng.random() < 0.5:
+            if objective == "sop" and draws.random() < 0.5:
                 first, second, label = second, first, 1
-        first, second = truncate_pair(first, second, room, rng)
-        yield SegmentPair(first, second, label, lone)
+        first, second = truncate_pair(first, second, room, draws)
+        yield Pair(first, second, label, lone)
         begin = end
 
 
-def _end_of_chunk(document: Document, begin: int, target: int) -> int:
+def _choose_cut(
+    document: Document,
+    begin: int,
+    end: int,
+    options: PairOptions,
+    draws: Draws,
+    word_start: np.ndarray,
+) -> int | None:
+    """Say where the first segment of a chunk ends.
+
+    Returns:
+        A place in the tokens; the end of the chunk if its single sentence is
+        to be paired with a random segment; None if the chunk is left out.
+    """
+    tokens, bounds = document
+    if end - begin > 1:
+        return bounds[begin + draws.randint(1, end - begin - 1)]
+    if options.objective == "nsp" or options.single_segment_policy == "random":
+        return bounds[end]
+    if options.single_segment_policy == "drop":
+        return None
+    return _word_start_inside(
+        tokens, bounds[begin], bounds[end], word_start, draws
+    )
+
+
+def _end_of_chunk(bounds: Sequence[int], begin: int, target: int) -> int:
     """Return the index after the sentence that fills a chunk to `target`."""
-    length = 0
-    for end in range(begin, len(document)):
-        length += len(document[end])
-        if length >= target:
-            return end + 1
-    return len(document)
+    full = bounds[begin] + target
+    last = len(bounds) - 1
+    for end in range(begin + 1, last):
+        if bounds[end] >= full:
+            return end
+    return last
 
 
-def _join(sentences: Sequence[Sentence]) -> Sentence:
-    return [piece for sentence in sentences for piece in sentence]
+def _whole(
+    tokens: np.ndarray, begin: int, end: int, room: int, draws: Draws
+) -> Pair:
+    """Make one segment of a chunk, and an empty second one."""
+    whole, nothing = Slice(tokens, begin, end), Slice(tokens, end, end)
+    first, second = truncate_pair(whole, nothing, room, draws)
+    return Pair(first, second, 0, False)
+
+
+def _word_start_inside(
+    tokens: np.ndarray,
+    begin: int,
+    end: int,
+    word_start: np.ndarray,
+    draws: Draws,
+) -> int | None:
+    """Return a random place of a sentence where a word starts, if there is."""
+    places = np.flatnonzero(word_start[tokens[begin + 1 : end]])
+    if not len(places):
+        return None
+    return begin + 1 + int(places[draws.randint(0, len(places) - 1)])
 
 
 def _random_segment(
-    documents: Sequence[Document],
-    index: int,
-    length: int,
-    rng: random.Random,
-) -> Sentence:
+    corpus: Corpus, index: int, length: int, draws: Draws
+) -> Slice:
     """Take whole sentences from a random place until `length` is reached.
 
     Args:
-        documents: All documents.
+        corpus: All documents.
         index: The document to avoid. After ten draws that hit it, it is taken
             nevertheless, so a corpus of one document pairs with itself.
-        length: Wanted number of pieces; one sentence is taken in any case.
-        rng: Source of the draws.
-
-    Returns:
-        At least one sentence; the last one may go over `length`.
+        length: Wanted number of tokens; one sentence is taken in any case.
+        draws: Source of the draws.
     """
     for _ in range(_DOCUMENT_DRAWS):
-        other = rng.randint(0, len(documents) - 1)
+        other = draws.randint(0, len(corpus) - 1)
         if other != index:
             break
-    document = documents[other]
-    begin = rng.randint(0, len(document) - 1)
-    return _join(document[begin : _end_of_chunk(document, begin, length)])
+    tokens, bounds = corpus[other]
+    begin = draws.randint(0, len(bounds) - 2)
+    end = _end_of_chunk(bounds, begin, length)
+    return Slice(tokens, bounds[begin], bounds[end])
 
 
 def truncate_pair(
-    first: Sentence, second: Sentence, room: int, rng: random.Random
-) -> tuple[Sentence, Sentence]:
+    first: Slice, second: Slice, room: int, draws: Draws
+) -> tuple[Slice, Slice]:
     """Shorten two segments until they fit, always the longer one.
 
     Source: the original's create_pretraining_data.truncate_seq_pair.
 
     Example:
         first = [5, 6, 7], second = [8, 9], room = 4, draw 0.3 (front)
-        result = ([6, 7], [8, 9])
+        result = [6, 7], [8, 9]
 
     Args:
-        first: Piece ids of the first segment.
-        second: Piece ids of the second one; it is cut when both are equal.
-        room: Pieces that both may have together, at least 2.
-        rng: One draw per dropped piece: below 0.5 from the front.
-
-    Returns:
-        The segments; neither is empty if neither was.
+        first: Tokens of the first segment.
+        second: Tokens of the second one; it is cut when both are equal.
+        room: Tokens that both may have together.
+        draws: One draw per dropped token: below 0.5 from the front.
     """
-    bounds = [0, len(first)], [0, len(second)]
-    lengths = [len(first), len(second)]
-    for _ in range(len(first) + len(second) - room):
-        longer = 0 if lengths[0] > lengths[1] else 1
-        lengths[longer] -= 1
-        if rng.random() < 0.5:
-            bounds[longer][0] += 1
+    _, begin, end = first
+    _, other_begin, other_end = second
+    surplus = (end - begin) + (other_end - other_begin) - room
+    if surplus <= 0:
+        return first, second
+    random = draws.random
+    for _ in range(surplus):
+        if end - begin > other_end - other_begin:
+            if random() < 0.5:
+                begin += 1
+            else:
+                end -= 1
+        elif random() < 0.5:
+            other_begin += 1
         else:
-            bounds[longer][1] -= 1
-    return first[slice(*bounds[0])], second[slice(*bounds[1])]
+            other_end -= 1
+    return (
+        Slice(first.tokens, begin, end),
+        Slice(second.tokens, other_begin, other_end),
+    )

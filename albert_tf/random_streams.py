@@ -1,0 +1,80 @@
+"""Random numbers that are counted, not drawn: a key and a number give a draw.
+
+A draw depends on nothing else, so any part of the work can be done anywhere, in
+any order, and again after an interruption, with the same result. `Stream` is for
+one thing after another; `uniform` is the same for whole arrays.
+
+Source: SplitMix64, Steele, Lea and Flood, OOPSLA 2014.
+"""
+
+import numpy as np
+
+_INCREMENT = 0x9E3779B97F4A7C15
+_FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_BITS = 0xFFFFFFFFFFFFFFFF
+# 53 bits fill the mantissa of a float64.
+_SCALE = 2.0**-53
+
+
+def derive(key: int, *numbers: int) -> int:
+    """Return a new key for a part of what `key` stands for.
+
+    Example:
+        derive(seed, document, 3) for the fourth pass over a document
+
+    Args:
+        key: 64 bits.
+        numbers: Any integers from 0.
+    """
+    for number in numbers:
+        key = _mix(key + (number + 1) * _INCREMENT & _BITS)
+    return key
+
+
+def _mix(bits: int) -> int:
+    bits = (bits ^ bits >> 30) * _FACTORS[0] & _BITS
+    bits = (bits ^ bits >> 27) * _FACTORS[1] & _BITS
+    return bits ^ bits >> 31
+
+
+def derive_array(keys: np.ndarray, numbers: np.ndarray | int) -> np.ndarray:
+    """Do what `derive` does with one number, for arrays that broadcast.
+
+    Args:
+        keys: uint64 array.
+        numbers: An integer from 0, or an array of them.
+
+    Returns:
+        uint64.
+    """
+    if isinstance(numbers, int):  # NumPy warns of scalars that overflow.
+        bits = keys + np.uint64((numbers + 1) * _INCREMENT & _BITS)
+    else:
+        bits = keys + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(
+            _INCREMENT
+        )
+    bits = (bits ^ bits >> np.uint64(30)) * np.uint64(_FACTORS[0])
+    bits = (bits ^ bits >> np.uint64(27)) * np.uint64(_FACTORS[1])
+    return bits ^ bits >> np.uint64(31)
+
+
+def uniform(keys: np.ndarray, numbers: np.ndarray | int) -> np.ndarray:
+    """Return float64 numbers from 0 to below 1, for arrays that broadcast."""
+    return (derive_array(keys, numbers) >> np.uint64(11)) * _SCALE
+
+
+class Stream:
+    """Draws one after another; has the methods of `random.Random` we use."""
+
+    def __init__(self, key: int) -> None:
+        """Begin the stream of a key, see `derive`."""
+        self._state = key
+
+    def random(self) -> float:
+        """Return a number from 0 to below 1; the n-th is `uniform(key, n)`."""
+        self._state = self._state + _INCREMENT & _BITS
+        return (_mix(self._state) >> 11) * _SCALE
+
+    def randint(self, first: int, last: int) -> int:
+        """Return an integer from `first` to `last`, both included."""
+        return first + int(self.random() * (last - first + 1))

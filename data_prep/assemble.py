@@ -1,0 +1,187 @@
+"""From instances on the disk to records, in the final order.
+
+The last room of the writer. The order of the records is that of the instances'
+random keys. A part is a range of keys: its instances are collected from all
+units, sorted, masked and encoded together.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf import masking, record_encoding, records
+from data_prep import instances, statistics
+
+
+class Part(NamedTuple):
+    """Some neighbours in the final order.
+
+    Attributes:
+        number: Place among all parts.
+        first_key: Smallest key.
+        last_key: Largest key.
+        first_record: Number of the first record.
+        num_records: Records of the part.
+    """
+
+    number: int
+    first_key: int
+    last_key: int
+    first_record: int
+    num_records: int
+
+
+class Encoded(NamedTuple):
+    """The records of a part.
+
+    Attributes:
+        part: The part.
+        framed: The bytes of all records, as they stand in a file.
+        ends: int64 [n], where each record ends in them.
+        counts: For manifest and data card.
+    """
+
+    part: Part
+    framed: bytes
+    ends: np.ndarray
+    counts: statistics.Counts
+
+
+def make_parts(counts: Sequence[np.ndarray]) -> list[Part]:
+    """Divide the keys into ranges.
+
+    Args:
+        counts: For each unit, how many of its keys fall in each of 2^b ranges.
+    """
+    totals = np.sum(counts, axis=0)
+    width = 2**64 // len(totals)
+    ends = np.cumsum(totals)
+    return [
+        Part(
+            number,
+            number * width,
+            (number + 1) * width - 1,
+            int(ends[number] - totals[number]),
+            int(totals[number]),
+        )
+        for number in range(len(totals))
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Assembler:
+    """Makes records of instances.
+
+    Attributes:
+        prefixes: Files of the units.
+        max_seq_length: Length of every sequence.
+        num_special: Markers of a sequence: 3 for pairs, 2 for one segment.
+        vocabulary: Special ids and word starts.
+        masker: Hides pieces; None leaves that to the training.
+        layout: Of the records.
+    """
+
+    prefixes: tuple[str, ...]
+    max_seq_length: int
+    num_special: int
+    vocabulary: masking.Vocabulary
+    masker: masking.Masker | None
+    layout: records.Layout
+
+    def encode(self, part: Part) -> Encoded:
+        """Return the records of a part."""
+        rows, tokens = self._collect(part)
+        values, counts = self.make_values(rows, tokens)
+        encoded = record_encoding.encode_batch(self.layout, values)
+        framed = record_encoding.frame_batch(encoded)
+        ends = np.cumsum([len(record) for record in framed], dtype=np.int64)
+        return Encoded(part, b"".join(framed), ends, counts)
+
+    def _collect(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
+        """Gather the instances of a part from all units, sorted by key."""
+        found = [
+            instances.load_range(prefix, part.first_key, part.last_key)
+            for prefix in self.prefixes
+        ]
+        found = [(rows, tokens) for rows, tokens in found if len(rows)]
+        shift = 0
+        for rows, tokens in found:
+            rows["begin"] += np.uint64(shift)
+            shift += len(tokens)
+        nothing = np.zeros(0, instances.ROW), np.zeros(0, np.uint16)
+        rows = np.concatenate([nothing[0], *(rows for rows, _ in found)])
+        tokens = np.concatenate([*(t for _, t in found)] or [nothing[1]])
+        return rows[np.argsort(rows["key"], kind="stable")], tokens
+
+    def make_values(
+        self, rows: np.ndarray, tokens: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], statistics.Counts]:
+        """Lay out instances as the arrays of records, masked.
+
+        Args:
+            rows: `instances.ROW` [n].
+            tokens: The tokens that `begin` of the rows points into.
+
+        Returns:
+            For each feature of the layout an array [n, ...]; and the counts.
+        """
+        sequences, segments, lengths = self._sequences(rows, tokens)
+        keys = rows["key"]
+        real = np.arange(self.max_seq_length) < lengths[:, None]
+        values = {
+            "input_mask": real.astype(np.uint8),
+            "segment_ids": segments,
+            "next_sentence_labels": rows["label"].astype(np.int32)[:, None],
+        }
+        if self.masker is None:
+            boundary = self.vocabulary.boundaries[sequences] * real
+            values |= {"input_ids": sequences, "token_boundary": boundary}
+            return values, self._count(rows, lengths, sequences, None)
+        masked = self.masker.mask(sequences, lengths, keys)
+        places = np.arange(masked.positions.shape[1])
+        values |= {
+            "input_ids": masked.input_ids,
+            "token_boundary": masked.token_boundary,
+            "masked_lm_positions": masked.positions,
+            "masked_lm_ids": masked.labels,
+            "masked_lm_weights": (places < masked.counts[:, None]).astype("f4"),
+        }
+        return values, self._count(rows, lengths, sequences, masked)
+
+    def _count(
+        self,
+        rows: np.ndarray,
+        lengths: np.ndarray,
+        sequences: np.ndarray,
+        masked: masking.MaskedBatch | None,
+    ) -> statistics.Counts:
+        mask_id = self.vocabulary.mask_id
+        return statistics.count(rows, lengths, sequences, masked, mask_id)
+
+    def _sequences(
+        self, rows: np.ndarray, tokens: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Put markers around the segments of each instance.
+
+        Returns:
+            int32 [n, S] tokens, uint8 [n, S] segments, int64 [n] lengths.
+        """
+        first = rows["first"].astype(np.int64)
+        second = rows["second"].astype(np.int64)
+        lengths = first + second + self.num_special
+        place = np.arange(self.max_seq_length)
+        sep = first[:, None] + 1  # The first [SEP].
+        in_first = (place > 0) & (place < sep)
+        in_second = (place > sep) & (place <= sep + second[:, None])
+        sequences = np.zeros([len(rows), self.max_seq_length], np.int32)
+        flat = instances.gather(rows["begin"].astype(np.int64), first + second)
+        # Row after row, the first segment before the second one.
+        sequences[in_first | in_second] = tokens[flat]
+        each = np.arange(len(rows))
+        sequences[:, 0] = self.vocabulary.cls_id
+        sequences[each, sep[:, 0]] = self.vocabulary.sep_id
+        sequences[each, lengths - 1] = self.vocabulary.sep_id
+        segments = (place > sep) & (place < lengths[:, None])
+        return sequences, segments.astype(np.uint8), lengths

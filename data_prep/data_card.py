@@ -1,0 +1,154 @@
+"""The page that describes a set of records: Markdown, and a picture.
+
+The picture is drawn with Pillow: loading matplotlib would take longer than
+writing a small corpus.
+"""
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from albert_tf import files, masking, records
+from data_prep import statistics
+
+CARD_ENDING = ".card.md"
+PICTURE_ENDING = ".card.png"
+
+_PANEL = 420, 260  # Pixels.
+_MARGIN = 40
+_BARS = 40
+_INK, _BAR, _WANTED = "#222222", "#4878a8", "#d08030"
+
+
+def write(
+    path: str, manifest: records.Manifest, counts: statistics.Counts
+) -> str:
+    """Write card and picture beside a record file.
+
+    Args:
+        path: The first record file.
+        manifest: What the card says.
+        counts: What the picture shows.
+
+    Returns:
+        The path of the card.
+    """
+    name = manifest.shards[0] + PICTURE_ENDING
+    with files.replace_atomically(path + PICTURE_ENDING) as stream:
+        stream.write(_draw(manifest, counts))
+    content = [
+        f"# {manifest.shards[0]}\n",
+        *(f"- {x}" for x in lines(manifest)),
+    ]
+    content += [f"\n![distributions]({name})\n", "## Input\n"]
+    content += ["| File | Bytes | SHA-256 |", "| --- | ---: | --- |"]
+    content += [
+        f"| {f['path']} | {f['size']:,} | {f['sha256'][:16]}… |"
+        for f in manifest.inputs
+    ]
+    for title, values in (
+        ("Corpus", manifest.corpus),
+        ("Records", manifest.summary),
+        ("Options", manifest.options),
+        ("Versions", manifest.versions),
+    ):
+        content += [f"\n## {title}\n", "| Name | Value |", "| --- | --- |"]
+        content += [f"| {k} | {_text(v)} |" for k, v in values.items()]
+    files.write_text(path + CARD_ENDING, "\n".join(content) + "\n")
+    return path + CARD_ENDING
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return str(value)
+
+
+def lines(manifest: records.Manifest) -> list[str]:
+    """Return what matters most, a line each."""
+    corpus, summary = manifest.corpus, manifest.summary
+    found = [
+        f"documents: {corpus['documents']:,} with {corpus['sentences']:,} "
+        f"sentences and {corpus['tokens']:,} tokens",
+        f"instances: {manifest.num_examples:,} of "
+        f"{summary['tokens_per_instance']:.1f} tokens; padding is "
+        f"{summary['share_of_padding']:.1%} of the records",
+        f"sentence-order label 1: {summary['share_of_label_1']:.1%}",
+        "chunks of a single sentence: "
+        f"{summary['share_of_single_sentence_chunks']:.1%}",
+    ]
+    if "predictions_per_instance" in summary:
+        found += [
+            f"predicted pieces: {summary['share_of_tokens_predicted']:.1%} of "
+            f"the tokens, {summary['predictions_per_instance']:.1f} an "
+            f"instance; masked {summary['share_masked']:.1%}, kept "
+            f"{summary['share_kept']:.1%}, replaced "
+            f"{summary['share_replaced']:.1%}",
+            "accuracy of always predicting the most frequent piece: "
+            f"{summary['share_of_most_frequent_label']:.1%}",
+        ]
+    return found
+
+
+def _draw(manifest: records.Manifest, counts: statistics.Counts) -> bytes:
+    """Return a PNG with one panel for each distribution."""
+    panels: list[tuple[str, np.ndarray, Sequence[float] | None]] = [
+        ("tokens of an instance", counts["lengths"], None),
+        ("tokens of a segment", counts["segment_lengths"], None),
+    ]
+    if "run_lengths" in counts:
+        options = manifest.options
+        wanted = np.diff(
+            masking.cumulative_lengths(
+                options["ngram"], options["favor_shorter_ngram"]
+            ),
+            prepend=0,
+        )
+        title = "words of a masked run (orange: p(n), before fitting)"
+        panels.append((title, counts["run_lengths"][1:], wanted.tolist()))
+    picture = Image.new("RGB", (_PANEL[0] * len(panels), _PANEL[1]), "white")
+    for place, (title, values, reference) in enumerate(panels):
+        _draw_panel(
+            ImageDraw.Draw(picture), place * _PANEL[0], title, values, reference
+        )
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _draw_panel(
+    draw: ImageDraw.ImageDraw,
+    left: int,
+    title: str,
+    values: np.ndarray,
+    reference: Sequence[float] | None,
+) -> None:
+    """Draw one histogram as shares; the axis begins at 0, or 1 for runs."""
+    first = 0 if reference is None else 1
+    width = -(-len(values) // _BARS)
+    padded = np.zeros(-(-len(values) // width) * width)
+    padded[: len(values)] = values
+    bars = padded.reshape(-1, width).sum(1) / max(1, values.sum())
+    top = max(bars.max(), max(reference or [0]), 1e-9)
+    height, inner = _PANEL[1] - 2 * _MARGIN, _PANEL[0] - 2 * _MARGIN
+    base, step = _PANEL[1] - _MARGIN, inner / len(bars)
+
+    def level(share: float) -> float:
+        return base - height * share / top
+
+    for index, share in enumerate(bars):
+        x = left + _MARGIN + index * step
+        draw.rectangle((x, level(share), x + 0.8 * step, base), fill=_BAR)
+        if reference is not None:
+            y = level(reference[index])
+            draw.line((x, y, x + 0.8 * step, y), fill=_WANTED, width=3)
+    draw.line((left + _MARGIN, base, left + _PANEL[0] - _MARGIN, base), _INK)
+    draw.text((left + _MARGIN, 12), title, fill=_INK)
+    draw.text((left + 4, level(top) - 6), f"{top:.0%}", fill=_INK)
+    draw.text((left + _MARGIN, base + 6), str(first), fill=_INK)
+    last = str(first + len(values) - 1)
+    draw.text((left + _PANEL[0] - _MARGIN - 20, base + 6), last, fill=_INK)

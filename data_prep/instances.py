@@ -1,0 +1,177 @@
+"""From documents to instances, in random order on the disk.
+
+The third room of the writer. One unit of work is a block of documents and some
+of the passes over it. Its instances are written sorted by their keys, which are
+random, so that the last room finds neighbours in the final order side by side.
+"""
+
+import dataclasses
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf import random_streams
+from data_prep import segment_pairs, token_blocks
+
+# What keys are for: each purpose derives its own from the seed.
+PAIRS, INSTANCES = range(2)
+
+ROW = np.dtype(
+    [
+        ("key", "u8"),  # Decides about the place in the output, and all masks.
+        ("begin", "u8"),  # Where the tokens of the instance stand.
+        ("first", "u2"),  # Tokens of the first segment,
+        ("second", "u2"),  # and of the second one behind it.
+        ("label", "u1"),
+        ("lone", "u1"),  # Whether the chunk was a single sentence.
+    ]
+)
+
+
+class Unit(NamedTuple):
+    """Some passes over one block.
+
+    Attributes:
+        number: Place among all units.
+        block: Number of the block.
+        first_pass: First pass over it.
+        end_pass: Pass behind the last one.
+    """
+
+    number: int
+    block: int
+    first_pass: int
+    end_pass: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Builder:
+    """Builds the instances of units.
+
+    Attributes:
+        corpus: All documents.
+        options: How pairs are made.
+        word_start: bool [vocabulary], whether a piece starts a word.
+        seed: Key of all draws.
+    """
+
+    corpus: token_blocks.StoredCorpus
+    options: segment_pairs.PairOptions
+    word_start: np.ndarray
+    seed: int
+
+    def build(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
+        """Return the instances of a unit, sorted by their keys.
+
+        Every draw follows from the seed, the number of the document, the pass,
+        and the number of the instance in both.
+
+        Returns:
+            `ROW` [n], and the tokens of all instances in a row.
+        """
+        seed = random_streams.derive(self.seed, PAIRS)
+        key_seed = random_streams.derive(self.seed, INSTANCES)
+        block = self.corpus.block(unit.block)
+        first = self.corpus.first_document(unit.block)
+        slices: list[segment_pairs.Slice] = []
+        rows: list[tuple[int, int, int, int, int, int]] = []
+        for index in range(first, first + len(block)):
+            for number in range(unit.first_pass, unit.end_pass):
+                draws = random_streams.Stream(
+                    random_streams.derive(seed, index, number)
+                )
+                key = random_streams.derive(key_seed, index, number)
+                pairs = segment_pairs.make_pairs(
+                    self.corpus, index, self.options, draws, self.word_start
+                )
+                for place, (one, other, label, lone) in enumerate(pairs):
+                    slices += (one, other)
+                    rows.append(
+                        (
+                            random_streams.derive(key, place),
+                            0,
+                            one.end - one.begin,
+                            other.end - other.begin,
+                            label,
+                            lone,
+                        )
+                    )
+        return _sorted(
+            np.array(rows, ROW),
+            np.concatenate(
+                [block.tokens[:0], *(t[begin:end] for t, begin, end in slices)]
+            ),
+        )
+
+
+def _sorted(
+    rows: np.ndarray, tokens: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sort instances by key, tokens along with them."""
+    lengths = rows["first"].astype(np.int64) + rows["second"]
+    begins = np.cumsum(lengths) - lengths
+    order = np.argsort(rows["key"], kind="stable")
+    tokens = tokens[gather(begins[order], lengths[order])]
+    rows = rows[order]
+    lengths = lengths[order]
+    rows["begin"] = np.cumsum(lengths) - lengths
+    return rows, tokens
+
+
+def gather(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the places of stretches of different lengths, one after another.
+
+    Example:
+        begins [7, 2], lengths [2, 3] -> [7, 8, 2, 3, 4]
+    """
+    places = np.cumsum(lengths) - lengths
+    within = np.arange(int(lengths.sum())) - np.repeat(places, lengths)
+    return np.repeat(begins, lengths) + within
+
+
+def save(prefix: str, rows: np.ndarray, tokens: np.ndarray) -> None:
+    """Write the instances of a unit; the rows, written last, complete it."""
+    for suffix, array in ((".tokens.npy", tokens), (".rows.npy", rows)):
+        with open(f"{prefix}{suffix}.partial", "wb") as stream:
+            np.save(stream, array)
+        os.replace(f"{prefix}{suffix}.partial", prefix + suffix)
+
+
+def exists(prefix: str) -> bool:
+    """Tell whether `save` has been here."""
+    return os.path.exists(f"{prefix}.rows.npy")
+
+
+def load_range(
+    prefix: str, first_key: int, last_key: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Read the instances whose keys are from `first_key` to `last_key`.
+
+    Returns:
+        `ROW` [n] with `begin` counted from the first of them, and their tokens.
+    """
+    rows = np.load(f"{prefix}.rows.npy", mmap_mode="r")
+    begin = int(np.searchsorted(rows["key"], np.uint64(first_key), "left"))
+    end = int(np.searchsorted(rows["key"], np.uint64(last_key), "right"))
+    chosen = np.array(rows[begin:end])
+    if not len(chosen):
+        return chosen, np.zeros(0, np.uint16)
+    last = chosen[-1]
+    stop = int(last["begin"]) + int(last["first"]) + int(last["second"])
+    tokens = np.load(f"{prefix}.tokens.npy", mmap_mode="r")
+    start = int(chosen[0]["begin"])
+    chosen["begin"] -= np.uint64(start)
+    return chosen, np.array(tokens[start:stop])
+
+
+def count_rows(prefix: str) -> int:
+    """Return how many instances a unit has."""
+    return len(np.load(f"{prefix}.rows.npy", mmap_mode="r"))
+
+
+def count_keys(prefix: str, bits: int) -> np.ndarray:
+    """Count the instances of a unit by the first bits of their keys."""
+    rows = np.load(f"{prefix}.rows.npy", mmap_mode="r")
+    bins = (rows["key"] >> np.uint64(64 - bits)).astype(np.int64)
+    return np.bincount(bins, minlength=2**bits)

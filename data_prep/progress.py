@@ -1,0 +1,68 @@
+"""One line of progress: how far, how fast, how long still."""
+
+import sys
+import time
+import types
+from typing import Self
+
+import tqdm
+from absl import logging
+
+# Seconds between two lines in a log.
+_INTERVAL = 30.0
+
+
+class Progress:
+    """A bar on a terminal, else a line in the log every half a minute."""
+
+    def __init__(self, what: str, total: int | None, unit: str) -> None:
+        """Describe the work.
+
+        Args:
+            what: Such as "tokenizing".
+            total: All of it, in units; None if it is not known.
+            unit: "B" for bytes; otherwise a word such as "examples".
+        """
+        self._what, self._total, self._unit = what, total, unit
+        self._bar = tqdm.tqdm(
+            desc=what,
+            total=total,
+            unit=unit if unit == "B" else f" {unit}",
+            unit_scale=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._begun = self._logged = time.monotonic()
+        self._first: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def update(self, done: int) -> None:
+        """Say how much is done in all."""
+        if self._first is None:
+            self._first = done if done != self._total else 0
+        self._bar.update(done - self._bar.n)
+        now = time.monotonic()
+        if self._bar.disable and now - self._logged >= _INTERVAL:
+            self._logged = now
+            logging.info("%s", self._line(done, now - self._begun))
+
+    def _line(self, done: int, seconds: float) -> str:
+        rate = (done - (self._first or 0)) / max(seconds, 1e-9)
+        scale, unit = (1e6, "MB") if self._unit == "B" else (1, self._unit)
+        line = f"{self._what}: {done / scale:,.0f} {unit}"
+        if self._total:
+            line += f" of {self._total / scale:,.0f}"
+        line += f", {rate / scale:,.1f} {unit}/s"
+        if self._total and rate > 0:
+            left = (self._total - done) / rate
+            line += f", about {left:,.0f} s left"
+        return line
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        self._bar.close()

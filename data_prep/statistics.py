@@ -1,0 +1,121 @@
+"""Counts of what was written, for the manifest and the data card."""
+
+from typing import Any
+
+import numpy as np
+
+from albert_tf import masking
+
+# Sums over all records, by name: numbers and histograms (lists).
+Counts = dict[str, Any]
+
+
+def count(
+    rows: np.ndarray,
+    lengths: np.ndarray,
+    sequences: np.ndarray,
+    masked: masking.MaskedBatch | None,
+    mask_id: int,
+) -> Counts:
+    """Count one batch of records.
+
+    Args:
+        rows: `instances.ROW` [n].
+        lengths: int64 [n], tokens of each.
+        sequences: int32 [n, S], tokens before masking.
+        masked: What masking made of them.
+        mask_id: Id of [MASK].
+    """
+    counts: Counts = {
+        "instances": len(rows),
+        "label_1": int(rows["label"].sum()),
+        "lone": int(rows["lone"].sum()),
+        "tokens": int(lengths.sum()),
+        "lengths": np.bincount(lengths, minlength=sequences.shape[1] + 1),
+        "segment_lengths": np.bincount(
+            np.concatenate([rows["first"], rows["second"]]),
+            minlength=sequences.shape[1] + 1,
+        ),
+    }
+    if masked is None:
+        return counts
+    chosen = np.arange(masked.positions.shape[1]) < masked.counts[:, None]
+    row, column = np.nonzero(chosen)
+    place = masked.positions[row, column]
+    label, shown = masked.labels[row, column], masked.input_ids[row, place]
+    return counts | {
+        "predictions": int(masked.counts.sum()),
+        "masked": int((shown == mask_id).sum()),
+        "kept": int((shown == label).sum()),
+        "run_lengths": masked.run_lengths,
+        "labels": np.bincount(label),
+    }
+
+
+def add(total: Counts, more: Counts) -> Counts:
+    """Add up counts; histograms may have different lengths."""
+    result = dict(total)
+    for name, value in more.items():
+        before = result.get(name, 0)
+        if isinstance(value, np.ndarray):
+            size = max(len(value), np.size(before))
+            sums = np.zeros(size, np.int64)
+            sums[: len(value)] += value
+            sums[: np.size(before)] += before
+            result[name] = sums
+        else:
+            result[name] = before + value
+    return result
+
+
+def to_json(counts: Counts) -> dict[str, Any]:
+    """Return counts as plain numbers and lists."""
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in counts.items()
+    }
+
+
+def from_json(values: dict[str, Any]) -> Counts:
+    """Undo `to_json`."""
+    return {
+        name: np.array(value, np.int64) if isinstance(value, list) else value
+        for name, value in values.items()
+    }
+
+
+def percentiles(histogram: np.ndarray, ranks: tuple[int, ...]) -> list[int]:
+    """Return the values below which the given percentages lie."""
+    sums = np.cumsum(histogram)
+    return [int(np.searchsorted(sums, rank / 100 * sums[-1])) for rank in ranks]
+
+
+def summarize(counts: Counts, max_seq_length: int) -> dict[str, Any]:
+    """Return the shares and distributions that describe the records."""
+    instances = max(1, counts["instances"])
+    tokens = max(1, counts["tokens"])
+    summary: dict[str, Any] = {
+        "instances": counts["instances"],
+        "tokens_per_instance": tokens / instances,
+        "length_percentiles_5_25_50_75_95": percentiles(
+            counts["lengths"], (5, 25, 50, 75, 95)
+        ),
+        "share_of_padding": 1 - tokens / (instances * max_seq_length),
+        "share_of_label_1": counts["label_1"] / instances,
+        "share_of_single_sentence_chunks": counts["lone"] / instances,
+    }
+    if "predictions" not in counts:
+        return summary
+    predictions = max(1, counts["predictions"])
+    masked, kept = counts["masked"], counts["kept"]
+    runs = counts["run_lengths"][1:]
+    return summary | {
+        "predictions_per_instance": predictions / instances,
+        "share_of_tokens_predicted": predictions / tokens,
+        "share_masked": masked / predictions,
+        "share_kept": kept / predictions,
+        "share_replaced": 1 - (masked + kept) / predictions,
+        "share_of_runs_of_n_words": (runs / max(1, runs.sum())).tolist(),
+        "share_of_most_frequent_label": int(counts["labels"].max(initial=0))
+        / predictions,
+    }

@@ -1,0 +1,69 @@
+"""The folder in which the writer keeps what it has finished so far."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from absl import logging
+
+from albert_tf import files
+
+_IDENTITY = "job.json"
+
+
+class WorkFolder:
+    """Finished work of one job; a later start of the same job finds it.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self, path: str, identity: Mapping[str, Any]) -> None:
+        """Open the folder; what another job left in it is removed.
+
+        Args:
+            path: The folder; made if it is missing.
+            identity: What the work follows from, as JSON values.
+        """
+        self.path = path
+        text = json.dumps(identity, indent=2, sort_keys=True) + "\n"
+        marker = os.path.join(path, _IDENTITY)
+        if files.exists(marker):
+            if files.read_bytes(marker).decode("utf-8") == text:
+                logging.info("Going on with the work in %s", path)
+                return
+            logging.info(
+                "The work in %s is that of other options or another input; it "
+                "is done anew.",
+                path,
+            )
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+        files.write_text(marker, text)
+
+    def block(self, index: int) -> str:
+        """Return the path of a block of tokens."""
+        return os.path.join(self.path, f"block-{index:06d}.npy")
+
+    def unit(self, number: int) -> str:
+        """Return the prefix of the files of a unit of instances."""
+        return os.path.join(self.path, f"unit-{number:06d}")
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Return what `write` kept under a name, or None."""
+        path = os.path.join(self.path, f"{name}.json")
+        if not files.exists(path):
+            return None
+        values: dict[str, Any] = json.loads(files.read_bytes(path))
+        return values
+
+    def write(self, name: str, values: Mapping[str, Any]) -> None:
+        """Keep values; they mark what they describe as finished."""
+        path = os.path.join(self.path, f"{name}.json")
+        files.write_text(path, json.dumps(values) + "\n")
+
+    def remove(self) -> None:
+        """Remove the folder, when all is done."""
+        shutil.rmtree(self.path)
