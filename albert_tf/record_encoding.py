@@ -96,11 +96,14 @@ def _check(layout: records.Layout, values: Mapping[str, np.ndarray]) -> None:
     unknown = values.keys() - {feature.name for feature in layout}
     if unknown:
         raise ValueError(f"The layout has no features {sorted(unknown)}.")
-    for feature in layout:
+    num_instances = 1
+    for index, feature in enumerate(layout):
         if feature.name not in values:
             raise ValueError(f"The feature {feature.name} has no value.")
-        wanted = (len(values[layout[0].name]), *feature.shape)
         array = values[feature.name]
+        if index == 0 and array.ndim:
+            num_instances = len(array)
+        wanted = (num_instances, *feature.shape)
         if array.shape != wanted:
             raise ValueError(
                 f"The feature {feature.name} has shape {array.shape}; the "

@@ -204,8 +204,7 @@ def _ascending(features: Features) -> np.ndarray:
     """Tell for each record whether its predictions are in order, [n]."""
     real = features["masked_lm_weights"] > 0
     steps = np.diff(features["masked_lm_positions"], axis=1)
-    ascending: np.ndarray = ((steps > 0) | ~real[:, 1:]).all(1)
-    return ascending
+    return np.asarray(((steps > 0) | ~real[:, 1:]).all(1))
 
 
 def _count_runs(features: Features) -> np.ndarray:
@@ -243,6 +242,7 @@ def _well_formed(features: Features, special: SpecialIds) -> np.ndarray:
     first, rows = _segment_a(features), np.arange(len(ids))
     place = np.arange(ids.shape[1])
     real, second = place < length[:, None], place >= first[:, None]
+    good: np.ndarray
     good = ((features["input_mask"] == real) & (real | (ids == 0))).all(1)
     good &= (features["segment_ids"] == (real & second)).all(1)
     good &= (first > 1) & (first < length)
@@ -387,7 +387,11 @@ def statistics_lines(result: Mapping[str, Any]) -> list[str]:
             for words, share in enumerate(result["word_runs"])
             if words
         ]
-        lines.append(f"runs by masked words: {', '.join(runs)} (and more)")
+        lines += [
+            f"runs of neighbouring words with predictions ({LONGEST_RUN} "
+            "stands for more, too)",
+            f"  by words: {', '.join(runs)}",
+        ]
     lines.append(f"padding: {result['padding']:.1%}")
     return lines
 
@@ -418,10 +422,8 @@ class PieceText:
         if self._pieces is None:
             return str(id_), True
         piece = self._pieces[id_]
-        if piece in tokenization.SPECIAL_PIECES or len(piece) < 2:
-            return piece, piece in tokenization.SPECIAL_PIECES or (
-                not self._is_sentencepiece
-            )
+        if piece in tokenization.SPECIAL_PIECES:
+            return piece, True
         if self._is_sentencepiece:
             return piece.removeprefix("▁"), piece.startswith("▁")
         return piece.removeprefix("##"), not piece.startswith("##")
@@ -444,7 +446,9 @@ class PieceText:
             label = labels.get(index)
             word, spaced = self.word_and_start(id_ if label is None else label)
             if label is not None:
-                word = f"[{word}→{self._replacement(id_, label, mask_id)}]"
+                word = (
+                    f"[{word or '▁'}→{self._replacement(id_, label, mask_id)}]"
+                )
             text += f" {word}" if spaced and text else word
         return text
 
@@ -453,7 +457,7 @@ class PieceText:
             return "MASK"
         if id_ == label:
             return "KEPT"
-        return f"RANDOM:{self.word_and_start(id_)[0]}"
+        return f"RANDOM:{self.word_and_start(id_)[0] or '▁'}"
 
 
 def instance_lines(
@@ -537,30 +541,30 @@ def read_batches(path: str) -> "Iterator[tf.Tensor]":
     import tensorflow as tf
 
     packed = "GZIP" if path.endswith(".gz") else ""
-    num_records = 0
     dataset = tf.data.TFRecordDataset(path, compression_type=packed)
-    # One by one, so that what stands before a damaged place is read.
-    batches = iter(dataset.batch(_BATCH).prefetch(1))
-    while True:
-        try:
-            batch = next(batches, None)
-        except tf.errors.DataLossError as error:
-            reason = str(error.message).split("}} ")[-1]
-            raise errors.UserError(
-                f"--input_file={path} cannot be read after {num_records:,} "
-                f"records or up to {_BATCH} more ({reason}). It must be a whole "
-                "TFRecord file, with a name in .gz if and only if it is packed "
-                "by gzip. Copy it again, or write the records again."
-            ) from error
-        if batch is None:
-            break
-        num_records += len(batch)
-        yield batch
-    if not num_records:
+    is_empty = True
+    try:
+        for batch in dataset.batch(_BATCH).prefetch(1):
+            is_empty = False
+            yield batch
+    except tf.errors.DataLossError as error:
+        raise errors.UserError(
+            f"--input_file={path} is damaged or no TFRecord file: "
+            f"{_reason(error)}. A whole TFRecord file is needed, with a name "
+            "in .gz if and only if it is packed by gzip. Copy it again, or "
+            "write the records again."
+        ) from error
+    if is_empty:
         raise errors.UserError(
             f"--input_file={path} holds no record. A TFRecord file with at "
             "least one is needed. Leave the file out, or write it again."
         )
+
+
+def _reason(error: "tf.errors.OpError") -> str:
+    """Return what TensorFlow says, without the names of its operations."""
+    message = str(error.message).split("}} ")[-1]
+    return message.split(" [Op:")[0].split("\n")[0].rstrip(".")
 
 
 def parse_example(record: bytes, path: str) -> "tf.train.Example":
@@ -620,7 +624,7 @@ def parse_batch(
     except tf.errors.InvalidArgumentError as error:
         raise errors.UserError(
             f"--input_file={path} holds records of different layouts "
-            f"({str(error.message).split('}} ')[-1][:200]}). All must be like "
+            f"({_reason(error)}). All must be like "
             "the first one. Write the records again."
         ) from error
     return {name: value.numpy() for name, value in parsed.items()}

@@ -50,6 +50,15 @@ def test_batch_equals_encoding_one_by_one(layout, highest):
     assert found == encode_one_by_one(layout, values)
 
 
+def test_example_of_the_docstring():
+    layout = (records.Feature("a", (2,), "int64"),)
+    values = {"a": np.array([[1, 300], [0, 2]])}
+    assert record_encoding.encode_batch(layout, values) == [
+        b"\n\x0e\n\x0c\n\x01a\x12\x07\x1a\x05\n\x03\x01\xac\x02",
+        b"\n\x0d\n\x0b\n\x01a\x12\x06\x1a\x04\n\x02\x00\x02",
+    ]
+
+
 @pytest.mark.parametrize(
     ("highest", "dtype"),
     [
@@ -121,6 +130,7 @@ def test_empty_batch_gives_no_record():
         ),
         ({"a": np.zeros((1, 3), int)}, r"shape \(1, 3\).* wants \(1, 2\)"),
         ({"a": np.zeros(2, int)}, r"shape \(2,\).* wants \(2, 2\)"),
+        ({"a": np.zeros((), int)}, r"shape \(\); the layout wants \(1, 2\)"),
         ({"a": np.zeros((1, 2))}, "type float64; the layout wants int64"),
         ({"a": np.full((1, 2), 2**63, np.uint64)}, "9223372036854775808"),
     ],

@@ -1,9 +1,17 @@
+import functools
+import itertools
 import random
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from albert_tf import errors
 from data_prep import segment_pairs
+
+RANDOM = functools.partial(
+    segment_pairs.PairOptions, single_segment_policy="random"
+)
 
 
 def numbered_documents(seed, count=6):
@@ -19,6 +27,33 @@ def numbered_documents(seed, count=6):
     ]
 
 
+def make_pairs(corpus, index, options, rng):
+    """Pairs of documents that are lists of sentences, as lists."""
+    documents = [
+        segment_pairs.Document(
+            np.array(flat(document)),
+            [0, *itertools.accumulate(map(len, document))],
+        )
+        for document in corpus
+    ]
+    word_start = np.arange(10**6) % 3 == 0
+    for first, second, label, lone in segment_pairs.make_pairs(
+        documents, index, options, rng, word_start
+    ):
+        yield Pair(as_list(first), as_list(second), label, lone)
+
+
+class Pair(NamedTuple):
+    first: list
+    second: list
+    label: int
+    lone: bool
+
+
+def as_list(part):
+    return part.tokens[part.begin : part.end].tolist()
+
+
 def flat(document):
     return [piece for sentence in document for piece in sentence]
 
@@ -30,27 +65,29 @@ def is_run(part, whole):
 
 
 @pytest.mark.parametrize("length", [5, 6, 16, 64])
-@pytest.mark.parametrize("nsp", [False, True])
-def test_pairs_fit_and_neither_segment_is_empty(length, nsp):
-    options = segment_pairs.PairOptions(length, 0.3, nsp)
+@pytest.mark.parametrize("objective", ["sop", "nsp"])
+def test_pairs_fit_and_neither_segment_is_empty(length, objective):
+    options = segment_pairs.PairOptions(
+        length, 0.3, objective, single_segment_policy="random"
+    )
     for seed in range(20):
         corpus = numbered_documents(seed)
         rng = random.Random(seed)
         for index in range(len(corpus)):
-            for pair in segment_pairs.make_pairs(corpus, index, options, rng):
+            for pair in make_pairs(corpus, index, options, rng):
                 assert pair.first and pair.second
                 assert len(pair.first) + len(pair.second) <= length - 3
                 assert pair.label in (0, 1)
 
 
 def test_label_tells_the_order_in_the_document():
-    options = segment_pairs.PairOptions(40, 0.1)
+    options = RANDOM(40, 0.1)
     labels = []
     for seed in range(60):
         corpus = numbered_documents(seed)
         whole = flat(corpus[0])
         rng = random.Random(seed)
-        for pair in segment_pairs.make_pairs(corpus, 0, options, rng):
+        for pair in make_pairs(corpus, 0, options, rng):
             if pair.lone:
                 assert pair.label == 1
                 assert pair.second[0] not in whole
@@ -72,10 +109,10 @@ def test_label_tells_the_order_in_the_document():
 
 def test_nothing_is_lost_without_truncation():
     """Without room to fill, all sentences are used once and in order."""
-    options = segment_pairs.PairOptions(10_000, 0.0)
+    options = RANDOM(10_000, 0.0)
     corpus = numbered_documents(3)
     rng = random.Random(0)
-    (pair,) = segment_pairs.make_pairs(corpus, 0, options, rng)
+    (pair,) = make_pairs(corpus, 0, options, rng)
     segments = [pair.first, pair.second]
     if pair.label:
         segments.reverse()
@@ -88,7 +125,7 @@ def test_next_sentence_prediction_keeps_the_order_for_label_0():
     for seed in range(30):
         corpus = numbered_documents(seed)
         whole, rng = flat(corpus[0]), random.Random(seed)
-        pairs = list(segment_pairs.make_pairs(corpus, 0, options, rng))
+        pairs = list(make_pairs(corpus, 0, options, rng))
         for pair in pairs:
             seen.add(pair.label)
             assert is_run(pair.first, whole)
@@ -100,10 +137,10 @@ def test_next_sentence_prediction_keeps_the_order_for_label_0():
 
 
 def test_lone_sentence_of_a_lone_document_is_paired_with_itself():
-    options = segment_pairs.PairOptions(128, 0.0)
+    options = RANDOM(128, 0.0)
     rng = random.Random(0)
-    pairs = list(segment_pairs.make_pairs([[[7, 8]]], 0, options, rng))
-    assert pairs == [segment_pairs.SegmentPair([7, 8], [7, 8], 1, lone=True)]
+    pairs = list(make_pairs([[[7, 8]]], 0, options, rng))
+    assert pairs == [Pair([7, 8], [7, 8], 1, lone=True)]
 
 
 def test_one_short_target_holds_for_a_whole_document():
@@ -114,7 +151,7 @@ def test_one_short_target_holds_for_a_whole_document():
         first = random.Random(seed)
         first.random()
         target = first.randint(2, 509)
-        pairs = list(segment_pairs.make_pairs([document], 0, options, rng))
+        pairs = list(make_pairs([document], 0, options, rng))
         lengths = {len(pair.first) + len(pair.second) for pair in pairs[:-1]}
         assert lengths == {target}
 
@@ -130,17 +167,75 @@ class FakeRandom(random.Random):
         return self.numbers.pop(0)
 
 
+def truncate(first, second, room, rng):
+    parts = [
+        segment_pairs.Slice(np.array(x), 0, len(x)) for x in (first, second)
+    ]
+    return tuple(
+        as_list(part) for part in segment_pairs.truncate_pair(*parts, room, rng)
+    )
+
+
 def test_truncation_example_of_the_docstring():
     rng = FakeRandom().prepare(0.3)
-    result = segment_pairs.truncate_pair([5, 6, 7], [8, 9], 4, rng)
-    assert result == ([6, 7], [8, 9])
+    assert truncate([5, 6, 7], [8, 9], 4, rng) == ([6, 7], [8, 9])
 
 
 def test_truncation_cuts_the_longer_segment_and_the_second_of_equals():
     rng = FakeRandom().prepare(0.9, 0.1, 0.5)
-    result = segment_pairs.truncate_pair([1, 2, 3], [4, 5], 2, rng)
     # [1,2,3] loses its end; [4,5] its front; [1,2] its end.
-    assert result == ([1], [5])
+    assert truncate([1, 2, 3], [4, 5], 2, rng) == ([1], [5])
+
+
+# What the original does not have.
+
+LONE = [[[3, 4, 5, 6, 7, 8, 9, 10]], [[30, 31]]]
+
+
+def test_lone_sentence_is_split_where_a_word_starts():
+    options = segment_pairs.PairOptions(128, 0.0)
+    cuts, labels = set(), []
+    for seed in range(40):
+        (pair,) = make_pairs(LONE, 0, options, random.Random(seed))
+        both = [pair.first, pair.second]
+        assert pair.lone
+        if pair.label:
+            both.reverse()
+        assert flat(both) == LONE[0][0]
+        cuts.add(both[1][0])
+        labels.append(pair.label)
+    assert cuts == {6, 9}  # Multiples of 3 start words; 3 stands first.
+    assert 8 < sum(labels) < 32
+
+
+def test_lone_sentence_of_one_word_and_with_drop_is_left_out():
+    rng = random.Random(0)
+    split = segment_pairs.PairOptions(128, 0.0)
+    assert not list(make_pairs([[[3, 4, 5]], [[7, 8]]], 0, split, rng))
+    drop = segment_pairs.PairOptions(128, 0.0, single_segment_policy="drop")
+    assert not list(make_pairs(LONE, 0, drop, rng))
+
+
+def test_no_objective_gives_one_segment_that_fills_the_sequence():
+    options = segment_pairs.PairOptions(12, 0.0, "none")
+    assert options.num_special == 2
+    for seed in range(10):
+        corpus = numbered_documents(seed)
+        pairs = list(make_pairs(corpus, 0, options, random.Random(seed)))
+        for pair in pairs:
+            assert pair.second == [] and pair.label == 0
+            assert 1 <= len(pair.first) <= 10
+            assert is_run(pair.first, flat(corpus[0]))
+
+
+def test_objective_has_the_original_s_name_too():
+    old = segment_pairs.PairOptions(random_next_sentence=True)
+    assert old.objective == "nsp"
+    assert segment_pairs.PairOptions().objective == "sop"
+    with pytest.raises(errors.UserError, match="contradict each other"):
+        segment_pairs.PairOptions(
+            sentence_objective="sop", random_next_sentence=True
+        )
 
 
 @pytest.mark.parametrize(

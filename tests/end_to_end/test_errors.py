@@ -13,6 +13,7 @@ from sentencepiece import sentencepiece_model_pb2
 from albert_tf import (
     errors,
     finetuning,
+    masking,
     modeling,
     optimization,
     run_classifier,
@@ -22,8 +23,8 @@ from albert_tf import (
 )
 from albert_tf.options import to_dict
 from data_prep import (
+    corpus,
     create_pretraining_data,
-    ngram_masking,
     segment_pairs,
     train_sentencepiece,
 )
@@ -39,14 +40,12 @@ def prepared(tmp_path_factory, story_text, tiny_vocab):
     folder = tmp_path_factory.mktemp("prepared")
     (folder / "text.txt").write_text(story_text[1])
     records = create_pretraining_data.CreatePretrainingDataOptions(
-        input_file=str(folder / "text.txt"),
+        text=corpus.CorpusOptions(str(folder / "text.txt")),
         output_file=str(folder / "train.tfrecord"),
         vocabulary=tokenization.VocabularyOptions(tiny_vocab),
         dupe_factor=1,
         pairs=segment_pairs.PairOptions(max_seq_length=LENGTH),
-        masking=ngram_masking.MaskingOptions(
-            max_predictions_per_seq=PREDICTIONS
-        ),
+        masks=masking.MaskingOptions(max_predictions_per_seq=PREDICTIONS),
     )
     create_pretraining_data.run(records)
     config = modeling.AlbertConfig(

@@ -1,11 +1,14 @@
 """Every record of the original, feature by feature and in its order."""
 
 import pathlib
+import random
 
+import numpy as np
 import pytest
 
-from albert_tf import records, tokenization
-from data_prep import create_pretraining_data, ngram_masking, segment_pairs
+from albert_tf import masking, records, tokenization
+from data_prep import corpus, segment_pairs, token_blocks
+from tests.reference import ngram_masking
 
 FIXTURE = pathlib.Path(__file__).parents[1] / "fixtures" / "original_tfrecord"
 
@@ -20,23 +23,87 @@ def read_examples(path, compression=""):
     return {name: value.numpy() for name, value in parsed.items()}
 
 
+def read_documents(vocabulary):
+    """The documents of the recorded input, through the writer's first room."""
+    tokenizer = tokenization.Tokenizer(vocabulary)
+    options = corpus.CorpusOptions(str(FIXTURE / "input.txt"))
+    documents = []
+    for block in corpus.CorpusReader(
+        corpus.find_files(options), options
+    ).read_blocks():
+        lines, facts = corpus.decode_lines(block, options)
+        tokens = token_blocks.tokenize(lines, tokenizer, facts)
+        documents += [tokens.document(i) for i in range(len(tokens))]
+    return documents, tokenizer
+
+
 @pytest.fixture(scope="module")
-def written(tmp_path_factory, shared_dir):
-    output = tmp_path_factory.mktemp("records") / "ours.tfrecord"
-    create_pretraining_data.run(
-        create_pretraining_data.CreatePretrainingDataOptions(
-            input_file=str(FIXTURE / "input.txt"),
-            output_file=str(output),
-            vocabulary=tokenization.VocabularyOptions(
-                str(shared_dir / "data/vocab/30k-clean.model")
-            ),
-            random_seed=12345,
-            dupe_factor=2,
-            pairs=segment_pairs.PairOptions(max_seq_length=128),
-            masking=ngram_masking.MaskingOptions(max_predictions_per_seq=20),
-        )
+def written(shared_dir):
+    """The recorded run again, with the original's two generators.
+
+    Documents and pairs are the writer's own; masking is the reference's, which
+    draws in the original's order.
+    """
+    documents, tokenizer = read_documents(
+        str(shared_dir / "data/vocab/30k-clean.model")
     )
-    return read_examples(output)
+    vocabulary = masking.Vocabulary.from_pieces(
+        tokenizer.pieces,
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+        mask_id=tokenizer.mask_id,
+        starts_word=masking.english_starts_word,
+    )
+    draws = random.Random(12345)
+    length_draws = np.random.RandomState(12345)
+    masker = ngram_masking.Masker(
+        masking.MaskingOptions(max_predictions_per_seq=20), vocabulary
+    )
+    options = segment_pairs.PairOptions(
+        max_seq_length=128, single_segment_policy="random"
+    )
+    draws.shuffle(documents)
+    instances = []
+    for _ in range(2):
+        for index in range(len(documents)):
+            for pair in segment_pairs.make_pairs(
+                documents,
+                index,
+                options,
+                draws,
+                vocabulary.boundaries.astype(bool),
+            ):
+                first, second = (
+                    tokens[begin:end].tolist()
+                    for tokens, begin, end in (pair.first, pair.second)
+                )
+                tokens = [2, *first, 3, *second, 3]
+                masked = masker.mask(tokens, draws, length_draws)
+                instances.append((len(first), len(second), pair.label, masked))
+    draws.shuffle(instances)
+    return lay_out(instances)
+
+
+def lay_out(instances):
+    """The arrays of records."""
+    arrays = {
+        feature.name: np.zeros([len(instances), *feature.shape])
+        for feature in records.pretraining_layout(128, 20)
+    }
+    for row, (first, second, label, masked) in enumerate(instances):
+        length, count = first + second + 3, len(masked.positions)
+        for name, values in (
+            ("input_ids", masked.input_ids),
+            ("input_mask", [1] * length),
+            ("segment_ids", [0] * (first + 2) + [1] * (second + 1)),
+            ("token_boundary", masked.token_boundary),
+            ("masked_lm_positions", masked.positions),
+            ("masked_lm_ids", masked.labels),
+            ("masked_lm_weights", [1] * count),
+            ("next_sentence_labels", [label]),
+        ):
+            arrays[name][row, : len(values)] = values
+    return arrays
 
 
 @pytest.fixture(scope="module")

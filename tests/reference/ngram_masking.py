@@ -1,160 +1,25 @@
-"""Hide runs of one to a few words of a sequence and keep them as labels.
+"""Masking one sequence at a time, with the original's draws in their order.
 
-Step 4 of the walk: n-gram masking (ALBERT §4.1; in the original,
-create_pretraining_data.create_masked_lm_predictions). All draws come in the
-original's order from two generators, so that equally seeded generators give
-the original's records.
+Source: ALBERT §4.1; in the original, create_pretraining_data.
+create_masked_lm_predictions. Equally seeded generators give the original's
+records. The tests compare `albert_tf.masking`, which draws otherwise and works
+on many sequences at once, with this.
 """
 
 import bisect
 import dataclasses
 import itertools
 import random
-import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from albert_tf import errors
-from albert_tf.options import option
+from albert_tf import masking
 
 # BERT's replacement rule, kept by ALBERT: of the chosen pieces 80 % become
 # [MASK], half of the others stay and half become a random piece.
 _MASK_PROB = 0.8
 _KEEP_PROB = 0.5
-
-# The original's list of characters that do not make a piece a word start; its
-# author left out these four, so that they do.
-_MARKS = frozenset(string.punctuation) - frozenset("'<=>")
-_INSIDE_WORD = _MARKS | frozenset(string.ascii_lowercase)
-
-
-@dataclasses.dataclass(frozen=True)
-class MaskingOptions:
-    """How many pieces are hidden and in what runs."""
-
-    max_predictions_per_seq: int = option(
-        20, "Most pieces to predict in one sequence."
-    )
-    masked_lm_prob: float = option(
-        0.15, "Share of the pieces to predict; 0 switches masking off."
-    )
-    ngram: int = option(3, "Longest run of words that is masked at once.")
-    favor_shorter_ngram: bool = option(
-        True,
-        "True: runs of n words have a probability proportional to 1/n. False: "
-        "the same probabilities in reverse order.",
-    )
-    do_whole_word_mask: bool = option(
-        True, "Mask whole words instead of single pieces."
-    )
-    do_permutation: bool = option(
-        False,
-        "Also exchange some unmasked pieces with each other and predict them; "
-        "the records then hold twice --max_predictions_per_seq.",
-    )
-
-    def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            errors.UserError: A value is out of range.
-        """
-        if self.max_predictions_per_seq < 1:
-            raise errors.UserError(
-                f"--max_predictions_per_seq={self.max_predictions_per_seq} is "
-                "too small. At least 1 is needed. Use 20, or "
-                "--masked_lm_prob=0 to switch masking off."
-            )
-        if not 0 <= self.masked_lm_prob <= 1:
-            raise errors.UserError(
-                f"--masked_lm_prob={self.masked_lm_prob} is not a probability. "
-                "Allowed are 0 to 1. Use 0.15, the original's value."
-            )
-        if self.ngram < 1:
-            raise errors.UserError(
-                f"--ngram={self.ngram} is too small. Runs have at least 1 "
-                "word. Use 3, the original's value."
-            )
-
-    @property
-    def record_predictions(self) -> int:
-        """Length of the prediction lists in a record."""
-        return self.max_predictions_per_seq * (2 if self.do_permutation else 1)
-
-
-@dataclasses.dataclass(frozen=True)
-class Vocabulary:
-    """What masking needs to know about the pieces.
-
-    Attributes:
-        size: Number of pieces, special ones included; replacements are drawn
-            from all of them.
-        cls_id: Id of [CLS].
-        sep_id: Id of [SEP].
-        mask_id: Id of [MASK].
-        boundaries: For each id, 1 if the piece starts a word or is [CLS] or
-            [SEP], else 0.
-    """
-
-    size: int
-    cls_id: int
-    sep_id: int
-    mask_id: int
-    boundaries: bytes
-
-    @classmethod
-    def from_pieces(
-        cls,
-        pieces: Sequence[str],
-        *,
-        cls_id: int,
-        sep_id: int,
-        mask_id: int,
-        starts_word: Callable[[str], bool],
-    ) -> "Vocabulary":
-        """Make the tables of a vocabulary.
-
-        Args:
-            pieces: All pieces in the order of their ids.
-            cls_id: Id of [CLS].
-            sep_id: Id of [SEP].
-            mask_id: Id of [MASK].
-            starts_word: `sentencepiece_starts_word` or
-                `wordpiece_starts_word`, by the kind of vocabulary.
-        """
-        boundaries = bytearray(starts_word(piece) for piece in pieces)
-        boundaries[cls_id] = boundaries[sep_id] = 1
-        return cls(len(pieces), cls_id, sep_id, mask_id, bytes(boundaries))
-
-
-def wordpiece_starts_word(piece: str) -> bool:
-    """Tell whether a WordPiece piece begins a word.
-
-    Source: the original's create_pretraining_data.is_start_piece.
-
-    Example:
-        "rain", "今", "," and "[UNK]" start a word; "##ing" continues one.
-    """
-    return not piece.startswith("##")
-
-
-def sentencepiece_starts_word(piece: str) -> bool:
-    """Tell whether a SentencePiece piece begins a word.
-
-    Source: the original's create_pretraining_data.is_start_piece.
-
-    Example:
-        "▁rain", "<unk>", "!", "19", "'s", "é" and "が" start a word;
-        "ing", "s", ".com" and "ing." continue one.
-
-    DIFFERS: text that the vocabulary does not know arrives here as the piece
-    <unk>, which starts a word; the original looks at the unknown characters,
-    and lets, for example, an unknown "``" continue the word before it.
-    """
-    if piece.startswith(("▁", "<")) or piece in _MARKS:
-        return True
-    return not _INSIDE_WORD.issuperset(piece.lower())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +42,9 @@ class MaskedSequence:
 class Masker:
     """Masks sequences; holds the tables that are the same for all of them."""
 
-    def __init__(self, options: MaskingOptions, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, options: masking.MaskingOptions, vocabulary: masking.Vocabulary
+    ) -> None:
         """Compute the distribution of run lengths.
 
         Args:
@@ -186,7 +53,7 @@ class Masker:
         """
         self._options = options
         self._vocabulary = vocabulary
-        self._cumulative = cumulative_lengths(
+        self._cumulative = masking.cumulative_lengths(
             options.ngram, options.favor_shorter_ngram
         )
 
@@ -254,30 +121,8 @@ class Masker:
             output[position] = rng.randint(0, self._vocabulary.size - 1)
 
 
-def cumulative_lengths(ngram: int, favor_shorter: bool) -> list[float]:
-    """Return the cumulative distribution of run lengths 1..`ngram`.
-
-    Source: ALBERT §4.1, p(n) = (1/n) / (1/1 + ... + 1/N).
-
-    Example:
-        ngram = 3 has p = 6/11, 3/11, 2/11; result = [0.545, 0.818, 1.0]
-
-    Args:
-        ngram: Longest run, in words.
-        favor_shorter: False reverses p.
-    """
-    weights = 1.0 / np.arange(1, ngram + 1)
-    weights /= weights.sum()
-    if not favor_shorter:
-        weights = weights[::-1]
-    # The same arithmetic as np.random.choice(..., p=weights).
-    cumulative = weights.cumsum()
-    cumulative /= cumulative[-1]
-    return [float(value) for value in cumulative]
-
-
 def find_words(
-    tokens: Sequence[int], vocabulary: Vocabulary, whole_words: bool
+    tokens: Sequence[int], vocabulary: masking.Vocabulary, whole_words: bool
 ) -> list[list[int]]:
     """Group the positions of a sequence into candidates for masking.
 
