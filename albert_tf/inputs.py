@@ -6,15 +6,19 @@ the records it has already seen and goes on with the same ones.
 
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
-from albert_tf import records
+from albert_tf import masking, random_streams, records
 
 # Files read at the same time; their records are taken in turn.
 INTERLEAVED_FILES = 16
 # Records held back for shuffling. Those of a dupe_factor lie in one shuffled
 # file, so a few thousand mix well.
 SHUFFLE_BUFFER = 10_000
+
+# What keys of masks are for.
+_TRAINING, _EVALUATION = range(2)
 
 Batch = dict[str, tf.Tensor]
 
@@ -26,6 +30,7 @@ def training_dataset(
     *,
     seed: int,
     first_step: int = 0,
+    masker: masking.Masker | None = None,
 ) -> tf.data.Dataset:
     """Endless, shuffled batches of `batch_size` examples.
 
@@ -35,11 +40,12 @@ def training_dataset(
         batch_size: Examples per batch, over all replicas.
         seed: Decides the order, anew in every pass over the files.
         first_step: Batches to leave out at the beginning.
+        masker: Hides pieces of records that hold no masks, anew in every pass.
     """
     files = tf.data.Dataset.from_tensor_slices(list(paths))
     files = files.shuffle(len(paths), seed=seed)
     dataset = files.interleave(
-        tf.data.TFRecordDataset,
+        _open,
         cycle_length=INTERLEAVED_FILES,
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
@@ -47,7 +53,9 @@ def training_dataset(
     dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=seed).repeat()
     dataset = dataset.skip(first_step * batch_size)
     dataset = dataset.batch(batch_size, drop_remainder=True)
-    return _finish(dataset, layout, batch_size)
+    dataset = dataset.enumerate(first_step)
+    key = random_streams.derive(0, _TRAINING, seed)
+    return _finish(dataset, layout, batch_size, masker, key)
 
 
 def evaluation_dataset(
@@ -55,6 +63,9 @@ def evaluation_dataset(
     layout: records.Layout,
     batch_size: int,
     max_batches: int | None = None,
+    *,
+    seed: int = 0,
+    masker: masking.Masker | None = None,
 ) -> tf.data.Dataset:
     """All examples once, in file order; the last batch is filled with zeros.
 
@@ -63,19 +74,38 @@ def evaluation_dataset(
         layout: Layout of their records.
         batch_size: Examples per batch, over all replicas.
         max_batches: Stop after so many batches; None for all.
+        seed: Decides about masks.
+        masker: Hides pieces of records that hold no masks, every time the same.
     """
-    dataset = tf.data.TFRecordDataset(list(paths)).batch(batch_size)
+    dataset = tf.data.Dataset.from_tensor_slices(list(paths))
+    dataset = dataset.flat_map(_open).batch(batch_size)
     if max_batches is not None:
         dataset = dataset.take(max_batches)
-    return _finish(dataset, layout, batch_size)
+    key = random_streams.derive(0, _EVALUATION, seed)
+    return _finish(dataset.enumerate(), layout, batch_size, masker, key)
+
+
+def _open(path: tf.Tensor) -> tf.data.Dataset:
+    """Read a file; one whose name ends in .gz is unpacked."""
+    packed = tf.strings.regex_full_match(path, r".*\.gz")
+    return tf.data.TFRecordDataset(path, tf.where(packed, "GZIP", ""))
 
 
 def _finish(
-    dataset: tf.data.Dataset, layout: records.Layout, batch_size: int
+    dataset: tf.data.Dataset,
+    layout: records.Layout,
+    batch_size: int,
+    masker: masking.Masker | None,
+    key: int,
 ) -> tf.data.Dataset:
-    """Parse batches of serialized examples and give them a static shape."""
+    """Parse numbered batches of examples and give them a static shape."""
+
+    def finish(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
+        batch = _pad(records.parse(layout, serialized), batch_size)
+        return _mask(batch, number, masker, key) if masker else batch
+
     dataset = dataset.map(
-        lambda serialized: _pad(records.parse(layout, serialized), batch_size),
+        finish,
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
@@ -86,6 +116,45 @@ def _finish(
         tf.data.experimental.AutoShardPolicy.DATA
     )
     return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
+
+
+def _mask(
+    batch: Batch, number: tf.Tensor, masker: masking.Masker, key: int
+) -> Batch:
+    """Hide pieces, with draws that follow from the number of the batch."""
+    size, length = batch["input_ids"].shape
+    width = masker.num_predictions
+
+    def mask(
+        ids: np.ndarray, real: np.ndarray, boundary: np.ndarray, number: int
+    ) -> tuple[np.ndarray, ...]:
+        keys = random_streams.derive_array(
+            np.full(size, random_streams.derive(key, int(number)), np.uint64),
+            np.arange(size),
+        )
+        masked = masker.mask(ids, real.sum(1), keys, boundary)
+        weights = np.arange(width) < masked.counts[:, None]
+        return (
+            masked.input_ids,
+            masked.positions,
+            masked.labels,
+            weights.astype(np.float32),
+        )
+
+    names = "input_ids", "input_mask", "token_boundary"
+    ids, positions, labels, weights = tf.numpy_function(
+        mask,
+        [*(batch[name] for name in names), number],
+        [tf.int32, tf.int32, tf.int32, tf.float32],
+        stateful=False,
+    )
+    return {
+        **batch,
+        "input_ids": tf.ensure_shape(ids, [size, length]),
+        "masked_lm_positions": tf.ensure_shape(positions, [size, width]),
+        "masked_lm_ids": tf.ensure_shape(labels, [size, width]),
+        "masked_lm_weights": tf.ensure_shape(weights, [size, width]),
+    }
 
 
 def _pad(batch: Batch, batch_size: int) -> Batch:

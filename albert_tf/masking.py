@@ -215,8 +215,17 @@ class Masker:
             options.ngram, options.favor_shorter_ngram
         )
 
+    @property
+    def num_predictions(self) -> int:
+        """Width P of the outputs."""
+        return self._options.record_predictions
+
     def mask(
-        self, tokens: np.ndarray, lengths: np.ndarray, keys: np.ndarray
+        self,
+        tokens: np.ndarray,
+        lengths: np.ndarray,
+        keys: np.ndarray,
+        boundary: np.ndarray | None = None,
     ) -> MaskedBatch:
         """Hide some pieces of every sequence.
 
@@ -232,13 +241,16 @@ class Masker:
             tokens: int [n, S], [CLS] and [SEP] included, padded with 0.
             lengths: int [n], tokens of each sequence.
             keys: uint64 [n], see `random_streams`.
+            boundary: uint8 [n, S], 1 where a word starts, as records say it;
+                by default the vocabulary says it.
 
         Returns:
             The batch. With `masked_lm_prob` 0 nothing is hidden.
         """
         tokens = tokens.astype(np.int32)
         real = np.arange(tokens.shape[1]) < lengths[:, None]
-        boundary = self._vocabulary.boundaries[tokens] * real
+        if boundary is None:
+            boundary = self._vocabulary.boundaries[tokens] * real
         outputs = tokens.copy()
         predicted = np.zeros(tokens.shape, bool)
         run_lengths = np.zeros(self._options.ngram + 1, np.int64)

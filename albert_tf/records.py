@@ -476,12 +476,14 @@ class Expected:
         vocab_size: Rows of the embedding table.
         vocab_sha256: Fingerprint of the vocabulary, or None when training does
             not know it.
+        has_masks: Whether pieces are hidden in the records already.
     """
 
     max_seq_length: int
     max_predictions_per_seq: int
     vocab_size: int
     vocab_sha256: str | None = None
+    has_masks: bool = True
 
 
 def check_records(paths: Sequence[str], expected: Expected) -> list[Manifest]:
@@ -529,7 +531,8 @@ def read_records(path: str) -> Iterator[bytes]:
     import tensorflow as tf
 
     try:
-        for record in tf.data.TFRecordDataset(path):
+        packed = "GZIP" if path.endswith(".gz") else ""
+        for record in tf.data.TFRecordDataset(path, packed):
             yield record.numpy()
     except tf.errors.DataLossError as error:
         raise errors.UserError(
@@ -566,7 +569,11 @@ def _check_manifest(path: str, manifest: Manifest, expected: Expected) -> None:
             f"says {size:,}. It is cut short or was replaced. Copy it again, "
             "or write the records again."
         )
-    for option in ("max_seq_length", "max_predictions_per_seq"):
+    _check_masks(path, manifest.has_masks, expected.has_masks)
+    wanted = ["max_seq_length"]
+    if expected.has_masks:
+        wanted.append("max_predictions_per_seq")
+    for option in wanted:
         _check_number(
             path, option, getattr(manifest, option), getattr(expected, option)
         )
@@ -584,6 +591,26 @@ def _check_manifest(path: str, manifest: Manifest, expected: Expected) -> None:
             f"{manifest.vocab_sha256[:12]}) than the one given (SHA-256 "
             f"{str(expected.vocab_sha256)[:12]}). Both must be the same file. "
             "Give the vocabulary of the records, or write them again."
+        )
+
+
+def _check_masks(path: str, found: bool, wanted: bool) -> None:
+    """Refuse to mask twice, or not at all.
+
+    Raises:
+        errors.UserError: It would come to that.
+    """
+    if found and not wanted:
+        raise errors.UserError(
+            f"--masked_lm_budget is given, but the records {path} hold masks "
+            "already. Drop the option, or write records with "
+            "--masking_time=training."
+        )
+    if wanted and not found:
+        raise errors.UserError(
+            f"The records {path} hold no masks (--masking_time=training). Give "
+            "--masked_lm_budget=20 to mask them in training, or write them "
+            "again."
         )
 
 
@@ -606,10 +633,12 @@ def _check_first_record(path: str, record: bytes, expected: Expected) -> None:
         features = tf.train.Example.FromString(record).features.feature
     except message.DecodeError:
         features = {}
+    layout = without_masks(pretraining_layout(1, 1))
     missing = [
         feature.name
-        for feature in pretraining_layout(1, 1)
-        if feature.name not in features and feature.name != "token_boundary"
+        for feature in layout
+        if feature.name not in features
+        and not (expected.has_masks and feature.name == "token_boundary")
     ]
     if missing:
         raise errors.UserError(
@@ -617,16 +646,18 @@ def _check_first_record(path: str, record: bytes, expected: Expected) -> None:
             f"record lacks {', '.join(missing)}. Give files written by "
             "data_prep.create_pretraining_data."
         )
+    _check_masks(path, "masked_lm_ids" in features, expected.has_masks)
     ids = features["input_ids"].int64_list.value
     labels = features["masked_lm_ids"].int64_list.value
     positions = features["masked_lm_positions"].int64_list.value
     _check_number(path, "max_seq_length", len(ids), expected.max_seq_length)
-    _check_number(
-        path,
-        "max_predictions_per_seq",
-        len(positions),
-        expected.max_predictions_per_seq,
-    )
+    if expected.has_masks:
+        _check_number(
+            path,
+            "max_predictions_per_seq",
+            len(positions),
+            expected.max_predictions_per_seq,
+        )
     highest = max([*ids, *labels])
     if highest >= expected.vocab_size:
         raise errors.UserError(

@@ -10,6 +10,7 @@ Started again with the same options, it goes on from the last checkpoint of
 import dataclasses
 import math
 
+import numpy as np
 from absl import logging
 
 from albert_tf import (
@@ -18,6 +19,7 @@ from albert_tf import (
     errors,
     files,
     inputs,
+    masking,
     modeling,
     optimization,
     options,
@@ -59,8 +61,12 @@ class PretrainingOptions:
         may_change=True,
     )
     max_seq_length: int = option(512, "Tokens per example, as in the records.")
-    max_predictions_per_seq: int = option(
-        20, "Masked tokens per example, as in the records."
+    masked_lm_budget: int = option(
+        0,
+        "Most pieces to hide in a sequence, for records that hold no masks "
+        "(--masking_time=training of the writer): they are masked afresh "
+        "every time. 0: the records hold masks, and the options of masking "
+        "say nothing but --max_predictions_per_seq, which they must have.",
     )
     do_train: bool = option(True, "Whether to train.", may_change=True)
     do_eval: bool = option(False, "Whether to evaluate.", may_change=True)
@@ -80,6 +86,9 @@ class PretrainingOptions:
     )
     init: checkpoints.InitOptions = dataclasses.field(
         default_factory=checkpoints.InitOptions
+    )
+    masks: masking.MaskingOptions = dataclasses.field(
+        default_factory=masking.MaskingOptions
     )
     optimizer: optimization.OptimizerOptions = dataclasses.field(
         default_factory=optimization.OptimizerOptions
@@ -108,11 +117,59 @@ class PretrainingOptions:
                 "fortieth of the steps is usual."
             )
 
+        self._check_masking()
+
+    def _check_masking(self) -> None:
+        """Refuse options of masking where nothing is masked."""
+        if self.masked_lm_budget < 0:
+            raise errors.UserError(
+                f"--masked_lm_budget={self.masked_lm_budget} is below 0."
+            )
+        plain = masking.MaskingOptions(
+            max_predictions_per_seq=self.masks.max_predictions_per_seq
+        )
+        if not self.masked_lm_budget:
+            for name, value in options.to_dict(self.masks).items():
+                if value != getattr(plain, name):
+                    raise errors.UserError(
+                        f"--{name}={value} says how training masks, but the "
+                        "records hold masks. Drop it, or give "
+                        "--masked_lm_budget and records without masks."
+                    )
+            return
+        self.vocabulary.require()
+        if self.masks.do_permutation:
+            raise errors.UserError(
+                "--do_permutation is not done in training. Drop it, or write "
+                "records with masks."
+            )
+
     @property
     def layout(self) -> records.Layout:
         """Layout of the records."""
-        return records.pretraining_layout(
-            self.max_seq_length, self.max_predictions_per_seq
+        layout = records.pretraining_layout(
+            self.max_seq_length, self.masks.max_predictions_per_seq
+        )
+        return (
+            records.without_masks(layout) if self.masked_lm_budget else layout
+        )
+
+    def make_masker(self) -> masking.Masker | None:
+        """Return what masks in training, if anything does."""
+        if not self.masked_lm_budget:
+            return None
+        tokenizer = tokenization.load(self.vocabulary)
+        return masking.Masker(
+            dataclasses.replace(
+                self.masks, max_predictions_per_seq=self.masked_lm_budget
+            ),
+            masking.Vocabulary(
+                tokenizer.vocab_size,
+                tokenizer.cls_id,
+                tokenizer.sep_id,
+                tokenizer.mask_id,
+                np.zeros(0, np.uint8),  # The records say where words start.
+            ),
         )
 
 
@@ -122,6 +179,7 @@ def run(settings: PretrainingOptions) -> None:
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(settings.devices)
     data = _find_data(settings, config)
+    masker = settings.make_masker()
     _warn(settings)
     distribution.check_batch(
         strategy,
@@ -166,6 +224,8 @@ def run(settings: PretrainingOptions) -> None:
                 settings.layout,
                 settings.eval_batch_size,
                 settings.max_eval_steps,
+                seed=settings.trainer.seed,
+                masker=masker,
             )
         )
 
@@ -177,6 +237,7 @@ def run(settings: PretrainingOptions) -> None:
             settings.train_batch_size,
             seed=settings.trainer.seed,
             first_step=trainer.step,
+            masker=masker,
         )
         trainer.train(
             dataset,
@@ -227,9 +288,10 @@ def _find_data(
         list(dict.fromkeys(training_files + evaluation_files)),
         records.Expected(
             settings.max_seq_length,
-            settings.max_predictions_per_seq,
+            settings.masks.max_predictions_per_seq,
             config.vocab_size,
             fingerprint,
+            has_masks=not settings.masked_lm_budget,
         ),
     )
     for manifest in manifests:

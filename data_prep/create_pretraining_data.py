@@ -171,20 +171,18 @@ def run(wanted: CreatePretrainingDataOptions) -> None:
     _warn(wanted)
     tokenizer = tokenization.load(wanted.vocabulary)
     rule = choose_rule(wanted.word_start_rule, tokenizer)
-    if not wanted.overwrite:
+    place = f"{outputs[0]}.work"
+    identity = {
+        "options": _content_options(options.to_dict(wanted)),
+        "outputs": outputs,
+        "vocabulary": tokenizer.fingerprint,
+        "input": [_identity(path) for path in inputs],
+    }
+    if not (wanted.overwrite or work_folder.holds(place, identity)):
         _refuse_other_options(outputs, wanted, tokenizer.fingerprint)
     for output in outputs:
         files.make_folder(os.path.dirname(output))
-    work = work_folder.WorkFolder(
-        f"{outputs[0]}.work",
-        {
-            "options": _content_options(options.to_dict(wanted)),
-            "outputs": outputs,
-            "vocabulary": tokenizer.fingerprint,
-            "input": [_identity(path) for path in inputs],
-            "seed": wanted.random_seed,
-        },
-    )
+    work = work_folder.WorkFolder(place, identity)
     shared = _Shared(wanted, tokenizer, rule, work)
     workers = parallel.count(wanted.num_workers)
     logging.info("Using %d worker(s).", workers)

@@ -120,8 +120,8 @@ class ShardWriter:
             "counts": statistics.to_json(self._counts),
         }
         os.replace(f"{path}.partial", path)
-        self._work.write(self._name(self._shard), facts)
         self._stream, self._counts = None, {}
+        self._work.write(self._name(self._shard), facts)
         self._shard += 1
 
     def close(self) -> None:

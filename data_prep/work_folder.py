@@ -13,6 +13,18 @@ from albert_tf import files
 _IDENTITY = "job.json"
 
 
+def holds(path: str, identity: Mapping[str, Any]) -> bool:
+    """Tell whether a folder holds unfinished work of a job."""
+    marker = os.path.join(path, _IDENTITY)
+    if not files.exists(marker):
+        return False
+    return files.read_bytes(marker).decode("utf-8") == _text(identity)
+
+
+def _text(identity: Mapping[str, Any]) -> str:
+    return json.dumps(identity, indent=2, sort_keys=True) + "\n"
+
+
 class WorkFolder:
     """Finished work of one job; a later start of the same job finds it.
 
@@ -28,12 +40,10 @@ class WorkFolder:
             identity: What the work follows from, as JSON values.
         """
         self.path = path
-        text = json.dumps(identity, indent=2, sort_keys=True) + "\n"
-        marker = os.path.join(path, _IDENTITY)
-        if files.exists(marker):
-            if files.read_bytes(marker).decode("utf-8") == text:
-                logging.info("Going on with the work in %s", path)
-                return
+        if holds(path, identity):
+            logging.info("Going on with the work in %s", path)
+            return
+        if files.exists(path):
             logging.info(
                 "The work in %s is that of other options or another input; it "
                 "is done anew.",
@@ -41,7 +51,7 @@ class WorkFolder:
             )
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)
-        files.write_text(marker, text)
+        files.write_text(os.path.join(path, _IDENTITY), _text(identity))
 
     def block(self, index: int) -> str:
         """Return the path of a block of tokens."""

@@ -1,17 +1,29 @@
 import dataclasses
+import errno
+import gzip
+import hashlib
+import itertools
 import json
 import logging
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
-from albert_tf import errors, records, tokenization
-from data_prep import create_pretraining_data, ngram_masking, segment_pairs
+from albert_tf import errors, masking, records, tokenization
+from data_prep import (
+    corpus,
+    create_pretraining_data,
+    instances,
+    segment_pairs,
+    token_blocks,
+)
 from tests.conftest import changed
 
 ROOT = pathlib.Path(create_pretraining_data.__file__).parents[1]
@@ -34,12 +46,13 @@ def base(tmp_path, tiny_vocab):
     write_corpus(tmp_path / "a.txt", 1)
     write_corpus(tmp_path / "b.txt", 2)
     return create_pretraining_data.CreatePretrainingDataOptions(
-        input_file=str(tmp_path / "*.txt"),
+        text=corpus.CorpusOptions(str(tmp_path / "*.txt")),
         output_file=str(tmp_path / "out" / "a.tfrecord"),
+        num_workers=1,
         vocabulary=tokenization.VocabularyOptions(tiny_vocab),
         dupe_factor=3,
         pairs=segment_pairs.PairOptions(max_seq_length=32),
-        masking=ngram_masking.MaskingOptions(max_predictions_per_seq=5),
+        masks=masking.MaskingOptions(max_predictions_per_seq=5),
     )
 
 
@@ -69,7 +82,7 @@ def read_arrays(options):
     import tensorflow as tf
 
     layout = records.pretraining_layout(
-        options.pairs.max_seq_length, options.masking.record_predictions
+        options.pairs.max_seq_length, options.masks.record_predictions
     )
     paths = options.output_file.split(",")
     batch = next(iter(tf.data.TFRecordDataset(paths).batch(100_000)))
@@ -79,8 +92,7 @@ def read_arrays(options):
 
 @pytest.mark.parametrize("permute", [False, True])
 def test_records_are_well_formed(base, permute):
-    masking = dataclasses.replace(base.masking, do_permutation=permute)
-    options = run(base, masking=masking)
+    options = run(base, do_permutation=permute)
     arrays = read_arrays(options)
     tokenizer = tokenization.Tokenizer(base.vocabulary.path, True)
     assert len(arrays["input_ids"]) > 50
@@ -108,13 +120,11 @@ def test_records_are_well_formed(base, permute):
     assert set(arrays["next_sentence_labels"].ravel()) == {0, 1}
 
 
-def test_wordpiece_records(chinese):
+def test_wordpiece_records(chinese, tmp_path):
     arrays = read_arrays(run(chinese))
     tokenizer = tokenization.load(chinese.vocabulary)
-    sentences = [
-        tokenizer.encode(line)
-        for line in pathlib.Path(chinese.input_file).read_text().splitlines()
-    ]
+    lines = (tmp_path / "chinese.txt").read_text().splitlines()
+    sentences = [tokenizer.encode(line) for line in lines]
     known = {id_ for ids in sentences for id_ in ids} | {2, 3}
     assert len(arrays["input_ids"]) >= 15
     for i, ids in enumerate(arrays["input_ids"]):
@@ -165,8 +175,7 @@ def test_settings_of_the_tokenizer_arrive(base, tiny_vocab, monkeypatch):
 
 def test_manifest_says_how_the_records_were_made(base, tiny_vocab):
     output = base.output_file + "," + base.output_file + ".2"
-    masking = dataclasses.replace(base.masking, do_permutation=True)
-    options = run(base, output_file=output, masking=masking)
+    options = run(base, output_file=output, do_permutation=True)
     manifest = records.find_manifest(base.output_file + ".2")
     assert manifest is not None
     assert manifest.shards == ("a.tfrecord", "a.tfrecord.2")
@@ -198,8 +207,9 @@ def test_no_instance_spans_two_files(tmp_path, base):
         (tmp_path / name).write_text(f"{text}\n" * 6)
     options = run(
         base,
-        pairs=segment_pairs.PairOptions(512, 0.0),
-        masking=ngram_masking.MaskingOptions(masked_lm_prob=0),
+        max_seq_length=512,
+        short_seq_prob=0.0,
+        masked_lm_prob=0.0,
     )
     bodies = [
         [id_ for id_ in ids if id_ not in (0, 2, 3)]
@@ -209,27 +219,321 @@ def test_no_instance_spans_two_files(tmp_path, base):
     assert sorted(bodies) == sorted(wanted * 3)
 
 
-def test_interruption_leaves_no_file_under_the_final_name(base, monkeypatch):
-    run(base)
-    before = pathlib.Path(base.output_file).read_bytes()
-    calls = iter(range(20))
-    original = ngram_masking.Masker.mask
+# Whatever happens on the way, the bytes are the same.
 
-    def stop_in_the_middle(self, tokens, rng, length_rng):
-        if next(calls) == 10:
-            raise KeyboardInterrupt
-        return original(self, tokens, rng, length_rng)
 
-    monkeypatch.setattr(ngram_masking.Masker, "mask", stop_in_the_middle)
-    folder = os.path.dirname(base.output_file)
-    other = os.path.join(folder, "other")
-    with pytest.raises(KeyboardInterrupt):
-        run(base, output_file=f"{base.output_file},{other}", overwrite=True)
-    assert sorted(os.listdir(folder)) == [
-        "a.tfrecord",
-        "a.tfrecord.manifest.json",
+def content(folder):
+    return {
+        path.name: path.read_bytes()
+        for path in pathlib.Path(folder).iterdir()
+        if path.suffix != ".md"
+    }
+
+
+@pytest.fixture
+def small_rooms(monkeypatch):
+    """Many blocks, units and parts, although there is little text."""
+    for name, value in (
+        ("_BLOCK_BYTES", (600, 600)),
+        ("_UNIT_TOKENS", 300),
+        ("_PART_POSITIONS", 32 * 9),
+    ):
+        monkeypatch.setattr(create_pretraining_data, name, value)
+
+
+def in_folder(base, folder, **changes):
+    folder.mkdir()
+    output = ",".join(str(folder / f"{i}.tfrecord") for i in range(3))
+    run(base, output_file=output, **changes)
+    files = content(folder)
+    # Its options differ.
+    del files["0.tfrecord.manifest.json"]
+    return files
+
+
+def test_bytes_do_not_depend_on_workers_and_sizes(
+    base, tmp_path, monkeypatch, request
+):
+    whole = in_folder(base, tmp_path / "whole")
+    request.getfixturevalue("small_rooms")
+    assert in_folder(base, tmp_path / "small") == whole
+    assert in_folder(base, tmp_path / "two", num_workers=2) == whole
+    assert in_folder(base, tmp_path / "three", num_workers=3) == whole
+
+
+@pytest.mark.parametrize("policy", ["split", "random"])
+@pytest.mark.parametrize("objective", ["sop", "nsp", "none"])
+def test_random_segments_do_not_depend_on_blocks(
+    base, tmp_path, request, policy, objective
+):
+    changes = {
+        "sentence_objective": objective,
+        "single_segment_policy": policy,
+        "drop_duplicates": True,
+    }
+    whole = in_folder(base, tmp_path / "whole", **changes)
+    request.getfixturevalue("small_rooms")
+    changes["num_workers"] = 2
+    assert in_folder(base, tmp_path / "small", **changes) == whole
+
+
+class Killed(BaseException):
+    """Stands for a signal that nobody can catch."""
+
+
+ROOMS = [
+    (token_blocks, "save"),
+    (instances, "save"),
+    (create_pretraining_data.assemble.Assembler, "encode"),
+    (create_pretraining_data.work_folder.WorkFolder, "write"),
+    (create_pretraining_data.data_card, "write"),
+]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("after", [0, 1, 4])
+@pytest.mark.usefixtures("small_rooms")
+def test_killed_run_goes_on_to_the_same_bytes(
+    base, tmp_path, monkeypatch, room, after
+):
+    owner, name = room
+    whole = in_folder(base, tmp_path / "whole")
+    (tmp_path / "killed").mkdir()
+    original, calls = getattr(owner, name), itertools.count()
+
+    def die(*arguments):
+        if next(calls) == after:
+            raise Killed
+        return original(*arguments)
+
+    monkeypatch.setattr(owner, name, die)
+    output = ",".join(
+        str(tmp_path / "killed" / f"{i}.tfrecord") for i in range(3)
+    )
+    try:
+        run(base, output_file=output)
+    except Killed:
+        for path in (tmp_path / "killed").glob("*.tfrecord"):
+            assert path.read_bytes() == whole[path.name]
+        finished = {
+            path: path.stat().st_mtime_ns
+            for path in (tmp_path / "killed").rglob("*.npy")
+        }
+        monkeypatch.setattr(owner, name, original)
+        monkeypatch.setattr(
+            token_blocks, "save", not_again(finished, token_blocks.save)
+        )
+        run(base, output_file=output)
+    files = content(tmp_path / "killed")
+    del files["0.tfrecord.manifest.json"]
+    assert files == whole
+
+
+def not_again(finished, save):
+    def wrapped(block, path):
+        assert pathlib.Path(path) not in finished
+        save(block, path)
+
+    return wrapped
+
+
+def test_kill_9_of_the_whole_process(base, tmp_path):
+    """A real signal, with worker processes, some way into the work."""
+    write_corpus(tmp_path / "a.txt", 1, 3000)
+    command = [
+        sys.executable,
+        *("-m", "data_prep.create_pretraining_data"),
+        f"--input_file={base.text.input_file}",
+        f"--spm_model_file={base.vocabulary.path}",
+        *("--max_seq_length=32", "--dupe_factor=40", "--num_workers=2"),
     ]
-    assert pathlib.Path(base.output_file).read_bytes() == before
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    arguments = [f"--output_file={whole}/x", "--num_shards=4"]
+    done = subprocess.run(
+        [*command, *arguments], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    arguments = [f"--output_file={killed}/x", "--num_shards=4"]
+    process = subprocess.Popen(
+        [*command, *arguments],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(killed.glob("*.work/unit-*")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = subprocess.run(
+        [*command, *arguments], cwd=ROOT, capture_output=True, check=False
+    )
+    assert b"Going on with the work" in done.stderr
+    for path in whole.glob("x-0*-of-00004"):
+        assert (killed / path.name).read_bytes() == path.read_bytes()
+    assert not list(killed.glob("*.work"))
+
+
+def test_full_disk_keeps_finished_work_and_shows_no_half_file(
+    base, tmp_path, monkeypatch, small_rooms
+):
+    whole = in_folder(base, tmp_path / "whole")
+    original, calls = create_pretraining_data.shards.os.fsync, itertools.count()
+
+    def fail(descriptor):
+        if next(calls) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        original(descriptor)
+
+    (tmp_path / "full").mkdir()
+    output = ",".join(
+        str(tmp_path / "full" / f"{i}.tfrecord") for i in range(3)
+    )
+    monkeypatch.setattr(create_pretraining_data.shards.os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        run(base, output_file=output)
+    for path in (tmp_path / "full").glob("*.tfrecord"):
+        assert path.read_bytes() == whole[path.name]
+    monkeypatch.setattr(create_pretraining_data.shards.os, "fsync", original)
+    run(base, output_file=output)
+    files = content(tmp_path / "full")
+    del files["0.tfrecord.manifest.json"]
+    assert files == whole
+
+
+def test_work_of_another_job_is_not_used(base, monkeypatch):
+    def die(*_):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(instances, "save", die)
+        with pytest.raises(Killed):
+            run(base)
+    whole = run(base, short_seq_prob=0.5)
+    again = run(base, short_seq_prob=0.5, overwrite=True)
+    assert read_arrays(whole)["input_ids"].shape == (
+        read_arrays(again)["input_ids"].shape
+    )
+
+
+# What the records are.
+
+
+def test_shards_have_equal_numbers_of_records(base, tmp_path):
+    options = run(base, output_file=str(tmp_path / "x"), num_shards=5)
+    manifest = records.find_manifest(str(tmp_path / "x-00002-of-00005"))
+    assert options.num_shards == len(manifest.shards) == 5
+    sizes = [
+        len(read_file(tmp_path / name, 32, 5)["input_ids"])
+        for name in manifest.shards
+    ]
+    assert sum(sizes) == manifest.num_examples
+    assert max(sizes) - min(sizes) <= 1
+    for name, digest in zip(
+        manifest.shards, manifest.shard_sha256, strict=True
+    ):
+        content = (tmp_path / name).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == digest
+
+
+def read_file(path, length, predictions, compression=""):
+    import tensorflow as tf
+
+    dataset = tf.data.TFRecordDataset(str(path), compression_type=compression)
+    batch = next(iter(dataset.batch(100_000)))
+    layout = records.pretraining_layout(length, predictions)
+    parsed = records.parse(layout, batch)
+    return {name: value.numpy() for name, value in parsed.items()}
+
+
+def test_packed_output_holds_the_same_records(base, tmp_path):
+    run(base)
+    run(base, output_file=str(tmp_path / "x.tfrecord.gz"))
+    packed = gzip.decompress((tmp_path / "x.tfrecord.gz").read_bytes())
+    assert packed == pathlib.Path(base.output_file).read_bytes()
+
+
+def test_order_of_the_output_is_independent_of_the_input(base, tmp_path):
+    """Places of a document's instances are spread over the whole output."""
+    (tmp_path / "a.txt").write_text("")
+    combinations = itertools.product("home read old books".split(), repeat=3)
+    words = [" ".join(words) for words in combinations]
+    (tmp_path / "b.txt").write_text(
+        "".join(f"it rains\nwe stay\n{three}\n\n" for three in words)
+    )
+    options = run(base, dupe_factor=40, short_seq_prob=0.0)
+    arrays = read_arrays(options)
+    tokenizer = tokenization.Tokenizer(base.vocabulary.path)
+    marks = {tuple(tokenizer.encode(w)): i for i, w in enumerate(words)}
+    places, documents = [], []
+    for place, ids in enumerate(restore(arrays)):
+        text = ids.tolist()
+        for mark, document in marks.items():
+            n = len(mark)
+            if any(
+                tuple(text[i : i + n]) == mark for i in range(len(text) - n)
+            ):
+                places.append(place)
+                documents.append(document)
+    assert len(places) > 1500
+    correlation = np.corrcoef(places, documents)[0, 1]
+    assert abs(correlation) < 4 / len(places) ** 0.5
+    # Each document comes up in every third of the output.
+    third = len(arrays["input_ids"]) / 3
+    for document in range(len(words)):
+        own = [
+            p for p, d in zip(places, documents, strict=True) if d == document
+        ]
+        assert {int(p // third) for p in own} == {0, 1, 2}
+
+
+def restore(arrays):
+    """The sequences before masking."""
+    ids = arrays["input_ids"].copy()
+    rows, columns = np.nonzero(arrays["masked_lm_weights"])
+    positions = arrays["masked_lm_positions"][rows, columns]
+    ids[rows, positions] = arrays["masked_lm_ids"][rows, columns]
+    return ids
+
+
+def test_duplicates_are_dropped_and_counted(base, tmp_path):
+    text = (tmp_path / "a.txt").read_text()
+    (tmp_path / "c.txt").write_text(text + "\nsomething else\nand more\n")
+    run(base, drop_duplicates=True)
+    manifest = records.find_manifest(base.output_file)
+    assert manifest.corpus["duplicate_documents"] == 12
+    (tmp_path / "c.txt").write_text("something else\nand more\n")
+    other = run(base, output_file=str(tmp_path / "y"))
+    np.testing.assert_array_equal(
+        np.sort(restore(read_arrays(base)), axis=0),
+        np.sort(restore(read_arrays(other)), axis=0),
+    )
+
+
+def test_records_for_masking_in_training(base):
+    import tensorflow as tf
+
+    run(base, masking_time="training")
+    manifest = records.find_manifest(base.output_file)
+    assert not manifest.has_masks
+    record = next(iter(tf.data.TFRecordDataset(base.output_file))).numpy()
+    features = tf.train.Example.FromString(record).features.feature
+    assert sorted(features) == [
+        *("input_ids", "input_mask", "next_sentence_labels"),
+        *("segment_ids", "token_boundary"),
+    ]
+
+
+def test_one_segment_without_an_objective(base):
+    arrays = read_arrays(run(base, sentence_objective="none"))
+    ids = restore(arrays)
+    assert not arrays["segment_ids"].any()
+    assert not arrays["next_sentence_labels"].any()
+    assert ((ids == 3).sum(1) == 1).all()
+
+
+# Other outputs are protected.
 
 
 def test_output_of_other_options_is_protected(base):
@@ -297,6 +601,16 @@ def test_overwriting_leaves_no_stale_manifest(base):
         ({"output_file": "/tmp"}, "/tmp is a folder"),
         ({"output_file": "{folder}/a.txt"}, "a.txt is also an input"),
         ({"output_file": "{folder}/a.txt/x"}, "Cannot create the folder"),
+        ({"num_shards": 0}, "--num_shards=0 is below 1"),
+        (
+            {"num_shards": 2, "output_file": "/tmp/x,/tmp/y"},
+            "names 2 files, and --num_shards=2",
+        ),
+        ({"num_workers": -1}, "--num_workers=-1 is below 0"),
+        (
+            {"masking_time": "training", "do_permutation": True},
+            "--do_permutation needs --masking_time=writing",
+        ),
         ({"spm_model_file": "/nowhere"}, "--spm_model_file=/nowhere is not a"),
         ({"spm_model_file": None}, "--spm_model_file and --vocab_file are"),
         (
@@ -332,7 +646,7 @@ def test_input_without_text_is_named_and_nothing_is_written(
         (tmp_path / name).write_text(text)
     with pytest.raises(errors.UserError, match=r"no usable document: 2 file"):
         run(base)
-    assert os.listdir(os.path.dirname(base.output_file)) == []
+    assert not pathlib.Path(base.output_file).exists()
 
 
 def test_more_files_than_instances_are_rejected(base, tmp_path):
@@ -349,8 +663,7 @@ def test_more_files_than_instances_are_rejected(base, tmp_path):
 
 def test_few_predictions_and_an_unused_vocabulary_are_warned_of(base, caplog):
     caplog.set_level(logging.WARNING)
-    masking = ngram_masking.MaskingOptions(max_predictions_per_seq=3)
-    run(base, masking=masking, vocab_file="v.txt", overwrite=True)
+    run(base, max_predictions_per_seq=3, vocab_file="v.txt", overwrite=True)
     assert "use --max_predictions_per_seq=5" in caplog.text
     assert "--vocab_file=v.txt is ignored" in caplog.text
 
@@ -369,9 +682,9 @@ def test_summary_counts(base, monkeypatch):
     padding = 1 - arrays["input_mask"].mean()
     text = "\n".join(logged)
     assert "documents: 24 with" in text
-    assert f"instances: {count:,}" in text
+    assert f"instances: {count:,} of" in text
     assert f"sentence-order label 1: {label_1:.1%}" in text
-    assert f"padding: {padding:.1%}" in text
+    assert f"padding is {padding:.1%}" in text
     labels = arrays["masked_lm_ids"][arrays["masked_lm_weights"] == 1]
     share = np.bincount(labels).max() / len(labels)
     assert f"the most frequent piece: {share:.1%}" in text
@@ -390,7 +703,7 @@ def test_script_runs_by_name_and_by_path(base, tmp_path, command):
         [
             sys.executable,
             *command,
-            f"--input_file={base.input_file}",
+            f"--input_file={base.text.input_file}",
             f"--output_file={base.output_file}",
             f"--spm_model_file={base.vocabulary.path}",
             "--max_seq_length=32",

@@ -74,7 +74,7 @@ def pretraining(prepared, tiny_vocab, tmp_path):
         output_dir=str(tmp_path / "run"),
         vocabulary=tokenization.VocabularyOptions(tiny_vocab),
         max_seq_length=LENGTH,
-        max_predictions_per_seq=PREDICTIONS,
+        masks=masking.MaskingOptions(max_predictions_per_seq=PREDICTIONS),
         train_batch_size=4,
         num_train_steps=2,
         num_warmup_steps=1,
