@@ -31,6 +31,14 @@ _SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 # of the original (export_checkpoints).
 _MOMENT = re.compile(r"^(.*)/(?:adam|lamb)_([mv])$|^adam_([mv])/(.*)$")
 _COUNTERS = ("iteration", "current_learning_rate", "learning_rate")
+# Heads whose variables have no scope in common.
+_HEADS = {
+    "output_weights": "classifier",
+    "output_bias": "classifier",
+    "start_logits": "squad_v2",
+    "end_logits": "squad_v2",
+    "answer_class": "squad_v2",
+}
 # Keys of a config that neither names nor shapes of variables can show.
 _SILENT_KEYS = ("hidden_act", "num_attention_heads", "num_hidden_layers")
 
@@ -57,6 +65,11 @@ class InitOptions:
     )
 
     def __post_init__(self) -> None:
+        if self.init_checkpoint is not None and not self.init_checkpoint:
+            raise errors.UserError(
+                "--init_checkpoint is empty. Name a checkpoint, or leave the "
+                "option out to start from random weights."
+            )
         if self.init_checkpoint:
             return
         for name in ("init_from_group0", "new_weights"):
@@ -101,19 +114,24 @@ class Restored:
     Attributes:
         path: Prefix or folder of the checkpoint that was read.
         new: Names of the variables that kept their random values.
+        copied: Names of the variables that took those of the first group.
     """
 
     path: str
     new: tuple[str, ...]
+    copied: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """Return one line for the log."""
-        if not self.new:
-            return f"All weights start from {self.path}."
-        return (
-            f"Weights start from {self.path}, except these, which are new: "
-            f"{', '.join(self.new)}."
-        )
+        line = f"All weights start from {self.path}."
+        if self.new:
+            line = (
+                f"Weights start from {self.path}, except these, which are new: "
+                f"{', '.join(self.new)}."
+            )
+        if self.copied:
+            line += f" {len(self.copied)} come from its first group."
+        return line
 
 
 def find(path: str, option: str = "init_checkpoint") -> str:
@@ -138,16 +156,24 @@ def find(path: str, option: str = "init_checkpoint") -> str:
         for name in (BEST_NAME, "variables/variables"):
             if _is_prefix(os.path.join(prefix, name)):
                 return os.path.join(prefix, name)
-        latest = tf.train.latest_checkpoint(prefix)
+        latest = _latest(prefix)
         if latest:
-            return str(latest)
+            return latest
         if huggingface.is_folder(prefix):
             return prefix
+        found = sorted(
+            name.removesuffix(".index")
+            for name in tf.io.gfile.listdir(prefix)
+            if name.endswith(".index")
+        )
+        hint = "such as FOLDER/model.ckpt-125000"
+        if found:
+            hint = f"one of {', '.join(found[:5])} there"
         raise errors.UserError(
-            f"--{option}={path} is a folder without a checkpoint (no "
-            f"{BEST_NAME}.index, no file named checkpoint, no config.json of a "
-            "Hugging Face ALBERT). Name the prefix, such as "
-            "FOLDER/model.ckpt-125000."
+            f"--{option}={path} is a folder that does not say which checkpoint "
+            f"is meant (no {BEST_NAME}.index, no file named checkpoint that "
+            "names an existing one, no config.json of a Hugging Face ALBERT). "
+            f"Name the prefix, {hint}."
         )
     if not _is_prefix(prefix):
         raise errors.UserError(
@@ -158,13 +184,25 @@ def find(path: str, option: str = "init_checkpoint") -> str:
 
 
 def _hugging_face_folder_of(path: str, option: str) -> str:
-    folder = os.path.dirname(path) or "."
-    if not (files.exists(path) and huggingface.is_folder(folder)):
+    folder, name = os.path.split(path)
+    folder = folder or "."
+    known = name == huggingface.WEIGHTS_NAME and files.exists(path)
+    if not (known and huggingface.is_folder(folder)):
         raise errors.UserError(
-            f"--{option}={path} is not in a Hugging Face ALBERT folder with "
-            "its config.json. Name a folder that holds both."
+            f"--{option}={path} is not the {huggingface.WEIGHTS_NAME} of a "
+            "Hugging Face ALBERT folder with its config.json. Name a folder "
+            "that holds both."
         )
     return folder
+
+
+def _latest(folder: str) -> str | None:
+    """Return what the file named checkpoint says, if it is one of ours."""
+    try:
+        latest = tf.train.latest_checkpoint(folder)
+    except UnicodeDecodeError:
+        return None
+    return str(latest) if latest else None
 
 
 def _is_prefix(prefix: str) -> bool:
@@ -259,17 +297,18 @@ def config_beside(path: str) -> modeling.AlbertConfig | None:
         None if there is no such file, or none that can be understood, which a
         warning says.
     """
-    folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
-    for name in (CONFIG_NAME, huggingface.CONFIG_NAME):
-        config_file = os.path.join(folder, name)
-        if files.exists(config_file):
-            try:
-                if name == huggingface.CONFIG_NAME:
-                    return huggingface.read_config(config_file)
-                return modeling.AlbertConfig.from_json_file(config_file)
-            except errors.UserError as error:
-                logging.warning("%s is not used: %s", config_file, error)
-    return None
+    if not _is_prefix(path):
+        return huggingface.read_config(
+            os.path.join(path, huggingface.CONFIG_NAME)
+        )
+    config_file = os.path.join(os.path.dirname(path), CONFIG_NAME)
+    if not files.exists(config_file):
+        return None
+    try:
+        return modeling.AlbertConfig.from_json_file(config_file)
+    except errors.UserError as error:
+        logging.warning("%s is not used: %s", config_file, error)
+        return None
 
 
 def name_of(variable: tf.Variable) -> str:
@@ -283,15 +322,16 @@ def part_of(name: str) -> str:
     Example:
         part_of("bert/pooler/dense/bias") = "bert"
         part_of("cls/predictions/output_bias") = "cls/predictions"
-        part_of("output_weights") = "output_weights"
+        part_of("output_weights") = "classifier"
     """
     depth = 2 if name.startswith("cls/") else 1
-    return "/".join(name.split("/")[:depth])
+    scope = "/".join(name.split("/")[:depth])
+    return _HEADS.get(scope, scope)
 
 
 def restore(
     model: keras.Model,
-    path: str,
+    source: str | Checkpoint,
     option: str = "init_checkpoint",
     *,
     new_scopes: Collection[str] = (),
@@ -309,13 +349,13 @@ def restore(
 
     Args:
         model: An encoder, or an encoder with heads.
-        path: See `find`.
+        source: A path, see `find`; or what `read` returned.
         option: Name of the option the path came from, for messages.
         new_scopes: Scopes of variables that keep their values.
         new_heads: Whether heads that the checkpoint lacks altogether keep their
             values too.
-        from_group0: Whether a group of layers that the checkpoint lacks takes
-            the weights of its first group.
+        from_group0: Whether groups of layers that the checkpoint lacks take the
+            weights of its only group.
 
     Returns:
         Where the weights came from, and which variables kept their values.
@@ -325,8 +365,10 @@ def restore(
             has more variables in the model's own parts, or its config file says
             that the same weights mean another function.
     """
-    checkpoint = read(path, option)
-    what = f"--{option}={path}"
+    checkpoint = read(source, option) if isinstance(source, str) else source
+    what = f"--{option}={checkpoint.path}"
+    if from_group0:
+        _check_one_group(checkpoint, what)
     variables = {name_of(variable): variable for variable in model.variables}
     _check_scopes(new_scopes, variables)
     stored_parts = {part_of(name) for name in checkpoint.shapes}
@@ -348,11 +390,52 @@ def restore(
     if checkpoint.config:
         _check_config(encoder.config, checkpoint.config, from_group0, what)
     values = checkpoint.load(set(partners.values()))
+    _check_numbers(values, what)
     for name, partner in partners.items():
         variables[name].assign(values[partner])
     return Restored(
-        checkpoint.path, tuple(name for name in variables if is_new(name))
+        checkpoint.path,
+        new=tuple(name for name in variables if is_new(name)),
+        copied=tuple(n for n, partner in partners.items() if n != partner),
     )
+
+
+def _check_one_group(checkpoint: Checkpoint, what: str) -> None:
+    """Refuse to unshare what is not shared by all layers.
+
+    Raises:
+        errors.UserError: The checkpoint has more than one group.
+    """
+    groups = {
+        found[1]
+        for name in checkpoint.shapes
+        if (found := re.search(r"/group_(\d+)/", name))
+    }
+    if len(groups) > 1:
+        raise errors.UserError(
+            f"{what} has {len(groups)} groups of layers, but "
+            "--init_from_group0 is for checkpoints with one. Use a config with "
+            "the same groups, and drop the option."
+        )
+
+
+def _check_numbers(values: Mapping[str, np.ndarray], what: str) -> None:
+    """Refuse weights that are not finite float32 numbers.
+
+    Raises:
+        errors.UserError: Some are not.
+    """
+    for name, value in values.items():
+        if value.dtype != np.float32:
+            raise errors.UserError(
+                f"{what} holds {name} as {value.dtype}; weights are float32. "
+                "Convert the checkpoint with the program that wrote it."
+            )
+        if not np.isfinite(value).all():
+            raise errors.UserError(
+                f"{what} holds numbers in {name} that are not finite. Its "
+                "training has failed; use an earlier checkpoint."
+            )
 
 
 def _check_scopes(
@@ -360,10 +443,10 @@ def _check_scopes(
 ) -> None:
     for scope in scopes:
         if not any(f"{name}/".startswith(f"{scope}/") for name in variables):
-            parts = sorted({part_of(name) for name in variables})
+            names = {"/".join(name.split("/")[:2]) for name in variables}
             raise errors.UserError(
                 f"--new_weights names {scope!r}, but no variable of the model "
-                f"is called so. Its parts are {', '.join(parts)}."
+                f"is called so. Its scopes are {', '.join(sorted(names))}."
             )
 
 
@@ -402,9 +485,9 @@ def _check_partners(
         raise errors.UserError(
             f"{what} does not fit the model:\n"
             + "\n".join(sorted(lines))
-            + f"\nUse the {CONFIG_NAME} that belongs to the checkpoint. Scopes "
-            "that are meant to start from random values are named in "
-            "--new_weights."
+            + f"\nUse the {CONFIG_NAME} that belongs to the checkpoint, whole "
+            "and undamaged. Where a run starts from it, scopes that are meant "
+            "to be random are named in --new_weights."
         )
 
 
@@ -461,4 +544,11 @@ def initialize(
         from_group0=options.init_from_group0,
     )
     logging.info("%s", restored.describe())
+    if options.init_from_group0 and not restored.copied:
+        logging.warning("--init_from_group0 changed nothing: no group lacked.")
     return restored
+
+
+def explain(error: tf.errors.OpError) -> str:
+    """Return an error of TensorFlow without the names of its operations."""
+    return re.sub(r"\{\{.*?\}\} ?| \[Op:.*\]", "", error.message).strip()

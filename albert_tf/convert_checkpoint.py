@@ -8,7 +8,9 @@ checkpoints, where the source has them; Hugging Face has no place for them.
 """
 
 import dataclasses
+import glob
 import os
+import shutil
 from collections.abc import Callable
 
 import numpy as np
@@ -24,10 +26,13 @@ from albert_tf import (
     modeling,
     optimization,
     options,
+    run_folder,
 )
 from albert_tf.heads import from_checkpoint
 from albert_tf.options import option
 
+_STEP = "global_step"
+_MOMENTS = "adam_m", "adam_v"
 # The one data file of a checkpoint that is written in one piece.
 _DATA_SUFFIX = ".data-00000-of-00001"
 
@@ -95,18 +100,47 @@ def _check_target(settings: ConvertOptions) -> None:
     Raises:
         errors.UserError: It is there, or is not a local place.
     """
-    if files.is_remote(settings.to):
+    target = settings.to
+    if not target or files.is_remote(target):
         raise errors.UserError(
-            f"--to={settings.to} is remote. Convert to a local place, and copy."
+            f"--to={target} is not a local place. Convert to one, and copy."
         )
-    suffix = ".index"
     if settings.format == "huggingface":
-        suffix = f"/{huggingface.WEIGHTS_NAME}"
-    if files.exists(settings.to + suffix) and not settings.overwrite:
+        names = huggingface.CONFIG_NAME, huggingface.WEIGHTS_NAME
+        existing = [os.path.join(target, name) for name in names]
+        if glob.glob(os.path.join(glob.escape(target), "*.index")):
+            raise errors.UserError(
+                f"--to={target} holds TensorFlow checkpoints. Give Hugging "
+                "Face a folder of its own."
+            )
+    else:
+        existing = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
+        _check_prefix(target)
+    if any(map(files.exists, existing)) and not settings.overwrite:
         raise errors.UserError(
-            f"--to={settings.to} already exists. Choose another place, or "
+            f"--to={target} already exists. Choose another place, or "
             "replace it with --overwrite."
         )
+
+
+def _check_prefix(prefix: str) -> None:
+    """Refuse what is not the prefix of a checkpoint, or not in its own place.
+
+    Raises:
+        errors.UserError: See above.
+    """
+    folder = os.path.dirname(prefix)
+    if os.path.isdir(prefix) or prefix.endswith((".index", ".meta", "/")):
+        raise errors.UserError(
+            f"--to={prefix} is not the prefix of a checkpoint. Use, for "
+            f"example, {os.path.join(prefix, 'model.ckpt-best')}."
+        )
+    for name in (run_folder.OPTIONS_NAME, huggingface.CONFIG_NAME):
+        if files.exists(os.path.join(folder, name)):
+            raise errors.UserError(
+                f"--to={prefix} is in a folder that belongs to something else: "
+                f"it holds {name}. Choose another folder."
+            )
 
 
 def _check_neighbour(
@@ -136,12 +170,39 @@ def _read(settings: ConvertOptions) -> _Source:
         )
     if config is None:
         raise errors.UserError(
-            f"--from={settings.from_} has no albert_config.json beside it. "
-            "Name the file as --albert_config_file."
+            f"--from={settings.from_} has no albert_config.json beside it that "
+            "can be read. Name the file as --albert_config_file."
         )
     model = from_checkpoint.make_model(config, checkpoint)
-    checkpoints.restore(model, settings.from_, "from")
-    return _Source(model, config, checkpoint.load(checkpoint.state))
+    checkpoints.restore(model, checkpoint, "from")
+    source = _Source(model, config, checkpoint.load(checkpoint.state))
+    _check_state(source, settings.from_)
+    return source
+
+
+def _check_state(source: _Source, path: str) -> None:
+    """Refuse moments that do not fit the weights.
+
+    Raises:
+        errors.UserError: Some are missing, left over or of another shape.
+    """
+    wanted = {
+        f"{name}/{kind}": value.shape
+        for name, value in source.weights().items()
+        for kind in _MOMENTS
+    }
+    found = {n: v.shape for n, v in source.state.items() if n != _STEP}
+    wrong = [
+        name
+        for name in sorted(wanted.keys() | found.keys())
+        if wanted.get(name) != found.get(name)
+    ]
+    if found and wrong:
+        raise errors.UserError(
+            f"--from={path} has moments that do not fit its weights: "
+            f"{', '.join(wrong[:3])} and {max(0, len(wrong) - 3)} more. The "
+            "checkpoint is damaged; use another one."
+        )
 
 
 def _write_tf1(source: _Source, prefix: str) -> None:
@@ -163,8 +224,11 @@ def _write_tf1(source: _Source, prefix: str) -> None:
 def _write_tf2(source: _Source, prefix: str) -> None:
     """Write the object graph that `training.Trainer` writes."""
     parts: dict[str, object] = {"model": source.model}
-    if source.state:
+    if len(source.state) > 1:
         parts["optimizer"] = _optimizer_with(source)
+    elif source.state:
+        step = int(source.state[_STEP])
+        parts[_STEP] = tf.Variable(step, dtype=tf.int64, name=_STEP)
     checkpoint = tf.train.Checkpoint(**parts)
     _write_prefix(checkpoint.write, prefix, source.config)
 
@@ -173,13 +237,12 @@ def _optimizer_with(source: _Source) -> optimization.AdamW:
     optimizer = optimization.AdamW(0.0)  # Moments are the same for both kinds.
     variables = source.model.trainable_variables
     optimizer.build(variables)
-    optimizer.iterations.assign(source.state.get("global_step", 0))
+    optimizer.iterations.assign(source.state.get(_STEP, 0))
     for index, variable in enumerate(variables):
         name = checkpoints.name_of(variable)
-        for kind in ("adam_m", "adam_v"):
-            if f"{name}/{kind}" in source.state:
-                moments = getattr(optimizer, kind)
-                moments[index].assign(source.state[f"{name}/{kind}"])
+        for kind in _MOMENTS:
+            moments = getattr(optimizer, kind)
+            moments[index].assign(source.state[f"{name}/{kind}"])
     return optimizer
 
 
@@ -187,24 +250,28 @@ def _write_prefix(
     write: Callable[[str], object], prefix: str, config: modeling.AlbertConfig
 ) -> None:
     """Write a checkpoint beside, and give it its name when it is complete."""
+    folder = os.path.dirname(prefix)
+    files.make_folder(folder)
+    files.write_text(
+        os.path.join(folder, checkpoints.CONFIG_NAME), config.to_json()
+    )
     partial = f"{prefix}.partial"
-    files.make_folder(os.path.dirname(prefix))
+    shutil.rmtree(partial, ignore_errors=True)  # Of a killed conversion.
     try:
-        write(partial)
+        os.mkdir(partial)
+        write(os.path.join(partial, "x"))
         for suffix in (_DATA_SUFFIX, ".index"):
-            files.sync(partial + suffix)
-            os.replace(partial + suffix, prefix + suffix)
+            files.sync(os.path.join(partial, "x" + suffix))
+        for suffix in (_DATA_SUFFIX, ".index"):
+            os.replace(os.path.join(partial, "x" + suffix), prefix + suffix)
     except tf.errors.OpError as error:
         raise errors.UserError(
-            f"Cannot write --to={prefix}: {error.message}. Make room there, "
-            "and start the same command again."
+            f"Cannot write --to={prefix}: {checkpoints.explain(error)}. Make "
+            "room there, or see that you may write there, and start the same "
+            "command again."
         ) from None
     finally:
-        for suffix in (_DATA_SUFFIX, ".index"):
-            if os.path.exists(partial + suffix):
-                os.remove(partial + suffix)
-    config_file = os.path.join(os.path.dirname(prefix), checkpoints.CONFIG_NAME)
-    files.write_text(config_file, config.to_json())
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _write_huggingface(source: _Source, folder: str) -> None:

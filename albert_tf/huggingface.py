@@ -23,6 +23,7 @@ from albert_tf import errors, files, huggingface_config, modeling
 
 CONFIG_NAME = huggingface_config.CONFIG_NAME
 WEIGHTS_NAME = "model.safetensors"
+VOCABULARY_NAME = "spiece.model"
 
 # Other forms of weights, with what to do about them.
 _SAVE_AGAIN = (
@@ -34,7 +35,9 @@ _OTHER_WEIGHTS = {
     "save it again with save_pretrained(FOLDER, max_shard_size='100GB').",
     "pytorch_model.bin": _SAVE_AGAIN,
     "pytorch_model.bin.index.json": _SAVE_AGAIN,
-    "tf_model.h5": _SAVE_AGAIN,
+    "tf_model.h5": "Load it once with transformers 4 and TensorFlow "
+    "(AlbertForPreTraining.from_pretrained(FOLDER, from_tf=True)), and save it "
+    "with save_pretrained(FOLDER, safe_serialization=True).",
 }
 
 # What each kind of layer calls its variables: ours and theirs. A `kernel` is
@@ -227,12 +230,12 @@ def write(
         values |= _label_values(len(weights["output_bias"]))
     data = safetensors.numpy.save(tensors, {"format": "pt"})
     files.make_folder(folder)
-    with files.replace_atomically(os.path.join(folder, WEIGHTS_NAME)) as stream:
-        stream.write(data)
     files.write_text(
         os.path.join(folder, CONFIG_NAME),
         json.dumps(values, indent=2, sort_keys=True) + "\n",
     )
+    with files.replace_atomically(os.path.join(folder, WEIGHTS_NAME)) as stream:
+        stream.write(data)
 
 
 def _read_json(path: str) -> dict[str, Any]:
@@ -404,6 +407,7 @@ def _drop_mapping(weights: dict[str, np.ndarray], path: str) -> None:
     if (
         kernel is None
         or bias is None
+        or kernel.ndim != 2
         or not np.array_equal(kernel, np.eye(len(kernel)))
         or np.any(bias)
     ):

@@ -219,7 +219,15 @@ def run_script(
     logging.set_verbosity(logging.INFO)
     logging.use_absl_handler()
     logging.get_absl_handler().addFilter(_is_for_the_user)
-    app.run(guarded)
+    app.run(guarded, flags_parser=_parse)
+
+
+def _parse(arguments: list[str]) -> list[str]:
+    """Parse the command line; a typo ends like any other mistake."""
+    try:
+        return list(flags.FLAGS(arguments))
+    except flags.Error as error:
+        _leave(f"error: {error} --help lists all options.", 2)
 
 
 def _is_from_tensorflow(error: Exception) -> bool:

@@ -1,8 +1,8 @@
 """Random numbers that are counted, not drawn: a key and a number give a draw.
 
-A draw depends on nothing else, so any part of the work can be done anywhere, in
-any order, and again after an interruption, with the same result. `Stream` is for
-one thing after another; `uniform` is the same for whole arrays.
+A draw depends on nothing else, so any part of the work can be done anywhere,
+in any order, and again after an interruption, with the same result. `Stream` is
+for one thing after another; `uniform` is the same for whole arrays.
 
 Source: SplitMix64, Steele, Lea and Flood, OOPSLA 2014.
 """

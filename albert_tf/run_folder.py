@@ -14,10 +14,13 @@ import json
 import os
 from typing import Any
 
+import tensorflow as tf
+
 from albert_tf import (
     checkpoints,
     errors,
     files,
+    huggingface,
     modeling,
     options,
     tokenization,
@@ -56,7 +59,10 @@ class Run:
 
 def _vocabularies(folder: str) -> dict[str, str]:
     """Return option name and path of the vocabularies in a folder."""
-    paths = {n: os.path.join(folder, f) for n, f in VOCABULARY_NAMES.items()}
+    names = {**VOCABULARY_NAMES}
+    if huggingface.is_folder(folder):
+        names["spm_model_file"] = huggingface.VOCABULARY_NAME
+    paths = {n: os.path.join(folder, f) for n, f in names.items()}
     return {name: path for name, path in paths.items() if files.exists(path)}
 
 
@@ -147,7 +153,9 @@ def check_vocabulary(
     Raises:
         errors.UserError: Beside the checkpoint lies another vocabulary.
     """
-    folder = os.path.dirname(init_checkpoint)
+    folder = init_checkpoint
+    if not tf.io.gfile.isdir(folder):
+        folder = os.path.dirname(folder)
     if _is_another(vocabulary, folder):
         known = ", ".join(_vocabularies(folder).values())
         raise errors.UserError(

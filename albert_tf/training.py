@@ -249,17 +249,19 @@ class Trainer:
         except tf.errors.OpError as error:
             raise errors.UserError(
                 f"Cannot write a checkpoint to --output_dir={self.output_dir}: "
-                f"{error.message}. Earlier checkpoints are intact: make room "
-                "there, and start the same command again."
+                f"{checkpoints.explain(error)}. Earlier checkpoints are "
+                "intact: make room there, or see that you may write there, and "
+                "start the same command again."
             ) from None
 
     def _restore(self, path: str) -> None:
         try:
             status = self._checkpoint.restore(path)
             status.assert_existing_objects_matched()
-        except (tf.errors.OpError, IndexError) as error:
+        except (tf.errors.OpError, IndexError, AssertionError) as error:
             raise errors.UserError(
-                f"The checkpoint {path} cannot be read: {error}. Remove its "
+                f"The checkpoint {path} cannot be read: "
+                f"{str(error).splitlines()[0][:300]}. Remove its "
                 "files; if it is the one named first in "
                 f"{self.output_dir}/checkpoint, name an earlier one there."
             ) from None

@@ -6,7 +6,7 @@ units, sorted, masked and encoded together.
 """
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -14,21 +14,21 @@ import numpy as np
 from albert_tf import masking, record_encoding, records
 from data_prep import instances, statistics
 
+# Positions that are masked and encoded at once: enough to keep NumPy busy, few
+# enough for the caches.
+_POSITIONS_AT_ONCE = 1 << 19
+
 
 class Part(NamedTuple):
     """Some neighbours in the final order.
 
     Attributes:
         number: Place among all parts.
-        first_key: Smallest key.
-        last_key: Largest key.
         first_record: Number of the first record.
         num_records: Records of the part.
     """
 
     number: int
-    first_key: int
-    last_key: int
     first_record: int
     num_records: int
 
@@ -49,24 +49,17 @@ class Encoded(NamedTuple):
     counts: statistics.Counts
 
 
-def make_parts(counts: Sequence[np.ndarray]) -> list[Part]:
+def make_parts(counts: np.ndarray) -> list[Part]:
     """Divide the keys into ranges.
 
     Args:
-        counts: For each unit, how many of its keys fall in each of 2^b ranges.
+        counts: int [units, parts], how many keys of a unit fall in each range.
     """
-    totals = np.sum(counts, axis=0)
-    width = 2**64 // len(totals)
-    ends = np.cumsum(totals)
+    totals = counts.sum(axis=0).tolist()
+    ends = itertools.accumulate(totals)
     return [
-        Part(
-            number,
-            number * width,
-            (number + 1) * width - 1,
-            int(ends[number] - totals[number]),
-            int(totals[number]),
-        )
-        for number in range(len(totals))
+        Part(number, end - total, total)
+        for number, (total, end) in enumerate(zip(totals, ends, strict=True))
     ]
 
 
@@ -76,6 +69,7 @@ class Assembler:
 
     Attributes:
         prefixes: Files of the units.
+        counts: int [units, parts], see `make_parts`.
         max_seq_length: Length of every sequence.
         num_special: Markers of a sequence: 3 for pairs, 2 for one segment.
         vocabulary: Special ids and word starts.
@@ -84,6 +78,7 @@ class Assembler:
     """
 
     prefixes: tuple[str, ...]
+    counts: np.ndarray
     max_seq_length: int
     num_special: int
     vocabulary: masking.Vocabulary
@@ -93,26 +88,37 @@ class Assembler:
     def encode(self, part: Part) -> Encoded:
         """Return the records of a part."""
         rows, tokens = self._collect(part)
-        values, counts = self.make_values(rows, tokens)
-        encoded = record_encoding.encode_batch(self.layout, values)
-        framed = record_encoding.frame_batch(encoded)
+        framed: list[bytes] = []
+        counts: statistics.Counts = {}
+        size = max(1, _POSITIONS_AT_ONCE // self.max_seq_length)
+        for begin in range(0, max(1, len(rows)), size):
+            values, found = self.make_values(rows[begin : begin + size], tokens)
+            encoded = record_encoding.encode_batch(self.layout, values)
+            framed += record_encoding.frame_batch(encoded)
+            counts = statistics.add(counts, found)
         ends = np.cumsum([len(record) for record in framed], dtype=np.int64)
         return Encoded(part, b"".join(framed), ends, counts)
 
     def _collect(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
         """Gather the instances of a part from all units, sorted by key."""
+        counts = self.counts[:, part.number]
+        begins = self.counts[:, : part.number].sum(axis=1)
+        small = self.vocabulary.size <= 2**16
+        dtype = np.dtype(np.uint16 if small else np.uint32)
         found = [
-            instances.load_range(prefix, part.first_key, part.last_key)
-            for prefix in self.prefixes
+            instances.load_rows(prefix, begin, begin + count, dtype)
+            for prefix, begin, count in zip(
+                self.prefixes, begins.tolist(), counts.tolist(), strict=True
+            )
         ]
         found = [(rows, tokens) for rows, tokens in found if len(rows)]
         shift = 0
         for rows, tokens in found:
             rows["begin"] += np.uint64(shift)
             shift += len(tokens)
-        nothing = np.zeros(0, instances.ROW), np.zeros(0, np.uint16)
+        nothing = np.zeros(0, instances.ROW), np.zeros(0, dtype)
         rows = np.concatenate([nothing[0], *(rows for rows, _ in found)])
-        tokens = np.concatenate([*(t for _, t in found)] or [nothing[1]])
+        tokens = np.concatenate([nothing[1], *(t for _, t in found)])
         return rows[np.argsort(rows["key"], kind="stable")], tokens
 
     def make_values(

@@ -22,15 +22,12 @@ if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
 import dataclasses
-import platform
 from collections.abc import Iterator, Sequence
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-import albert_tf
 from albert_tf import (
     errors,
     files,
@@ -47,114 +44,22 @@ from data_prep import (
     instances,
     parallel,
     progress,
-    segment_pairs,
     shards,
     statistics,
     token_blocks,
     work_folder,
+    writer_options,
 )
+from data_prep.writer_options import CreatePretrainingDataOptions
 
-# Options that say nothing about the content of the records; the content of the
-# vocabulary and the names of the outputs are compared on their own.
-_NOT_CONTENT = frozenset(
-    {
-        *("overwrite", "num_workers", "vocab_file", "spm_model_file"),
-        *("output_file", "num_shards"),
-    }
-)
 # Bytes of text in a block: at most this many blocks, within these sizes.
 _BLOCKS = 512
 _BLOCK_BYTES = 1 << 20, 1 << 24
-# Tokens that a unit of instances, and positions that a part of records holds.
-_UNIT_TOKENS = 1 << 24
-_PART_POSITIONS = 1 << 20
-
-
-@dataclasses.dataclass(frozen=True)
-class CreatePretrainingDataOptions:
-    """Options of this script; the names are the original's."""
-
-    text: corpus.CorpusOptions
-    output_file: str = options.option(
-        help="TFRecord files to write, separated by commas, or one name that "
-        "--num_shards makes several of. Names that end in .gz are packed."
-    )
-    num_shards: int | None = options.option(
-        None,
-        "Files to divide the records among: NAME-00000-of-00008 and so on.",
-    )
-    random_seed: int = options.option(12345, "Seed of every random draw.")
-    dupe_factor: int = options.option(
-        40, "Passes over the corpus, each with other pairs and masks."
-    )
-    masking_time: str = options.option(
-        "writing",
-        "writing: records hold masks, as the original's. training: they hold "
-        "none; run_pretraining masks them afresh every time "
-        "(--masked_lm_budget), so --dupe_factor=1 suffices.",
-        choices=("writing", "training"),
-    )
-    word_start_rule: str | None = options.option(
-        None,
-        "Which pieces start a word. english: the original's, for text of the "
-        "letters a to z. marker: those with SentencePiece's mark, for other "
-        "alphabets. wordpiece: those without ##. Default: by the vocabulary.",
-        choices=tuple(masking.WORD_START_RULES),
-    )
-    drop_duplicates: bool = options.option(
-        False, "Leave out documents that were there before, word for word."
-    )
-    num_workers: int = options.option(0, "Processes; 0 is one per core.")
-    overwrite: bool = options.option(
-        False, "Replace outputs that were written with other options."
-    )
-    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
-        default_factory=tokenization.VocabularyOptions
-    )
-    pairs: segment_pairs.PairOptions = dataclasses.field(
-        default_factory=segment_pairs.PairOptions
-    )
-    masks: masking.MaskingOptions = dataclasses.field(
-        default_factory=masking.MaskingOptions
-    )
-
-    def __post_init__(self) -> None:
-        if self.dupe_factor < 1:
-            raise errors.UserError(
-                f"--dupe_factor={self.dupe_factor} is too small. At least one "
-                "pass over the corpus is needed. Use 1, or 40 as the original."
-            )
-        if not 0 <= self.random_seed < 2**32:
-            raise errors.UserError(
-                f"--random_seed={self.random_seed} is out of range. Allowed "
-                "are 0 to 4294967295. Use 12345, the original's value."
-            )
-        if self.num_workers < 0:
-            raise errors.UserError(
-                f"--num_workers={self.num_workers} is below 0. Use 0 for one "
-                "process per core, or a number from 1."
-            )
-        if self.num_shards is not None and self.num_shards < 1:
-            raise errors.UserError(
-                f"--num_shards={self.num_shards} is below 1. Use a number "
-                "from 1."
-            )
-        if self.masking_time == "training" and self.masks.do_permutation:
-            raise errors.UserError(
-                "--do_permutation needs --masking_time=writing: masking in "
-                "training does not permute. Drop one of the two."
-            )
-        self.vocabulary.require()
-
-    @property
-    def layout(self) -> records.Layout:
-        """Layout of the records."""
-        layout = records.pretraining_layout(
-            self.pairs.max_seq_length, self.masks.record_predictions
-        )
-        if self.masking_time == "training":
-            layout = records.without_masks(layout)
-        return layout
+# Tokens that a unit of instances holds, at most (but one pass in any case).
+_UNIT_TOKENS = 1 << 20
+# Positions that a part of records holds: a sixteenth of all, within these.
+_PARTS = 16
+_PART_POSITIONS = 1 << 17, 1 << 21
 
 
 def run(wanted: CreatePretrainingDataOptions) -> None:
@@ -165,21 +70,25 @@ def run(wanted: CreatePretrainingDataOptions) -> None:
     """
     for name, value in sorted(options.to_dict(wanted).items()):
         logging.info("--%s=%s", name, value)
-    outputs = split_outputs(wanted.output_file, wanted.num_shards)
+    outputs = writer_options.split_outputs(
+        wanted.output_file, wanted.num_shards
+    )
     inputs = corpus.find_files(wanted.text)
-    _check_outputs(inputs, outputs)
-    _warn(wanted)
+    writer_options.check_outputs(inputs, outputs)
+    writer_options.warn(wanted)
     tokenizer = tokenization.load(wanted.vocabulary)
-    rule = choose_rule(wanted.word_start_rule, tokenizer)
+    rule = writer_options.choose_rule(wanted.word_start_rule, tokenizer)
     place = f"{outputs[0]}.work"
     identity = {
-        "options": _content_options(options.to_dict(wanted)),
+        "options": writer_options.content_options(options.to_dict(wanted)),
         "outputs": outputs,
         "vocabulary": tokenizer.fingerprint,
-        "input": [_identity(path) for path in inputs],
+        "input": [writer_options.identity(path) for path in inputs],
     }
     if not (wanted.overwrite or work_folder.holds(place, identity)):
-        _refuse_other_options(outputs, wanted, tokenizer.fingerprint)
+        writer_options.refuse_other_options(
+            outputs, wanted, tokenizer.fingerprint
+        )
     for output in outputs:
         files.make_folder(os.path.dirname(output))
     work = work_folder.WorkFolder(place, identity)
@@ -212,12 +121,8 @@ class _Shared:
     assembler: assemble.Assembler | None = None
 
     def __post_init__(self) -> None:
-        self.vocabulary = masking.Vocabulary.from_pieces(
-            self.tokenizer.pieces,
-            cls_id=self.tokenizer.cls_id,
-            sep_id=self.tokenizer.sep_id,
-            mask_id=self.tokenizer.mask_id,
-            starts_word=masking.WORD_START_RULES[self.rule],
+        self.vocabulary = writer_options.make_vocabulary(
+            self.tokenizer, self.rule
         )
         self.units: list[instances.Unit] = []
         self.parts: list[assemble.Part] = []
@@ -254,183 +159,29 @@ class _Shared:
         prefixes = tuple(self.work.unit(u.number) for u in self.units)
         total = sum(instances.count_rows(prefix) for prefix in prefixes)
         if total < num_outputs:
+            self.work.remove()
             raise errors.UserError(
                 f"--output_file names {num_outputs} files, but the text gives "
                 f"only {total} instances. Every file needs one. Name fewer "
                 "files, or give more text."
             )
-        size = _PART_POSITIONS // wanted.pairs.max_seq_length
-        bits = max(1, int(total // max(1, size)).bit_length())
-        self.parts = assemble.make_parts(
-            [instances.count_keys(prefix, bits) for prefix in prefixes]
-        )
+        low, high = _PART_POSITIONS
+        positions = total * wanted.pairs.max_seq_length
+        size = min(max(positions // _PARTS, low), high)
+        bits = max(1, (positions // size).bit_length())
+        counts = np.array([instances.count_keys(p, bits) for p in prefixes])
+        self.parts = assemble.make_parts(counts)
         masker = None
         if wanted.masking_time == "writing":
             masker = masking.Masker(wanted.masks, self.vocabulary)
         self.assembler = assemble.Assembler(
             prefixes,
+            counts,
             wanted.pairs.max_seq_length,
             wanted.pairs.num_special,
             self.vocabulary,
             masker,
             wanted.layout,
-        )
-
-
-def choose_rule(
-    wanted: str | None, tokenizer: tokenization.AnyTokenizer
-) -> str:
-    """Return the rule of word starts that fits a vocabulary, and say so."""
-    if wanted is not None:
-        return wanted
-    if not isinstance(tokenizer, tokenization.Tokenizer):
-        rule, reason = "wordpiece", "the vocabulary is a WordPiece one"
-    else:
-        words = [p for p in tokenizer.pieces if p.startswith("▁") and p[1:]]
-        english = sum(p[1:].isascii() for p in words) / max(1, len(words))
-        rule = "english" if english > 0.5 else "marker"
-        reason = f"{english:.0%} of the words in the vocabulary are ASCII"
-    logging.info("--word_start_rule=%s, because %s.", rule, reason)
-    return rule
-
-
-def _identity(path: str) -> list[Any]:
-    """Return what shows that a file is still the same."""
-    if path == corpus.STANDARD_INPUT or files.is_remote(path):
-        return [path]
-    status = os.stat(path)
-    return [path, status.st_size, status.st_mtime_ns]
-
-
-def split_outputs(output_file: str, num_shards: int | None) -> list[str]:
-    """Return the files that the options name.
-
-    Raises:
-        errors.UserError: None is named, one is named twice, or several are
-            named beside `num_shards`.
-    """
-    outputs = [path.strip() for path in output_file.split(",")]
-    outputs = [path for path in outputs if path]
-    if not outputs:
-        raise errors.UserError(
-            "--output_file is empty. Give one or more paths, separated by "
-            "commas, for example --output_file=records/train.tfrecord."
-        )
-    if num_shards is not None:
-        if len(outputs) > 1:
-            raise errors.UserError(
-                f"--output_file names {len(outputs)} files, and --num_shards="
-                f"{num_shards} is given too. Name one file to be divided, or "
-                "drop --num_shards."
-            )
-        name, gz = outputs[0], ""
-        if name.endswith(".gz"):
-            name, gz = name.removesuffix(".gz"), ".gz"
-        outputs = [
-            f"{name}-{shard:05d}-of-{num_shards:05d}{gz}"
-            for shard in range(num_shards)
-        ]
-    seen: set[str] = set()
-    for path in outputs:
-        if _canonical(path) in seen:
-            raise errors.UserError(
-                f"--output_file names {path} twice. Every output must be "
-                "another file. Remove one of them."
-            )
-        seen.add(_canonical(path))
-    return outputs
-
-
-def _canonical(path: str) -> str:
-    return path if files.is_remote(path) else os.path.realpath(path)
-
-
-def _check_outputs(inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Reject outputs that are inputs, folders or patterns."""
-    sources = {_canonical(path) for path in inputs}
-    for path in outputs:
-        if _canonical(path) in sources:
-            raise errors.UserError(
-                f"--output_file={path} is also an input. The output must be "
-                "another file. Choose another --output_file."
-            )
-        if any(character in path for character in "*?["):
-            raise errors.UserError(
-                f"--output_file={path} looks like a pattern. Outputs are plain "
-                "paths, separated by commas. Write out the names."
-            )
-        if os.path.isdir(path) or path.endswith("/"):
-            raise errors.UserError(
-                f"--output_file={path} is a folder. The name of a file is "
-                f"needed. Use {os.path.join(path, 'train.tfrecord')}."
-            )
-
-
-def _warn(wanted: CreatePretrainingDataOptions) -> None:
-    """Say aloud what is allowed but probably not meant."""
-    vocabulary = wanted.vocabulary
-    if None not in (vocabulary.vocab_file, vocabulary.spm_model_file):
-        logging.warning(
-            "--vocab_file=%s is ignored: the vocabulary is in "
-            "--spm_model_file.",
-            vocabulary.vocab_file,
-        )
-    given = wanted.masks.max_predictions_per_seq
-    full = round(wanted.pairs.max_seq_length * wanted.masks.masked_lm_prob)
-    if given < full:
-        logging.warning(
-            "--max_predictions_per_seq=%d limits masking to %.1f %% of a full "
-            "sequence. For --masked_lm_prob=%g at --max_seq_length=%d use "
-            "--max_predictions_per_seq=%d. (The original's default is 20.)",
-            given,
-            100 * given / wanted.pairs.max_seq_length,
-            wanted.masks.masked_lm_prob,
-            wanted.pairs.max_seq_length,
-            full,
-        )
-
-
-def _content_options(values: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in values.items() if k not in _NOT_CONTENT}
-
-
-def _refuse_other_options(
-    outputs: Sequence[str],
-    wanted: CreatePretrainingDataOptions,
-    vocab_sha256: str,
-) -> None:
-    """Protect finished records from a run with other options.
-
-    Raises:
-        errors.UserError: An output exists and was written with other options,
-            another vocabulary, or by another program.
-    """
-    current = _content_options(options.to_dict(wanted))
-    names = tuple(os.path.basename(path) for path in outputs)
-    for path in outputs:
-        if not files.exists(path):
-            continue
-        manifest = records.find_manifest(path)
-        if manifest is None:
-            what = "and has no manifest that says how it was made"
-        else:
-            before = _content_options(dict(manifest.options))
-            changed = [
-                f"--{name} was {before.get(name)!r}, is now {value!r}"
-                for name, value in sorted(current.items())
-                if before.get(name) != value
-            ]
-            if manifest.vocab_sha256 != vocab_sha256:
-                changed.append("the vocabulary file has another content")
-            if manifest.shards != names:
-                changed.append(f"--output_file named {list(manifest.shards)}")
-            if not changed:
-                continue
-            what = "and was written with other options: " + "; ".join(changed)
-        raise errors.UserError(
-            f"--output_file={path} exists {what}. Only records made with the "
-            "same options are replaced. Choose another --output_file, or add "
-            "--overwrite to replace it."
         )
 
 
@@ -472,6 +223,7 @@ def _tokenize(
         for name, value in found.items():
             counts[name] = counts.get(name, 0) + value
     if not counts.get("documents"):
+        work.remove()
         raise errors.UserError(
             f"--input_file holds no usable document: {len(inputs)} file(s), "
             f"{sum(f.size for f in reader.files):,} bytes, 0 sentences; "
@@ -572,30 +324,14 @@ def _finish(
     digests: list[str],
 ) -> None:
     """Write manifest and data card, and clear up."""
-    wanted, tokenizer = shared.wanted, shared.tokenizer
-    summary = statistics.summarize(counts, wanted.pairs.max_seq_length)
-    manifest = records.Manifest(
-        shards=tuple(os.path.basename(path) for path in outputs),
-        shard_bytes=records.shard_sizes(outputs),
-        shard_sha256=tuple(digests),
-        num_examples=counts["instances"],
-        max_seq_length=wanted.pairs.max_seq_length,
-        max_predictions_per_seq=wanted.masks.record_predictions,
-        has_masks=wanted.masking_time == "writing",
-        vocab_size=tokenizer.vocab_size,
-        vocab_sha256=tokenizer.fingerprint,
-        random_seed=wanted.random_seed,
-        options=options.to_dict(wanted),
-        word_start_rule=shared.rule,
-        inputs=facts["inputs"],
-        corpus=facts["counts"],
-        summary=summary,
-        versions={
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "albert_tf": albert_tf.__version__,
-            "sentencepiece": metadata.version("sentencepiece"),
-        },
+    wanted = shared.wanted
+    manifest = writer_options.make_manifest(
+        wanted,
+        shared.tokenizer,
+        shared.rule,
+        writer_options.Written(
+            outputs, digests, counts, facts["inputs"], facts["counts"]
+        ),
     )
     card = data_card.write(outputs[0], manifest, counts)
     path = records.write_manifest(outputs, manifest)

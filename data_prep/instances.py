@@ -29,6 +29,10 @@ ROW = np.dtype(
 )
 
 
+# Files of a unit: plain arrays, so that any part of them can be read alone.
+_ROWS, _TOKENS = ".rows", ".tokens"
+
+
 class Unit(NamedTuple):
     """Some passes over one block.
 
@@ -97,24 +101,32 @@ class Builder:
                             lone,
                         )
                     )
-        return _sorted(
-            np.array(rows, ROW),
-            np.concatenate(
-                [block.tokens[:0], *(t[begin:end] for t, begin, end in slices)]
-            ),
-        )
+        return _sorted(np.array(rows, ROW), slices, block.tokens.dtype)
 
 
 def _sorted(
-    rows: np.ndarray, tokens: np.ndarray
+    rows: np.ndarray, slices: list[segment_pairs.Slice], dtype: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sort instances by key, tokens along with them."""
-    lengths = rows["first"].astype(np.int64) + rows["second"]
-    begins = np.cumsum(lengths) - lengths
+    """Sort instances by key, and lay their tokens out in that order.
+
+    Args:
+        rows: `ROW` [n].
+        slices: Both segments of each instance.
+        dtype: Of the tokens.
+    """
     order = np.argsort(rows["key"], kind="stable")
-    tokens = tokens[gather(begins[order], lengths[order])]
+    tokens = np.concatenate(
+        [
+            np.zeros(0, dtype),
+            *(
+                part.tokens[part.begin : part.end]
+                for row in order.tolist()
+                for part in slices[2 * row : 2 * row + 2]
+            ),
+        ]
+    )
     rows = rows[order]
-    lengths = lengths[order]
+    lengths = rows["first"].astype(np.int64) + rows["second"]
     rows["begin"] = np.cumsum(lengths) - lengths
     return rows, tokens
 
@@ -132,46 +144,54 @@ def gather(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def save(prefix: str, rows: np.ndarray, tokens: np.ndarray) -> None:
     """Write the instances of a unit; the rows, written last, complete it."""
-    for suffix, array in ((".tokens.npy", tokens), (".rows.npy", rows)):
-        with open(f"{prefix}{suffix}.partial", "wb") as stream:
-            np.save(stream, array)
+    for suffix, array in ((_TOKENS, tokens), (_ROWS, rows)):
+        array.tofile(f"{prefix}{suffix}.partial")
         os.replace(f"{prefix}{suffix}.partial", prefix + suffix)
 
 
 def exists(prefix: str) -> bool:
     """Tell whether `save` has been here."""
-    return os.path.exists(f"{prefix}.rows.npy")
-
-
-def load_range(
-    prefix: str, first_key: int, last_key: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Read the instances whose keys are from `first_key` to `last_key`.
-
-    Returns:
-        `ROW` [n] with `begin` counted from the first of them, and their tokens.
-    """
-    rows = np.load(f"{prefix}.rows.npy", mmap_mode="r")
-    begin = int(np.searchsorted(rows["key"], np.uint64(first_key), "left"))
-    end = int(np.searchsorted(rows["key"], np.uint64(last_key), "right"))
-    chosen = np.array(rows[begin:end])
-    if not len(chosen):
-        return chosen, np.zeros(0, np.uint16)
-    last = chosen[-1]
-    stop = int(last["begin"]) + int(last["first"]) + int(last["second"])
-    tokens = np.load(f"{prefix}.tokens.npy", mmap_mode="r")
-    start = int(chosen[0]["begin"])
-    chosen["begin"] -= np.uint64(start)
-    return chosen, np.array(tokens[start:stop])
+    return os.path.exists(prefix + _ROWS)
 
 
 def count_rows(prefix: str) -> int:
     """Return how many instances a unit has."""
-    return len(np.load(f"{prefix}.rows.npy", mmap_mode="r"))
+    return os.path.getsize(prefix + _ROWS) // ROW.itemsize
 
 
 def count_keys(prefix: str, bits: int) -> np.ndarray:
     """Count the instances of a unit by the first bits of their keys."""
-    rows = np.load(f"{prefix}.rows.npy", mmap_mode="r")
-    bins = (rows["key"] >> np.uint64(64 - bits)).astype(np.int64)
+    keys = np.fromfile(prefix + _ROWS, ROW)["key"]
+    bins = (keys >> np.uint64(64 - bits)).astype(np.int64)
     return np.bincount(bins, minlength=2**bits)
+
+
+def load_rows(
+    prefix: str, begin: int, end: int, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
+    """Read neighbouring instances of a unit.
+
+    Args:
+        prefix: Files of `save`.
+        begin: First row.
+        end: Row behind the last one.
+        dtype: Of the tokens.
+
+    Returns:
+        `ROW` [n] with `begin` counted from the first of them, and their tokens.
+    """
+    rows = np.fromfile(
+        prefix + _ROWS, ROW, count=end - begin, offset=begin * ROW.itemsize
+    )
+    if not len(rows):
+        return rows, np.zeros(0, dtype)
+    start, last = int(rows[0]["begin"]), rows[-1]
+    stop = int(last["begin"]) + int(last["first"]) + int(last["second"])
+    tokens = np.fromfile(
+        prefix + _TOKENS,
+        dtype,
+        count=stop - start,
+        offset=start * dtype.itemsize,
+    )
+    rows["begin"] -= np.uint64(start)
+    return rows, tokens

@@ -12,6 +12,10 @@ from albert_tf import options
 VOCABULARY = """
     spm_model_file vocab_file do_lower_case keep_accents strip_spurious_marker
 """
+MASKING = """
+    max_predictions_per_seq masked_lm_prob ngram favor_shorter_ngram
+    do_whole_word_mask do_permutation stop_ngrams_at_sep
+"""
 SHARED = f"""
     {VOCABULARY}
     optimizer learning_rate poly_power start_warmup_step
@@ -25,10 +29,17 @@ FINETUNING = f"""
     do_train do_eval do_predict
     train_batch_size eval_batch_size predict_batch_size {SHARED}
 """
+WRITER = f"""
+    {VOCABULARY} input_file input_format json_field split_sentences
+    on_bad_line output_file num_shards num_workers drop_duplicates
+    masking_time word_start_rule sentence_objective single_segment_policy
+    random_seed dupe_factor overwrite max_seq_length short_seq_prob
+    random_next_sentence {MASKING}
+    """
 OPTIONS = {
     "albert_tf.run_pretraining:PretrainingOptions": f"""
         albert_config_file input_file output_dir eval_input_file
-        max_seq_length max_predictions_per_seq
+        max_seq_length {MASKING} masked_lm_budget
         do_train do_eval train_batch_size eval_batch_size num_train_steps
         num_warmup_steps max_eval_steps {SHARED}
     """,
@@ -49,14 +60,15 @@ OPTIONS = {
         input_file output_file paragraphs_as_documents max_document_sentences
         num_processes overwrite
     """,
+    "data_prep.inspect_records:InspectOptions": f"""
+        {VOCABULARY} input_file num_examples statistics
+    """,
     "data_prep.make_demo_data:DemoOptions": """
         output_dir random_seed num_stories num_task_examples
     """,
-    "data_prep.create_pretraining_data:CreatePretrainingDataOptions": f"""
-        {VOCABULARY} input_file output_file
-        random_seed dupe_factor overwrite max_seq_length short_seq_prob
-        random_next_sentence max_predictions_per_seq masked_lm_prob ngram
-        favor_shorter_ngram do_whole_word_mask do_permutation
+    "data_prep.create_pretraining_data:CreatePretrainingDataOptions": WRITER,
+    "data_prep.beam_pretraining_data:BeamOptions": f"""
+        {WRITER} runner beam_args
     """,
 }
 

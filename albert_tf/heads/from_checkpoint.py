@@ -38,13 +38,11 @@ def make_model(
         frozenset({"cls/predictions"}): (
             lambda e: pretraining.AlbertPretrainer(e, sentence_order=False)
         ),
-        frozenset({"output_weights", "output_bias"}): (
+        frozenset({"classifier"}): (
             lambda e: classification.AlbertClassifier(e, labels)
         ),
         frozenset({"cls/squad"}): question_answering.AlbertSquadV1,
-        frozenset({"start_logits", "end_logits", "answer_class"}): (
-            question_answering.AlbertSquadV2
-        ),
+        frozenset({"squad_v2"}): question_answering.AlbertSquadV2,
     }
     if heads not in known:
         allowed = "; ".join(", ".join(sorted(h)) for h in known if h)

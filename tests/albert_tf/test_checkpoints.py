@@ -97,7 +97,9 @@ def test_folder_means_its_best_checkpoint_else_its_latest(pretrainer, tmp_path):
 
 
 def test_empty_folder_is_an_error(tmp_path):
-    with pytest.raises(errors.UserError, match="--checkpoint=.*a folder with"):
+    with pytest.raises(
+        errors.UserError, match="--checkpoint=.* which checkpoint"
+    ):
         checkpoints.find(str(tmp_path), "checkpoint")
 
 
@@ -192,7 +194,9 @@ def test_unpacked_hub_module_and_moment_names_are_found(tmp_path):
         ("bert/pooler/dense/bias", "bert"),
         ("cls/predictions/output_bias", "cls/predictions"),
         ("cls/squad/output_weights", "cls/squad"),
-        ("output_weights", "output_weights"),
+        ("output_weights", "classifier"),
+        ("output_bias", "classifier"),
+        ("answer_class/dense_0/bias", "squad_v2"),
     ],
 )
 def test_part_of(name, part):
@@ -301,3 +305,104 @@ def test_options_about_a_checkpoint_need_one():
             checkpoints.InitOptions(**changes)
     init = checkpoints.InitOptions("x", new_weights=" cls/squad/, bert/pooler")
     assert init.new_scopes == ("cls/squad", "bert/pooler")
+
+
+def write_tf1(path, change):
+    """A recorded checkpoint again, with other values."""
+    names = checkpoints.read(RECORDED).shapes
+    values = checkpoints.read(RECORDED).load(names)
+    change(values)
+    tf.raw_ops.SaveV2(
+        prefix=str(path),
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=list(values.values()),
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.zeros([48], "f8"), "as float64; weights are float32"),
+        (np.full([48], "a"), "weights are float32"),
+        (np.full([48], np.nan, "f4"), "are not finite"),
+    ],
+)
+def test_weights_are_finite_float32_numbers(
+    recorded_config, tmp_path, value, message
+):
+    name = "bert/pooler/dense/bias"
+    prefix = write_tf1(tmp_path / "x", lambda v: v.update({name: value}))
+    encoder = modeling.AlbertModel(recorded_config)
+    before = values_of(encoder)
+    with pytest.raises(errors.UserError, match=f"{name}.* {message}"):
+        checkpoints.restore(encoder, prefix)
+    assert_same_values(encoder, before)
+
+
+def test_groups_come_from_a_checkpoint_with_one_only():
+    folder = FIXTURES / "original_tiny_adamw_groups"
+    config = modeling.AlbertConfig.from_json_file(
+        str(folder / "albert_config.json")
+    )
+    config = dataclasses.replace(config, num_hidden_groups=4)
+    with pytest.raises(errors.UserError, match="has 2 groups of layers, but"):
+        checkpoints.restore(
+            modeling.AlbertModel(config),
+            str(folder / "model.ckpt-0"),
+            from_group0=True,
+        )
+
+
+@pytest.mark.parametrize("name", ["output_weights", "output_bias"])
+def test_half_a_classifier_is_not_new(small_config, tmp_path, name):
+    encoder = modeling.AlbertModel(small_config)
+    model = classification.AlbertClassifier(encoder, 3)
+    values = values_of(model)
+    del values[name]
+    tf.raw_ops.SaveV2(
+        prefix=str(tmp_path / "x"),
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=list(values.values()),
+    )
+    with pytest.raises(errors.UserError, match=f"{name}: model"):
+        checkpoints.restore(model, str(tmp_path / "x"), new_heads=True)
+
+
+def test_folder_with_checkpoints_that_none_is_meant_of(tmp_path):
+    for name in ("model.ckpt-5", "model.ckpt-9"):
+        (tmp_path / f"{name}.index").write_bytes(b"")
+    (tmp_path / "checkpoint").write_bytes(b"\xff\xfe")
+    with pytest.raises(
+        errors.UserError, match="one of model.ckpt-5, model.ckpt-9 there"
+    ):
+        checkpoints.find(str(tmp_path))
+
+
+def test_empty_option_is_an_error():
+    with pytest.raises(errors.UserError, match="--init_checkpoint is empty"):
+        checkpoints.InitOptions("")
+
+
+def test_another_safetensors_file_is_an_error(tmp_path):
+    folder = tmp_path / "hf"
+    shutil.copytree(FIXTURES / "huggingface_tiny", folder)
+    assert checkpoints.find(str(folder / "model.safetensors")) == str(folder)
+    (folder / "adapter.safetensors").write_bytes(b"")
+    with pytest.raises(errors.UserError, match="is not the model.safetensors"):
+        checkpoints.find(str(folder / "adapter.safetensors"))
+
+
+def test_config_of_a_hugging_face_folder_is_its_own(tmp_path):
+    shutil.copytree(FIXTURES / "huggingface_tiny", tmp_path / "hf")
+    (tmp_path / "hf" / "albert_config.json").write_text('{"vocab_size": 7}')
+    assert checkpoints.read(str(tmp_path / "hf")).config.vocab_size == 211
+
+
+def test_explanations_have_no_names_of_operations():
+    error = tf.errors.ResourceExhaustedError(
+        None, None, "{{function_node __wrapped__X}} No space left [Op:SaveV2]"
+    )
+    assert checkpoints.explain(error) == "No space left"

@@ -273,4 +273,55 @@ def test_full_disk_leaves_nothing(copy, tmp_path, monkeypatch):
     monkeypatch.setattr(tf.raw_ops, "SaveV2", fail)
     with pytest.raises(errors.UserError, match="Cannot write --to=.*No space"):
         convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf1")
+    names = {path.name for path in (tmp_path / "to").iterdir()}
+    assert names == {"albert_config.json"}
+
+
+@pytest.mark.parametrize("name", ["tf1", "tf2"])
+@pytest.mark.parametrize("target", ["to/", "", "to/x.index"])
+def test_what_is_no_prefix_is_refused(copy, tmp_path, name, target):
+    (tmp_path / "to").mkdir()
+    with pytest.raises(errors.UserError, match="--to="):
+        target = str(tmp_path) + "/" + target if target else ""
+        convert(copy / "model.ckpt-0", target, name)
     assert not list((tmp_path / "to").iterdir())
+
+
+@pytest.mark.parametrize("owner", ["run_options.json", "config.json"])
+def test_folders_of_others_are_refused(copy, tmp_path, owner):
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to" / owner).write_text("{}")
+    with pytest.raises(errors.UserError, match=f"it holds {owner}"):
+        convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf2")
+    if owner == "config.json":
+        with pytest.raises(errors.UserError, match="already exists"):
+            convert(copy / "model.ckpt-0", tmp_path / "to", "huggingface")
+    with pytest.raises(errors.UserError, match="a folder of its own"):
+        convert(copy / "model.ckpt-0", copy, "huggingface")
+
+
+def test_step_without_moments_travels_alone(copy, tmp_path):
+    rewrite(copy, lambda v: [v.pop(n) for n in list(v) if "/adam_" in n])
+    source = copy / "model.ckpt-0"
+    assert "global_step" in contents(source)
+    there = convert(source, tmp_path / "there" / "x", "tf2")
+    back = convert(there, tmp_path / "back" / "x", "tf1")
+    assert_same(contents(source), contents(there))
+    assert_same(contents(source), contents(back))
+
+
+def test_moments_that_do_not_fit_are_refused(copy, tmp_path):
+    name = "bert/pooler/dense/bias/adam_m"
+    rewrite(copy, lambda v: v.update({name: np.zeros([47], "f4")}))
+    check_refused(copy, tmp_path, f"do not fit its weights: {name}")
+
+
+def test_left_overs_of_a_killed_conversion_are_removed(copy, tmp_path):
+    left = tmp_path / "to" / "x.partial"
+    left.mkdir(parents=True)
+    (left / "x.data-00000-of-00001.tempstate123").write_bytes(b"half")
+    convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf2")
+    names = {path.name for path in (tmp_path / "to").iterdir()}
+    assert names == {
+        *("x.index", "x.data-00000-of-00001", "albert_config.json"),
+    }

@@ -104,7 +104,7 @@ def test_differences_accept_options_that_are_new():
 
 def test_script_explains_a_typo_without_a_traceback(run_module):
     done = run_module("albert_tf.export", "--run_dri=x", "--export_dir=y")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "run_dri" in done.stderr and "run_dir" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -236,7 +236,7 @@ def small_rooms(monkeypatch):
     for name, value in (
         ("_BLOCK_BYTES", (600, 600)),
         ("_UNIT_TOKENS", 300),
-        ("_PART_POSITIONS", 32 * 9),
+        ("_PART_POSITIONS", (32 * 9, 32 * 9)),
     ):
         monkeypatch.setattr(create_pretraining_data, name, value)
 
@@ -563,7 +563,7 @@ def test_output_of_another_vocabulary_is_protected(base, monkeypatch):
     run(base)
     manifest = records.find_manifest(base.output_file)
     monkeypatch.setattr(
-        create_pretraining_data.records,
+        records,
         "find_manifest",
         lambda path: dataclasses.replace(manifest, vocab_sha256="another"),
     )
