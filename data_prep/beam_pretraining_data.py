@@ -18,6 +18,7 @@ import dataclasses
 import functools
 import gzip
 import hashlib
+import importlib
 import io
 import itertools
 import os
@@ -761,8 +762,5 @@ def write_manifest(facts: Iterable[tuple[str, Any]], recipe: Recipe) -> str:
 
 if __name__ == "__main__":
     # By its own name: workers find functions there, and not in `__main__`.
-    from data_prep import beam_pretraining_data
-
-    options.run_script(
-        beam_pretraining_data.run, beam_pretraining_data.BeamOptions
-    )
+    module = importlib.import_module("data_prep.beam_pretraining_data")
+    options.run_script(module.run, module.BeamOptions)

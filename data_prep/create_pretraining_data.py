@@ -56,10 +56,10 @@ from data_prep.writer_options import CreatePretrainingDataOptions
 _BLOCKS = 512
 _BLOCK_BYTES = 1 << 20, 1 << 24
 # Tokens that a unit of instances holds, at most (but one pass in any case).
-_UNIT_TOKENS = 1 << 20
+_UNIT_TOKENS = 1 << 21
 # Positions that a part of records holds: a sixteenth of all, within these.
 _PARTS = 16
-_PART_POSITIONS = 1 << 17, 1 << 21
+_PART_POSITIONS = 1 << 17, 1 << 20
 
 
 def run(wanted: CreatePretrainingDataOptions) -> None:

@@ -97,9 +97,7 @@ def test_folder_means_its_best_checkpoint_else_its_latest(pretrainer, tmp_path):
 
 
 def test_empty_folder_is_an_error(tmp_path):
-    with pytest.raises(
-        errors.UserError, match="--checkpoint=.* which checkpoint"
-    ):
+    with pytest.raises(errors.UserError, match="--checkpoint=.* does not say"):
         checkpoints.find(str(tmp_path), "checkpoint")
 
 

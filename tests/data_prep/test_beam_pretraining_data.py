@@ -21,6 +21,7 @@ from data_prep import (
     create_pretraining_data,
     instances,
     train_sentencepiece,
+    writer_options,
 )
 
 ROOT = pathlib.Path(beam_pretraining_data.__file__).parents[1]

@@ -62,9 +62,9 @@ def both(shared_dir, tmp_path_factory):
 
 # A few standard errors. Shares of 270,000 predictions have 0.001, of some tens
 # of thousand runs 0.003. How many documents draw a short target decides about
-# lengths, numbers and labels together: over ten seeds of ours the mean length is
-# 115.5 with a standard deviation of 0.55, the number of records 15,648 with 120,
-# the share of label 1 0.550 with 0.006.
+# lengths, numbers and labels together: over ten seeds of ours the mean length
+# is 115.5 with a standard deviation of 0.55, the number of records 15,648 with
+# 120, the share of label 1 0.550 with 0.006.
 @pytest.mark.parametrize(
     ("name", "atol"),
     [
