@@ -55,11 +55,11 @@ from data_prep.writer_options import CreatePretrainingDataOptions
 # Bytes of text in a block: at most this many blocks, within these sizes.
 _BLOCKS = 512
 _BLOCK_BYTES = 1 << 20, 1 << 24
-# Tokens that a unit of instances holds, at most (but one pass in any case).
-_UNIT_TOKENS = 1 << 21
-# Positions that a part of records holds: a sixteenth of all, within these.
-_PARTS = 16
-_PART_POSITIONS = 1 << 17, 1 << 20
+# Tokens of a unit of instances, and positions of a part of records: a share of
+# all, within these. Small ones need little memory, many ones much reading.
+_UNITS = _PARTS = 1024
+_UNIT_TOKENS = 1 << 19, 1 << 22
+_PART_POSITIONS = 1 << 18, 1 << 22
 
 
 def run(wanted: CreatePretrainingDataOptions) -> None:
@@ -142,8 +142,10 @@ class _Shared:
             random_streams.derive(0, wanted.random_seed),
         )
         self.units = []
+        everything = wanted.dupe_factor * sum(tokens for _, tokens in sizes)
+        limit = _share(everything, _UNITS, _UNIT_TOKENS)
         for block, (_, tokens) in enumerate(sizes):
-            size = max(1, _UNIT_TOKENS // max(1, tokens))
+            size = max(1, limit // max(1, tokens))
             for first in range(0, wanted.dupe_factor, size):
                 end = min(first + size, wanted.dupe_factor)
                 number = len(self.units)
@@ -165,9 +167,8 @@ class _Shared:
                 f"only {total} instances. Every file needs one. Name fewer "
                 "files, or give more text."
             )
-        low, high = _PART_POSITIONS
         positions = total * wanted.pairs.max_seq_length
-        size = min(max(positions // _PARTS, low), high)
+        size = _share(positions, _PARTS, _PART_POSITIONS)
         bits = max(1, (positions // size).bit_length())
         counts = np.array([instances.count_keys(p, bits) for p in prefixes])
         self.parts = assemble.make_parts(counts)
@@ -183,6 +184,12 @@ class _Shared:
             masker,
             wanted.layout,
         )
+
+
+def _share(everything: int, parts: int, limits: tuple[int, int]) -> int:
+    """Return the size of one of so many parts, within limits."""
+    low, high = limits
+    return min(max(everything // parts, low), high)
 
 
 # First room: text to tokens.
@@ -201,9 +208,8 @@ def _tokenize(
     if facts is not None:
         return facts
     options = shared.wanted.text
-    low, high = _BLOCK_BYTES
     total = corpus.CorpusReader(inputs, options).total_bytes
-    size = min(max((total or high) // _BLOCKS, low), high)
+    size = _share(total or 0, _BLOCKS, _BLOCK_BYTES)
     reader = corpus.CorpusReader(inputs, options, size)
     number = 0
 

@@ -6,6 +6,7 @@ import concurrent.futures.process
 import contextlib
 import multiprocessing
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -57,7 +58,7 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
             yield map
             return
         pool = concurrent.futures.ProcessPoolExecutor(
-            num_workers, multiprocessing.get_context("fork")
+            num_workers, _start_method(), _set_context, (shared,)
         )
         with pool:
             yield lambda function, items: _in_order(
@@ -71,6 +72,12 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
         ) from None
     finally:
         _set_context(None)
+
+
+def _start_method() -> Any:
+    """Fork, which costs nothing, unless TensorFlow's threads forbid it."""
+    method = "spawn" if "tensorflow" in sys.modules else "fork"
+    return multiprocessing.get_context(method)
 
 
 def _in_order(

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -161,7 +162,12 @@ class StoredCorpus:
         """
         self._paths = tuple(paths)
         self._ends = np.cumsum(np.array(documents, np.int64))
+        self._documents = tuple(documents)
         self._load = functools.lru_cache(_BLOCKS_AT_HAND)(load)
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        """Leave the cache behind on the way to another process."""
+        return StoredCorpus, (self._paths, self._documents)
 
     def __len__(self) -> int:
         """Return the number of documents."""

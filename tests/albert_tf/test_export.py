@@ -118,7 +118,7 @@ def test_existing_folder_is_replaced_with_overwrite(run_dir, no_saving):
 def test_folder_without_checkpoint_is_refused(run_dir):
     for path in run_dir.glob("model.ckpt*"):
         path.unlink()
-    refuse(options(run_dir), "--run_dir=.*folder without a checkpoint")
+    refuse(options(run_dir), "--run_dir=.* does not say which checkpoint")
 
 
 def test_missing_checkpoint_is_named(run_dir):

@@ -235,7 +235,7 @@ def small_rooms(monkeypatch):
     """Many blocks, units and parts, although there is little text."""
     for name, value in (
         ("_BLOCK_BYTES", (600, 600)),
-        ("_UNIT_TOKENS", 300),
+        ("_UNIT_TOKENS", (300, 300)),
         ("_PART_POSITIONS", (32 * 9, 32 * 9)),
     ):
         monkeypatch.setattr(create_pretraining_data, name, value)

@@ -35,6 +35,7 @@ def both(shared_dir, tmp_path_factory):
             text=corpus.CorpusOptions(str(folder / "text.txt")),
             output_file=output,
             dupe_factor=1,
+            num_workers=1,
             vocabulary=tokenization.VocabularyOptions(
                 str(shared_dir / "data/vocab/30k-clean.model")
             ),
