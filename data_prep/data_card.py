@@ -73,7 +73,8 @@ def lines(manifest: records.Manifest) -> list[str]:
     corpus, summary = manifest.corpus, manifest.summary
     found = [
         f"documents: {corpus['documents']:,} with {corpus['sentences']:,} "
-        f"sentences and {corpus['tokens']:,} tokens",
+        f"sentences and {corpus['tokens']:,} tokens; "
+        f"{corpus['documents_of_one_sentence']:,} of a single sentence",
         f"instances: {manifest.num_examples:,} of "
         f"{summary['tokens_per_instance']:.1f} tokens; padding is "
         f"{summary['share_of_padding']:.1%} of the records",

@@ -107,6 +107,7 @@ def tokenize(
     counts = {
         **facts,
         "documents": int((sizes > 0).sum()),
+        "documents_of_one_sentence": int((sizes == 1).sum()),
         "sentences": len(document_of),
         "tokens": len(tokens),
         "lines_without_pieces": len(silent) - len(empty),

@@ -1,11 +1,13 @@
 """Batches: their order, their shape and what fills them up."""
 
+import gzip
 import itertools
+import pathlib
 
 import numpy as np
 import pytest
 
-from albert_tf import inputs, records
+from albert_tf import inputs, masking, random_streams, records
 
 LAYOUT = (
     records.Feature("input_ids", (3,), "int64"),
@@ -105,3 +107,122 @@ def test_shapes_are_static(paths, make):
         "weight": [4],
         "is_real_example": [4],
     }
+
+
+# Masking in training.
+
+MASKED_LAYOUT = records.without_masks(records.pretraining_layout(12, 4))
+MASK_VOCABULARY = masking.Vocabulary(60, 2, 3, 4, np.zeros(0, np.uint8))
+
+
+@pytest.fixture
+def unmasked(tmp_path):
+    """A file with eight records that hold no masks."""
+    path = str(tmp_path / "unmasked.tfrecord")
+    generator = np.random.default_rng(3)
+    with records.ShardedWriter([path]) as writer:
+        for number in range(8):
+            ids = [2, *generator.integers(5, 60, 8), 3, 0, 0]
+            values = {
+                "input_ids": ids,
+                "input_mask": [1] * 10 + [0] * 2,
+                "segment_ids": [0] * 12,
+                "token_boundary": [1, *generator.integers(0, 2, 9), 0, 0],
+                "next_sentence_labels": [number % 2],
+            }
+            writer.write(records.encode(MASKED_LAYOUT, values))
+    return path
+
+
+def masked_batches(path, count, seed=1, first_step=0):
+    masker = masking.Masker(
+        masking.MaskingOptions(max_predictions_per_seq=4, masked_lm_prob=0.4),
+        MASK_VOCABULARY,
+    )
+    dataset = inputs.training_dataset(
+        [path],
+        MASKED_LAYOUT,
+        8,
+        seed=seed,
+        first_step=first_step,
+        masker=masker,
+    )
+    return list(itertools.islice(dataset.as_numpy_iterator(), count))
+
+
+def restored(batch):
+    ids = batch["input_ids"].copy()
+    rows, columns = np.nonzero(batch["masked_lm_weights"])
+    places = batch["masked_lm_positions"][rows, columns]
+    ids[rows, places] = batch["masked_lm_ids"][rows, columns]
+    return ids
+
+
+def test_records_without_masks_are_masked_anew_in_every_pass(unmasked):
+    batches = masked_batches(unmasked, 6)
+    plain = [np.sort(restored(batch), axis=0) for batch in batches]
+    shown = [np.sort(batch["input_ids"], axis=0) for batch in batches]
+    for batch, ids in zip(batches[1:], plain[1:], strict=True):
+        np.testing.assert_array_equal(ids, plain[0])
+        assert (batch["masked_lm_weights"].sum(1) > 0).all()
+    different = [(s != shown[0]).any() for s in shown[1:]]
+    assert all(different)
+
+
+def test_masks_follow_from_seed_and_step(unmasked):
+    batches = masked_batches(unmasked, 5)
+    again = masked_batches(unmasked, 3, first_step=2)
+    for one, other in zip(batches[2:], again, strict=True):
+        for name, value in one.items():
+            np.testing.assert_array_equal(value, other[name], err_msg=name)
+    other = masked_batches(unmasked, 5, seed=2)
+    assert any(
+        (np.sort(a["input_ids"], 0) != np.sort(b["input_ids"], 0)).any()
+        for a, b in zip(batches, other, strict=True)
+    )
+
+
+def test_masks_in_training_are_those_of_the_masker(unmasked):
+    (batch,) = masked_batches(unmasked, 1)
+    masker = masking.Masker(
+        masking.MaskingOptions(max_predictions_per_seq=4, masked_lm_prob=0.4),
+        MASK_VOCABULARY,
+    )
+    key = random_streams.derive(random_streams.derive(0, 0, 1), 0)
+    keys = random_streams.derive_array(np.full(8, key, np.uint64), np.arange(8))
+    expected = masker.mask(
+        restored(batch),
+        batch["input_mask"].sum(1),
+        keys,
+        batch["token_boundary"],
+    )
+    np.testing.assert_array_equal(batch["input_ids"], expected.input_ids)
+    np.testing.assert_array_equal(
+        batch["masked_lm_positions"], expected.positions
+    )
+
+
+def test_evaluation_masks_are_the_same_every_time(unmasked):
+    masker = masking.Masker(masking.MaskingOptions(), MASK_VOCABULARY)
+
+    def read():
+        dataset = inputs.evaluation_dataset(
+            [unmasked], MASKED_LAYOUT, 3, masker=masker, seed=7
+        )
+        return list(dataset.as_numpy_iterator())
+
+    one, other = read(), read()
+    assert len(one) == 3
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_array_equal(first["input_ids"], second["input_ids"])
+    # The filling of the last batch is not masked.
+    assert not one[2]["masked_lm_weights"][2].any()
+
+
+def test_packed_files_are_unpacked(paths, tmp_path):
+    packed = []
+    for path in paths:
+        target = tmp_path / (path + ".gz")
+        target.write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
+        packed.append(str(target))
+    assert first_ids(train(packed), 10) == first_ids(train(paths), 10)

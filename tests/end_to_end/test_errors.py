@@ -436,3 +436,53 @@ def test_status_and_message_of_a_full_disk(run_module, prepared, tmp_path):
     )
     check_process(done, 1, "No space left on device")
     assert (tmp_path / "words.model").read_text() == "old"
+
+
+# Masks in the records, or in training.
+
+
+@pytest.fixture
+def unmasked(prepared, tmp_path):
+    """Records that hold no masks."""
+    output = str(tmp_path / "unmasked.tfrecord")
+    create_pretraining_data.run(
+        changed(prepared.records, output_file=output, masking_time="training")
+    )
+    return output
+
+
+def test_records_without_masks_need_a_budget(pretraining, unmasked, tmp_path):
+    settings = changed(pretraining, input_file=unmasked)
+    refuse(run_pretraining.run, settings, "hold no masks", tmp_path)
+    settings = changed(pretraining, masked_lm_budget=5)
+    refuse(run_pretraining.run, settings, "hold masks already", tmp_path)
+
+
+def test_training_masks_records_that_hold_none(pretraining, unmasked):
+    run_pretraining.run(
+        changed(
+            pretraining, input_file=unmasked, masked_lm_budget=5, do_eval=True
+        )
+    )
+    results = pathlib.Path(pretraining.output_dir, "eval_results.txt")
+    assert "masked_lm_loss = 5." in results.read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"masked_lm_budget": -1}, "--masked_lm_budget=-1 is below 0"),
+        ({"ngram": 2}, "--ngram=2 says how training masks"),
+        (
+            {"masked_lm_budget": 5, "spm_model_file": None},
+            "--spm_model_file and --vocab_file are both missing",
+        ),
+        (
+            {"masked_lm_budget": 5, "do_permutation": True},
+            "--do_permutation is not done in training",
+        ),
+    ],
+)
+def test_options_of_masking_in_training(pretraining, changes, message):
+    with pytest.raises(errors.UserError, match=message):
+        changed(pretraining, **changes)
