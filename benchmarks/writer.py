@@ -93,7 +93,7 @@ def make_cases(
                     "--do_whole_word_mask",
                     "--max_ngram_size=3",
                 ],
-                output + ".mg",
+                str(ROOT),
             )
         )
     if settings.original_dir:

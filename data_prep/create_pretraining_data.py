@@ -58,8 +58,8 @@ _BLOCK_BYTES = 1 << 20, 1 << 24
 # Tokens of a unit of instances, and positions of a part of records: a share of
 # all, within these. Small ones need little memory, many ones much reading.
 _UNITS = _PARTS = 1024
-_UNIT_TOKENS = 1 << 19, 1 << 22
-_PART_POSITIONS = 1 << 18, 1 << 22
+_UNIT_TOKENS = 1 << 20, 1 << 22
+_PART_POSITIONS = 1 << 19, 1 << 22
 
 
 def run(wanted: CreatePretrainingDataOptions) -> None:
