@@ -19,7 +19,7 @@ PIP_VERSION = 26.3
 PY = $(VENV)/bin/python
 SETUP_DONE = $(VENV)/.setup-done
 LINT_DONE = $(VENV)/.lint-done
-CODE = albert_tf data_prep tests tools
+CODE = albert_tf data_prep tests tools benchmarks
 PIP_INSTALL = "$(PY)" -m pip install $(PIP) --disable-pip-version-check
 
 .DEFAULT_GOAL := help

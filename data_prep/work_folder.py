@@ -8,7 +8,7 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf import files
+from albert_tf import errors, files
 
 _IDENTITY = "job.json"
 
@@ -38,6 +38,9 @@ class WorkFolder:
         Args:
             path: The folder; made if it is missing.
             identity: What the work follows from, as JSON values.
+
+        Raises:
+            errors.UserError: The folder cannot be made.
         """
         self.path = path
         if holds(path, identity):
@@ -50,7 +53,14 @@ class WorkFolder:
                 path,
             )
         shutil.rmtree(path, ignore_errors=True)
-        os.makedirs(path)
+        try:
+            os.makedirs(path)
+        except OSError as error:
+            raise errors.UserError(
+                f"--output_file: the work folder {path} cannot be made: "
+                f"{error.strerror}. It must be in a place with free space that "
+                "you may write to. Choose another one."
+            ) from None
         files.write_text(os.path.join(path, _IDENTITY), _text(identity))
 
     def block(self, index: int) -> str:

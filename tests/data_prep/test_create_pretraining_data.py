@@ -601,6 +601,7 @@ def test_overwriting_leaves_no_stale_manifest(base):
         ({"output_file": "/tmp"}, "/tmp is a folder"),
         ({"output_file": "{folder}/a.txt"}, "a.txt is also an input"),
         ({"output_file": "{folder}/a.txt/x"}, "Cannot create the folder"),
+        ({"output_file": "/proc/x"}, "/proc/x.work cannot be made"),
         ({"num_shards": 0}, "--num_shards=0 is below 1"),
         (
             {"num_shards": 2, "output_file": "/tmp/x,/tmp/y"},
