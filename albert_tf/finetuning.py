@@ -131,11 +131,9 @@ def run(
     config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
     tokenizer = tokenization.load(settings.vocabulary)
     check_fit(settings, config, tokenizer)
-    if settings.init.init_checkpoint and not run_folder.is_trained(
-        settings.output_dir
-    ):
-        found = checkpoints.find(settings.init.init_checkpoint)
-        run_folder.check_vocabulary(settings.vocabulary, found)
+    run_folder.check_start(
+        settings.output_dir, settings.init.init_checkpoint, settings.vocabulary
+    )
     examples = {s: task.read(data_dir, s) for s in settings.splits}
     strategy = distribution.make_strategy(settings.devices)
     for split, size in settings.splits.items():

@@ -87,6 +87,19 @@ class Objective:
         )
 
 
+def outputs(
+    model: Any, batch: Batch, dropout_seed: tf.Tensor | None
+) -> Tensors:
+    """Run a model as `Objective.values` asks for it.
+
+    A seed means training, with dropout; None means evaluation.
+    """
+    result: Tensors = model(
+        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
+    )
+    return result
+
+
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Return the cross-entropy of each entry, in nats, float32 [...].
 

@@ -165,6 +165,20 @@ def check_vocabulary(
         )
 
 
+def check_start(
+    folder: str,
+    init_checkpoint: str | None,
+    vocabulary: tokenization.VocabularyOptions,
+) -> None:
+    """Look for the checkpoint that a run is to start from, if it starts anew.
+
+    Raises:
+        errors.UserError: There is none, or it has another vocabulary.
+    """
+    if init_checkpoint and not is_trained(folder):
+        check_vocabulary(vocabulary, checkpoints.find(init_checkpoint))
+
+
 def read(folder: str) -> Run:
     """Read what a run's folder says.
 

@@ -179,11 +179,9 @@ def run(settings: PretrainingOptions) -> None:
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(settings.devices)
     data = _find_data(settings, config)
-    if settings.init.init_checkpoint and not run_folder.is_trained(
-        settings.output_dir
-    ):
-        found = checkpoints.find(settings.init.init_checkpoint)
-        run_folder.check_vocabulary(settings.vocabulary, found)
+    run_folder.check_start(
+        settings.output_dir, settings.init.init_checkpoint, settings.vocabulary
+    )
     masker = settings.make_masker()
     _warn(settings)
     distribution.check_batch(

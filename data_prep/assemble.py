@@ -6,13 +6,14 @@ units, sorted, masked and encoded together.
 """
 
 import dataclasses
+import functools
 import itertools
 from typing import NamedTuple
 
 import numpy as np
 
 from albert_tf import masking, record_encoding, records
-from data_prep import instances, statistics
+from data_prep import instances, statistics, token_blocks
 
 # Positions that are masked and encoded at once: enough to keep NumPy busy, few
 # enough for the caches.
@@ -85,6 +86,12 @@ class Assembler:
     masker: masking.Masker | None
     layout: records.Layout
 
+    @functools.cached_property
+    def _ends(self) -> np.ndarray:
+        """Rows of each unit before the end of each part, int [units, parts]."""
+        ends: np.ndarray = np.cumsum(self.counts, axis=1)
+        return ends
+
     def encode(self, part: Part) -> Encoded:
         """Return the records of a part."""
         rows, tokens = self._collect(part)
@@ -102,9 +109,8 @@ class Assembler:
     def _collect(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
         """Gather the instances of a part from all units, sorted by key."""
         counts = self.counts[:, part.number]
-        begins = self.counts[:, : part.number].sum(axis=1)
-        small = self.vocabulary.size <= 2**16
-        dtype = np.dtype(np.uint16 if small else np.uint32)
+        begins = self._ends[:, part.number] - counts
+        dtype = token_blocks.token_dtype(self.vocabulary.size)
         found = [
             instances.load_rows(prefix, begin, begin + count, dtype)
             for prefix, begin, count in zip(

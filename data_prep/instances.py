@@ -1,6 +1,6 @@
 """From documents to instances, in random order on the disk.
 
-The third room of the writer. One unit of work is a block of documents and some
+The second room of the writer. One unit of work is a block of documents and some
 of the passes over it. Its instances are written sorted by their keys, which are
 random, so that the last room finds neighbours in the final order side by side.
 """

@@ -77,6 +77,11 @@ class TokenBlock:
         )
 
 
+def token_dtype(vocab_size: int) -> np.dtype:
+    """Return the smallest type of numbers that holds every piece id."""
+    return np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)
+
+
 def tokenize(
     lines: Sequence[str],
     tokenizer: tokenization.AnyTokenizer,
@@ -96,7 +101,7 @@ def tokenize(
         facts: Counts of the reader, to be kept with the block.
     """
     tokens, lengths = tokenizer.encode_flat(lines)
-    dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
+    dtype = token_dtype(tokenizer.vocab_size)
     # A new document begins behind each empty line.
     silent = np.flatnonzero(lengths == 0).tolist()
     empty = [line for line in silent if not tokenizer.clean(lines[line])]
@@ -138,11 +143,6 @@ def load(path: str) -> TokenBlock:
     return TokenBlock(
         tokens, sentence_ends, document_ends, json.loads(facts.tobytes())
     )
-
-
-def load_facts(path: str) -> dict[str, int]:
-    """Read the counts of a block."""
-    return load(path).facts
 
 
 def load_sizes(path: str) -> tuple[int, int]:

@@ -121,9 +121,7 @@ def _values(
     batch: objectives.Batch,
     dropout_seed: tf.Tensor | None,
 ) -> objectives.Tensors:
-    outputs = model(
-        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
-    )
+    outputs = objectives.outputs(model, batch, dropout_seed)
     masked = outputs["masked_lm_logits"], batch["masked_lm_ids"]
     # The records keep BERT's name; 1 means that the segments are swapped.
     swapped = batch["next_sentence_labels"][:, 0]

@@ -210,9 +210,7 @@ def _v1_values(
     batch: objectives.Batch,
     dropout_seed: tf.Tensor | None,
 ) -> objectives.Tensors:
-    outputs = model(
-        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
-    )
+    outputs = objectives.outputs(model, batch, dropout_seed)
     return {
         f"{edge}_loss": objectives.cross_entropy(
             outputs[f"{edge}_logits"], batch[f"{edge}_positions"]
@@ -226,9 +224,7 @@ def _v2_values(
     batch: objectives.Batch,
     dropout_seed: tf.Tensor | None,
 ) -> objectives.Tensors:
-    outputs = model(
-        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
-    )
+    outputs = objectives.outputs(model, batch, dropout_seed)
     return {
         "start_loss": _at(outputs["start_log_probs"], batch["start_positions"]),
         "end_loss": _at(outputs["end_log_probs"], batch["end_positions"]),
