@@ -6,14 +6,22 @@ them.
 """
 
 import contextlib
+import errno
 import glob
 import hashlib
 import os
 import pathlib
+import shutil
 from collections.abc import Iterator
 from typing import IO
 
 from albert_tf import errors
+
+# What stands beside record files and is none: manifest, data card, files that
+# are not complete.
+BESIDE_RECORDS = (".manifest.json", ".card.md", ".card.png", ".partial")
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def is_remote(path: str) -> bool:
@@ -32,8 +40,21 @@ def exists(path: str) -> bool:
     return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
-def make_folder(path: str) -> None:
+def size_and_time(path: str) -> tuple[int, int]:
+    """Return bytes and time of the last change, in nanoseconds, of a file."""
+    if is_remote(path):
+        remote = _gfile().stat(path)
+        return int(remote.length), int(remote.mtime_nsec)
+    local = os.stat(path)
+    return local.st_size, local.st_mtime_ns
+
+
+def make_folder(path: str, option: str | None = None) -> None:
     """Create a folder and its parents; fine if it exists.
+
+    Args:
+        path: The folder; an empty string is the current one.
+        option: Name of the option the path came from, for the message.
 
     Raises:
         errors.UserError: A file of that name is in the way, or the place may
@@ -45,18 +66,23 @@ def make_folder(path: str) -> None:
     try:
         os.makedirs(path or ".", exist_ok=True)
     except OSError as error:
+        named = f"--{option}: " if option else ""
         raise errors.UserError(
-            f"Cannot create the folder {path!r}: {error.strerror}. "
+            f"{named}Cannot create the folder {path!r}: {error.strerror}. "
             "Choose a place that you may write to."
         ) from error
 
 
-def expand_patterns(patterns: str, option: str) -> list[str]:
+def expand_patterns(
+    patterns: str, option: str, without: tuple[str, ...] = ()
+) -> list[str]:
     """Expand comma-separated glob patterns into a sorted list of files.
 
     Args:
         patterns: For example `"corpus/a.txt,corpus/b/*.txt"`.
         option: Name of the option the patterns came from, for the message.
+        without: Files with these endings are left out, as if they were not
+            there; `BESIDE_RECORDS` where record files are wanted.
 
     Returns:
         Paths, sorted within each pattern, each named once.
@@ -77,14 +103,34 @@ def expand_patterns(patterns: str, option: str) -> list[str]:
             matches = sorted(_gfile().glob(pattern))
         else:
             matches = sorted(p for p in glob.glob(pattern) if os.path.isfile(p))
+        matches = [path for path in matches if not path.endswith(without)]
         if not matches:
-            raise errors.UserError(
-                f"--{option}={pattern} matches no file. Check the spelling "
-                f"(the current folder is {os.getcwd()}), and quote patterns so "
-                "that the shell leaves them alone."
-            )
+            raise errors.UserError(f"--{option}={pattern} {_no_match(pattern)}")
         found.update(dict.fromkeys(matches))
     return list(found)
+
+
+def _no_match(pattern: str) -> str:
+    """Say why a pattern gives no file, and what to do."""
+    if not is_remote(pattern) and os.path.isdir(pattern):
+        inside = os.path.join(pattern, "*")
+        return f"is a folder. Files are needed. Use '{inside}'."
+    if not is_remote(pattern) and _is_special(pattern):
+        return (
+            "is a pipe or a device. Regular files are needed. Write its "
+            "content to a file, or, where the program allows it, pipe it into "
+            "standard input."
+        )
+    return (
+        "matches no file. Check the spelling (the current folder is "
+        f"{os.getcwd()}), and quote patterns so that the shell leaves them "
+        "alone."
+    )
+
+
+def _is_special(path: str) -> bool:
+    """Tell whether a path leads to something that is no regular file."""
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def require_file(path: str, option: str) -> str:
@@ -116,30 +162,59 @@ def sha256(path: str) -> str:
 
 
 @contextlib.contextmanager
-def replace_atomically(path: str, *, sync: bool = True) -> Iterator[IO[bytes]]:
+def name_full_disk(path: str) -> Iterator[None]:
+    """Have errors about space on the disk name the file that is written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        free = shutil.disk_usage(os.path.dirname(path) or ".").free
+        reason = f"{error.strerror} ({free:,} bytes are free)"
+        raise OSError(error.errno, reason, path) from error
+
+
+def require_replaceable(path: str, option: str) -> None:
+    """Make sure that nothing but a regular file stands under a local name.
+
+    Raises:
+        errors.UserError: A folder, a pipe or a device does.
+    """
+    if not is_remote(path) and _is_special(path):
+        kind = "a folder" if os.path.isdir(path) else "a pipe or a device"
+        raise errors.UserError(
+            f"--{option}: {path} is {kind}. Only regular files are replaced. "
+            "Choose another name."
+        )
+
+
+@contextlib.contextmanager
+def replace_atomically(path: str) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 
     The bytes go to `PATH.partial`, are synced to the disk and renamed. After an
     error inside the `with` block the partial file is removed and whatever stood
-    under `path` before is untouched.
+    under `path` before is untouched. A symbolic link stays; the file that it
+    leads to is replaced.
 
-    Args:
-        path: The file.
-        sync: Whether to wait for the disk; without it, files survive a killed
-            process but perhaps not a power cut.
+    Raises:
+        OSError: The file cannot be written; something that is no regular file,
+            such as a device, stands under its name; or the disk is full.
     """
     if is_remote(path):  # Object stores show an object only when it is closed.
         with _gfile().GFile(path, "wb") as stream:
             yield stream
         return
-    partial = f"{path}.partial"
+    if _is_special(path):
+        raise OSError(errno.EEXIST, "There is no regular file under", path)
+    target = os.path.realpath(path)
+    partial = f"{target}.partial"
     try:
-        with open(partial, "wb") as stream:
+        with name_full_disk(path), open(partial, "wb") as stream:
             yield stream
             stream.flush()
-            if sync:
-                os.fsync(stream.fileno())
-        os.replace(partial, path)
+            os.fsync(stream.fileno())
+        os.replace(partial, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.remove(partial)

@@ -1,13 +1,15 @@
 """From instances on the disk to records, in the final order.
 
-The last room of the writer. The order of the records is that of the instances'
+The third room of the writer. The order of the records is that of the instances'
 random keys. A part is a range of keys: its instances are collected from all
 units, sorted, masked and encoded together.
 """
 
+import bisect
 import dataclasses
 import functools
 import itertools
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +64,36 @@ def make_parts(counts: np.ndarray) -> list[Part]:
         Part(number, end - total, total)
         for number, (total, end) in enumerate(zip(totals, ends, strict=True))
     ]
+
+
+def divide_evenly(num_records: int, num_files: int) -> list[int]:
+    """Return the first record of each file, and the number of all records."""
+    return [num_records * file // num_files for file in range(num_files + 1)]
+
+
+def divide(
+    first: int, count: int, bounds: Sequence[int]
+) -> Iterator[tuple[int, int, int]]:
+    """Say which of some neighbouring records go to which file.
+
+    Example:
+        first = 3, count = 4, bounds = [0, 5, 10]
+        result = (0, 0, 2), (1, 2, 4)
+
+    Args:
+        first: Rank of the first record.
+        count: How many there are.
+        bounds: Rank of the first record of each file, and the number of all.
+
+    Yields:
+        Number of the file, and from where to where, counted from `first`.
+    """
+    begin = 0
+    file = bisect.bisect_right(bounds, first) - 1
+    while begin < count:
+        end = min(count, bounds[file + 1] - first)
+        yield file, begin, end
+        begin, file = end, file + 1
 
 
 @dataclasses.dataclass(frozen=True)

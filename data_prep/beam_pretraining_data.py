@@ -132,7 +132,7 @@ def run(wanted: BeamOptions) -> None:
     inputs, recipe = prepare(wanted.records)
     arguments = [f"--runner={wanted.runner}", *shlex.split(wanted.beam_args)]
     for output in recipe.outputs:
-        files.make_folder(os.path.dirname(output))
+        files.make_folder(os.path.dirname(output), "output_file")
     records.remove_manifests(recipe.outputs)
     try:
         with beam.Pipeline(
@@ -178,7 +178,7 @@ def prepare(
         wanted.output_file, wanted.num_shards
     )
     inputs = corpus.find_files(wanted.text)
-    writer_options.check_outputs(inputs, outputs)
+    writer_options.check_outputs(inputs, outputs, wanted.output_file)
     writer_options.warn(wanted)
     tokenizer = tokenization.load(wanted.vocabulary)
     if not wanted.overwrite:
@@ -205,14 +205,14 @@ def build(pipeline: Any, inputs: Sequence[str], recipe: Recipe) -> None:
         | "all sizes" >> beam.combiners.ToList()
         | "directory" >> beam.Map(make_directory, recipe)
     )
-    batches = _pair(blocks, directory, recipe)
+    batches, unused = _pair(blocks, directory, recipe)
     shards, counts = _assemble(batches, recipe)
     kept = directory | "kept" >> beam.Map(lambda d: ("kept", len(d)))
     _ = (
-        (*facts, kept, shards, counts)
+        (*facts, kept, unused, shards, counts)
         | "facts" >> beam.Flatten()
         | "all facts" >> beam.combiners.ToList()
-        | "manifest" >> beam.Map(write_manifest, recipe)
+        | "manifest" >> beam.Map(write_manifests, recipe)
     )
 
 
@@ -432,8 +432,12 @@ class BlockCorpus:
         return self.block(block).document(index - self.first_document(block))
 
 
-def _pair(blocks: Any, directory: Any, recipe: Recipe) -> Any:
-    """Add the steps from blocks of tokens to batches of instances."""
+def _pair(blocks: Any, directory: Any, recipe: Recipe) -> tuple[Any, Any]:
+    """Add the steps from blocks of tokens to batches of instances.
+
+    Returns:
+        `Batch`es; the facts about what gave no instance.
+    """
     beam = _import_beam()
     pairs = recipe.wanted.pairs
     others: Any = {}
@@ -441,9 +445,15 @@ def _pair(blocks: Any, directory: Any, recipe: Recipe) -> Any:
         pairs.objective == "sop" and pairs.single_segment_policy == "random"
     ):
         others = beam.pvalue.AsMultiMap(blocks)
-    return blocks | "pair" >> beam.FlatMap(
+    built = blocks | "pair" >> beam.FlatMap(
         build_instances, beam.pvalue.AsSingleton(directory), others, recipe
+    ).with_outputs("unused", main="batches")
+    unused = (
+        built.unused
+        | "all unused" >> beam.CombineGlobally(add_counts)
+        | "name unused" >> beam.Map(lambda counts: ("unused", counts))
     )
+    return built.batches, unused
 
 
 def build_instances(
@@ -451,7 +461,7 @@ def build_instances(
     directory: Directory,
     others: Mapping[Place, Iterable[token_blocks.TokenBlock]],
     recipe: Recipe,
-) -> Iterator[Batch]:
+) -> Iterator[Any]:
     """Yield the instances of a block, some passes at once.
 
     Args:
@@ -461,8 +471,10 @@ def build_instances(
         recipe: What the workers need.
 
     Yields:
-        Instances of `instances.Builder`, sorted by key.
+        `Batch`, sorted by key; as the output "unused", what gave no instance.
     """
+    from apache_beam import pvalue
+
     place, block = keyed
     wanted = recipe.wanted
     stored = BlockCorpus(directory, keyed, others)
@@ -476,7 +488,9 @@ def build_instances(
     passes = max(1, _UNIT_TOKENS // max(1, len(block.tokens)))
     for first in range(0, wanted.dupe_factor, passes):
         end = min(first + passes, wanted.dupe_factor)
-        yield builder.build(instances.Unit(0, number, first, end))
+        built = builder.build(instances.Unit(0, number, first, end))
+        yield built.rows, built.tokens
+        yield pvalue.TaggedOutput("unused", dict(built.unused))
 
 
 @functools.lru_cache(1)  # Once in each process.
@@ -572,16 +586,11 @@ def make_plan(histogram: np.ndarray, recipe: Recipe) -> Plan:
         errors.UserError: There are fewer instances than files.
     """
     total, num_files = int(histogram.sum()), len(recipe.outputs)
-    if total < num_files:
-        raise errors.UserError(
-            f"--output_file names {num_files} files, but the text gives only "
-            f"{total} instances. Every file needs one. Name fewer files, or "
-            "give more text."
-        )
+    writer_options.refuse_few_instances(num_files, total, {}, recipe.wanted)
     size = max(1, _PART_POSITIONS // recipe.wanted.pairs.max_seq_length)
     bits = min(_HISTOGRAM_BITS, max(1, (total // size).bit_length()))
     sizes = histogram.reshape(1 << bits, -1).sum(1)
-    bounds = [total * file // num_files for file in range(num_files + 1)]
+    bounds = assemble.divide_evenly(total, num_files)
     return Plan((np.cumsum(sizes) - sizes).tolist(), bounds)
 
 
@@ -639,7 +648,7 @@ def encode_part(
         record_encoding.encode_batch(assembler.layout, values)
     )
     first = plan.firsts[number]
-    for file, begin, end in divide(first, len(framed), plan.bounds):
+    for file, begin, end in assemble.divide(first, len(framed), plan.bounds):
         yield file, (number, b"".join(framed[begin:end]))
     yield pvalue.TaggedOutput("counts", counts)
 
@@ -659,31 +668,6 @@ def _make_assembler(recipe: Recipe) -> assemble.Assembler:
         masker=masker,
         layout=wanted.layout,
     )
-
-
-def divide(
-    first: int, count: int, bounds: Sequence[int]
-) -> Iterator[tuple[int, int, int]]:
-    """Say which of some neighbouring records go to which file.
-
-    Example:
-        first = 3, count = 4, bounds = [0, 5, 10]
-        result = (0, 0, 2), (1, 2, 4)
-
-    Args:
-        first: Rank of the first record.
-        count: How many there are.
-        bounds: Rank of the first record of each file, and the number of all.
-
-    Yields:
-        Number of the file, and from where to where, counted from `first`.
-    """
-    begin = 0
-    file = bisect.bisect_right(bounds, first) - 1
-    while begin < count:
-        end = min(count, bounds[file + 1] - first)
-        yield file, begin, end
-        begin, file = end, file + 1
 
 
 def write_shard(
@@ -717,16 +701,13 @@ def _pack(content: bytes) -> bytes:
     return packed.getvalue()
 
 
-def write_manifest(facts: Iterable[tuple[str, Any]], recipe: Recipe) -> str:
+def write_manifests(facts: Iterable[tuple[str, Any]], recipe: Recipe) -> None:
     """Write manifest and data card beside the finished files.
 
     Args:
         facts: What the steps found, by name: "file" of each input, "shard" of
-            each output; once "text", "kept", "records".
+            each output; once "text", "kept", "unused", "records".
         recipe: What was wanted.
-
-    Returns:
-        The path of the manifest.
     """
     wanted, outputs = recipe.wanted, recipe.outputs
     tokenizer = _load_tokenizer(wanted.vocabulary)
@@ -736,7 +717,9 @@ def write_manifest(facts: Iterable[tuple[str, Any]], recipe: Recipe) -> str:
     inputs = sorted(found["file"], key=lambda file: file[0])
     shards = sorted(found["shard"])
     (text,), (kept,), (counts,) = found["text"], found["kept"], found["records"]
-    text = {**text, "documents_cut": sum(cut for _, _, cut in inputs)}
+    (unused,) = found["unused"]
+    cut = sum(times for _, _, times in inputs)
+    text = {**text, "documents_cut": cut, **unused}
     if wanted.drop_duplicates:
         text["duplicate_documents"] = text["documents"] - kept
     manifest = writer_options.make_manifest(
@@ -755,9 +738,10 @@ def write_manifest(facts: Iterable[tuple[str, Any]], recipe: Recipe) -> str:
         **manifest.versions,
         "apache_beam": metadata.version("apache-beam"),
     }
-    manifest = dataclasses.replace(manifest, versions=versions)
-    data_card.write(outputs[0], manifest, counts)
-    return records.write_manifest(outputs, manifest)
+    whole = dataclasses.replace(manifest, versions=versions)
+    for paths, manifest in writer_options.split_manifest(outputs, whole):
+        data_card.write(paths[0], manifest, counts)
+        records.write_manifest(paths, manifest)
 
 
 if __name__ == "__main__":

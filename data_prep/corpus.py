@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import gzip
 import hashlib
+import io
 import itertools
 import json
 import lzma
@@ -57,7 +58,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {
     ".zst": zstd.open,
 }
 # What a damaged packed file raises while it is read.
-_UNPACKING_ERRORS = (
+UNPACKING_ERRORS = (
     EOFError,
     gzip.BadGzipFile,
     lzma.LZMAError,
@@ -160,8 +161,8 @@ def find_files(options: CorpusOptions) -> list[str]:
     """Return the files that the options name; `-` stays.
 
     Raises:
-        errors.UserError: A pattern matches no file, a file is an archive, or
-            standard input is not the only input.
+        errors.UserError: A pattern matches no file, a file is an archive or
+            may not be read, or standard input is closed or not the only input.
     """
     patterns = [p.strip() for p in options.input_file.split(",")]
     if STANDARD_INPUT in patterns:
@@ -171,6 +172,7 @@ def find_files(options: CorpusOptions) -> list[str]:
                 "beside others. It must be the only input. Pipe everything "
                 "into standard input, or name only files."
             )
+        require_readable(STANDARD_INPUT)
         return [STANDARD_INPUT]
     paths = files.expand_patterns(options.input_file, "input_file")
     for path in paths:
@@ -180,7 +182,27 @@ def find_files(options: CorpusOptions) -> list[str]:
                 f"plain or with one of the endings {' '.join(_OPENERS)}. "
                 "Unpack it first."
             )
+        require_readable(path)
     return paths
+
+
+def require_readable(path: str) -> None:
+    """Make sure that an input file, or standard input, may be read.
+
+    Raises:
+        errors.UserError: It may not.
+    """
+    if path == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise errors.UserError(
+                "--input_file=- is standard input, which is closed. Pipe text "
+                "into it, or name files."
+            )
+    elif not (files.is_remote(path) or os.access(path, os.R_OK)):
+        raise errors.UserError(
+            f"--input_file={path} may not be read: permission denied. Change "
+            "its permissions, or leave it out."
+        )
 
 
 class CorpusReader:
@@ -302,6 +324,24 @@ def _total_size(paths: Iterable[str]) -> int | None:
     return total
 
 
+@contextlib.contextmanager
+def open_unpacked(path: str) -> Iterator[IO[bytes]]:
+    """Open a text file, or standard input, unpacked as its ending says.
+
+    Raises:
+        errors.UserError: While it is read, in the `with` block, it turns out
+            not to be in the format that its ending says.
+    """
+    opener = _OPENERS.get(os.path.splitext(path)[1])
+    with _open_stored(path) as stored:
+        if isinstance(stored, io.RawIOBase):
+            stored = io.BufferedReader(stored)
+        try:
+            yield opener(stored, "rb") if opener else stored
+        except UNPACKING_ERRORS as error:
+            raise _damaged(path, error) from error
+
+
 def _open_stored(path: str) -> contextlib.AbstractContextManager[Any]:
     """Open the bytes of a file as they are stored."""
     if path == STANDARD_INPUT:
@@ -333,7 +373,7 @@ def _read_chunks(stored: _HashedFile, path: str) -> Iterator[bytes]:
 def _read_chunk(stream: Any, path: str) -> bytes:
     try:
         return bytes(stream.read(_CHUNK_BYTES))
-    except _UNPACKING_ERRORS as error:
+    except UNPACKING_ERRORS as error:
         raise _damaged(path, error) from error
 
 

@@ -71,10 +71,14 @@ def _text(value: object) -> str:
 def lines(manifest: records.Manifest) -> list[str]:
     """Return what matters most, a line each."""
     corpus, summary = manifest.corpus, manifest.summary
+    passes = manifest.options["dupe_factor"]
     found = [
         f"documents: {corpus['documents']:,} with {corpus['sentences']:,} "
         f"sentences and {corpus['tokens']:,} tokens; "
         f"{corpus['documents_of_one_sentence']:,} of a single sentence",
+        "too short to use, on average of a pass: "
+        f"{corpus['unused_documents'] / passes:,.1f} documents that gave no "
+        f"instance, {corpus['unused_chunks'] / passes:,.1f} chunks left out",
         f"instances: {manifest.num_examples:,} of "
         f"{summary['tokens_per_instance']:.1f} tokens; padding is "
         f"{summary['share_of_padding']:.1%} of the records",
@@ -82,6 +86,12 @@ def lines(manifest: records.Manifest) -> list[str]:
         "chunks of a single sentence: "
         f"{summary['share_of_single_sentence_chunks']:.1%}",
     ]
+    bad = {n: corpus.get(n, 0) for n in ("lines_skipped", "lines_replaced")}
+    if any(bad.values()):
+        found.append(
+            f"bad lines: {bad['lines_skipped']:,} skipped, "
+            f"{bad['lines_replaced']:,} replaced"
+        )
     if "predictions_per_instance" in summary:
         found += [
             f"predicted pieces: {summary['share_of_tokens_predicted']:.1%} of "

@@ -755,16 +755,22 @@ def run(wanted: InspectOptions) -> None:
     Raises:
         errors.UserError: Files are missing or unusable.
     """
-    paths = files.expand_patterns(wanted.input_file, "input_file")
+    paths = files.expand_patterns(
+        wanted.input_file, "input_file", files.BESIDE_RECORDS
+    )
     tokenizer = None
     if wanted.vocabulary.kind is not None:
         tokenizer = tokenization.load(wanted.vocabulary)
     inspector = Inspector(wanted, tokenizer)
-    for path in paths:
-        if not inspector.is_done:
-            inspector.read(path)
-    if wanted.statistics:
-        inspector.print_statistics()
+    try:
+        for path in paths:
+            if not inspector.is_done:
+                inspector.read(path)
+        if wanted.statistics:
+            inspector.print_statistics()
+        sys.stdout.flush()
+    except BrokenPipeError:  # Whoever reads has seen enough, such as `head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

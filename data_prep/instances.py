@@ -2,16 +2,17 @@
 
 The second room of the writer. One unit of work is a block of documents and some
 of the passes over it. Its instances are written sorted by their keys, which are
-random, so that the last room finds neighbours in the final order side by side.
+random, so that the third room finds neighbours in the final order side by side.
 """
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf import random_streams
+from albert_tf import files, random_streams
 from data_prep import segment_pairs, token_blocks
 
 # What keys are for: each purpose derives its own from the seed.
@@ -49,6 +50,21 @@ class Unit(NamedTuple):
     end_pass: int
 
 
+class Built(NamedTuple):
+    """The instances of a unit, sorted by their keys.
+
+    Attributes:
+        rows: `ROW` [n].
+        tokens: The tokens of all instances in a row.
+        unused: What gave no instance, counted: "unused_documents", once for
+            each pass over one, and "unused_chunks".
+    """
+
+    rows: np.ndarray
+    tokens: np.ndarray
+    unused: Mapping[str, int]
+
+
 @dataclasses.dataclass(frozen=True)
 class Builder:
     """Builds the instances of units.
@@ -65,14 +81,11 @@ class Builder:
     word_start: np.ndarray
     seed: int
 
-    def build(self, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
-        """Return the instances of a unit, sorted by their keys.
+    def build(self, unit: Unit) -> Built:
+        """Return the instances of a unit.
 
         Every draw follows from the seed, the number of the document, the pass,
         and the number of the instance in both.
-
-        Returns:
-            `ROW` [n], and the tokens of all instances in a row.
         """
         seed = random_streams.derive(self.seed, PAIRS)
         key_seed = random_streams.derive(self.seed, INSTANCES)
@@ -80,6 +93,7 @@ class Builder:
         first = self.corpus.first_document(unit.block)
         slices: list[segment_pairs.Slice] = []
         rows: list[tuple[int, int, int, int, int, int]] = []
+        unused = {"unused_documents": 0, "unused_chunks": 0}
         for index in range(first, first + len(block)):
             for number in range(unit.first_pass, unit.end_pass):
                 draws = random_streams.Stream(
@@ -89,11 +103,16 @@ class Builder:
                 pairs = segment_pairs.make_pairs(
                     self.corpus, index, self.options, draws, self.word_start
                 )
-                for place, (one, other, label, lone) in enumerate(pairs):
+                before = len(rows)
+                for pair in pairs:
+                    if pair is None:
+                        unused["unused_chunks"] += 1
+                        continue
+                    one, other, label, lone = pair
                     slices += (one, other)
                     rows.append(
                         (
-                            random_streams.derive(key, place),
+                            random_streams.derive(key, len(rows) - before),
                             0,
                             one.end - one.begin,
                             other.end - other.begin,
@@ -101,7 +120,9 @@ class Builder:
                             lone,
                         )
                     )
-        return _sorted(np.array(rows, ROW), slices, block.tokens.dtype)
+                unused["unused_documents"] += len(rows) == before
+        ordered = _sorted(np.array(rows, ROW), slices, block.tokens.dtype)
+        return Built(*ordered, unused)
 
 
 def _sorted(
@@ -142,16 +163,16 @@ def gather(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.repeat(begins, lengths) + within
 
 
-def save(prefix: str, rows: np.ndarray, tokens: np.ndarray) -> None:
-    """Write the instances of a unit; the rows, written last, complete it."""
-    for suffix, array in ((_TOKENS, tokens), (_ROWS, rows)):
-        array.tofile(f"{prefix}{suffix}.partial")
-        os.replace(f"{prefix}{suffix}.partial", prefix + suffix)
+def paths(prefix: str) -> list[str]:
+    """Return the files of a unit."""
+    return [prefix + _ROWS, prefix + _TOKENS]
 
 
-def exists(prefix: str) -> bool:
-    """Tell whether `save` has been here."""
-    return os.path.exists(prefix + _ROWS)
+def save(prefix: str, built: Built) -> None:
+    """Write the instances of a unit."""
+    for path, array in zip(paths(prefix), built[:2], strict=True):
+        with files.replace_atomically(path) as stream:
+            stream.write(array.data)
 
 
 def count_rows(prefix: str) -> int:

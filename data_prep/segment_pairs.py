@@ -158,7 +158,7 @@ def make_pairs(
     options: PairOptions,
     draws: Draws,
     word_start: np.ndarray,
-) -> Iterator[Pair]:
+) -> Iterator[Pair | None]:
     """Yield the segment pairs of one document; this is a generator.
 
     Each pair takes its draws when it is asked for, in the original's order.
@@ -180,7 +180,8 @@ def make_pairs(
             sentence is cut at one.
 
     Yields:
-        Pairs that fit into `max_seq_length` with their markers.
+        Pairs that fit into `max_seq_length` with their markers; None for a
+        chunk that is left out.
     """
     document = corpus[index]
     tokens, bounds = document
@@ -199,11 +200,14 @@ def make_pairs(
             continue
         cut = _choose_cut(document, begin, end, options, draws, word_start)
         if cut is None:
+            yield None
             begin = end
             continue
         lone = end - begin == 1
         first = Slice(tokens, bounds[begin], cut)
-        if cut == bounds[end] or (objective == "nsp" and draws.random() < 0.5):
+        # A single sentence that was not cut has nothing beside it.
+        uncut = cut == bounds[end]
+        if uncut or (objective == "nsp" and draws.random() < 0.5):
             wanted = target - (first.end - first.begin)
             second = _random_segment(corpus, index, wanted, draws)
             label = 1

@@ -1,17 +1,17 @@
 """Deal records out to files that appear only when they are complete."""
 
+import contextlib
 import gzip
 import hashlib
 import os
 import typing
+from collections.abc import Sequence
 from typing import IO
 
-from albert_tf import errors
+from absl import logging
+
+from albert_tf import errors, files
 from data_prep import assemble, statistics, work_folder
-
-
-def _is_packed(path: str) -> bool:
-    return path.endswith(".gz")
 
 
 def _packed(stream: IO[bytes]) -> IO[bytes]:
@@ -29,7 +29,7 @@ class ShardWriter:
 
     def __init__(
         self,
-        paths: list[str],
+        paths: Sequence[str],
         num_records: int,
         work: work_folder.WorkFolder,
     ) -> None:
@@ -40,102 +40,99 @@ class ShardWriter:
             num_records: Of all shards together.
             work: Remembers finished shards.
         """
-        self.paths = paths
-        self._bounds = [
-            num_records * shard // len(paths) for shard in range(len(paths) + 1)
-        ]
+        # Behind symbolic links, so that these stay.
+        self.paths = [os.path.realpath(path) for path in paths]
+        self._bounds = assemble.divide_evenly(num_records, len(paths))
         self._work = work
         self._shard = 0
-        while self._shard < len(paths) and self._is_finished(self._shard):
+        while self._shard < len(paths) and self._facts(self._shard):
             self._shard += 1
         self.first_record = self._bounds[self._shard]
         self._counts: statistics.Counts = {}
+        self._file: IO[bytes] | None = None  # Its stream may pack.
         self._stream: IO[bytes] | None = None
 
     def _name(self, shard: int) -> str:
         return f"shard-{shard:06d}"
 
-    def _is_finished(self, shard: int) -> bool:
-        facts = self._work.read(self._name(shard))
-        path = self.paths[shard]
-        return (
-            facts is not None
-            and os.path.exists(path)
-            and os.path.getsize(path) == facts["bytes"]
-        )
+    def _facts(self, shard: int) -> dict[str, typing.Any] | None:
+        return self._work.finished(self._name(shard), [self.paths[shard]])
 
     def write(self, encoded: assemble.Encoded) -> None:
         """Append the records of a part that are not written yet."""
-        first = encoded.part.first_record
-        end = first + encoded.part.num_records
-        while self._shard < len(self.paths):
-            begin = max(first, self._bounds[self._shard])
-            stop = min(end, self._bounds[self._shard + 1])
-            if begin < stop:
-                places = [0, *encoded.ends.tolist()]
-                self._open().write(
-                    encoded.framed[places[begin - first] : places[stop - first]]
-                )
-            if end < self._bounds[self._shard + 1]:
-                break
-            # The part belongs to the shard in which it ends.
-            last = end == self._bounds[self._shard + 1]
-            if last:
+        first, count = encoded.part.first_record, encoded.part.num_records
+        places = [0, *encoded.ends.tolist()]
+        for shard, begin, end in assemble.divide(first, count, self._bounds):
+            if shard < self._shard:
+                continue  # Finished by an earlier start.
+            self._append(encoded.framed[places[begin] : places[end]])
+            # The part is counted in the shard in which it ends.
+            if end == count:
                 self._counts = statistics.add(self._counts, encoded.counts)
-            self._finish()
-            if last:
-                return
-        self._counts = statistics.add(self._counts, encoded.counts)
+            if first + end == self._bounds[shard + 1]:
+                self._finish()
 
-    def _open(self) -> IO[bytes]:
-        if self._stream is None:
-            path = self.paths[self._shard]
-            try:
-                self._file = open(f"{path}.partial", "wb")
-            except OSError as error:
-                raise errors.UserError(
-                    f"--output_file={path} cannot be written: {error}. It must "
-                    "be in a place with free space that you may write to. "
-                    "Choose another one."
-                ) from None
-            self._stream = (
-                _packed(self._file) if _is_packed(path) else self._file
-            )
-        return self._stream
+    def _append(self, content: bytes) -> None:
+        path = self.paths[self._shard]
+        with files.name_full_disk(path):
+            if self._stream is None:
+                self._stream = self._open(path)
+            self._stream.write(content)
+
+    def _open(self, path: str) -> IO[bytes]:
+        try:
+            self._file = open(f"{path}.partial", "wb")
+        except OSError as error:
+            raise errors.UserError(
+                f"--output_file={path} cannot be written: {error}. It must be "
+                "in a place with free space that you may write to. Choose "
+                "another one."
+            ) from None
+        return _packed(self._file) if path.endswith(".gz") else self._file
 
     def _finish(self) -> None:
         """Complete the current shard, and begin the next one."""
         path = self.paths[self._shard]
-        stream = self._open()
-        if stream is not self._file:
-            stream.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        assert self._stream and self._file
+        with files.name_full_disk(path):
+            if self._stream is not self._file:
+                self._stream.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
         with open(f"{path}.partial", "rb") as written:
             digest = hashlib.file_digest(written, "sha256").hexdigest()
+        os.replace(f"{path}.partial", path)
         facts = {
-            "bytes": os.path.getsize(f"{path}.partial"),
             "sha256": digest,
             "counts": statistics.to_json(self._counts),
         }
-        os.replace(f"{path}.partial", path)
+        self._work.finish(self._name(self._shard), [path], facts)
         self._stream, self._counts = None, {}
-        self._work.write(self._name(self._shard), facts)
         self._shard += 1
 
     def close(self) -> None:
-        """Remove what was begun and not finished."""
+        """Remove what was begun and not finished, and say what is missing."""
         if self._stream is not None:
-            self._file.close()
-            os.remove(self._file.name)
+            assert self._file
+            with contextlib.suppress(OSError):  # The disk may be full.
+                self._file.close()
+            os.remove(f"{self.paths[self._shard]}.partial")
+        if self._shard < len(self.paths):
+            logging.error(
+                "%d of %d output files are finished; the first missing one is "
+                "%s. The same command goes on with it.",
+                self._shard,
+                len(self.paths),
+                self.paths[self._shard],
+            )
 
     def totals(self) -> tuple[statistics.Counts, list[str]]:
         """Return the counts of all finished shards, and their SHA-256."""
         counts: statistics.Counts = {}
         digests = []
         for shard in range(len(self.paths)):
-            facts = self._work.read(self._name(shard))
+            facts = self._facts(shard)
             assert facts is not None
             counts = statistics.add(
                 counts, statistics.from_json(facts["counts"])

@@ -12,19 +12,15 @@ The cutting is done by syntok: rules only, nothing to download, made for
 English, German and Spanish. Text of other languages comes out in larger pieces.
 """
 
-import codecs
 import dataclasses
-import gzip
 import itertools
-import lzma
 import multiprocessing
 import os
 import pathlib
 import sys
 import tarfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any
+from collections.abc import Iterable, Iterator
+from typing import IO
 
 from absl import logging
 from syntok import segmenter
@@ -33,16 +29,12 @@ if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from albert_tf import errors, files, options
+from data_prep import corpus
 
 DOCUMENT_END = ""  # Among paragraphs and lines, which are never empty.
 PARAGRAPHS_AT_ONCE = 4096  # Handed to the processes together; some megabytes.
-BROKEN_FILE = (
-    tarfile.TarError,
-    gzip.BadGzipFile,
-    lzma.LZMAError,
-    zlib.error,
-    EOFError,
-)
+ARCHIVES = (".tar.xz", ".tar.gz")
+BROKEN_FILE = (tarfile.TarError, *corpus.UNPACKING_ERRORS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +43,8 @@ class Options:
 
     input_file: str = options.option(
         help="Prose, UTF-8: files or glob patterns, separated by commas. Files "
-        "ending in .gz or .xz are unpacked, each file in a .tar.gz or .tar.xz "
-        "counts as one."
+        "ending in .gz, .xz or .zst are unpacked, each file in a .tar.gz or "
+        ".tar.xz counts as one; - is standard input."
     )
     output_file: str = options.option(
         help="One sentence per line, an empty line after each document."
@@ -92,15 +84,10 @@ def open_texts(path: str) -> Iterator[tuple[str, IO[bytes]]]:
     Example:
         "a.txt" and "a.txt.gz" yield one text, "a.tar.xz" one for each member.
     """
-    if path.endswith((".tar.xz", ".tar.gz")):
+    if path.endswith(ARCHIVES):
         yield from _open_members(path)
         return
-    openers: dict[str, Callable[..., Any]] = {
-        ".gz": gzip.open,
-        ".xz": lzma.open,
-    }
-    opener = openers.get(os.path.splitext(path)[1], open)
-    with opener(path, "rb") as stream:
+    with corpus.open_unpacked(path) as stream:
         yield path, stream
 
 
@@ -121,16 +108,23 @@ def read_paragraphs(stream: IO[bytes], name: str) -> Iterator[str]:
     Raises:
         errors.UserError: The text is not UTF-8.
     """
-    try:
-        words = map(str.split, codecs.iterdecode(stream, "utf-8-sig"))
-        for filled, lines in itertools.groupby(words, key=bool):
-            if filled:
-                yield " ".join(itertools.chain.from_iterable(lines))
-    except UnicodeDecodeError as error:
-        raise errors.UserError(
-            f"--input_file: {name} is not UTF-8 text ({error.reason}). Convert "
-            "it first, for example by iconv -f latin1 -t utf-8."
-        ) from error
+    words = map(str.split, _decode_lines(stream, name))
+    for filled, lines in itertools.groupby(words, key=bool):
+        if filled:
+            yield " ".join(itertools.chain.from_iterable(lines))
+
+
+def _decode_lines(stream: IO[bytes], name: str) -> Iterator[str]:
+    for number, line in enumerate(stream, 1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            raise errors.UserError(
+                f"--input_file: {name} is not UTF-8 text: byte "
+                f"{error.start + 1} of line {number} is 0x{byte:02x}. Convert "
+                "it first, for example by iconv -f latin1 -t utf-8."
+            ) from error
 
 
 def split_paragraph(paragraph: str) -> list[str]:
@@ -195,9 +189,10 @@ def _all_paragraphs(paths: Iterable[str]) -> Iterator[str]:
                 yield from read_paragraphs(stream, name)
                 yield DOCUMENT_END
         except BROKEN_FILE as error:
+            reason = str(error).splitlines()[0].rstrip(":")
             raise errors.UserError(
                 f"--input_file={path} is damaged or not what its ending says "
-                f"({error}). Fetch or pack the file again."
+                f"({reason}). Fetch or pack the file again."
             ) from error
 
 
@@ -228,6 +223,13 @@ def _check_output(settings: Options, paths: list[str]) -> None:
         raise errors.UserError(
             f"--output_file={output} is a folder. Name a file in it."
         )
+    files.require_replaceable(output, "output_file")
+    if output.endswith((".gz", ".xz", ".zst")):
+        raise errors.UserError(
+            f"--output_file={output} has the ending of a packed file, but "
+            "plain text is written. Drop the ending, and pack the file "
+            "afterwards if you like."
+        )
     if files.exists(output) and not settings.overwrite:
         raise errors.UserError(
             f"--output_file={output} exists. Give another name, or replace it "
@@ -242,9 +244,13 @@ def run(settings: Options) -> None:
         errors.UserError: A file is missing, damaged or not UTF-8, or there is
             no text at all, or the output exists; then nothing is written.
     """
-    paths = files.expand_patterns(settings.input_file, "input_file")
+    paths = [settings.input_file.strip()]
+    if paths != [corpus.STANDARD_INPUT]:
+        paths = files.expand_patterns(settings.input_file, "input_file")
+    for path in paths:
+        corpus.require_readable(path)
     _check_output(settings, paths)
-    files.make_folder(os.path.dirname(settings.output_file))
+    files.make_folder(os.path.dirname(settings.output_file), "output_file")
     lines = document_lines(
         _split_all(_all_paragraphs(paths), settings.num_processes),
         paragraphs_as_documents=settings.paragraphs_as_documents,

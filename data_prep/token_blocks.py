@@ -1,6 +1,6 @@
 """Tokenized documents, in files of bounded size.
 
-The second room of the writer: blocks of text lines (corpus.py) become arrays of
+The first room of the writer: blocks of text lines (corpus.py) become arrays of
 tokens on the disk, where every later step finds them. A block holds whole
 documents only.
 """
@@ -8,9 +8,10 @@ documents only.
 import dataclasses
 import functools
 import hashlib
+import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,9 +130,11 @@ def save(block: TokenBlock, path: str) -> None:
     """Write a block; it appears under its name when it is complete."""
     facts = np.frombuffer(json.dumps(block.facts).encode(), np.uint8)
     arrays = block.tokens, block.sentence_ends, block.document_ends, facts
-    with files.replace_atomically(path, sync=False) as stream:
+    with files.replace_atomically(path) as stream:
         for array in arrays:
-            np.save(stream, array)
+            content = io.BytesIO()  # For a full disk np.save has no words.
+            np.save(content, array)
+            stream.write(content.getbuffer())
 
 
 def load(path: str) -> TokenBlock:
@@ -143,12 +146,6 @@ def load(path: str) -> TokenBlock:
     return TokenBlock(
         tokens, sentence_ends, document_ends, json.loads(facts.tobytes())
     )
-
-
-def load_sizes(path: str) -> tuple[int, int]:
-    """Return the number of documents and of tokens of a block."""
-    block = load(path)
-    return len(block), len(block.tokens)
 
 
 class StoredCorpus:
@@ -188,15 +185,18 @@ class StoredCorpus:
         return self.block(block).document(index - self.first_document(block))
 
 
-def drop_duplicates(paths: Sequence[str]) -> None:
+def drop_duplicates(paths: Sequence[str]) -> Iterator[tuple[int, TokenBlock]]:
     """Take documents out of blocks that an earlier document is equal to.
 
     Sixteen bytes of each document are compared, a part of all documents at a
     time, so that memory stays bounded; they lie beside the blocks meanwhile.
 
     Args:
-        paths: Files of `save`; those with duplicates are written again. Going
-            on after an interruption leads to the same blocks.
+        paths: Files of `save`. Going on after an interruption, when some are
+            without duplicates already, leads to the same blocks.
+
+    Yields:
+        Number, and what is left, of each block with duplicates, to be saved.
     """
     prints = [f"{path}.prints.npy" for path in paths]
     total = 0
@@ -213,10 +213,10 @@ def drop_duplicates(paths: Sequence[str]) -> None:
         )
         for flags, some, first in zip(keep, chosen, found, strict=True):
             flags[some] = first
-    for path, place, flags in zip(paths, prints, keep, strict=True):
+    for index, flags in enumerate(keep):
         if not flags.all():
-            save(load(path).select(flags), path)
-        os.remove(place)
+            yield index, load(paths[index]).select(flags)
+        os.remove(prints[index])
 
 
 def _find_duplicates(prints: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -18,7 +18,6 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import IO
 
 import sentencepiece
 from absl import logging
@@ -28,6 +27,7 @@ if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from albert_tf import errors, files, options, tokenization
+from data_prep import corpus
 
 # Source: the options for spm_train in the original's README, ids included.
 USER_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]
@@ -57,7 +57,8 @@ class Options:
 
     input_file: str = options.option(
         help="Raw text, UTF-8, one sentence per line: files or glob patterns, "
-        "separated by commas. Empty lines are ignored."
+        "separated by commas; files that end in .gz, .xz or .zst are unpacked; "
+        "- is standard input. Empty lines are ignored."
     )
     output_prefix: str = options.option(
         help="PREFIX.model and PREFIX.vocab are written."
@@ -130,7 +131,7 @@ class Sentences:
             self.failure = error
 
     def _read(self, path: str) -> Iterator[str]:
-        with _open(path) as stream:
+        with corpus.open_unpacked(path) as stream:
             for number, line in enumerate(stream, start=1):
                 sentence = tokenization.preprocess_text(
                     _decode(line, path, number), lower=self._lower
@@ -139,15 +140,6 @@ class Sentences:
                     self.count += 1
                     self.too_long += len(sentence.encode()) > MAX_SENTENCE_BYTES
                     yield sentence
-
-
-def _open(path: str) -> IO[bytes]:
-    if files.is_remote(path):
-        from tensorflow.io import gfile  # Slow to import: only if needed.
-
-        stream: IO[bytes] = gfile.GFile(path, "rb")
-        return stream
-    return open(path, "rb")
 
 
 def _decode(line: bytes, path: str, number: int) -> str:
@@ -250,8 +242,8 @@ def run(settings: Options) -> None:
         errors.UserError: See `train_model`; also for files that are missing or
             not UTF-8.
     """
-    paths = files.expand_patterns(settings.input_file, "input_file")
-    files.make_folder(os.path.dirname(settings.output_prefix))
+    paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
+    files.make_folder(os.path.dirname(settings.output_prefix), "output_prefix")
     sentences = Sentences(paths, lower=settings.do_lower_case)
     model = train_model(sentences, settings)
     model_file = f"{settings.output_prefix}.model"

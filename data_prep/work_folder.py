@@ -1,28 +1,24 @@
-"""The folder in which the writer keeps what it has finished so far."""
+"""The folder in which the writer keeps what it has finished so far.
 
+Only one process at a time may hold it. Work in it counts as finished when a
+record of its size, written behind it, says so; both are synced to the disk.
+"""
+
+import contextlib
+import fcntl
 import json
 import os
-import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-from absl import logging
 
 from albert_tf import errors, files
 
-_IDENTITY = "job.json"
-
-
-def holds(path: str, identity: Mapping[str, Any]) -> bool:
-    """Tell whether a folder holds unfinished work of a job."""
-    marker = os.path.join(path, _IDENTITY)
-    if not files.exists(marker):
-        return False
-    return files.read_bytes(marker).decode("utf-8") == _text(identity)
-
-
-def _text(identity: Mapping[str, Any]) -> str:
-    return json.dumps(identity, indent=2, sort_keys=True) + "\n"
+_LOCK, _JOB = "lock", "job"
+# Which program's folder it is, and how it is laid out.
+_OWNER = "albert_tf create_pretraining_data, 2"
+# Seconds to wait for a killed run whose workers are about to end.
+_PATIENCE = 5.0
 
 
 class WorkFolder:
@@ -32,36 +28,9 @@ class WorkFolder:
         path: The folder.
     """
 
-    def __init__(self, path: str, identity: Mapping[str, Any]) -> None:
-        """Open the folder; what another job left in it is removed.
-
-        Args:
-            path: The folder; made if it is missing.
-            identity: What the work follows from, as JSON values.
-
-        Raises:
-            errors.UserError: The folder cannot be made.
-        """
+    def __init__(self, path: str) -> None:
+        """Remember where the folder is; `hold` opens one."""
         self.path = path
-        if holds(path, identity):
-            logging.info("Going on with the work in %s", path)
-            return
-        if files.exists(path):
-            logging.info(
-                "The work in %s is that of other options or another input; it "
-                "is done anew.",
-                path,
-            )
-        shutil.rmtree(path, ignore_errors=True)
-        try:
-            os.makedirs(path)
-        except OSError as error:
-            raise errors.UserError(
-                f"--output_file: the work folder {path} cannot be made: "
-                f"{error.strerror}. It must be in a place with free space that "
-                "you may write to. Choose another one."
-            ) from None
-        files.write_text(os.path.join(path, _IDENTITY), _text(identity))
 
     def block(self, index: int) -> str:
         """Return the path of a block of tokens."""
@@ -76,14 +45,162 @@ class WorkFolder:
         path = os.path.join(self.path, f"{name}.json")
         if not files.exists(path):
             return None
-        values: dict[str, Any] = json.loads(files.read_bytes(path))
+        try:
+            values: dict[str, Any] = json.loads(files.read_bytes(path))
+        except ValueError:  # A power cut may leave anything.
+            return None
         return values
 
     def write(self, name: str, values: Mapping[str, Any]) -> None:
         """Keep values; they mark what they describe as finished."""
         path = os.path.join(self.path, f"{name}.json")
-        files.write_text(path, json.dumps(values) + "\n")
+        files.write_text(path, json.dumps(values, sort_keys=True) + "\n")
+
+    def finish(
+        self, name: str, paths: Sequence[str], facts: Mapping[str, Any]
+    ) -> None:
+        """Mark files as finished; they are synced to the disk already.
+
+        Args:
+            name: Of the work.
+            paths: Its files.
+            facts: What `finished` returns, as JSON values.
+        """
+        sizes = [os.path.getsize(path) for path in paths]
+        self.write(name, {**facts, "bytes": sizes})
+
+    def finished(
+        self, name: str, paths: Sequence[str]
+    ) -> dict[str, Any] | None:
+        """Return the facts of finished work, None if a file is not whole."""
+        facts = self.read(name)
+        if facts is None:
+            return None
+        sizes = [os.path.exists(p) and os.path.getsize(p) for p in paths]
+        return facts if sizes == facts["bytes"] else None
+
+    def forget(self, prefix: str) -> None:
+        """Remove all files whose names begin so."""
+        for name in os.listdir(self.path):
+            if name.startswith(prefix) and name != _LOCK:
+                os.remove(os.path.join(self.path, name))
+
+    def job(self) -> dict[str, Any] | None:
+        """Return what the work follows from; None for a new folder."""
+        return self.read(_JOB)
+
+    def begin(self, job: Mapping[str, Any]) -> None:
+        """Remember what the work follows from."""
+        self.write(_JOB, {**job, "owner": _OWNER})
 
     def remove(self) -> None:
         """Remove the folder, when all is done."""
-        shutil.rmtree(self.path)
+        self.forget("")
+        with contextlib.suppress(OSError):  # Another run may have come in.
+            os.remove(os.path.join(self.path, _LOCK))
+            os.rmdir(self.path)
+
+
+@contextlib.contextmanager
+def hold(path: str) -> Iterator[WorkFolder]:
+    """Make a work folder, or open one, and keep every other run out of it.
+
+    Processes forked meanwhile hold it too, so that a run after a killed one
+    cannot begin while anything still writes. A folder in which no job has
+    begun is removed in the end.
+
+    Args:
+        path: The folder.
+
+    Raises:
+        errors.UserError: It cannot be made, is something else, or another
+            process holds it.
+    """
+    descriptor = _lock(path)
+    work = WorkFolder(path)
+    try:
+        yield work
+    finally:
+        if os.path.isdir(path) and work.job() is None:
+            work.remove()
+        os.close(descriptor)
+
+
+def _lock(path: str) -> int:
+    """Return an open file that no other process has locked.
+
+    Raises:
+        errors.UserError: See `hold`.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        _refuse_other_folder(path)
+        _make_folder(path)
+        try:
+            descriptor = os.open(
+                os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT, 0o666
+            )
+        except FileNotFoundError:  # Another run has just removed the folder.
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_in_place(descriptor, path):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+                return descriptor
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                process = os.pread(descriptor, 20, 0).decode()
+                os.close(descriptor)
+                raise errors.UserError(
+                    f"--output_file: another run is writing this output, "
+                    f"process {process} or its workers, in {path}. Wait for "
+                    "it, end it, or choose another --output_file."
+                ) from None
+        os.close(descriptor)
+        time.sleep(0.05)
+
+
+def _refuse_other_folder(path: str) -> None:
+    """Protect what is not a work folder of this program.
+
+    Raises:
+        errors.UserError: Something else is there.
+    """
+    if not os.path.lexists(path):
+        return
+    names: set[str] = set()
+    if os.path.isdir(path):
+        names = set(os.listdir(path))
+        job = WorkFolder(path).job() or {}
+        # Whoever is about to begin has no job yet.
+        if job.get("owner") == _OWNER or names <= {
+            *(_LOCK, f"{_JOB}.json", f"{_JOB}.json.partial")
+        }:
+            return
+    shown = ", ".join(sorted(names)[:3])
+    raise errors.UserError(
+        f"--output_file: unfinished work is kept in {path}, but what is there "
+        f"is no work folder of this version of the program: {shown}. Nothing "
+        "of it is touched. Move it away, or choose another --output_file."
+    )
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise errors.UserError(
+            f"--output_file: the work folder {path} cannot be made: "
+            f"{error.strerror}. It must be in a place with free space that "
+            "you may write to. Choose another one."
+        ) from None
+
+
+def _is_in_place(descriptor: int, path: str) -> bool:
+    """Tell whether an open lock is still the one that others will find."""
+    try:
+        found = os.stat(os.path.join(path, _LOCK))
+    except FileNotFoundError:  # Another run has finished and cleared up.
+        return False
+    return os.path.samestat(os.fstat(descriptor), found)

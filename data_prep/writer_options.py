@@ -5,9 +5,11 @@ manifest that both leave beside the records.
 """
 
 import dataclasses
+import glob
 import os
 import platform
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -23,7 +25,7 @@ from albert_tf import (
     records,
     tokenization,
 )
-from data_prep import corpus, segment_pairs, statistics
+from data_prep import assemble, corpus, segment_pairs, statistics
 
 # Options that say nothing about the content of the records; the content of the
 # vocabulary and the names of the outputs are compared on their own.
@@ -33,6 +35,8 @@ _NOT_CONTENT = frozenset(
         *("output_file", "num_shards"),
     }
 )
+# What `--num_shards` appends to a name.
+_SHARD = re.compile(r"-\d{5,}-of-\d{5,}(\.gz)?$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,12 +143,50 @@ def choose_rule(
     return rule
 
 
-def identity(path: str) -> list[Any]:
+def make_job(
+    wanted: CreatePretrainingDataOptions,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    vocab_sha256: str,
+) -> dict[str, Any]:
+    """Return what unfinished work follows from, as JSON values."""
+    return {
+        "options": content_options(options.to_dict(wanted)),
+        "vocabulary": vocab_sha256,
+        "inputs": {path: _identity(path) for path in inputs},
+        "outputs": [_canonical(path) for path in outputs],
+    }
+
+
+def _identity(path: str) -> list[int]:
     """Return what shows that a file is still the same."""
-    if path == corpus.STANDARD_INPUT or files.is_remote(path):
-        return [path]
-    status = os.stat(path)
-    return [path, status.st_size, status.st_mtime_ns]
+    if path == corpus.STANDARD_INPUT:
+        return []
+    return list(files.size_and_time(path))
+
+
+def job_changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
+    """Say in which ways two jobs of `make_job` have not the same instances."""
+    changed = _changed_options(before["options"], job["options"])
+    if before["vocabulary"] != job["vocabulary"]:
+        changed.append("the vocabulary file had another content")
+    then, now = before["inputs"], job["inputs"]
+    if then.keys() != now.keys():
+        changed.append(f"--input_file gave {len(then)} file(s), or others")
+    changed += [
+        f"the input file {path} was changed"
+        for path in then.keys() & now.keys()
+        if then[path] != now[path]
+    ]
+    return changed
+
+
+def _changed_options(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    return [
+        f"--{name} was {before.get(name)!r}, is now {value!r}"
+        for name, value in sorted(now.items())
+        if before.get(name) != value
+    ]
 
 
 def split_outputs(output_file: str, num_shards: int | None) -> list[str]:
@@ -190,15 +232,26 @@ def _canonical(path: str) -> str:
     return path if files.is_remote(path) else os.path.realpath(path)
 
 
-def check_outputs(inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Reject outputs that are inputs, folders or patterns."""
-    sources = {_canonical(path) for path in inputs}
+def work_place(output_file: str) -> str:
+    """Return the folder for unfinished work, whatever the number of shards."""
+    return f"{output_file.split(',')[0].strip()}.work"
+
+
+def check_outputs(
+    inputs: Sequence[str], outputs: Sequence[str], output_file: str
+) -> None:
+    """Reject outputs that are inputs, patterns, or no files.
+
+    Args:
+        inputs: The text files.
+        outputs: The record files.
+        output_file: The option that named these.
+
+    Raises:
+        errors.UserError: One of them is; an input was written by this program;
+            or other shards of the same name are there.
+    """
     for path in outputs:
-        if _canonical(path) in sources:
-            raise errors.UserError(
-                f"--output_file={path} is also an input. The output must be "
-                "another file. Choose another --output_file."
-            )
         if any(character in path for character in "*?["):
             raise errors.UserError(
                 f"--output_file={path} looks like a pattern. Outputs are plain "
@@ -209,6 +262,59 @@ def check_outputs(inputs: Sequence[str], outputs: Sequence[str]) -> None:
                 f"--output_file={path} is a folder. The name of a file is "
                 f"needed. Use {os.path.join(path, 'train.tfrecord')}."
             )
+        for ending in ("", *files.BESIDE_RECORDS):
+            files.require_replaceable(path + ending, "output_file")
+    _refuse_own_files(inputs, outputs, output_file)
+    _refuse_other_shards(outputs)
+
+
+def _refuse_own_files(
+    inputs: Sequence[str], outputs: Sequence[str], output_file: str
+) -> None:
+    """Keep a pattern of inputs from reading what was written."""
+    own = {
+        _canonical(path) + ending
+        for path in outputs
+        for ending in ("", *files.BESIDE_RECORDS)
+    }
+    work = os.path.join(_canonical(work_place(output_file)), "")
+    for path in inputs:
+        if _canonical(path) in own or _canonical(path).startswith(work):
+            raise errors.UserError(
+                f"--input_file: {path} is also an input, but it is "
+                f"--output_file={output_file} or belongs to it. Inputs must be "
+                "other files. Choose another --output_file, in a folder of its "
+                "own, or a narrower --input_file."
+            )
+
+
+def _refuse_other_shards(outputs: Sequence[str]) -> None:
+    """Keep shards of two sets from being read as one."""
+    for stem in dict.fromkeys(_SHARD.sub("", path) for path in outputs):
+        if stem in outputs:
+            continue  # No shard.
+        pattern = glob.escape(stem) + "-[0-9]*"
+        others = [
+            path
+            for path in sorted(_find(pattern))
+            if _SHARD.sub("", path) == stem
+            and _SHARD.search(path)
+            and path not in outputs
+        ]
+        if others:
+            raise errors.UserError(
+                f"--output_file: {others[0]} is a shard of another set, one of "
+                f"{len(others)}. Beside the new ones it would be read again by "
+                f"the pattern {stem}-*. Remove these files, or choose another "
+                "--output_file."
+            )
+
+
+def _find(pattern: str) -> list[str]:
+    try:
+        return files.expand_patterns(pattern, "output_file")
+    except errors.UserError:
+        return []  # Nothing is there.
 
 
 def warn(wanted: CreatePretrainingDataOptions) -> None:
@@ -220,6 +326,9 @@ def warn(wanted: CreatePretrainingDataOptions) -> None:
             "--spm_model_file.",
             vocabulary.vocab_file,
         )
+    if wanted.masking_time == "training":
+        _warn_of_masks(wanted.masks)
+        return
     given = wanted.masks.max_predictions_per_seq
     full = round(wanted.pairs.max_seq_length * wanted.masks.masked_lm_prob)
     if given < full:
@@ -232,6 +341,22 @@ def warn(wanted: CreatePretrainingDataOptions) -> None:
             wanted.masks.masked_lm_prob,
             wanted.pairs.max_seq_length,
             full,
+        )
+
+
+def _warn_of_masks(masks: masking.MaskingOptions) -> None:
+    """Say which options decide nothing because training masks."""
+    default, given = masking.MaskingOptions(), options.to_dict(masks)
+    unused = [
+        f"--{name}={value}"
+        for name, value in given.items()
+        if value != options.to_dict(default)[name]
+    ]
+    if unused:
+        logging.warning(
+            "%s: not used, because --masking_time=training leaves the masks "
+            "to run_pretraining. Give it there.",
+            ", ".join(unused),
         )
 
 
@@ -252,20 +377,16 @@ def refuse_other_options(
             another vocabulary, or by another program.
     """
     current = content_options(options.to_dict(wanted))
-    names = tuple(os.path.basename(path) for path in outputs)
     for path in outputs:
         if not files.exists(path):
             continue
+        names = _names_beside(path, outputs)
         manifest = records.find_manifest(path)
         if manifest is None:
             what = "and has no manifest that says how it was made"
         else:
             before = content_options(dict(manifest.options))
-            changed = [
-                f"--{name} was {before.get(name)!r}, is now {value!r}"
-                for name, value in sorted(current.items())
-                if before.get(name) != value
-            ]
+            changed = _changed_options(before, current)
             if manifest.vocab_sha256 != vocab_sha256:
                 changed.append("the vocabulary file has another content")
             if manifest.shards != names:
@@ -278,6 +399,47 @@ def refuse_other_options(
             "same options are replaced. Choose another --output_file, or add "
             "--overwrite to replace it."
         )
+
+
+def _names_beside(path: str, outputs: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the outputs in the folder of one of them."""
+    folder = os.path.dirname(path)
+    found = [p for p in outputs if os.path.dirname(p) == folder]
+    return tuple(os.path.basename(p) for p in found)
+
+
+def refuse_few_instances(
+    num_outputs: int,
+    num_instances: int,
+    counts: Mapping[str, int],
+    wanted: CreatePretrainingDataOptions,
+) -> None:
+    """Make sure that every output gets a record.
+
+    Args:
+        num_outputs: Record files.
+        num_instances: Of the whole text, in all passes.
+        counts: What was found in the text, as far as it is known.
+        wanted: The options.
+
+    Raises:
+        errors.UserError: There are fewer instances than files.
+    """
+    if num_instances >= num_outputs:
+        return
+    found = "".join(
+        f"; {name.replace('_', ' ')}: {counts[name]:,}"
+        for name in ("documents", "unused_documents", "unused_chunks")
+        if name in counts
+    )
+    raise errors.UserError(
+        f"--output_file names {num_outputs} files, but the text gives only "
+        f"{num_instances} instances in {wanted.dupe_factor} pass(es){found}. "
+        "Every file needs one, and an instance needs two sentences or one that "
+        "can be cut at the start of a word (--single_segment_policy="
+        f"{wanted.pairs.single_segment_policy}). Name fewer files, or give "
+        "more text."
+    )
 
 
 def make_vocabulary(
@@ -350,3 +512,30 @@ def make_manifest(
             "sentencepiece": metadata.version("sentencepiece"),
         },
     )
+
+
+def split_manifest(
+    outputs: Sequence[str], manifest: records.Manifest
+) -> list[tuple[list[str], records.Manifest]]:
+    """Return, for each folder, its record files and their own manifest.
+
+    Counts and distributions in it stay those of all files together.
+
+    Args:
+        outputs: All record files; records are divided evenly among them.
+        manifest: Of all of them.
+    """
+    bounds = assemble.divide_evenly(manifest.num_examples, len(outputs))
+    sizes = np.diff(bounds)
+    found = []
+    for folder in dict.fromkeys(map(os.path.dirname, outputs)):
+        own = [i for i, p in enumerate(outputs) if os.path.dirname(p) == folder]
+        part = dataclasses.replace(
+            manifest,
+            shards=tuple(manifest.shards[i] for i in own),
+            shard_bytes=tuple(manifest.shard_bytes[i] for i in own),
+            shard_sha256=tuple(manifest.shard_sha256[i] for i in own),
+            num_examples=int(sizes[own].sum()),
+        )
+        found.append(([outputs[i] for i in own], part))
+    return found

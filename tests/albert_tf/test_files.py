@@ -1,5 +1,8 @@
 """Finding files by pattern and replacing them whole."""
 
+import errno
+import os
+
 import pytest
 
 from albert_tf import errors, files
@@ -96,3 +99,63 @@ def test_sha256_is_that_of_the_content(tmp_path):
     assert files.sha256(str(tmp_path / "abc")) == (
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     )
+
+
+def test_what_stands_beside_records_can_be_left_out(tmp_path):
+    touch(tmp_path, "a", "a.manifest.json", "a.card.md", "a.card.png")
+    touch(tmp_path, "b.partial")
+    assert files.expand_patterns(
+        f"{tmp_path}/*", "input_file", files.BESIDE_RECORDS
+    ) == [str(tmp_path / "a")]
+    with pytest.raises(errors.UserError, match="matches no file"):
+        files.expand_patterns(
+            f"{tmp_path}/a.*", "input_file", files.BESIDE_RECORDS
+        )
+
+
+def test_folders_and_pipes_are_named_as_such(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.UserError, match=r"is a folder.*/folder/\*'"):
+        files.expand_patterns(f"{tmp_path}/folder", "input_file")
+    with pytest.raises(errors.UserError, match="is a pipe or a device"):
+        files.expand_patterns(f"{tmp_path}/pipe", "input_file")
+
+
+def test_only_regular_files_are_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no regular file"):
+        files.write_text(str(pipe), "new")
+    assert pipe.is_fifo()
+    with pytest.raises(errors.UserError, match="--x: .*is a pipe or a dev"):
+        files.require_replaceable(str(pipe), "x")
+
+
+def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "file", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to("elsewhere/file")
+    files.write_text(str(link), "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path):
+    path = str(tmp_path / "file")
+    with (
+        pytest.raises(OSError, match=r"No space.*bytes are free.*/file'"),
+        files.replace_atomically(path) as stream,
+    ):
+        stream.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert not list(tmp_path.iterdir())
+
+
+def test_size_and_time_of_a_file(tmp_path):
+    touch(tmp_path, "abc")
+    os.utime(tmp_path / "abc", ns=(5, 7))
+    assert files.size_and_time(str(tmp_path / "abc")) == (3, 7)
+    files.write_text("ram://test_size/a", "abcd")
+    assert files.size_and_time("ram://test_size/a")[0] == 4

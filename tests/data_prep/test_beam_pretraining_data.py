@@ -17,6 +17,7 @@ import pytest
 
 from albert_tf import errors, options
 from data_prep import (
+    assemble,
     beam_pretraining_data,
     create_pretraining_data,
     instances,
@@ -272,7 +273,7 @@ def test_directory_numbers_the_documents_of_all_blocks():
 
 
 def test_records_of_a_part_go_to_the_files_they_belong_to():
-    divide = beam_pretraining_data.divide
+    divide = assemble.divide
     assert list(divide(3, 4, [0, 5, 10])) == [(0, 0, 2), (1, 2, 4)]
     assert list(divide(5, 5, [0, 5, 10])) == [(1, 0, 5)]
     assert list(divide(0, 3, [0, 1, 2, 3])) == [

@@ -2,6 +2,7 @@ import dataclasses
 import errno
 import gzip
 import hashlib
+import io
 import itertools
 import json
 import logging
@@ -16,7 +17,14 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf import errors, masking, records, tokenization
+from albert_tf import (
+    errors,
+    files,
+    masking,
+    options,
+    records,
+    tokenization,
+)
 from data_prep import (
     corpus,
     create_pretraining_data,
@@ -72,10 +80,10 @@ def chinese(base, tmp_path):
     )
 
 
-def run(options, **changes):
-    options = changed(options, **changes)
-    create_pretraining_data.run(options)
-    return options
+def run(wanted, **changes):
+    wanted = changed(wanted, **changes)
+    create_pretraining_data.run(wanted)
+    return wanted
 
 
 def read_arrays(options):
@@ -316,8 +324,9 @@ def test_killed_run_goes_on_to_the_same_bytes(
         for path in (tmp_path / "killed").glob("*.tfrecord"):
             assert path.read_bytes() == whole[path.name]
         finished = {
-            path: path.stat().st_mtime_ns
-            for path in (tmp_path / "killed").rglob("*.npy")
+            path
+            for path in (tmp_path / "killed").rglob("block-*.npy")
+            if (path.parent / f"{path.stem}.json").exists()
         }
         monkeypatch.setattr(owner, name, original)
         monkeypatch.setattr(
@@ -379,10 +388,11 @@ def test_full_disk_keeps_finished_work_and_shows_no_half_file(
     base, tmp_path, monkeypatch, small_rooms
 ):
     whole = in_folder(base, tmp_path / "whole")
-    original, calls = create_pretraining_data.shards.os.fsync, itertools.count()
+    original = create_pretraining_data.shards.os.fsync
 
     def fail(descriptor):
-        if next(calls) == 1:
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        if name.endswith("1.tfrecord.partial"):
             raise OSError(errno.ENOSPC, "No space left on device")
         original(descriptor)
 
@@ -391,7 +401,7 @@ def test_full_disk_keeps_finished_work_and_shows_no_half_file(
         str(tmp_path / "full" / f"{i}.tfrecord") for i in range(3)
     )
     monkeypatch.setattr(create_pretraining_data.shards.os, "fsync", fail)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=r"No space left.*free.*/1.tfrecord'"):
         run(base, output_file=output)
     for path in (tmp_path / "full").glob("*.tfrecord"):
         assert path.read_bytes() == whole[path.name]
@@ -402,19 +412,194 @@ def test_full_disk_keeps_finished_work_and_shows_no_half_file(
     assert files == whole
 
 
-def test_work_of_another_job_is_not_used(base, monkeypatch):
+def interrupt(options, monkeypatch, owner, name, **changes):
+    """Run until a function is called, and end there as if killed."""
+
     def die(*_):
         raise Killed
 
-    with monkeypatch.context() as patch:
-        patch.setattr(instances, "save", die)
-        with pytest.raises(Killed):
-            run(base)
-    whole = run(base, short_seq_prob=0.5)
-    again = run(base, short_seq_prob=0.5, overwrite=True)
-    assert read_arrays(whole)["input_ids"].shape == (
-        read_arrays(again)["input_ids"].shape
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(owner, name, die)
+        run(options, **changes)
+
+
+def read_folder(path):
+    return {p.name: p.read_bytes() for p in pathlib.Path(path).iterdir()}
+
+
+def test_work_of_another_job_is_refused_and_kept(base, monkeypatch, tmp_path):
+    interrupt(base, monkeypatch, instances, "save")
+    place = base.output_file + ".work"
+    work = read_folder(place)
+    message = "--dupe_factor was 3, is now 4.*Repeat.*remove.*--overwrite"
+    with pytest.raises(errors.UserError, match=message):
+        run(base, dupe_factor=4)
+    os.utime(tmp_path / "a.txt", (1, 1))
+    with pytest.raises(errors.UserError, match="a.txt was changed"):
+        run(base)
+    after = read_folder(place)
+    assert after.pop("lock") == work.pop("lock")
+    assert after == work
+    run(base, dupe_factor=4, overwrite=True)
+    assert not os.path.exists(place)
+    run(base, dupe_factor=4, output_file=str(tmp_path / "x"))
+    assert (tmp_path / "x").read_bytes() == (
+        pathlib.Path(base.output_file).read_bytes()
     )
+
+
+def test_unfinished_output_of_other_options_is_explained(
+    base, monkeypatch, small_rooms
+):
+    output = f"{base.output_file},{base.output_file}.2"
+    module = create_pretraining_data.data_card
+    interrupt(base, monkeypatch, module, "write", output_file=output)
+    with pytest.raises(errors.UserError, match="--dupe_factor was 3, is now"):
+        run(base, output_file=output, dupe_factor=4)
+
+
+def test_work_serves_another_number_of_shards(base, monkeypatch, tmp_path):
+    with pytest.raises(errors.UserError, match="names 10000 files"):
+        run(base, num_shards=10000)
+    built = []
+    monkeypatch.setattr(instances, "save", lambda *given: built.append(given))
+    run(base, num_shards=2)
+    assert not built
+    monkeypatch.undo()
+    run(base, output_file=str(tmp_path / "x"), num_shards=2)
+    for shard in range(2):
+        name = f"-{shard:05d}-of-00002"
+        assert (tmp_path / f"x{name}").read_bytes() == (
+            pathlib.Path(f"{base.output_file}{name}").read_bytes()
+        )
+
+
+@pytest.mark.parametrize(
+    "name", ["a.tfrecord.work", "a.tfrecord.work/job.json"]
+)
+def test_folder_of_somebody_else_is_refused(base, name):
+    folder = pathlib.Path(base.output_file + ".work")
+    folder.mkdir(parents=True)
+    (folder / "thesis.txt").write_text("precious")
+    if name.endswith("job.json"):
+        (folder / "job.json").write_text('{"mine": 1}')
+    before = read_folder(folder)
+    with pytest.raises(errors.UserError, match="is no work folder.*thesis"):
+        run(base, overwrite=True)
+    assert read_folder(folder) == before
+
+
+def test_two_runs_do_not_write_one_output(base, monkeypatch):
+    work_folder = create_pretraining_data.work_folder
+    monkeypatch.setattr(work_folder, "_PATIENCE", 0.0)
+    os.makedirs(os.path.dirname(base.output_file))
+    with work_folder.hold(base.output_file + ".work"):
+        message = f"another run is writing this output, process {os.getpid()} "
+        with pytest.raises(errors.UserError, match=message):
+            run(base)
+    run(base)
+
+
+@pytest.mark.parametrize(
+    "number, status",
+    [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)],
+)
+def test_workers_end_with_their_parent(base, tmp_path, number, status):
+    """The signal reaches the parent alone; the next run finds all still."""
+    write_corpus(tmp_path / "a.txt", 1, 600)
+    ended = changed(base, output_file=str(tmp_path / "ended"), num_workers=2)
+    given = options.to_dict(ended).items()
+    command = [
+        *(sys.executable, "-m", "data_prep.create_pretraining_data"),
+        *(f"--{name}={value}" for name, value in given if value is not None),
+    ]
+    with open(tmp_path / "log", "w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stderr=log)
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    workers = []
+    while len(workers) < 2:
+        assert process.poll() is None
+        workers = children.read_text().split()
+        time.sleep(0.005)
+    process.send_signal(number)
+    assert process.wait(20) == status
+    deadline = time.monotonic() + 10
+    while any(map(is_alive, workers)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert "Traceback" not in (tmp_path / "log").read_text()
+    run(ended)
+    run(base)
+    assert (tmp_path / "ended").read_bytes() == (
+        pathlib.Path(base.output_file).read_bytes()
+    )
+
+
+def is_alive(process):
+    try:
+        status = pathlib.Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def die_in_a_worker(_):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def test_signal_that_ended_a_worker_is_named():
+    parallel = create_pretraining_data.parallel
+    with (
+        pytest.raises(errors.UserError, match="ended by a signal .SIGSEGV"),
+        parallel.workers(2, None) as each,
+    ):
+        list(each(die_in_a_worker, range(4)))
+
+
+def test_standard_input_is_read_anew(base, tmp_path, monkeypatch):
+    def pipe(name):
+        stream = io.BytesIO((tmp_path / name).read_bytes())
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+
+    pipe("a.txt")
+    interrupt(base, monkeypatch, instances, "save", input_file="-")
+    pipe("b.txt")
+    run(base, input_file="-")
+    run(
+        base,
+        input_file=str(tmp_path / "b.txt"),
+        output_file=str(tmp_path / "x"),
+    )
+    assert (tmp_path / "x").read_bytes() == (
+        pathlib.Path(base.output_file).read_bytes()
+    )
+
+
+def test_closed_standard_input_is_named(base, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(errors.UserError, match="standard input.* is closed"):
+        run(base, input_file="-")
+
+
+@pytest.mark.parametrize("name", ["block-000001.npy", "unit-000001.rows"])
+@pytest.mark.parametrize("duplicates", [False, True])
+def test_damaged_work_is_done_again(
+    base, tmp_path, monkeypatch, small_rooms, name, duplicates
+):
+    (tmp_path / "c.txt").write_bytes((tmp_path / "a.txt").read_bytes())
+    changes = {"drop_duplicates": duplicates}
+    whole = in_folder(base, tmp_path / "whole", **changes)
+    cut = tmp_path / "cut"
+    cut.mkdir()
+    changes["output_file"] = ",".join(f"{cut}/{i}.tfrecord" for i in range(3))
+    owner = create_pretraining_data.assemble.Assembler
+    interrupt(base, monkeypatch, owner, "encode", **changes)
+    (damaged,) = cut.glob(f"*.work/{name}")
+    damaged.write_bytes(b"")
+    run(base, **changes)
+    files = content(cut)
+    del files["0.tfrecord.manifest.json"]
+    assert files == whole
 
 
 # What the records are.
@@ -573,6 +758,65 @@ def test_output_of_another_vocabulary_is_protected(base, monkeypatch):
         run(base)
 
 
+def test_outputs_in_two_folders_each_have_a_manifest(base, tmp_path):
+    first, second = tmp_path / "1" / "x", tmp_path / "2" / "x"
+    for _ in range(2):  # The same options may be repeated.
+        run(base, output_file=f"{first},{second}")
+    manifests = [records.find_manifest(str(p)) for p in (first, second)]
+    sizes = [len(read_file(p, 32, 5)["input_ids"]) for p in (first, second)]
+    assert [m.num_examples for m in manifests] == sizes
+    tokenizer = tokenization.Tokenizer(base.vocabulary.path)
+    expected = records.Expected(32, 5, tokenizer.vocab_size)
+    paths = [str(first), str(second)]
+    assert records.check_records(paths, expected) == manifests
+
+
+def test_all_that_stands_beside_records_is_known(base):
+    run(base)
+    folder = pathlib.Path(base.output_file).parent
+    beside = {p.name.removeprefix("a.tfrecord") for p in folder.iterdir()}
+    assert beside == {"", *files.BESIDE_RECORDS} - {".partial"}
+
+
+def test_shards_of_another_set_are_refused(base):
+    run(base, num_shards=2)
+    with pytest.raises(errors.UserError, match="00000-of-00002 is a shard of"):
+        run(base, num_shards=3, overwrite=True)
+    run(base, num_shards=2)
+
+
+def test_pattern_of_inputs_that_covers_the_output(base, tmp_path):
+    changes = {"output_file": str(tmp_path / "x.txt")}
+    (tmp_path / "x.txt.card.md").write_text("not text to train on")
+    with pytest.raises(errors.UserError, match="x.txt.card.md is also an inp"):
+        run(base, input_file=f"{tmp_path}/*", **changes)
+    with pytest.raises(errors.UserError, match="job.json is also an input"):
+        (tmp_path / "x.txt.work").mkdir()
+        (tmp_path / "x.txt.work" / "job.json").write_text("{}")
+        run(base, input_file=f"{tmp_path}/*/*", **changes)
+
+
+def test_only_regular_files_are_outputs(base, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.UserError, match="pipe is a pipe or a device"):
+        run(base, output_file=str(tmp_path / "pipe"), overwrite=True)
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "x.card.md").mkdir()
+    with pytest.raises(errors.UserError, match="x.card.md is a folder"):
+        run(base, output_file=str(tmp_path / "x"))
+
+
+def test_output_through_a_symbolic_link(base, tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there/file")
+    run(base, output_file=str(tmp_path / "link"))
+    run(base)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there" / "file").read_bytes() == (
+        pathlib.Path(base.output_file).read_bytes()
+    )
+
+
 def test_output_of_another_program_is_protected(base):
     os.makedirs(os.path.dirname(base.output_file))
     pathlib.Path(base.output_file).write_bytes(b"precious")
@@ -600,7 +844,11 @@ def test_overwriting_leaves_no_stale_manifest(base):
         ({"output_file": "/tmp/x*"}, "looks like a pattern"),
         ({"output_file": "/tmp"}, "/tmp is a folder"),
         ({"output_file": "{folder}/a.txt"}, "a.txt is also an input"),
-        ({"output_file": "{folder}/a.txt/x"}, "Cannot create the folder"),
+        (
+            {"output_file": "{folder}/a.txt/x"},
+            "--output_file: Cannot create the folder",
+        ),
+        ({"output_file": "gs://a/b"}, "gs://a/b is not on this machine"),
         ({"output_file": "/proc/x"}, "/proc/x.work cannot be made"),
         ({"num_shards": 0}, "--num_shards=0 is below 1"),
         (
@@ -660,6 +908,46 @@ def test_more_files_than_instances_are_rejected(base, tmp_path):
             output_file=output,
             dupe_factor=1,
         )
+
+
+def test_text_without_instances_says_why(base, tmp_path):
+    (tmp_path / "c").write_text("it\n\nwe\n")
+    with pytest.raises(
+        errors.UserError, match="only 0 inst.*unused documents: 6; .*sentences"
+    ):
+        run(base, input_file=str(tmp_path / "c"))
+
+
+def test_what_is_too_short_is_counted(base, tmp_path):
+    text = "it\n\nwe\n\nit rains we stay at home .\nwe read old books .\n"
+    (tmp_path / "c").write_text(text)
+    run(base, input_file=str(tmp_path / "c"), short_seq_prob=0.0)
+    manifest = records.find_manifest(base.output_file)
+    assert manifest.corpus["documents"] == 3
+    assert manifest.corpus["unused_documents"] == 2 * base.dupe_factor
+    assert manifest.corpus["unused_chunks"] == 2 * base.dupe_factor
+    card = pathlib.Path(f"{base.output_file}.card.md").read_text()
+    assert "2.0 documents that gave no instance, 2.0 chunks left out" in card
+
+
+def test_bad_lines_are_in_the_card(base, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"it rains\n\xe9\nwe stay\n")
+    run(base, on_bad_line="skip")
+    card = pathlib.Path(f"{base.output_file}.card.md").read_text()
+    assert "- bad lines: 1 skipped, 0 replaced" in card
+
+
+def test_input_that_may_not_be_read_is_named_at_once(base, monkeypatch):
+    monkeypatch.setattr(corpus.os, "access", lambda *_: False)
+    with pytest.raises(errors.UserError, match="--input_file=.*not be read"):
+        run(base)
+    assert not os.path.exists(os.path.dirname(base.output_file))
+
+
+def test_masks_of_training_are_not_chosen_here(base, caplog):
+    caplog.set_level(logging.WARNING)
+    run(base, masking_time="training", masked_lm_prob=0.3)
+    assert "--masked_lm_prob=0.3: not used" in caplog.text
 
 
 def test_few_predictions_and_an_unused_vocabulary_are_warned_of(base, caplog):

@@ -1,11 +1,13 @@
 import gzip
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from albert_tf import errors, records, tokenization
 from data_prep import inspect_records as inspect
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, ROOT
 
 ORIGINAL = FIXTURES / "original_tfrecord" / "original.tfrecord.gz"
 SPECIAL = inspect.SpecialIds(cls_id=2, sep_id=3, mask_id=4)
@@ -318,3 +320,27 @@ def test_script_shows_mistakes_without_a_traceback(run_module, tmp_path):
     done = run_module("data_prep.inspect_records", f"--input_file={tmp_path}/a")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_a_pattern_passes_over_what_stands_beside_records(capsys, tmp_path):
+    write(tmp_path / "a.tfrecord", LAYOUT, VALUES)
+    for ending in (".manifest.json", ".card.md", ".card.png", ".partial"):
+        (tmp_path / f"a.tfrecord{ending}").write_text("no record")
+    assert "records: 1," in show(capsys, f"{tmp_path}/a.tfrecord*")
+
+
+def test_a_reader_that_ends_early_is_no_error():
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "data_prep.inspect_records"),
+            *(f"--input_file={ORIGINAL}", "--num_examples=300"),
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.close()
+    assert "Broken pipe" not in process.stderr.read()
+    assert process.wait() == 0
+    process.stderr.close()

@@ -37,9 +37,13 @@ def make_pairs(corpus, index, options, rng):
         for document in corpus
     ]
     word_start = np.arange(10**6) % 3 == 0
-    for first, second, label, lone in segment_pairs.make_pairs(
+    for pair in segment_pairs.make_pairs(
         documents, index, options, rng, word_start
     ):
+        if pair is None:
+            yield None
+            continue
+        first, second, label, lone = pair
         yield Pair(as_list(first), as_list(second), label, lone)
 
 
@@ -211,9 +215,9 @@ def test_lone_sentence_is_split_where_a_word_starts():
 def test_lone_sentence_of_one_word_and_with_drop_is_left_out():
     rng = random.Random(0)
     split = segment_pairs.PairOptions(128, 0.0)
-    assert not list(make_pairs([[[3, 4, 5]], [[7, 8]]], 0, split, rng))
+    assert list(make_pairs([[[3, 4, 5]], [[7, 8]]], 0, split, rng)) == [None]
     drop = segment_pairs.PairOptions(128, 0.0, single_segment_policy="drop")
-    assert not list(make_pairs(LONE, 0, drop, rng))
+    assert list(make_pairs(LONE, 0, drop, rng)) == [None]
 
 
 def test_no_objective_gives_one_segment_that_fills_the_sequence():

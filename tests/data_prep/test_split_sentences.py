@@ -1,12 +1,14 @@
 import gzip
 import io
 import lzma
+import os
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+from backports import zstd
 
 from albert_tf import errors
 from data_prep import split_sentences
@@ -83,9 +85,9 @@ def test_documents_end_with_a_paragraph(limit, expected):
     assert list(lines) == expected
 
 
-@pytest.mark.parametrize("ending", [".gz", ".xz"])
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
 def test_packed_file(ending, book):
-    opener = {".gz": gzip.open, ".xz": lzma.open}[ending]
+    opener = {".gz": gzip.open, ".xz": lzma.open, ".zst": zstd.open}[ending]
     packed = book.with_name(f"packed.txt{ending}")
     with opener(packed, "wb") as stream:
         stream.write(PROSE.encode())
@@ -166,8 +168,9 @@ def test_no_text_writes_nothing(tmp_path):
 
 
 def test_text_that_is_not_utf8(book):
-    book.write_bytes(b"caf\xe9")
-    with pytest.raises(errors.UserError, match="book.txt is not UTF-8"):
+    book.write_bytes(b"tea\ncaf\xe9\n")
+    message = "book.txt is not UTF-8 text: byte 4 of line 2 is 0xe9"
+    with pytest.raises(errors.UserError, match=message):
         split(book)
 
 
@@ -176,8 +179,36 @@ def test_text_that_is_not_utf8(book):
 def test_damaged_file(name, content, tmp_path):
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(errors.UserError, match="damaged|holds no text"):
+    with pytest.raises(errors.UserError, match="damaged|no text") as found:
         split(path)
+    assert "\n" not in str(found.value)
+
+
+def test_standard_input(book, tmp_path):
+    with open(book, "rb") as stream:
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "data_prep.split_sentences"),
+                *("--input_file=-", f"--output_file={tmp_path / 'out'}"),
+            ],
+            cwd=ROOT,
+            stdin=stream,
+            check=True,
+        )
+    assert (tmp_path / "out").read_text().splitlines() == [*SENTENCES, ""]
+
+
+def test_output_that_cannot_be_meant(book, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name, message in (("o.txt.gz", "plain text"), ("pipe", "is a pipe")):
+        with pytest.raises(errors.UserError, match=message):
+            split_sentences.run(
+                split_sentences.Options(
+                    input_file=str(book),
+                    output_file=str(tmp_path / name),
+                    overwrite=True,
+                )
+            )
 
 
 @pytest.mark.parametrize("name", ["max_document_sentences", "num_processes"])

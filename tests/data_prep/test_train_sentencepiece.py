@@ -1,9 +1,11 @@
+import gzip
 import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from backports import zstd
 
 from albert_tf import errors, tokenization
 from data_prep import train_sentencepiece
@@ -49,6 +51,21 @@ def test_result_has_the_released_layout_and_loads(corpus):
     lines = Path(f"{prefix}.vocab").read_text(encoding="utf-8").splitlines()
     assert [line.split("\t")[0] for line in lines] == list(tokenizer.pieces)
     assert lines[4] == "[MASK]\t0"
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_packed_text_gives_the_same_vocabulary(corpus, ending):
+    opener = {".gz": gzip.open, ".zst": zstd.open}[ending]
+    with opener(f"{corpus}{ending}", "wb") as stream:
+        stream.write(corpus.read_bytes())
+    train_sentencepiece.run(settings(corpus, "plain"))
+    packed = settings(corpus, "packed", input_file=f"{corpus}{ending}")
+    train_sentencepiece.run(packed)
+    plain, packed = (
+        (corpus.parent / f"{name}.vocab").read_bytes()
+        for name in ("plain", "packed")
+    )
+    assert plain == packed
 
 
 def test_case_is_kept_on_request(corpus):
