@@ -1,0 +1,613 @@
+"""Time one pretraining step, side by side with the peers.
+
+    python benchmarks/pretraining_step.py --torch_python=venv/bin/python
+
+Every implementation lives in a process of its own. They do a step in turn,
+several rounds; medians are printed as a Markdown table, a table for each
+shape. A step is forward, backward, clipping to norm 1 and update, on one batch
+without padding and without dropout, with the masked-word head on the predicted
+positions only. All processes are alive together: the ten of the default, at
+base size, need some 18 GiB, so name fewer of them on a small machine.
+
+albert_tf, model_garden: LAMB. model_garden: AlbertEncoder in BertPretrainerV2.
+hugging_face: its modules, with the positions gathered before its head; AdamW.
+_bfloat16: mixed precision. _compiled: XLA, or torch.compile.
+
+Model FLOPs are those of the forward matrix products, times three. The peak is
+that of TensorFlow's product of two square matrices, in the same precision, in
+the same rounds. On a busy machine the ratio of processor seconds, the last
+column, is steadier than that of seconds, but sees no idle processor.
+
+The same file serves in the parent and in the processes. Hugging Face's may run
+in another interpreter without this project's packages: hence nothing of them
+is imported here, and argparse reads the options.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+PRECISIONS = ("float32", "bfloat16")
+PEAK = "matmul_peak"
+PEAK_SIZE = 2048
+PEAK_PRODUCTS = 5  # In one step.
+WARM_UP_STEPS = 2  # The first one compiles.
+LEARNING_RATE = 1e-4
+WEIGHT_DECAY = 0.01
+CLIP_NORM = 1.0
+
+Step = Callable[[], float]  # Trains one step and returns the loss before it.
+Config = Mapping[str, Any]  # The keys of a config file of the original.
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """What a step is fed with.
+
+    Attributes:
+        length: Tokens of a sequence, special ones included.
+        batch: Sequences.
+    """
+
+    length: int
+    batch: int
+
+    @property
+    def predictions(self) -> int:
+        """Predicted positions of a sequence: 20 at 128, 77 at 512."""
+        return math.ceil(0.15 * self.length)
+
+
+def parse_shapes(text: str) -> list[Shape]:
+    """Return what `128x8,512x2` means: length 128, batch 8, and so on."""
+    pairs = (part.split("x") for part in text.split(","))
+    return [Shape(int(length), int(batch)) for length, batch in pairs]
+
+
+def count_flops(config: Config, shape: Shape) -> int:
+    """Return the FLOPs of a step's matrix products, 2 for a multiply-add.
+
+    The gradient costs twice the forward pass. Look-ups, element-wise
+    operations and the optimizer do not count.
+    """
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    narrow = config["embedding_size"]
+    tokens = shape.length * shape.batch
+    layer = 2 * tokens * width * (4 * width + 2 * inner)
+    layer += 4 * tokens * shape.length * width  # Scores and their values.
+    blocks = config["num_hidden_layers"] * config["inner_group_num"]
+    mapping = 2 * tokens * narrow * width
+    pooled = 2 * shape.batch * width * (width + 2)
+    predicted = shape.batch * shape.predictions
+    head = 2 * predicted * narrow * (width + config["vocab_size"])
+    return 3 * (blocks * layer + mapping + pooled + head)
+
+
+# Implementations. Each imports what it needs: only its own process has it. ----
+
+
+def make_batch(config: Config, shape: Shape) -> dict[str, Any]:
+    """Return a random batch of NumPy arrays, the same for everyone."""
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    ids = (shape.batch, shape.length)
+    masked = (shape.batch, shape.predictions)
+    places = [
+        np.sort(random.choice(shape.length, shape.predictions, replace=False))
+        for _ in range(shape.batch)
+    ]
+    words = config["vocab_size"]
+    integers = {
+        "input_ids": random.integers(5, words, ids),
+        "input_mask": np.ones(ids),
+        "segment_ids": np.arange(shape.length) * 2 // shape.length
+        + np.zeros(ids),
+        "masked_lm_positions": np.array(places),
+        "masked_lm_ids": random.integers(5, words, masked),
+        "next_sentence_labels": random.integers(0, 2, (shape.batch, 1)),
+        "is_real_example": np.ones(shape.batch),
+    }
+    batch = {name: value.astype(np.int32) for name, value in integers.items()}
+    return {**batch, "masked_lm_weights": np.ones(masked, np.float32)}
+
+
+def build_albert_tf(
+    config: Config, shape: Shape, precision: str, compiled: bool
+) -> Step:
+    """Make the step of this project."""
+    sys.path.insert(0, str(ROOT))
+    import tensorflow as tf
+
+    from albert_tf import modeling, optimization
+    from albert_tf.heads import pretraining
+
+    batch = {k: tf.constant(v) for k, v in make_batch(config, shape).items()}
+    given = {} if precision == "float32" else {"precision": precision}
+    encoder = modeling.AlbertModel(modeling.AlbertConfig(**config), **given)
+    model = pretraining.AlbertPretrainer(encoder)
+    variables = model.trainable_variables
+    optimizer = optimization.Lamb(LEARNING_RATE)
+    optimizer.build(variables)
+    objective = pretraining.OBJECTIVE
+    seed = tf.constant([1, 2])
+
+    @tf.function(jit_compile=compiled)
+    def step() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            ratios = objective.ratios(model, batch, seed)
+            loss = objective.total(ratios, objective.denominators(batch))
+        gradients = tape.gradient(loss, variables)
+        gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
+        optimizer.apply_gradients(
+            zip(gradients, variables, strict=True),
+            skip_gradients_aggregation=True,
+        )
+        return loss
+
+    return lambda: float(step())
+
+
+def build_model_garden(
+    config: Config, shape: Shape, precision: str, compiled: bool
+) -> Step:
+    """Make the step of Model Garden, put together as its task does."""
+    import tensorflow as tf
+    import tf_keras as keras
+    from official.modeling import activations
+    from official.nlp import optimization
+    from official.nlp.modeling import layers, models, networks
+
+    if precision == "bfloat16":
+        keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    encoder = networks.AlbertEncoder(
+        vocab_size=config["vocab_size"],
+        embedding_width=config["embedding_size"],
+        hidden_size=config["hidden_size"],
+        num_layers=config["num_hidden_layers"],
+        num_attention_heads=config["num_attention_heads"],
+        max_sequence_length=config["max_position_embeddings"],
+        type_vocab_size=config["type_vocab_size"],
+        intermediate_size=config["intermediate_size"],
+        activation=activations.gelu,
+        dropout_rate=0.0,
+        attention_dropout_rate=0.0,
+        dict_outputs=True,
+    )
+    order_head = layers.ClassificationHead(
+        config["hidden_size"], num_classes=2, name="next_sentence"
+    )
+    model = models.BertPretrainerV2(
+        encoder,
+        mlm_activation=activations.gelu,
+        classification_heads=[order_head],
+    )
+    optimizer = optimization.LAMB(
+        LEARNING_RATE,
+        weight_decay_rate=WEIGHT_DECAY,
+        exclude_from_weight_decay=["LayerNorm", "layer_norm", "bias"],
+    )
+    batch = {k: tf.constant(v) for k, v in make_batch(config, shape).items()}
+    inputs = {
+        "input_word_ids": batch["input_ids"],
+        "input_mask": batch["input_mask"],
+        "input_type_ids": batch["segment_ids"],
+        "masked_lm_positions": batch["masked_lm_positions"],
+    }
+    model(inputs)  # Creates the variables.
+
+    def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels, tf.cast(logits, tf.float32)
+        )
+        return tf.reduce_mean(losses)
+
+    @tf.function(jit_compile=compiled)
+    def step() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            outputs = model(inputs, training=True)
+            loss = cross_entropy(batch["masked_lm_ids"], outputs["mlm_logits"])
+            loss += cross_entropy(
+                batch["next_sentence_labels"][:, 0], outputs["next_sentence"]
+            )
+        variables = model.trainable_variables
+        pairs = zip(tape.gradient(loss, variables), variables, strict=True)
+        # The encoder's own pooler goes unused.
+        gradients, used = zip(
+            *(pair for pair in pairs if pair[0] is not None), strict=True
+        )
+        gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
+        optimizer.apply_gradients(zip(gradients, used, strict=True))
+        return loss
+
+    return lambda: float(step())
+
+
+def build_hugging_face(
+    config: Config, shape: Shape, precision: str, compiled: bool
+) -> Step:
+    """Make the step of Hugging Face's modules, head on gathered positions."""
+    import torch
+    import transformers
+
+    known = {
+        **config,
+        "hidden_act": "gelu_new",  # Their name of the original's gelu.
+        "classifier_dropout_prob": 0.0,
+    }
+    model = transformers.AlbertForPreTraining(
+        transformers.AlbertConfig(**known)
+    ).train()
+    optimizer = torch.optim.AdamW(
+        model.parameters(), LEARNING_RATE, weight_decay=WEIGHT_DECAY
+    )
+    batch = {
+        name: torch.from_numpy(value).long()
+        for name, value in make_batch(config, shape).items()
+    }
+    rows = torch.arange(shape.batch)[:, None]
+    cross_entropy = torch.nn.functional.cross_entropy
+
+    def forward() -> torch.Tensor:
+        outputs = model.albert(
+            input_ids=batch["input_ids"],
+            attention_mask=batch["input_mask"],
+            token_type_ids=batch["segment_ids"],
+        )
+        masked = outputs.last_hidden_state[rows, batch["masked_lm_positions"]]
+        words = model.predictions(masked).float()
+        order = model.sop_classifier(outputs.pooler_output).float()
+        loss = cross_entropy(
+            words.flatten(0, 1), batch["masked_lm_ids"].flatten()
+        )
+        return loss + cross_entropy(order, batch["next_sentence_labels"][:, 0])
+
+    if compiled:
+        forward = torch.compile(forward)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        with torch.autocast(
+            "cpu", torch.bfloat16, enabled=precision == "bfloat16"
+        ):
+            loss = forward()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def build_peak(
+    config: Config, shape: Shape, precision: str, compiled: bool
+) -> Step:
+    """Make a chain of square matrix products; what it returns means nothing."""
+    import tensorflow as tf
+
+    size = (PEAK_SIZE, PEAK_SIZE)
+    # Of this deviation the values keep their size from product to product.
+    matrix = tf.random.stateless_normal(size, [1, 2], stddev=PEAK_SIZE**-0.5)
+    matrix = tf.cast(matrix, precision)
+
+    @tf.function(jit_compile=compiled)
+    def step(x: tf.Tensor) -> tf.Tensor:
+        product = x
+        for _ in range(PEAK_PRODUCTS):
+            product = tf.matmul(product, x)
+        return product
+
+    return lambda: float(step(matrix)[0, 0])
+
+
+BUILDERS: dict[str, Callable[[Config, Shape, str, bool], Step]] = {
+    "albert_tf": build_albert_tf,
+    "model_garden": build_model_garden,
+    "hugging_face": build_hugging_face,
+    PEAK: build_peak,
+}
+NAMES = [
+    f"{builder}_{precision}{compiled}"
+    for builder in BUILDERS
+    if builder != PEAK
+    for compiled in ("", "_compiled")
+    for precision in PRECISIONS
+]
+# On a CPU, XLA gains nothing; its steps are measured when they are named.
+DEFAULT_NAMES = [
+    name
+    for name in NAMES
+    if "compiled" not in name or name.startswith("hugging_face")
+]
+
+
+def parse_name(name: str) -> tuple[str, str, bool]:
+    """Return builder, precision and whether it is compiled."""
+    plain = name.removesuffix("_compiled")
+    builder, precision = plain.rsplit("_", 1)
+    return builder, precision, plain != name
+
+
+def serve(name: str, config: Config, shape: Shape, answers: IO[str]) -> None:
+    """Answer every line of standard input by a step and what it took.
+
+    Args:
+        name: One of `NAMES`.
+        config: Shape of the model.
+        shape: Shape of the batch.
+        answers: Gets a JSON object a line: first the losses of the steps that
+            warm up, then seconds, processor seconds and peak MiB of each step.
+    """
+    builder, precision, compiled = parse_name(name)
+    step = BUILDERS[builder](config, shape, precision, compiled)
+    losses = [step() for _ in range(WARM_UP_STEPS)]
+    print(json.dumps({"losses": losses}), file=answers, flush=True)
+    for _ in sys.stdin:
+        began, processor = time.perf_counter(), time.process_time()
+        step()
+        result = {
+            "seconds": time.perf_counter() - began,
+            "processor_seconds": time.process_time() - processor,
+            "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            / 1024,
+        }
+        print(json.dumps(result), file=answers, flush=True)
+
+
+# The parent. ------------------------------------------------------------------
+
+
+class Worker:
+    """A process with one implementation."""
+
+    def __init__(self, name: str, command: Sequence[str]):
+        """Start the process; `read` the losses to wait until it is ready."""
+        self.name = name
+        self.results: list[dict[str, float]] = []
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env={
+                **os.environ,
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+                "TF_USE_LEGACY_KERAS": "1",
+            },
+        )
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the next answer; None if the process has ended."""
+        line = self._process.stdout.readline()
+        return json.loads(line) if line else None
+
+    def step(self) -> None:
+        """Have it do a step.
+
+        Raises:
+            SystemExit: The process has ended.
+        """
+        self._process.stdin.write("step\n")
+        self._process.stdin.flush()
+        result = self.read()
+        if result is None:
+            raise SystemExit(f"{self.name} ended: {self.last_words()}")
+        self.results.append(result)
+
+    def median(self, key: str) -> float:
+        """Return the median of the steps."""
+        return statistics.median(result[key] for result in self.results)
+
+    def last_words(self) -> str:
+        """Return how the process ended and the last error that it printed."""
+        status = self._process.wait()
+        self._errors.seek(0)
+        lines = self._errors.read().strip().split("\n")
+        raised = [line for line in lines if re.match(r"[\w.]+Error: ", line)]
+        return f"status {status}: {(raised or lines)[-1]}"
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+
+
+def start(
+    settings: argparse.Namespace, name: str, shape: Shape
+) -> Worker | None:
+    """Start one implementation; None, and a line that says why, if it fails."""
+    uses_torch = name.startswith("hugging_face")
+    command = [
+        settings.torch_python if uses_torch else sys.executable,
+        str(pathlib.Path(__file__).resolve()),
+        f"--serve={name}",
+        f"--shapes={shape.length}x{shape.batch}",
+        f"--albert_config_file={settings.albert_config_file}",
+    ]
+    worker = Worker(name, command)
+    began = time.perf_counter()
+    ready = worker.read()
+    if ready is None:
+        print(f"- {name}: not measured, {worker.last_words()}", flush=True)
+        return None
+    if not name.startswith(PEAK):
+        losses = " ".join(f"{loss:.2f}" for loss in ready["losses"])
+        seconds = time.perf_counter() - began
+        print(
+            f"- {name}: ready after {seconds:.0f} s, first losses {losses}",
+            flush=True,
+        )
+    return worker
+
+
+def report(
+    workers: Sequence[Worker], base: str, config: Config, shape: Shape
+) -> list[str]:
+    """Return the lines of a Markdown table."""
+    seconds = {w.name: w.median("seconds") for w in workers}
+    peaks = {
+        precision: PEAK_PRODUCTS * 2 * PEAK_SIZE**3 / seconds[name]
+        for precision in PRECISIONS
+        if (name := f"{PEAK}_{precision}") in seconds
+    }
+    processor = {w.name: w.median("processor_seconds") for w in workers}
+    flops = count_flops(config, shape)
+    lines = [
+        f"Length {shape.length}, batch {shape.batch}, {shape.predictions} "
+        f"predictions, {flops / 1e9:,.0f} GFLOP a step. Peak of a product of "
+        f"{PEAK_SIZE} x {PEAK_SIZE}: "
+        + ", ".join(f"{p} {peaks[p] / 1e9:.0f} GFLOP/s" for p in peaks),
+        "",
+        "| implementation | s/step | fastest | CPU s | sequences/s | tokens/s "
+        f"| GFLOP/s | of peak | peak MiB | speed v {base} | by CPU s |",
+        "| --- | " + " | ".join(["---:"] * 10) + " |",
+    ]
+    for worker in workers:
+        if worker.name.startswith(PEAK):
+            continue
+        median = seconds[worker.name]
+        _, precision, _ = parse_name(worker.name)
+        cells = [
+            worker.name,
+            f"{median:.3f}",
+            f"{min(result['seconds'] for result in worker.results):.3f}",
+            f"{processor[worker.name]:.3f}",
+            f"{shape.batch / median:.2f}",
+            f"{shape.batch * shape.length / median:,.0f}",
+            f"{flops / median / 1e9:.0f}",
+            f"{flops / median / peaks[precision]:.0%}",
+            f"{worker.results[-1]['peak_mib']:,.0f}",
+            f"{seconds[base] / median:.2f}x",
+            f"{processor[base] / processor[worker.name]:.2f}x",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def compare(settings: argparse.Namespace, config: Config, shape: Shape) -> None:
+    """Measure one shape and print its table.
+
+    Raises:
+        SystemExit: The base, or the peak, cannot be measured.
+    """
+    names = settings.implementations
+    used = {parse_name(name)[1] for name in names}
+    names = [*(f"{PEAK}_{p}" for p in PRECISIONS if p in used), *names]
+    workers: list[Worker] = []
+    try:
+        for name in names:
+            worker = start(settings, name, shape)
+            if worker:
+                workers.append(worker)
+            elif name == settings.base or name.startswith(PEAK):
+                raise SystemExit(f"There is nothing to compare without {name}.")
+        load = os.getloadavg()[0]
+        for _ in range(1 + settings.rounds):
+            for worker in workers:
+                worker.step()
+        for worker in workers:
+            # They have waited for each other: threads and caches were cold.
+            del worker.results[0]
+        print(
+            f"\nMedians of {settings.rounds} rounds in turn; "
+            f"{os.cpu_count()} processors, load {load:.1f} before, "
+            f"{os.getloadavg()[0]:.1f} after."
+        )
+        print(
+            "\n".join(report(workers, settings.base, config, shape)),
+            end="\n\n",
+            flush=True,
+        )
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "--implementations",
+        default=",".join(DEFAULT_NAMES),
+        help=f"What to compare, of {' '.join(NAMES)}. Default: all but the "
+        "compiled ones of TensorFlow.",
+    )
+    add(
+        "--base",
+        default="model_garden_float32",
+        help="The implementation that the others are compared with.",
+    )
+    add(
+        "--shapes",
+        type=parse_shapes,
+        default="128x8,512x2",
+        help="Sequence length x batch. Default: %(default)s",
+    )
+    add(
+        "--albert_config_file",
+        default=str(ROOT / "configs" / "models" / "albert_base_v2.json"),
+        help="The model; its dropout must be 0. Default: base.",
+    )
+    add(
+        "--rounds",
+        type=int,
+        default=5,
+        help="Steps of each implementation. Default: %(default)s",
+    )
+    add(
+        "--torch_python",
+        default=sys.executable,
+        help="Python that has torch and transformers; it needs nothing else.",
+    )
+    add("--serve", help=argparse.SUPPRESS)
+    return parser
+
+
+def main() -> None:
+    """Compare, or, in a process of an implementation, serve."""
+    parser = make_parser()
+    settings = parser.parse_args()
+    settings.implementations = settings.implementations.split(",")
+    unknown = set(settings.implementations) - set(NAMES)
+    if unknown:
+        parser.error(f"--implementations: there is no {', '.join(unknown)}.")
+    if settings.rounds < 1:
+        parser.error(f"--rounds={settings.rounds} is less than 1.")
+    if settings.base not in settings.implementations:
+        parser.error(f"--base={settings.base} is not among --implementations.")
+    content = pathlib.Path(settings.albert_config_file).read_text()
+    config = {"inner_group_num": 1, **json.loads(content)}
+    if config["hidden_dropout_prob"] or config["attention_probs_dropout_prob"]:
+        parser.error(f"{settings.albert_config_file}: dropout is not 0.")
+    if settings.serve:
+        # What packages print must not stand among the answers.
+        with os.fdopen(os.dup(1), "w") as answers:
+            os.dup2(2, 1)
+            serve(settings.serve, config, settings.shapes[0], answers)
+        return
+    for shape in settings.shapes:
+        compare(settings, config, shape)
+
+
+if __name__ == "__main__":
+    main()
