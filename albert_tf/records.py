@@ -116,6 +116,40 @@ def classification_layout(
     )
 
 
+def squad_layout(max_seq_length: int, *, is_training: bool) -> Layout:
+    """Return the features of a window over a paragraph.
+
+    Source: the original's squad_utils.FeatureWriter.
+
+    Args:
+        max_seq_length: Tokens of a sequence, S, special ones included.
+        is_training: Whether the right answer is part of the record.
+
+    Returns:
+        `unique_ids` scalar, counts the windows from 1,000,000,000 on;
+        `input_ids`, `input_mask`, `segment_ids` [S], padded with 0;
+        `p_mask` [S], 1 where no answer may begin or end: question, markers but
+        [CLS], padding; in training also the scalars `start_positions`,
+        `end_positions`, positions of the answer's first and last piece, 0 where
+        the window holds none, and `is_impossible`, 1 for these windows.
+    """
+    sequence = (max_seq_length,)
+    features = [
+        Feature("unique_ids", (), "int64"),
+        Feature("input_ids", sequence, "int64"),
+        Feature("input_mask", sequence, "int64"),
+        Feature("segment_ids", sequence, "int64"),
+        Feature("p_mask", sequence, "int64"),
+    ]
+    if is_training:
+        features += [
+            Feature("start_positions", (), "int64"),
+            Feature("end_positions", (), "int64"),
+            Feature("is_impossible", (), "int64"),
+        ]
+    return tuple(features)
+
+
 def encode(layout: Layout, values: Mapping[str, Any]) -> bytes:
     """Serialize one instance; equal values give equal bytes.
 
@@ -263,7 +297,8 @@ class ShardedWriter:
             for path, writer in zip(self.paths, self._writers, strict=True):
                 _close(path, writer)
             for path in self.paths:
-                _sync(_partial(path))
+                if not files.is_remote(path):
+                    files.sync(_partial(path))
             for path in self.paths:
                 _rename(_partial(path), path)
         except BaseException:
@@ -314,17 +349,6 @@ def _close(path: str, writer: "tf.io.TFRecordWriter") -> None:
         writer.close()
     except _op_error() as error:
         raise _write_error(path, error) from error
-
-
-def _sync(path: str) -> None:
-    """Wait until a local file is on the disk; remote stores do so on close."""
-    if files.is_remote(path):
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _rename(source: str, target: str) -> None:

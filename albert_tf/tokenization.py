@@ -157,6 +157,7 @@ class Tokenizer:
 
         self._is_replaced = np.zeros(len(self.pieces), bool)
         self._is_replaced[list(self.digit_comma_ids)] = True
+        self._lengths = _piece_lengths(self._processor, self.pieces)
 
     @property
     def vocab_size(self) -> int:
@@ -250,6 +251,102 @@ class Tokenizer:
             ids = flatten(rows)
         return ids, np.fromiter(map(len, rows), np.int64, len(rows))
 
+    def encode_with_offsets(
+        self, text: str
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Clean and encode a text and say where each piece comes from.
+
+        A piece that begins a word includes the space before it. What has no
+        counterpart in the text, as the "▁" before its first word, comes from
+        nowhere: its range is empty. Characters that are taken apart or
+        composed count as one: every part has the range of the whole.
+
+        Example, with 30k-clean.model:
+            encode_with_offsets("Café ½") = [1957, 137, 3, 1], the ids of
+                ["▁cafe", "▁1", "⁄", "2"] up to their numbers,
+            starts = [0, 4, 5, 5], ends = [4, 6, 6, 6]
+
+        Returns:
+            The ids of `encode`; for each the number of its first character in
+            `text`, and that of the last one plus 1; all int32 [pieces].
+        """
+        cleaned = self.clean(text)
+        ids = np.array(self._processor.encode(cleaned), np.int32)
+        lengths = self._lengths[ids]
+        unknown = np.flatnonzero(ids == self.unk_id)
+        if len(unknown):  # Only the pieces know how much they span.
+            pieces = self._processor.encode(cleaned, out_type=str)
+            lengths[unknown] = [len(pieces[index]) for index in unknown]
+        if self._is_replaced[ids].any():
+            ids, lengths = self._replace_aligned(ids, lengths)
+        starts, ends = self._character_ranges(text, cleaned)
+        stop = np.cumsum(lengths)
+        if len(ids) and stop[-1] != len(starts):
+            raise AssertionError(f"{stop[-1]} characters, not {len(starts)}")
+        is_empty = lengths == 0
+        piece_starts = np.append(starts, len(text))[stop - lengths]
+        piece_ends = np.where(
+            is_empty, piece_starts, np.append(ends, 0)[stop - 1]
+        )
+        return ids, piece_starts.astype(np.int32), piece_ends.astype(np.int32)
+
+    def _replace_aligned(
+        self, ids: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Apply `digit_comma_ids` to ids and the characters they span."""
+        new_ids: list[int] = []
+        new_lengths: list[int] = []
+        for id_, length in zip(ids.tolist(), lengths.tolist(), strict=True):
+            parts = self.digit_comma_ids.get(id_)
+            if parts is None:
+                new_ids.append(id_)
+                new_lengths.append(length)
+                continue
+            pieces = self._digit_comma_pieces[self.pieces[id_]]
+            spans = [len(piece) for piece in pieces]
+            spans[0] -= sum(spans) - length  # A "▁" that the text lacks.
+            new_ids += parts
+            new_lengths += spans
+        return np.array(new_ids, np.int32), np.array(new_lengths, np.int64)
+
+    def _character_ranges(
+        self, text: str, cleaned: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Say where each character that is cut into pieces comes from.
+
+        Args:
+            text: Any string.
+            cleaned: What `clean` makes of it.
+
+        Returns:
+            Start and end in `text` of each character of the text that
+            SentencePiece cuts, int64.
+        """
+        starts, ends = _cleaned_ranges(
+            text, lower=self.do_lower_case, keep_accents=self.keep_accents
+        )
+        if not len(starts):
+            return starts, ends
+        normalized = self._processor.normalize(cleaned)
+        if normalized == WORD_START + cleaned.replace(" ", WORD_START):
+            return np.append(0, starts), np.append(0, ends)
+        normalized, first = self._processor.normalize(
+            cleaned, with_offsets=True
+        )
+        begin = np.array(first[: len(normalized)], np.int64)
+        # Characters with one origin share it; what follows begins elsewhere.
+        later = np.append(begin, len(cleaned))
+        end = later[np.searchsorted(later, begin, "right")]
+        is_kept = [
+            cleaned[place : place + 1] == character
+            for place, character in zip(begin.tolist(), normalized, strict=True)
+        ]
+        end = np.where(is_kept, begin + 1, end)
+        starts, ends = starts[begin], ends[end - 1]
+        if normalized[0] == WORD_START and not cleaned.startswith(" "):
+            starts[0] = ends[0] = 0
+        return starts, ends
+
     def encode_with_masks(self, text: str) -> list[int]:
         """Encode a text in which each literal `[MASK]` stands for one piece.
 
@@ -297,6 +394,90 @@ def flatten(rows: Sequence[Sequence[int]]) -> np.ndarray:
     """Return the numbers of all rows in a row, int32."""
     total = sum(map(len, rows))
     return np.fromiter(itertools.chain.from_iterable(rows), np.int32, total)
+
+
+def _cleaned_ranges(
+    text: str, *, lower: bool, keep_accents: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Say where each character of `preprocess_text` comes from.
+
+    Of a run of white space the first plain space counts, or the first
+    character if there is none.
+
+    Example, uncased:
+        "É\t ½" is cleaned to "e 1⁄2"
+        starts = [0, 2, 3, 3, 3], ends = [1, 3, 4, 4, 4]
+
+    Returns:
+        Start and end in `text`, int64 [cleaned characters].
+    """
+    units: Sequence[str] = _composed_units(text) if keep_accents else text
+    widths = np.ones(len(units), np.int64)
+    if not text.isascii():
+        for index, unit in enumerate(units):
+            if not unit.isascii():
+                folded = fold_characters(
+                    unit, lower=lower, keep_accents=keep_accents
+                )
+                widths[index] = len(folded)
+    if text != collapse_spaces(text):
+        _collapse_widths(units, widths)
+    ends = np.cumsum(np.fromiter(map(len, units), np.int64, len(units)))
+    starts = np.append(0, ends)[:-1]
+    return np.repeat(starts, widths), np.repeat(ends, widths)
+
+
+def _collapse_widths(units: Sequence[str], widths: np.ndarray) -> None:
+    """Leave one character of each run of white space, none at the edges."""
+    for is_space, group in itertools.groupby(
+        range(len(units)), lambda index: units[index].isspace()
+    ):
+        if not is_space:
+            continue
+        run = list(group)
+        widths[run] = 0
+        if run[0] > 0 and run[-1] < len(units) - 1:
+            plain = (i for i in run if fold_characters(units[i]) == " ")
+            widths[next(plain, run[0])] = 1
+
+
+def _composed_units(text: str) -> list[str]:
+    """Cut a text where composing its characters (NFKC) has no effect.
+
+    Example:
+        "e" and a combining acute accent stay together, "ab" is cut.
+    """
+    units: list[str] = []
+    for character in text:
+        if units and _composes(units[-1], character):
+            units[-1] += character
+        else:
+            units.append(character)
+    return units
+
+
+def _composes(unit: str, character: str) -> bool:
+    """Tell whether a character may melt into what stands before it."""
+    if character.isascii() or unit.isspace():
+        return False
+    if unicodedata.combining(character):
+        return True
+    nfkc = functools.partial(unicodedata.normalize, "NFKC")
+    return nfkc(unit + character) != nfkc(unit) + nfkc(character)
+
+
+def _piece_lengths(
+    processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str]
+) -> np.ndarray:
+    """Return how many characters each piece stands for, int64.
+
+    A piece for one byte stands for a character if it begins one.
+    """
+    lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
+    for id_ in filter(processor.is_byte, range(len(pieces))):
+        byte = int(pieces[id_].strip("<>"), 16)
+        lengths[id_] = not 0x80 <= byte < 0xC0
+    return lengths
 
 
 def _load_processor(

@@ -9,7 +9,7 @@ import pytest
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf import errors, tokenization
+from albert_tf import errors, tokenization, wordpiece
 
 RECORDED = [
     json.loads(line)
@@ -268,3 +268,94 @@ def test_tensorflow_is_not_loaded():
         "sys.exit('tensorflow' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def parts(tokenizer, text):
+    """Each piece beside the part of the text that it comes from."""
+    ids, starts, ends = tokenizer.encode_with_offsets(text)
+    assert {array.dtype.name for array in (ids, starts, ends)} == {"int32"}
+    assert ids.tolist() == tokenizer.encode(text)
+    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    return [text[start:end] for start, end in pairs]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("", []),
+        (" \t ", []),
+        ("It is", ["It", " is"]),
+        # Every part of what one character became has the range of it.
+        ("It\u2026", ["It", "\u2026", "\u2026", "\u2026"]),
+        # A run of white space belongs to the next word from its first plain
+        # space on.
+        ("in\t  the", ["in", "  the"]),
+        ("in\nthe", ["in", "\nthe"]),
+        ("  in  ", ["  in"]),
+        # The mark of a word's start comes from nowhere where no space stands.
+        ('"In', ["", '"', "In"]),
+        ("in 2012, we", ["in", " 2012", ",", " we"]),
+        # An accent that is removed belongs to no piece.
+        ("e\u0301 in", ["", "e", " in"]),
+        # Hangul is taken apart by cleaning, put together by SentencePiece.
+        ("\ud55c\uad6d in", ["", "\ud55c\uad6d", " in"]),
+        ("\u1112\u1161\u11ab in", ["", "\u1112\u1161\u11ab", " in"]),
+        # An accent that becomes a space beside other spaces.
+        ("in \u00b4 the", ["in", " \u00b4 the"]),
+        ("x\u200by", ["x", "\u200b", "y"]),
+        ("\U0001f642 in", ["", "\U0001f642", " in"]),
+    ],
+)
+def test_offsets(text, expected, released):
+    assert parts(released, text) == expected
+
+
+def test_offsets_where_composed_characters_stay(shared_dir):
+    path = shared_dir / "data" / "vocab" / "30k-clean.model"
+    composed = tokenization.Tokenizer(str(path), keep_accents=True)
+    assert parts(composed, "e\u0301 in") == ["", "e\u0301", " in"]
+    jamo = "\u1112\u1161\u11ab"
+    assert parts(composed, jamo + jamo) == ["", jamo + jamo]
+
+
+@pytest.mark.parametrize("strip, piece", [(False, "▁13"), (True, "13")])
+def test_offsets_of_a_number_that_continues_a_word(strip, piece, numbers_model):
+    numbers = tokenization.Tokenizer(numbers_model, strip_spurious_marker=strip)
+    assert numbers.encode_pieces("no13,") == ["▁no", piece, ","]
+    assert parts(numbers, "no13,") == ["no", "13", ","]
+
+
+def test_offsets_where_unknown_characters_are_bytes(tmp_path):
+    names = ["▁", "a", "b"]
+    pieces = SPECIALS + [(name, PIECE.NORMAL) for name in names]
+    pieces += [(f"<0x{byte:02X}>", PIECE.BYTE) for byte in range(256)]
+    path = write_model(tmp_path / "bytes.model", pieces)
+    model = sentencepiece_model_pb2.ModelProto.FromString(
+        pathlib.Path(path).read_bytes()
+    )
+    model.trainer_spec.byte_fallback = True
+    pathlib.Path(path).write_bytes(model.SerializeToString())
+    # The three bytes of one character: the first one stands for all.
+    tokenizer = tokenization.Tokenizer(path)
+    assert parts(tokenizer, "a\u4ecab") == ["", "a", "\u4eca", "", "", "b"]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("", []),
+        ("今天 Wanted", ["今", "天", "Want", "ed"]),
+        # A word that is not known is one piece, whatever it has become.
+        (
+            "Caf\u00e9\u0000 \u00bd \U0001f642x",
+            ["Caf\u00e9", "\u00bd", "\U0001f642x"],
+        ),
+        ("  a\tb ", ["a", "b"]),
+        ("it's 3.", ["it", "'", "s", "3", "."]),
+        ("\u0130x", ["\u0130", "x"]),
+    ],
+)
+def test_offsets_of_wordpiece(text, expected, shared_dir):
+    path = shared_dir / "data" / "vocab" / "vocab_chinese.txt"
+    tokenizer = wordpiece.WordPieceTokenizer(str(path))
+    assert parts(tokenizer, text) == expected

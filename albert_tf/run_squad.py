@@ -1,0 +1,89 @@
+r"""Finetune ALBERT on SQuAD 1.1 or 2.0, evaluate it, write its answers.
+
+    python -m albert_tf.run_squad --flagfile=configs/squad/squad_v2.flags \
+        --train_file=train-v2.0.json --predict_file=dev-v2.0.json \
+        --output_dir=runs/squad --spm_model_file=30k-clean.model \
+        --init_checkpoint=albert_base_v2
+
+--do_eval scores --predict_file after every checkpoint, --do_predict writes the
+answers of the best one. A trained --output_dir answers any file of questions:
+--do_predict=true --predict_file=questions.json, without answers too.
+
+Started again with the same options, it goes on from the last checkpoint of
+--output_dir.
+"""
+
+import dataclasses
+import os
+
+from albert_tf import errors, files, finetuning, options, scores
+from albert_tf.options import option
+from albert_tf.tasks import base, squad
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadFinetuningOptions(finetuning.FinetuningOptions):
+    """The shared options, with the original's length of a sequence."""
+
+    max_seq_length: int = option(384, "Tokens per window; more is cut up.")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSquadOptions:
+    """Options of run_squad."""
+
+    finetuning: SquadFinetuningOptions
+    train_file: str | None = option(
+        None, "SQuAD's JSON file to train on.", may_change=True
+    )
+    predict_file: str | None = option(
+        None, "SQuAD's JSON file to evaluate or to answer.", may_change=True
+    )
+    task_name: str = option(squad.NAME, "The only one.", choices=(squad.NAME,))
+    questions: squad.SquadOptions = dataclasses.field(
+        default_factory=squad.SquadOptions
+    )
+
+    def __post_init__(self) -> None:
+        shared = self.finetuning
+        has_records = shared.train_feature_file is not None
+        if shared.do_train and not (self.train_file or has_records):
+            raise errors.UserError(
+                "--do_train is set, but --train_file is missing. Give a file "
+                "such as train-v2.0.json."
+            )
+        for name in ("do_eval", "do_predict"):
+            if getattr(shared, name) and not self.predict_file:
+                raise errors.UserError(
+                    f"--{name} is set, but --predict_file is missing. Give a "
+                    "file such as dev-v2.0.json."
+                )
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The file of each split that is there."""
+        paths = {
+            base.TRAIN: self.train_file,
+            base.DEV: self.predict_file,
+            base.TEST: self.predict_file,
+        }
+        return {split: path for split, path in paths.items() if path}
+
+
+def run(settings: RunSquadOptions) -> None:
+    """Train, evaluate and predict as the options say."""
+    task = squad.SquadTask(
+        finetuning.load_tokenizer(settings.finetuning),
+        settings.finetuning.max_seq_length,
+        settings.questions,
+    )
+    folder = settings.finetuning.output_dir
+    if files.exists(os.path.join(folder, scores.FILE_NAME)):
+        task.remember(scores.read(folder).best.scores)
+    finetuning.run(
+        finetuning.Job("run_squad", settings, task, settings.sources)
+    )
+
+
+if __name__ == "__main__":
+    options.run_script(run, RunSquadOptions)

@@ -1,0 +1,355 @@
+"""SQuAD's official JSON to questions, read strictly.
+
+The first step of a SQuAD run: a file of version 1.1 or 2.0, with or without
+answers, becomes one `Question` after another. Where an answer does not stand
+where the file says, it is looked for in the paragraph; what was found, repaired
+or given up is counted in a `Report`, so that a script can say it.
+
+Source: the layout is that of rajpurkar.github.io/SQuAD-explorer; in the
+original, squad_utils.read_squad_examples.
+"""
+
+import collections
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from albert_tf import errors, files
+from albert_tf.tasks import text_files
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """One answer of an annotator.
+
+    Attributes:
+        text: The answer, a part of the paragraph.
+        start: Number of its first character in the paragraph; -1 if the text
+            does not stand in the paragraph at all.
+    """
+
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Number of the last character plus 1."""
+        return self.start + len(self.text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """One question about a paragraph; its neighbours share the paragraph.
+
+    Attributes:
+        id: Names the question in prediction files.
+        text: The question.
+        context: The paragraph, the same string for all of its questions.
+        answers: The annotators' answers, best first; empty for a question
+            without an answer; None where the file does not say.
+        is_impossible: Whether the paragraph holds no answer; only SQuAD 2.0
+            has such questions.
+    """
+
+    id: str
+    text: str
+    context: str
+    answers: tuple[Answer, ...] | None
+    is_impossible: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What was met in a file.
+
+    Attributes:
+        num_paragraphs: Paragraphs.
+        num_questions: Questions.
+        num_answers: Answers of all annotators.
+        repaired: Ids of questions with an answer that stands elsewhere than
+            `answer_start` says; it was moved to the nearest place.
+        not_found: Ids of questions with an answer that does not stand in the
+            paragraph at all.
+    """
+
+    num_paragraphs: int
+    num_questions: int
+    num_answers: int
+    repaired: tuple[str, ...]
+    not_found: tuple[str, ...]
+
+    def lines(self, path: str) -> list[str]:
+        """Return one line for each thing that a user should know."""
+        told = [
+            f"{path}: {self.num_questions:,} questions about "
+            f"{self.num_paragraphs:,} paragraphs"
+        ]
+        if self.repaired:
+            told.append(
+                f"{path}: {_count(self.repaired)} an answer that is not where "
+                "answer_start says; it was moved to the nearest place where "
+                "its text stands."
+            )
+        if self.not_found:
+            told.append(
+                f"{path}: {_count(self.not_found)} an answer that does not "
+                "stand in the paragraph. Training leaves these questions out; "
+                "evaluation compares texts and keeps them."
+            )
+        return told
+
+
+def _count(ids: tuple[str, ...]) -> str:
+    shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
+    verb = "question has" if len(ids) == 1 else "questions have"
+    return f"{len(ids):,} {verb} (id {shown})"
+
+
+def read(path: str, option: str) -> tuple[list[Question], Report]:
+    """Read a file of SQuAD 1.1 or 2.0.
+
+    DIFFERS: the original does not compare `answer_start` with the text, so
+    that a wrong one trains a wrong span.
+
+    Args:
+        path: The JSON file, local or remote.
+        option: Name of the option it came from, for messages.
+
+    Returns:
+        All questions in the order of the file, and what was met.
+
+    Raises:
+        errors.UserError: The file is missing, not in the official layout, has
+            an empty paragraph, or two questions with one id.
+    """
+    files.require_file(path, option)
+    try:
+        content = json.loads(files.read_bytes(path).decode("utf-8-sig"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise errors.UserError(
+            f"--{option}={path} is not JSON in UTF-8 ({error}). Give the "
+            "official file, such as dev-v2.0.json, unpacked."
+        ) from error
+    return parse(content, path)
+
+
+def read_own(path: str) -> list[Question]:
+    """Read a user's questions, without answers.
+
+    The file has SQuAD's layout, or one JSON object for each question, or it is
+    a TSV file whose first row names the columns. The names are `question`,
+    `context` and, if wanted, `id`; without it questions have the numbers 0, 1,
+    and so on.
+
+    Raises:
+        errors.UserError: The file is missing, has another layout, an empty
+            paragraph, or two questions with one id.
+    """
+    if path.endswith(".tsv"):
+        entries = _named_rows(path)
+    else:
+        entries = list(text_files.read_objects(path))
+        if entries and "data" in entries[0][1]:
+            return parse(entries[0][1], path)[0]
+    questions = []
+    for number, (where, entry) in enumerate(entries):
+        context = _get(entry, "context", str, where)
+        if not context.strip():
+            raise errors.UserError(
+                f"{where}: the context is empty, so the question cannot be "
+                "answered. Write the text, or remove the question."
+            )
+        text = _get(entry, "question", str, where)
+        id_ = str(entry.get("id", number))
+        questions.append(Question(id_, text, context, None))
+    _check_ids(questions, path)
+    return questions
+
+
+def _named_rows(path: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return place and named fields of each row of a TSV file."""
+    rows = list(text_files.read_rows(path))
+    names = rows[0][1] if rows else []
+    for where, fields in rows:
+        if len(fields) != len(names):
+            raise errors.UserError(
+                f"{where}: {len(fields)} columns, but the first row names "
+                f"{len(names)}. Columns are separated by one tab each."
+            )
+    return [
+        (where, dict(zip(names, fields, strict=True)))
+        for where, fields in rows[1:]
+    ]
+
+
+def parse(content: Any, path: str) -> tuple[list[Question], Report]:
+    """Turn the content of a file into questions; see `read`.
+
+    Args:
+        content: What `json` made of the file.
+        path: Name of the file, for messages.
+    """
+    questions: list[Question] = []
+    repaired: list[str] = []
+    not_found: list[str] = []
+    num_paragraphs = 0
+    for context, entries, where in _paragraphs(content, path):
+        num_paragraphs += 1
+        for number, entry in enumerate(entries, 1):
+            question, moves = _question(entry, context, f"{where} {number}")
+            questions.append(question)
+            if -1 in moves:
+                not_found.append(question.id)
+            if any(move > 0 for move in moves):
+                repaired.append(question.id)
+    _check_ids(questions, path)
+    report = Report(
+        num_paragraphs,
+        len(questions),
+        sum(len(question.answers or ()) for question in questions),
+        tuple(repaired),
+        tuple(not_found),
+    )
+    return questions, report
+
+
+def _paragraphs(
+    content: Any, path: str
+) -> Iterator[tuple[str, list[Any], str]]:
+    """Yield text, questions and place of each paragraph."""
+    for article_number, article in enumerate(
+        _get(content, "data", list, path), 1
+    ):
+        where = f"{path}, article {article_number}"
+        paragraphs = _get(article, "paragraphs", list, where)
+        for number, paragraph in enumerate(paragraphs, 1):
+            place = f"{where}, paragraph {number}"
+            entries = _get(paragraph, "qas", list, place)
+            context = _get(paragraph, "context", str, place)
+            if not context.strip():
+                ids = [e.get("id") for e in entries if isinstance(e, dict)]
+                raise errors.UserError(
+                    f"{place}: the context is empty, so its questions (ids "
+                    f"{', '.join(map(str, ids)) or 'none'}) cannot be "
+                    "answered. Write the text, or remove the paragraph."
+                )
+            yield context, entries, f"{place}, question"
+
+
+def _question(
+    entry: Any, context: str, where: str
+) -> tuple[Question, list[int]]:
+    """Check one question; also say how far each answer was moved."""
+    id_ = _get(entry, "id", str, where)
+    where = f"{where} (id {id_})"
+    text = _get(entry, "question", str, where)
+    is_impossible = False
+    if "is_impossible" in entry:
+        is_impossible = _get(entry, "is_impossible", bool, where)
+    if "answers" not in entry:
+        return Question(id_, text, context, None, is_impossible), []
+    answers, moves = [], []
+    for written in _get(entry, "answers", list, where):
+        wanted = _get(written, "answer_start", int, where)
+        answer = place_answer(
+            context, _get(written, "text", str, where), wanted
+        )
+        answers.append(answer)
+        moves.append(-1 if answer.start < 0 else abs(answer.start - wanted))
+    if is_impossible and answers:
+        raise errors.UserError(
+            f"{where}: is_impossible is true, but there are answers. Remove "
+            "them (SQuAD 2.0 keeps them as plausible_answers), or set "
+            "is_impossible to false."
+        )
+    return Question(id_, text, context, tuple(answers), is_impossible), moves
+
+
+def place_answer(context: str, text: str, start: int) -> Answer:
+    """Put an answer where its text stands.
+
+    Example:
+        place_answer("to be or not to be", "be", 3) = Answer("be", 3)
+        place_answer("to be or not to be", "be", 14) = Answer("be", 16)
+        place_answer("to be or not to be", "bee", 3) = Answer("bee", -1)
+
+    Args:
+        context: The paragraph.
+        text: The answer.
+        start: Where it should stand.
+
+    Returns:
+        The answer there, else at the nearest place where the text stands (the
+        earlier one of two), else with start -1. An empty text stands nowhere.
+    """
+    if not text:
+        return Answer(text, -1)
+    if start >= 0 and context.startswith(text, start):
+        return Answer(text, start)
+    places = []
+    place = context.find(text)
+    while place >= 0:
+        places.append(place)
+        place = context.find(text, place + 1)
+    return Answer(text, min(places, key=lambda p: abs(p - start), default=-1))
+
+
+def _get(entry: Any, key: str, kind: type, where: str) -> Any:
+    """Return the value of a key that must be there."""
+    if not isinstance(entry, Mapping):
+        raise errors.UserError(
+            f"{where}: {json.dumps(entry)[:60]} stands where an object with "
+            f"the key {key!r} must be. Give a file in SQuAD's official layout."
+        )
+    if key not in entry:
+        raise errors.UserError(
+            f"{where}: the key {key!r} is missing; there are "
+            f"{', '.join(map(repr, entry)) or 'none'}. Give a file in SQuAD's "
+            "official layout."
+        )
+    value = entry[key]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise errors.UserError(
+            f"{where}: {key!r} is {json.dumps(value)[:60]}; it must be "
+            f"{_KINDS[kind]}. Correct the file."
+        )
+    if isinstance(value, str) and not value.isascii():
+        _check_characters(value, key, where)
+    return value
+
+
+def _check_characters(value: str, key: str, where: str) -> None:
+    r"""Refuse halves of characters, which JSON can write: "\ud83d"."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise errors.UserError(
+            f"{where}: {key!r} holds half of a character at place "
+            f"{error.start}: {value[error.start]!a} is one of two that belong "
+            "together. Correct the file."
+        ) from None
+
+
+_KINDS = {
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+}
+
+
+def _check_ids(questions: list[Question], path: str) -> None:
+    counts = collections.Counter(question.id for question in questions)
+    twice = [id_ for id_, count in counts.items() if count > 1]
+    if twice:
+        raise errors.UserError(
+            f"{path}: {len(twice)} ids belong to several questions, the first "
+            f"is {twice[0]}. Predictions are kept by id, so each needs its "
+            "own. Rename them."
+        )
+    if not questions:
+        raise errors.UserError(
+            f"{path} has no questions. Give the official file, such as "
+            "dev-v2.0.json."
+        )

@@ -1,0 +1,210 @@
+"""Features of the original, and its alignment, for every question recorded."""
+
+import gzip
+import json
+import lzma
+
+import numpy as np
+import pytest
+
+from albert_tf import records, tokenization
+from albert_tf.tasks import squad_data, squad_features
+
+RECORDINGS = {
+    "dev2_160_64_24": ("dev2", 397),
+    "dev2_384_128_64": ("dev2", 216),
+    "train2_training_384_128_64": ("train2", 238),
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer(shared_dir):
+    path = shared_dir / "data" / "vocab" / "30k-clean.model"
+    return tokenization.Tokenizer(str(path))
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_features_equal_the_recorded_ones(name, tokenizer, shared_dir):
+    source, count = RECORDINGS[name]
+    folder = shared_dir / "fixtures" / "original_squad"
+    packed = (folder / f"{name}.jsonl.gz").read_bytes()
+    recorded = [json.loads(x) for x in gzip.decompress(packed).splitlines()]
+    assert len(recorded) == count
+    questions, _ = squad_data.read(str(folder / f"{source}.json"), "file")
+    length, stride, query = map(int, name.split("_")[-3:])
+    windows = squad_features.make_windows(
+        questions,
+        tokenizer,
+        squad_features.WindowOptions(stride, query),
+        length,
+    )
+    positions = squad_features.find_answers(windows, questions)
+    is_training = "training" in name
+    values = {}
+    for block in squad_features.make_features(
+        windows, tokenizer, length, positions if is_training else None
+    ):
+        for key, array in block.items():
+            values.setdefault(key, []).append(array)
+    values = {key: np.concatenate(arrays) for key, arrays in values.items()}
+    layout = records.squad_layout(length, is_training=is_training)
+    assert {feature.name for feature in layout} == values.keys()
+    assert len(windows) == count
+    for row, expected in enumerate(recorded):
+        found = describe(row, values, windows, questions, is_training)
+        assert found == {key: expected[key] for key in found}
+
+
+def describe(row, values, windows, questions, is_training):
+    """What the recording says about a window."""
+    length = int(values["input_mask"][row].sum())
+    for key in ("input_ids", "segment_ids"):
+        assert not values[key][row, length:].any()
+    assert values["p_mask"][row, length:].all()
+    question = int(windows.question[row])
+    pieces = windows.paragraphs[question]
+    begin, first = int(windows.begin[row]), int(windows.first[row])
+    part = slice(begin, begin + int(windows.length[row]))
+    span = windows.spans[question]
+    spans = zip(
+        windows.begin[span].tolist(), windows.length[span].tolist(), strict=True
+    )
+    best = squad_features.max_context(tuple(spans))[row - span.start]
+    found = {
+        "unique_id": int(values["unique_ids"][row]),
+        "doc_span_index": row - span.start,
+        "paragraph_len": length,
+        **{
+            key: values[key][row, :length].tolist()
+            for key in ("input_ids", "segment_ids", "p_mask")
+        },
+        "tok_start_to_orig_index": pieces.starts[part].tolist(),
+        "tok_end_to_orig_index": last_characters(pieces.ends[part]),
+        "token_is_max_context": (np.flatnonzero(best) + first).tolist(),
+    }
+    if is_training:
+        return {
+            **found,
+            "start_position": values["start_positions"][row],
+            "end_position": values["end_positions"][row],
+            "is_impossible": values["is_impossible"][row],
+        }
+    return {**found, "qas_id": questions[question].id}
+
+
+def last_characters(ends):
+    """The original keeps the last character, never one before the text."""
+    return (np.maximum(ends, 1) - 1).tolist()
+
+
+@pytest.mark.parametrize(
+    "name", ["dev-v1.1", "train-v1.1", "dev-v2.0", "train-v2.0"]
+)
+def test_alignment_is_the_longest_common_subsequence(
+    name, tokenizer, shared_dir
+):
+    """The same characters as the original's table, on real paragraphs.
+
+    All 2,967 of the four files agree; every twentieth is tried here.
+    """
+    path = shared_dir / "data" / "squad" / f"{name}.json.xz"
+    content = json.loads(lzma.decompress(path.read_bytes()))
+    texts = [p["context"] for a in content["data"] for p in a["paragraphs"]]
+    for text in texts[::20]:
+        _, starts, ends = tokenizer.encode_with_offsets(text)
+        expected = align_pieces(tokenizer, text)
+        assert (starts.tolist(), last_characters(ends)) == expected
+
+
+def test_korean_is_aligned_where_the_original_gives_up(tokenizer):
+    text = "서울은 대한민국의 수도이다."
+    assert align_pieces(tokenizer, text) is None
+    question = squad_data.Question(
+        "k", "수도?", text, (squad_data.Answer("대한민국", 4),)
+    )
+    windows = squad_features.make_windows(
+        [question], tokenizer, squad_features.WindowOptions(), 384
+    )
+    positions = squad_features.find_answers(windows, [question])
+    (pieces,) = windows.paragraphs
+    first = int(positions.start[0] - windows.first[0])
+    last = int(positions.end[0] - windows.first[0])
+    assert "대한민국" in text[pieces.starts[first] : pieces.ends[last]]
+    assert not positions.is_impossible.any()
+
+
+# The original's alignment, as original-release.md 5.8 describes it.
+
+
+def align_pieces(tokenizer, text):
+    """First and last character of each piece; None for a mismatch."""
+    pieces = tokenizer.encode_pieces(text)
+    joined = "".join(pieces).replace(tokenization.WORD_START, " ")
+    known = align_characters(text, joined)
+    if known is None:
+        return None
+    starts, ends, place = [], [], 0
+    for piece in pieces:
+        starts.append(fill_gap(known, place, len(text), is_start=True))
+        place += len(piece)
+        ends.append(fill_gap(known, place - 1, len(text), is_start=False))
+    return starts, ends
+
+
+def align_characters(text, joined):
+    """For each character of the pieces its place in the text, or None."""
+    folded = list(map(tokenization.fold_characters, text))
+    band = abs(len(text) - len(joined)) + 5
+    for width in (band, 2 * band):
+        lengths, moves = fill_table(folded, joined, width)
+        best = lengths.get((len(text) - 1, len(joined) - 1), 0)
+        if best > 0.8 * len(text):
+            break
+    if best < 0.8 * len(text):
+        return None
+    known = [None] * len(joined)
+    row, column = len(text) - 1, len(joined) - 1
+    while row >= 0 and column >= 0 and moves.get((row, column)):
+        move = moves[row, column]
+        if move == "match":
+            known[column] = row
+        row -= move != "left"
+        column -= move != "up"
+    return known
+
+
+def fill_table(folded, joined, band):
+    lengths, moves = {}, {}
+    for row, character in enumerate(folded):
+        columns = range(max(0, row - band), min(len(joined), row + band))
+        for column in columns:
+            best, move = 0, None
+            if row > 0:
+                best, move = lengths.get((row - 1, column), 0), "up"
+            left = lengths.get((row, column - 1), 0)
+            if left > best:
+                best, move = left, "left"
+            match = lengths.get((row - 1, column - 1), 0) + 1
+            if character == joined[column] and match > best:
+                best, move = match, "match"
+            lengths[row, column], moves[row, column] = best, move
+    return lengths, moves
+
+
+def fill_gap(known, place, total, *, is_start):
+    """The rule for a character without a partner."""
+    if known[place] is not None:
+        return known[place]
+    later = [i for i in known[place:] if i is not None]
+    earlier = [i for i in known[:place] if i is not None]
+    if not earlier:
+        return 0 if is_start else max(later[0] - 1, 0)
+    before = earlier[-1]
+    if not later:
+        if before == total - 1:
+            return before
+        return before + 1 if is_start else total - 1
+    after = later[0]
+    if after > before + 1:
+        return before + 1 if is_start else after - 1
+    return after if is_start else before
