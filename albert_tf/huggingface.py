@@ -19,7 +19,13 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from albert_tf import errors, files, huggingface_config, modeling
+from albert_tf import (
+    elementwise,
+    errors,
+    files,
+    huggingface_config,
+    modeling,
+)
 
 CONFIG_NAME = huggingface_config.CONFIG_NAME
 WEIGHTS_NAME = "model.safetensors"
@@ -492,7 +498,7 @@ def _config_values(
         "hidden_act": huggingface_config.their_activation(config.hidden_act),
         "architectures": [architecture],
         "model_type": "albert",
-        "layer_norm_eps": modeling.LAYER_NORM_EPSILON,
+        "layer_norm_eps": elementwise.LAYER_NORM_EPSILON,
         "tie_word_embeddings": True,
         # Dropout of their heads in training; ours have the same by default.
         "classifier_dropout_prob": 0.1,

@@ -14,22 +14,23 @@ import dataclasses
 import difflib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import errors, files, huggingface_config
+from albert_tf import elementwise, errors, files, huggingface_config
 
-# Original release, modeling.layer_norm; Keras would default to 1e-3.
-LAYER_NORM_EPSILON = 1e-12
 # Added to the scores of padded keys. Finite, so that a row without any real key
 # still gives numbers. Original release, modeling.attention.
 MASKED_SCORE = -10000.0
 
+# What the encoder computes in; variables are float32 always.
+PRECISIONS = ("float32", "bfloat16", "float16")
+
 ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     # The original's is the tanh form; the exact one differs by up to 5e-4.
-    "gelu": lambda x: tf.nn.gelu(x, approximate=True),
+    "gelu": elementwise.PLAIN.gelu,
     # What Hugging Face calls "gelu"; the original does not have it.
     "gelu_erf": lambda x: tf.nn.gelu(x, approximate=False),
     "relu": tf.nn.relu,
@@ -235,6 +236,25 @@ class AlbertConfig:
             for layer in range(self.num_hidden_layers)
         ]
 
+    def forward_flops(self, length: int, predictions: int) -> float:
+        """Return the operations of all matrix products for one sequence.
+
+        A training step does three times as many. Additions and multiplications
+        count one each; what is not a matrix product is left out.
+
+        Args:
+            length: Tokens.
+            predictions: Positions that the masked-word head looks at; 0 if
+                there is no such head.
+        """
+        width, narrow = self.hidden_size, self.embedding_size
+        dense = 4 * width**2 + 2 * width * self.intermediate_size
+        block = 2 * length * (dense + 2 * length * width)
+        mapping = 2 * length * narrow * width if narrow != width else 0
+        head = 2 * predictions * narrow * (width + self.vocab_size)
+        blocks = self.num_hidden_layers * self.inner_group_num
+        return float(blocks * block + mapping + head)
+
     @property
     def sharing(self) -> str:
         """What is shared, in words."""
@@ -284,7 +304,7 @@ def derive_seed(seed: tf.Tensor | None, stream: int) -> tf.Tensor:
 
 
 class Dropout:
-    """Stateless dropout for one forward pass.
+    """Stateless dropout for one forward pass, or one block of it.
 
     Every use gets a seed of its own, derived from the seed of the pass and the
     number of the use, so the same seed repeats the same pass, also after a
@@ -312,29 +332,55 @@ def truncated_normal(stddev: float) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
-def make_dense(
-    scope: str, inputs: int, units: int, config: AlbertConfig
-) -> keras.layers.Dense:
-    """Make a dense layer with variables `SCOPE/kernel` and `SCOPE/bias`.
+def linear(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """Return x @ kernel + bias over the last axis, in the dtype of x.
 
     Args:
-        scope: Path of the layer in the original's checkpoints.
-        inputs: Size of the last axis of its input.
-        units: Size of the last axis of its output.
-        config: Gives the initializer.
+        x: float [..., inputs].
+        kernel: float [inputs, units].
+        bias: float [units].
     """
-    layer = keras.layers.Dense(
-        units,
-        kernel_initializer=truncated_normal(config.initializer_range),
-        name=scope.rsplit("/", 1)[-1],
-    )
-    with tf.name_scope(scope):
-        layer.build([None, inputs])
-    return layer
+    inputs, units = kernel.shape
+    # One product of two matrices: what processors are fastest at.
+    rows = tf.matmul(tf.reshape(x, [-1, inputs]), tf.cast(kernel, x.dtype))
+    rows = tf.nn.bias_add(rows, tf.cast(bias, x.dtype))
+    return tf.reshape(rows, tf.concat([tf.shape(x)[:-1], [units]], 0))
+
+
+class Dense(keras.layers.Layer):
+    """A linear layer over the last axis, in the dtype of its input.
+
+    Its variables are `SCOPE/kernel` [inputs, units] and `SCOPE/bias` [units].
+    """
+
+    def __init__(
+        self, scope: str, inputs: int, units: int, config: AlbertConfig
+    ):
+        """Create the variables.
+
+        Args:
+            scope: Path of the layer in the original's checkpoints.
+            inputs: Size of the last axis of its input.
+            units: Size of the last axis of its output.
+            config: Gives the initializer.
+        """
+        super().__init__(name=scope.rsplit("/", 1)[-1], autocast=False)
+        self.kernel = self.add_weight(
+            name=f"{scope}/kernel",
+            shape=[inputs, units],
+            initializer=truncated_normal(config.initializer_range),
+        )
+        self.bias = self.add_weight(
+            name=f"{scope}/bias", shape=[units], initializer="zeros"
+        )
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Transform float [..., inputs] to [..., units]."""
+        return linear(x, self.kernel, self.bias)
 
 
 class LayerNorm(keras.layers.Layer):
-    """Layer normalization over the last axis, in float32.
+    """Layer normalization over the last axis.
 
     Epsilon and variable names, `SCOPE/beta` and `SCOPE/gamma`, are those of the
     original.
@@ -343,21 +389,21 @@ class LayerNorm(keras.layers.Layer):
     """
 
     def __init__(self, scope: str, size: int):
-        super().__init__(name=scope.rsplit("/", 1)[-1])
+        super().__init__(name=scope.rsplit("/", 1)[-1], autocast=False)
         self.beta = self.add_weight(
-            f"{scope}/beta", [size], initializer="zeros"
+            name=f"{scope}/beta", shape=[size], initializer="zeros"
         )
         self.gamma = self.add_weight(
-            f"{scope}/gamma", [size], initializer="ones"
+            name=f"{scope}/gamma", shape=[size], initializer="ones"
         )
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Normalize float [..., size]."""
-        mean, variance = tf.nn.moments(
-            tf.cast(x, tf.float32), -1, keepdims=True
-        )
-        scale = tf.math.rsqrt(variance + LAYER_NORM_EPSILON) * self.gamma
-        return tf.cast(x * scale + (self.beta - mean * scale), x.dtype)
+    def call(
+        self,
+        x: tf.Tensor,
+        how: elementwise.Elementwise = elementwise.PLAIN,
+    ) -> tf.Tensor:
+        """Normalize float [..., size], in float32."""
+        return how.layer_norm(x, self.gamma, self.beta)
 
 
 class Embeddings(keras.layers.Layer):
@@ -389,7 +435,10 @@ class Embeddings(keras.layers.Layer):
         )
 
     def call(
-        self, inputs: Mapping[str, tf.Tensor], dropout: Dropout
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        dropout: Dropout,
+        how: elementwise.Elementwise,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return (word embeddings alone, the finished sum), both [B, S, E]."""
         length = tf.shape(inputs["input_ids"])[1]
@@ -398,88 +447,165 @@ class Embeddings(keras.layers.Layer):
         # depends on it, see training.Trainer.
         x = words + tf.gather(self.token_type_embeddings, inputs["segment_ids"])
         x += self.position_embeddings[:length]
-        x = self.layer_norm(x)
+        x = self.layer_norm(x, how)
         return words, dropout(x, self._config.hidden_dropout_prob)
 
 
+class Block(NamedTuple):
+    """How to go through one block, beside its weights.
+
+    Attributes:
+        config: Shape of the encoder.
+        score_bias: float32 [B, 1, 1, T], added to the attention scores.
+        dropout: The dropout of this block.
+        how: How to compute what is not a matrix product.
+    """
+
+    config: AlbertConfig
+    score_bias: tf.Tensor
+    dropout: Dropout
+    how: elementwise.Elementwise
+
+
+class AttentionWeights(NamedTuple):
+    """Weights of one attention, ready for use.
+
+    Attributes:
+        kernel: [H, 3 H], for queries, keys and values at once.
+        bias: [3 H].
+        output_kernel: [H, H].
+        output_bias: [H].
+        gamma: float32 [H].
+        beta: float32 [H].
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor
+    output_kernel: tf.Tensor
+    output_bias: tf.Tensor
+    gamma: tf.Tensor
+    beta: tf.Tensor
+
+
 class Attention(keras.layers.Layer):
-    """Self-attention, residual and norm, [B, S, H] to [B, S, H].
+    """The variables of a self-attention with its norm.
 
-    Post-norm, as BERT. Layers that share parameters call the same object.
-
-    Source: original release, modeling.attention_ffn_block, first half.
+    Layers that share parameters use the same object.
     """
 
     def __init__(self, config: AlbertConfig, scope: str):
-        super().__init__(name="attention_1")
-        self._config = config
+        super().__init__(name="attention_1", autocast=False)
         width = config.hidden_size
         inner = f"{scope}/attention_1"
         # Three kernels, not one: LAMB scales the step of each by its own norm.
-        self.query = make_dense(f"{inner}/self/query", width, width, config)
-        self.key = make_dense(f"{inner}/self/key", width, width, config)
-        self.value = make_dense(f"{inner}/self/value", width, width, config)
-        self.output_dense = make_dense(
-            f"{inner}/output/dense", width, width, config
-        )
+        self.query = Dense(f"{inner}/self/query", width, width, config)
+        self.key = Dense(f"{inner}/self/key", width, width, config)
+        self.value = Dense(f"{inner}/self/value", width, width, config)
+        self.output_dense = Dense(f"{inner}/output/dense", width, width, config)
         self.layer_norm = LayerNorm(f"{scope}/LayerNorm", width)
 
-    def call(
-        self, x: tf.Tensor, score_bias: tf.Tensor, dropout: Dropout
-    ) -> tf.Tensor:
-        """Attend.
-
-        Args:
-            x: float [B, S, H].
-            score_bias: float [B, 1, 1, T], added to the attention scores.
-            dropout: The dropout of this forward pass.
-        """
-        attended = self.output_dense(self._attend(x, score_bias, dropout))
-        rate = self._config.hidden_dropout_prob
-        return self.layer_norm(x + dropout(attended, rate))
-
-    def _attend(
-        self, x: tf.Tensor, score_bias: tf.Tensor, dropout: Dropout
-    ) -> tf.Tensor:
-        config = self._config
-        heads = config.num_attention_heads
-        size = config.hidden_size // heads
-        shape = tf.concat([tf.shape(x)[:2], [heads, size]], 0)
-        query = tf.reshape(self.query(x), shape)  # [B, S, N, D]
-        key = tf.reshape(self.key(x), shape)
-        value = tf.reshape(self.value(x), shape)
-        scores = tf.einsum("BSND,BTND->BNST", query, key) * size**-0.5
-        probabilities = tf.nn.softmax(scores + score_bias)
-        probabilities = dropout(
-            probabilities, config.attention_probs_dropout_prob
+    def prepare(self, dtype: tf.DType) -> AttentionWeights:
+        """Return the weights for one pass through all layers."""
+        three = self.query, self.key, self.value
+        return AttentionWeights(
+            tf.concat([tf.cast(one.kernel, dtype) for one in three], 1),
+            tf.concat([tf.cast(one.bias, dtype) for one in three], 0),
+            tf.cast(self.output_dense.kernel, dtype),
+            tf.cast(self.output_dense.bias, dtype),
+            tf.convert_to_tensor(self.layer_norm.gamma),
+            tf.convert_to_tensor(self.layer_norm.beta),
         )
-        context = tf.einsum("BNST,BTND->BSND", probabilities, value)
-        return tf.reshape(context, tf.shape(x))
+
+
+def attend(x: tf.Tensor, weights: AttentionWeights, block: Block) -> tf.Tensor:
+    """Self-attention, residual and norm, [B, S, H] to [B, S, H].
+
+    Post-norm, as BERT.
+
+    Source: original release, modeling.attention_ffn_block, first half.
+    """
+    config = block.config
+    heads = config.num_attention_heads
+    size = config.hidden_size // heads
+    projected = linear(x, weights.kernel, weights.bias)
+    split = tf.concat([tf.shape(x)[:2], [3, heads, size]], 0)
+    # Three times [B, N, S, D].
+    query, key, value = tf.unstack(
+        tf.transpose(tf.reshape(projected, split), [2, 0, 3, 1, 4])
+    )
+    scores = tf.matmul(query * size**-0.5, key, transpose_b=True)
+    probabilities = block.dropout(
+        block.how.softmax(scores, block.score_bias),
+        config.attention_probs_dropout_prob,
+    )
+    context = tf.transpose(tf.matmul(probabilities, value), [0, 2, 1, 3])
+    attended = linear(
+        tf.reshape(context, tf.shape(x)),
+        weights.output_kernel,
+        weights.output_bias,
+    )
+    attended = block.dropout(attended, config.hidden_dropout_prob)
+    return block.how.layer_norm(x + attended, weights.gamma, weights.beta)
+
+
+class FeedForwardWeights(NamedTuple):
+    """Weights of one feed-forward part, ready for use.
+
+    Attributes:
+        kernel: [H, I].
+        bias: [I].
+        output_kernel: [I, H].
+        output_bias: [H].
+        gamma: float32 [H].
+        beta: float32 [H].
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor
+    output_kernel: tf.Tensor
+    output_bias: tf.Tensor
+    gamma: tf.Tensor
+    beta: tf.Tensor
 
 
 class FeedForward(keras.layers.Layer):
-    """Two dense layers, residual and norm, [B, S, H] to [B, S, H].
+    """The variables of two dense layers with their norm."""
+
+    def __init__(self, config: AlbertConfig, scope: str):
+        super().__init__(name="ffn_1", autocast=False)
+        width, inner = config.hidden_size, config.intermediate_size
+        path = f"{scope}/ffn_1/intermediate"
+        self.intermediate = Dense(f"{path}/dense", width, inner, config)
+        self.output_dense = Dense(f"{path}/output/dense", inner, width, config)
+        self.layer_norm = LayerNorm(f"{scope}/LayerNorm_1", width)
+
+    def prepare(self, dtype: tf.DType) -> FeedForwardWeights:
+        """Return the weights for one pass through all layers."""
+        return FeedForwardWeights(
+            tf.cast(self.intermediate.kernel, dtype),
+            tf.cast(self.intermediate.bias, dtype),
+            tf.cast(self.output_dense.kernel, dtype),
+            tf.cast(self.output_dense.bias, dtype),
+            tf.convert_to_tensor(self.layer_norm.gamma),
+            tf.convert_to_tensor(self.layer_norm.beta),
+        )
+
+
+def feed_forward(
+    x: tf.Tensor, weights: FeedForwardWeights, block: Block
+) -> tf.Tensor:
+    """Transform every position of [B, S, H] by itself; residual and norm.
 
     Source: original release, modeling.attention_ffn_block, second half.
     """
-
-    def __init__(self, config: AlbertConfig, scope: str):
-        super().__init__(name="ffn_1")
-        self._config = config
-        width, inner = config.hidden_size, config.intermediate_size
-        path = f"{scope}/ffn_1/intermediate"
-        self.intermediate = make_dense(f"{path}/dense", width, inner, config)
-        self.output_dense = make_dense(
-            f"{path}/output/dense", inner, width, config
-        )
-        self.layer_norm = LayerNorm(f"{scope}/LayerNorm_1", width)
-
-    def call(self, x: tf.Tensor, dropout: Dropout) -> tf.Tensor:
-        """Transform every position of float [B, S, H] by itself."""
-        config = self._config
-        hidden = ACTIVATIONS[config.hidden_act](self.intermediate(x))
-        hidden = dropout(self.output_dense(hidden), config.hidden_dropout_prob)
-        return self.layer_norm(hidden + x)
+    config = block.config
+    activation = ACTIVATIONS[config.hidden_act]
+    if config.hidden_act == "gelu":
+        activation = block.how.gelu
+    hidden = activation(linear(x, weights.kernel, weights.bias))
+    hidden = linear(hidden, weights.output_kernel, weights.output_bias)
+    hidden = block.dropout(hidden, config.hidden_dropout_prob)
+    return block.how.layer_norm(x + hidden, weights.gamma, weights.beta)
 
 
 class AlbertModel(keras.Model):
@@ -494,20 +620,34 @@ class AlbertModel(keras.Model):
     Source: ALBERT §3.1; in the original, modeling.AlbertModel.
     """
 
-    def __init__(self, config: AlbertConfig, scope: str = "bert"):
-        """Create the encoder and all its variables.
+    def __init__(
+        self,
+        config: AlbertConfig,
+        scope: str = "bert",
+        *,
+        precision: str = "float32",
+        recompute: bool = False,
+    ):
+        """Create the encoder and all its variables, in float32.
 
         Args:
             config: Shape of the encoder.
             scope: First part of every variable name.
+            precision: What is computed in: one of `PRECISIONS`. Norms and
+                softmax are in float32 always.
+            recompute: Whether training keeps only what goes into each block,
+                and computes the block again for its gradient: less memory, a
+                third more time (Chen et al., arXiv 1604.06174).
         """
         super().__init__(name=scope)
         self.config = config
+        self.precision = precision
+        self._recompute = recompute
         width = config.hidden_size
         self.embeddings = Embeddings(config, f"{scope}/embeddings")
         self.embedding_mapping = None
         if config.embedding_size != width:
-            self.embedding_mapping = make_dense(
+            self.embedding_mapping = Dense(
                 f"{scope}/encoder/embedding_hidden_mapping_in",
                 config.embedding_size,
                 width,
@@ -532,7 +672,7 @@ class AlbertModel(keras.Model):
                     if group in feed_forwards
                 ]
             )
-        self.pooler = make_dense(f"{scope}/pooler/dense", width, width, config)
+        self.pooler = Dense(f"{scope}/pooler/dense", width, width, config)
 
     def call(
         self,
@@ -552,10 +692,11 @@ class AlbertModel(keras.Model):
                 default one is drawn from TensorFlow's global generator.
 
         Returns:
-            `word_embedding_output` and `embedding_output` float [B, S, E];
+            `word_embedding_output` and `embedding_output` float32 [B, S, E];
             `all_encoder_layers`, a list of float [B, S, H] with one entry for
             each inner block of each layer; `sequence_output`, its last entry;
-            `pooled_output` float [B, H].
+            `pooled_output` float32 [B, H]. Those of the encoder's layers are of
+            its `precision`.
 
         Raises:
             errors.UserError: The sequence is longer than the position table
@@ -563,32 +704,63 @@ class AlbertModel(keras.Model):
                 fail inside TensorFlow).
         """
         inputs = self._complete(inputs)
-        dropout = Dropout(derive_seed(dropout_seed, 0) if training else None)
+        how = elementwise.FUSED if training else elementwise.PLAIN
+        seed = derive_seed(dropout_seed, 0) if training else None
 
-        words, x = self.embeddings(inputs, dropout=dropout)
+        words, x = self.embeddings(inputs, Dropout(seed), how)
         embedding_output = x
+        x = tf.cast(x, self.precision)
         if self.embedding_mapping is not None:
             x = self.embedding_mapping(x)
 
-        mask = tf.cast(inputs["input_mask"][:, None, None, :], x.dtype)
+        mask = tf.cast(inputs["input_mask"][:, None, None, :], tf.float32)
         score_bias = (1.0 - mask) * MASKED_SCORE  # [B, 1, 1, T]
-        layers = []
-        for group, ffn_group in self.config.groups:
-            for attention, ffn in zip(
-                self.attentions[group],
-                self.feed_forwards[ffn_group],
-                strict=True,
-            ):
-                x = attention(x, score_bias=score_bias, dropout=dropout)
-                x = ffn(x, dropout=dropout)
-                layers.append(x)
+        layers: list[tf.Tensor] = []
+        for attention, ffn in self._prepare_blocks(x.dtype):
+            if seed is not None:
+                seed = derive_seed(seed, 1)
+            block = self._make_block(score_bias, seed, how)
+            if training and self._recompute:
+                block = tf.recompute_grad(block)
+            x = block(x, *attention, *ffn)
+            layers.append(x)
+        pooled = tf.cast(self.pooler(x[:, 0]), tf.float32)
         return {
             "word_embedding_output": words,
             "embedding_output": embedding_output,
             "all_encoder_layers": layers,
             "sequence_output": x,
-            "pooled_output": tf.tanh(self.pooler(x[:, 0])),
+            "pooled_output": tf.tanh(pooled),
         }
+
+    def _make_block(
+        self,
+        score_bias: tf.Tensor,
+        seed: tf.Tensor | None,
+        how: elementwise.Elementwise,
+    ) -> Callable[..., tf.Tensor]:
+        """Return a block as a function of everything that has a gradient."""
+        split = len(AttentionWeights._fields)
+
+        def block(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
+            # A dropout of its own, so that a second run draws the same.
+            shared = Block(self.config, score_bias, Dropout(seed), how)
+            x = attend(x, AttentionWeights(*weights[:split]), shared)
+            return feed_forward(x, FeedForwardWeights(*weights[split:]), shared)
+
+        return block
+
+    def _prepare_blocks(
+        self, dtype: tf.DType
+    ) -> list[tuple[AttentionWeights, FeedForwardWeights]]:
+        """Return the weights of all blocks in a row, each converted once."""
+        attentions = [[a.prepare(dtype) for a in g] for g in self.attentions]
+        ffns = [[f.prepare(dtype) for f in g] for g in self.feed_forwards]
+        return [
+            pair
+            for group, ffn_group in self.config.groups
+            for pair in zip(attentions[group], ffns[ffn_group], strict=True)
+        ]
 
     def _complete(
         self, inputs: Mapping[str, tf.Tensor]

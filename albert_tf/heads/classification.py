@@ -4,7 +4,8 @@ Source: ALBERT appendix A.4; in the original, classifier_utils.create_model and
 race_utils.create_model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -17,6 +18,10 @@ INITIALIZER_RANGE = 0.02
 DROPOUT = 0.1
 # Separates the seed of the head's dropout from those of the encoder.
 _DROPOUT_STREAM = 2**30
+# Separates the seeds of the parts of a question, by the first choice of each.
+_CHOICE_STREAM = 2**30 + 1
+# The logit of a choice that only fills up a question.
+NO_CHANCE = -1e30
 
 
 class AlbertClassifier(keras.Model):
@@ -93,11 +98,27 @@ class AlbertMultipleChoice(keras.Model):
     one linear layer gives each a score.
     """
 
-    def __init__(self, encoder: modeling.AlbertModel, dropout: float = DROPOUT):
-        """Add a new scorer to an encoder; see `AlbertClassifier`."""
+    def __init__(
+        self,
+        encoder: modeling.AlbertModel,
+        dropout: float = DROPOUT,
+        *,
+        choices_at_once: int | None = None,
+    ):
+        """Add a new scorer to an encoder; see `AlbertClassifier`.
+
+        Args:
+            encoder: A finished encoder; its weights are trained along.
+            dropout: Share of the pooled output that is dropped in training.
+            choices_at_once: Choices of each question that go through the
+                encoder together; None for all. Fewer need less memory and more
+                time: in training each part is computed a second time for its
+                gradient. The scores are the same.
+        """
         super().__init__(name="albert_multiple_choice")
         # Its variables have no scope, as in the original.
         self.scorer = AlbertClassifier(encoder, 1, dropout)
+        self._choices_at_once = choices_at_once
 
     @property
     def encoder(self) -> modeling.AlbertModel:
@@ -114,21 +135,112 @@ class AlbertMultipleChoice(keras.Model):
 
         Args:
             inputs: `input_ids`, and optionally `input_mask` and `segment_ids`,
-                int32 [B, choices, S].
+                int32 [B, choices, S]. A choice whose mask is all 0 only fills
+                up the question: it gets no chance.
             training: Whether to apply dropout.
             dropout_seed: See `modeling.AlbertModel`.
 
         Returns:
-            `logits` float [B, choices].
+            `logits` float32 [B, choices].
+
+        Raises:
+            ValueError: `choices_at_once` does not divide the choices.
         """
+        names = ("input_ids", "input_mask", "segment_ids")
+        inputs = {name: inputs[name] for name in names if name in inputs}
+        choices = inputs["input_ids"].shape[1]
+        size = self._choices_at_once or choices
+        if choices % size:
+            raise ValueError(f"{size} does not divide {choices} choices.")
+        if size == choices:
+            logits = self._score(inputs, training, dropout_seed)
+        else:
+            logits = self._score_in_parts(inputs, size, training, dropout_seed)
+        logits = tf.cast(logits, tf.float32)
+        if "input_mask" in inputs:
+            real = tf.reduce_any(inputs["input_mask"] > 0, -1)
+            logits = tf.where(real, logits, NO_CHANCE)
+        return {"logits": logits}
+
+    def _score_in_parts(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        size: int,
+        training: bool,
+        dropout_seed: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Score `size` choices of each question at a time.
+
+        For the gradient each part is computed again, so that only one part's
+        activations exist at any time.
+        """
+        starts = range(0, inputs["input_ids"].shape[1], size)
+        if training and dropout_seed is None:
+            dropout_seed = modeling.derive_seed(None, _CHOICE_STREAM)
+
+        def score_part(start: int, after: Sequence[tf.Tensor]) -> tf.Tensor:
+            seed = dropout_seed
+            if seed is not None:
+                seed = modeling.derive_seed(seed, _CHOICE_STREAM + start)
+            # One after the other, or memory would be that of all at once.
+            with tf.control_dependencies(after):
+                part = {
+                    name: tf.identity(value[:, start : start + size])
+                    for name, value in inputs.items()
+                }
+            return self._score(part, training, seed)
+
+        # tf.recompute_grad would sum up the rows that tables were looked up in,
+        # which count one by one in the norm of the gradient.
+        @tf.custom_gradient
+        def score(_: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+            def gradient(
+                upstream: tf.Tensor, variables: Sequence[tf.Variable]
+            ) -> tuple[None, list[Any]]:
+                sums: list[Any] = []
+                after = [upstream]
+                for start in starts:
+                    with tf.GradientTape() as tape:
+                        scores = score_part(start, after)
+                    found = tape.gradient(
+                        scores, variables, upstream[:, start : start + size]
+                    )
+                    sums = list(map(_add, sums, found)) if sums else found
+                    after = tf.nest.flatten(sums, expand_composites=True)
+                return None, sums
+
+            parts: list[tf.Tensor] = []
+            for start in starts:
+                parts.append(score_part(start, parts[-1:]))
+            return tf.concat(parts, 1), gradient
+
+        return score(inputs["input_ids"])
+
+    def _score(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool,
+        dropout_seed: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Return float [B, choices] for inputs [B, choices, S]."""
         shape = tf.shape(inputs["input_ids"])
         rows = {
-            name: tf.reshape(inputs[name], [-1, shape[2]])
-            for name in ("input_ids", "input_mask", "segment_ids")
-            if name in inputs
+            name: tf.reshape(value, [-1, shape[2]])
+            for name, value in inputs.items()
         }
         scores = self.scorer(rows, training=training, dropout_seed=dropout_seed)
-        return {"logits": tf.reshape(scores["logits"], shape[:2])}
+        return tf.reshape(scores["logits"], shape[:2])
+
+
+def _add(one: Any, other: Any) -> Any:
+    """Add two gradients; looked-up rows stay rows, one behind the other."""
+    if not isinstance(one, tf.IndexedSlices):
+        return one + other
+    return tf.IndexedSlices(
+        tf.concat([one.values, other.values], 0),
+        tf.concat([one.indices, other.indices], 0),
+        one.dense_shape,
+    )
 
 
 def _weights(batch: objectives.Batch) -> objectives.Tensors:
@@ -141,9 +253,7 @@ def _values(
     batch: objectives.Batch,
     dropout_seed: tf.Tensor | None,
 ) -> objectives.Tensors:
-    outputs = model(
-        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
-    )
+    outputs = objectives.outputs(model, batch, dropout_seed)
     arguments = outputs["logits"], batch["label_ids"]
     return {
         "classification_loss": objectives.cross_entropy(*arguments),
@@ -165,9 +275,7 @@ def _squared_error(
     batch: objectives.Batch,
     dropout_seed: tf.Tensor | None,
 ) -> objectives.Tensors:
-    outputs = model(
-        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
-    )
+    outputs = objectives.outputs(model, batch, dropout_seed)
     number = tf.cast(outputs["logits"][:, 0], tf.float32)
     return {"regression_loss": tf.square(number - batch["label_ids"])}
 

@@ -11,6 +11,11 @@ import tf_keras as keras
 
 from albert_tf import modeling, objectives
 
+# What the two segments of an example are asked about, and the name of that in
+# losses and metrics.
+_SENTENCE_NAMES = {"sop": "sentence_order", "nsp": "next_sentence", "none": ""}
+SENTENCE_OBJECTIVES = tuple(_SENTENCE_NAMES)
+
 
 class AlbertPretrainer(keras.Model):
     """An encoder with the masked-word head and the sentence-order head."""
@@ -28,7 +33,7 @@ class AlbertPretrainer(keras.Model):
         super().__init__(name="albert_pretrainer")
         config = encoder.config
         self.encoder = encoder
-        self.transform = modeling.make_dense(
+        self.transform = modeling.Dense(
             "cls/predictions/transform/dense",
             config.hidden_size,
             config.embedding_size,
@@ -96,8 +101,12 @@ class AlbertPretrainer(keras.Model):
         x = tf.gather(sequence_output, positions, batch_dims=1)  # [B, P, H]
         activation = modeling.ACTIVATIONS[self.encoder.config.hidden_act]
         x = self.transform_norm(activation(self.transform(x)))
+        # In float32: the softmax over the vocabulary is fine-grained.
+        rows = tf.reshape(tf.cast(x, tf.float32), [-1, x.shape[-1]])
         table = self.encoder.embeddings.word_embeddings
-        return tf.einsum("BPE,VE->BPV", x, table) + self.output_bias
+        logits = tf.matmul(rows, table, transpose_b=True) + self.output_bias
+        shape = tf.concat([tf.shape(positions), tf.shape(logits)[1:]], 0)
+        return tf.reshape(logits, shape)
 
     def sentence_order_logits(self, pooled_output: tf.Tensor) -> tf.Tensor:
         """Return float [B, 2] for the pooled output [B, H]."""
@@ -105,41 +114,64 @@ class AlbertPretrainer(keras.Model):
         return logits + self.order_bias
 
 
-def _weights(batch: objectives.Batch) -> objectives.Tensors:
-    real = objectives.real_examples(batch)  # [B]
-    masked = batch["masked_lm_weights"] * real[:, None]  # [B, P]
-    return {
-        "masked_lm_loss": masked,
-        "sentence_order_loss": real,
-        "masked_lm_accuracy": masked,
-        "sentence_order_accuracy": real,
-    }
+def make_objective(
+    sentence_objective: str = "sop",
+    masked_lm_factor: float = 1.0,
+    sentence_factor: float = 1.0,
+) -> objectives.Objective:
+    """Return what `AlbertPretrainer` is trained for.
+
+    Args:
+        sentence_objective: sop (label 1: segments are swapped), nsp (label 1:
+            the second segment is from elsewhere) or none (masked words only).
+        masked_lm_factor: What the loss of masked words is multiplied with.
+        sentence_factor: The same for the loss of sentences.
+    """
+    sentence = _SENTENCE_NAMES[sentence_objective]
+
+    def weights(batch: objectives.Batch) -> objectives.Tensors:
+        real = objectives.real_examples(batch)  # [B]
+        masked = batch["masked_lm_weights"] * real[:, None]  # [B, P]
+        found = {"masked_lm_loss": masked, "masked_lm_accuracy": masked}
+        if sentence:
+            found |= {f"{sentence}_loss": real, f"{sentence}_accuracy": real}
+        return found
+
+    def values(
+        model: AlbertPretrainer,
+        batch: objectives.Batch,
+        dropout_seed: tf.Tensor | None,
+    ) -> objectives.Tensors:
+        outputs = objectives.outputs(model, batch, dropout_seed)
+        masked = outputs["masked_lm_logits"], batch["masked_lm_ids"]
+        found = {
+            "masked_lm_loss": objectives.cross_entropy(*masked),
+            "masked_lm_accuracy": objectives.hits(*masked),
+        }
+        if sentence:
+            # The records keep BERT's name, whatever the labels mean.
+            labels = batch["next_sentence_labels"][:, 0]
+            logits = outputs["sentence_order_logits"]
+            found |= {
+                f"{sentence}_loss": objectives.cross_entropy(logits, labels),
+                f"{sentence}_accuracy": objectives.hits(logits, labels),
+            }
+        return found
+
+    losses = {"masked_lm_loss": masked_lm_factor}
+    metrics = ["masked_lm_accuracy"]
+    if sentence:
+        losses[f"{sentence}_loss"] = sentence_factor
+        metrics.append(f"{sentence}_accuracy")
+    return objectives.Objective(
+        losses=losses,
+        metrics=tuple(metrics),
+        weights=weights,
+        values=values,
+        # Keeps the loss finite for a batch without any prediction. Original
+        # release, run_pretraining.get_masked_lm_output.
+        epsilons={"masked_lm_loss": 1e-5},
+    )
 
 
-def _values(
-    model: AlbertPretrainer,
-    batch: objectives.Batch,
-    dropout_seed: tf.Tensor | None,
-) -> objectives.Tensors:
-    outputs = objectives.outputs(model, batch, dropout_seed)
-    masked = outputs["masked_lm_logits"], batch["masked_lm_ids"]
-    # The records keep BERT's name; 1 means that the segments are swapped.
-    swapped = batch["next_sentence_labels"][:, 0]
-    order = outputs["sentence_order_logits"], swapped
-    return {
-        "masked_lm_loss": objectives.cross_entropy(*masked),
-        "sentence_order_loss": objectives.cross_entropy(*order),
-        "masked_lm_accuracy": objectives.hits(*masked),
-        "sentence_order_accuracy": objectives.hits(*order),
-    }
-
-
-OBJECTIVE = objectives.Objective(
-    losses={"masked_lm_loss": 1.0, "sentence_order_loss": 1.0},
-    metrics=("masked_lm_accuracy", "sentence_order_accuracy"),
-    weights=_weights,
-    values=_values,
-    # Keeps the loss finite for a batch without any prediction. Original
-    # release, run_pretraining.get_masked_lm_output.
-    epsilons={"masked_lm_loss": 1e-5},
-)
+OBJECTIVE = make_objective()

@@ -58,7 +58,8 @@ class AlbertSquadV1(keras.Model):
 
     def logits(self, sequence_output: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the outputs of `call` for the sequence output [B, S, H]."""
-        scores = tf.einsum("BSH,CH->BSC", sequence_output, self.output_weights)
+        x = tf.cast(sequence_output, tf.float32)
+        scores = tf.einsum("BSH,CH->BSC", x, self.output_weights)
         scores += self.output_bias
         return {"start_logits": scores[..., 0], "end_logits": scores[..., 1]}
 
@@ -93,8 +94,8 @@ class AlbertSquadV2(keras.Model):
         self._dropout = dropout
         config, width = encoder.config, encoder.config.hidden_size
 
-        def dense(scope: str, inputs: int, units: int) -> keras.layers.Dense:
-            return modeling.make_dense(scope, inputs, units, config)
+        def dense(scope: str, inputs: int, units: int) -> modeling.Dense:
+            return modeling.Dense(scope, inputs, units, config)
 
         self.start_dense = dense("start_logits/dense", width, 1)
         self.end_hidden = dense("end_logits/dense_0", 2 * width, width)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import checkpoints, errors, modeling
+from albert_tf import checkpoints, elementwise, errors, modeling
 from tests.conftest import LAYER_ATOL
 
 GROUP_PREFIX = "bert/encoder/transformer/group_"
@@ -413,14 +413,21 @@ def make_part(part, config):
     return layer, generator
 
 
+def make_block(config, mask):
+    bias = tf.constant((1.0 - mask[:, None, None]) * -1e4, tf.float32)
+    return modeling.Block(
+        config, bias, modeling.Dropout(None), elementwise.PLAIN
+    )
+
+
 def test_attention_equals_plain_numpy(small_config):
     layer, generator = make_part(modeling.Attention, small_config)
     x = generator.normal(size=[2, 6, 16])
     mask = np.array([[1] * 6, [1] * 4 + [0] * 2])
-    actual = layer(
+    actual = modeling.attend(
         tf.constant(x, tf.float32),
-        score_bias=tf.constant((1.0 - mask[:, None, None]) * -1e4, tf.float32),
-        dropout=modeling.Dropout(None),
+        layer.prepare(tf.float32),
+        make_block(small_config, mask),
     )
     heads = small_config.num_attention_heads
     expected = numpy_attention(x, mask, layer, heads)
@@ -444,9 +451,64 @@ def test_feed_forward_equals_plain_numpy(small_config, activation, function):
     config = dataclasses.replace(small_config, hidden_act=activation)
     layer, generator = make_part(modeling.FeedForward, config)
     x = generator.normal(size=[2, 6, 16])
-    actual = layer(tf.constant(x, tf.float32), dropout=modeling.Dropout(None))
+    actual = modeling.feed_forward(
+        tf.constant(x, tf.float32),
+        layer.prepare(tf.float32),
+        make_block(config, np.ones([2, 6])),
+    )
     hidden = function(numpy_dense(x, layer.intermediate))
     expected = numpy_norm(
         x + numpy_dense(hidden, layer.output_dense), layer.layer_norm
     )
     np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)
+
+
+def gradients(model, batch, seed=(1, 2)):
+    """Sequence output and gradients of a training pass."""
+    with tf.GradientTape() as tape:
+        outputs = model(batch, training=True, dropout_seed=tf.constant(seed))
+        x = tf.cast(outputs["sequence_output"], tf.float32)
+        loss = tf.reduce_sum(tf.sin(x)) + tf.reduce_sum(
+            outputs["pooled_output"]
+        )
+    found = tape.gradient(loss, model.trainable_variables)
+    return x, [tf.convert_to_tensor(gradient) for gradient in found]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize("share", ["all", "none"])
+def test_recomputing_changes_no_number(small_config, batch, dropout, share):
+    config = dataclasses.replace(
+        small_config,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        num_hidden_groups=1,
+        share=share,
+    )
+    plain = modeling.AlbertModel(config)
+    again = modeling.AlbertModel(config, recompute=True)
+    again.set_weights(plain.get_weights())
+    one, expected = tf.function(gradients)(plain, batch)
+    other, actual = tf.function(gradients)(again, batch)
+    np.testing.assert_array_equal(one, other)
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("precision", "close"), [("bfloat16", 0.05), ("float16", 0.01)]
+)
+def test_lower_precision_is_near_float32(small_config, batch, precision, close):
+    exact = modeling.AlbertModel(small_config)
+    model = modeling.AlbertModel(small_config, precision=precision)
+    model.set_weights(exact.get_weights())
+    assert {v.dtype for v in model.variables} == {tf.float32}
+    outputs = model(batch)
+    assert outputs["sequence_output"].dtype == precision
+    assert outputs["pooled_output"].dtype == tf.float32
+    one, expected = gradients(exact, batch)
+    other, actual = gradients(model, batch)
+    np.testing.assert_allclose(one, other, atol=close * 4, rtol=0)
+    for a, b in zip(actual, expected, strict=True):
+        difference = np.linalg.norm(a - b)
+        assert difference <= close * np.linalg.norm(b) + 1e-3

@@ -127,3 +127,121 @@ def test_dropout_drops_a_tenth_of_the_pooled_output(small_config):
     np.testing.assert_array_equal(quotients[~kept], 0)
     # 8,192 draws: the standard error of the share is 0.0033.
     assert kept.mean() == pytest.approx(0.9, abs=0.015)
+
+
+# Multiple choice.
+
+
+def choices_of(small_config, at_once, dropout=0.0):
+    encoder = modeling.AlbertModel(small_config)
+    model = classification.AlbertMultipleChoice(
+        encoder, dropout, choices_at_once=at_once
+    )
+    generator = np.random.default_rng(1)
+    for variable in model.variables:
+        variable.assign(generator.normal(0, 0.3, variable.shape))
+    return model
+
+
+@pytest.fixture(scope="module")
+def questions(small_config):
+    generator = np.random.default_rng(2)
+    shape = [3, 4, 10]
+    return {
+        "input_ids": tf.constant(
+            generator.integers(5, small_config.vocab_size, shape), tf.int32
+        ),
+        "input_mask": tf.ones(shape, tf.int32),
+        "segment_ids": tf.constant([[[0] * 5 + [1] * 5] * 4] * 3, tf.int32),
+        "label_ids": tf.constant([0, 3, 2]),
+        "is_real_example": tf.ones([3], tf.int32),
+    }
+
+
+def gradients(model, batch):
+    """Loss, gradients, and the squares of the rows of looked-up tables."""
+
+    @tf.function
+    def compute():
+        objective = classification.OBJECTIVE
+        with tf.GradientTape() as tape:
+            ratios = objective.ratios(model, batch, tf.constant([1, 2]))
+            loss = objective.total(ratios, objective.denominators(batch))
+        found = tape.gradient(loss, model.trainable_variables)
+        rows = [
+            tf.reduce_sum(tf.square(g.values))
+            for g in found
+            if isinstance(g, tf.IndexedSlices)
+        ]
+        return loss, [tf.convert_to_tensor(g) for g in found], rows
+
+    return compute()
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4])
+def test_fewer_choices_at_once_give_the_same(small_config, questions, at_once):
+    whole = choices_of(small_config, None)
+    parts = choices_of(small_config, at_once)
+    np.testing.assert_allclose(
+        parts(questions)["logits"],
+        whole(questions)["logits"],
+        atol=PARITY_ATOL,
+        rtol=0,
+    )
+    # The recorded norm counts every look-up by itself, so these must stay.
+    for ours, theirs in zip(
+        tf.nest.flatten(gradients(parts, questions)),
+        tf.nest.flatten(gradients(whole, questions)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, theirs, atol=PARITY_ATOL, rtol=1e-4)
+
+
+def test_parts_of_a_question_have_draws_of_their_own(small_config, questions):
+    """Equal choices differ by dropout only, in whichever part they are."""
+    model = choices_of(small_config, 1, dropout=0.5)
+    same = {
+        k: tf.repeat(v[:, :1], 4, 1)
+        for k, v in questions.items()
+        if k in ("input_ids", "input_mask", "segment_ids")
+    }
+    seed = tf.constant([1, 2])
+    scores = model(same, training=True, dropout_seed=seed)["logits"].numpy()
+    assert len(np.unique(scores[0])) == 4
+    again = model(same, training=True, dropout_seed=seed)["logits"]
+    np.testing.assert_array_equal(scores, again)
+
+
+def test_gradient_repeats_the_dropout_of_the_loss(small_config, questions):
+    """Taking the choices one by one computes each of them a second time."""
+    model = choices_of(small_config, 1, dropout=0.5)
+    loss, found, _ = gradients(model, questions)
+    weight = model.scorer.output_weights
+    index = [v is weight for v in model.trainable_variables].index(True)
+    step = 1e-3 * found[index] / tf.norm(found[index])
+    weight.assign_add(step)
+    higher = gradients(model, questions)[0]
+    assert float(higher - loss) == pytest.approx(
+        1e-3 * float(tf.norm(found[index])), rel=0.05
+    )
+
+
+def test_number_of_parts_must_divide_the_choices(small_config, questions):
+    with pytest.raises(ValueError, match="3 does not divide 4 choices"):
+        choices_of(small_config, 3)(questions)
+
+
+def test_choices_without_text_get_no_chance(small_config, questions):
+    model = choices_of(small_config, None)
+    empty = tf.constant([[[1], [1], [0], [0]]] * 3)
+    batch = {**questions, "input_mask": questions["input_mask"] * empty}
+    odds = tf.nn.softmax(model(batch)["logits"]).numpy()
+    assert (odds[:, 2:] == 0).all()
+    np.testing.assert_allclose(odds.sum(1), 1, rtol=1e-6)
+    two = {k: v[:, :2] for k, v in questions.items() if v.shape.rank == 3}
+    np.testing.assert_allclose(
+        odds[:, :2],
+        tf.nn.softmax(model(two)["logits"]),
+        atol=PARITY_ATOL,
+        rtol=0,
+    )
