@@ -17,7 +17,7 @@ import tf_keras as keras
 from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from albert_tf import errors, files, huggingface, modeling
+from albert_tf import errors, files, huggingface, modeling, optimization
 from albert_tf.options import option
 
 # Name of the copy of the best evaluated checkpoint, as in the original.
@@ -58,6 +58,12 @@ class InitOptions:
         "Whether groups of layers that --init_checkpoint lacks start from its "
         "first group: unshares a shared model.",
     )
+    init_shallower: bool = option(
+        False,
+        "Whether --init_checkpoint may have fewer layers than the model: each "
+        "of its layers then fills several in a row. With parameters shared by "
+        "all layers nothing is copied; the same block is applied more often.",
+    )
     new_weights: str | None = option(
         None,
         "Scopes that start from random values although --init_checkpoint is "
@@ -70,14 +76,26 @@ class InitOptions:
                 "--init_checkpoint is empty. Name a checkpoint, or leave the "
                 "option out to start from random weights."
             )
+        if self.init_from_group0 and self.init_shallower:
+            raise errors.UserError(
+                "--init_from_group0 and --init_shallower contradict each "
+                "other. The first is for models of the same depth."
+            )
         if self.init_checkpoint:
             return
-        for name in ("init_from_group0", "new_weights"):
+        for name in ("init_from_group0", "init_shallower", "new_weights"):
             if getattr(self, name):
                 raise errors.UserError(
                     f"--{name} says how to use --init_checkpoint, which is not "
                     "given. Add it, or drop the option."
                 )
+
+    @property
+    def layers(self) -> str:
+        """See `restore`."""
+        if self.init_from_group0:
+            return "group0"
+        return "shallower" if self.init_shallower else "same"
 
     @property
     def new_scopes(self) -> tuple[str, ...]:
@@ -114,7 +132,7 @@ class Restored:
     Attributes:
         path: Prefix or folder of the checkpoint that was read.
         new: Names of the variables that kept their random values.
-        copied: Names of the variables that took those of the first group.
+        copied: Names of the variables that took those of another layer.
     """
 
     path: str
@@ -130,7 +148,7 @@ class Restored:
                 f"{', '.join(self.new)}."
             )
         if self.copied:
-            line += f" {len(self.copied)} come from its first group."
+            line += f" {len(self.copied)} take the values of another layer."
         return line
 
 
@@ -181,6 +199,38 @@ def find(path: str, option: str = "init_checkpoint") -> str:
             "exist. Give the path up to, not including, '.index'."
         )
     return prefix
+
+
+def numbered(folder: str) -> list[str]:
+    """Return the prefixes `model.ckpt-N` in a run's folder, newest first.
+
+    The file named checkpoint is not asked: it may be damaged too.
+    """
+    if not tf.io.gfile.isdir(folder):
+        return []
+    numbers = [
+        int(found[1])
+        for name in tf.io.gfile.listdir(folder)
+        if (found := re.fullmatch(r"model\.ckpt-(\d+)\.index", name))
+    ]
+    return [
+        os.path.join(folder, f"model.ckpt-{number}")
+        for number in sorted(numbers, reverse=True)
+    ]
+
+
+def drop_damaged_state(folder: str) -> None:
+    """Remove TensorFlow's list of checkpoints if it cannot be read.
+
+    The checkpoints themselves are found without it, see `numbered`; the next
+    one that is saved makes a new list.
+    """
+    try:
+        tf.train.get_checkpoint_state(folder)
+    except (ValueError, UnicodeDecodeError, tf.errors.OpError):
+        path = os.path.join(folder, "checkpoint")
+        logging.warning("%s is damaged; it will be made again.", path)
+        tf.io.gfile.remove(path)
 
 
 def _hugging_face_folder_of(path: str, option: str) -> str:
@@ -336,7 +386,7 @@ def restore(
     *,
     new_scopes: Collection[str] = (),
     new_heads: bool = False,
-    from_group0: bool = False,
+    layers: str = "same",
 ) -> Restored:
     """Put the weights of a checkpoint into the variables of `model`.
 
@@ -354,8 +404,10 @@ def restore(
         new_scopes: Scopes of variables that keep their values.
         new_heads: Whether heads that the checkpoint lacks altogether keep their
             values too.
-        from_group0: Whether groups of layers that the checkpoint lacks take the
-            weights of its only group.
+        layers: How those of the model follow from those of the checkpoint.
+            same: they are the same; group0: groups that the checkpoint lacks
+            take the weights of its only group; shallower: it may have fewer,
+            see `_shallower_names` (ALBERT appendix A.1).
 
     Returns:
         Where the weights came from, and which variables kept their values.
@@ -367,7 +419,7 @@ def restore(
     """
     checkpoint = read(source, option) if isinstance(source, str) else source
     what = f"--{option}={checkpoint.path}"
-    if from_group0:
+    if layers == "group0":
         _check_one_group(checkpoint, what)
     variables = {name_of(variable): variable for variable in model.variables}
     _check_scopes(new_scopes, variables)
@@ -381,14 +433,19 @@ def restore(
             return True
         return any(f"{name}/".startswith(f"{scope}/") for scope in new_scopes)
 
+    renamed: Mapping[str, str] = {}
+    if layers == "shallower":
+        renamed = _shallower_names(encoder.config, checkpoint, variables, what)
     partners = {
-        name: _partner(name, checkpoint.shapes, from_group0)
+        name: _partner(
+            renamed.get(name, name), checkpoint.shapes, layers == "group0"
+        )
         for name in variables
         if not is_new(name)
     }
     _check_partners(variables, partners, checkpoint.shapes, is_new, what)
     if checkpoint.config:
-        _check_config(encoder.config, checkpoint.config, from_group0, what)
+        _check_config(encoder.config, checkpoint.config, layers, what)
     values = checkpoint.load(set(partners.values()))
     _check_numbers(values, what)
     for name, partner in partners.items():
@@ -398,6 +455,52 @@ def restore(
         new=tuple(name for name in variables if is_new(name)),
         copied=tuple(n for n, partner in partners.items() if n != partner),
     )
+
+
+def _shallower_names(
+    config: modeling.AlbertConfig,
+    checkpoint: Checkpoint,
+    variables: Iterable[str],
+    what: str,
+) -> dict[str, str]:
+    """Return which name in a shallower checkpoint each variable takes.
+
+    Layer i of L takes what layer floor(i * K / L) of the checkpoint's K layers
+    uses; where layers share, the first that uses a variable decides.
+
+    Raises:
+        errors.UserError: The checkpoint is deeper, or no config file beside it
+            says how deep it is.
+    """
+    other = checkpoint.config
+    if other is None:
+        raise errors.UserError(
+            f"{what} has no {CONFIG_NAME} beside it, so --init_shallower "
+            "cannot know its layers. Put the file there."
+        )
+    layers, others = config.num_hidden_layers, other.num_hidden_layers
+    if others > layers:
+        raise errors.UserError(
+            f"{what} has {others} layers, more than the {layers} of the model. "
+            "--init_shallower is for checkpoints with fewer."
+        )
+    attentions: dict[str, int] = {}
+    ffns: dict[str, int] = {}
+    for layer, (attention, ffn) in enumerate(config.groups):
+        source = other.groups[layer * others // layers]
+        attentions.setdefault(str(attention), source[0])
+        ffns.setdefault(str(ffn), source[1])
+
+    def renamed(name: str) -> str:
+        found = re.search(r"/group_(\d+)/inner_group_\d+/(\w+)", name)
+        if not found:
+            return name
+        groups = ffns if found[2] in ("ffn_1", "LayerNorm_1") else attentions
+        return name.replace(
+            f"/group_{found[1]}/", f"/group_{groups[found[1]]}/"
+        )
+
+    return {name: renamed(name) for name in variables}
 
 
 def _check_one_group(checkpoint: Checkpoint, what: str) -> None:
@@ -494,7 +597,7 @@ def _check_partners(
 def _check_config(
     config: modeling.AlbertConfig,
     other: modeling.AlbertConfig,
-    from_group0: bool,
+    layers: str,
     what: str,
 ) -> None:
     """Refuse weights that were trained for another function.
@@ -507,8 +610,9 @@ def _check_config(
         f"{getattr(other, key)}"
         for key in _SILENT_KEYS
         if getattr(config, key) != getattr(other, key)
+        and not (layers == "shallower" and key == "num_hidden_layers")
     ]
-    if not lines and not from_group0 and config.groups != other.groups:
+    if not lines and layers == "same" and config.groups != other.groups:
         lines = [
             f"  group of each layer, attention and feed-forward: model "
             f"{config.groups}, checkpoint {other.groups}"
@@ -541,12 +645,61 @@ def initialize(
         options.init_checkpoint,
         new_scopes=options.new_scopes,
         new_heads=new_heads,
-        from_group0=options.init_from_group0,
+        layers=options.layers,
     )
     logging.info("%s", restored.describe())
     if options.init_from_group0 and not restored.copied:
         logging.warning("--init_from_group0 changed nothing: no group lacked.")
     return restored
+
+
+def restore_optimizer(
+    optimizer: optimization.AdamW,
+    variables: Iterable[tf.Variable],
+    path: str,
+    option: str = "init_checkpoint",
+) -> None:
+    """Take step and moments from a checkpoint that training wrote.
+
+    Args:
+        optimizer: Built for the variables.
+        variables: In the order it was built for.
+        path: See `find`.
+        option: Name of the option the path came from, for messages.
+
+    Raises:
+        errors.UserError: The checkpoint holds no such state, or not of all
+            variables.
+    """
+    checkpoint = read(path, option)
+    wanted = {
+        f"{name_of(variable)}/{kind}": moments[index]
+        for index, variable in enumerate(variables)
+        for kind, moments in (
+            ("adam_m", optimizer.adam_m),
+            ("adam_v", optimizer.adam_v),
+        )
+    }
+    missing = {"global_step", *wanted} - set(checkpoint.state)
+    if missing:
+        raise errors.UserError(
+            f"--{option}={path} lacks {len(missing)} of the numbers that "
+            f"continue a training, such as {min(missing)}. Released "
+            "checkpoints often have none: start a new schedule from them "
+            "(--init_schedule=restart)."
+        )
+    values = checkpoint.load(["global_step", *wanted])
+    for name, variable in wanted.items():
+        if list(values[name].shape) != list(variable.shape):
+            raise errors.UserError(
+                f"--{option}={path} holds {name} as {values[name].shape}, the "
+                f"model needs {tuple(variable.shape)}. Use --init_schedule="
+                "restart."
+            )
+    for name, variable in wanted.items():
+        variable.assign(values[name])
+    optimizer.iterations.assign(int(values["global_step"]))
+    logging.info("Step and moments continue at %d.", values["global_step"])
 
 
 def explain(error: tf.errors.OpError) -> str:

@@ -1,7 +1,10 @@
 """Which devices a run uses, as a tf.distribute strategy."""
 
 import dataclasses
+import json
+import os
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf import errors
@@ -17,8 +20,19 @@ class DistributionOptions:
     distribution_strategy: str = option(
         "one_device",
         "one_device: the first GPU, else the CPU; mirrored: all GPUs of this "
-        "machine; multi_worker_mirrored: the machines of TF_CONFIG; tpu.",
+        "machine; multi_worker_mirrored: several machines; tpu.",
         choices=STRATEGIES,
+        may_change=True,
+    )
+    worker_hosts: str | None = option(
+        None,
+        "For multi_worker_mirrored: host:port of all workers, with commas, the "
+        "same in every process. Default: what TF_CONFIG says.",
+        may_change=True,
+    )
+    task_index: int = option(
+        0,
+        "For --worker_hosts: which of them this process is, from 0.",
         may_change=True,
     )
     use_tpu: bool = option(
@@ -41,11 +55,27 @@ class DistributionOptions:
     )
 
     def __post_init__(self) -> None:
+        hosts = self.workers
+        if hosts and self.distribution_strategy != "multi_worker_mirrored":
+            raise errors.UserError(
+                f"--worker_hosts={self.worker_hosts} needs "
+                "--distribution_strategy=multi_worker_mirrored."
+            )
+        if not 0 <= self.task_index < max(len(hosts), 1):
+            raise errors.UserError(
+                f"--task_index={self.task_index} is not the number of one of "
+                f"the {len(hosts)} --worker_hosts. They count from 0."
+            )
         if self.on_tpu and not self.tpu_name:
             raise errors.UserError(
                 "--distribution_strategy=tpu needs --tpu_name. On a TPU VM use "
                 "--tpu_name=local, elsewhere the name of the TPU."
             )
+
+    @property
+    def workers(self) -> list[str]:
+        """The addresses in `worker_hosts`."""
+        return [w.strip() for w in (self.worker_hosts or "").split(",") if w]
 
     @property
     def on_tpu(self) -> bool:
@@ -64,6 +94,13 @@ def make_strategy(options: DistributionOptions) -> tf.distribute.Strategy:
     if options.distribution_strategy == "mirrored":
         return tf.distribute.MirroredStrategy()
     if options.distribution_strategy == "multi_worker_mirrored":
+        if options.workers:
+            os.environ["TF_CONFIG"] = json.dumps(
+                {
+                    "cluster": {"worker": options.workers},
+                    "task": {"type": "worker", "index": options.task_index},
+                }
+            )
         return tf.distribute.MultiWorkerMirroredStrategy()
     device = "/GPU:0" if tf.config.list_physical_devices("GPU") else "/CPU:0"
     return tf.distribute.OneDeviceStrategy(device)
@@ -113,3 +150,67 @@ def check_batch(
             f"{replicas} replica(s) of this run{cut if parts > 1 else ''}. It "
             "counts examples over all of them."
         )
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Tell whether this process writes what one process has to write."""
+    return _worker_number(strategy) == 0
+
+
+def worker_folder(strategy: tf.distribute.Strategy, folder: str) -> str:
+    """Return where this process writes what all have to write.
+
+    All workers of a run take part in saving a checkpoint; only that of the
+    first is kept.
+    """
+    number = _worker_number(strategy)
+    return os.path.join(folder, f"worker_{number}") if number else folder
+
+
+def _worker_number(strategy: tf.distribute.Strategy) -> int:
+    resolver = strategy.cluster_resolver
+    if resolver is None or resolver.task_type is None:
+        return 0
+    if resolver.task_type == "worker":
+        chiefs = len(resolver.cluster_spec().as_dict().get("chief", []))
+        return int(resolver.task_id) + chiefs
+    return 0
+
+
+def _all_values(strategy: tf.distribute.Strategy, value: float) -> np.ndarray:
+    """Return the value of each process, float64 [processes or replicas]."""
+    if strategy.extended._in_multi_worker_mode():
+        return np.ravel(
+            strategy.gather(
+                strategy.experimental_distribute_values_from_function(
+                    lambda context: tf.constant([value], tf.float64)
+                ),
+                axis=0,
+            ).numpy()
+        )
+    return np.array([value])
+
+
+def agree(
+    strategy: tf.distribute.Strategy, asked: float, seconds: float
+) -> tuple[bool, float]:
+    """Let all workers see the same.
+
+    Args:
+        strategy: The devices.
+        asked: 1 if this process was asked to end, else 0.
+        seconds: Time of its last steps.
+
+    Returns:
+        Whether any process was asked to end; the longest time.
+    """
+    return (
+        bool(_all_values(strategy, asked).max()),
+        float(_all_values(strategy, seconds).max()),
+    )
+
+
+def extremes(strategy: tf.distribute.Strategy, number: int) -> tuple[int, int]:
+    """Return the smallest and the largest number of all workers."""
+    numbers = _all_values(strategy, number)
+    return int(numbers.min()), int(numbers.max())

@@ -1,9 +1,11 @@
 """TFRecord files to batches for training and evaluation.
 
-The batches are a pure function of files, seed and step: a restarted run skips
-the records it has already seen and goes on with the same ones.
+The batches are a pure function of files, seed and step. A restarted run leaves
+out the passes it has finished, skips the records of the present one that it has
+seen, and goes on with the same ones.
 """
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +18,9 @@ INTERLEAVED_FILES = 16
 # Records held back for shuffling. Those of a dupe_factor lie in one shuffled
 # file, so a few thousand mix well.
 SHUFFLE_BUFFER = 10_000
+
+# Between the seeds of two passes.
+_SEEDS = 2**31
 
 # What keys of masks are for.
 _TRAINING, _EVALUATION = range(2)
@@ -42,17 +47,26 @@ def training_dataset(
         first_step: Batches to leave out at the beginning.
         masker: Hides pieces of records that hold no masks, anew in every pass.
     """
-    files = tf.data.Dataset.from_tensor_slices(list(paths))
-    files = files.shuffle(len(paths), seed=seed)
-    dataset = files.interleave(
-        _open,
-        cycle_length=INTERLEAVED_FILES,
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    )
-    dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=seed).repeat()
-    dataset = dataset.skip(first_step * batch_size)
-    dataset = dataset.batch(batch_size, drop_remainder=True)
+
+    def one_pass(number: tf.Tensor) -> tf.data.Dataset:
+        own = number * _SEEDS + seed
+        files = tf.data.Dataset.from_tensor_slices(list(paths))
+        files = files.shuffle(len(paths), own, reshuffle_each_iteration=False)
+        dataset = files.interleave(
+            _open,
+            cycle_length=INTERLEAVED_FILES,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        return dataset.shuffle(
+            SHUFFLE_BUFFER, own, reshuffle_each_iteration=False
+        )
+
+    passes, seen = 0, first_step * batch_size
+    if seen:
+        passes, seen = divmod(seen, count_examples(paths))
+    dataset = tf.data.Dataset.range(passes, tf.int64.max).flat_map(one_pass)
+    dataset = dataset.skip(seen).batch(batch_size, drop_remainder=True)
     dataset = dataset.enumerate(first_step)
     key = random_streams.derive(0, _TRAINING, seed)
     return _finish(dataset, layout, batch_size, masker, key)
@@ -83,6 +97,30 @@ def evaluation_dataset(
         dataset = dataset.take(max_batches)
     key = random_streams.derive(0, _EVALUATION, seed)
     return _finish(dataset.enumerate(), layout, batch_size, masker, key)
+
+
+def count_examples(paths: Sequence[str]) -> int:
+    """Return how many records are in the files.
+
+    Their manifests say it, if they name no other files; else all are read.
+    """
+    names = {os.path.abspath(path) for path in paths}
+    found: dict[str, int] = {}
+    for path in paths:
+        manifest = records.find_manifest(path)
+        folder = os.path.dirname(os.path.abspath(path))
+        shards = (
+            [os.path.join(folder, s) for s in manifest.shards]
+            if manifest
+            else []
+        )
+        if manifest is None or not names.issuperset(shards):
+            break
+        found[min(shards)] = manifest.num_examples
+    else:
+        return sum(found.values())
+    dataset = tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(_open)
+    return int(dataset.reduce(np.int64(0), lambda sum_, _: sum_ + 1))
 
 
 def _open(path: tf.Tensor) -> tf.data.Dataset:

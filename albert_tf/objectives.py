@@ -70,6 +70,10 @@ class Objective:
             for name in self.names
         }
 
+    def stack(self, ratios: Mapping[str, Ratio]) -> tf.Tensor:
+        """Stack all ratios, float32 [names, (numerator, denominator)]."""
+        return tf.stack([tf.stack(list(ratios[name])) for name in self.names])
+
     def total(self, ratios: Mapping[str, Ratio], sums: Tensors) -> tf.Tensor:
         """Return this batch's share of the loss of a larger batch.
 

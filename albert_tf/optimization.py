@@ -68,16 +68,27 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         options: OptimizerOptions,
         num_train_steps: int,
         num_warmup_steps: int,
+        pace: tf.Variable | float = 1.0,
     ):
+        """Make the schedule.
+
+        Args:
+            options: Peak, power and start of the warm-up.
+            num_train_steps: Step at which the rate is 0.
+            num_warmup_steps: Steps of the warm-up.
+            pace: What steps are multiplied with before anything else; a
+                variable, where the length of the run follows from the clock.
+        """
         super().__init__()
         self._options = options
         self._num_train_steps = num_train_steps
         self._num_warmup_steps = num_warmup_steps
+        self.pace = pace
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Return the rate of the update that follows `step` earlier ones."""
         options = self._options
-        step = tf.cast(step, tf.float32)
+        step = tf.cast(step, tf.float32) * self.pace
         done = tf.minimum(step / self._num_train_steps, 1.0)
         decay = options.learning_rate * (1.0 - done) ** options.poly_power
         if not self._num_warmup_steps:
@@ -125,17 +136,83 @@ class AdamW(keras.optimizers.Optimizer):
             self.add_variable_from_reference(v, "adam_v") for v in var_list
         ]
 
+    def rate(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the rate, float32 [], of the update after `step` others."""
+        if callable(self._learning_rate):
+            return self._learning_rate(step)
+        return tf.convert_to_tensor(self._learning_rate)
+
+    def set_pace(self, pace: float) -> None:
+        """Set the pace of a schedule that was made `by_the_clock`."""
+        self._learning_rate.pace.assign(pace)
+
+    def update(
+        self,
+        gradients: list[tf.Tensor],
+        variables: list[tf.Variable],
+        finite: tf.Tensor,
+    ) -> None:
+        """Make one update in every replica, or none.
+
+        Args:
+            gradients: Of the `variables`, summed over replicas; all zero when
+                not `finite`.
+            variables: Some or all of those the optimizer is built for.
+            finite: bool []. Where it is false, neither variables nor moments
+                change; the step is counted all the same.
+        """
+
+        def everywhere(
+            strategy: tf.distribute.Strategy,
+            gradients: list[tf.Tensor],
+            finite: tf.Tensor,
+        ) -> None:
+            rate = self.rate(self.iterations)
+            for gradient, variable in zip(gradients, variables, strict=True):
+                m, v = self._moments(variable)
+                strategy.extended.update(
+                    variable, self._update, (gradient, m, v, rate, finite)
+                )
+            self.iterations.assign_add(1)
+
+        replica = tf.distribute.get_replica_context()
+        replica.merge_call(everywhere, (gradients, finite))
+
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
-        """Update one variable and its moments."""
-        index = self._index_dict[self._var_key(variable)]
-        m, v = self.adam_m[index], self.adam_v[index]
+        """Update one variable and its moments; for Keras."""
+        rate = tf.cast(self.learning_rate, variable.dtype)
         gradient = tf.convert_to_tensor(gradient)
-        m.assign(BETA_1 * m + (1.0 - BETA_1) * gradient)
-        v.assign(BETA_2 * v + (1.0 - BETA_2) * tf.square(gradient))
+        self._update(
+            variable,
+            gradient,
+            *self._moments(variable),
+            rate,
+            tf.constant(True),
+        )
+
+    def _moments(self, variable: tf.Variable) -> tuple[tf.Variable, ...]:
+        index = self._index_dict[self._var_key(variable)]
+        return self.adam_m[index], self.adam_v[index]
+
+    def _update(
+        self,
+        variable: tf.Variable,
+        gradient: tf.Tensor,
+        m: tf.Variable,
+        v: tf.Variable,
+        *how: tf.Tensor,
+    ) -> None:
+        """Update one variable by (rate, finite); see `update`."""
+        rate, finite = how
+        # The gradient of a skipped update is zero.
+        keep_1 = tf.where(finite, BETA_1, 1.0)
+        keep_2 = tf.where(finite, BETA_2, 1.0)
+        m.assign(keep_1 * m + (1.0 - BETA_1) * gradient)
+        v.assign(keep_2 * v + (1.0 - BETA_2) * tf.square(gradient))
         update = m / (tf.sqrt(v) + EPSILON)
         if not is_excluded(variable):
             update += WEIGHT_DECAY * variable
-        rate = tf.cast(self.learning_rate, variable.dtype)
+        rate = tf.where(finite, rate, 0.0)
         variable.assign_sub(rate * self._trust_ratio(update, variable) * update)
 
     def _trust_ratio(
@@ -168,8 +245,32 @@ class Lamb(AdamW):
 
 
 def make_optimizer(
-    options: OptimizerOptions, num_train_steps: int, num_warmup_steps: int
+    options: OptimizerOptions,
+    num_train_steps: int,
+    num_warmup_steps: int,
+    *,
+    by_the_clock: bool = False,
 ) -> AdamW:
-    """Make the optimizer with its schedule; call it in the strategy's scope."""
-    schedule = WarmupPolynomialDecay(options, num_train_steps, num_warmup_steps)
+    """Make the optimizer with its schedule; call it in the strategy's scope.
+
+    Args:
+        options: See `OptimizerOptions`.
+        num_train_steps: Step at which the rate is 0.
+        num_warmup_steps: Steps of the warm-up.
+        by_the_clock: Whether the trainer adapts the pace of the schedule, so
+            that it ends when the time is up.
+    """
+    schedule = WarmupPolynomialDecay(
+        options,
+        num_train_steps,
+        num_warmup_steps,
+        tf.Variable(
+            1.0,
+            trainable=False,
+            name="pace",
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+        )
+        if by_the_clock
+        else 1.0,
+    )
     return {"lamb": Lamb, "adamw": AdamW}[options.optimizer](schedule)

@@ -2,7 +2,9 @@
 
 Everything on it is read from the run's folder (`run_options.json`,
 `albert_config.json`, `metrics.jsonl`), so the card can be made again at any
-time.
+time:
+
+    python -m albert_tf.write_run_card --output_dir=FOLDER
 """
 
 import dataclasses
@@ -10,6 +12,8 @@ import importlib.metadata
 import io
 import os
 import platform
+import statistics
+import sys
 from typing import Any
 
 import tensorflow as tf
@@ -26,7 +30,6 @@ _PACKAGES = (
     "sentencepiece",
     "numpy",
 )
-_NOT_CURVES = {"split", "step", "time", "examples_per_second"}
 
 
 def environment(model: keras.Model, data: str) -> dict[str, Any]:
@@ -39,6 +42,7 @@ def environment(model: keras.Model, data: str) -> dict[str, Any]:
     versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
     devices = [device.name for device in tf.config.list_logical_devices()]
     return {
+        "command": " ".join(sys.argv),
         "parameters": sum(int(tf.size(v)) for v in model.trainable_variables),
         "data": data,
         "python": platform.python_version(),
@@ -55,6 +59,8 @@ def write(output_dir: str) -> str:
         The path of the card.
     """
     lines = run_log.read(output_dir)
+    # Of a process of its own that follows the checkpoints.
+    lines += run_log.read(os.path.join(output_dir, run_log.EVALUATION_FOLDER))
     _plot(lines, os.path.join(output_dir, CURVES_NAME))
     path = os.path.join(output_dir, CARD_NAME)
     files.write_text(path, _card(lines, run_folder.read(output_dir)))
@@ -83,6 +89,9 @@ def _card(lines: list[dict[str, Any]], run: run_folder.Run) -> str:
         chosen = [line for line in lines if line["split"] == split]
         if chosen:
             sections += [f"## {title}\n", _table(chosen[-1])]
+    speed = _speed(lines)
+    if speed:
+        sections += ["## Speed and memory\n", _table(speed)]
     if facts:
         sections += [
             "## Data, model, software and machine\n",
@@ -91,6 +100,26 @@ def _card(lines: list[dict[str, Any]], run: run_folder.Run) -> str:
     sections += ["## Options\n", _table(run.options)]
     sections += ["## Architecture\n", _table(dataclasses.asdict(run.config))]
     return "\n".join(sections)
+
+
+def _speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return medians over the run, and what it has seen."""
+    train = [line for line in lines if line["split"] == "train"]
+    facts = [line for line in lines if line["split"] == "facts"]
+    if not train or not facts:
+        return {}
+    found: dict[str, Any] = {}
+    for name in ("examples_per_second", "tokens_per_second", "gigaflops"):
+        values = [line[name] for line in train if name in line]
+        if values:
+            found[f"{name}, median"] = statistics.median(values)
+    peaks = (line.get("peak_memory_mb", 0.0) for line in train)
+    found["peak_memory_mb"] = max(peaks)
+    for name in ("examples", "tokens"):
+        if f"{name}_per_step" in facts[-1]:
+            seen = train[-1]["step"] * facts[-1][f"{name}_per_step"]
+            found[f"{name}_seen"] = f"{seen:,}"
+    return found
 
 
 def _table(values: dict[str, Any]) -> str:
@@ -110,7 +139,7 @@ def _plot(lines: list[dict[str, Any]], path: str) -> None:
     names: dict[str, None] = {}
     for line in lines:
         if line["split"] != "facts":
-            names.update(dict.fromkeys(line.keys() - _NOT_CURVES))
+            names.update(dict.fromkeys(line.keys() - run_log.NOT_METRICS))
     ordered = sorted(names, key=lambda name: (not name.endswith("loss"), name))
     columns = 3
     rows = max(1, -(-len(ordered) // columns))

@@ -128,7 +128,7 @@ def claim(
 
 def is_trained(folder: str) -> bool:
     """Tell whether a folder holds checkpoints, of a run or of a release."""
-    return any(
+    return bool(checkpoints.numbered(folder)) or any(
         files.exists(os.path.join(folder, name))
         for name in ("checkpoint", f"{checkpoints.BEST_NAME}.index")
     )

@@ -6,16 +6,34 @@ Every line has `split` (`facts`, `train` or `eval`) and `step`.
 
 import json
 import os
+import resource
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from albert_tf import files
 
 FILE_NAME = "metrics.jsonl"
+# Where a process that follows the checkpoints of another keeps its log.
+EVALUATION_FOLDER = "evaluation"
+# Keys of a line that are no losses or metrics.
+NOT_METRICS = {
+    "split",
+    "step",
+    "time",
+    "examples_per_second",
+    "tokens_per_second",
+    "gigaflops",
+    "peak_memory_mb",
+}
 # Only the terminal shortens names; files keep them.
-_SHORT = {"masked_lm": "mlm", "sentence_order": "sop", "accuracy": "acc"}
+_SHORT = {
+    "masked_lm": "mlm",
+    "sentence_order": "sop",
+    "next_sentence": "nsp",
+    "accuracy": "acc",
+}
 
 
 def read(output_dir: str) -> list[dict[str, Any]]:
@@ -32,18 +50,35 @@ def read(output_dir: str) -> list[dict[str, Any]]:
     return lines
 
 
+class Work(NamedTuple):
+    """What one example costs in training.
+
+    Attributes:
+        tokens: Padding included.
+        flops: Operations of matrix products, forward and backward.
+    """
+
+    tokens: int
+    flops: float
+
+
 class RunLog:
     """Collects the numbers of one run, over restarts."""
 
-    def __init__(self, output_dir: str, batch_size: int):
+    def __init__(
+        self, output_dir: str, batch_size: int, work: Work | None = None
+    ):
         """Open the log of a folder.
 
         Args:
             output_dir: Where `metrics.jsonl` and the TensorBoard files are.
             batch_size: Examples per step, for the rate.
+            work: For rates of tokens and operations.
         """
         self._output_dir = output_dir
         self._batch_size = batch_size
+        self._work = work
+        files.make_folder(output_dir)
         self._lines = read(output_dir)
         self._num_train_steps = 0
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
@@ -60,7 +95,10 @@ class RunLog:
         """
         self._num_train_steps = num_train_steps
         self._lines = [line for line in self._lines if line["step"] <= step]
-        self._lines.append({"split": "facts", "step": step, **facts})
+        costs = {"examples_per_step": self._batch_size}
+        if self._work:
+            costs["tokens_per_step"] = self._batch_size * self._work.tokens
+        self._lines.append({"split": "facts", "step": step, **facts, **costs})
         self._save()
 
     def write(
@@ -81,7 +119,12 @@ class RunLog:
         """
         line = {"split": split, "step": step, "time": time.time(), **numbers}
         if steps_per_second is not None:
-            line["examples_per_second"] = steps_per_second * self._batch_size
+            rate = steps_per_second * self._batch_size
+            line["examples_per_second"] = rate
+            if self._work:
+                line["tokens_per_second"] = rate * self._work.tokens
+                line["gigaflops"] = rate * self._work.flops / 1e9
+            line["peak_memory_mb"] = peak_memory_mb()
         self._lines = [
             old
             for old in self._lines
@@ -124,17 +167,30 @@ class RunLog:
         parts = [
             f"{line['split']:<5} step {line['step']:>{len(str(total))}}/{total}"
         ]
-        skipped = {"split", "step", "time", "examples_per_second"}
         parts += [
             format_number(name, value)
             for name, value in line.items()
-            if name not in skipped
+            if name not in NOT_METRICS
         ]
         if steps_per_second is not None:
             left = (total - line["step"]) / steps_per_second
-            parts.append(f"{line['examples_per_second']:,.0f} examples/s")
+            parts.append(f"{line['examples_per_second']:,.1f} examples/s")
+            if self._work:
+                parts.append(f"{line['tokens_per_second']:,.0f} tokens/s")
+                parts.append(f"{line['gigaflops']:,.0f} GFLOP/s")
             parts.append(f"ETA {format_seconds(left)}")
         return "  ".join(parts)
+
+
+def peak_memory_mb() -> float:
+    """Return the most memory this process has had so far, in MiB.
+
+    That of the first GPU, if there is one; else that of the host.
+    """
+    if tf.config.list_logical_devices("GPU"):
+        peak: int = tf.config.experimental.get_memory_info("GPU:0")["peak"]
+        return peak / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
 def write_eval_results(

@@ -1,4 +1,4 @@
-"""Pretrain ALBERT on TFRecords: masked words and sentence order.
+"""Pretrain ALBERT on TFRecords: masked words and order of sentences.
 
     python -m albert_tf.run_pretraining \
         --flagfile=configs/pretraining/tiny.flags
@@ -9,8 +9,10 @@ Started again with the same options, it goes on from the last checkpoint of
 
 import dataclasses
 import math
+import os
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from albert_tf import (
@@ -21,6 +23,7 @@ from albert_tf import (
     inputs,
     masking,
     modeling,
+    objectives,
     optimization,
     options,
     records,
@@ -33,11 +36,11 @@ from albert_tf import (
 from albert_tf.heads import pretraining
 from albert_tf.options import option
 
-# The evaluated number that chooses model.ckpt-best, as in the original.
-KEY_METRIC = "masked_lm_accuracy"
 # The batch that the default learning rate was found for. Source: ALBERT §4.1.
 _PAPER_BATCH = 4096
 _PAPER_RATE = 0.00176
+# From so many times the rate of the square-root rule on, a warning.
+_FAR = 2.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +64,19 @@ class PretrainingOptions:
         may_change=True,
     )
     max_seq_length: int = option(512, "Tokens per example, as in the records.")
+    sentence_objective: str = option(
+        "sop",
+        "What is asked about the segments, beside the masked words. sop: "
+        "whether they are swapped; nsp: whether the second is from elsewhere, "
+        "as in BERT; none: nothing. The records must have been written for it.",
+        choices=pretraining.SENTENCE_OBJECTIVES,
+    )
+    masked_lm_factor: float = option(
+        1.0, "What the loss of masked words is multiplied with."
+    )
+    sentence_factor: float = option(
+        1.0, "What the loss of --sentence_objective is multiplied with."
+    )
     masked_lm_budget: int = option(
         0,
         "Most pieces to hide in a sequence, for records that hold no masks "
@@ -78,6 +94,26 @@ class PretrainingOptions:
     num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
     max_eval_steps: int = option(
         100, "Batches per evaluation, at most.", may_change=True
+    )
+    best_metric: str = option(
+        "masked_lm_accuracy",
+        "Number of the evaluation that chooses model.ckpt-best: a loss or an "
+        "accuracy.",
+        may_change=True,
+    )
+    follow_checkpoints: bool = option(
+        False,
+        "With --do_eval and --nodo_train: evaluate every checkpoint that "
+        "another process writes into --output_dir, until that of "
+        "--num_train_steps.",
+        may_change=True,
+    )
+    init_schedule: str = option(
+        "restart",
+        "What becomes of step and moments of --init_checkpoint. restart: they "
+        "begin anew; continue: they go on, and so does the place in the data.",
+        choices=("restart", "continue"),
+        may_change=True,
     )
     # Optional: checked against the records, and copied into the folder of the
     # run so that export finds it.
@@ -117,7 +153,45 @@ class PretrainingOptions:
                 "fortieth of the steps is usual."
             )
 
+        self._check_objective()
         self._check_masking()
+        if self.follow_checkpoints and (self.do_train or not self.do_eval):
+            raise errors.UserError(
+                "--follow_checkpoints evaluates what another process trains. "
+                "Give it with --do_eval and --nodo_train."
+            )
+        if self.init_schedule == "continue" and not self.init.init_checkpoint:
+            raise errors.UserError(
+                "--init_schedule=continue says how to use --init_checkpoint, "
+                "which is not given."
+            )
+
+    def _check_objective(self) -> None:
+        for name in ("masked_lm_factor", "sentence_factor"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise errors.UserError(
+                    f"--{name}={getattr(self, name)} is not a factor. Use 0 "
+                    "or more; 1 is the paper's."
+                )
+        names = ("loss", *self.objective.names)
+        if self.best_metric not in names:
+            raise errors.UserError(
+                f"--best_metric={self.best_metric} is not measured. With "
+                f"--sentence_objective={self.sentence_objective} there are "
+                f"{', '.join(names)}."
+            )
+
+    @property
+    def objective(self) -> objectives.Objective:
+        """What is trained for."""
+        return pretraining.make_objective(
+            self.sentence_objective, self.masked_lm_factor, self.sentence_factor
+        )
+
+    @property
+    def num_predictions(self) -> int:
+        """Positions that the masked-word head looks at."""
+        return self.masked_lm_budget or self.masks.max_predictions_per_seq
 
     def _check_masking(self) -> None:
         """Refuse options of masking where nothing is masked."""
@@ -183,7 +257,7 @@ def run(settings: PretrainingOptions) -> None:
         settings.output_dir, settings.init.init_checkpoint, settings.vocabulary
     )
     masker = settings.make_masker()
-    _warn(settings)
+    _warn(settings, data.manifests)
     distribution.check_batch(
         strategy,
         settings.train_batch_size,
@@ -193,30 +267,31 @@ def run(settings: PretrainingOptions) -> None:
     distribution.check_batch(
         strategy, settings.eval_batch_size, "eval_batch_size"
     )
-    run_folder.claim(
-        settings.output_dir,
-        "run_pretraining",
-        settings,
-        config,
-        settings.vocabulary,
-    )
+    is_chief = distribution.is_chief(strategy)
+    if is_chief and not settings.follow_checkpoints:
+        run_folder.claim(
+            settings.output_dir,
+            "run_pretraining",
+            settings,
+            config,
+            settings.vocabulary,
+        )
 
-    trainer = training.Trainer(
-        settings.output_dir,
-        settings.trainer,
-        strategy,
-        training.Plan(
-            lambda: pretraining.AlbertPretrainer(modeling.AlbertModel(config)),
-            lambda: optimization.make_optimizer(
-                settings.optimizer,
-                settings.num_train_steps,
-                settings.num_warmup_steps,
+    trainer = _make_trainer(settings, config, strategy)
+    folder = distribution.worker_folder(strategy, settings.output_dir)
+    if settings.follow_checkpoints:
+        folder = os.path.join(folder, run_log.EVALUATION_FOLDER)
+    log = run_log.RunLog(
+        folder,
+        settings.train_batch_size,
+        run_log.Work(
+            settings.max_seq_length,
+            3
+            * config.forward_flops(
+                settings.max_seq_length, settings.num_predictions
             ),
-            pretraining.OBJECTIVE,
-            lambda model: checkpoints.initialize(model, settings.init),
         ),
     )
-    log = run_log.RunLog(settings.output_dir, settings.train_batch_size)
     facts = run_card.environment(trainer.model, data.description)
     logging.info("%s", run_card.summary(config, facts))
 
@@ -247,14 +322,62 @@ def run(settings: PretrainingOptions) -> None:
             settings.num_train_steps,
             log,
             evaluate if settings.do_eval else None,
-            KEY_METRIC,
+            settings.best_metric,
+        )
+    if settings.follow_checkpoints:
+        trainer.follow(
+            settings.num_train_steps, log, evaluate, settings.best_metric
         )
     if settings.do_eval:
         trainer.restore_best()
-        run_log.write_eval_results(
-            settings.output_dir, trainer.step, evaluate()
+        numbers = evaluate()
+        if is_chief:
+            run_log.write_eval_results(
+                settings.output_dir, trainer.step, numbers
+            )
+    if is_chief:
+        logging.info("Wrote %s.", run_card.write(settings.output_dir))
+
+
+def _make_trainer(
+    settings: PretrainingOptions,
+    config: modeling.AlbertConfig,
+    strategy: tf.distribute.Strategy,
+) -> training.Trainer:
+    def make_model() -> pretraining.AlbertPretrainer:
+        encoder = modeling.AlbertModel(
+            config,
+            precision=settings.trainer.precision,
+            recompute=settings.trainer.recompute,
         )
-    logging.info("Wrote %s.", run_card.write(settings.output_dir))
+        return pretraining.AlbertPretrainer(
+            encoder, sentence_order=settings.sentence_objective != "none"
+        )
+
+    def continue_schedule(
+        optimizer: optimization.AdamW, variables: list[tf.Variable]
+    ) -> None:
+        checkpoints.restore_optimizer(
+            optimizer, variables, str(settings.init.init_checkpoint)
+        )
+
+    return training.Trainer(
+        settings.output_dir,
+        settings.trainer,
+        strategy,
+        training.Plan(
+            make_model,
+            lambda: optimization.make_optimizer(
+                settings.optimizer,
+                settings.num_train_steps,
+                settings.num_warmup_steps,
+                by_the_clock=settings.trainer.max_minutes > 0,
+            ),
+            settings.objective,
+            lambda model: checkpoints.initialize(model, settings.init),
+            continue_schedule if settings.init_schedule == "continue" else None,
+        ),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,6 +385,7 @@ class _Data:
     training: list[str]
     evaluation: list[str]
     description: str
+    manifests: list[records.Manifest]
 
 
 def _find_data(
@@ -281,7 +405,9 @@ def _find_data(
         files.require_file(vocabulary.path, vocabulary.kind)
         fingerprint = files.sha256(vocabulary.path)
     found = {
-        name: files.expand_patterns(getattr(settings, name), name)
+        name: files.expand_patterns(
+            getattr(settings, name), name, files.BESIDE_RECORDS
+        )
         for name in ("input_file", "eval_input_file")
         if getattr(settings, name) is not None
     }
@@ -299,12 +425,42 @@ def _find_data(
     )
     for manifest in manifests:
         _check_settings(vocabulary, manifest)
+        _check_labels(settings.sentence_objective, manifest, training_files)
     known = sum(manifest.num_examples for manifest in manifests)
     description = (
         f"{len(training_files)} file(s) for training, {len(evaluation_files)} "
         f"for evaluation; {known:,} examples in those with a manifest"
     )
-    return _Data(training_files, evaluation_files, description)
+    return _Data(training_files, evaluation_files, description, manifests)
+
+
+def _check_labels(
+    objective: str, manifest: records.Manifest, training_files: list[str]
+) -> None:
+    """Refuse training records whose label means something else.
+
+    To evaluate on them is allowed: how a model that was trained on nsp does on
+    sop is a result (ALBERT Table 5).
+    """
+    written = manifest.options.get("sentence_objective")
+    if written is None:
+        other_name = manifest.options.get("random_next_sentence")
+        written = "nsp" if other_name else "sop"
+    if objective in ("none", written):
+        return
+    shards = ", ".join(manifest.shards)
+    if manifest in map(records.find_manifest, training_files):
+        raise errors.UserError(
+            f"--sentence_objective={objective}, but the records {shards} were "
+            f"written for {written}: their labels mean something else. Use "
+            f"--sentence_objective={written}, or none, or write them again."
+        )
+    logging.warning(
+        "The labels of %s mean %s; the model is asked about %s.",
+        shards,
+        written,
+        objective,
+    )
 
 
 def _check_settings(
@@ -324,19 +480,38 @@ def _check_settings(
             )
 
 
-def _warn(settings: PretrainingOptions) -> None:
+def _warn(
+    settings: PretrainingOptions, manifests: list[records.Manifest]
+) -> None:
     """Say aloud what is allowed but probably not meant."""
     batch, rate = settings.train_batch_size, settings.optimizer.learning_rate
-    if batch != _PAPER_BATCH and rate == _PAPER_RATE:
-        scaled = _PAPER_RATE * math.sqrt(batch / _PAPER_BATCH)
+    scaled = _PAPER_RATE * math.sqrt(batch / _PAPER_BATCH)
+    is_lamb = settings.optimizer.optimizer == "lamb"
+    if settings.do_train and is_lamb and rate > _FAR * scaled:
         logging.warning(
-            "--learning_rate=%g is the paper's for batches of %d; with "
-            "--train_batch_size=%d the square-root rule gives %.2e.",
+            "--learning_rate=%g is much for batches of %d: the paper's %g is "
+            "for %d, and the square-root rule gives %.2e here. Such runs often "
+            "diverge.",
             rate,
-            _PAPER_BATCH,
             batch,
+            _PAPER_RATE,
+            _PAPER_BATCH,
             scaled,
         )
+    for manifest in manifests:
+        wanted = manifest.options.get("masked_lm_prob", 0.0) * (
+            manifest.max_seq_length
+        )
+        if manifest.has_masks and wanted > manifest.max_predictions_per_seq + 1:
+            logging.warning(
+                "The records %s were to hide %.0f of %d pieces, but hold only "
+                "%d predictions: fewer are hidden. Write them with a larger "
+                "--max_predictions_per_seq.",
+                ", ".join(manifest.shards),
+                wanted,
+                manifest.max_seq_length,
+                manifest.max_predictions_per_seq,
+            )
     if settings.do_eval and settings.eval_input_file is None:
         logging.warning(
             "No --eval_input_file: evaluation measures on --input_file, which "

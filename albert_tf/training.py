@@ -5,6 +5,7 @@ Pretraining and every finetuning task use it.
 """
 
 import dataclasses
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -16,18 +17,40 @@ from absl import logging
 
 from albert_tf import (
     checkpoints,
+    distribution,
     errors,
+    modeling,
     objectives,
     optimization,
+    preemption,
     run_log,
+    train_step,
 )
 from albert_tf.options import option
+
+# What one call of the compiled loop aims at. Between two calls the process
+# looks at the clock and at signals.
+CHUNK_SECONDS = 3.0
+# Between two looks for new checkpoints of another process.
+FOLLOW_SECONDS = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainerOptions:
-    """How a run is cut into loops and checkpoints."""
+    """How a run is computed, and cut into loops and checkpoints."""
 
+    precision: str = option(
+        "float32",
+        "What matrix products are computed in. Weights, norms and softmax are "
+        "float32 always; float16 scales its loss.",
+        choices=modeling.PRECISIONS,
+    )
+    recompute: bool = option(
+        False,
+        "Whether to compute each layer again for its gradient, which needs "
+        "less memory and a third more time.",
+        may_change=True,
+    )
     iterations_per_loop: int = option(
         1000,
         "Steps between two looks at the numbers: one line of progress each.",
@@ -44,6 +67,23 @@ class TrainerOptions:
         "Parts that each replica's share of a batch is cut into, one after the "
         "other, so that a large batch needs little memory. The update is that "
         "of the whole batch.",
+        may_change=True,
+    )
+    max_minutes: float = option(
+        0.0,
+        "Time for the run, over restarts: the learning rate falls to 0 when it "
+        "is up, if --num_train_steps does not come first. 0: no limit.",
+    )
+    max_skipped_updates: int = option(
+        10,
+        "Updates with numbers that are not finite are skipped; after so many "
+        "in a row the run stops.",
+        may_change=True,
+    )
+    profile_steps: str | None = option(
+        None,
+        "Two steps, such as 10,20, between which TensorBoard's profiler runs.",
+        may_change=True,
     )
     seed: int = option(
         12345, "Seed of initial weights, order of examples and dropout."
@@ -55,16 +95,32 @@ class TrainerOptions:
             "save_checkpoints_steps",
             "keep_checkpoint_max",
             "gradient_accumulation_steps",
+            "max_skipped_updates",
         ):
             if getattr(self, name) < 1:
                 raise errors.UserError(
                     f"--{name}={getattr(self, name)} is below 1. Use a whole "
                     "number from 1."
                 )
+        if not 0 <= self.max_minutes < math.inf:
+            raise errors.UserError(
+                f"--max_minutes={self.max_minutes} is not a time. Use minutes "
+                "above 0, or 0 for no limit."
+            )
         if not 0 <= self.seed < 2**31:
             raise errors.UserError(
                 f"--seed={self.seed} is not between 0 and {2**31 - 1}."
             )
+        if self.profile_steps and not self._is_profile(self.profile_steps):
+            raise errors.UserError(
+                f"--profile_steps={self.profile_steps} is not two steps, the "
+                "smaller first. Write, for example, --profile_steps=10,20."
+            )
+
+    @staticmethod
+    def _is_profile(text: str) -> bool:
+        first, _, last = text.partition(",")
+        return first.isdigit() and last.isdigit() and int(first) < int(last)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +133,7 @@ class Plan:
         objective: What to minimize and what to report.
         initialize: Gives the model the weights it starts from; not called when
             an earlier start has left a checkpoint.
+        initialize_optimizer: The same for step and moments.
     """
 
     make_model: Callable[[], keras.Model]
@@ -85,11 +142,9 @@ class Plan:
     initialize: Callable[[keras.Model], checkpoints.Restored | None] | None = (
         None
     )
-
-
-# Gradients of all variables; by index, for tables that are only looked up in,
-# the sum of the squares of all looked-up rows; the ratios of the objective.
-_Sums = tuple[list[tf.Tensor], dict[int, tf.Tensor], tf.Tensor]
+    initialize_optimizer: (
+        Callable[[optimization.AdamW, list[tf.Variable]], None] | None
+    ) = None
 
 
 class Trainer:
@@ -113,6 +168,10 @@ class Trainer:
             options: See `TrainerOptions`.
             strategy: The devices.
             plan: What is trained.
+
+        Raises:
+            errors.UserError: None of the folder's checkpoints can be read, or
+                workers see different ones.
         """
         self.output_dir = output_dir
         self._options = options
@@ -124,26 +183,43 @@ class Trainer:
             self.model = plan.make_model()
             self.optimizer = plan.make_optimizer()
             self.optimizer.build(self.model.trainable_variables)
+            self._guard = train_step.Guard(options.precision)
+        # Seconds of training in earlier starts of the run.
+        self._elapsed = tf.Variable(0.0, trainable=False, dtype=tf.float64)
         self._checkpoint = tf.train.Checkpoint(
-            model=self.model, optimizer=self.optimizer
+            model=self.model,
+            optimizer=self.optimizer,
+            guard=self._guard,
+            elapsed=self._elapsed,
         )
+        # Whether all weights come from some training, here or elsewhere.
+        self._is_complete = False
+        self.resumed_from = self._restore_latest()
         self._manager = tf.train.CheckpointManager(
             self._checkpoint,
-            output_dir,
+            distribution.worker_folder(strategy, output_dir),
             max_to_keep=options.keep_checkpoint_max,
             checkpoint_name="model.ckpt",
             step_counter=self.optimizer.iterations,
         )
-        # Whether all weights come from some training, here or elsewhere.
-        self._is_complete = False
-        self.resumed_from = self._manager.latest_checkpoint
         if self.resumed_from:
-            self._restore(self.resumed_from)
             logging.info("Going on from %s", self.resumed_from)
         elif plan.initialize:
             with strategy.scope():
                 restored = plan.initialize(self.model)
+                if plan.initialize_optimizer:
+                    plan.initialize_optimizer(
+                        self.optimizer, self.model.trainable_variables
+                    )
             self._is_complete = restored is not None and not restored.new
+        self._update = train_step.TrainStep(
+            self.model,
+            self.optimizer,
+            self._objective,
+            self._guard,
+            options.gradient_accumulation_steps,
+            options.seed,
+        )
         self._train_loop = tf.function(self._run_steps)
         self._evaluate_batch = tf.function(self._run_evaluation)
         self._predict_batch = tf.function(self._run_prediction)
@@ -169,61 +245,164 @@ class Trainer:
             log: Where numbers go; started by the caller.
             evaluate: Called after every checkpoint; its numbers are logged.
             key_metric: The number of `evaluate` that decides which checkpoint
-                is copied to `model.ckpt-best`; larger is better.
+                is copied to `model.ckpt-best`; larger is better, but for names
+                that end in `loss`.
 
         Raises:
-            errors.UserError: The loss is not finite any more.
+            errors.UserError: Too many updates in a row had to be skipped.
+            SystemExit: The process was asked to end, by SIGTERM; a checkpoint
+                is written. The code is `preemption.EXIT_CODE`.
         """
         batches = iter(self._strategy.experimental_distribute_dataset(dataset))
+        clock = _Clock(self._options.max_minutes, self._elapsed, self.step)
+        profiler = _Profiler(self._options.profile_steps, self.output_dir)
         if evaluate and self.resumed_from:
             # The earlier start may have ended before it could.
             self._evaluate_once(log, evaluate, key_metric)
-        while self.step < num_train_steps:
-            self._train_to_next_stop(batches, num_train_steps, log)
-            if not self._is_save_step(num_train_steps):
-                continue
-            self._write(lambda: self._manager.save(checkpoint_number=self.step))
-            if evaluate:
-                self._evaluate_once(log, evaluate, key_metric)
+        with preemption.Watch() as watch:
+            while self.step < num_train_steps and not clock.is_up:
+                saved = self._train_to_next_stop(
+                    batches, num_train_steps, (log, clock, watch, profiler)
+                )
+                if evaluate and saved:
+                    with watch.leaving_at_once():
+                        self._evaluate_once(log, evaluate, key_metric)
+        profiler.stop()
         log.flush()
+
+    def follow(
+        self,
+        num_train_steps: int,
+        log: run_log.RunLog,
+        evaluate: Callable[[], dict[str, float]],
+        key_metric: str,
+    ) -> None:
+        """Evaluate the checkpoints that another process writes.
+
+        Begins with those that are there, and ends after the one of
+        `num_train_steps`.
+
+        Args:
+            num_train_steps: Where the other process stops.
+            log: Where numbers go; not the log of the other process.
+            evaluate: See `train`.
+            key_metric: See `train`.
+        """
+        done = {step for step, _ in log.column("eval", key_metric)}
+        while True:
+            for path in reversed(checkpoints.numbered(self.output_dir)):
+                step = int(path.rsplit("-", 1)[1])
+                if step in done:
+                    continue
+                done.add(step)
+                try:
+                    self._restore(path)
+                except errors.UserError as error:
+                    # Removed meanwhile, as the oldest of many are.
+                    logging.warning("%s It is left out.", error)
+                    continue
+                self._evaluate_once(log, evaluate, key_metric)
+            if num_train_steps in done:
+                return
+            time.sleep(FOLLOW_SECONDS)
 
     def _train_to_next_stop(
         self,
         batches: Iterator[dict[str, tf.Tensor]],
         num_train_steps: int,
-        log: run_log.RunLog,
-    ) -> None:
+        services: "_Services",
+    ) -> bool:
+        """Train up to the next line of the log; tell whether it is saved."""
+        log, clock, watch, profiler = services
+        start = self.step
+        stop = self._next_stop(num_train_steps)
+        rows: list[np.ndarray] = []
+        begun = time.monotonic()
+        chunk, stopping = 1, False
+        while self.step < stop and not (rows and clock.is_up):
+            profiler.look(self.step)
+            left = profiler.bound(self.step, stop) - self.step
+            chunk_begun = time.monotonic()
+            steps = tf.constant(min(chunk, left))
+            rows.append(self._train_loop(batches, steps).numpy())
+            seconds = time.monotonic() - chunk_begun
+            stopping, seconds = distribution.agree(
+                self._strategy, float(watch.is_asked), seconds
+            )
+            rate = len(rows[-1]) / seconds
+            chunk = max(1, min(2 * chunk, int(rate * CHUNK_SECONDS)))
+            if clock.set_pace(self.step, num_train_steps, self.optimizer):
+                chunk = max(1, min(chunk, int(rate * clock.seconds_left / 2)))
+            self._check_guard()
+            if stopping:
+                break
+        self._log(log, np.concatenate(rows), (self.step - start, begun))
+        if stopping:
+            self._save(clock)
+            watch.leave(f"step {self.step} is saved in {self.output_dir}")
+        ended = self.step == num_train_steps or clock.is_up
+        if self.step % self._options.save_checkpoints_steps and not ended:
+            return False
+        self._save(clock)
+        return True
+
+    def _next_stop(self, num_train_steps: int) -> int:
         every = self._options.iterations_per_loop
         saving = self._options.save_checkpoints_steps
-        start = self.step
-        stop = min(
+        return min(
             num_train_steps,
-            (start // every + 1) * every,
-            (start // saving + 1) * saving,
-        )
-        begun = time.monotonic()
-        sums = self._train_loop(batches, tf.constant(stop - start)).numpy()
-        seconds = time.monotonic() - begun
-        numbers = self._quotients(sums[:-1])
-        numbers["gradient_norm"] = float(sums[-1, 0] / sums[-1, 1])
-        # The rate of the last update that was made.
-        numbers["learning_rate"] = float(
-            self.optimizer._learning_rate(tf.constant(stop - 1))
-        )
-        if not np.isfinite(sums).all():
-            raise errors.UserError(
-                f"The loss is not finite any more between steps {start} and "
-                f"{stop}: {numbers}. The last checkpoint in {self.output_dir} "
-                "is from before. Lower --learning_rate or lengthen the "
-                "warm-up, and train into a new --output_dir."
-            )
-        log.write(
-            "train", stop, numbers, steps_per_second=(stop - start) / seconds
+            (self.step // every + 1) * every,
+            (self.step // saving + 1) * saving,
         )
 
-    def _is_save_step(self, num_train_steps: int) -> bool:
-        saving = self._options.save_checkpoints_steps
-        return self.step % saving == 0 or self.step == num_train_steps
+    def _check_guard(self) -> None:
+        """Stop a run that does not find back to finite numbers.
+
+        Nothing needs to be undone: skipped updates change no weight.
+        """
+        in_row = int(self._guard.skipped_in_row.numpy())
+        # float16 first tries smaller scales.
+        scales = float(self._guard.loss_scale.numpy()) > 1.0
+        if in_row < self._options.max_skipped_updates or scales:
+            return
+        latest = self._manager.latest_checkpoint
+        raise errors.UserError(
+            f"The loss or its gradient was not finite for the last {in_row} "
+            f"updates before step {self.step}; they were skipped. The last "
+            f"checkpoint is {latest or 'none yet'}; its weights are finite. "
+            "Lower --learning_rate, lengthen the warm-up, or try "
+            "--precision=float32, and train into a new --output_dir, with that "
+            "checkpoint as --init_checkpoint if you like."
+        )
+
+    def _log(
+        self,
+        log: run_log.RunLog,
+        rows: np.ndarray,
+        work: tuple[int, float],
+    ) -> None:
+        """Write a line about steps, float32 [steps, names, 2]."""
+        steps, begun = work
+        sums = rows.astype(np.float64).sum(0)
+        skipped = int(sums[-1, 0])
+        if skipped:
+            logging.warning(
+                "%d of the last %d updates were skipped: numbers that are not "
+                "finite.",
+                skipped,
+                steps,
+            )
+        if skipped == steps:
+            return
+        numbers = self._quotients(sums[:-2])
+        numbers["gradient_norm"] = float(sums[-2, 0] / sums[-2, 1])
+        # The rate of the last update that was made.
+        rate = self.optimizer.rate(tf.constant(self.step - 1))
+        numbers["learning_rate"] = float(rate)
+        if skipped:
+            numbers["skipped_updates"] = float(skipped)
+        seconds = time.monotonic() - begun
+        log.write("train", self.step, numbers, steps_per_second=steps / seconds)
 
     def _evaluate_once(
         self,
@@ -237,10 +416,17 @@ class Trainer:
         self._keep_best(log, key_metric)
 
     def _keep_best(self, log: run_log.RunLog, key_metric: str) -> None:
-        best = max(log.column("eval", key_metric), key=lambda pair: pair[1])
+        sign = -1 if key_metric.endswith("loss") else 1
+        scores = log.column("eval", key_metric)
+        best = max(scores, key=lambda pair: sign * pair[1])
         if best[0] == self.step:
-            path = os.path.join(self.output_dir, checkpoints.BEST_NAME)
+            folder = distribution.worker_folder(self._strategy, self.output_dir)
+            path = os.path.join(folder, checkpoints.BEST_NAME)
             self._write(lambda: self._checkpoint.write(path))
+
+    def _save(self, clock: "_Clock") -> None:
+        self._elapsed.assign(clock.elapsed)
+        self._write(lambda: self._manager.save(checkpoint_number=self.step))
 
     def _write(self, write: Callable[[], object]) -> None:
         """Write a checkpoint; an earlier one stays until it is complete."""
@@ -254,6 +440,41 @@ class Trainer:
                 "start the same command again."
             ) from None
 
+    def _restore_latest(self) -> str | None:
+        """Restore the newest checkpoint that can be read, and return it.
+
+        Raises:
+            errors.UserError: There are some, and none can be read; or other
+                workers see others.
+        """
+        found = None
+        failures = []
+        for path in checkpoints.numbered(self.output_dir):
+            try:
+                self._restore(path)
+            except errors.UserError as error:
+                logging.warning("%s Trying the one before.", error)
+                failures.append(str(error))
+                continue
+            found = path
+            break
+        if failures and not found:
+            raise errors.UserError(
+                f"No checkpoint in --output_dir={self.output_dir} can be read. "
+                f"{failures[0]} Restore the folder from a copy, or train into "
+                "another one."
+            )
+        low, high = distribution.extremes(self._strategy, self.step)
+        if low != high:
+            raise errors.UserError(
+                f"Workers found checkpoints of different steps in --output_dir="
+                f"{self.output_dir}, from {low} to {high}. It must be one "
+                "folder that all workers see."
+            )
+        if distribution.is_chief(self._strategy):
+            checkpoints.drop_damaged_state(self.output_dir)
+        return found
+
     def _restore(self, path: str) -> None:
         try:
             status = self._checkpoint.restore(path)
@@ -261,9 +482,7 @@ class Trainer:
         except (tf.errors.OpError, IndexError, AssertionError) as error:
             raise errors.UserError(
                 f"The checkpoint {path} cannot be read: "
-                f"{str(error).splitlines()[0][:300]}. Remove its "
-                "files; if it is the one named first in "
-                f"{self.output_dir}/checkpoint, name an earlier one there."
+                f"{str(error).splitlines()[0][:300]}."
             ) from None
 
     def restore_best(self) -> None:
@@ -275,7 +494,7 @@ class Trainer:
         best = os.path.join(self.output_dir, checkpoints.BEST_NAME)
         if tf.io.gfile.exists(best + ".index"):
             self._restore(best)
-        elif not self._manager.latest_checkpoint and not self._is_complete:
+        elif not self.step and not self._is_complete:
             raise errors.UserError(
                 f"--output_dir={self.output_dir} has no checkpoint to "
                 "evaluate. Set --do_train, name the folder of a run, or give "
@@ -298,19 +517,16 @@ class Trainer:
         parts: list[dict[str, np.ndarray]] = []
         for batch in self._strategy.experimental_distribute_dataset(dataset):
             outputs, real = self._predict_batch(batch)
-            kept = self._local(real).astype(bool)
-            parts.append({k: self._local(v)[kept] for k, v in outputs.items()})
+            kept = self._gather(real).astype(bool)
+            parts.append({k: self._gather(v)[kept] for k, v in outputs.items()})
         if not parts:
             raise errors.UserError("There are no examples to predict.")
         return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
 
-    def _local(self, value: tf.Tensor) -> np.ndarray:
-        return np.concatenate(
-            [
-                v.numpy()
-                for v in self._strategy.experimental_local_results(value)
-            ]
-        )
+    def _gather(self, value: tf.Tensor) -> np.ndarray:
+        """Return the values of all replicas, in the order of the batch."""
+        gathered: np.ndarray = self._strategy.gather(value, axis=0).numpy()
+        return gathered
 
     def _quotients(self, sums: np.ndarray) -> dict[str, float]:
         """Turn sums [names, (numerator, denominator)] into numbers."""
@@ -325,107 +541,19 @@ class Trainer:
     def _run_steps(
         self, batches: Iterator[dict[str, tf.Tensor]], steps: tf.Tensor
     ) -> tf.Tensor:
-        """Make `steps` updates; return their summed ratios, float32 [K + 1, 2].
-
-        The last row holds the sum of gradient norms and the number of steps.
-        """
-        sums = tf.zeros([len(self._objective.names) + 1, 2])
-        for _ in tf.range(steps):
-            per_replica = self._strategy.run(self._step, [next(batches)])
-            sums += self._strategy.experimental_local_results(per_replica)[0]
-        return sums
-
-    def _step(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """One update on one replica; the same result on all of them.
-
-        The update depends on the global batch only, not on how replicas and
-        parts divide it: each loss is divided by its denominator over the whole
-        batch, and the sum of all gradients is clipped once.
-
-        DIFFERS: the original divides and clips on each core.
-        """
-        replica = tf.distribute.get_replica_context()
-        everywhere = tf.distribute.ReduceOp.SUM
-        whole = replica.all_reduce(
-            everywhere, self._objective.denominators(batch)
-        )
-        gradients, row_squares, rows = self._sum_over_parts(batch, whole)
-        gradients, row_squares, rows = replica.all_reduce(
-            everywhere, [gradients, row_squares, rows]
-        )
-        norm = _global_norm(gradients, row_squares)
-        gradients, _ = tf.clip_by_global_norm(
-            gradients, optimization.CLIP_NORM, use_norm=norm
-        )
-        self.optimizer.apply_gradients(
-            zip(gradients, self.model.trainable_variables, strict=True),
-            skip_gradients_aggregation=True,
-        )
-        return tf.concat([rows, [[norm, 1.0]]], 0)
-
-    def _sum_over_parts(
-        self, batch: dict[str, tf.Tensor], whole: objectives.Tensors
-    ) -> _Sums:
-        """Add up the gradients of all parts of this replica's batch."""
-        parts = self._options.gradient_accumulation_steps
-        if parts == 1:
-            return self._gradients(batch, whole, self._dropout_seed(0))
-        split = {
-            name: tf.reshape(value, [parts, -1, *value.shape[1:]])
-            for name, value in batch.items()
-        }
-
-        def one_part(part: tf.Tensor) -> _Sums:
-            chosen = {name: value[part] for name, value in split.items()}
-            return self._gradients(chosen, whole, self._dropout_seed(part))
-
-        sums = one_part(tf.constant(0))
-        for part in tf.range(1, parts):
-            sums = tf.nest.map_structure(tf.add, sums, one_part(part))
-        return sums
-
-    def _gradients(
-        self,
-        batch: dict[str, tf.Tensor],
-        whole: objectives.Tensors,
-        dropout_seed: tf.Tensor,
-    ) -> _Sums:
-        """Return a batch's share of the gradient of a larger one, and more.
-
-        The rows that a table's look-ups give are summed into a gradient of the
-        table's shape; the square of each row by itself is kept for the norm.
-        """
-        variables = self.model.trainable_variables
-        with tf.GradientTape() as tape:
-            ratios = self._objective.ratios(self.model, batch, dropout_seed)
-            loss = self._objective.total(ratios, whole)
-        gradients = tape.gradient(loss, variables)
-        squares = {
-            index: tf.reduce_sum(tf.square(gradient.values))
-            for index, gradient in enumerate(gradients)
-            if isinstance(gradient, tf.IndexedSlices)
-        }
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        return gradients, squares, self._rows(ratios)
-
-    def _rows(self, ratios: dict[str, objectives.Ratio]) -> tf.Tensor:
-        """Stack all ratios, float32 [names, (numerator, denominator)]."""
-        names = self._objective.names
-        return tf.stack([tf.stack(list(ratios[name])) for name in names])
-
-    def _dropout_seed(self, part: tf.Tensor | int) -> tf.Tensor:
-        """A seed, int32 [2], of run, step, replica, part; stored nowhere."""
-        replica = tf.distribute.get_replica_context()
-        parts = self._options.gradient_accumulation_steps
-        step = tf.cast(self.optimizer.iterations, tf.int32)
-        seed = tf.stack([tf.constant(self._options.seed, tf.int32), step])
-        return tf.random.experimental.stateless_fold_in(
-            seed, replica.replica_id_in_sync_group * parts + part
-        )
+        """Make `steps` updates; return the rows of each, [steps, names, 2]."""
+        shape = [len(self._update.names), 2]
+        rows = tf.TensorArray(tf.float32, steps, element_shape=shape)
+        for number in tf.range(steps):
+            per_replica = self._strategy.run(self._update, [next(batches)])
+            local = self._strategy.experimental_local_results(per_replica)
+            rows = rows.write(number, local[0])
+        return rows.stack()
 
     def _run_evaluation(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         def replica_sums(batch: dict[str, tf.Tensor]) -> tf.Tensor:
-            return self._rows(self._objective.ratios(self.model, batch))
+            ratios = self._objective.ratios(self.model, batch)
+            return self._objective.stack(ratios)
 
         per_replica = self._strategy.run(replica_sums, [batch])
         return self._strategy.reduce(
@@ -439,18 +567,74 @@ class Trainer:
         return outputs, batch["is_real_example"]
 
 
-def _global_norm(
-    gradients: list[tf.Tensor], row_squares: dict[int, tf.Tensor]
-) -> tf.Tensor:
-    """Return the Euclidean norm of the gradients, as the original counts it.
+class _Clock:
+    """The time of a run over its restarts, and the end that follows from it."""
 
-    Where a table is only looked up in, every look-up counts by itself, even if
-    two hit the same row: TensorFlow's rule for sparse gradients, and so part of
-    what the original computes off TPU. In pretraining these are the segments;
-    in finetuning the words too, which no output layer shares then.
-    """
-    squares = [
-        row_squares.get(index, tf.reduce_sum(tf.square(gradient)))
-        for index, gradient in enumerate(gradients)
-    ]
-    return tf.sqrt(tf.add_n(squares))
+    def __init__(self, max_minutes: float, earlier: tf.Variable, step: int):
+        self._budget = max_minutes * 60
+        self._earlier = float(earlier.numpy())
+        self._begun = time.monotonic()
+        self._first_step = step
+        self._warm: tuple[int, float] | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of the run so far, its restarts included."""
+        return self._earlier + time.monotonic() - self._begun
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self._budget - self.elapsed)
+
+    @property
+    def is_up(self) -> bool:
+        return bool(self._budget) and not self.seconds_left
+
+    def set_pace(
+        self, step: int, num_train_steps: int, optimizer: optimization.AdamW
+    ) -> bool:
+        """Let the schedule end when the time is up; tell if there is a limit.
+
+        The steps that are left follow from the rate since the first chunk,
+        which was slow because it was compiled.
+        """
+        if not self._budget:
+            return False
+        if self._warm is None:
+            self._warm = step, self.elapsed
+            return True
+        done, since = step - self._warm[0], self.elapsed - self._warm[1]
+        last = step + done / since * self.seconds_left
+        optimizer.set_pace(max(1.0, num_train_steps / max(last, step + 1)))
+        return True
+
+
+class _Profiler:
+    """Runs TensorBoard's profiler between two steps."""
+
+    def __init__(self, steps: str | None, output_dir: str):
+        self._first, self._last = map(int, (steps or "0,0").split(","))
+        self._folder = output_dir
+        self._is_running = False
+
+    def bound(self, step: int, stop: int) -> int:
+        """Return the step up to which nothing changes."""
+        changes = [s for s in (self._first, self._last) if step < s < stop]
+        return min([*changes, stop])
+
+    def look(self, step: int) -> None:
+        """Begin or end at the right step."""
+        if not self._is_running and self._first <= step < self._last:
+            tf.profiler.experimental.start(self._folder)
+            self._is_running = True
+        elif step >= self._last:
+            self.stop()
+
+    def stop(self) -> None:
+        """End, if it runs."""
+        if self._is_running:
+            tf.profiler.experimental.stop()
+            self._is_running = False
+
+
+_Services = tuple[run_log.RunLog, _Clock, preemption.Watch, _Profiler]

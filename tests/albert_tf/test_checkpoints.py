@@ -288,7 +288,7 @@ def test_groups_may_start_from_the_first(recorded_config, change):
     )
     with pytest.raises(errors.UserError, match="group_3/.*checkpoint nothing"):
         checkpoints.restore(encoder, RECORDED)
-    checkpoints.restore(encoder, RECORDED, from_group0=True)
+    checkpoints.restore(encoder, RECORDED, layers="group0")
     shared = modeling.AlbertModel(recorded_config)
     checkpoints.restore(shared, RECORDED)
     inputs = {"input_ids": tf.constant([[2, 48, 25, 3]])}
@@ -349,7 +349,7 @@ def test_groups_come_from_a_checkpoint_with_one_only():
         checkpoints.restore(
             modeling.AlbertModel(config),
             str(folder / "model.ckpt-0"),
-            from_group0=True,
+            layers="group0",
         )
 
 

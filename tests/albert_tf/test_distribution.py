@@ -31,3 +31,31 @@ def test_default_is_one_device():
     strategy = distribution.make_strategy(distribution.DistributionOptions())
     assert isinstance(strategy, tf.distribute.OneDeviceStrategy)
     assert strategy.num_replicas_in_sync == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"worker_hosts": "a:1,b:2"}, "needs --distribution_strategy=multi"),
+        ({"task_index": 1}, "not the number of one of the 0"),
+        (
+            {
+                "worker_hosts": "a:1,b:2",
+                "task_index": 2,
+                "distribution_strategy": "multi_worker_mirrored",
+            },
+            "not the number of one of the 2",
+        ),
+    ],
+)
+def test_wrong_workers_are_refused(values, message):
+    with pytest.raises(errors.UserError, match=message):
+        distribution.DistributionOptions(**values)
+
+
+def test_one_process_is_the_chief_and_agrees_with_itself():
+    for strategy in (make_replicas(2), tf.distribute.get_strategy()):
+        assert distribution.is_chief(strategy)
+        assert distribution.worker_folder(strategy, "x") == "x"
+        assert distribution.agree(strategy, 1.0, 2.5) == (True, 2.5)
+        assert distribution.extremes(strategy, 7) == (7, 7)

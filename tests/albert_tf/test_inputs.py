@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import os
 import pathlib
 
 import numpy as np
@@ -50,11 +51,31 @@ def test_training_sees_everything_once_in_every_pass_in_a_new_order(paths):
     assert first != second
 
 
-@pytest.mark.parametrize("first_step", [1, 5, 7])
+@pytest.mark.parametrize("first_step", [1, 4, 5, 7, 11])
 def test_first_step_leaves_out_exactly_the_batches_before(paths, first_step):
     order = first_ids(train(paths), 12)
     skipped = first_ids(train(paths, first_step=first_step), 12 - first_step)
     assert skipped == order[first_step:]
+
+
+def test_examples_are_counted_with_and_without_a_manifest(paths):
+    assert inputs.count_examples(paths) == 20
+    assert inputs.count_examples(paths[:1]) == 7
+    manifest = records.Manifest(
+        shards=tuple(os.path.basename(path) for path in paths),
+        shard_bytes=records.shard_sizes(paths),
+        num_examples=123,  # As nobody would count.
+        max_seq_length=3,
+        max_predictions_per_seq=1,
+        vocab_size=30,
+        vocab_sha256="",
+        random_seed=1,
+        options={},
+        versions={},
+    )
+    records.write_manifest(paths, manifest)
+    assert inputs.count_examples(paths) == 123
+    assert inputs.count_examples(paths[1:]) == 13
 
 
 def test_training_examples_are_all_real(paths):

@@ -20,11 +20,30 @@ def test_lines_are_kept_in_a_file(log, tmp_path):
     log.write("train", 5, {"loss": 2.5}, steps_per_second=3.0)
     log.write("eval", 5, {"loss": 2.0})
     facts, train, evaluated = run_log.read(str(tmp_path))
-    assert facts == {"split": "facts", "step": 0, "parameters": 5}
+    assert facts == {
+        "split": "facts",
+        "step": 0,
+        "parameters": 5,
+        "examples_per_step": 8,
+    }
     assert train["loss"] == 2.5 and train["examples_per_second"] == 24
     assert "examples_per_second" not in evaluated
     log.flush()
     assert list((tmp_path / "train").glob("events*"))
+
+
+def test_rates_of_tokens_and_operations(tmp_path, capsys):
+    work = run_log.Work(tokens=128, flops=1e9)
+    log = run_log.RunLog(str(tmp_path), 8, work)
+    log.start(0, 10, {})
+    log.write("train", 5, {"loss": 2.5}, steps_per_second=3.0)
+    facts, train = run_log.read(str(tmp_path))
+    assert facts["tokens_per_step"] == 1024
+    assert train["tokens_per_second"] == 3072 and train["gigaflops"] == 24
+    assert train["peak_memory_mb"] > 1
+    assert "24.0 examples/s  3,072 tokens/s  24 GFLOP/s" in (
+        capsys.readouterr().out
+    )
 
 
 def test_restart_forgets_what_lies_after_its_step(log, tmp_path):
@@ -63,7 +82,7 @@ def test_terminal_shows_progress(log, capsys):
     numbers = {"masked_lm_accuracy": 0.4121, "learning_rate": 1e-3}
     log.write("train", 5, numbers, steps_per_second=0.5)
     assert capsys.readouterr().out == (
-        "train step  5/10  mlm acc 41.2%  lr 1.00e-03  4 examples/s  "
+        "train step  5/10  mlm acc 41.2%  lr 1.00e-03  4.0 examples/s  "
         "ETA 0:00:10\n"
     )
 

@@ -72,15 +72,22 @@ def make_trainer(small_config, tmp_path):
         return training.Trainer(
             str(tmp_path / folder),
             training.TrainerOptions(
-                **{"save_checkpoints_steps": 3, **changes},
-                iterations_per_loop=1,
+                **{
+                    "save_checkpoints_steps": 3,
+                    "iterations_per_loop": 1,
+                    **changes,
+                },
             ),
             strategy or tf.distribute.OneDeviceStrategy("/CPU:0"),
             training.Plan(
                 lambda: pretraining.AlbertPretrainer(
-                    modeling.AlbertModel(config)
+                    modeling.AlbertModel(
+                        config, precision=changes.get("precision", "float32")
+                    )
                 ),
-                lambda: optimization.make_optimizer(options, STEPS, 2),
+                lambda: optimization.make_optimizer(
+                    options, STEPS, 2, by_the_clock="max_minutes" in changes
+                ),
                 pretraining.OBJECTIVE,
             ),
         )
@@ -219,21 +226,112 @@ def test_restoring_the_best_of_an_empty_folder_is_an_error(make_trainer):
         make_trainer().restore_best()
 
 
-def test_infinite_loss_stops_before_it_is_saved(make_trainer, tmp_path):
+def spoiled(*steps):
+    """The examples, with a weight that is no number in some batches."""
     weights = EXAMPLES["masked_lm_weights"].copy()
-    weights[BATCH * 4] = np.nan
-    trainer = make_trainer(save_checkpoints_steps=2)
+    for step in steps:
+        weights[BATCH * step] = np.nan
+    return {**EXAMPLES, "masked_lm_weights": weights}
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_updates_that_are_not_finite_are_skipped(make_trainer, replicas):
+    trainer = make_trainer(strategy=make_replicas(replicas))
+    log = train(trainer, 2, examples=spoiled(2))
+    before = state(trainer)
+    train(trainer, 3, examples=spoiled(2))
+    assert trainer.step == 3  # The step counts, for schedule and data.
+    changed = [
+        (one != other).any()
+        for one, other in zip(before, state(trainer), strict=True)
+    ]
+    assert sum(changed) == 1  # The counter of steps.
+    log = train(trainer, STEPS, examples=spoiled(2))
+    assert [step for step, _ in log.column("train", "loss")] == [1, 2, 4, 5, 6]
+    assert all(np.isfinite(value).all() for value in state(trainer))
+
+
+def test_one_skipped_update_among_others_is_logged(make_trainer):
+    trainer = make_trainer(iterations_per_loop=3)
+    log = train(trainer, 3, examples=spoiled(1))
+    assert log.column("train", "skipped_updates") == [(3, 1.0)]
+    losses = train(make_trainer("good"), 1).column("train", "loss")
+    assert np.isfinite(log.column("train", "loss")[0][1])
+    assert losses
+
+
+def test_too_many_skipped_updates_in_a_row_stop_the_run(make_trainer):
+    trainer = make_trainer(save_checkpoints_steps=2, max_skipped_updates=2)
     with pytest.raises(
-        errors.UserError, match="not finite any more between steps 4 and 5"
+        errors.UserError, match=r"last 2 updates before step 5.*model\.ckpt-4"
     ):
-        train(
-            trainer,
-            STEPS,
-            examples={**EXAMPLES, "masked_lm_weights": weights},
-        )
-    assert trainer.step == 5
+        train(trainer, STEPS, examples=spoiled(1, 3, 4))
     assert make_trainer().step == 4
-    assert not list((tmp_path / "run").glob("model.ckpt-[56]*"))
+    weights = make_trainer().model.get_weights()
+    assert all(np.isfinite(value).all() for value in weights)
+
+
+def test_float16_finds_a_scale_for_its_loss(make_trainer):
+    trainer = make_trainer(precision="float16", rate=0.03)
+    trainer._guard.loss_scale.assign(2.0**24)  # Too much for the first steps.
+    examples = {name: value[:BATCH] for name, value in EXAMPLES.items()}
+    log = train(trainer, 40, examples=examples)
+    scale = float(trainer._guard.loss_scale.numpy())
+    skipped = int(trainer._guard.skipped.numpy())
+    assert skipped and scale == 2.0 ** (24 - skipped)
+    losses = [value for _, value in log.column("train", "loss")]
+    assert len(losses) == 40 - skipped and np.isfinite(losses).all()
+
+
+def test_low_precision_follows_float32(make_trainer):
+    expected = train(make_trainer("f32"), 4).column("train", "loss")
+    trainer = make_trainer("bf16", precision="bfloat16")
+    actual = train(trainer, 4).column("train", "loss")
+    np.testing.assert_allclose(actual, expected, rtol=5e-3)
+    assert {v.dtype for v in trainer.model.variables} == {tf.float32}
+
+
+def test_chunks_leave_no_trace(make_trainer, monkeypatch):
+    logs = []
+    for folder, seconds in (("fast", 1e9), ("slow", 0.0)):
+        monkeypatch.setattr(training, "CHUNK_SECONDS", seconds)
+        trainer = make_trainer(folder, iterations_per_loop=3)
+        logs.append(train(trainer, STEPS).column("train", "loss"))
+    assert logs[0] == logs[1]
+
+
+def test_a_damaged_newest_checkpoint_is_left_for_the_one_before(
+    make_trainer, tmp_path
+):
+    whole = make_trainer("whole")
+    train(whole, STEPS)
+    train(make_trainer(), STEPS)
+    data = tmp_path / "run" / "model.ckpt-6.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-100])
+    (tmp_path / "run" / "checkpoint").write_text("")
+    trainer = make_trainer()
+    assert trainer.step == 3
+    train(trainer, STEPS)
+    for one, other in zip(state(whole), state(make_trainer()), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_folder_of_damaged_checkpoints_is_refused(make_trainer, tmp_path):
+    train(make_trainer(), 3)
+    data = tmp_path / "run" / "model.ckpt-3.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(errors.UserError, match="No checkpoint in .* can be"):
+        make_trainer()
+
+
+def test_the_time_that_is_up_ends_the_schedule(make_trainer):
+    trainer = make_trainer(max_minutes=6 / 60, iterations_per_loop=1000)
+    log = train(trainer, 1_000_000)
+    assert 10 < trainer.step < 1_000_000
+    rate = log.column("train", "learning_rate")[-1][1]
+    assert rate < 1e-2 / 20  # A twentieth of the peak.
+    assert make_trainer(max_minutes=6 / 60).step == trainer.step
+    assert float(make_trainer(max_minutes=6 / 60)._elapsed.numpy()) >= 6
 
 
 def test_half_written_checkpoint_is_passed_over(make_trainer, tmp_path):
@@ -249,3 +347,22 @@ def test_half_written_checkpoint_is_passed_over(make_trainer, tmp_path):
 def test_wrong_options_are_refused(name):
     with pytest.raises(errors.UserError, match=f"--{name}=0 is below 1"):
         training.TrainerOptions(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"max_minutes": -1.0}, "not a time"),
+        ({"profile_steps": "20,10"}, "not two steps"),
+        ({"profile_steps": "some"}, "not two steps"),
+    ],
+)
+def test_other_wrong_options_are_refused(option, message):
+    with pytest.raises(errors.UserError, match=message):
+        training.TrainerOptions(**option)
+
+
+def test_the_profiler_runs_between_its_steps(make_trainer, tmp_path):
+    trainer = make_trainer(profile_steps="2,4", iterations_per_loop=100)
+    train(trainer, STEPS)
+    assert list((tmp_path / "run" / "plugins" / "profile").iterdir())

@@ -1,0 +1,25 @@
+"""Make the card of a run again, from what stands in its folder.
+
+python -m albert_tf.write_run_card --output_dir=FOLDER
+"""
+
+import dataclasses
+
+from albert_tf import options, run_card
+from albert_tf.options import option
+
+
+@dataclasses.dataclass(frozen=True)
+class RunCardOptions:
+    """Options of write_run_card."""
+
+    output_dir: str = option(help="Folder of a run.")
+
+
+def run(settings: RunCardOptions) -> None:
+    """Write the card and say where."""
+    print(run_card.write(settings.output_dir))
+
+
+if __name__ == "__main__":
+    options.run_script(run, RunCardOptions)

@@ -1,0 +1,313 @@
+"""Pretraining that is killed, asked to end, spread over processes, continued.
+
+Everything runs in processes of its own, as a scheduler would start them.
+"""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import preemption, records, run_log
+from tests.conftest import LOSS_RTOL
+
+STEPS = 12
+LENGTH, PREDICTIONS, VOCABULARY = 16, 3, 60
+CONFIG = {
+    "vocab_size": VOCABULARY,
+    "embedding_size": 8,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": LENGTH,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Records and config."""
+    path = tmp_path_factory.mktemp("scale")
+    (path / "config.json").write_text(json.dumps(CONFIG))
+    generator = np.random.default_rng(7)
+    layout = records.pretraining_layout(LENGTH, PREDICTIONS)
+    # Less than is trained on: there are several passes.
+    with records.ShardedWriter(
+        [str(path / f"{i}.tfrecord") for i in "ab"]
+    ) as w:
+        for number in range(30):
+            values = {
+                "input_ids": generator.integers(5, VOCABULARY, LENGTH),
+                "input_mask": [1] * LENGTH,
+                "segment_ids": [0] * 8 + [1] * 8,
+                "token_boundary": [1] * LENGTH,
+                "masked_lm_positions": [1, 5, 9],
+                "masked_lm_ids": generator.integers(5, VOCABULARY, 3),
+                "masked_lm_weights": [1.0] * 3,
+                "next_sentence_labels": [number % 2],
+            }
+            w.write(records.encode(layout, values))
+    return path
+
+
+def start(folder, name, module="albert_tf.run_pretraining", **changes):
+    options = {
+        "albert_config_file": folder / "config.json",
+        "input_file": folder / "*.tfrecord",
+        "output_dir": folder / name,
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": PREDICTIONS,
+        "train_batch_size": 8,
+        "eval_batch_size": 8,
+        "max_eval_steps": 2,
+        "num_train_steps": STEPS,
+        "num_warmup_steps": 2,
+        "learning_rate": 0.001,
+        "iterations_per_loop": 1,
+        "save_checkpoints_steps": 4,
+        **changes,
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", module]
+        + [f"--{key}={value}" for key, value in options.items()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process, code=0):
+    output = process.communicate(timeout=300)[0]
+    assert process.returncode == code, output
+    assert "Traceback" not in output, output
+    return output
+
+
+def losses(path, split="train", name="loss"):
+    return {
+        line["step"]: line[name]
+        for line in run_log.read(str(path))
+        if line["split"] == split
+    }
+
+
+def weights(path, step=STEPS):
+    reader = tf.train.load_checkpoint(str(path / f"model.ckpt-{step}"))
+    return {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+        # Time is not the same twice.
+        if not name.startswith(("elapsed", "_CHECKPOINTABLE", "save_counter"))
+    }
+
+
+def assert_same_run(one, other):
+    assert losses(one) == losses(other) and len(losses(one)) == STEPS
+    expected, actual = weights(one), weights(other)
+    assert expected.keys() == actual.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(value, actual[name], err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def whole(folder):
+    """The undisturbed run."""
+    finish(start(folder, "whole"))
+    return folder / "whole"
+
+
+def wait_for_step(path, step, process, seconds=120):
+    end = time.monotonic() + seconds
+    while step not in losses(path):
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_killed_runs_repeat_the_undisturbed_one(folder, whole):
+    # In the middle, and while a checkpoint may be being written.
+    for step in (3, 8):
+        process = start(folder, "killed")
+        wait_for_step(folder / "killed", step, process)
+        process.kill()
+        process.communicate()
+    output = finish(start(folder, "killed"))
+    assert "Going on from" in output
+    assert_same_run(whole, folder / "killed")
+
+
+def test_sigterm_saves_and_says_that_it_goes_on(folder, whole):
+    process = start(folder, "asked", save_checkpoints_steps=1000)
+    wait_for_step(folder / "asked", 2, process)
+    begun = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    output = finish(process, preemption.EXIT_CODE)
+    assert time.monotonic() - begun < 60
+    assert "Exit code 42" in output
+    latest = tf.train.latest_checkpoint(str(folder / "asked"))
+    assert 2 <= int(latest.rsplit("-", 1)[1]) < STEPS
+    finish(start(folder, "asked", save_checkpoints_steps=1000))
+    assert_same_run(whole, folder / "asked")
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def start_workers(folder, name, **changes):
+    hosts = ",".join(f"127.0.0.1:{port}" for port in free_ports(2))
+    return [
+        start(
+            folder,
+            name,
+            distribution_strategy="multi_worker_mirrored",
+            worker_hosts=hosts,
+            task_index=index,
+            **changes,
+        )
+        for index in range(2)
+    ]
+
+
+def test_two_workers_equal_one_device_and_stop_together(folder):
+    # Without dropout, whose draws depend on the replica.
+    plain = {**CONFIG, "hidden_dropout_prob": 0.0}
+    plain["attention_probs_dropout_prob"] = 0.0
+    config = folder / "plain.json"
+    config.write_text(json.dumps(plain))
+    finish(start(folder, "one", albert_config_file=config, do_eval=True))
+    changes = {
+        "albert_config_file": config,
+        "do_eval": True,
+        "save_checkpoints_steps": 1000,
+    }
+    workers = start_workers(folder, "two", **changes)
+    wait_for_step(folder / "two", 2, workers[0])
+    workers[1].send_signal(signal.SIGTERM)  # One is enough.
+    for worker in workers:
+        finish(worker, preemption.EXIT_CODE)
+    stopped = [
+        tf.train.latest_checkpoint(str(folder / path))
+        for path in ("two", "two/worker_1")
+    ]
+    steps = {path.rsplit("-", 1)[1] for path in stopped}
+    assert len(steps) == 1 and int(steps.pop()) < STEPS
+    for worker in start_workers(folder, "two", **changes):
+        finish(worker)
+    for split in ("train", "eval"):
+        one, two = losses(folder / "one", split), losses(folder / "two", split)
+        assert one[STEPS] == pytest.approx(two[STEPS], rel=LOSS_RTOL)
+    one, two = losses(folder / "one"), losses(folder / "two")
+    assert one == pytest.approx(two, rel=LOSS_RTOL)
+    assert (folder / "two" / "run_card.md").exists()
+
+
+def test_another_process_may_evaluate(folder, whole):
+    follower = start(
+        folder,
+        "whole",
+        do_train=False,
+        do_eval=True,
+        follow_checkpoints=True,
+    )
+    output = finish(follower)
+    found = losses(whole / "evaluation", "eval")
+    assert list(found) == [4, 8, 12]
+    assert "global_step" in output
+    assert (whole / "model.ckpt-best.index").exists()
+    # The log of the training is untouched.
+    assert not losses(whole, "eval") and len(losses(whole)) == STEPS
+    card = finish(start_card(whole))
+    assert card.strip().endswith("run_card.md")
+    text = (whole / "run_card.md").read_text()
+    assert "Last evaluation" in text and "tokens_seen" in text
+
+
+def start_card(folder):
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "albert_tf.write_run_card"),
+            f"--output_dir={folder}",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def test_a_schedule_can_be_continued_elsewhere(folder, whole):
+    finish(
+        start(
+            folder,
+            "continued",
+            init_checkpoint=whole / "model.ckpt-4",
+            init_schedule="continue",
+        )
+    )
+    expected = {k: v for k, v in losses(whole).items() if k > 4}
+    assert losses(folder / "continued") == expected
+    restarted = start(folder, "anew", init_checkpoint=whole / "model.ckpt-4")
+    finish(restarted)
+    assert min(losses(folder / "anew")) == 1
+
+
+def test_records_for_another_question_are_refused(folder):
+    records_of_nsp = folder / "nsp"
+    records_of_nsp.mkdir()
+    for name in ("a.tfrecord", "b.tfrecord"):
+        (records_of_nsp / name).write_bytes((folder / name).read_bytes())
+    paths = [
+        str(records_of_nsp / name) for name in ("a.tfrecord", "b.tfrecord")
+    ]
+    records.write_manifest(
+        paths,
+        records.Manifest(
+            shards=("a.tfrecord", "b.tfrecord"),
+            shard_bytes=records.shard_sizes(paths),
+            num_examples=30,
+            max_seq_length=LENGTH,
+            max_predictions_per_seq=PREDICTIONS,
+            vocab_size=VOCABULARY,
+            vocab_sha256="",
+            random_seed=1,
+            options={"sentence_objective": "nsp"},
+            versions={},
+        ),
+    )
+    nsp = records_of_nsp / "*.tfrecord"
+    output = finish(start(folder, "refused", input_file=nsp), 2)
+    assert "--sentence_objective=sop, but the records" in output
+    output = finish(
+        start(folder, "nsp_run", input_file=nsp, sentence_objective="nsp")
+    )
+    assert "nsp acc" in output and "sop" not in output
+    # A model of one may be asked about the other (ALBERT Table 5).
+    output = finish(
+        start(
+            folder,
+            "sop_run",
+            eval_input_file=nsp,
+            do_eval=True,
+            masked_lm_factor=0.5,
+        )
+    )
+    assert "the model is asked about sop" in output
+    line = run_log.read(str(folder / "sop_run"))[-1]
+    total = 0.5 * line["masked_lm_loss"] + line["sentence_order_loss"]
+    assert line["loss"] == pytest.approx(total)
+    output = finish(start(folder, "none_run", sentence_objective="none"))
+    assert "sop" not in output
