@@ -22,7 +22,7 @@ from albert_tf import (
 )
 from albert_tf.heads import pretraining
 from albert_tf.options import option
-from albert_tf.tasks import glue
+from albert_tf.tasks import glue, registry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +93,13 @@ def make_service(
     if source.program == "run_pretraining":
         model = pretraining.AlbertPretrainer(encoder)
         return serving.PretrainedService(model, tokenizer, length)
-    task = glue.GlueTask(source.options["task_name"])
+    task = registry.make(source.options, tokenizer)
+    if not isinstance(task, glue.GlueTask) or task.is_regression:
+        raise errors.UserError(
+            f"--run_dir={source.folder} is a model for {task.name}, which "
+            "cannot be exported yet: only classifiers of texts can. Use "
+            "albert_tf.predict."
+        )
     return serving.ClassifierService(
         task.make_model(encoder),
         tokenizer,

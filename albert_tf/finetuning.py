@@ -1,13 +1,17 @@
 """Finetune a task: features, head on a pretrained encoder, training, scores.
 
 The same for every task; the scripts `run_classifier` and its siblings only
-choose the task and count the steps.
+choose the task and say where its files are.
 """
 
 import dataclasses
+import gc
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 from absl import logging
 
 from albert_tf import (
@@ -17,14 +21,78 @@ from albert_tf import (
     inputs,
     modeling,
     optimization,
+    options,
     run_card,
     run_folder,
     run_log,
+    scores,
     tokenization,
     training,
 )
 from albert_tf.options import option
-from albert_tf.tasks import base, features
+from albert_tf.tasks import base, features, saved_outputs
+
+
+@dataclasses.dataclass(frozen=True)
+class LengthOptions:
+    """How long a run trains.
+
+    DIFFERS: the original's run_classifier trains 1000 steps without warm-up
+    where nothing is said; here epochs and shares count, as in its run_squad.
+    """
+
+    train_step: int | None = option(
+        None, "Step to stop at. Default: by --num_train_epochs."
+    )
+    warmup_step: int | None = option(
+        None, "Steps of linear warm-up. Default: by --warmup_proportion."
+    )
+    num_train_epochs: float = option(
+        3.0, "Passes over the training records, without --train_step."
+    )
+    warmup_proportion: float = option(
+        0.1, "Share of the steps that warms up, without --warmup_step."
+    )
+
+    def __post_init__(self) -> None:
+        if self.train_step is not None and self.train_step < 1:
+            raise errors.UserError(
+                f"--train_step={self.train_step} is below 1. At least one step "
+                "is needed."
+            )
+        if self.warmup_step is not None and self.warmup_step < 0:
+            raise errors.UserError(
+                f"--warmup_step={self.warmup_step} is below 0. Use 0 for none."
+            )
+        if not self.num_train_epochs > 0:
+            raise errors.UserError(
+                f"--num_train_epochs={self.num_train_epochs} is not above 0."
+            )
+        if not 0 <= self.warmup_proportion <= 1:
+            raise errors.UserError(
+                f"--warmup_proportion={self.warmup_proportion} is not a share "
+                "from 0 to 1."
+            )
+
+    def steps(self, num_records: int, batch_size: int) -> tuple[int, int]:
+        """Return the updates of the run, and of its warm-up.
+
+        Raises:
+            errors.UserError: The warm-up is longer than the run.
+        """
+        train = self.train_step
+        if train is None:
+            epochs = self.num_train_epochs
+            train = max(1, int(num_records * epochs / batch_size))
+        warmup = self.warmup_step
+        if warmup is None:
+            warmup = int(train * self.warmup_proportion)
+        if warmup > train:
+            raise errors.UserError(
+                f"--warmup_step={warmup} does not fit the {train} steps of the "
+                "run: the warm-up is a part of them."
+            )
+        return train, warmup
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +107,12 @@ class FinetuningOptions:
     )
     cached_dir: str | None = option(
         None, "Folder of feature files. Default: --output_dir.", may_change=True
+    )
+    train_feature_file: str | None = option(
+        None,
+        "Training features from data_prep.create_finetuning_data. Default: "
+        "made in --cached_dir.",
+        may_change=True,
     )
     max_seq_length: int = option(512, "Tokens per example; longer is cut.")
     do_train: bool = option(False, "Whether to train.", may_change=True)
@@ -60,6 +134,31 @@ class FinetuningOptions:
     predict_batch_size: int = option(
         8, "Examples per prediction batch, all replicas.", may_change=True
     )
+    early_stopping_evaluations: int = option(
+        0,
+        "Stop when so many evaluations in a row brought no better score; 0 "
+        "never.",
+        may_change=True,
+    )
+    num_runs: int = option(
+        1,
+        "Runs with seeds --seed, --seed + 1, and so on, each in a folder of "
+        "its own; median, mean and spread are reported.",
+        may_change=True,
+    )
+    new_head: bool = option(
+        False,
+        "Whether the head starts from random weights although "
+        "--init_checkpoint has one: from a model finetuned for another task.",
+        may_change=True,
+    )
+    hidden_dropout_prob: float | None = option(
+        None, "Dropout of the encoder. Default: that of --albert_config_file."
+    )
+    attention_probs_dropout_prob: float | None = option(
+        None, "Dropout of attention. Default: that of --albert_config_file."
+    )
+    length: LengthOptions = dataclasses.field(default_factory=LengthOptions)
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
         default_factory=tokenization.VocabularyOptions
     )
@@ -92,94 +191,75 @@ class FinetuningOptions:
                 f"--max_seq_length={self.max_seq_length} leaves no room for "
                 "text beside the special tokens. Use 64 to 512."
             )
+        if self.early_stopping_evaluations < 0:
+            raise errors.UserError(
+                f"--early_stopping_evaluations="
+                f"{self.early_stopping_evaluations} is below 0. Use 0 to train "
+                "to the end."
+            )
+        if self.early_stopping_evaluations and not self.do_eval:
+            raise errors.UserError(
+                "--early_stopping_evaluations needs the scores of --do_eval. "
+                "Set it, or drop the option."
+            )
+        if self.num_runs < 1:
+            raise errors.UserError(
+                f"--num_runs={self.num_runs} is below 1. Use a whole number "
+                "from 1."
+            )
+        if self.new_head and not self.init.init_checkpoint:
+            raise errors.UserError(
+                "--new_head says how to use --init_checkpoint, which is not "
+                "given. Add it, or drop the option."
+            )
 
-    @property
-    def splits(self) -> dict[str, int]:
-        """The splits that are wanted, each with its batch size."""
-        wanted = {
-            "train": (self.do_train, self.train_batch_size),
-            "dev": (self.do_eval, self.eval_batch_size),
-            "test": (self.do_predict, self.predict_batch_size),
-        }
-        return {name: size for name, (do, size) in wanted.items() if do}
+    def read_config(self) -> modeling.AlbertConfig:
+        """Read the architecture, with the dropout that the options ask for."""
+        config = modeling.AlbertConfig.from_json_file(self.albert_config_file)
+        names = "hidden_dropout_prob", "attention_probs_dropout_prob"
+        given = {name: getattr(self, name) for name in names}
+        changes = {k: v for k, v in given.items() if v is not None}
+        return dataclasses.replace(config, **changes)
 
 
 @dataclasses.dataclass(frozen=True)
-class Steps:
-    """Length of a finetuning run, in updates."""
+class Job:
+    """What a script wants done.
 
-    train: int
-    warmup: int
-
-
-def run(
-    task: base.Task,
-    data_dir: str,
-    steps: Steps,
-    settings: FinetuningOptions,
-    claim: tuple[str, object],
-) -> None:
-    """Train, evaluate and predict one task.
-
-    Args:
+    Attributes:
+        program: Name of the script, for its folder.
+        settings: Its options; `settings.finetuning` are those above.
         task: The task.
-        data_dir: Where its files are.
-        steps: How long to train.
-        settings: Everything else.
-        claim: Name and full options of the script, remembered in the folder.
+        sources: File or folder of each split that is there.
     """
-    config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
+
+    program: str
+    settings: Any
+    task: base.Task
+    sources: Mapping[str, str]
+
+    @property
+    def finetuning(self) -> FinetuningOptions:
+        """The options that all scripts share."""
+        settings: FinetuningOptions = self.settings.finetuning
+        return settings
+
+    def changed(self, **values: Any) -> "Job":
+        """Return the job with other options."""
+        flat = {**options.to_dict(self.settings), **values}
+        settings = options.from_dict(type(self.settings), flat)
+        return dataclasses.replace(self, settings=settings)
+
+
+def load_tokenizer(settings: FinetuningOptions) -> tokenization.AnyTokenizer:
+    """Open the vocabulary, and make sure that it belongs to the architecture.
+
+    Raises:
+        errors.UserError: It does not, or sequences are too long.
+    """
     tokenizer = tokenization.load(settings.vocabulary)
-    check_fit(settings, config, tokenizer)
-    run_folder.check_start(
-        settings.output_dir, settings.init.init_checkpoint, settings.vocabulary
-    )
-    examples = {s: task.read(data_dir, s) for s in settings.splits}
-    strategy = distribution.make_strategy(settings.devices)
-    for split, size in settings.splits.items():
-        parts = settings.trainer.gradient_accumulation_steps
-        distribution.check_batch(
-            strategy,
-            size,
-            _BATCH_OPTION[split],
-            parts if split == "train" else 1,
-        )
-    run_folder.claim(settings.output_dir, *claim, config, settings.vocabulary)
-    trainer = _make_trainer(task, config, steps, settings, strategy)
-    datasets = _Datasets(task, tokenizer, settings, examples)
-    log = run_log.RunLog(settings.output_dir, settings.train_batch_size)
-
-    def evaluate() -> dict[str, float]:
-        outputs = trainer.predict(datasets.in_order("dev"))
-        return task.score(outputs, examples["dev"])
-
-    if settings.do_train:
-        facts = run_card.environment(trainer.model, datasets.description)
-        logging.info("%s", run_card.summary(config, facts))
-        log.start(trainer.step, steps.train, facts)
-        trainer.train(
-            datasets.shuffled(trainer.step),
-            steps.train,
-            log,
-            evaluate if settings.do_eval else None,
-            task.key_metric,
-        )
-    trainer.restore_best()
-    if settings.do_eval:
-        run_log.write_eval_results(
-            settings.output_dir, trainer.step, evaluate()
-        )
-    if settings.do_predict:
-        outputs = trainer.predict(datasets.in_order("test"))
-        task.write_predictions(outputs, examples["test"], settings.output_dir)
-    logging.info("Wrote %s", run_card.write(settings.output_dir))
-
-
-_BATCH_OPTION = {
-    "train": "train_batch_size",
-    "dev": "eval_batch_size",
-    "test": "predict_batch_size",
-}
+    check_fit(settings, settings.read_config(), tokenizer)
+    return tokenizer
 
 
 def check_fit(
@@ -208,54 +288,314 @@ def check_fit(
         )
 
 
-class _Datasets:
-    """The splits of a run as batches."""
+def run(job: Job) -> None:
+    """Train, evaluate and predict one task, once or several times.
 
-    def __init__(
-        self,
-        task: base.Task,
-        tokenizer: tokenization.AnyTokenizer,
-        settings: FinetuningOptions,
-        examples: dict[str, list[base.Example]],
-    ):
-        folder = settings.cached_dir or settings.output_dir
-        self._settings = settings
-        self._layout = task.layout(settings.max_seq_length)
-        self._paths = {
-            split: features.cached(
-                task,
-                examples[split],
-                tokenizer,
-                max_seq_length=settings.max_seq_length,
-                path_prefix=os.path.join(folder, f"{task.name}-{split}"),
+    With several runs, each has a folder `run_1`, `run_2` and so on, and the
+    best one's predictions are written beside these folders.
+    """
+    settings = job.finetuning
+    jobs = [job]
+    if settings.num_runs > 1:
+        jobs = [
+            job.changed(
+                output_dir=os.path.join(settings.output_dir, f"run_{number}"),
+                cached_dir=settings.cached_dir or settings.output_dir,
+                seed=settings.trainer.seed + number - 1,
+                num_runs=1,
             )
-            for split in examples
-        }
-        counts = (f"{len(examples[s]):,} {s}" for s in examples)
-        self.description = f"{task.name}: {', '.join(counts)} examples"
+            for number in range(1, settings.num_runs + 1)
+        ]
+    for one in jobs:
+        run_folder.check_start(
+            one.finetuning.output_dir,
+            settings.init.init_checkpoint,
+            settings.vocabulary,
+        )
+    data = _Data(job)
+    strategy = distribution.make_strategy(settings.devices)
+    data.check_batches(strategy)
+    done = []
+    for one in jobs:
+        done.append(_run_once(one, data, strategy))
+        keras.backend.clear_session()
+        gc.collect()
+    if len(jobs) > 1 and settings.do_eval:
+        summary = _sum_up(job, done)
+        print(summary.to_markdown(), flush=True)
+        if settings.do_predict:
+            _publish(job, data, summary.best)
+
+
+def _run_once(
+    job: Job, data: "_Data", strategy: tf.distribute.Strategy
+) -> scores.Run:
+    """Train, evaluate and predict with one seed."""
+    settings = job.finetuning
+    config = settings.read_config()
+    folder = settings.output_dir
+    run_folder.claim(
+        folder, job.program, job.settings, config, settings.vocabulary
+    )
+    data.make_features(settings)
+    train_steps, warmup_steps = data.steps()
+    trainer = _make_trainer(job, (train_steps, warmup_steps), strategy)
+    model = _Model(job, data, trainer)
+    if settings.do_train:
+        log = run_log.RunLog(folder, settings.train_batch_size)
+        facts = run_card.environment(trainer.model, data.description)
+        logging.info("%s", run_card.summary(config, facts))
+        log.start(trainer.step, train_steps, facts)
+        model.train(train_steps, log)
+    trainer.restore_best()
+    numbers = {}
+    if settings.do_eval:
+        numbers = model.evaluate(save=True)
+        run_log.write_eval_results(folder, trainer.step, numbers)
+    if settings.do_predict:
+        for split in data.test_splits:
+            job.task.write_predictions(
+                model.predict(split, save=True),
+                data.examples[split],
+                split,
+                folder,
+            )
+    done = scores.Run(folder, settings.trainer.seed, trainer.step, numbers)
+    if settings.do_eval:
+        _sum_up(job, [done])
+    logging.info("Wrote %s", run_card.write(folder))
+    return done
+
+
+def _sum_up(job: Job, runs: Sequence[scores.Run]) -> scores.Summary:
+    """Write what the scores of one or several runs have in common."""
+    summary = scores.Summary(job.task.name, job.task.key_metric, tuple(runs))
+    scores.write(job.finetuning.output_dir, summary)
+    return summary
+
+
+def _publish(job: Job, data: "_Data", best: scores.Run) -> None:
+    """Write the predictions of the best of several runs for all of them."""
+    for split in data.test_splits:
+        saved = saved_outputs.load(best.folder, split)
+        job.task.write_predictions(
+            saved.outputs,
+            data.examples[split],
+            split,
+            job.finetuning.output_dir,
+        )
+    logging.info("The predictions are those of %s", best.folder)
+
+
+class _StopEarlyError(Exception):
+    """No mistake: the way out of the trainer when nothing gets better."""
+
+
+class _Model:
+    """A model with the data of a run: training, scores, predictions."""
+
+    def __init__(self, job: Job, data: "_Data", trainer: training.Trainer):
+        self._job = job
+        self._data = data
+        self._trainer = trainer
+
+    def train(self, train_steps: int, log: run_log.RunLog) -> None:
+        """Train to the end, or until evaluations bring nothing better."""
+        settings, key = self._job.finetuning, self._job.task.key_metric
+        patience = settings.early_stopping_evaluations
+
+        def evaluate() -> dict[str, float]:
+            numbers = self.evaluate()
+            history = [value for _, value in log.column("eval", key)]
+            if is_stuck([*history, numbers[key]], patience):
+                # The trainer would not come to write them any more.
+                log.write("eval", self._trainer.step, numbers)
+                log.flush()
+                raise _StopEarlyError
+            return numbers
+
+        before = [value for _, value in log.column("eval", key)]
+        try:
+            if is_stuck(before, patience):  # An earlier start was stopped here.
+                raise _StopEarlyError
+            self._trainer.train(
+                self._data.shuffled(self._trainer.step),
+                train_steps,
+                log,
+                evaluate if settings.do_eval else None,
+                key,
+            )
+        except _StopEarlyError:
+            logging.info(
+                "Stopped at step %d: %d evaluations brought no better %s.",
+                self._trainer.step,
+                patience,
+                key,
+            )
+
+    def evaluate(self, *, save: bool = False) -> dict[str, float]:
+        """Return the scores of all evaluation splits.
+
+        Those of the second one have the ending of its name (`accuracy` and
+        `accuracy_mismatched`).
+        """
+        numbers: dict[str, float] = {}
+        splits = self._data.eval_splits
+        for split in splits:
+            outputs = self.predict(split, save=save)
+            found = self._job.task.score(outputs, self._data.examples[split])
+            numbers |= scores.named(found, split, splits)
+        return numbers
+
+    def predict(self, split: str, *, save: bool = False) -> base.Outputs:
+        """Return the outputs for a split; keep them in the run's folder."""
+        outputs = self._trainer.predict(self._data.in_order(split))
+        if save:
+            source = self._job.sources[split]
+            facts = features.describe(self._job.task, source, split)
+            saved_outputs.save(
+                self._job.finetuning.output_dir,
+                split,
+                saved_outputs.SavedOutputs(outputs, source, facts),
+            )
+        return outputs
+
+
+def is_stuck(values: Sequence[float], patience: int) -> bool:
+    """Tell whether the last `patience` values are all no better than before.
+
+    Example:
+        is_stuck([0.5, 0.7, 0.7, 0.6], 2) = True
+
+    Args:
+        values: Scores in their order; larger is better.
+        patience: 0 never gives up.
+    """
+    if not patience or len(values) <= patience:
+        return False
+    return max(values[-patience:]) <= max(values[:-patience])
+
+
+class _Data:
+    """The splits of a job: examples, features, batches."""
+
+    def __init__(self, job: Job):
+        """Read the examples of all wanted splits."""
+        self._job = job
+        self._features: dict[str, features.FeatureFile] = {}
+        settings, task = job.finetuning, job.task
+        self.eval_splits = self._available(
+            settings.do_eval, task.eval_splits, "do_eval"
+        )
+        self.test_splits = self._available(
+            settings.do_predict, task.test_splits, "do_predict"
+        )
+        wanted = dict.fromkeys((*self.eval_splits, *self.test_splits))
+        if settings.do_train and not settings.train_feature_file:
+            splits = self._available(True, (base.TRAIN,), "do_train")
+            wanted = {**dict.fromkeys(splits), **wanted}
+        self.examples = {s: task.read(job.sources[s], s) for s in wanted}
+
+    def _available(
+        self, wanted: bool, splits: Sequence[str], option_name: str
+    ) -> tuple[str, ...]:
+        """Return those of the wanted splits that are there.
+
+        Raises:
+            errors.UserError: None is.
+        """
+        if not wanted:
+            return ()
+        found = tuple(s for s in splits if s in self._job.sources)
+        for split in splits:
+            if found and split not in found:
+                logging.warning("Without %s: it has no file.", split)
+        if not found:
+            raise errors.UserError(
+                f"--{option_name} is set, but the task {self._job.task.name} "
+                f"has no file for it{': ' if splits else ''}"
+                f"{', '.join(splits)}. Drop --{option_name}."
+            )
+        return found
+
+    def check_batches(self, strategy: tf.distribute.Strategy) -> None:
+        """Refuse batches that the devices cannot share equally."""
+        settings = self._job.finetuning
+        parts = settings.trainer.gradient_accumulation_steps
+        for name, wanted, divisor in (
+            ("train_batch_size", settings.do_train, parts),
+            ("eval_batch_size", settings.do_eval, 1),
+            ("predict_batch_size", settings.do_predict, 1),
+        ):
+            if wanted:
+                size = getattr(settings, name)
+                distribution.check_batch(strategy, size, name, divisor)
+
+    def make_features(self, settings: FinetuningOptions) -> None:
+        """Make the feature files that are not there yet."""
+        folder = settings.cached_dir or settings.output_dir
+        sources, task = self._job.sources, self._job.task
+        for split, examples in self.examples.items():
+            if split not in self._features:
+                self._features[split] = features.cached(
+                    task, sources[split], split, folder, examples
+                )
+        if settings.do_train and settings.train_feature_file:
+            self._features[base.TRAIN] = features.opened(
+                task,
+                settings.train_feature_file,
+                sources.get(base.TRAIN),
+                base.TRAIN,
+                "train_feature_file",
+            )
+
+    @property
+    def description(self) -> str:
+        """One sentence on the data, for the run card."""
+        counts = (
+            f"{file.num_records:,} {split}"
+            for split, file in self._features.items()
+        )
+        return f"{self._job.task.name}: {', '.join(counts)} records"
+
+    def steps(self) -> tuple[int, int]:
+        """Return the updates of the run, and of its warm-up."""
+        settings = self._job.finetuning
+        if not settings.do_train:
+            return 1, 0  # Of no schedule; nothing is trained.
+        return settings.length.steps(
+            self._features[base.TRAIN].num_records, settings.train_batch_size
+        )
 
     def shuffled(self, first_step: int) -> tf.data.Dataset:
+        """Return endless training batches, from that of `first_step` on."""
+        settings = self._job.finetuning
         return inputs.training_dataset(
-            [self._paths["train"]],
-            self._layout,
-            self._settings.train_batch_size,
-            seed=self._settings.trainer.seed,
+            [self._features[base.TRAIN].path],
+            self._job.task.layout(base.TRAIN),
+            settings.train_batch_size,
+            seed=settings.trainer.seed,
             first_step=first_step,
         )
 
     def in_order(self, split: str) -> tf.data.Dataset:
+        """Return all records of a split in batches."""
+        settings = self._job.finetuning
+        size = settings.predict_batch_size
+        if split in self.eval_splits:
+            size = settings.eval_batch_size
         return inputs.evaluation_dataset(
-            [self._paths[split]], self._layout, self._settings.splits[split]
+            [self._features[split].path],
+            self._job.task.layout(split),
+            size,
         )
 
 
 def _make_trainer(
-    task: base.Task,
-    config: modeling.AlbertConfig,
-    steps: Steps,
-    settings: FinetuningOptions,
-    strategy: tf.distribute.Strategy,
+    job: Job, steps: tuple[int, int], strategy: tf.distribute.Strategy
 ) -> training.Trainer:
+    settings, task = job.finetuning, job.task
+    config = settings.read_config()
     if settings.do_train and not settings.init.init_checkpoint:
         logging.warning(
             "No --init_checkpoint: the encoder starts from random weights."
@@ -265,13 +605,28 @@ def _make_trainer(
         settings.trainer,
         strategy,
         training.Plan(
-            lambda: task.make_model(modeling.AlbertModel(config)),
-            lambda: optimization.make_optimizer(
-                settings.optimizer, steps.train, steps.warmup
+            lambda: task.make_model(
+                modeling.AlbertModel(
+                    config,
+                    precision=settings.trainer.precision,
+                    recompute=settings.trainer.recompute,
+                )
             ),
+            lambda: optimization.make_optimizer(settings.optimizer, *steps),
             task.objective,
-            lambda model: checkpoints.initialize(
-                model, settings.init, new_heads=True
-            ),
+            lambda model: _initialize(model, settings),
         ),
     )
+
+
+def _initialize(
+    model: keras.Model, settings: FinetuningOptions
+) -> checkpoints.Restored | None:
+    """Give a new model the weights it starts from."""
+    init = settings.init
+    if settings.new_head:
+        encoder = {checkpoints.name_of(v) for v in model.encoder.variables}
+        names = {checkpoints.name_of(v) for v in model.variables} - encoder
+        scopes = ",".join([*init.new_scopes, *sorted(names)])
+        init = dataclasses.replace(init, new_weights=scopes)
+    return checkpoints.initialize(model, init, new_heads=True)

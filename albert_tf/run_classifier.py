@@ -1,6 +1,8 @@
-"""Finetune ALBERT on a GLUE task, evaluate it, predict its test set.
+r"""Finetune ALBERT on a GLUE task, evaluate it, predict its test set.
 
-    python -m albert_tf.run_classifier --flagfile=configs/glue/cola_tiny.flags
+    python -m albert_tf.run_classifier --flagfile=configs/glue/cola.flags \
+        --data_dir=glue --output_dir=runs/cola \
+        --spm_model_file=30k-clean.model --init_checkpoint=albert_base_v2
 
 Started again with the same options, it goes on from the last checkpoint of
 --output_dir.
@@ -10,7 +12,7 @@ import dataclasses
 
 from albert_tf import errors, finetuning, options
 from albert_tf.options import option
-from albert_tf.tasks import glue
+from albert_tf.tasks import glue, registry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,26 +26,26 @@ class ClassifierOptions:
     task_name: str = option(
         help=f"One of {', '.join(sorted(glue.TASKS))}, in any case."
     )
-    train_step: int = option(1000, "Step to stop at.")
-    warmup_step: int = option(0, "Steps of linear warm-up.")
-
-    def __post_init__(self) -> None:
-        if self.train_step < 1 or not 0 <= self.warmup_step <= self.train_step:
-            raise errors.UserError(
-                f"--train_step={self.train_step} and --warmup_step="
-                f"{self.warmup_step} do not fit: at least one step is needed, "
-                "and the warm-up is a part of them."
-            )
+    task_module: str | None = option(
+        None,
+        "Python module that adds tasks of your own to "
+        "albert_tf.tasks.glue.TASKS, see docs/own_task.md.",
+    )
 
 
 def run(settings: ClassifierOptions) -> None:
     """Train, evaluate and predict as the options say."""
+    tokenizer = finetuning.load_tokenizer(settings.finetuning)
+    task = registry.make(options.to_dict(settings), tokenizer)
+    if not isinstance(task, glue.GlueTask):
+        raise errors.UserError(
+            f"--task_name={settings.task_name} has a script of its own: python "
+            f"-m albert_tf.run_{task.name}."
+        )
     finetuning.run(
-        glue.GlueTask(settings.task_name),
-        settings.data_dir,
-        finetuning.Steps(settings.train_step, settings.warmup_step),
-        settings.finetuning,
-        ("run_classifier", settings),
+        finetuning.Job(
+            "run_classifier", settings, task, task.sources(settings.data_dir)
+        )
     )
 
 

@@ -33,6 +33,8 @@ PLACES = {
     "output_dir": "output",
     "output_file": "records",
     "spm_model_file": "spm.model",
+    "train_file": "train.json",
+    "predict_file": "dev.json",
 }
 MODELS = {path.stem: path for path in (ROOT / "configs/models").iterdir()}
 RECIPES = sorted((ROOT / "configs").rglob("*.flags"))

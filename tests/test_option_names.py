@@ -19,15 +19,24 @@ MASKING = """
 SHARED = f"""
     {VOCABULARY}
     optimizer learning_rate poly_power start_warmup_step
-    init_checkpoint init_from_group0 new_weights
+    init_checkpoint init_from_group0 init_shallower new_weights
+    precision recompute max_minutes max_skipped_updates profile_steps
     iterations_per_loop save_checkpoints_steps keep_checkpoint_max seed
     gradient_accumulation_steps
-    distribution_strategy use_tpu tpu_name tpu_zone gcp_project
+    distribution_strategy worker_hosts task_index
+    use_tpu tpu_name tpu_zone gcp_project
 """
 FINETUNING = f"""
     albert_config_file output_dir cached_dir max_seq_length
     do_train do_eval do_predict
-    train_batch_size eval_batch_size predict_batch_size {SHARED}
+    train_batch_size eval_batch_size predict_batch_size
+    train_feature_file early_stopping_evaluations num_runs new_head
+    hidden_dropout_prob attention_probs_dropout_prob
+    train_step warmup_step num_train_epochs warmup_proportion {SHARED}
+"""
+RACE = """
+    max_qa_length num_options pad_options middle_only high_only
+    options_at_once dropout_prob
 """
 WRITER = f"""
     {VOCABULARY} input_file input_format json_field split_sentences
@@ -42,9 +51,39 @@ OPTIONS = {
         max_seq_length {MASKING} masked_lm_budget
         do_train do_eval train_batch_size eval_batch_size num_train_steps
         num_warmup_steps max_eval_steps {SHARED}
+        sentence_objective masked_lm_factor sentence_factor
+        best_metric follow_checkpoints init_schedule
     """,
     "albert_tf.run_classifier:ClassifierOptions": f"""
-        data_dir task_name train_step warmup_step {FINETUNING}
+        data_dir task_name task_module {FINETUNING}
+    """,
+    "albert_tf.run_squad:RunSquadOptions": f"""
+        train_file predict_file task_name squad_version start_n_top end_n_top
+        dropout_prob null_score_diff_threshold original_threshold doc_stride
+        max_query_length n_best_size max_answer_length {FINETUNING}
+    """,
+    "albert_tf.run_race:RunRaceOptions": f"""
+        data_dir task_name {RACE} {FINETUNING}
+    """,
+    "albert_tf.run_glue:GlueOptions": """
+        data_dir output_dir tasks recipe_dir from_mnli albert_config_file
+        spm_model_file vocab_file init_checkpoint num_runs overrides
+    """,
+    "albert_tf.zip_glue_submission:ZipOptions": """
+        input_dir output_file allow_missing
+    """,
+    "albert_tf.predict:PredictOptions": """
+        run_dir input_file output_file checkpoint batch_size
+    """,
+    "albert_tf.ensemble:EnsembleOptions": "run_dirs output_dir",
+    "albert_tf.write_run_card:RunCardOptions": "output_dir",
+    "data_prep.create_finetuning_data:FinetuningDataOptions": f"""
+        {VOCABULARY} {RACE} task_name input_file output_file is_training split
+        max_seq_length task_module num_workers overwrite doc_stride
+        max_query_length
+    """,
+    "data_prep.extract_passages:Options": """
+        output_file squad_file race_dir overwrite
     """,
     "albert_tf.export:ExportOptions": """
         run_dir export_dir checkpoint spm_model_file vocab_file overwrite

@@ -1,94 +1,165 @@
 """What a finetuning task answers.
 
-Four small answers: how examples are read, how one becomes the features of a
-record, which head is trained, how its outputs are scored. Everything else
-(records, batches, steps, checkpoints) is the same for all tasks.
+How examples are read, how they become records, which head is trained, how its
+outputs are scored and written. Everything else (feature files, batches, steps,
+checkpoints, several runs, ensembles) is the same for all tasks.
+
+Tasks are shared with `data_prep/create_finetuning_data.py`, whose processes
+load no TensorFlow. So this package imports numpy at the top, and the head,
+which needs Keras, inside `make_model` and `objective` only.
 """
 
 import abc
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tf_keras as keras
 
-from albert_tf import modeling, objectives, records, tokenization
+from albert_tf import records, tokenization
 
-SPLITS = ("train", "dev", "test")
+if TYPE_CHECKING:
+    import tf_keras as keras
 
+    from albert_tf import modeling, objectives
 
-@dataclasses.dataclass(frozen=True)
-class Example:
-    """One example of a task, before tokenization.
+# Splits that every task knows; a task may have others beside them.
+TRAIN, DEV, TEST = "train", "dev", "test"
+# A user's own file: the texts of a test split, without labels.
+PREDICT = "predict"
 
-    Attributes:
-        guid: Names the example in prediction files.
-        text_a: First text.
-        text_b: Second text; empty if there is only one.
-        label: Index of the right label; None where it is not known.
-    """
-
-    guid: str
-    text_a: str
-    text_b: str
-    label: int | None
+# Whatever `Task.read` returns; each task has a dataclass of its own.
+Example = Any
+# One array for each output of the model, one row for each record.
+Outputs = Mapping[str, np.ndarray]
 
 
 class Task(abc.ABC):
-    """One finetuning task.
+    """One finetuning task, with its tokenizer and its lengths.
 
     Attributes:
         name: Value of `--task_name`.
-        labels: Label strings; the index is what the model predicts.
-        key_metric: The score that chooses the best checkpoint.
-        objective: What the head is trained for.
+        key_metric: The score that chooses the best checkpoint; larger is
+            better.
+        eval_splits: Splits with labels that are scored after each checkpoint.
+            The scores of the first one have the plain names.
+        test_splits: Splits whose predictions are written.
+        tokenizer: Cuts texts into ids.
+        max_seq_length: Tokens S of a sequence, special ones included.
     """
 
     name: str
-    labels: tuple[str, ...]
     key_metric: str
-    objective: objectives.Objective
+    eval_splits: tuple[str, ...] = (DEV,)
+    test_splits: tuple[str, ...] = (TEST,)
+
+    def __init__(
+        self, tokenizer: tokenization.AnyTokenizer, max_seq_length: int
+    ):
+        """Keep what turns texts into ids."""
+        self.tokenizer = tokenizer
+        self.max_seq_length = max_seq_length
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that features follow from, beside the vocabulary."""
+        return {"task_name": self.name, "max_seq_length": self.max_seq_length}
+
+    # Text to records.
 
     @abc.abstractmethod
-    def source(self, data_dir: str, split: str) -> str:
-        """Return the path of the file that holds a split."""
+    def read(self, path: str, split: str) -> list[Example]:
+        """Read the file (RACE: the folder) of a split, in its order.
 
-    @abc.abstractmethod
-    def read(self, data_dir: str, split: str) -> list[Example]:
-        """Read a split in file order.
+        Args:
+            path: Where the split lies.
+            split: One of the task's splits, or `PREDICT`: a user's own file,
+                without labels.
 
         Raises:
-            errors.UserError: The file is missing or not in the official layout.
+            errors.UserError: It is missing or not in the official layout; the
+                message names file and line, or the id of the example.
         """
 
     @abc.abstractmethod
-    def layout(self, max_seq_length: int) -> records.Layout:
-        """Return the layout of the task's records."""
+    def layout(self, split: str) -> records.Layout:
+        """Return the features that are read from the records of a split."""
 
     @abc.abstractmethod
     def featurize(
-        self,
-        examples: Sequence[Example],
-        tokenizer: tokenization.AnyTokenizer,
-        max_seq_length: int,
-    ) -> list[dict[str, np.ndarray]]:
-        """Turn examples into the values of records, in order."""
+        self, examples: Sequence[Example], split: str
+    ) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield the values of records, in order, in batches of any size.
+
+        The records of an example follow from it alone: files are made from
+        blocks of examples, in several processes.
+
+        Yields:
+            By the names of `layout`, arrays [records, *shape]. An example may
+            have several records.
+        """
+
+    def renumber(self, framed: Sequence[bytes], first: int) -> Sequence[bytes]:
+        """Give records that count themselves their place in the whole file.
+
+        Args:
+            framed: Records of a block of examples, framed for a TFRecord file.
+            first: How many records stand before them.
+        """
+        del first
+        return framed
+
+    # The model.
+
+    @property
+    @abc.abstractmethod
+    def objective(self) -> "objectives.Objective":
+        """What the head is trained for."""
 
     @abc.abstractmethod
-    def make_model(self, encoder: modeling.AlbertModel) -> keras.Model:
+    def make_model(self, encoder: "modeling.AlbertModel") -> "keras.Model":
         """Put a new head on an encoder."""
+
+    # Outputs to results. `outputs` has one row for each record of `examples`.
 
     @abc.abstractmethod
     def score(
-        self, outputs: dict[str, np.ndarray], examples: Sequence[Example]
+        self, outputs: Outputs, examples: Sequence[Example]
     ) -> dict[str, float]:
-        """Return the official metrics for the outputs of all examples."""
+        """Return the official metrics; `key_metric` is among them."""
+
+    def remember(self, scores: Mapping[str, float]) -> None:
+        """Take what new examples need from an earlier result of `score`."""
+        del scores
+
+    @abc.abstractmethod
+    def answers(
+        self, outputs: Outputs, examples: Sequence[Example]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what is predicted for each example, ready for JSON.
+
+        Yields:
+            `id`, `prediction`, and how sure the model is.
+        """
 
     @abc.abstractmethod
     def write_predictions(
         self,
-        outputs: dict[str, np.ndarray],
+        outputs: Outputs,
         examples: Sequence[Example],
+        split: str,
         output_dir: str,
     ) -> None:
-        """Write the prediction files of a test split."""
+        """Write the prediction files of a split, under their official names."""
+
+    @abc.abstractmethod
+    def combine(self, runs: Sequence[Outputs]) -> Outputs:
+        """Average the outputs of several models for the same examples.
+
+        Source: ALBERT §4.9.
+
+        Args:
+            runs: From each model, for the same records.
+
+        Returns:
+            Outputs that `score`, `answers` and `write_predictions` take.
+        """

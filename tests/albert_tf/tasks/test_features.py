@@ -1,28 +1,40 @@
 """Feature files: reused when nothing changed, made anew when something did."""
 
 import dataclasses
+import json
 import os
 
+import numpy as np
 import pytest
 
-from albert_tf import inputs, tokenization
-from albert_tf.tasks import base, features, glue
+from albert_tf import errors, files, inputs, tokenization
+from albert_tf.tasks import features, glue, race
 from data_prep import train_sentencepiece
 
-EXAMPLES = [
-    base.Example("dev-2", "It rains.", "It is wet.", 0),
-    base.Example("dev-3", "We stay.", "We go.", 1),
-]
+ROWS = (("It rains.", "It is wet.", "entailment"), ("We stay.", "We go.", None))
 
 
-def make(folder, tokenizer, examples=EXAMPLES, max_seq_length=16):
-    return features.cached(
-        glue.GlueTask("rte"),
-        examples,
-        tokenizer,
-        max_seq_length=max_seq_length,
-        path_prefix=str(folder / "rte-dev"),
-    )
+def write_rte(folder, rows=ROWS):
+    folder.mkdir(exist_ok=True)
+    lines = ["index\tsentence1\tsentence2\tlabel"]
+    for index, (first, second, label) in enumerate(rows):
+        lines.append(f"{index}\t{first}\t{second}\t{label or 'not_entailment'}")
+    (folder / "dev.tsv").write_text("\n".join(lines) + "\n")
+    return str(folder / "dev.tsv")
+
+
+def make(folder, tokenizer, rows=ROWS, max_seq_length=16, split="dev"):
+    """Make the features of some rows; returns the path."""
+    source = write_rte(folder / "data", rows)
+    task = glue.GlueTask("rte", tokenizer, max_seq_length)
+    examples = task.read(source, split)
+    made = features.cached(task, source, split, str(folder / "cache"), examples)
+    assert made.num_records == len(rows)
+    return made.path
+
+
+def names(folder):
+    return sorted(os.listdir(folder / "cache"))
 
 
 @pytest.fixture
@@ -42,21 +54,39 @@ def other_tokenizer(tmp_path, story_text):
 
 def test_file_holds_the_features_in_order(tmp_path, tiny_tokenizer):
     path = make(tmp_path, tiny_tokenizer)
-    task = glue.GlueTask("rte")
-    (batch,) = inputs.evaluation_dataset([path], task.layout(16), 2)
-    expected = task.featurize(EXAMPLES, tiny_tokenizer, 16)
-    for name in ("input_ids", "input_mask", "segment_ids", "label_ids"):
-        assert batch[name].numpy().tolist() == [
-            values[name].tolist() for values in expected
-        ]
-    assert batch["is_real_example"].numpy().tolist() == [1, 1]
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    (batch,) = inputs.evaluation_dataset([path], task.layout("dev"), 2)
+    examples = task.read(str(tmp_path / "data/dev.tsv"), "dev")
+    (expected,) = task.featurize(examples, "dev")
+    for name, value in expected.items():
+        np.testing.assert_array_equal(batch[name], value)
+
+
+def test_training_examples_are_shuffled_once_for_all(tmp_path, tiny_tokenizer):
+    rows = [("It rains. " * n, "Yes.", None) for n in range(50)]
+    length, ids = 512, {}
+    for split in ("dev", "train"):
+        path = make(tmp_path, tiny_tokenizer, rows, length, split)
+        layout = glue.GlueTask("rte", tiny_tokenizer, length).layout(split)
+        (batch,) = inputs.evaluation_dataset([path], layout, 50)
+        ids[split] = [tuple(row) for row in batch["input_ids"].numpy()]
+    assert sorted(ids["dev"]) == sorted(ids["train"])
+    moved = [a != b for a, b in zip(ids["dev"], ids["train"], strict=True)]
+    assert sum(moved) > 40
+    first = files.read_bytes(path)
+    os.remove(path)
+    again = make(tmp_path, tiny_tokenizer, rows, length, "train")
+    assert files.read_bytes(again) == first
 
 
 def test_name_says_task_and_split(tmp_path, tiny_tokenizer):
-    name = os.path.basename(make(tmp_path, tiny_tokenizer))
+    path = make(tmp_path, tiny_tokenizer)
+    name = os.path.basename(path)
     assert name.startswith("rte-dev-")
     assert name.endswith(".tfrecord")
-    assert os.listdir(tmp_path) == [name]
+    assert names(tmp_path) == [name, f"{name}.json"]
+    facts = json.loads(files.read_bytes(f"{path}.json"))
+    assert (facts["num_examples"], facts["num_records"]) == (2, 2)
 
 
 def test_second_call_reuses_the_file(tmp_path, tiny_tokenizer):
@@ -71,48 +101,169 @@ def test_second_call_reuses_the_file(tmp_path, tiny_tokenizer):
 def test_broken_off_writing_leaves_no_file(
     tmp_path, tiny_tokenizer, monkeypatch
 ):
-    monkeypatch.setattr(features.records, "encode", lambda *_: 1 / 0)
+    monkeypatch.setattr(
+        features.record_encoding, "frame_batch", lambda _: 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         make(tmp_path, tiny_tokenizer)
-    assert os.listdir(tmp_path) == []
+    assert names(tmp_path) == []
+
+
+def test_file_without_its_facts_is_made_again(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    content = files.read_bytes(path)
+    os.remove(f"{path}.json")
+    with open(path, "wb") as stream:
+        stream.write(content[:10])
+    assert make(tmp_path, tiny_tokenizer) == path
+    assert files.read_bytes(path) == content
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "row",
     [
-        {"text_a": "It snows."},
-        {"text_b": "It is white."},
-        {"label": 1},
+        ("It snows.", "It is wet.", "entailment"),
+        ("It rains.", "It is white.", "entailment"),
+        ("It rains.", "It is wet.", "not_entailment"),
         # The border between the texts moves, their letters stay.
-        {"text_a": "It rains. It", "text_b": "is wet."},
+        ("It rains. It", "is wet.", "entailment"),
     ],
 )
-def test_changed_example_makes_another_file(tmp_path, tiny_tokenizer, changes):
-    changed = [dataclasses.replace(EXAMPLES[0], **changes), EXAMPLES[1]]
-    assert make(tmp_path, tiny_tokenizer, changed) != make(
-        tmp_path, tiny_tokenizer
-    )
-    assert len(os.listdir(tmp_path)) == 2
-
-
-def test_other_order_or_length_makes_another_file(tmp_path, tiny_tokenizer):
+def test_changed_example_makes_another_file(tmp_path, tiny_tokenizer, row):
     paths = {
         make(tmp_path, tiny_tokenizer),
-        make(tmp_path, tiny_tokenizer, EXAMPLES[::-1]),
-        make(tmp_path, tiny_tokenizer, EXAMPLES[:1]),
-        make(tmp_path, tiny_tokenizer, max_seq_length=17),
+        make(tmp_path, tiny_tokenizer, [row, ROWS[1]]),
     }
-    assert len(paths) == 4
+    assert len(paths) == 2
+
+
+def test_other_order_or_length_or_split_makes_another_file(
+    tmp_path, tiny_tokenizer
+):
+    paths = {
+        make(tmp_path, tiny_tokenizer),
+        make(tmp_path, tiny_tokenizer, ROWS[::-1]),
+        make(tmp_path, tiny_tokenizer, ROWS[:1]),
+        make(tmp_path, tiny_tokenizer, max_seq_length=17),
+        make(tmp_path, tiny_tokenizer, split="train"),
+    }
+    assert len(paths) == 5
 
 
 def test_other_vocabulary_or_casing_makes_another_file(
     tmp_path, tiny_vocab, other_tokenizer
 ):
-    folder = tmp_path / "features"
-    folder.mkdir()
     paths = {
-        make(folder, tokenization.Tokenizer(tiny_vocab)),
-        make(folder, tokenization.Tokenizer(tiny_vocab, False)),
-        make(folder, other_tokenizer),
+        make(tmp_path, tokenization.Tokenizer(tiny_vocab)),
+        make(tmp_path, tokenization.Tokenizer(tiny_vocab, False)),
+        make(tmp_path, other_tokenizer),
     }
     assert len(paths) == 3
+
+
+def test_same_data_elsewhere_is_the_same(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    (tmp_path / "data").rename(tmp_path / "moved")
+    assert make(tmp_path, tiny_tokenizer) == path
+
+
+def test_key_of_a_folder_follows_names_and_contents(tmp_path, tiny_tokenizer):
+    task = race.RaceTask(tiny_tokenizer, 32, race.RaceOptions(max_qa_length=12))
+
+    def key():
+        return features.describe(task, str(tmp_path), "dev")["content_sha256"]
+
+    (tmp_path / "middle").mkdir()
+    (tmp_path / "middle/1.txt").write_text("{}")
+    keys = {key()}
+    (tmp_path / "middle/1.txt").rename(tmp_path / "middle/2.txt")
+    keys.add(key())
+    (tmp_path / "middle/2.txt").write_text("{} ")
+    keys.add(key())
+    (tmp_path / "middle").rename(tmp_path / "high")
+    keys.add(key())
+    assert len(keys) == 4
+
+
+# Files of data_prep.create_finetuning_data.
+
+
+def opened(path, task, source=None, split="dev"):
+    return features.opened(task, path, source, split, "train_feature_file")
+
+
+def test_fitting_file_is_opened(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    source = str(tmp_path / "data/dev.tsv")
+    assert opened(path, task, source) == features.FeatureFile(path, 2)
+    os.remove(source)
+    assert opened(path, task) == features.FeatureFile(path, 2)
+
+
+@pytest.mark.parametrize(
+    "change, line",
+    [
+        ({"max_seq_length": 20}, "max_seq_length: 16 there, 20 here"),
+        ({"name": "wnli"}, "task_name: 'rte' there, 'wnli' here"),
+        ({"lower": False}, "do_lower_case: True there, False here"),
+        ({"other": True}, "vocab_sha256: .* there, .* here"),
+    ],
+)
+def test_file_of_other_options_is_refused(
+    tmp_path, tiny_vocab, other_tokenizer, change, line
+):
+    path = make(tmp_path, tokenization.Tokenizer(tiny_vocab))
+    tokenizer = other_tokenizer
+    if "other" not in change:
+        tokenizer = tokenization.Tokenizer(
+            tiny_vocab, change.get("lower", True)
+        )
+    task = glue.GlueTask(
+        change.get("name", "rte"), tokenizer, change.get("max_seq_length", 16)
+    )
+    with pytest.raises(
+        errors.UserError, match=f"(?s)--train_feature_file=.*{line}.*again"
+    ):
+        opened(path, task)
+
+
+def test_file_of_other_data_is_refused(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    source = write_rte(tmp_path / "other", ROWS[:1])
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    with pytest.raises(errors.UserError, match="content_sha256"):
+        opened(path, task, source)
+    with pytest.raises(errors.UserError, match="split: 'dev' there, 'train'"):
+        opened(path, task, split="train")
+
+
+def test_file_of_unknown_origin_is_refused(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    for content in (b"{}", b"no JSON", b"[]"):
+        with open(f"{path}.json", "wb") as stream:
+            stream.write(content)
+        with pytest.raises(errors.UserError, match="nobody knows"):
+            opened(path, task)
+    with pytest.raises(errors.UserError, match="--train_feature_file=nowhere"):
+        opened("nowhere", task)
+
+
+def test_settings_name_what_features_follow_from(tiny_tokenizer):
+    """An option that changes the records must be in the key."""
+    options = race.RaceOptions(max_qa_length=12)
+    task = race.RaceTask(tiny_tokenizer, 32, options)
+    assert task.settings == {
+        "task_name": "race",
+        "max_seq_length": 32,
+        "max_qa_length": 12,
+        "num_options": 4,
+        "middle_only": False,
+        "high_only": False,
+    }
+    fields = {field.name for field in dataclasses.fields(options)}
+    # These decide about the model, or about what is refused.
+    assert fields - task.settings.keys() == {
+        *("options_at_once", "dropout_prob", "pad_options"),
+    }

@@ -1,36 +1,59 @@
-"""GLUE classification: strict reading, packing, scores, predictions."""
+"""GLUE: strict reading, packing, scores, prediction files."""
 
 import dataclasses
-import gzip
-import json
+import lzma
+import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from albert_tf import errors, modeling, tokenization
+from albert_tf import errors, files, modeling
 from albert_tf.heads import classification
-from albert_tf.tasks import base, glue, glue_metrics
+from albert_tf.tasks import base, glue
 
 HEADER = "index\tsentence1\tsentence2\tlabel\n"
 ROW = "7\tIt rains.\tIt is wet.\tentailment\n"
-# Rows of the real files; a file that is there only compressed is not listed.
+# Rows of the real files. Train and test files are whole, except QQP's, and have
+# the official numbers; of MNLI there is only one.
 REAL_ROWS = {
+    ("ax", "ax"): 1104,
     ("cola", "train"): 8551,
     ("cola", "dev"): 521,
     ("cola", "test"): 1063,
+    ("mnli", "dev_matched"): 4907,
+    ("mnli", "ax"): 1104,
     ("mrpc", "train"): 3668,
     ("mrpc", "dev"): 204,
     ("mrpc", "test"): 1725,
     ("qnli", "dev"): 2731,
+    ("qnli", "test"): 5463,
+    ("qqp", "train"): 12000,
+    ("qqp", "dev"): 2000,
     ("rte", "train"): 2490,
     ("rte", "dev"): 138,
     ("rte", "test"): 3000,
+    ("sst-2", "train"): 67349,
     ("sst-2", "dev"): 436,
     ("sst-2", "test"): 1821,
+    ("sts-b", "train"): 5749,
+    ("sts-b", "dev"): 750,
+    ("sts-b", "test"): 1379,
     ("wnli", "train"): 635,
     ("wnli", "dev"): 35,
     ("wnli", "test"): 146,
+}
+SINGLES = ("cola", "sst-2")
+LABELS = {
+    "ax": ("contradiction", "entailment", "neutral"),
+    "cola": ("0", "1"),
+    "mnli": ("contradiction", "entailment", "neutral"),
+    "mrpc": ("0", "1"),
+    "qnli": ("entailment", "not_entailment"),
+    "qqp": ("0", "1"),
+    "rte": ("entailment", "not_entailment"),
+    "sst-2": ("0", "1"),
+    "sts-b": (),
+    "wnli": ("0", "1"),
 }
 
 
@@ -40,6 +63,10 @@ class Markers:
 
     cls_id: int = 2
     sep_id: int = 3
+
+
+def make(name, tokenizer=None, max_seq_length=32):
+    return glue.GlueTask(name, tokenizer or Markers(), max_seq_length)
 
 
 def write(folder, content, name="RTE/dev.tsv"):
@@ -52,28 +79,57 @@ def write(folder, content, name="RTE/dev.tsv"):
     return str(folder)
 
 
+def read(name, folder, content, split="dev"):
+    """Write the file of a split and read it."""
+    task = make(name)
+    data_dir = write(folder, content, glue.TASKS[name].splits[split].file)
+    return task.read(task.sources(data_dir)[split], split)
+
+
 def read_rte(folder, content, split="dev"):
-    return glue.GlueTask("rte").read(
-        write(folder, content, f"RTE/{split}.tsv"), split
-    )
+    return read("rte", folder, content, split)
 
 
-# Names.
+# Names and places.
 
 
 def test_task_name_may_be_in_any_case():
-    assert glue.GlueTask("CoLA").name == "cola"
-    assert glue.GlueTask("SST-2").name == "sst-2"
+    assert make("CoLA").name == "cola"
+    assert make("SST-2").name == "sst-2"
 
 
 def test_unknown_task_name_lists_the_known_ones():
     with pytest.raises(errors.UserError, match="--task_name=rtf .*mrpc, .*rte"):
-        glue.GlueTask("rtf")
+        make("rtf")
+
+
+def test_labels_are_in_the_order_of_the_original():
+    assert {name: make(name).labels for name in glue.TASKS} == LABELS
 
 
 @pytest.mark.parametrize("name", sorted(glue.TASKS))
 def test_pairs_follow_from_the_table(name):
-    assert glue.GlueTask(name).has_pairs == (name not in ("cola", "sst-2"))
+    assert make(name).has_pairs == (name not in SINGLES)
+
+
+def test_mnli_has_two_dev_sets_and_three_test_sets():
+    task = make("mnli")
+    assert task.eval_splits == ("dev_matched", "dev_mismatched")
+    assert task.test_splits == ("test_matched", "test_mismatched", "ax")
+    assert (make("ax").eval_splits, make("ax").test_splits) == ((), ("ax",))
+
+
+def test_first_dev_and_test_set_must_be_there_and_others_may():
+    needed = {"train", "dev_matched", "test_matched"}
+    assert set(make("mnli").sources("nowhere")) == needed
+
+
+@pytest.mark.parametrize("folder", ["AX", "diagnostic"])
+def test_diagnostic_set_is_found_in_either_folder(tmp_path, folder):
+    data_dir = write(tmp_path, "", f"{folder}/diagnostic.tsv")
+    expected = f"{data_dir}/{folder}/diagnostic.tsv"
+    assert make("ax").sources(data_dir)["ax"] == expected
+    assert make("mnli").sources(data_dir)["ax"] == expected
 
 
 # Reading.
@@ -82,26 +138,75 @@ def test_pairs_follow_from_the_table(name):
 def test_read_takes_texts_and_label_of_each_row(tmp_path):
     second = "8\tWe stay.\tWe go.\tnot_entailment\n"
     assert read_rte(tmp_path, HEADER + ROW + second) == [
-        base.Example("dev-2", "It rains.", "It is wet.", 0),
-        base.Example("dev-3", "We stay.", "We go.", 1),
+        glue.Example("dev-2", "It rains.", "It is wet.", 0),
+        glue.Example("dev-3", "We stay.", "We go.", 1),
     ]
 
 
 def test_test_rows_have_their_own_index_and_no_label(tmp_path):
     content = "index\tsentence1\tsentence2\n41\tIt rains.\tIt is wet.\n"
     assert read_rte(tmp_path, content, "test") == [
-        base.Example("41", "It rains.", "It is wet.", None)
+        glue.Example("41", "It rains.", "It is wet.", None)
     ]
 
 
 def test_cola_has_no_header_but_in_its_test_file(tmp_path):
-    task = glue.GlueTask("cola")
-    folder = write(tmp_path, "gj04\t1\t\tWe sail.\n", "CoLA/dev.tsv")
-    write(tmp_path, "index\tsentence\n0\tWe row.\n", "CoLA/test.tsv")
-    assert task.read(folder, "dev") == [
-        base.Example("dev-1", "We sail.", "", 1)
+    assert read("cola", tmp_path, "gj04\t1\t\tWe sail.\n") == [
+        glue.Example("dev-1", "We sail.", "", 1)
     ]
-    assert task.read(folder, "test") == [base.Example("0", "We row.", "", None)]
+    content = "index\tsentence\n0\tWe row.\n"
+    assert read("cola", tmp_path, content, "test") == [
+        glue.Example("0", "We row.", "", None)
+    ]
+
+
+def test_mnli_takes_the_last_of_several_labels(tmp_path):
+    fields = ["7", *["x"] * 7, "A.", "B.", *["neutral"] * 5, "entailment"]
+    content = "header\n" + "\t".join(fields) + "\n"
+    assert read("mnli", tmp_path, content, "dev_mismatched") == [
+        glue.Example("dev_mismatched-2", "A.", "B.", 1)
+    ]
+
+
+def test_sts_b_has_numbers_from_0_to_5(tmp_path):
+    def content(*labels):
+        row = "\t".join(["x"] * 7 + ["A.", "B."])
+        return "header\n" + "".join(f"{row}\t{label}\n" for label in labels)
+
+    examples = read("sts-b", tmp_path, content("5.000", "0", "2.4"))
+    assert [example.label for example in examples] == [5.0, 0.0, 2.4]
+    for wrong in ("5.1", "-0.5", "good", "nan", ""):
+        with pytest.raises(
+            errors.UserError,
+            match=rf"dev.tsv, line 3: the label '{wrong}' is not a number from "
+            "0 to 5",
+        ):
+            read("sts-b", tmp_path, content("1.0", wrong))
+
+
+QQP_ROW = "1\t2\t3\tWhy?\tHow?\t1\n"
+
+
+def test_short_rows_of_qqp_are_left_out_and_counted(tmp_path, caplog):
+    content = "header\n" + QQP_ROW + "1\t2\t3\tWhy\n" + QQP_ROW + "so?\n"
+    caplog.set_level("WARNING", "absl")
+    examples = read("qqp", tmp_path, content, "train")
+    assert [e.guid for e in examples] == ["train-2", "train-4"]
+    assert "left out 2 row(s)" in caplog.text
+    assert "lines 3, 5" in caplog.text
+
+
+def test_long_rows_of_qqp_are_refused(tmp_path):
+    content = "header\n" + QQP_ROW.replace("Why?", "Why\t?")
+    with pytest.raises(
+        errors.UserError, match="line 2: 7 columns instead of 6"
+    ):
+        read("qqp", tmp_path, content, "train")
+
+
+def test_short_rows_of_other_tasks_are_refused(tmp_path):
+    with pytest.raises(errors.UserError, match="line 2: 3 columns"):
+        read("mrpc", tmp_path, "header\n1\t2\t3\n", "train")
 
 
 @pytest.mark.parametrize(
@@ -115,13 +220,13 @@ def test_cola_has_no_header_but_in_its_test_file(tmp_path):
 )
 def test_harmless_variants_are_read(tmp_path, content):
     assert read_rte(tmp_path, content) == [
-        base.Example("dev-2", "It rains.", "It is wet.", 0)
+        glue.Example("dev-2", "It rains.", "It is wet.", 0)
     ]
 
 
 def test_byte_order_mark_is_no_part_of_the_first_field(tmp_path):
-    folder = write(tmp_path, "\ufeff1\t1\t\tWe sail.\n", "CoLA/dev.tsv")
-    assert glue.GlueTask("cola").read(folder, "dev")[0].label == 1
+    (example,) = read("cola", tmp_path, "\ufeff1\t1\t\tWe sail.\n")
+    assert example.label == 1
 
 
 def test_quotes_are_ordinary_characters(tmp_path):
@@ -162,8 +267,10 @@ def test_unknown_label_names_file_line_and_allowed_ones(tmp_path):
 
 
 def test_missing_file_names_the_option_and_the_path(tmp_path):
-    with pytest.raises(errors.UserError, match=r"--data_dir=.*RTE/train\.tsv"):
-        glue.GlueTask("rte").read(write(tmp_path, HEADER + ROW), "train")
+    task = make("rte")
+    path = task.sources(write(tmp_path, HEADER + ROW))["train"]
+    with pytest.raises(errors.UserError, match=r"--data_dir .*RTE/train\.tsv"):
+        task.read(path, "train")
 
 
 @pytest.mark.parametrize("content", ["", HEADER, "\ufeff"])
@@ -178,26 +285,136 @@ def test_other_encodings_are_refused(tmp_path):
         read_rte(tmp_path, content)
 
 
+@pytest.fixture(scope="module")
+def real_dir(shared_dir, tmp_path_factory):
+    """The real files, unpacked."""
+    folder = tmp_path_factory.mktemp("glue")
+    for path in (shared_dir / "data/glue").rglob("*.tsv*"):
+        target = folder / path.relative_to(shared_dir / "data/glue")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".xz":
+            with (
+                lzma.open(path) as packed,
+                open(target.with_suffix(""), "wb") as stream,
+            ):
+                shutil.copyfileobj(packed, stream)
+        else:
+            target.symlink_to(path)
+    return str(folder)
+
+
 @pytest.mark.parametrize("name, split", sorted(REAL_ROWS))
-def test_real_files_are_read_completely(shared_dir, name, split):
-    task = glue.GlueTask(name)
-    examples = task.read(str(shared_dir / "data" / "glue"), split)
+def test_real_files_are_read_completely(real_dir, name, split):
+    task = make(name)
+    examples = task.read(task.sources(real_dir)[split], split)
     assert len(examples) == REAL_ROWS[name, split]
     assert all(e.text_a for e in examples)
     assert all(bool(e.text_b) == task.has_pairs for e in examples)
     labels = {e.label for e in examples}
-    assert labels == ({None} if split == "test" else {0, 1})
+    if split in task.test_splits:
+        assert labels == {None}
+    elif task.is_regression:
+        assert (min(labels), max(labels)) == (0, 5)
+    else:
+        assert labels == set(range(len(task.labels)))
 
 
-def test_no_real_file_is_forgotten(shared_dir):
-    data_dir = shared_dir / "data" / "glue"
+def test_no_real_file_is_forgotten(real_dir):
     there = {
         (name, split)
         for name in glue.TASKS
-        for split in base.SPLITS
-        if tf.io.gfile.exists(glue.GlueTask(name).source(str(data_dir), split))
+        for split, path in make(name).sources(real_dir).items()
+        if files.exists(path)
     }
     assert there == set(REAL_ROWS)
+
+
+@pytest.mark.parametrize(
+    "split, label",
+    [
+        ("train", 2),
+        ("dev_matched", 2),
+        ("dev_mismatched", 0),
+        ("test_matched", None),
+        ("test_mismatched", None),
+    ],
+)
+def test_real_mnli_row_with_all_columns(shared_dir, split, label):
+    folder = shared_dir / "data/glue/MNLI/full_columns_sample"
+    (example,) = make("mnli").read(str(folder / f"{split}.tsv"), split)
+    assert example.label == label
+    assert example.text_a[0] not in "( "
+    assert example.text_b[0] not in "( "
+
+
+# A user's own texts.
+
+
+OWN_ANSWERS = [
+    glue.Example("a", "It rains.", "It is wet."),
+    glue.Example("b", "We stay.", "We go."),
+]
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        (
+            "own.tsv",
+            "text_pair\tid\ttext\n"
+            "It is wet.\ta\tIt rains.\nWe go.\tb\tWe stay.\n",
+        ),
+        (
+            "own.jsonl",
+            '{"id": "a", "text": "It rains.", "text_pair": "It is wet."}\n'
+            '{"id": "b", "text": "We stay.", "text_pair": "We go.", "x": 1}\n',
+        ),
+        (
+            "own.json",
+            '[{"id": "a", "text": "It rains.", "text_pair": "It is wet."},\n'
+            '{"id": "b", "text": "We stay.", "text_pair": "We go."}]',
+        ),
+    ],
+)
+def test_own_texts_as_table_or_json(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    read = make("rte").read(str(tmp_path / name), base.PREDICT)
+    assert read == OWN_ANSWERS
+
+
+def test_own_texts_without_ids_are_numbered(tmp_path):
+    (tmp_path / "own.tsv").write_text("text\nWe sail.\nWe row.\n")
+    examples = make("cola").read(str(tmp_path / "own.tsv"), base.PREDICT)
+    assert [(e.guid, e.text_a) for e in examples] == [
+        ("0", "We sail."),
+        ("1", "We row."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        (
+            "own.tsv",
+            "sentence\nWe sail.\n",
+            "line 2 has no text 'text'; .*sent",
+        ),
+        ("own.tsv", "text\nWe sail.\n", "line 2 has no text 'text_pair'"),
+        ("own.tsv", "text\ttext_pair\nA.\n", "line 2: 1 columns, .* names 2"),
+        ("own.tsv", "text\ttext_pair\n", "has no examples"),
+        (
+            "own.jsonl",
+            '{"text": "A", "text_pair": "B"}\n{"text"\n',
+            "line 2: this is not JSON",
+        ),
+        ("own.jsonl", '{"text": 3, "text_pair": "A"}', "has no text 'text'"),
+        ("own.jsonl", '["A", "B"]', "object 1: str instead of a JSON object"),
+    ],
+)
+def test_unusable_own_texts_are_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(errors.UserError, match=message):
+        make("rte").read(str(tmp_path / name), base.PREDICT)
 
 
 # Features.
@@ -243,117 +460,180 @@ def test_pack_leaves_its_arguments_alone():
 
 
 def test_features_fill_the_layout(tiny_tokenizer):
-    task = glue.GlueTask("rte")
+    task = make("rte", tiny_tokenizer)
     examples = [
-        base.Example("a", "It rains.", "It is wet.", 1),
-        base.Example("b", "It rains.", "", None),
+        glue.Example("a", "It rains.", "It is wet.", 1),
+        glue.Example("b", "It rains."),
     ]
-    known, unknown = task.featurize(examples, tiny_tokenizer, 32)
-    assert set(known) == {feature.name for feature in task.layout(32)}
+    (batch,) = task.featurize(examples, "train")
+    assert {name: value.shape[1:] for name, value in batch.items()} == {
+        feature.name: feature.shape for feature in task.layout("train")
+    }
     text = tiny_tokenizer.encode("It rains.")
-    assert known["input_ids"][: len(text) + 2].tolist() == [
+    assert batch["input_ids"][0, : len(text) + 2].tolist() == [
         tiny_tokenizer.cls_id,
         *text,
         tiny_tokenizer.sep_id,
     ]
-    assert (known["label_ids"], unknown["label_ids"]) == (1, 0)
-    assert known["is_real_example"] == unknown["is_real_example"] == 1
-    assert unknown["segment_ids"].sum() == 0
+    assert batch["label_ids"].tolist() == [1, 0]
+    assert batch["is_real_example"].tolist() == [1, 1]
+    assert batch["segment_ids"][1].sum() == 0
 
 
-@pytest.mark.parametrize("name", ["cola", "mrpc"])
-def test_features_equal_the_original(shared_dir, name):
-    fixture = shared_dir / "fixtures/original_glue" / f"{name}_dev_64.jsonl.gz"
-    with gzip.open(fixture, "rt") as stream:
-        recorded = [json.loads(line) for line in stream]
-    task = glue.GlueTask(name)
-    examples = task.read(str(shared_dir / "data" / "glue"), "dev")
-    tokenizer = tokenization.Tokenizer(
-        str(shared_dir / "data/vocab/30k-clean.model")
-    )
-    chosen = [examples[line["row"]] for line in recorded]
-    features = task.featurize(chosen, tokenizer, 64)
-    assert len(recorded) > 50
-    for values, line in zip(features, recorded, strict=True):
-        used = int(values["input_mask"].sum())
-        assert values["input_ids"][:used].tolist() == line["input_ids"]
-        assert values["segment_ids"][:used].tolist() == line["segment_ids"]
-        assert not values["input_ids"][used:].any()
-        assert not values["segment_ids"][used:].any()
-        assert values["label_ids"] == line["label_id"]
+def test_features_do_not_depend_on_the_batch(tiny_tokenizer):
+    task = make("cola", tiny_tokenizer, 16)
+    texts = ["It rains.", "We stay here.", "The sea is calm."] * 200
+    examples = [glue.Example(str(i), text) for i, text in enumerate(texts)]
+    batches = list(task.featurize(examples, "train"))
+    assert len(batches) > 1
+    ids = np.concatenate([batch["input_ids"] for batch in batches])
+    (three,) = task.featurize(examples[:3], "train")
+    np.testing.assert_array_equal(ids, np.tile(three["input_ids"], (200, 1)))
+
+
+def test_numbers_are_labels_of_a_regression(tiny_tokenizer):
+    task = make("sts-b", tiny_tokenizer, 16)
+    examples = [glue.Example("a", "A.", "B.", 2.4), glue.Example("b", "A.", "")]
+    (batch,) = task.featurize(examples, "train")
+    assert batch["label_ids"].dtype == np.float32
+    assert batch["label_ids"].tolist() == [pytest.approx(2.4), 0.0]
+    (label,) = [f for f in task.layout("train") if f.name == "label_ids"]
+    assert label.dtype == "float32"
 
 
 # Scores and predictions.
 
 
-def test_accuracy_by_hand():
-    scores = glue_metrics.score(
-        "accuracy", np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0])
-    )
-    assert scores == {"accuracy": 0.75}
+METRICS = {
+    "cola": {"matthew_corr", "accuracy", "loss"},
+    "mnli": {"accuracy", "loss"},
+    "mrpc": {"accuracy", "f1", "loss"},
+    "qnli": {"accuracy", "loss"},
+    "qqp": {"accuracy", "f1", "loss"},
+    "rte": {"accuracy", "loss"},
+    "sst-2": {"accuracy", "loss"},
+    "sts-b": {"pearson", "spearmanr", "mse"},
+    "wnli": {"accuracy", "loss"},
+}
 
 
-@pytest.mark.parametrize(
-    "predicted, expected, correlation",
-    [
-        # tp 2, tn 1, fp 1, fn 1: (2 - 1) / sqrt(3 * 3 * 2 * 2).
-        ([1, 1, 0, 1, 0], [1, 1, 0, 0, 1], 1 / 6),
-        # tp 1, tn 1, fp 2, fn 0: 1 / sqrt(3 * 1 * 3 * 1).
-        ([1, 1, 1, 0], [1, 0, 0, 0], 1 / 3),
-        ([1, 0], [1, 0], 1.0),
-        ([1, 0], [0, 1], -1.0),
-        # Only one class was predicted: the denominator is zero.
-        ([1, 1, 1], [1, 0, 1], 0.0),
-        ([0, 0], [0, 0], 0.0),
-    ],
-)
-def test_matthews_correlation_by_hand(predicted, expected, correlation):
-    scores = glue_metrics.score(
-        "matthew_corr", np.array(predicted), np.array(expected)
-    )
-    assert scores["matthew_corr"] == pytest.approx(correlation)
-    assert scores["accuracy"] == np.mean(np.equal(predicted, expected))
+@pytest.mark.parametrize("name", METRICS)
+def test_perfect_outputs_have_the_best_scores(name):
+    task = make(name)
+    count = len(task.labels) or 3
+    examples = [glue.Example("a", "x", "", label) for label in range(count)]
+    logits = 100 * np.eye(count)
+    if task.is_regression:
+        logits = np.arange(3.0)[:, None]
+    scores = task.score({"logits": logits}, examples)
+    assert scores.keys() == METRICS[name]
+    for metric, value in scores.items():
+        best = 0.0 if metric in ("loss", "mse") else 1.0
+        assert value == pytest.approx(best, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", sorted(glue.TASKS))
-def test_score_holds_the_key_metric(name):
-    task = glue.GlueTask(name)
-    examples = [base.Example("a", "x", "", 1), base.Example("b", "y", "", 0)]
-    outputs = {"logits": np.array([[0.0, 1.0], [2.0, 1.0]])}
-    assert task.score(outputs, examples)[task.key_metric] == 1.0
+def test_loss_is_the_mean_cross_entropy():
+    examples = [glue.Example("a", "x", "", 1), glue.Example("b", "y", "", 0)]
+    logits = np.log([[1.0, 3.0], [0.5, 0.5]])
+    scores = make("rte").score({"logits": logits}, examples)
+    assert scores["loss"] == pytest.approx(-np.log(0.75 * 0.5) / 2)
+
+
+TEST_ROWS = [
+    glue.Example("41", "It rains.", "It is wet."),
+    glue.Example("52", "We stay.", "We go."),
+]
 
 
 def test_prediction_files(tmp_path):
-    examples = [
-        base.Example("41", "It rains.", "It is wet.", None),
-        base.Example("52", "We stay.", "We go.", None),
-    ]
     logits = np.log(np.array([[3.0, 1.0], [1.0, 4.0]], np.float32))
-    glue.GlueTask("rte").write_predictions(
-        {"logits": logits}, examples, str(tmp_path)
+    make("rte").write_predictions(
+        {"logits": logits}, TEST_ROWS, "test", str(tmp_path)
     )
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "submit_results.tsv",
-        "test_results.tsv",
-    ]
     rows = (tmp_path / "test_results.tsv").read_text().splitlines()
     odds = [[float(number) for number in row.split("\t")] for row in rows]
     np.testing.assert_allclose(odds, [[0.75, 0.25], [0.2, 0.8]], rtol=1e-6)
+    expected = "index\tprediction\n41\tentailment\n52\tnot_entailment\n"
+    assert (tmp_path / "submit_results.tsv").read_text() == expected
+    assert (tmp_path / "RTE.tsv").read_text() == expected
+
+
+def test_submission_of_sts_b_is_cut_off_and_the_raw_file_is_not(tmp_path):
+    logits = np.array([[5.5], [-0.25]])
+    make("sts-b").write_predictions(
+        {"logits": logits}, TEST_ROWS, "test", str(tmp_path)
+    )
+    assert (tmp_path / "test_results.tsv").read_text() == "5.5\n-0.25\n"
     assert (tmp_path / "submit_results.tsv").read_text() == (
-        "index\tprediction\n41\tentailment\n52\tnot_entailment\n"
+        "index\tprediction\n41\t5.5\n52\t-0.25\n"
+    )
+    assert (tmp_path / "STS-B.tsv").read_text() == (
+        "index\tprediction\n41\t5.0\n52\t0.0\n"
+    )
+
+
+def test_every_test_set_of_mnli_has_its_file(tmp_path):
+    task = make("mnli")
+    logits = np.eye(3)[:2]
+    for split in task.test_splits:
+        task.write_predictions(
+            {"logits": logits}, TEST_ROWS, split, str(tmp_path)
+        )
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "submit_results.tsv",
+        *("MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"),
+        *("test_matched_results.tsv", "test_mismatched_results.tsv"),
+        "ax_results.tsv",
+    }
+    assert (tmp_path / "AX.tsv").read_text() == (
+        "index\tprediction\n41\tcontradiction\n52\tentailment\n"
     )
 
 
 def test_huge_logits_give_finite_probabilities(tmp_path):
-    examples = [base.Example("0", "x", "", None)]
     logits = np.array([[1000.0, 0.0]], np.float32)
-    glue.GlueTask("cola").write_predictions(
-        {"logits": logits}, examples, str(tmp_path)
+    make("cola").write_predictions(
+        {"logits": logits}, TEST_ROWS[:1], "test", str(tmp_path)
     )
     assert (tmp_path / "test_results.tsv").read_text() == "1.0\t0.0\n"
 
 
-def test_model_has_one_output_for_each_label(small_config):
-    model = glue.GlueTask("rte").make_model(modeling.AlbertModel(small_config))
+def test_answers_have_label_and_probabilities():
+    logits = np.log([[3.0, 1.0]])
+    (answer,) = make("rte").answers({"logits": logits}, TEST_ROWS[:1])
+    assert answer == {
+        "id": "41",
+        "prediction": "entailment",
+        "probabilities": {
+            "entailment": pytest.approx(0.75),
+            "not_entailment": pytest.approx(0.25),
+        },
+    }
+
+
+def test_ensemble_averages_probabilities_not_logits():
+    task = make("rte")
+    logits = [np.log([[0.9, 0.1]]), np.log([[0.4, 0.6]]), np.log([[0.4, 0.6]])]
+    combined = task.combine([{"logits": one} for one in logits])
+    (answer,) = task.answers(combined, TEST_ROWS[:1])
+    assert answer["probabilities"]["entailment"] == pytest.approx(1.7 / 3)
+
+
+def test_ensemble_averages_numbers():
+    runs = [{"logits": np.array([[1.0], [2.0]])}, {"logits": np.zeros((2, 1))}]
+    combined = make("sts-b").combine(runs)
+    assert combined["logits"].tolist() == [[0.5], [1.0]]
+
+
+@pytest.mark.parametrize(
+    "name, outputs", [("rte", 2), ("mnli", 3), ("ax", 3), ("sts-b", 1)]
+)
+def test_model_has_one_output_for_each_label(small_config, name, outputs):
+    task = make(name)
+    model = task.make_model(modeling.AlbertModel(small_config))
     assert isinstance(model, classification.AlbertClassifier)
-    assert model.output_bias.shape == [2]
+    assert model.output_bias.shape == [outputs]
+    objective = classification.OBJECTIVE
+    if name == "sts-b":
+        objective = classification.REGRESSION_OBJECTIVE
+    assert task.objective is objective

@@ -1,0 +1,180 @@
+r"""Finetune ALBERT on the tasks of GLUE, one by one, and print their table.
+
+    python -m albert_tf.run_glue --data_dir=glue --output_dir=runs/glue \
+        --spm_model_file=30k-clean.model --init_checkpoint=albert_base_v2 \
+        --num_runs=5
+
+Each task is a process of `run_classifier` with its recipe of configs/glue, so a
+finished suite lies in one folder for each task. Started again with the same
+options, it goes on where it stopped.
+"""
+
+import dataclasses
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+
+from absl import logging
+
+from albert_tf import errors, files, options, scores
+from albert_tf.options import option
+from albert_tf.tasks import glue
+
+TABLE_NAME = "glue_table.md"
+# Small tasks that gain from a model that was finetuned for MNLI; ALBERT §4.9.
+FROM_MNLI = ("rte", "sts-b", "mrpc")
+_SHARED = (
+    "albert_config_file",
+    "spm_model_file",
+    "vocab_file",
+    "init_checkpoint",
+    "num_runs",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class GlueOptions:
+    """Options of run_glue; those without a default here are the recipes'."""
+
+    data_dir: str = option(help="Folder that holds the GLUE task folders.")
+    output_dir: str = option(help="Folder that gets one folder for each task.")
+    tasks: str = option(
+        ",".join(name for name in glue.TASKS if name != "ax"),
+        "Tasks, separated by commas.",
+    )
+    recipe_dir: str = option(
+        "configs/glue", "Folder of flag files, TASK.flags for each task."
+    )
+    from_mnli: bool = option(
+        False,
+        "Whether RTE, STS-B and MRPC start from the best finetuned MNLI model "
+        "of this suite, with a new head.",
+    )
+    albert_config_file: str | None = option(None, "See run_classifier.")
+    spm_model_file: str | None = option(None, "See run_classifier.")
+    vocab_file: str | None = option(None, "See run_classifier.")
+    init_checkpoint: str | None = option(None, "See run_classifier.")
+    num_runs: int | None = option(None, "See run_classifier.")
+    overrides: str = option(
+        "",
+        "Further options of run_classifier for all tasks, which win over the "
+        "recipes, such as '--max_seq_length=128 --train_batch_size=16'.",
+    )
+
+
+def run(settings: GlueOptions) -> None:
+    """Run all tasks, then write and print the table."""
+    names = choose_tasks(settings)
+    for name in names:
+        command = [
+            *(sys.executable, "-m", "albert_tf.run_classifier"),
+            *flags_of(settings, name),
+        ]
+        logging.info("%s", shlex.join(command[1:]))
+        status = subprocess.run(command, check=False).returncode
+        if status:
+            raise errors.UserError(
+                f"The task {name} ended with status {status}; its message is "
+                "above. Mend the cause and start the same command again: "
+                "finished tasks are not trained again."
+            )
+    summaries = {
+        name: scores.read(os.path.join(settings.output_dir, name))
+        for name in names
+    }
+    table = to_markdown(summaries)
+    files.write_text(os.path.join(settings.output_dir, TABLE_NAME), table)
+    print(table, end="", flush=True)
+
+
+def choose_tasks(settings: GlueOptions) -> list[str]:
+    """Return the tasks in the order in which they are run.
+
+    Raises:
+        errors.UserError: One is not known, has no recipe, or needs MNLI.
+    """
+    given = [name.strip().lower() for name in settings.tasks.split(",")]
+    for name in given:
+        if name not in glue.TASKS or name == "ax":
+            raise errors.UserError(
+                f"--tasks has {name!r}, which is no task that can be trained. "
+                f"Allowed are {', '.join(n for n in glue.TASKS if n != 'ax')}."
+            )
+        files.require_file(_recipe(settings, name), "recipe_dir")
+    if not settings.from_mnli:
+        return given
+    if "mnli" not in given:
+        raise errors.UserError(
+            f"--from_mnli needs mnli among --tasks={settings.tasks}. Add it."
+        )
+    return sorted(given, key=lambda name: name != "mnli")
+
+
+def _recipe(settings: GlueOptions, name: str) -> str:
+    return os.path.join(settings.recipe_dir, f"{name}.flags")
+
+
+def flags_of(settings: GlueOptions, name: str) -> list[str]:
+    """Return the command line of one task, without the program."""
+    flags = {
+        "flagfile": _recipe(settings, name),
+        "task_name": name,
+        "data_dir": settings.data_dir,
+        "output_dir": os.path.join(settings.output_dir, name),
+    }
+    for shared in _SHARED:
+        if getattr(settings, shared) is not None:
+            flags[shared] = getattr(settings, shared)
+    if settings.from_mnli and name in FROM_MNLI:
+        summary = scores.read(os.path.join(settings.output_dir, "mnli"))
+        flags["init_checkpoint"] = summary.best.folder
+        flags["new_head"] = "true"
+    return [
+        *(f"--{key}={value}" for key, value in flags.items()),
+        *shlex.split(settings.overrides),
+    ]
+
+
+def official_scores(name: str, values: dict[str, float]) -> dict[str, float]:
+    """Return GLUE's own metrics of a task, those of MNLI for both dev sets."""
+    layout = glue.TASKS[name]
+    wanted = layout.metrics[: layout.official]
+    return {
+        key: value
+        for key, value in values.items()
+        if key.removesuffix("_mismatched") in wanted
+    }
+
+
+def to_markdown(summaries: dict[str, scores.Summary]) -> str:
+    """Return the table of a suite: medians over runs, in percent.
+
+    A task with several metrics (or dev sets) counts with their mean, and the
+    average is over tasks; source: the GLUE paper, section 3.
+    """
+    lines = [
+        "| task | metrics | median | score | spread | runs |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    means = []
+    for name, summary in summaries.items():
+        medians = official_scores(name, summary.medians)
+        means.append(100 * statistics.fmean(medians.values()))
+        spreads = summary.over_runs(scores.spread)
+        lines.append(
+            f"| {name} | {' / '.join(medians)} | "
+            f"{' / '.join(f'{100 * v:.1f}' for v in medians.values())} | "
+            f"{means[-1]:.1f} | "
+            f"{' / '.join(f'{100 * spreads[key]:.1f}' for key in medians)} | "
+            f"{len(summary.runs)} |"
+        )
+    lines.append(
+        f"| average of {len(means)} | | | {statistics.fmean(means):.1f} | | |"
+    )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    options.run_script(run, GlueOptions)

@@ -1,0 +1,446 @@
+"""RACE: reading comprehension with four options for each question.
+
+Source: ALBERT appendix A.4; in the original, race_utils.
+"""
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from albert_tf import errors, files, records, tokenization
+from albert_tf.options import option
+from albert_tf.tasks import base, glue, probabilities, text_files
+
+if TYPE_CHECKING:
+    import tf_keras as keras
+
+    from albert_tf import modeling, objectives
+
+NAME = "race"
+LEVELS = ("middle", "high")
+BLANK = "_"
+# Questions that are featurized together; each has several sequences.
+_BATCH = 32
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_IDS = ("input_ids", "input_mask", "segment_ids")
+
+
+@dataclasses.dataclass(frozen=True)
+class RaceOptions:
+    """How questions are read and put before the model."""
+
+    max_qa_length: int = option(
+        128,
+        "Tokens of question and option together; of longer ones the last are "
+        "kept.",
+    )
+    num_options: int = option(4, "Options of a question.")
+    pad_options: bool = option(
+        False,
+        "Whether questions with fewer than --num_options options are filled up "
+        "with empty ones that are never chosen. Otherwise they are refused.",
+    )
+    middle_only: bool = option(False, "Whether to leave out high.")
+    high_only: bool = option(False, "Whether to leave out middle.")
+    options_at_once: int = option(
+        0,
+        "Options that go through the encoder together, for less memory: a "
+        "divisor of --num_options. 0 means all.",
+        may_change=True,
+    )
+    dropout_prob: float = option(0.1, "Dropout before the last layer.")
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.num_options <= len(_LETTERS):
+            raise errors.UserError(
+                f"--num_options={self.num_options} is not between 2 and "
+                f"{len(_LETTERS)}. RACE has 4."
+            )
+        if self.options_at_once < 0 or (
+            self.options_at_once and self.num_options % self.options_at_once
+        ):
+            raise errors.UserError(
+                f"--options_at_once={self.options_at_once} does not divide "
+                f"--num_options={self.num_options}. Use a divisor, or 0 for "
+                "all at once."
+            )
+        if self.middle_only and self.high_only:
+            raise errors.UserError(
+                "--middle_only and --high_only leave nothing. Drop one."
+            )
+        if not 0 <= self.dropout_prob < 1:
+            raise errors.UserError(
+                f"--dropout_prob={self.dropout_prob} is not a share from 0 to "
+                "below 1."
+            )
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The wanted ones of `LEVELS`, in their order."""
+        if self.middle_only:
+            return LEVELS[:1]
+        return LEVELS[1:] if self.high_only else LEVELS
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """One question about an article.
+
+    Attributes:
+        guid: The article's id and the number of the question, from 0: such as
+            `high19088.txt-0`.
+        level: `middle` or `high`; empty if it is not known.
+        article: The article.
+        question: The question, or a sentence with a gap, `_`.
+        options: Possible answers.
+        label: Index of the right option; None where it is not known.
+    """
+
+    guid: str
+    level: str
+    article: str
+    question: str
+    options: tuple[str, ...]
+    label: int | None
+
+    @property
+    def choices(self) -> list[str]:
+        """The question with each option: put into its gaps, or behind it.
+
+        Example:
+            question = "He is _ .", options = ("old", "tall")
+            result = ["He is old .", "He is tall ."]
+        """
+        if BLANK in self.question:
+            return [self.question.replace(BLANK, o) for o in self.options]
+        return [f"{self.question} {o}" for o in self.options]
+
+
+class RaceTask(base.Task):
+    """RACE."""
+
+    name = NAME
+    key_metric = "accuracy"
+
+    def __init__(
+        self,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        options: RaceOptions,
+    ):
+        """Keep what turns questions into ids.
+
+        Raises:
+            errors.UserError: `max_qa_length` leaves no room for the article.
+        """
+        super().__init__(tokenizer, max_seq_length)
+        self._options = options
+        if not 0 < options.max_qa_length <= max_seq_length - 4:
+            raise errors.UserError(
+                f"--max_qa_length={options.max_qa_length} leaves no room for "
+                f"the article in --max_seq_length={max_seq_length}: between 1 "
+                f"and {max_seq_length - 4} tokens are possible."
+            )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `base.Task.settings`."""
+        names = "max_qa_length", "num_options", "middle_only", "high_only"
+        return {
+            **super().settings,
+            **{name: getattr(self._options, name) for name in names},
+        }
+
+    def sources(self, data_dir: str) -> dict[str, str]:
+        """Return the folder of each split.
+
+        They lie in `data_dir`, or in `data_dir/RACE` as in the original.
+        """
+        inner = os.path.join(data_dir, "RACE")
+        folder = inner if files.exists(inner) else data_dir
+        splits = base.TRAIN, base.DEV, base.TEST
+        return {split: os.path.join(folder, split) for split in splits}
+
+    def read(self, path: str, split: str) -> list[Example]:
+        """Read all questions of a split: middle first, files by number.
+
+        Each level's folder holds one file for each article, `N.txt`, or all of
+        them in `all.txt`, one JSON object a line. A single file is read as
+        `all.txt`; in a user's own file, `answers` may be missing.
+
+        Raises:
+            errors.UserError: A folder is missing, a file is not in the official
+                layout, or a question has another number of options.
+        """
+        if split == base.PREDICT or not text_files.list_folder(path):
+            places = [("", path)]
+        else:
+            places = list(self._find(path))
+        examples = [
+            example
+            for level, place in places
+            for where, article in text_files.read_objects(place)
+            for example in self._parse(
+                where, level, article, needs_answers=split != base.PREDICT
+            )
+        ]
+        if not examples:
+            raise errors.UserError(
+                f"{path} has no questions. Give a file or folder that has some."
+            )
+        return examples
+
+    def _find(self, folder: str) -> Iterator[tuple[str, str]]:
+        """Yield level and path of each file of a split."""
+        for level in self._options.levels:
+            place = os.path.join(folder, level)
+            names = text_files.list_folder(place)
+            numbered = [n for n in names if re.fullmatch(r"\d+\.txt", n)]
+            numbered.sort(key=lambda n: int(n.removesuffix(".txt")))
+            chosen = ["all.txt"] if "all.txt" in names else numbered
+            if not chosen:
+                raise errors.UserError(
+                    f"{place} has neither all.txt nor files like 13.txt. RACE "
+                    "has {train,dev,test}/{middle,high}/N.txt; name the folder "
+                    "that holds them (or use --middle_only, --high_only)."
+                )
+            for name in chosen:
+                yield level, os.path.join(place, name)
+
+    def _parse(
+        self,
+        where: str,
+        level: str,
+        article: Mapping[str, Any],
+        *,
+        needs_answers: bool,
+    ) -> Iterator[Example]:
+        """Yield the questions of one article.
+
+        Raises:
+            errors.UserError: It is not in the official layout.
+        """
+        name = str(article.get("id", os.path.basename(where)))
+        where = f"{where} (id {name})"
+        text, questions, options = (
+            _checked(article, key, kind, where)
+            for key, kind in (
+                ("article", str),
+                ("questions", list),
+                ("options", list),
+            )
+        )
+        answers = None
+        if needs_answers or "answers" in article:
+            answers = _checked(article, "answers", list, where)
+        if len(questions) != len(options) or (
+            answers is not None and len(questions) != len(answers)
+        ):
+            raise errors.UserError(
+                f"{where}: {len(questions)} questions, {len(options)} lists of "
+                f"options and {len(answers or ())} answers. Correct the file."
+            )
+        level = level or _level_of(name)
+        for number, question in enumerate(questions):
+            at = f"{where}, question {number}"
+            self._check_options(options[number], at)
+            yield Example(
+                guid=f"{name}-{number}",
+                level=level,
+                article=text,
+                question=str(question),
+                options=tuple(map(str, options[number])),
+                label=answers and _label(answers[number], options[number], at),
+            )
+
+    def _check_options(self, options: Any, where: str) -> None:
+        wanted = self._options.num_options
+        count = len(options) if isinstance(options, list) else 0
+        if count < 2 or count > wanted:
+            raise errors.UserError(
+                f"{where}: {count} options instead of {wanted}. Correct the "
+                f"file, or use --num_options={max(count, 2)} with "
+                "--pad_options."
+            )
+        if count < wanted and not self._options.pad_options:
+            raise errors.UserError(
+                f"{where}: {count} options instead of {wanted}. Correct the "
+                "file, or use --pad_options to fill up such questions with "
+                "options that are never chosen."
+            )
+
+    def layout(self, split: str) -> records.Layout:
+        """Return the layout of a multiple-choice record.
+
+        The sequences of a question lie one behind the other, as in the
+        original; a batch has them as [questions, options, S].
+        """
+        del split
+        sequences = (self._options.num_options, self.max_seq_length)
+        return (
+            *(records.Feature(name, sequences, "int64") for name in _IDS),
+            records.Feature("label_ids", (), "int64"),
+            records.Feature("is_real_example", (), "int64"),
+        )
+
+    def featurize(
+        self, examples: Sequence[Example], split: str
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield one record for each question.
+
+        Each option: `[CLS] article [SEP] question and option [SEP]`. Of
+        question and option the last `max_qa_length` pieces are kept, then the
+        article is cut at its end. Options that fill up are all padding.
+        """
+        del split
+        for start in range(0, len(examples), _BATCH):
+            part = examples[start : start + _BATCH]
+            shape = (3, len(part), *self.layout(base.TRAIN)[0].shape)
+            packed = np.zeros(shape, np.int64)
+            for row, (article, choices) in enumerate(self._encode(part)):
+                for column, choice in enumerate(choices):
+                    values = self._pack(article, choice)
+                    packed[:, row, column] = [values[name] for name in _IDS]
+            yield {
+                **dict(zip(_IDS, packed, strict=True)),
+                "label_ids": np.array([e.label or 0 for e in part], np.int64),
+                "is_real_example": np.ones(len(part), np.int64),
+            }
+
+    def _encode(
+        self, examples: Sequence[Example]
+    ) -> Iterator[tuple[list[int], list[list[int]]]]:
+        """Yield the ids of each question's article and choices."""
+        articles = list(dict.fromkeys(e.article for e in examples))
+        ids = dict(
+            zip(articles, self.tokenizer.encode_batch(articles), strict=True)
+        )
+        for example in examples:
+            choices = self.tokenizer.encode_batch(example.choices)
+            yield ids[example.article], choices
+
+    def _pack(
+        self, article: Sequence[int], choice: Sequence[int]
+    ) -> dict[str, np.ndarray]:
+        choice = choice[-self._options.max_qa_length :]
+        room = self.max_seq_length - 3 - len(choice)
+        return glue.pack(
+            article[:room], choice, self.tokenizer, self.max_seq_length
+        )
+
+    @property
+    def objective(self) -> "objectives.Objective":
+        """Cross-entropy over the options."""
+        from albert_tf.heads import classification
+
+        return classification.OBJECTIVE
+
+    def make_model(self, encoder: "modeling.AlbertModel") -> "keras.Model":
+        """Put a new scorer of options on an encoder."""
+        from albert_tf.heads import classification
+
+        return classification.AlbertMultipleChoice(
+            encoder,
+            self._options.dropout_prob,
+            choices_at_once=self._options.options_at_once or None,
+        )
+
+    def score(
+        self, outputs: base.Outputs, examples: Sequence[Example]
+    ) -> dict[str, float]:
+        """Return `accuracy`, `accuracy_middle`, `accuracy_high` and `loss`.
+
+        A level that has no questions has no accuracy.
+        """
+        labels = np.array([example.label for example in examples])
+        levels = np.array([example.level for example in examples])
+        hits = outputs["logits"].argmax(-1) == labels
+        scores = {"accuracy": float(hits.mean())}
+        for level in LEVELS:
+            if (levels == level).any():
+                scores[f"accuracy_{level}"] = float(
+                    hits[levels == level].mean()
+                )
+        loss = probabilities.cross_entropy(outputs["logits"], labels)
+        return {**scores, "loss": loss}
+
+    def answers(
+        self, outputs: base.Outputs, examples: Sequence[Example]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the chosen letter and the probability of each letter."""
+        rows = probabilities.softmax(outputs["logits"])
+        for example, row in zip(examples, rows, strict=True):
+            letters = _LETTERS[: len(example.options)]
+            yield {
+                "id": example.guid,
+                "prediction": _LETTERS[row.argmax()],
+                "probabilities": dict(zip(letters, row.tolist(), strict=False)),
+            }
+
+    def write_predictions(
+        self,
+        outputs: base.Outputs,
+        examples: Sequence[Example],
+        split: str,
+        output_dir: str,
+    ) -> None:
+        """Write `SPLIT_predictions.jsonl` and `predict_results.txt`.
+
+        The first has one object for each question, the second the scores, as
+        in the original; RACE's test questions have their answers.
+        """
+        answers = self.answers(outputs, examples)
+        text = "".join(json.dumps(answer) + "\n" for answer in answers)
+        path = os.path.join(output_dir, f"{split}_predictions.jsonl")
+        files.write_text(path, text)
+        scores = self.score(outputs, examples)
+        text = "".join(f"{name} = {scores[name]}\n" for name in sorted(scores))
+        files.write_text(os.path.join(output_dir, "predict_results.txt"), text)
+
+    def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
+        """Average the probabilities of the options."""
+        return {"logits": probabilities.average([r["logits"] for r in runs])}
+
+
+def _checked(
+    article: Mapping[str, Any], key: str, kind: type, where: str
+) -> Any:
+    """Return a value of an article.
+
+    Raises:
+        errors.UserError: There is none, or none of this kind.
+    """
+    value = article.get(key)
+    if not isinstance(value, kind):
+        name = "text" if kind is str else "list"
+        raise errors.UserError(
+            f"{where} has no {name} {key!r}. An article of RACE has "
+            "'article', 'questions', 'options', 'answers' and 'id'."
+        )
+    return value
+
+
+def _label(answer: Any, options: Sequence[str], where: str) -> int:
+    """Return the index that a letter means.
+
+    Raises:
+        errors.UserError: There is no such option.
+    """
+    letters = list(_LETTERS[: len(options)])
+    if answer not in letters:
+        raise errors.UserError(
+            f"{where}: the answer {answer!r} is not one of "
+            f"{', '.join(letters)}. Correct the file."
+        )
+    return letters.index(answer)
+
+
+def _level_of(article_id: str) -> str:
+    """Return the level that an id such as `high12.txt` begins with."""
+    found = re.match("|".join(LEVELS), article_id)
+    return found[0] if found else ""

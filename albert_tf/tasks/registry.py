@@ -1,0 +1,74 @@
+"""From the options of a run to its task, whatever the kind of task."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from albert_tf import errors, options, tokenization
+from albert_tf.tasks import base, glue, race, squad
+
+# A run's options by name, such as `run_folder.Run.options`.
+Options = Mapping[str, Any]
+
+
+def _make_race(
+    values: Options, tokenizer: tokenization.AnyTokenizer
+) -> base.Task:
+    return race.RaceTask(
+        tokenizer,
+        values["max_seq_length"],
+        options.from_dict(race.RaceOptions, values),
+    )
+
+
+def _make_squad(
+    values: Options, tokenizer: tokenization.AnyTokenizer
+) -> base.Task:
+    return squad.SquadTask(
+        tokenizer,
+        values["max_seq_length"],
+        options.from_dict(squad.SquadOptions, values),
+    )
+
+
+# Tasks that are not of GLUE's kind, by `--task_name`. A module named by
+# --task_module may add its own.
+MAKERS: dict[str, Callable[[Options, tokenization.AnyTokenizer], base.Task]] = {
+    race.NAME: _make_race,
+    squad.NAME: _make_squad,
+}
+
+
+def make(values: Options, tokenizer: tokenization.AnyTokenizer) -> base.Task:
+    """Make the task that the options of a run describe.
+
+    Args:
+        values: `task_name`, `max_seq_length` and the task's own options;
+            `task_module` where a module of the user's has the task.
+        tokenizer: The vocabulary.
+
+    Raises:
+        errors.UserError: There is no such task.
+    """
+    load_module(values.get("task_module"))
+    name = values["task_name"].lower()
+    if name in MAKERS:
+        return MAKERS[name](values, tokenizer)
+    return glue.GlueTask(name, tokenizer, values["max_seq_length"])
+
+
+def load_module(name: str | None) -> None:
+    """Import a module of the user's that adds tasks to `glue.TASKS`.
+
+    Raises:
+        errors.UserError: Python does not find it.
+    """
+    if not name:
+        return
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise errors.UserError(
+            f"--task_module={name} cannot be imported: {error}. Name it as in "
+            "an import statement, and put its folder on PYTHONPATH."
+        ) from None

@@ -1,0 +1,71 @@
+"""What a model said about a split, kept for ensembles and later scores."""
+
+import dataclasses
+import io
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from albert_tf import errors, files
+from albert_tf.tasks import base
+
+# Name of the entry that is no output.
+_FACTS = "facts_json"
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedOutputs:
+    """Outputs for all records of a split.
+
+    Attributes:
+        outputs: See `base.Outputs`.
+        source: File or folder that the split was read from.
+        facts: What the records follow from, see `features.describe`.
+    """
+
+    outputs: base.Outputs
+    source: str
+    facts: Mapping[str, Any]
+
+
+def path(folder: str, split: str) -> str:
+    """Return where a run keeps the outputs of a split."""
+    return os.path.join(folder, f"{split}_outputs.npz")
+
+
+def save(folder: str, split: str, saved: SavedOutputs) -> None:
+    """Write the outputs of a split into the folder of a run."""
+    content = io.BytesIO()
+    facts = json.dumps({"source": saved.source, "facts": saved.facts})
+    arrays: dict[str, Any] = {_FACTS: np.array(facts), **saved.outputs}
+    np.savez(content, **arrays)
+    with files.replace_atomically(path(folder, split)) as stream:
+        stream.write(content.getvalue())
+
+
+def load(folder: str, split: str) -> SavedOutputs:
+    """Read what `save` wrote.
+
+    Raises:
+        errors.UserError: There is nothing, or it is damaged.
+    """
+    place = path(folder, split)
+    if not files.exists(place):
+        raise errors.UserError(
+            f"{place} is not there. Run the folder's command again with "
+            "--do_eval (for a dev split) or --do_predict (for a test split), "
+            "without --do_train if it is trained."
+        )
+    try:
+        with np.load(io.BytesIO(files.read_bytes(place))) as arrays:
+            outputs = {name: arrays[name] for name in arrays.files}
+        facts = json.loads(str(outputs.pop(_FACTS)))
+        return SavedOutputs(outputs, facts["source"], facts["facts"])
+    except (ValueError, KeyError, OSError):
+        raise errors.UserError(
+            f"{place} is damaged. Remove it, and run the folder's command "
+            "again with --do_eval or --do_predict."
+        ) from None

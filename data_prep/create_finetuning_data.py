@@ -1,0 +1,186 @@
+r"""Turn the files of a finetuning task into TFRecords.
+
+    python -m data_prep.create_finetuning_data --task_name=mnli \
+        --input_file=glue/MNLI/train.tsv --output_file=mnli_train.tfrecord \
+        --spm_model_file=30k-clean.model --is_training=true --max_seq_length=128
+
+Records come in the order of the input. The bytes do not depend on the number of
+processes. Beside the records a JSON file says what they were made from, and
+training with `--train_feature_file` compares it with its own options. The
+`run_*` commands make such records by themselves, in one process; this is for
+large files, and for features that lie in a bucket.
+"""
+
+import os
+import sys
+
+if not __package__:  # Run by its path: find the packages beside this folder.
+    sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from absl import logging
+
+from albert_tf import errors, files, options, tokenization
+from albert_tf.options import option
+from albert_tf.tasks import (
+    base,
+    features,
+    glue,
+    race,
+    registry,
+    squad_features,
+)
+from data_prep import parallel, progress
+
+# Examples of a block: what a process does at a time. It decides nothing else.
+_BLOCK = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningDataOptions:
+    """Options of create_finetuning_data."""
+
+    task_name: str = option(
+        help=f"One of {', '.join([*glue.TASKS, *registry.MAKERS])}."
+    )
+    input_file: str = option(
+        help="The official file of one split; for RACE the folder of the split."
+    )
+    output_file: str = option(help="TFRecord file to write.")
+    is_training: bool = option(
+        False, "Whether the records are for training; then labels are needed."
+    )
+    split: str | None = option(
+        None,
+        "Which split's layout the input has, such as dev_matched. Default: "
+        "train for --is_training; else the one that the name of --input_file "
+        "begins with, such as test.tsv; else dev.",
+    )
+    max_seq_length: int = option(512, "Tokens per record; longer is cut.")
+    task_module: str | None = option(
+        None, "Python module that adds tasks of your own."
+    )
+    num_workers: int = option(0, "Processes; 0 is one per core.")
+    overwrite: bool = option(
+        False, "Whether an existing --output_file may be replaced."
+    )
+    race_questions: race.RaceOptions = dataclasses.field(
+        default_factory=race.RaceOptions
+    )
+    squad_windows: squad_features.WindowOptions = dataclasses.field(
+        default_factory=squad_features.WindowOptions
+    )
+    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
+        default_factory=tokenization.VocabularyOptions
+    )
+
+    def __post_init__(self) -> None:
+        self.vocabulary.require()
+        if self.max_seq_length < 4:
+            raise errors.UserError(
+                f"--max_seq_length={self.max_seq_length} leaves no room for "
+                "text beside the special tokens. Use 64 to 512."
+            )
+        if self.num_workers < 0:
+            raise errors.UserError(
+                f"--num_workers={self.num_workers} is below 0. Use 0 for one "
+                "process per core."
+            )
+
+
+def run(settings: FinetuningDataOptions) -> None:
+    """Write the records of one split.
+
+    Raises:
+        errors.UserError: Options, input or output are not usable.
+    """
+    if files.exists(settings.output_file) and not settings.overwrite:
+        raise errors.UserError(
+            f"--output_file={settings.output_file} already exists. Choose "
+            "another one, or replace it with --overwrite."
+        )
+    if not files.exists(settings.input_file):
+        raise errors.UserError(
+            f"--input_file={settings.input_file} does not exist. Check the "
+            f"path (the current folder is {os.getcwd()})."
+        )
+    tokenizer = tokenization.load(settings.vocabulary)
+    task = registry.make(options.to_dict(settings), tokenizer)
+    split = choose_split(settings, task)
+    logging.info("Reading %s as %s.", settings.input_file, split)
+    examples = task.read(settings.input_file, split)
+    facts = features.describe(task, settings.input_file, split)
+    num_workers = min(
+        parallel.count(settings.num_workers), -(-len(examples) // _BLOCK)
+    )
+    with parallel.workers(num_workers, (task, split)) as each:
+        blocks = _blocks(examples)
+        features.write(
+            settings.output_file,
+            _numbered(task, each(_encode, blocks), len(examples)),
+            len(examples),
+            facts,
+        )
+
+
+def choose_split(settings: FinetuningDataOptions, task: base.Task) -> str:
+    """Return the split that the input file holds.
+
+    Raises:
+        errors.UserError: The task has no such split, or it has no labels.
+    """
+    known = (base.TRAIN, *task.eval_splits, *task.test_splits)
+    name = os.path.basename(settings.input_file.rstrip("/"))
+    fitting = [split for split in known if name.startswith(split)]
+    found = max(fitting, key=len, default="")  # dev_matched, rather than dev.
+    default = known[1]
+    if settings.is_training:
+        default = base.TRAIN
+    elif found and task.layout(found) == task.layout(default):
+        default = found
+    split = settings.split or default
+    if split not in known:
+        raise errors.UserError(
+            f"--split={split} is no split of {task.name}. It has "
+            f"{', '.join(known)}."
+        )
+    given = settings.split or found
+    if settings.is_training and given in task.test_splits:
+        raise errors.UserError(
+            f"--is_training needs labels, but --input_file="
+            f"{settings.input_file} is a {given} split, which has none. Give "
+            "the training file, or --is_training=false, or --split=train if "
+            "its name misleads."
+        )
+    return split
+
+
+def _blocks(examples: Sequence[base.Example]) -> Iterator[list[base.Example]]:
+    for start in range(0, len(examples), _BLOCK):
+        yield list(examples[start : start + _BLOCK])
+
+
+def _encode(examples: list[base.Example]) -> tuple[int, list[bytes]]:
+    """Return the number of examples of a block, and its framed records."""
+    task, split = parallel.context()
+    batches = features.encode(task, examples, split)
+    return len(examples), [record for batch in batches for record in batch]
+
+
+def _numbered(
+    task: base.Task, encoded: Iterator[tuple[int, list[bytes]]], total: int
+) -> Iterator[Sequence[bytes]]:
+    """Put the records of all blocks in a row, and show progress."""
+    num_examples = num_records = 0
+    with progress.Progress("features", total, "examples") as bar:
+        for count, records in encoded:
+            yield task.renumber(records, num_records)
+            num_records += len(records)
+            num_examples += count
+            bar.update(num_examples)
+
+
+if __name__ == "__main__":
+    options.run_script(run, FinetuningDataOptions)

@@ -1,0 +1,318 @@
+"""RACE: both layouts, other numbers of options, scores by level."""
+
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf import errors, modeling
+from albert_tf.heads import classification
+from albert_tf.tasks import base, race
+from tests.albert_tf.tasks.test_glue import Markers
+
+ARTICLE = {
+    "article": "It rains.",
+    "questions": ["What falls?", "The _ is _ ."],
+    "options": [["rain", "snow", "hail", "fog"], ["sea", "sky", "ship", "a b"]],
+    "answers": ["A", "D"],
+    "id": "high7.txt",
+}
+
+
+def make(tokenizer=None, max_seq_length=32, **options):
+    options = {"max_qa_length": 12, **options}
+    return race.RaceTask(
+        tokenizer or Markers(), max_seq_length, race.RaceOptions(**options)
+    )
+
+
+def write(folder, name, *articles):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(a) + "\n" for a in articles))
+    return str(folder)
+
+
+def article(number, level="middle", **changes):
+    return {**ARTICLE, "id": f"{level}{number}.txt", **changes}
+
+
+@pytest.fixture
+def raw_folder(tmp_path):
+    """The layout of the download: one file for each article."""
+    folder = tmp_path / "dev"
+    for level, numbers in (("middle", (100, 20, 3)), ("high", (2, 1))):
+        for number in numbers:
+            name = f"{level}/{number}.txt"
+            write(folder, name, article(number, level))
+    return str(folder)
+
+
+def ids(examples):
+    return list(dict.fromkeys(e.guid.split(".")[0] for e in examples))
+
+
+# Reading.
+
+
+def test_middle_comes_first_and_files_are_in_the_order_of_numbers(raw_folder):
+    examples = make().read(raw_folder, "dev")
+    assert ids(examples) == [
+        "middle3",
+        "middle20",
+        "middle100",
+        "high1",
+        "high2",
+    ]
+    assert [e.guid for e in examples[:3]] == [
+        "middle3.txt-0",
+        "middle3.txt-1",
+        "middle20.txt-0",
+    ]
+    assert [e.level for e in examples] == ["middle"] * 6 + ["high"] * 4
+    assert examples[1] == race.Example(
+        "middle3.txt-1",
+        "middle",
+        "It rains.",
+        "The _ is _ .",
+        ("sea", "sky", "ship", "a b"),
+        3,
+    )
+
+
+def test_levels_can_be_left_out(raw_folder):
+    assert ids(make(middle_only=True).read(raw_folder, "dev")) == [
+        *("middle3", "middle20", "middle100"),
+    ]
+    assert ids(make(high_only=True).read(raw_folder, "dev")) == [
+        *("high1", "high2"),
+    ]
+
+
+def test_all_txt_is_read_in_its_own_order(tmp_path):
+    write(tmp_path, "middle/all.txt", article(9), article(4))
+    write(tmp_path, "high/all.txt", article(1, "high"))
+    examples = make().read(str(tmp_path), "dev")
+    assert ids(examples) == ["middle9", "middle4", "high1"]
+
+
+def test_a_single_file_is_read_too(tmp_path):
+    folder = write(tmp_path, "all.txt", article(9), article(1, "high"))
+    examples = make().read(f"{folder}/all.txt", "dev")
+    assert [e.level for e in examples] == ["middle"] * 2 + ["high"] * 2
+
+
+def test_sources_lie_in_the_folder_or_in_race_below_it(tmp_path):
+    task = make()
+    assert task.sources(str(tmp_path))["dev"] == str(tmp_path / "dev")
+    (tmp_path / "RACE").mkdir()
+    assert task.sources(str(tmp_path))["dev"] == str(tmp_path / "RACE/dev")
+
+
+def test_own_articles_need_no_answers(tmp_path):
+    own = {k: v for k, v in ARTICLE.items() if k != "answers"}
+    path = write(tmp_path, "own.jsonl", own) + "/own.jsonl"
+    examples = make().read(path, base.PREDICT)
+    assert [e.label for e in examples] == [None, None]
+    with pytest.raises(errors.UserError, match="no list 'answers'"):
+        make().read(path, "dev")
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"questions": ["One?"]}, "1 questions, 2 lists of options"),
+        ({"answers": ["A"]}, "2 lists of options and 1 answers"),
+        ({"answers": ["A", "E"]}, "question 1: the answer 'E' .* A, B, C, D"),
+        ({"answers": ["A", ""]}, "question 1: the answer ''"),
+        ({"answers": ["A", 3]}, "question 1: the answer 3"),
+        ({"answers": [None, "A"]}, "question 0: the answer None"),
+        ({"article": None}, "no text 'article'"),
+        ({"options": [["a", "b", "c", "d"], "abcd"]}, "question 1: 0 options"),
+    ],
+)
+def test_unusable_articles_name_file_and_id(tmp_path, changes, message):
+    folder = write(tmp_path, "middle/5.txt", article(5, **changes))
+    with pytest.raises(
+        errors.UserError, match=rf"middle/5.txt \(id middle5.txt\).*{message}"
+    ):
+        make(middle_only=True).read(folder, "dev")
+
+
+def test_missing_level_is_named(tmp_path):
+    folder = write(tmp_path, "middle/5.txt", article(5))
+    with pytest.raises(errors.UserError, match="high has neither all.txt"):
+        make().read(folder, "dev")
+    with pytest.raises(errors.UserError, match="nowhere cannot be read"):
+        make().read("nowhere", "dev")
+
+
+# Other than four options.
+
+THREE = [["rain", "snow", "hail", "fog"], ["sea", "sky", "ship"]]
+FIVE = [["rain", "snow", "hail", "fog"], ["sea", "sky", "ship", "ice", "a"]]
+
+
+@pytest.mark.parametrize("options, count", [(THREE, 3), (FIVE, 5)])
+def test_other_numbers_of_options_are_refused(tmp_path, options, count):
+    changed = article(5, options=options, answers=["A", "B"])
+    folder = write(tmp_path, "middle/5.txt", changed)
+    with pytest.raises(
+        errors.UserError,
+        match=rf"id middle5.txt\), question 1: {count} options .*--pad_options",
+    ):
+        make(middle_only=True).read(folder, "dev")
+
+
+def test_answer_must_be_among_the_options_there_are(tmp_path):
+    changed = article(5, options=THREE, answers=["A", "D"])
+    folder = write(tmp_path, "middle/5.txt", changed)
+    with pytest.raises(errors.UserError, match="answer 'D' .* A, B, C\\."):
+        make(middle_only=True, pad_options=True).read(folder, "dev")
+
+
+@pytest.mark.parametrize("options, count", [(THREE, 4), (FIVE, 5)])
+def test_questions_are_filled_up_on_demand(
+    tmp_path, tiny_tokenizer, options, count
+):
+    changed = article(5, options=options, answers=["A", "B"])
+    folder = write(tmp_path, "middle/5.txt", changed)
+    task = make(
+        tiny_tokenizer, middle_only=True, pad_options=True, num_options=count
+    )
+    examples = task.read(folder, "dev")
+    (batch,) = task.featurize(examples, "dev")
+    assert batch["input_ids"].shape == (2, count, 32)
+    real = batch["input_mask"].any(-1).sum(-1)
+    assert real.tolist() == [len(o) for o in options]
+
+
+def test_filling_is_never_chosen(small_config, tiny_tokenizer):
+    task = make(tiny_tokenizer, pad_options=True)
+    examples = [
+        race.Example("a-0", "high", "It rains.", "What?", ("x", "y"), 1),
+        race.Example("a-1", "high", "It rains.", "What?", tuple("abcd"), 2),
+    ]
+    (batch,) = task.featurize(examples, "dev")
+    model = task.make_model(modeling.AlbertModel(small_config))
+    # Even if nothing else has a chance.
+    model.scorer.output_bias.assign([-1000.0])
+    outputs = {"logits": model(batch)["logits"].numpy()}
+    first, second = task.answers(outputs, examples)
+    assert list(first["probabilities"]) == ["A", "B"]
+    assert sum(first["probabilities"].values()) == pytest.approx(1)
+    assert first["prediction"] in "AB"
+    assert list(second["probabilities"]) == ["A", "B", "C", "D"]
+
+
+# Options of the program.
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"middle_only": True, "high_only": True}, "leave nothing"),
+        ({"options_at_once": 3}, "--options_at_once=3 does not divide"),
+        ({"options_at_once": -1}, "--options_at_once=-1"),
+        ({"num_options": 1}, "--num_options=1 is not between"),
+        ({"dropout_prob": 1.0}, "--dropout_prob=1.0"),
+        ({"max_qa_length": 29}, "--max_qa_length=29 leaves no room"),
+        ({"max_qa_length": 0}, "--max_qa_length=0 leaves no room"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(errors.UserError, match=message):
+        make(**options)
+
+
+# Features.
+
+
+def test_option_fills_all_gaps_or_stands_behind_the_question():
+    gap = race.Example("a", "", "", "The _ is _ .", ("x", "y z"), None)
+    assert gap.choices == ["The x is x .", "The y z is y z ."]
+    question = race.Example("a", "", "", "What?", ("x", "y z"), None)
+    assert question.choices == ["What? x", "What? y z"]
+
+
+def test_choice_keeps_its_end_and_article_its_beginning():
+    class Numbers(Markers):
+        """Texts are numbers, a piece each."""
+
+        def encode_batch(self, texts):
+            return [
+                [int(t) for t in text.split() if t != "?"] for text in texts
+            ]
+
+    task = make(Numbers(), max_seq_length=9, max_qa_length=3)
+    example = race.Example(
+        "a", "", "11 12 13 14", "21 22 ?", ("31", "32 33"), 0
+    )
+    ((article_ids, choices),) = task._encode([example])
+    packed = [task._pack(article_ids, choice) for choice in choices]
+    assert [p["input_ids"].tolist() for p in packed] == [
+        [2, 11, 12, 13, 3, 21, 22, 31, 3],
+        [2, 11, 12, 13, 3, 22, 32, 33, 3],
+    ]
+    assert packed[0]["segment_ids"].tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_features_fill_the_layout(raw_folder, tiny_tokenizer):
+    task = make(tiny_tokenizer)
+    examples = task.read(raw_folder, "dev")
+    (batch,) = task.featurize(examples, "dev")
+    assert {name: value.shape[1:] for name, value in batch.items()} == {
+        feature.name: feature.shape for feature in task.layout("dev")
+    }
+    assert batch["label_ids"].tolist() == [0, 3] * 5
+    assert batch["is_real_example"].all()
+
+
+# Scores and predictions.
+
+EXAMPLES = [
+    race.Example("m-0", "middle", "", "", tuple("abcd"), 0),
+    race.Example("m-1", "middle", "", "", tuple("abcd"), 1),
+    race.Example("h-0", "high", "", "", tuple("abcd"), 2),
+    race.Example("h-1", "high", "", "", tuple("abcd"), 3),
+    race.Example("h-2", "high", "", "", tuple("abcd"), 0),
+]
+# Right are m-0 and all of high but the last.
+LOGITS = np.eye(4)[[0, 0, 2, 3, 1]]
+
+
+def test_accuracy_of_levels_and_of_all():
+    scores = make().score({"logits": LOGITS}, EXAMPLES)
+    assert scores.pop("loss") > 0
+    assert scores == {
+        "accuracy": 0.6,
+        "accuracy_middle": 0.5,
+        "accuracy_high": pytest.approx(2 / 3),
+    }
+
+
+def test_level_without_questions_has_no_score():
+    scores = make().score({"logits": LOGITS[:2]}, EXAMPLES[:2])
+    assert scores.keys() == {"accuracy", "accuracy_middle", "loss"}
+
+
+def test_prediction_files(tmp_path):
+    make().write_predictions(
+        {"logits": LOGITS}, EXAMPLES, "test", str(tmp_path)
+    )
+    lines = (tmp_path / "test_predictions.jsonl").read_text().splitlines()
+    answers = [json.loads(line) for line in lines]
+    assert [a["id"] for a in answers] == [e.guid for e in EXAMPLES]
+    assert [a["prediction"] for a in answers] == list("AACDB")
+    assert answers[0]["probabilities"]["A"] == pytest.approx(np.e / (np.e + 3))
+    text = (tmp_path / "predict_results.txt").read_text()
+    assert text.startswith("accuracy = 0.6\naccuracy_high = 0.66")
+
+
+def test_model_scores_options_with_the_asked_parts(small_config):
+    task = make(options_at_once=2)
+    model = task.make_model(modeling.AlbertModel(small_config))
+    assert isinstance(model, classification.AlbertMultipleChoice)
+    ids = np.ones([1, 4, 8], np.int32)
+    assert model({"input_ids": ids})["logits"].shape == [1, 4]
+    assert task.objective is classification.OBJECTIVE

@@ -1,0 +1,80 @@
+"""Scores of several runs: the best, the median, the spread, as a file."""
+
+import json
+import statistics
+
+import pytest
+
+from albert_tf import errors, scores
+
+
+def run(seed, **values):
+    return scores.Run(f"run_{seed}", seed, 10 * seed, values)
+
+
+SUMMARY = scores.Summary(
+    "rte",
+    "accuracy",
+    (
+        run(1, accuracy=0.6, loss=0.9),
+        run(2, accuracy=0.8, loss=0.7),
+        run(3, accuracy=0.8, loss=0.5),
+        run(4, accuracy=0.5, loss=0.4),
+    ),
+)
+
+
+def test_best_has_the_largest_key_metric_and_comes_first():
+    assert SUMMARY.best.seed == 2
+
+
+def test_medians():
+    assert SUMMARY.medians == {
+        "accuracy": pytest.approx(0.7),
+        "loss": pytest.approx(0.6),
+    }
+
+
+def test_spread_is_that_of_a_sample():
+    assert scores.spread([0.5, 0.7]) == pytest.approx(
+        statistics.stdev([5, 7]) / 10
+    )
+    assert scores.spread([0.5]) == 0
+
+
+def test_table_has_a_row_for_each_run_and_statistic():
+    lines = SUMMARY.to_markdown().splitlines()
+    assert lines[0] == "| rte | accuracy | loss |"
+    assert lines[2] == "| seed 1, step 10 | 0.6000 | 0.9000 |"
+    assert lines[6:] == [
+        "| median | 0.7000 | 0.6000 |",
+        "| mean | 0.6750 | 0.6250 |",
+        "| standard deviation | 0.1500 | 0.2217 |",
+        "| smallest | 0.5000 | 0.4000 |",
+        "| largest | 0.8000 | 0.9000 |",
+    ]
+
+
+def test_file_is_read_as_it_was_written(tmp_path):
+    scores.write(str(tmp_path), SUMMARY)
+    assert scores.read(str(tmp_path)) == SUMMARY
+    content = json.loads((tmp_path / "scores.json").read_text())
+    assert content["statistics"]["mean"]["accuracy"] == pytest.approx(0.675)
+    assert (tmp_path / "scores.md").read_text() == SUMMARY.to_markdown()
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", '{"runs": [{}]}'])
+def test_missing_or_damaged_file_is_named(tmp_path, content):
+    if content is not None:
+        (tmp_path / "scores.json").write_text(content)
+    with pytest.raises(errors.UserError, match="scores.json is missing"):
+        scores.read(str(tmp_path))
+
+
+def test_scores_of_further_splits_have_their_endings():
+    splits = ("dev_matched", "dev_mismatched")
+    numbers = {"accuracy": 0.5}
+    assert scores.named(numbers, splits[0], splits) == numbers
+    assert scores.named(numbers, splits[1], splits) == {
+        "accuracy_mismatched": 0.5
+    }

@@ -1,0 +1,286 @@
+"""Offline features: bytes, order, names, splits, and what is refused."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import errors, records, tokenization
+from albert_tf.tasks import features, glue, race, registry
+from data_prep import create_finetuning_data
+from tests.conftest import ROOT, changed
+
+WORDS = "it rains we stay at home and read old books by the fire".split()
+
+
+def write_rte(path, count, label="\tentailment"):
+    rows = [
+        f"{n}\t{' '.join(WORDS[n % 9 :])}.\t{WORDS[n % 13]}.{label}\n"
+        for n in range(count)
+    ]
+    header = "index\tsentence1\tsentence2" + ("\tlabel" if label else "")
+    path.write_text(f"{header}\n{''.join(rows)}")
+
+
+@pytest.fixture
+def base(tmp_path, tiny_vocab):
+    """Options that work, for more examples than a block has."""
+    write_rte(tmp_path / "train.tsv", 700)
+    return create_finetuning_data.FinetuningDataOptions(
+        task_name="rte",
+        input_file=str(tmp_path / "train.tsv"),
+        output_file=str(tmp_path / "out/rte.tfrecord"),
+        is_training=True,
+        max_seq_length=24,
+        num_workers=1,
+        vocabulary=tokenization.VocabularyOptions(tiny_vocab),
+    )
+
+
+def write(settings, **changes):
+    settings = changed(settings, **changes)
+    create_finetuning_data.run(settings)
+    return pathlib.Path(settings.output_file)
+
+
+def task_of(settings):
+    tokenizer = tokenization.load(settings.vocabulary)
+    return registry.make(
+        {"task_name": settings.task_name, "max_seq_length": 24}, tokenizer
+    )
+
+
+def read(path):
+    """Every record as TensorFlow reads it."""
+    return [
+        tf.train.Example.FromString(record.numpy())
+        for record in tf.data.TFRecordDataset(str(path))
+    ]
+
+
+def test_records_are_those_of_the_task_in_input_order(base):
+    path = write(base)
+    task = task_of(base)
+    examples = task.read(base.input_file, "train")
+    layout = task.layout("train")
+    expected = [
+        records.encode(layout, dict(zip(batch, values, strict=True)))
+        for batch in task.featurize(examples, "train")
+        for values in zip(*batch.values(), strict=True)
+    ]
+    written = [r.numpy() for r in tf.data.TFRecordDataset(str(path))]
+    assert len(written) == 700
+    assert written == expected
+
+
+def test_records_have_the_names_of_the_original(base):
+    first = read(write(base))[0]
+    assert set(first.features.feature) == {
+        *("input_ids", "input_mask", "segment_ids"),
+        *("label_ids", "is_real_example"),
+    }
+    assert len(first.features.feature["input_ids"].int64_list.value) == 24
+
+
+def test_bytes_do_not_depend_on_the_number_of_processes(base, tmp_path):
+    one = write(base).read_bytes()
+    several = write(
+        base, num_workers=3, output_file=str(tmp_path / "b.tfrecord")
+    )
+    assert several.read_bytes() == one
+
+
+def test_a_facts_file_stands_beside_the_records(base):
+    path = write(base)
+    facts = json.loads(pathlib.Path(f"{path}.json").read_text())
+    assert (facts["num_examples"], facts["num_records"]) == (700, 700)
+    assert facts["options"]["max_seq_length"] == 24
+    found = features.opened(
+        task_of(base), str(path), base.input_file, "train", "train_feature_file"
+    )
+    assert found == features.FeatureFile(str(path), 700)
+
+
+def test_no_process_loads_tensorflow():
+    """Workers start at once, and no network is near (see ARCHITECTURE.md)."""
+    program = (
+        "import sys, data_prep.create_finetuning_data;"
+        "print(sorted({'tensorflow', 'tf_keras'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+# Splits.
+
+
+def split_of(base, name, task_name="rte", **changes):
+    settings = changed(
+        base, input_file=f"some/where/{name}", task_name=task_name, **changes
+    )
+    return create_finetuning_data.choose_split(settings, task_of(settings))
+
+
+@pytest.mark.parametrize(
+    "name, task_name, is_training, split",
+    [
+        ("train.tsv", "rte", True, "train"),
+        ("train.tsv", "rte", False, "train"),
+        ("dev.tsv", "rte", True, "train"),
+        ("dev.tsv", "rte", False, "dev"),
+        ("test.tsv", "rte", False, "test"),
+        ("mine.tsv", "rte", True, "train"),
+        ("mine.tsv", "rte", False, "dev"),
+        ("dev_mismatched.tsv", "mnli", False, "dev_mismatched"),
+        ("test_matched.tsv", "mnli", False, "test_matched"),
+        ("mine.tsv", "mnli", False, "dev_matched"),
+        ("diagnostic.tsv", "ax", False, "ax"),
+    ],
+)
+def test_split_follows_from_the_name(base, name, task_name, is_training, split):
+    assert split_of(base, name, task_name, is_training=is_training) == split
+
+
+def test_split_can_be_named(base):
+    assert split_of(base, "mine.tsv", split="test", is_training=False) == "test"
+    with pytest.raises(errors.UserError, match="--split=exam is no split of"):
+        split_of(base, "mine.tsv", split="exam")
+
+
+def test_test_files_are_not_for_training(base, tmp_path):
+    write_rte(tmp_path / "test.tsv", 3, label="")
+    settings = changed(base, input_file=str(tmp_path / "test.tsv"))
+    with pytest.raises(errors.UserError, match="--is_training needs labels"):
+        create_finetuning_data.run(settings)
+    path = write(settings, is_training=False)
+    labels = [
+        r.features.feature["label_ids"].int64_list.value[0] for r in read(path)
+    ]
+    assert labels == [0, 0, 0]
+
+
+def test_ax_has_nothing_to_train_on(base):
+    with pytest.raises(errors.UserError, match="The task ax has no train"):
+        write(base, task_name="ax")
+
+
+# RACE.
+
+
+def test_race_has_its_choices_in_a_row_and_middle_before_high(base, tmp_path):
+    for level, number in (("high", 1), ("middle", 10), ("middle", 9)):
+        article = {
+            "article": " ".join(WORDS),
+            "questions": [WORDS[number % 13]],
+            "options": [["we", "it", "old", "fire"]],
+            "answers": ["ABCD"[number % 4]],
+            "id": f"{level}{number}.txt",
+        }
+        folder = tmp_path / "dev" / level
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.txt").write_text(json.dumps(article))
+    path = write(
+        base,
+        task_name="race",
+        input_file=str(tmp_path / "dev"),
+        is_training=False,
+        max_qa_length=8,
+    )
+    found = read(path)
+    values = [r.features.feature["input_ids"].int64_list.value for r in found]
+    assert [len(v) for v in values] == [4 * 24] * 3
+    labels = [
+        r.features.feature["label_ids"].int64_list.value[0] for r in found
+    ]
+    assert labels == [9 % 4, 10 % 4, 1]
+    task = race.RaceTask(
+        tokenization.load(base.vocabulary),
+        24,
+        race.RaceOptions(max_qa_length=8),
+    )
+    (batch,) = task.featurize(task.read(str(tmp_path / "dev"), "dev"), "dev")
+    np.testing.assert_array_equal(
+        [np.reshape(v, [4, 24]) for v in values], batch["input_ids"]
+    )
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"task_name": "rtf"}, "--task_name=rtf is not known"),
+        ({"input_file": "nowhere.tsv"}, "--input_file=nowhere.tsv does not"),
+        ({"max_seq_length": 3}, "--max_seq_length=3 leaves no room"),
+        ({"num_workers": -1}, "--num_workers=-1"),
+        ({"spm_model_file": None}, "--spm_model_file and --vocab_file are"),
+    ],
+)
+def test_unusable_options_are_refused(base, tmp_path, changes, message):
+    with pytest.raises(errors.UserError, match=message):
+        write(base, **changes)
+    assert sorted(os.listdir(tmp_path)) == ["train.tsv"]
+
+
+def test_existing_records_stay_unless_they_may_go(base, tmp_path):
+    path = write(base)
+    before = path.read_bytes()
+    with pytest.raises(errors.UserError, match="already exists.*--overwrite"):
+        write(base, max_seq_length=12)
+    assert path.read_bytes() == before
+    write(base, max_seq_length=12, overwrite=True)
+    assert path.read_bytes() != before
+
+
+def test_wrong_row_leaves_nothing(base, tmp_path):
+    with open(base.input_file, "a") as stream:
+        stream.write("broken\n")
+    with pytest.raises(errors.UserError, match="line 702: 1 columns"):
+        write(base)
+    assert not os.path.exists(base.output_file)
+
+
+def test_every_glue_task_has_records(shared_dir, tmp_path):
+    data = shared_dir / "data"
+    inputs = {
+        "cola": ("CoLA/dev.tsv", 521),
+        "mnli": ("MNLI/dev_matched.tsv", 4907),
+        "mrpc": ("MRPC/dev.tsv", 204),
+        "qnli": ("QNLI/dev.tsv", 2731),
+        "qqp": ("QQP/dev.tsv", 2000),
+        "rte": ("RTE/dev.tsv", 138),
+        "sst-2": ("SST-2/dev.tsv", 436),
+        "sts-b": ("STS-B/dev.tsv", 750),
+        "wnli": ("WNLI/dev.tsv", 35),
+        "ax": ("AX/diagnostic.tsv", 1104),
+    }
+    assert inputs.keys() == glue.TASKS.keys()
+    vocabulary = tokenization.VocabularyOptions(
+        str(data / "vocab/30k-clean.model")
+    )
+    for name, (file, count) in inputs.items():
+        output = tmp_path / f"{name}.tfrecord"
+        create_finetuning_data.run(
+            create_finetuning_data.FinetuningDataOptions(
+                task_name=name,
+                input_file=str(data / "glue" / file),
+                output_file=str(output),
+                max_seq_length=64,
+                num_workers=1,
+                vocabulary=vocabulary,
+            )
+        )
+        facts = json.loads(pathlib.Path(f"{output}.json").read_text())
+        assert facts["num_records"] == count

@@ -1,0 +1,95 @@
+"""Code and commands of docs/own_task.md, typed by a user."""
+
+import json
+import re
+import sys
+
+import pytest
+import tensorflow as tf
+
+from albert_tf import modeling
+from albert_tf.tasks import glue, registry
+from tests.conftest import ROOT
+from tests.end_to_end import test_checkpoint_page
+
+PAGE = (ROOT / "docs" / "own_task.md").read_text()
+TASK, JSON_TASK = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+COMMANDS = [
+    command.replace("\\\n", " ")
+    for command in re.findall(r"```\n(python -m .*?)```", PAGE, re.S)
+]
+TABLES = re.findall(r"```\n((?:title|id)\t.*?)```", PAGE, re.S)
+MOODS = ("angry", "content", "neither")
+
+
+@pytest.fixture(params=["table", "json"])
+def place(request, tmp_path, small_config, tiny_vocab):
+    """A folder in which the commands can be typed."""
+    code = TASK if request.param == "table" else f"{TASK}\n{JSON_TASK}"
+    (tmp_path / "my_task.py").write_text(code)
+    (tmp_path / "albert_config.json").write_text(small_config.to_json())
+    (tmp_path / "30k-clean.model").symlink_to(tiny_vocab)
+    encoder = modeling.AlbertModel(small_config)
+    (tmp_path / "pretrained").mkdir()
+    tf.train.Checkpoint(model=encoder).write(
+        str(tmp_path / "pretrained/model.ckpt-best")
+    )
+    reviews = tmp_path / "data/reviews"
+    reviews.mkdir(parents=True)
+    headers = [table.split("\n")[0].split("\t") for table in TABLES]
+    for split, count, header in (
+        ("train", 24, headers[0]),
+        ("dev", 6, headers[0]),
+        ("test", 5, headers[1]),
+    ):
+        rows = [
+            {
+                "id": str(100 + n),
+                "title": f"The sea {n}",
+                "review": "It rains. " * (n % 3),
+                "mood": MOODS[n % 3],
+            }
+            for n in range(count)
+        ]
+        rows = [{name: row[name] for name in header} for row in rows]
+        lines = ["\t".join(header), *("\t".join(r.values()) for r in rows)]
+        if request.param == "table":
+            text, ending = "\n".join(lines) + "\n", "tsv"
+        else:
+            text, ending = "\n".join(map(json.dumps, rows)), "jsonl"
+        (reviews / f"{split}.{ending}").write_text(text)
+    texts = [{"text": "It rains.", "text_pair": "We stay."}] * 2
+    (tmp_path / "new_texts.jsonl").write_text("\n".join(map(json.dumps, texts)))
+    return tmp_path
+
+
+def test_a_task_is_short():
+    assert len(TASK.splitlines()) < 40
+    assert len(COMMANDS) == 3
+    assert len(TABLES) == 2
+
+
+def test_page(place, monkeypatch):
+    monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(place)
+    try:
+        for command in COMMANDS:
+            test_checkpoint_page.run(command)
+    finally:  # What the user's module has added.
+        sys.modules.pop("my_task", None)
+        glue.TASKS.pop("reviews", None)
+        registry.MAKERS.pop("reviews", None)
+    table = (place / "runs/reviews/scores.md").read_text()
+    assert table.startswith("| reviews | accuracy | loss |")
+    labels = (place / "runs/reviews/submit_results.tsv").read_text()
+    rows = [line.split("\t") for line in labels.splitlines()]
+    assert rows[0] == ["index", "prediction"]
+    assert len(rows) == 6
+    assert {row[1] for row in rows[1:]} <= set(MOODS)
+    lines = (place / "predictions.jsonl").read_text().splitlines()
+    answers = [json.loads(line) for line in lines]
+    assert [a["id"] for a in answers] == ["0", "1"]
+    assert list(answers[0]["probabilities"]) == list(MOODS)
+    assert answers[0]["probabilities"] == answers[1]["probabilities"]
+    both = (place / "runs/reviews/both/eval_results.txt").read_text()
+    assert both.startswith("accuracy = ")
