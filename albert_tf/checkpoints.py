@@ -30,7 +30,11 @@ _SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 # adam_m/VARIABLE in ours. The `lamb_` names are those of an internal version
 # of the original (export_checkpoints).
 _MOMENT = re.compile(r"^(.*)/(?:adam|lamb)_([mv])$|^adam_([mv])/(.*)$")
-_COUNTERS = ("iteration", "current_learning_rate", "learning_rate")
+_COUNTERS = (
+    *("iteration", "current_learning_rate", "learning_rate", "pace"),
+    *("skipped", "skipped_in_row", "good_in_row", "loss_scale"),
+    *("elapsed", "save_counter"),
+)
 # Heads whose variables have no scope in common.
 _HEADS = {
     "output_weights": "classifier",

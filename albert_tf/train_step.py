@@ -91,7 +91,7 @@ def _counter(name: str, value: float) -> tf.Variable:
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class TrainStep:
     """An update, to be called in every replica with its share of a batch.
 

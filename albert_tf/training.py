@@ -185,7 +185,9 @@ class Trainer:
             self.optimizer.build(self.model.trainable_variables)
             self._guard = train_step.Guard(options.precision)
         # Seconds of training in earlier starts of the run.
-        self._elapsed = tf.Variable(0.0, trainable=False, dtype=tf.float64)
+        self._elapsed = tf.Variable(
+            0.0, trainable=False, dtype=tf.float64, name="elapsed"
+        )
         self._checkpoint = tf.train.Checkpoint(
             model=self.model,
             optimizer=self.optimizer,

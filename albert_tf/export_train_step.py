@@ -1,0 +1,637 @@
+"""Export the whole pretraining step as a program that needs no TensorFlow.
+
+    python -m albert_tf.export_train_step --output_dir=step \
+        --albert_config_file=configs/models/albert_base_v2.json \
+        --train_batch_size=32 --max_seq_length=128 --precision=bfloat16
+
+The program is StableHLO: variables and a batch go in, variables and numbers
+come out, forward pass to optimizer. benchmarks/run_train_step.py runs it with
+jax on a CPU, GPU or TPU. --batches_from writes batches for it to train on, and
+--to_checkpoint makes a checkpoint of what it hands back (docs/train_step.md).
+"""
+
+import dataclasses
+import glob
+import io
+import json
+import math
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+from absl import logging
+
+from albert_tf import (
+    checkpoints,
+    errors,
+    files,
+    inputs,
+    modeling,
+    objectives,
+    optimization,
+    options,
+    records,
+    train_step,
+)
+from albert_tf.heads import pretraining
+from albert_tf.options import option
+
+PROGRAM_NAME = "train_step.mlir"
+DESCRIPTION_NAME = "train_step.json"
+VARIABLES_NAME = "variables.npz"
+BATCHES_NAME = "batches"
+
+# What the only result that is not a variable is called.
+NUMBERS = "numbers"
+# A feature of the records that no training reads.
+_UNUSED = "token_boundary"
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """Options of export_train_step; those of run_pretraining mean the same."""
+
+    output_dir: str = option(help="Folder to write to.")
+    albert_config_file: str | None = option(
+        None, "JSON file with the architecture."
+    )
+    train_batch_size: int = option(4096, "Examples per step.")
+    max_seq_length: int = option(512, "Tokens per example.")
+    max_predictions_per_seq: int = option(
+        20, "Most pieces to predict in one sequence."
+    )
+    num_train_steps: int = option(
+        125_000, "Step at which the learning rate is 0."
+    )
+    num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
+    sentence_objective: str = option(
+        "sop",
+        "What is asked about the segments, beside the masked words.",
+        choices=pretraining.SENTENCE_OBJECTIVES,
+    )
+    masked_lm_factor: float = option(
+        1.0, "What the loss of masked words is multiplied with."
+    )
+    sentence_factor: float = option(
+        1.0, "What the loss of --sentence_objective is multiplied with."
+    )
+    init_schedule: str = option(
+        "restart",
+        "What becomes of step and moments of --init_checkpoint. restart: they "
+        "begin anew; continue: they go on, and so does the place in the data.",
+        choices=("restart", "continue"),
+    )
+    precision: str = option(
+        "float32",
+        "What matrix products are computed in.",
+        choices=modeling.PRECISIONS,
+    )
+    recompute: bool = option(
+        False, "Whether to compute each layer again for its gradient."
+    )
+    gradient_accumulation_steps: int = option(
+        1, "Parts that a batch is cut into, one after the other."
+    )
+    seed: int = option(
+        12345, "Seed of initial weights, order of examples and dropout."
+    )
+    batches_from: str | None = option(
+        None,
+        "TFRecords to write batches from, in the order of training: files or "
+        "glob patterns, with commas. They must hold masks.",
+    )
+    num_batches: int = option(100, "Batches to write with --batches_from.")
+    to_checkpoint: str | None = option(
+        None,
+        "Variables that run_train_step.py has written (--output), to make a "
+        "checkpoint of, in --output_dir, which must hold the program. Nothing "
+        "else is done, and options are those of the program.",
+    )
+    overwrite: bool = option(
+        False, "Whether a program in --output_dir may be replaced."
+    )
+    optimizer: optimization.OptimizerOptions = dataclasses.field(
+        default_factory=optimization.OptimizerOptions
+    )
+    init: checkpoints.InitOptions = dataclasses.field(
+        default_factory=checkpoints.InitOptions
+    )
+
+    def __post_init__(self) -> None:
+        if not (self.albert_config_file or self.to_checkpoint):
+            raise errors.UserError(
+                "--albert_config_file is not given. Name the JSON file with "
+                "the architecture."
+            )
+        for name in (
+            "train_batch_size",
+            "max_seq_length",
+            "max_predictions_per_seq",
+            "num_train_steps",
+            "gradient_accumulation_steps",
+            "num_batches",
+        ):
+            if getattr(self, name) < 1:
+                raise errors.UserError(
+                    f"--{name}={getattr(self, name)} is below 1. Use a whole "
+                    "number from 1."
+                )
+        if self.train_batch_size % self.gradient_accumulation_steps:
+            raise errors.UserError(
+                f"--train_batch_size={self.train_batch_size} is not a multiple "
+                "of --gradient_accumulation_steps="
+                f"{self.gradient_accumulation_steps}. Change one of the two."
+            )
+        if not 0 <= self.num_warmup_steps <= self.num_train_steps:
+            raise errors.UserError(
+                f"--num_warmup_steps={self.num_warmup_steps} is not between 0 "
+                f"and --num_train_steps={self.num_train_steps}."
+            )
+        for name in ("masked_lm_factor", "sentence_factor"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise errors.UserError(
+                    f"--{name}={getattr(self, name)} is not a factor. Use 0 "
+                    "or more; 1 is the paper's."
+                )
+        if self.init_schedule == "continue" and not self.init.init_checkpoint:
+            raise errors.UserError(
+                "--init_schedule=continue says how to use --init_checkpoint, "
+                "which is not given."
+            )
+        if not 0 <= self.seed < 2**31:
+            raise errors.UserError(
+                f"--seed={self.seed} is not between 0 and {2**31 - 1}."
+            )
+
+    @property
+    def layout(self) -> records.Layout:
+        """Layout of the records."""
+        return records.pretraining_layout(
+            self.max_seq_length, self.max_predictions_per_seq
+        )
+
+    @property
+    def objective(self) -> objectives.Objective:
+        """What is trained for."""
+        return pretraining.make_objective(
+            self.sentence_objective, self.masked_lm_factor, self.sentence_factor
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """An update as an XLA program.
+
+    Attributes:
+        text: StableHLO. Its module says which result may take the memory of
+            which argument.
+        arguments: Names in order: those of the batch, then variables.
+        results: Names in order: `numbers`, then the variables that change.
+    """
+
+    text: str
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+def run(settings: ExportOptions) -> None:
+    """Write the program with all that it needs, or a checkpoint."""
+    if settings.to_checkpoint:
+        prefix = write_checkpoint(settings.output_dir, settings.to_checkpoint)
+        logging.info("Wrote %s.", prefix)
+        return
+    config = modeling.AlbertConfig.from_json_file(
+        str(settings.albert_config_file)
+    )
+    _check_length(settings, config)
+    paths = _find_records(settings, config)
+    _check_target(settings)
+    step = make_step(config, settings)
+    checkpoints.initialize(step.model, settings.init)
+    if settings.init_schedule == "continue":
+        checkpoints.restore_optimizer(
+            step.optimizer,
+            step.model.trainable_variables,
+            str(settings.init.init_checkpoint),
+        )
+    program = lower(step, batch_specs(settings))
+    _write(program, step, config, settings)
+    if paths:
+        _write_batches(paths, settings, int(step.optimizer.iterations.numpy()))
+
+
+def _check_length(
+    settings: ExportOptions, config: modeling.AlbertConfig
+) -> None:
+    if settings.max_seq_length > config.max_position_embeddings:
+        raise errors.UserError(
+            f"--max_seq_length={settings.max_seq_length} is longer than the "
+            f"{config.max_position_embeddings} positions of "
+            f"{settings.albert_config_file}. Use at most that, or a config "
+            "with more max_position_embeddings."
+        )
+
+
+def _find_records(
+    settings: ExportOptions, config: modeling.AlbertConfig
+) -> list[str]:
+    """Return the record files to write batches from, if any are named."""
+    if settings.batches_from is None:
+        return []
+    paths = files.expand_patterns(
+        settings.batches_from, "batches_from", files.BESIDE_RECORDS
+    )
+    manifests = records.check_records(
+        paths,
+        records.Expected(
+            settings.max_seq_length,
+            settings.max_predictions_per_seq,
+            config.vocab_size,
+        ),
+    )
+    wanted = settings.sentence_objective
+    for manifest in manifests:
+        written = manifest.options.get("sentence_objective")
+        if written is None:
+            other_name = manifest.options.get("random_next_sentence")
+            written = "nsp" if other_name else "sop"
+        if wanted not in ("none", written):
+            raise errors.UserError(
+                f"--sentence_objective={wanted}, but the records "
+                f"{', '.join(manifest.shards)} were written for {written}. Use "
+                f"--sentence_objective={written}, or none, or other records."
+            )
+    return paths
+
+
+def _check_target(settings: ExportOptions) -> None:
+    """Refuse to replace a program unasked; make room for the new one.
+
+    Raises:
+        errors.UserError: There is one, or the folder is not local.
+    """
+    folder = settings.output_dir
+    if files.is_remote(folder):
+        raise errors.UserError(
+            f"--output_dir={folder} is remote. Write to a local folder, and "
+            "copy it."
+        )
+    if files.exists(os.path.join(folder, DESCRIPTION_NAME)):
+        if not settings.overwrite:
+            raise errors.UserError(
+                f"--output_dir={folder} already holds a program. Choose "
+                "another folder, or replace it with --overwrite."
+            )
+        # Without a description it is no program any more.
+        os.remove(os.path.join(folder, DESCRIPTION_NAME))
+        for path in _batch_files(folder):
+            os.remove(path)
+    files.make_folder(folder, "output_dir")
+
+
+def _batch_files(folder: str) -> list[str]:
+    pattern = os.path.join(glob.escape(folder), BATCHES_NAME, "*.npz")
+    return sorted(glob.glob(pattern))
+
+
+def make_step(
+    config: modeling.AlbertConfig, settings: ExportOptions
+) -> train_step.TrainStep:
+    """Build model, optimizer and guard, with the random weights of a run."""
+    keras.utils.set_random_seed(settings.seed)
+    encoder = modeling.AlbertModel(
+        config, precision=settings.precision, recompute=settings.recompute
+    )
+    model = pretraining.AlbertPretrainer(
+        encoder, sentence_order=settings.sentence_objective != "none"
+    )
+    optimizer = optimization.make_optimizer(
+        settings.optimizer, settings.num_train_steps, settings.num_warmup_steps
+    )
+    optimizer.build(model.trainable_variables)
+    return train_step.TrainStep(
+        model,
+        optimizer,
+        settings.objective,
+        train_step.Guard(settings.precision),
+        settings.gradient_accumulation_steps,
+        settings.seed,
+    )
+
+
+def variables_of(step: train_step.TrainStep) -> dict[str, tf.Variable]:
+    """Return all that an update may change, by the names of checkpoints.
+
+    These are weights, the moments `adam_m/WEIGHT` and `adam_v/WEIGHT`, the
+    step `iteration` and the counters of the guard.
+    """
+    found: dict[str, tf.Variable] = {}
+    for variable in (
+        *step.model.variables,
+        *step.optimizer.adam_m,
+        *step.optimizer.adam_v,
+        step.optimizer.iterations,
+        *step.guard.variables,
+    ):
+        found[checkpoints.name_of(variable)] = variable
+    return found
+
+
+def batch_specs(settings: ExportOptions) -> dict[str, tf.TensorSpec]:
+    """Return names, shapes and types of what a batch consists of."""
+    size = settings.train_batch_size
+    specs = {
+        feature.name: tf.TensorSpec(
+            [size, *feature.shape],
+            tf.float32 if feature.dtype == "float32" else tf.int32,
+        )
+        for feature in settings.layout
+        if feature.name != _UNUSED
+    }
+    return {**specs, "is_real_example": tf.TensorSpec([size], tf.int32)}
+
+
+def lower(
+    step: train_step.TrainStep, batch: Mapping[str, tf.TensorSpec]
+) -> Program:
+    """Translate an update into a program.
+
+    Args:
+        step: Model, optimizer, objective and guard.
+        batch: From `batch_specs`.
+
+    Raises:
+        RuntimeError: TensorFlow has made a program of another form.
+    """
+    function = tf.function(lambda batch: step(batch), jit_compile=True)
+    example = {n: tf.zeros(spec.shape, spec.dtype) for n, spec in batch.items()}
+    concrete = function.get_concrete_function(example)
+    text = function.experimental_get_compiler_ir(example)(stage="stablehlo")
+    # TensorFlow flattens dictionaries in the order of their keys, and puts the
+    # variables that a function uses behind its arguments.
+    variables = variables_of(step)
+    names = {id(variable.handle): n for n, variable in variables.items()}
+    captured = [names[id(handle)] for handle in concrete.captured_inputs]
+    arguments = (*sorted(batch), *captured)
+    places = _aliases(text)
+    results = (NUMBERS, *(arguments[places[i + 1]] for i in range(len(places))))
+    program = Program(text, arguments, results)
+    _check_form(program, {**batch, **variables})
+    return program
+
+
+def _aliases(text: str) -> dict[int, int]:
+    """Return which result of a program replaces which argument, by number."""
+    header = text[: text.index("func.func")]
+    pairs = re.findall(
+        r"parameter_number = (\d+) : i64}, output_index = array<i64: (\d+)>",
+        header,
+    )
+    return {int(result): int(argument) for argument, result in pairs}
+
+
+def _check_form(program: Program, known: Mapping[str, Any]) -> None:
+    """Compare the names with the types of the program's main function.
+
+    Raises:
+        RuntimeError: They do not agree.
+    """
+    line = re.search(r"func\.func @main\((.*)\) -> (.*) {", program.text)
+    if not line:
+        raise RuntimeError("The program has no main function.")
+    found = [re.findall(r"tensor<([^>]*)>", part) for part in line.groups()]
+    wanted = [
+        [_type_name(known[name]) for name in names]
+        for names in (program.arguments, program.results[1:])
+    ]
+    if [found[0], found[1][1:]] != wanted:
+        raise RuntimeError(
+            "TensorFlow orders the arguments of a program in another way than "
+            "this module knows. Use the TensorFlow of requirements.txt."
+        )
+
+
+def _type_name(value: tf.TensorSpec | tf.Variable) -> str:
+    """Return, for example, `4x16xf32`."""
+    short = {tf.float32: "f32", tf.int32: "i32", tf.int64: "i64"}[value.dtype]
+    return "x".join([*map(str, value.shape), short])
+
+
+def describe(
+    program: Program,
+    step: train_step.TrainStep,
+    config: modeling.AlbertConfig,
+    settings: ExportOptions,
+) -> dict[str, Any]:
+    """Return what a program that runs the update must know, as JSON values."""
+    batch = batch_specs(settings)
+    limits = _limits(config, settings)
+    arrays = {**batch, **variables_of(step)}
+
+    def entry(name: str) -> dict[str, Any]:
+        if name == NUMBERS:
+            shape = [len(step.names), 2]
+            return {"name": name, "role": "number", "dtype": "float32"} | {
+                "shape": shape,
+                "rows": list(step.names),
+            }
+        role = "batch" if name in batch else "variable"
+        low, high = limits.get(name, (0, 1))
+        return {
+            "name": name,
+            "role": role,
+            "dtype": arrays[name].dtype.name,
+            "shape": arrays[name].shape.as_list(),
+            **({"low": low, "high": high} if role == "batch" else {}),
+        }
+
+    return {
+        "program": PROGRAM_NAME,
+        "variables": VARIABLES_NAME,
+        "arguments": [entry(name) for name in program.arguments],
+        "results": [entry(name) for name in program.results],
+        "sequences": settings.train_batch_size,
+        "tokens": settings.train_batch_size * settings.max_seq_length,
+        # Of matrix products; what --recompute adds does not count.
+        "model_flops": 3
+        * settings.train_batch_size
+        * config.forward_flops(
+            settings.max_seq_length, settings.max_predictions_per_seq
+        ),
+        "config": json.loads(config.to_json()),
+        "options": options.to_dict(settings),
+    }
+
+
+def _limits(
+    config: modeling.AlbertConfig, settings: ExportOptions
+) -> dict[str, tuple[int, int]]:
+    """Return the lowest and highest number that each array of a batch holds."""
+    return {
+        "input_ids": (0, config.vocab_size - 1),
+        "input_mask": (0, 1),
+        "segment_ids": (0, config.type_vocab_size - 1),
+        "masked_lm_positions": (0, settings.max_seq_length - 1),
+        "masked_lm_ids": (0, config.vocab_size - 1),
+        "masked_lm_weights": (0, 1),
+        "next_sentence_labels": (0, 1),
+        "is_real_example": (0, 1),
+    }
+
+
+def _write(
+    program: Program,
+    step: train_step.TrainStep,
+    config: modeling.AlbertConfig,
+    settings: ExportOptions,
+) -> None:
+    """Write program, variables and, last, the description."""
+    folder = settings.output_dir
+    values = {n: v.numpy() for n, v in variables_of(step).items()}
+    files.write_text(os.path.join(folder, PROGRAM_NAME), program.text)
+    # The moments are zeros: packed, they take no room.
+    path = os.path.join(folder, VARIABLES_NAME)
+    with files.replace_atomically(path) as stream:
+        np.savez_compressed(stream, allow_pickle=False, **values)
+    content = describe(program, step, config, settings)
+    files.write_text(
+        os.path.join(folder, DESCRIPTION_NAME),
+        json.dumps(content, indent=1) + "\n",
+    )
+    logging.info(
+        "Wrote %s: %s (%.1f MB), %d variables, %.1f GFLOP a step.",
+        folder,
+        PROGRAM_NAME,
+        len(program.text) / 1e6,
+        len(values),
+        content["model_flops"] / 1e9,
+    )
+
+
+def _write_batches(
+    paths: list[str], settings: ExportOptions, first_step: int
+) -> None:
+    """Write batches of a training run from a step on, a file for each."""
+    folder = os.path.join(settings.output_dir, BATCHES_NAME)
+    files.make_folder(folder, "output_dir")
+    dataset = inputs.training_dataset(
+        paths,
+        settings.layout,
+        settings.train_batch_size,
+        seed=settings.seed,
+        first_step=first_step,
+    )
+    names = batch_specs(settings)
+    batches = dataset.take(settings.num_batches).as_numpy_iterator()
+    for number, batch in enumerate(batches, first_step):
+        path = os.path.join(folder, f"{number:08d}.npz")
+        with files.replace_atomically(path) as stream:
+            np.savez(stream, **{name: batch[name] for name in names})
+    logging.info("Wrote %d batches to %s.", settings.num_batches, folder)
+
+
+def write_checkpoint(folder: str, variables: str) -> str:
+    """Make a checkpoint of this project out of a program's variables.
+
+    Args:
+        folder: Where the program is; the checkpoint is written beside it, with
+            the architecture.
+        variables: An npz file with all variables of the program.
+
+    Returns:
+        The prefix, `FOLDER/model.ckpt-STEP`.
+
+    Raises:
+        errors.UserError: A file is missing or damaged, or they do not belong
+            together.
+    """
+    config, settings = _read_description(folder)
+    values = _read_variables(variables)
+    step = make_step(config, settings)
+    known = variables_of(step)
+    odd = values.keys() ^ known.keys()
+    if odd:
+        raise errors.UserError(
+            f"--to_checkpoint={variables} does not belong to the program in "
+            f"--output_dir={folder}: only one of them has {min(odd)}. Name the "
+            "folder of the program that was run."
+        )
+    for name, value in values.items():
+        _check_value(variables, name, value, known[name])
+        known[name].assign(value)
+    files.write_text(
+        os.path.join(folder, checkpoints.CONFIG_NAME), config.to_json()
+    )
+    checkpoint = tf.train.Checkpoint(
+        model=step.model, optimizer=step.optimizer, guard=step.guard
+    )
+    manager = tf.train.CheckpointManager(
+        checkpoint, folder, max_to_keep=None, checkpoint_name="model.ckpt"
+    )
+    number = int(step.optimizer.iterations.numpy())
+    return str(manager.save(checkpoint_number=number))
+
+
+def _read_description(
+    folder: str,
+) -> tuple[modeling.AlbertConfig, ExportOptions]:
+    """Return architecture and options of a program."""
+    path = os.path.join(folder, DESCRIPTION_NAME)
+    if not files.exists(path):
+        raise errors.UserError(
+            f"--output_dir={folder} holds no {DESCRIPTION_NAME}. Name the "
+            "folder of the program that was run."
+        )
+    try:
+        content = json.loads(files.read_bytes(path))
+        config = modeling.AlbertConfig.from_dict(content["config"], path)
+        settings = options.from_dict(ExportOptions, content["options"])
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise errors.UserError(
+            f"{path} is not what export_train_step has written: {error!r}. "
+            "Export the program again."
+        ) from None
+    return config, settings
+
+
+def _read_variables(path: str) -> dict[str, np.ndarray]:
+    content = files.read_bytes(files.require_file(path, "to_checkpoint"))
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise errors.UserError(
+            f"--to_checkpoint={path} is not a whole npz file: {error}. Name "
+            "what run_train_step.py has written (--output)."
+        ) from None
+
+
+def _check_value(
+    path: str, name: str, value: np.ndarray, variable: tf.Variable
+) -> None:
+    """Refuse what does not fit a variable, or is not finite.
+
+    Raises:
+        errors.UserError: See above.
+    """
+    shape = tuple(variable.shape)
+    if value.shape != shape or value.dtype != variable.dtype.as_numpy_dtype:
+        raise errors.UserError(
+            f"--to_checkpoint={path}: {name} is {value.dtype} "
+            f"{list(value.shape)}, the program's is {variable.dtype.name} "
+            f"{list(shape)}. Name the folder of the program that was run."
+        )
+    if not np.isfinite(value).all():
+        raise errors.UserError(
+            f"--to_checkpoint={path}: {name} holds numbers that are not "
+            "finite. The training has failed."
+        )
+
+
+if __name__ == "__main__":
+    options.run_script(run, ExportOptions)

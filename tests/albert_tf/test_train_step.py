@@ -1,0 +1,155 @@
+"""The update as one program that XLA compiles, and what it counts."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import modeling, optimization, train_step
+from albert_tf.heads import classification, pretraining, question_answering
+from tests.conftest import LOSS_RTOL, ROOT
+
+BATCH, LENGTH, PREDICTIONS = 2, 32, 4
+
+
+def make_batch(vocab_size, **labels):
+    generator = np.random.default_rng(9)
+    shape = [BATCH, LENGTH]
+    values = {
+        "input_ids": generator.integers(5, vocab_size, shape),
+        "input_mask": np.ones(shape),
+        "segment_ids": np.zeros(shape),
+        "is_real_example": np.ones([BATCH]),
+        **labels,
+    }
+    return {
+        name: tf.constant(value, tf.int32)
+        if np.asarray(value).dtype != np.float32
+        else tf.constant(value)
+        for name, value in values.items()
+    }
+
+
+def pretraining_batch(vocab_size):
+    generator = np.random.default_rng(10)
+    shape = [BATCH, PREDICTIONS]
+    return make_batch(
+        vocab_size,
+        masked_lm_positions=generator.integers(0, LENGTH, shape),
+        masked_lm_ids=generator.integers(5, vocab_size, shape),
+        masked_lm_weights=np.ones(shape, np.float32),
+        next_sentence_labels=np.ones([BATCH, 1]),
+    )
+
+
+def make_step(model, objective, precision="float32", parts=1):
+    options = optimization.OptimizerOptions(learning_rate=1e-3)
+    optimizer = optimization.make_optimizer(options, 100, 0)
+    optimizer.build(model.trainable_variables)
+    guard = train_step.Guard(precision)
+    return train_step.TrainStep(model, optimizer, objective, guard, parts)
+
+
+def run(make, batch, compiled, steps=2):
+    """Return the numbers of each step, and the weights after the last."""
+    step = make()
+    update = tf.function(step, jit_compile=compiled)
+    rows = [update(batch).numpy() for _ in range(steps)]
+    return np.stack(rows), step.model.get_weights()
+
+
+@pytest.mark.parametrize(
+    ("sentence_objective", "precision"),
+    [
+        ("sop", "float32"),
+        ("sop", "bfloat16"),
+        ("none", "float32"),
+        pytest.param("nsp", "float32", marks=pytest.mark.slow),
+    ],
+)
+def test_pretraining_at_base_shape_is_one_program_for_xla(
+    sentence_objective, precision
+):
+    config = modeling.AlbertConfig.from_json_file(
+        str(ROOT / "configs/models/albert_base_v2.json")
+    )
+    tf.random.set_seed(2)
+    model = pretraining.AlbertPretrainer(
+        modeling.AlbertModel(config, precision=precision),
+        sentence_order=sentence_objective != "none",
+    )
+    objective = pretraining.make_objective(sentence_objective)
+    step = make_step(model, objective, precision)
+    batch = pretraining_batch(config.vocab_size)
+    expected = objective.ratios(model, batch, tf.constant([0, 0]))
+    row = tf.function(step, jit_compile=True)(batch).numpy()
+    name = objective.names.index("masked_lm_loss")
+    loss = expected["masked_lm_loss"].numerator.numpy()
+    rtol = LOSS_RTOL if precision == "float32" else 2e-2
+    np.testing.assert_allclose(row[name, 0], loss, rtol=rtol)
+    assert np.isfinite(row).all() and row[-1, 0] == 0
+
+
+HEADS = {
+    "classes": (
+        lambda e: classification.AlbertClassifier(e, 3),
+        classification.OBJECTIVE,
+        {"label_ids": [2, 1]},
+    ),
+    "regression": (
+        lambda e: classification.AlbertClassifier(e, 1),
+        classification.REGRESSION_OBJECTIVE,
+        {"label_ids": np.array([2.5, 1.0], np.float32)},
+    ),
+    "squad_v1": (
+        question_answering.AlbertSquadV1,
+        question_answering.V1_OBJECTIVE,
+        {"start_positions": [3, 4], "end_positions": [5, 6]},
+    ),
+    "squad_v2": (
+        question_answering.AlbertSquadV2,
+        question_answering.V2_OBJECTIVE,
+        {
+            "start_positions": [3, 4],
+            "end_positions": [5, 6],
+            "is_impossible": [0, 1],
+            "p_mask": np.zeros([BATCH, LENGTH]),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_compiled_as_a_whole_or_not_makes_no_difference(
+    small_config, name, parts
+):
+    make_model, objective, labels = HEADS[name]
+    config = dataclasses.replace(small_config, max_position_embeddings=LENGTH)
+    batch = make_batch(config.vocab_size, **labels)
+
+    def make():
+        tf.random.set_seed(2)
+        return make_step(
+            make_model(modeling.AlbertModel(config)), objective, parts=parts
+        )
+
+    plain, weights = run(make, batch, compiled=False)
+    whole, compiled_weights = run(make, batch, compiled=True)
+    np.testing.assert_allclose(whole, plain, rtol=1e-4, atol=1e-6)
+    for one, other in zip(weights, compiled_weights, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_what_no_loss_depends_on_is_left_alone(small_config):
+    config = dataclasses.replace(small_config, max_position_embeddings=LENGTH)
+    model = pretraining.AlbertPretrainer(
+        modeling.AlbertModel(config), sentence_order=False
+    )
+    pooler = model.encoder.pooler.kernel
+    before = pooler.numpy()
+    step = make_step(model, pretraining.make_objective("none"))
+    tf.function(step)(pretraining_batch(config.vocab_size))
+    np.testing.assert_array_equal(before, pooler)
+    assert int(step.optimizer.iterations) == 1
