@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -56,6 +57,14 @@ class DistributionOptions:
 
     def __post_init__(self) -> None:
         hosts = self.workers
+        if len(set(hosts)) < len(hosts) or not all(
+            re.fullmatch(r"[^:\s]+:\d+", host) for host in hosts
+        ):
+            raise errors.UserError(
+                f"--worker_hosts={self.worker_hosts} is not a list of "
+                "different host:port with commas, such as "
+                "host0:2222,host1:2222."
+            )
         if hosts and self.distribution_strategy != "multi_worker_mirrored":
             raise errors.UserError(
                 f"--worker_hosts={self.worker_hosts} needs "
@@ -75,7 +84,9 @@ class DistributionOptions:
     @property
     def workers(self) -> list[str]:
         """The addresses in `worker_hosts`."""
-        return [w.strip() for w in (self.worker_hosts or "").split(",") if w]
+        if self.worker_hosts is None:
+            return []
+        return [host.strip() for host in self.worker_hosts.split(",")]
 
     @property
     def on_tpu(self) -> bool:
@@ -100,6 +111,12 @@ def make_strategy(options: DistributionOptions) -> tf.distribute.Strategy:
                     "cluster": {"worker": options.workers},
                     "task": {"type": "worker", "index": options.task_index},
                 }
+            )
+        elif "TF_CONFIG" not in os.environ:
+            raise errors.UserError(
+                "--distribution_strategy=multi_worker_mirrored needs "
+                "--worker_hosts and --task_index, or TF_CONFIG in the "
+                "environment: without them every machine would train alone."
             )
         return tf.distribute.MultiWorkerMirroredStrategy()
     device = "/GPU:0" if tf.config.list_physical_devices("GPU") else "/CPU:0"
@@ -177,40 +194,43 @@ def _worker_number(strategy: tf.distribute.Strategy) -> int:
     return 0
 
 
-def _all_values(strategy: tf.distribute.Strategy, value: float) -> np.ndarray:
-    """Return the value of each process, float64 [processes or replicas]."""
-    if strategy.extended._in_multi_worker_mode():
-        return np.ravel(
-            strategy.gather(
-                strategy.experimental_distribute_values_from_function(
-                    lambda context: tf.constant([value], tf.float64)
-                ),
-                axis=0,
-            ).numpy()
-        )
-    return np.array([value])
+class Agreement:
+    """Lets the processes of a run see each other's numbers.
 
-
-def agree(
-    strategy: tf.distribute.Strategy, asked: float, seconds: float
-) -> tuple[bool, float]:
-    """Let all workers see the same.
-
-    Args:
-        strategy: The devices.
-        asked: 1 if this process was asked to end, else 0.
-        seconds: Time of its last steps.
-
-    Returns:
-        Whether any process was asked to end; the longest time.
+    With one process they are its own. Every call is also a barrier.
     """
-    return (
-        bool(_all_values(strategy, asked).max()),
-        float(_all_values(strategy, seconds).max()),
-    )
 
+    def __init__(self, strategy: tf.distribute.Strategy):
+        """Prepare for a strategy."""
+        self._strategy = strategy
+        # Made once: what TensorFlow offers would be traced at every call.
+        self._gather = tf.function(self._gather_numbers)
 
-def extremes(strategy: tf.distribute.Strategy, number: int) -> tuple[int, int]:
-    """Return the smallest and the largest number of all workers."""
-    numbers = _all_values(strategy, number)
-    return int(numbers.min()), int(numbers.max())
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one process only."""
+        return not self._strategy.extended._in_multi_worker_mode()
+
+    def gather(self, *numbers: float) -> np.ndarray:
+        """Return the numbers of all, float64 [replicas, numbers], chief first.
+
+        Every process must call this at the same point.
+        """
+        if self.is_alone:
+            return np.array([numbers], np.float64)
+        gathered: np.ndarray = self._gather(
+            tf.constant([numbers], tf.float64)
+        ).numpy()
+        return gathered
+
+    def of_chief(self, value: bool) -> bool:
+        """Return what the chief has, so that all do the same."""
+        return bool(self.gather(float(value))[0, 0])
+
+    def _gather_numbers(self, numbers: tf.Tensor) -> tf.Tensor:
+        def everywhere(numbers: tf.Tensor) -> tf.Tensor:
+            replica = tf.distribute.get_replica_context()
+            return replica.all_gather(numbers, axis=0)
+
+        found = self._strategy.run(everywhere, [numbers])
+        return self._strategy.experimental_local_results(found)[0]

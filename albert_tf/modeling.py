@@ -471,7 +471,8 @@ class AttentionWeights(NamedTuple):
     """Weights of one attention, ready for use.
 
     Attributes:
-        kernel: [H, 3 H], for queries, keys and values at once.
+        kernel: [H, 3 H], for queries, divided by the square root of the size
+            of a head, keys and values at once.
         bias: [3 H].
         output_kernel: [H, H].
         output_bias: [H].
@@ -496,6 +497,7 @@ class Attention(keras.layers.Layer):
     def __init__(self, config: AlbertConfig, scope: str):
         super().__init__(name="attention_1", autocast=False)
         width = config.hidden_size
+        self._scale = (width // config.num_attention_heads) ** -0.5
         inner = f"{scope}/attention_1"
         # Three kernels, not one: LAMB scales the step of each by its own norm.
         self.query = Dense(f"{inner}/self/query", width, width, config)
@@ -505,11 +507,16 @@ class Attention(keras.layers.Layer):
         self.layer_norm = LayerNorm(f"{scope}/LayerNorm", width)
 
     def prepare(self, dtype: tf.DType) -> AttentionWeights:
-        """Return the weights for one pass through all layers."""
-        three = self.query, self.key, self.value
+        """Return the weights for one pass through all layers.
+
+        Those of the query are scaled, so that nothing larger has to be.
+        """
+        others = self.key, self.value
+        kernels = [self.query.kernel * self._scale, *(o.kernel for o in others)]
+        biases = [self.query.bias * self._scale, *(o.bias for o in others)]
         return AttentionWeights(
-            tf.concat([tf.cast(one.kernel, dtype) for one in three], 1),
-            tf.concat([tf.cast(one.bias, dtype) for one in three], 0),
+            tf.concat([tf.cast(kernel, dtype) for kernel in kernels], 1),
+            tf.concat([tf.cast(bias, dtype) for bias in biases], 0),
             tf.cast(self.output_dense.kernel, dtype),
             tf.cast(self.output_dense.bias, dtype),
             tf.convert_to_tensor(self.layer_norm.gamma),
@@ -533,7 +540,7 @@ def attend(x: tf.Tensor, weights: AttentionWeights, block: Block) -> tf.Tensor:
     query, key, value = tf.unstack(
         tf.transpose(tf.reshape(projected, split), [2, 0, 3, 1, 4])
     )
-    scores = tf.matmul(query * size**-0.5, key, transpose_b=True)
+    scores = tf.matmul(query, key, transpose_b=True)
     probabilities = block.dropout(
         block.how.softmax(scores, block.score_bias),
         config.attention_probs_dropout_prob,

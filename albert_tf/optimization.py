@@ -142,8 +142,14 @@ class AdamW(keras.optimizers.Optimizer):
             return self._learning_rate(step)
         return tf.convert_to_tensor(self._learning_rate)
 
+    @property
+    def pace(self) -> tf.Variable | None:
+        """The pace of a schedule that was made `by_the_clock`."""
+        pace = getattr(self._learning_rate, "pace", None)
+        return pace if isinstance(pace, tf.Variable) else None
+
     def set_pace(self, pace: float) -> None:
-        """Set the pace of a schedule that was made `by_the_clock`."""
+        """Set it."""
         self._learning_rate.pace.assign(pace)
 
     def update(

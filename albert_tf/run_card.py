@@ -138,7 +138,7 @@ def _plot(lines: list[dict[str, Any]], path: str) -> None:
 
     names: dict[str, None] = {}
     for line in lines:
-        if line["split"] != "facts":
+        if line["split"] in ("train", "eval"):
             names.update(dict.fromkeys(line.keys() - run_log.NOT_METRICS))
     ordered = sorted(names, key=lambda name: (not name.endswith("loss"), name))
     columns = 3

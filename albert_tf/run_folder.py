@@ -90,6 +90,27 @@ def claim(
             checkpoints of an unknown one. Nothing is overwritten.
     """
     current = options.to_dict(settings)
+    check_same(folder, program, settings, config, vocabulary)
+    files.make_folder(folder)
+    content = {"program": program, "options": current}
+    text = json.dumps(content, indent=2, sort_keys=True) + "\n"
+    files.write_text(os.path.join(folder, CONFIG_NAME), config.to_json())
+    if vocabulary.kind and vocabulary.path:
+        name = VOCABULARY_NAMES[vocabulary.kind]
+        with files.replace_atomically(os.path.join(folder, name)) as stream:
+            stream.write(files.read_bytes(vocabulary.path))
+    files.write_text(os.path.join(folder, OPTIONS_NAME), text)
+
+
+def check_same(
+    folder: str,
+    program: str,
+    settings: Any,
+    config: modeling.AlbertConfig,
+    vocabulary: tokenization.VocabularyOptions,
+) -> None:
+    """Make sure that a folder is this run's, or nobody's; see `claim`."""
+    current = options.to_dict(settings)
     trained = is_trained(folder)
     known = files.exists(os.path.join(folder, OPTIONS_NAME))
     # A start that failed before its first checkpoint leaves nothing to protect.
@@ -115,15 +136,6 @@ def claim(
             "so it cannot be continued safely. Choose another --output_dir; to "
             "start from those weights, name them as --init_checkpoint."
         )
-    files.make_folder(folder)
-    content = {"program": program, "options": current}
-    text = json.dumps(content, indent=2, sort_keys=True) + "\n"
-    files.write_text(os.path.join(folder, CONFIG_NAME), config.to_json())
-    if vocabulary.kind and vocabulary.path:
-        name = VOCABULARY_NAMES[vocabulary.kind]
-        with files.replace_atomically(os.path.join(folder, name)) as stream:
-            stream.write(files.read_bytes(vocabulary.path))
-    files.write_text(os.path.join(folder, OPTIONS_NAME), text)
 
 
 def is_trained(folder: str) -> bool:

@@ -1,7 +1,7 @@
 """Where the numbers of a run go: terminal, TensorBoard and a JSON-lines file.
 
 `metrics.jsonl` is the record of a run; `run_card.py` draws everything from it.
-Every line has `split` (`facts`, `train` or `eval`) and `step`.
+Every line has `split` (`facts`, `train`, `eval` or `end`) and `step`.
 """
 
 import json
@@ -50,6 +50,12 @@ def read(output_dir: str) -> list[dict[str, Any]]:
     return lines
 
 
+def end_of(output_dir: str) -> int | None:
+    """Return the step at which training ended, if it has."""
+    lines = read(output_dir)
+    return lines[-1]["step"] if lines and lines[-1]["split"] == "end" else None
+
+
 class Work(NamedTuple):
     """What one example costs in training.
 
@@ -94,7 +100,11 @@ class RunLog:
             facts: What does not change while training, such as versions.
         """
         self._num_train_steps = num_train_steps
-        self._lines = [line for line in self._lines if line["step"] <= step]
+        self._lines = [
+            line
+            for line in self._lines
+            if line["step"] <= step and line["split"] != "end"
+        ]
         costs = {"examples_per_step": self._batch_size}
         if self._work:
             costs["tokens_per_step"] = self._batch_size * self._work.tokens
@@ -144,6 +154,12 @@ class RunLog:
             for line in self._lines
             if line["split"] == split and name in line
         ]
+
+    def end(self, step: int) -> None:
+        """Note that training is over, and push everything to the disk."""
+        self._lines.append({"split": "end", "step": step})
+        self._save()
+        self.flush()
 
     def flush(self) -> None:
         """Push TensorBoard's files to the disk."""

@@ -167,6 +167,14 @@ class PretrainingOptions:
             )
 
     def _check_objective(self) -> None:
+        trained = {"masked_lm_factor": self.masked_lm_factor}
+        if self.sentence_objective != "none":
+            trained["sentence_factor"] = self.sentence_factor
+        if not any(trained.values()):
+            raise errors.UserError(
+                f"{' and '.join(f'--{n}=0' for n in trained)}: nothing would "
+                "be learned. Leave one of them above 0."
+            )
         for name in ("masked_lm_factor", "sentence_factor"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise errors.UserError(
@@ -268,14 +276,14 @@ def run(settings: PretrainingOptions) -> None:
         strategy, settings.eval_batch_size, "eval_batch_size"
     )
     is_chief = distribution.is_chief(strategy)
-    if is_chief and not settings.follow_checkpoints:
-        run_folder.claim(
-            settings.output_dir,
-            "run_pretraining",
-            settings,
-            config,
-            settings.vocabulary,
-        )
+    writes = is_chief and not settings.follow_checkpoints
+    (run_folder.claim if writes else run_folder.check_same)(
+        settings.output_dir,
+        "run_pretraining",
+        settings,
+        config,
+        settings.vocabulary,
+    )
 
     trainer = _make_trainer(settings, config, strategy)
     folder = distribution.worker_folder(strategy, settings.output_dir)
@@ -325,6 +333,7 @@ def run(settings: PretrainingOptions) -> None:
             settings.best_metric,
         )
     if settings.follow_checkpoints:
+        logging.info("Waiting for checkpoints in %s.", settings.output_dir)
         trainer.follow(
             settings.num_train_steps, log, evaluate, settings.best_metric
         )
@@ -357,9 +366,16 @@ def _make_trainer(
     def continue_schedule(
         optimizer: optimization.AdamW, variables: list[tf.Variable]
     ) -> None:
-        checkpoints.restore_optimizer(
-            optimizer, variables, str(settings.init.init_checkpoint)
-        )
+        path = str(settings.init.init_checkpoint)
+        checkpoints.restore_optimizer(optimizer, variables, path)
+        step = int(optimizer.iterations.numpy())
+        if settings.do_train and step >= settings.num_train_steps:
+            raise errors.UserError(
+                f"--init_checkpoint={path} stands at step {step}, and "
+                f"--num_train_steps={settings.num_train_steps} is not above: "
+                "with --init_schedule=continue nothing is left to train. Set "
+                "more steps, or --init_schedule=restart."
+            )
 
     return training.Trainer(
         settings.output_dir,

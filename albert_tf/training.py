@@ -9,6 +9,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import numpy as np
 import tensorflow as tf
@@ -71,8 +72,9 @@ class TrainerOptions:
     )
     max_minutes: float = option(
         0.0,
-        "Time for the run, over restarts: the learning rate falls to 0 when it "
-        "is up, if --num_train_steps does not come first. 0: no limit.",
+        "Time for training and its evaluations, over restarts, as far as "
+        "checkpoints know of it: the learning rate falls to 0 when it is up, "
+        "if --num_train_steps does not come first. 0: no limit.",
     )
     max_skipped_updates: int = option(
         10,
@@ -120,7 +122,8 @@ class TrainerOptions:
     @staticmethod
     def _is_profile(text: str) -> bool:
         first, _, last = text.partition(",")
-        return first.isdigit() and last.isdigit() and int(first) < int(last)
+        numbers = first.isdecimal() and last.isdecimal()
+        return numbers and int(first) < int(last)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +179,7 @@ class Trainer:
         self.output_dir = output_dir
         self._options = options
         self._strategy = strategy
+        self._workers = distribution.Agreement(strategy)
         self._objective = plan.objective
         # Before any tokenizer of tensorflow_text is built: seeding clears them.
         keras.utils.set_random_seed(options.seed)
@@ -188,12 +192,15 @@ class Trainer:
         self._elapsed = tf.Variable(
             0.0, trainable=False, dtype=tf.float64, name="elapsed"
         )
-        self._checkpoint = tf.train.Checkpoint(
-            model=self.model,
-            optimizer=self.optimizer,
-            guard=self._guard,
-            elapsed=self._elapsed,
-        )
+        parts = {
+            "model": self.model,
+            "optimizer": self.optimizer,
+            "guard": self._guard,
+            "elapsed": self._elapsed,
+        }
+        if self.optimizer.pace is not None:
+            parts["pace"] = self.optimizer.pace
+        self._checkpoint = tf.train.Checkpoint(**parts)
         # Whether all weights come from some training, here or elsewhere.
         self._is_complete = False
         self.resumed_from = self._restore_latest()
@@ -256,7 +263,7 @@ class Trainer:
                 is written. The code is `preemption.EXIT_CODE`.
         """
         batches = iter(self._strategy.experimental_distribute_dataset(dataset))
-        clock = _Clock(self._options.max_minutes, self._elapsed, self.step)
+        clock = _Clock(self._options.max_minutes, self._elapsed)
         profiler = _Profiler(self._options.profile_steps, self.output_dir)
         if evaluate and self.resumed_from:
             # The earlier start may have ended before it could.
@@ -266,11 +273,14 @@ class Trainer:
                 saved = self._train_to_next_stop(
                     batches, num_train_steps, (log, clock, watch, profiler)
                 )
-                if evaluate and saved:
-                    with watch.leaving_at_once():
-                        self._evaluate_once(log, evaluate, key_metric)
+                if not (evaluate and saved):
+                    continue
+                # Several workers must leave together.
+                alone = self._workers.is_alone
+                with watch.leaving_at_once() if alone else nullcontext():
+                    self._evaluate_once(log, evaluate, key_metric)
         profiler.stop()
-        log.flush()
+        log.end(self.step)
 
     def follow(
         self,
@@ -282,7 +292,7 @@ class Trainer:
         """Evaluate the checkpoints that another process writes.
 
         Begins with those that are there, and ends after the one of
-        `num_train_steps`.
+        `num_train_steps`, or the one that the other process ended with.
 
         Args:
             num_train_steps: Where the other process stops.
@@ -304,7 +314,8 @@ class Trainer:
                     logging.warning("%s It is left out.", error)
                     continue
                 self._evaluate_once(log, evaluate, key_metric)
-            if num_train_steps in done:
+            ended = run_log.end_of(self.output_dir)
+            if num_train_steps in done or ended in done:
                 return
             time.sleep(FOLLOW_SECONDS)
 
@@ -327,10 +338,13 @@ class Trainer:
             chunk_begun = time.monotonic()
             steps = tf.constant(min(chunk, left))
             rows.append(self._train_loop(batches, steps).numpy())
-            seconds = time.monotonic() - chunk_begun
-            stopping, seconds = distribution.agree(
-                self._strategy, float(watch.is_asked), seconds
-            )
+            asked, seconds, elapsed = self._workers.gather(
+                float(watch.is_asked),
+                time.monotonic() - chunk_begun,
+                clock.elapsed,
+            ).max(0)
+            stopping = bool(asked)
+            clock.agreed = elapsed
             rate = len(rows[-1]) / seconds
             chunk = max(1, min(2 * chunk, int(rate * CHUNK_SECONDS)))
             if clock.set_pace(self.step, num_train_steps, self.optimizer):
@@ -413,18 +427,25 @@ class Trainer:
         key_metric: str,
     ) -> None:
         """Evaluate this step, unless the log has it; copy it if it is best."""
-        if self.step not in dict(log.column("eval", key_metric)):
+        known = self.step in dict(log.column("eval", key_metric))
+        if not self._workers.of_chief(known):
             log.write("eval", self.step, evaluate())
         self._keep_best(log, key_metric)
 
     def _keep_best(self, log: run_log.RunLog, key_metric: str) -> None:
         sign = -1 if key_metric.endswith("loss") else 1
-        scores = log.column("eval", key_metric)
-        best = max(scores, key=lambda pair: sign * pair[1])
-        if best[0] == self.step:
+        scores = [
+            (sign * score, -step)
+            for step, score in log.column("eval", key_metric)
+            if math.isfinite(score)
+        ]
+        is_best = bool(scores) and max(scores)[1] == -self.step
+        if self._workers.of_chief(is_best):
             folder = distribution.worker_folder(self._strategy, self.output_dir)
             path = os.path.join(folder, checkpoints.BEST_NAME)
             self._write(lambda: self._checkpoint.write(path))
+            # None reads it before it is complete.
+            self._workers.gather(0.0)
 
     def _save(self, clock: "_Clock") -> None:
         self._elapsed.assign(clock.elapsed)
@@ -466,22 +487,33 @@ class Trainer:
                 f"{failures[0]} Restore the folder from a copy, or train into "
                 "another one."
             )
-        low, high = distribution.extremes(self._strategy, self.step)
-        if low != high:
-            raise errors.UserError(
-                f"Workers found checkpoints of different steps in --output_dir="
-                f"{self.output_dir}, from {low} to {high}. It must be one "
-                "folder that all workers see."
-            )
+        self._check_same_step()
         if distribution.is_chief(self._strategy):
             checkpoints.drop_damaged_state(self.output_dir)
         return found
+
+    def _check_same_step(self) -> None:
+        """Make sure that all workers have read the same checkpoint.
+
+        Raises:
+            errors.UserError: They have not.
+        """
+        steps = self._workers.gather(self.step)
+        if steps.min() != steps.max():
+            raise errors.UserError(
+                f"Workers found checkpoints of different steps in --output_dir="
+                f"{self.output_dir}, from {steps.min():.0f} to "
+                f"{steps.max():.0f}. It must be one folder that all workers "
+                "see."
+            )
 
     def _restore(self, path: str) -> None:
         try:
             status = self._checkpoint.restore(path)
             status.assert_existing_objects_matched()
-        except (tf.errors.OpError, IndexError, AssertionError) as error:
+        except (
+            *(tf.errors.OpError, IndexError, AssertionError, ValueError),
+        ) as error:
             raise errors.UserError(
                 f"The checkpoint {path} cannot be read: "
                 f"{str(error).splitlines()[0][:300]}."
@@ -496,6 +528,7 @@ class Trainer:
         best = os.path.join(self.output_dir, checkpoints.BEST_NAME)
         if tf.io.gfile.exists(best + ".index"):
             self._restore(best)
+            self._check_same_step()
         elif not self.step and not self._is_complete:
             raise errors.UserError(
                 f"--output_dir={self.output_dir} has no checkpoint to "
@@ -572,11 +605,12 @@ class Trainer:
 class _Clock:
     """The time of a run over its restarts, and the end that follows from it."""
 
-    def __init__(self, max_minutes: float, earlier: tf.Variable, step: int):
+    def __init__(self, max_minutes: float, earlier: tf.Variable):
         self._budget = max_minutes * 60
         self._earlier = float(earlier.numpy())
         self._begun = time.monotonic()
-        self._first_step = step
+        # What all workers take the elapsed time for.
+        self.agreed = self._earlier
         self._warm: tuple[int, float] | None = None
 
     @property
@@ -586,7 +620,7 @@ class _Clock:
 
     @property
     def seconds_left(self) -> float:
-        return max(0.0, self._budget - self.elapsed)
+        return max(0.0, self._budget - self.agreed)
 
     @property
     def is_up(self) -> bool:
@@ -603,9 +637,9 @@ class _Clock:
         if not self._budget:
             return False
         if self._warm is None:
-            self._warm = step, self.elapsed
+            self._warm = step, self.agreed
             return True
-        done, since = step - self._warm[0], self.elapsed - self._warm[1]
+        done, since = step - self._warm[0], self.agreed - self._warm[1]
         last = step + done / since * self.seconds_left
         optimizer.set_pace(max(1.0, num_train_steps / max(last, step + 1)))
         return True

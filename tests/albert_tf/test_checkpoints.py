@@ -297,10 +297,84 @@ def test_groups_may_start_from_the_first(recorded_config, change):
     )
 
 
+def write_with_config(model, folder):
+    prefix = save(model, folder / "model.ckpt-1")
+    (folder / "albert_config.json").write_text(model.config.to_json())
+    return prefix
+
+
+@pytest.mark.parametrize(
+    ("share", "groups", "deep_groups"),
+    [
+        ("all", 1, 1),
+        ("all", 2, 2),
+        ("all", 2, 4),
+        ("ffn", 1, 1),
+        ("none", 1, 1),
+    ],
+)
+def test_a_deeper_network_starts_from_a_shallower_one(
+    small_config, tmp_path, share, groups, deep_groups
+):
+    config = dataclasses.replace(
+        small_config,
+        share=share,
+        num_hidden_layers=2,
+        num_hidden_groups=groups,
+        inner_group_num=1,
+    )
+    shallow = modeling.AlbertModel(config)
+    prefix = write_with_config(shallow, tmp_path)
+    deep = modeling.AlbertModel(
+        dataclasses.replace(
+            config, num_hidden_layers=4, num_hidden_groups=deep_groups
+        )
+    )
+    with pytest.raises(errors.UserError, match="num_hidden_layers|group_"):
+        checkpoints.restore(deep, prefix)
+    checkpoints.restore(deep, prefix, layers="shallower")
+    # Each layer of the shallow network, twice in a row.
+    names = [config.groups[layer // 2] for layer in range(4)]
+    for layer, (attention, ffn) in enumerate(deep.config.groups):
+        source_attention, source_ffn = names[layer]
+        for mine, other in (
+            (deep.attentions[attention], shallow.attentions[source_attention]),
+            (deep.feed_forwards[ffn], shallow.feed_forwards[source_ffn]),
+        ):
+            pairs = zip(
+                mine[0].get_weights(), other[0].get_weights(), strict=True
+            )
+            for one, two in pairs:
+                np.testing.assert_array_equal(one, two)
+
+
+def test_depth_must_be_known_and_smaller(small_config, tmp_path):
+    config = dataclasses.replace(
+        small_config, num_hidden_layers=2, num_hidden_groups=1
+    )
+    prefix = save(modeling.AlbertModel(config), tmp_path / "model.ckpt-1")
+    deeper = dataclasses.replace(config, num_hidden_layers=4)
+    with pytest.raises(errors.UserError, match="no albert_config.json beside"):
+        checkpoints.restore(
+            modeling.AlbertModel(deeper), prefix, layers="shallower"
+        )
+    (tmp_path / "albert_config.json").write_text(deeper.to_json())
+    with pytest.raises(errors.UserError, match="4 layers, more than the 2"):
+        checkpoints.restore(
+            modeling.AlbertModel(config), prefix, layers="shallower"
+        )
+
+
 def test_options_about_a_checkpoint_need_one():
-    for changes in ({"init_from_group0": True}, {"new_weights": "cls"}):
+    for changes in (
+        {"init_from_group0": True},
+        {"init_shallower": True},
+        {"new_weights": "cls"},
+    ):
         with pytest.raises(errors.UserError, match="--init_checkpoint, which"):
             checkpoints.InitOptions(**changes)
+    with pytest.raises(errors.UserError, match="contradict each other"):
+        checkpoints.InitOptions("x", init_from_group0=True, init_shallower=True)
     init = checkpoints.InitOptions("x", new_weights=" cls/squad/, bert/pooler")
     assert init.new_scopes == ("cls/squad", "bert/pooler")
 

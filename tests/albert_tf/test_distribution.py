@@ -36,6 +36,9 @@ def test_default_is_one_device():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
+        ({"worker_hosts": "a,b"}, "not a list of different host:port"),
+        ({"worker_hosts": "a:1,a:1"}, "not a list of different host:port"),
+        ({"worker_hosts": "a:1, ,b:2"}, "not a list of different host:port"),
         ({"worker_hosts": "a:1,b:2"}, "needs --distribution_strategy=multi"),
         ({"task_index": 1}, "not the number of one of the 0"),
         (
@@ -57,5 +60,15 @@ def test_one_process_is_the_chief_and_agrees_with_itself():
     for strategy in (make_replicas(2), tf.distribute.get_strategy()):
         assert distribution.is_chief(strategy)
         assert distribution.worker_folder(strategy, "x") == "x"
-        assert distribution.agree(strategy, 1.0, 2.5) == (True, 2.5)
-        assert distribution.extremes(strategy, 7) == (7, 7)
+        workers = distribution.Agreement(strategy)
+        assert workers.gather(1.0, 2.5).tolist() == [[1.0, 2.5]]
+        assert workers.of_chief(True) and not workers.of_chief(False)
+
+
+def test_a_lone_worker_is_refused(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    options = distribution.DistributionOptions(
+        distribution_strategy="multi_worker_mirrored"
+    )
+    with pytest.raises(errors.UserError, match="needs --worker_hosts and"):
+        distribution.make_strategy(options)

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
 from albert_tf import modeling, optimization, train_step
 from albert_tf.heads import classification, pretraining, question_answering
@@ -74,7 +75,6 @@ def test_pretraining_at_base_shape_is_one_program_for_xla(
     config = modeling.AlbertConfig.from_json_file(
         str(ROOT / "configs/models/albert_base_v2.json")
     )
-    tf.random.set_seed(2)
     model = pretraining.AlbertPretrainer(
         modeling.AlbertModel(config, precision=precision),
         sentence_order=sentence_objective != "none",
@@ -91,14 +91,15 @@ def test_pretraining_at_base_shape_is_one_program_for_xla(
     assert np.isfinite(row).all() and row[-1, 0] == 0
 
 
+# Without dropout: XLA draws other numbers from the same seed.
 HEADS = {
     "classes": (
-        lambda e: classification.AlbertClassifier(e, 3),
+        lambda e: classification.AlbertClassifier(e, 3, dropout=0.0),
         classification.OBJECTIVE,
         {"label_ids": [2, 1]},
     ),
     "regression": (
-        lambda e: classification.AlbertClassifier(e, 1),
+        lambda e: classification.AlbertClassifier(e, 1, dropout=0.0),
         classification.REGRESSION_OBJECTIVE,
         {"label_ids": np.array([2.5, 1.0], np.float32)},
     ),
@@ -108,7 +109,7 @@ HEADS = {
         {"start_positions": [3, 4], "end_positions": [5, 6]},
     ),
     "squad_v2": (
-        question_answering.AlbertSquadV2,
+        lambda e: question_answering.AlbertSquadV2(e, dropout=0.0),
         question_answering.V2_OBJECTIVE,
         {
             "start_positions": [3, 4],
@@ -126,11 +127,16 @@ def test_compiled_as_a_whole_or_not_makes_no_difference(
     small_config, name, parts
 ):
     make_model, objective, labels = HEADS[name]
-    config = dataclasses.replace(small_config, max_position_embeddings=LENGTH)
+    config = dataclasses.replace(
+        small_config,
+        num_hidden_layers=1,
+        num_hidden_groups=1,
+        inner_group_num=1,
+    )
     batch = make_batch(config.vocab_size, **labels)
 
     def make():
-        tf.random.set_seed(2)
+        keras.utils.set_random_seed(2)
         return make_step(
             make_model(modeling.AlbertModel(config)), objective, parts=parts
         )

@@ -330,7 +330,9 @@ def test_the_time_that_is_up_ends_the_schedule(make_trainer):
     assert 10 < trainer.step < 1_000_000
     rate = log.column("train", "learning_rate")[-1][1]
     assert rate < 1e-2 / 20  # A twentieth of the peak.
-    assert make_trainer(max_minutes=6 / 60).step == trainer.step
+    again = make_trainer(max_minutes=6 / 60)
+    assert again.step == trainer.step
+    assert float(again.optimizer.pace) == float(trainer.optimizer.pace) > 1
     assert float(make_trainer(max_minutes=6 / 60)._elapsed.numpy()) >= 6
 
 
@@ -355,6 +357,7 @@ def test_wrong_options_are_refused(name):
         ({"max_minutes": -1.0}, "not a time"),
         ({"profile_steps": "20,10"}, "not two steps"),
         ({"profile_steps": "some"}, "not two steps"),
+        ({"profile_steps": "5,²"}, "not two steps"),
     ],
 )
 def test_other_wrong_options_are_refused(option, message):
