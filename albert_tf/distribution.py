@@ -230,7 +230,14 @@ class Agreement:
     def _gather_numbers(self, numbers: tf.Tensor) -> tf.Tensor:
         def everywhere(numbers: tf.Tensor) -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
-            return replica.all_gather(numbers, axis=0)
+            row = tf.one_hot(
+                replica.replica_id_in_sync_group,
+                self._strategy.num_replicas_in_sync,
+                dtype=tf.float64,
+            )
+            return replica.all_reduce(
+                tf.distribute.ReduceOp.SUM, row[:, None] * numbers
+            )
 
         found = self._strategy.run(everywhere, [numbers])
         return self._strategy.experimental_local_results(found)[0]
