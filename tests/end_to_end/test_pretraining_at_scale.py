@@ -306,7 +306,8 @@ def test_records_for_another_question_are_refused(folder):
         )
     )
     assert "the model is asked about sop" in output
-    line = run_log.read(str(folder / "sop_run"))[-1]
+    *_, line, end = run_log.read(str(folder / "sop_run"))
+    assert end == {"split": "end", "step": STEPS}
     total = 0.5 * line["masked_lm_loss"] + line["sentence_order_loss"]
     assert line["loss"] == pytest.approx(total)
     output = finish(start(folder, "none_run", sentence_objective="none"))

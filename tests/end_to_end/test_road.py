@@ -176,7 +176,8 @@ def weights(prefix):
     return {
         name: reader.get_tensor(name).tobytes()
         for name in reader.get_variable_to_shape_map()
-        if not name.startswith(("_CHECKPOINTABLE", "save_counter"))
+        # Time is not the same twice.
+        if not name.startswith(("_CHECKPOINTABLE", "save_counter", "elapsed"))
     }
 
 
