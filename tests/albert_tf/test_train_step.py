@@ -53,11 +53,15 @@ def make_step(model, objective, precision="float32", parts=1):
 
 
 def run(make, batch, compiled, steps=2):
-    """Return the numbers of each step, and the weights after the last."""
+    """Return the numbers of each step, and the mean gradients at the end.
+
+    Not the weights: the bias below a softmax has no gradient but rounding, and
+    the optimizer takes that for a direction.
+    """
     step = make()
     update = tf.function(step, jit_compile=compiled)
     rows = [update(batch).numpy() for _ in range(steps)]
-    return np.stack(rows), step.model.get_weights()
+    return np.stack(rows), [m.numpy() for m in step.optimizer.adam_m]
 
 
 @pytest.mark.parametrize(
@@ -141,11 +145,11 @@ def test_compiled_as_a_whole_or_not_makes_no_difference(
             make_model(modeling.AlbertModel(config)), objective, parts=parts
         )
 
-    plain, weights = run(make, batch, compiled=False)
-    whole, compiled_weights = run(make, batch, compiled=True)
+    plain, means = run(make, batch, compiled=False)
+    whole, compiled_means = run(make, batch, compiled=True)
     np.testing.assert_allclose(whole, plain, rtol=1e-4, atol=1e-6)
-    for one, other in zip(weights, compiled_weights, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    for one, other in zip(means, compiled_means, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_what_no_loss_depends_on_is_left_alone(small_config):
