@@ -12,7 +12,7 @@ import hashlib
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO
 
 from albert_tf import errors
@@ -185,6 +185,36 @@ def require_replaceable(path: str, option: str) -> None:
         raise errors.UserError(
             f"--{option}: {path} is {kind}. Only regular files are replaced. "
             "Choose another name."
+        )
+
+
+def require_target(
+    path: str, option: str, inputs: Sequence[str], *, overwrite: bool
+) -> None:
+    """Make sure that an output file may be written.
+
+    Args:
+        path: Where it goes.
+        option: Name of the option that names it, for messages.
+        inputs: Files that are read for it.
+        overwrite: Whether an earlier file may be replaced.
+
+    Raises:
+        errors.UserError: It is an input, a folder or a device, or exists.
+    """
+    if os.path.realpath(path) in map(os.path.realpath, inputs):
+        raise errors.UserError(
+            f"--{option}={path} is one of the input files. Give another name."
+        )
+    if os.path.isdir(path):
+        raise errors.UserError(
+            f"--{option}={path} is a folder. Name a file in it."
+        )
+    require_replaceable(path, option)
+    if exists(path) and not overwrite:
+        raise errors.UserError(
+            f"--{option}={path} exists. Give another name, or replace it with "
+            "--overwrite."
         )
 
 

@@ -13,7 +13,7 @@ Dimensions in comments and einsum strings:
 import dataclasses
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -467,14 +467,14 @@ class Block(NamedTuple):
     how: elementwise.Elementwise
 
 
-class AttentionWeights(NamedTuple):
-    """Weights of one attention, ready for use.
+class Weights(NamedTuple):
+    """Weights of one half of a block, ready for use.
 
     Attributes:
-        kernel: [H, 3 H], for queries, divided by the square root of the size
-            of a head, keys and values at once.
-        bias: [3 H].
-        output_kernel: [H, H].
+        kernel: [H, 3 H] or [H, I]. Attention: for queries, divided by the
+            square root of the size of a head, keys and values at once.
+        bias: [3 H] or [I].
+        output_kernel: [H, H] or [I, H].
         output_bias: [H].
         gamma: float32 [H].
         beta: float32 [H].
@@ -486,6 +486,24 @@ class AttentionWeights(NamedTuple):
     output_bias: tf.Tensor
     gamma: tf.Tensor
     beta: tf.Tensor
+
+
+def _prepare(
+    kernels: Sequence[tf.Tensor],
+    biases: Sequence[tf.Tensor],
+    output: Dense,
+    norm: LayerNorm,
+    dtype: tf.DType,
+) -> Weights:
+    """Convert weights once; put side by side what is used at once."""
+    return Weights(
+        tf.concat([tf.cast(kernel, dtype) for kernel in kernels], 1),
+        tf.concat([tf.cast(bias, dtype) for bias in biases], 0),
+        tf.cast(output.kernel, dtype),
+        tf.cast(output.bias, dtype),
+        tf.convert_to_tensor(norm.gamma),
+        tf.convert_to_tensor(norm.beta),
+    )
 
 
 class Attention(keras.layers.Layer):
@@ -506,7 +524,7 @@ class Attention(keras.layers.Layer):
         self.output_dense = Dense(f"{inner}/output/dense", width, width, config)
         self.layer_norm = LayerNorm(f"{scope}/LayerNorm", width)
 
-    def prepare(self, dtype: tf.DType) -> AttentionWeights:
+    def prepare(self, dtype: tf.DType) -> Weights:
         """Return the weights for one pass through all layers.
 
         Those of the query are scaled, so that nothing larger has to be.
@@ -514,17 +532,12 @@ class Attention(keras.layers.Layer):
         others = self.key, self.value
         kernels = [self.query.kernel * self._scale, *(o.kernel for o in others)]
         biases = [self.query.bias * self._scale, *(o.bias for o in others)]
-        return AttentionWeights(
-            tf.concat([tf.cast(kernel, dtype) for kernel in kernels], 1),
-            tf.concat([tf.cast(bias, dtype) for bias in biases], 0),
-            tf.cast(self.output_dense.kernel, dtype),
-            tf.cast(self.output_dense.bias, dtype),
-            tf.convert_to_tensor(self.layer_norm.gamma),
-            tf.convert_to_tensor(self.layer_norm.beta),
+        return _prepare(
+            kernels, biases, self.output_dense, self.layer_norm, dtype
         )
 
 
-def attend(x: tf.Tensor, weights: AttentionWeights, block: Block) -> tf.Tensor:
+def attend(x: tf.Tensor, weights: Weights, block: Block) -> tf.Tensor:
     """Self-attention, residual and norm, [B, S, H] to [B, S, H].
 
     Post-norm, as BERT.
@@ -555,26 +568,6 @@ def attend(x: tf.Tensor, weights: AttentionWeights, block: Block) -> tf.Tensor:
     return block.how.layer_norm(x + attended, weights.gamma, weights.beta)
 
 
-class FeedForwardWeights(NamedTuple):
-    """Weights of one feed-forward part, ready for use.
-
-    Attributes:
-        kernel: [H, I].
-        bias: [I].
-        output_kernel: [I, H].
-        output_bias: [H].
-        gamma: float32 [H].
-        beta: float32 [H].
-    """
-
-    kernel: tf.Tensor
-    bias: tf.Tensor
-    output_kernel: tf.Tensor
-    output_bias: tf.Tensor
-    gamma: tf.Tensor
-    beta: tf.Tensor
-
-
 class FeedForward(keras.layers.Layer):
     """The variables of two dense layers with their norm."""
 
@@ -586,21 +579,18 @@ class FeedForward(keras.layers.Layer):
         self.output_dense = Dense(f"{path}/output/dense", inner, width, config)
         self.layer_norm = LayerNorm(f"{scope}/LayerNorm_1", width)
 
-    def prepare(self, dtype: tf.DType) -> FeedForwardWeights:
+    def prepare(self, dtype: tf.DType) -> Weights:
         """Return the weights for one pass through all layers."""
-        return FeedForwardWeights(
-            tf.cast(self.intermediate.kernel, dtype),
-            tf.cast(self.intermediate.bias, dtype),
-            tf.cast(self.output_dense.kernel, dtype),
-            tf.cast(self.output_dense.bias, dtype),
-            tf.convert_to_tensor(self.layer_norm.gamma),
-            tf.convert_to_tensor(self.layer_norm.beta),
+        return _prepare(
+            [self.intermediate.kernel],
+            [self.intermediate.bias],
+            self.output_dense,
+            self.layer_norm,
+            dtype,
         )
 
 
-def feed_forward(
-    x: tf.Tensor, weights: FeedForwardWeights, block: Block
-) -> tf.Tensor:
+def feed_forward(x: tf.Tensor, weights: Weights, block: Block) -> tf.Tensor:
     """Transform every position of [B, S, H] by itself; residual and norm.
 
     Source: original release, modeling.attention_ffn_block, second half.
@@ -747,19 +737,17 @@ class AlbertModel(keras.Model):
         how: elementwise.Elementwise,
     ) -> Callable[..., tf.Tensor]:
         """Return a block as a function of everything that has a gradient."""
-        split = len(AttentionWeights._fields)
+        split = len(Weights._fields)
 
         def block(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
             # A dropout of its own, so that a second run draws the same.
             shared = Block(self.config, score_bias, Dropout(seed), how)
-            x = attend(x, AttentionWeights(*weights[:split]), shared)
-            return feed_forward(x, FeedForwardWeights(*weights[split:]), shared)
+            x = attend(x, Weights(*weights[:split]), shared)
+            return feed_forward(x, Weights(*weights[split:]), shared)
 
         return block
 
-    def _prepare_blocks(
-        self, dtype: tf.DType
-    ) -> list[tuple[AttentionWeights, FeedForwardWeights]]:
+    def _prepare_blocks(self, dtype: tf.DType) -> list[tuple[Weights, Weights]]:
         """Return the weights of all blocks in a row, each converted once."""
         attentions = [[a.prepare(dtype) for a in g] for g in self.attentions]
         ffns = [[f.prepare(dtype) for f in g] for g in self.feed_forwards]

@@ -253,24 +253,6 @@ def document_lines(
             counts.documents += 1
 
 
-def _check_output(settings: Options, paths: list[str]) -> None:
-    output = settings.output_file
-    if os.path.realpath(output) in map(os.path.realpath, paths):
-        raise errors.UserError(
-            f"--output_file={output} is one of the input files. Give another "
-            "name."
-        )
-    if os.path.isdir(output):
-        raise errors.UserError(
-            f"--output_file={output} is a folder. Name a file in it."
-        )
-    if files.exists(output) and not settings.overwrite:
-        raise errors.UserError(
-            f"--output_file={output} exists. Give another name, or replace it "
-            "with --overwrite."
-        )
-
-
 def run(settings: Options) -> None:
     """Write the passages of all input files to the output file.
 
@@ -283,7 +265,12 @@ def run(settings: Options) -> None:
         squad = files.expand_patterns(settings.squad_file, "squad_file")
     if settings.race_dir:
         race = find_race(settings.race_dir)
-    _check_output(settings, squad + race)
+    files.require_target(
+        settings.output_file,
+        "output_file",
+        squad + race,
+        overwrite=settings.overwrite,
+    )
     files.make_folder(os.path.dirname(settings.output_file))
     documents = itertools.chain(
         itertools.chain.from_iterable(map(read_squad, squad)),

@@ -214,27 +214,15 @@ def _split_all(
 
 def _check_output(settings: Options, paths: list[str]) -> None:
     output = settings.output_file
-    if os.path.realpath(output) in map(os.path.realpath, paths):
-        raise errors.UserError(
-            f"--output_file={output} is one of the input files. Give another "
-            "name."
-        )
-    if os.path.isdir(output):
-        raise errors.UserError(
-            f"--output_file={output} is a folder. Name a file in it."
-        )
-    files.require_replaceable(output, "output_file")
     if output.endswith((".gz", ".xz", ".zst")):
         raise errors.UserError(
             f"--output_file={output} has the ending of a packed file, but "
             "plain text is written. Drop the ending, and pack the file "
             "afterwards if you like."
         )
-    if files.exists(output) and not settings.overwrite:
-        raise errors.UserError(
-            f"--output_file={output} exists. Give another name, or replace it "
-            "with --overwrite."
-        )
+    files.require_target(
+        output, "output_file", paths, overwrite=settings.overwrite
+    )
 
 
 def run(settings: Options) -> None:
