@@ -29,6 +29,7 @@ from albert_tf.serving import (
     answer_service,
     choice_service,
     encoder_service,
+    source,
     text_service,
 )
 from tests.conftest import LAYER_ATOL
@@ -58,8 +59,13 @@ def run_dir(tmp_path, config, tiny_vocab):
     return folder
 
 
+def make_options(**values):
+    """Options of the script, by their names."""
+    return albert_options.from_dict(export.ExportOptions, values)
+
+
 def options(run_dir, **changes):
-    return export.ExportOptions(
+    return make_options(
         **{
             "run_dir": str(run_dir),
             "export_dir": str(run_dir.parent / "exported"),
@@ -69,7 +75,7 @@ def options(run_dir, **changes):
 
 
 def with_vocabulary(path):
-    return {"vocabulary": tokenization.VocabularyOptions(path)}
+    return {"spm_model_file": path}
 
 
 def refuse(settings, message):
@@ -158,7 +164,7 @@ def test_bfloat16_takes_half_the_room_and_differs_little(run_dir):
 )
 def test_options_that_contradict_one_another(tmp_path, changes, message):
     with pytest.raises(errors.UserError, match=message):
-        export.ExportOptions(
+        make_options(
             **{
                 "run_dir": "run",
                 "export_dir": str(tmp_path / "exported"),
@@ -184,15 +190,15 @@ def bare(tmp_path, config, tiny_vocab, model, **changes):
     """Export a checkpoint without the folder of a run."""
     tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt"))
     (tmp_path / "config.json").write_text(config.to_json())
-    settings = export.ExportOptions(
+    settings = make_options(
         export_dir=str(tmp_path / "exported"),
         init_checkpoint=str(tmp_path / "model.ckpt"),
         albert_config_file=str(tmp_path / "config.json"),
         **with_vocabulary(tiny_vocab),
         **changes,
     )
-    source = export.of_checkpoint(settings)
-    return export.make_service(source, export._make_task(source)), settings
+    found = source.find(settings.source)
+    return source.make_service(found, source.make_task(found)), settings
 
 
 BARE = {
@@ -263,7 +269,7 @@ def test_a_folder_of_hugging_face_is_exported(
         )
     )
     export.run(
-        export.ExportOptions(
+        make_options(
             export_dir=str(tmp_path / "exported"),
             init_checkpoint=str(folder),
             task="pretraining",
@@ -295,17 +301,17 @@ def test_score_of_an_export_stands_beside_that_of_the_model(
 ):
     folder = tmp_path / "run"
     classifier_run(folder, config, tiny_vocab, "cola")
-    source = export.of_run(
-        export.ExportOptions(export_dir="x", run_dir=str(folder))
+    found = source.find(
+        make_options(export_dir="x", run_dir=str(folder)).source
     )
-    model = export.make_service(source, export._make_task(source)).model
+    model = source.make_service(found, source.make_task(found)).model
     model.output_weights.assign_add(tf.ones_like(model.output_weights))
     tf.train.Checkpoint(model=model).write(str(folder / "model.ckpt-best"))
     dev = tmp_path / "dev.tsv"
     rows = [f"a\t{label}\t\t{text}\n" for label, text in ROWS * 20]
     dev.write_text("".join(rows))
     export.run(
-        export.ExportOptions(
+        make_options(
             export_dir=str(tmp_path / "exported"),
             run_dir=str(folder),
             format=form,
@@ -332,7 +338,7 @@ def test_cut_off_checkpoint_is_named(run_dir):
 
 def test_names_of_classes_must_differ():
     with pytest.raises(errors.UserError, match="has a name twice"):
-        export._labels({"num_labels": 2, "labels": "a, a"})
+        source._labels({"num_labels": 2, "labels": "a, a"})
 
 
 def test_names_of_classes_must_be_as_many(tmp_path, config, tiny_vocab):
@@ -433,10 +439,10 @@ def test_classifier_gets_the_signature_of_its_task(
 ):
     folder = str(tmp_path / "run")
     classifier_run(folder, config, tiny_vocab, task)
-    source = export.of_run(
-        export.ExportOptions(export_dir="exported", run_dir=folder)
+    found = source.find(
+        make_options(export_dir="exported", run_dir=folder).source
     )
-    service = export.make_service(source, export._make_task(source))
+    service = source.make_service(found, source.make_task(found))
     assert isinstance(service, text_service.ClassifierService)
     assert service.texts == (("text", "text_pair") if pairs else ("text",))
     assert service.max_seq_length == 16
@@ -445,7 +451,7 @@ def test_classifier_gets_the_signature_of_its_task(
 def test_only_a_saved_model_is_overwritten(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "a.tex").write_text("years")
-    settings = export.ExportOptions(
+    settings = make_options(
         run_dir=str(tmp_path),
         export_dir=str(tmp_path / "thesis"),
         overwrite=True,

@@ -1,0 +1,317 @@
+"""What is exported: a run or any checkpoint, as a service with new weights.
+
+Options to a `Source`, which says where everything is; a source to the task it
+was finetuned for, and to its service.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf import (
+    checkpoints,
+    errors,
+    modeling,
+    options,
+    run_folder,
+    scores,
+    tokenization,
+)
+from albert_tf.options import option
+from albert_tf.serving import make, service
+from albert_tf.tasks import base, registry, squad
+
+TASKS = ("encoder", "pretraining", "classifier", "regression", "squad", "race")
+
+# Which options say what, beside those that are always there.
+_OF_RUN = ("checkpoint",)
+_OF_CHECKPOINT = ("albert_config_file", "num_labels", "labels", "pairs")
+
+_SHORTEST = 4  # [CLS] piece [SEP] [SEP].
+_SQUAD_LENGTH = 384  # Source: ALBERT appendix A.4.
+_ORDER_WEIGHTS = "cls/seq_relationship/output_weights"
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceOptions:
+    """Where the weights are, and what they were trained for."""
+
+    run_dir: str | None = option(
+        None, "The --output_dir of run_pretraining, run_classifier, ..."
+    )
+    checkpoint: str | None = option(
+        None,
+        "Checkpoint of --run_dir to export. Default: the best, else the "
+        "latest.",
+    )
+    init_checkpoint: str | None = option(
+        None, "Any checkpoint, in the place of --run_dir."
+    )
+    albert_config_file: str | None = option(
+        None,
+        "Architecture of --init_checkpoint. Default: the file beside it.",
+    )
+    task: str | None = option(
+        None,
+        "What --init_checkpoint was trained for. With --run_dir, only encoder: "
+        "leave its head out.",
+        choices=TASKS,
+    )
+    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
+        default_factory=tokenization.VocabularyOptions
+    )
+    max_seq_length: int | None = option(
+        None,
+        "Tokens of a sequence made from text; longer text is cut. Default: "
+        "that of the run; for a checkpoint 384 for squad, else all positions.",
+    )
+    num_labels: int | None = option(
+        None, "Classes of --task=classifier. Default: those of its weights."
+    )
+    labels: str | None = option(
+        None, "Their names, separated by commas. Default: 0,1,..."
+    )
+    pairs: bool | None = option(
+        None, "Whether --task=classifier or regression takes pairs of texts."
+    )
+    squad_version: str | None = option(
+        None,
+        "Version of --task=squad. Default: 2.0.",
+        choices=squad.VERSIONS,
+    )
+    start_n_top: int | None = option(None, "SQuAD 2.0: starts to follow.")
+    end_n_top: int | None = option(None, "SQuAD 2.0: ends for each start.")
+    null_score_diff_threshold: float | None = option(
+        None, "SQuAD 2.0: questions with a higher score have no answer."
+    )
+    doc_stride: int | None = option(None, "SQuAD: from window to window.")
+    max_query_length: int | None = option(None, "SQuAD: of a question.")
+    max_answer_length: int | None = option(None, "SQuAD: of an answer.")
+    n_best_size: int | None = option(None, "SQuAD: answers of the n-best list.")
+    num_options: int | None = option(None, "RACE: options of a question.")
+    max_qa_length: int | None = option(
+        None, "RACE: tokens of question and option."
+    )
+
+    def __post_init__(self) -> None:
+        if (self.run_dir is None) == (self.init_checkpoint is None):
+            raise errors.UserError(
+                "--run_dir and --init_checkpoint: exactly one of the two is "
+                "needed. The first is the folder of a run, the second any "
+                "checkpoint."
+            )
+        foreign = _OF_CHECKPOINT if self.run_dir else _OF_RUN
+        for name in foreign:
+            if getattr(self, name) is not None:
+                other = "init_checkpoint" if self.run_dir else "run_dir"
+                raise errors.UserError(
+                    f"--{name}={getattr(self, name)} goes with --{other}, "
+                    "which is not given. Leave it out."
+                )
+        if self.init_checkpoint and not self.task:
+            raise errors.UserError(
+                f"--init_checkpoint={self.init_checkpoint} needs --task: what "
+                f"it was trained for, one of {', '.join(TASKS)}."
+            )
+        if self.run_dir and self.task not in (None, "encoder"):
+            raise errors.UserError(
+                f"--task={self.task} is given with --run_dir, whose folder "
+                "knows its task. Leave it out, or use --task=encoder."
+            )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by name."""
+        values = options.to_dict(self).items()
+        return {name: value for name, value in values if value is not None}
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """What is exported.
+
+    Attributes:
+        config: The architecture.
+        vocabulary: Its vocabulary.
+        checkpoint: Path of the weights.
+        option: Name of the option with that path.
+        values: All other options that are known.
+    """
+
+    config: modeling.AlbertConfig
+    vocabulary: tokenization.VocabularyOptions
+    checkpoint: str
+    option: str
+    values: Mapping[str, Any]
+
+
+def find(settings: SourceOptions) -> Source:
+    """Return what the options say.
+
+    Raises:
+        errors.UserError: It is not there, or something about it is not known.
+    """
+    return of_run(settings) if settings.run_dir else of_checkpoint(settings)
+
+
+def of_run(settings: SourceOptions) -> Source:
+    """Return what the folder of a run says; given options come first."""
+    assert settings.run_dir is not None
+    run_ = run_folder.read(settings.run_dir)
+    vocabulary = run_.vocabulary
+    if settings.vocabulary.path:
+        vocabulary = dataclasses.replace(
+            vocabulary,
+            spm_model_file=settings.vocabulary.spm_model_file,
+            vocab_file=settings.vocabulary.vocab_file,
+        )
+    if vocabulary.path is None:
+        raise errors.UserError(
+            f"--run_dir={settings.run_dir} has no copy of its vocabulary. "
+            "Name the one it was trained with as --spm_model_file (or "
+            "--vocab_file)."
+        )
+    known = {"task": "finetuned"}
+    if "task_name" not in run_.options:
+        known = {"task": "pretraining"}
+    return Source(
+        run_.config,
+        vocabulary,
+        settings.checkpoint or settings.run_dir,
+        "checkpoint" if settings.checkpoint else "run_dir",
+        {**known, **run_.options, **settings.given},
+    )
+
+
+def of_checkpoint(settings: SourceOptions) -> Source:
+    """Return what a checkpoint and the options say."""
+    settings.vocabulary.require()
+    assert settings.init_checkpoint is not None
+    checkpoint = checkpoints.read(settings.init_checkpoint)
+    config = checkpoint.config
+    if settings.albert_config_file:
+        path = settings.albert_config_file
+        config = modeling.AlbertConfig.from_json_file(path)
+    if config is None:
+        raise errors.UserError(
+            f"--init_checkpoint={settings.init_checkpoint} has no config file "
+            "beside it. Name it as --albert_config_file."
+        )
+    labels = checkpoint.shapes.get("output_weights", [0])[0]
+    length = config.max_position_embeddings
+    if settings.task == "squad":
+        length = min(length, _SQUAD_LENGTH)
+    return Source(
+        config,
+        settings.vocabulary,
+        checkpoint.path,
+        "init_checkpoint",
+        {
+            "max_seq_length": length,
+            "num_labels": labels,
+            "has_sentence_order": _ORDER_WEIGHTS in checkpoint.shapes,
+            **settings.given,
+        },
+    )
+
+
+def make_service(
+    source: Source, task: base.Task | None, precision: str = "float32"
+) -> service.Service:
+    """Build a model, with new weights, and its signatures.
+
+    Args:
+        source: What is exported.
+        task: Its task, if it has one; see `make_task`.
+        precision: What the encoder computes in.
+    """
+    encoder = modeling.AlbertModel(source.config, precision=precision)
+    if task:
+        return make.of_task(task, encoder)
+    values = source.values
+    tokenizer = load_tokenizer(source)
+    length = values["max_seq_length"]
+    if values["task"] == "encoder":
+        return make.of_encoder(encoder, tokenizer, length)
+    if values["task"] == "pretraining":
+        has_order = values.get("sentence_objective") != "none"
+        return make.of_pretraining(
+            encoder,
+            tokenizer,
+            length,
+            sentence_order=values.get("has_sentence_order", has_order),
+        )
+    return make.of_labels(
+        encoder,
+        tokenizer,
+        length,
+        labels=_labels(values) if values["task"] == "classifier" else (),
+        pairs=values.get("pairs", False),
+    )
+
+
+def make_task(source: Source) -> base.Task | None:
+    """Return the task of a finetuned model.
+
+    Encoders, pretrained models and bare classifiers have none.
+
+    Raises:
+        errors.UserError: Sequences are longer than the position table, or the
+            options do not fit one another.
+    """
+    values = source.values
+    length = values["max_seq_length"]
+    if length > source.config.max_position_embeddings:
+        raise errors.UserError(
+            f"--max_seq_length={length} is more than the "
+            f"{source.config.max_position_embeddings} positions of the model."
+        )
+    if length < _SHORTEST:
+        raise errors.UserError(
+            f"--max_seq_length={length} leaves no room for texts between the "
+            f"markers. Use at least {_SHORTEST}."
+        )
+    if values["task"] in ("encoder", "pretraining", "classifier", "regression"):
+        return None
+    if values["task"] != "finetuned":
+        values = {**values, "task_name": values["task"]}
+    task = registry.make(values, load_tokenizer(source))
+    if source.option != "init_checkpoint":
+        task.remember(scores.of_best(values["run_dir"]))
+    return task
+
+
+def _labels(values: Mapping[str, Any]) -> list[str]:
+    """Return the names of the classes of a bare checkpoint.
+
+    Raises:
+        errors.UserError: There are too few, or as many as nobody has said.
+    """
+    count = values["num_labels"]
+    given = values.get("labels", ",".join(map(str, range(count)))).split(",")
+    names = [name.strip() for name in given]
+    if len(set(names)) < len(names) or not all(names):
+        raise errors.UserError(
+            f"--labels={values['labels']} has a name twice, or an empty one. "
+            "Give every class a name of its own."
+        )
+    if len(names) != count or count < 2:
+        raise errors.UserError(
+            f"--task=classifier needs two classes at least, and a name for "
+            f"each: there are {count} classes and {len(names)} names. See "
+            "--num_labels and --labels; for one output use --task=regression."
+        )
+    return names
+
+
+def load_tokenizer(source: Source) -> tokenization.AnyTokenizer:
+    """Load the vocabulary, and make sure that it is the model's."""
+    tokenizer = tokenization.load(source.vocabulary)
+    if tokenizer.vocab_size != source.config.vocab_size:
+        kind, path = source.vocabulary.kind, source.vocabulary.path
+        raise errors.UserError(
+            f"--{kind}={path} has {tokenizer.vocab_size} pieces, but the model "
+            f"has vocab_size {source.config.vocab_size}. Use the vocabulary it "
+            "was trained with."
+        )
+    return tokenizer
