@@ -604,8 +604,9 @@ def _check_partners(
             f"{what} does not fit the model:\n"
             + "\n".join(sorted(lines))
             + f"\nUse the {CONFIG_NAME} that belongs to the checkpoint, whole "
-            "and undamaged. Where a run starts from it, scopes that are meant "
-            "to be random are named in --new_weights."
+            "and undamaged, and the task that its head was trained for. Where "
+            "a run starts from it, scopes that are meant to be random are "
+            "named in --new_weights."
         )
 
 

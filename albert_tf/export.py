@@ -102,6 +102,11 @@ class ExportOptions:
                 f"--precision={self.precision} does not go with "
                 f"--format={self.format}. Allowed are {', '.join(allowed)}."
             )
+        if self.format != SAVED_MODEL and not self.with_text:
+            raise errors.UserError(
+                f"--with_text=false goes with --format={SAVED_MODEL}: "
+                f"{self.format} takes ids only. Leave it out."
+            )
 
 
 def run(settings: ExportOptions) -> None:
@@ -115,23 +120,22 @@ def run(settings: ExportOptions) -> None:
     reference = source.make_service(found, task)
     used = checkpoints.restore(reference.model, found.checkpoint, found.option)
     files.make_folder(os.path.dirname(settings.export_dir.rstrip("/")))
-    report: dict[str, Any] = {
-        "checkpoint": used.path,
-        "format": settings.format,
-        "precision": settings.precision,
-    }
-    if settings.format == SAVED_MODEL:
-        report |= _save_model(settings, found, task, reference)
-    else:
-        report |= _save_id_model(settings, found, task, reference)
-    report["bytes"] = quality.num_bytes(settings.export_dir)
-    if task and settings.eval_file:
-        asks = _asks(settings, reference)
-        report["scores"], report["scores_in_float32"] = (
-            quality.score(ask, task, examples) for ask in asks
-        )
-    text = json.dumps(report, indent=2, sort_keys=True) + "\n"
-    files.write_text(os.path.join(settings.export_dir, REPORT_NAME), text)
+    save = _save_model if settings.format == SAVED_MODEL else _save_id_model
+    with files.replace_folder(settings.export_dir) as folder:
+        report: dict[str, Any] = {
+            "checkpoint": used.path,
+            "format": settings.format,
+            "precision": settings.precision,
+            **save(settings, found, task, reference, folder),
+            "bytes": quality.num_bytes(folder),
+        }
+        if task and settings.eval_file:
+            asks = _asks(settings, reference, folder)
+            report["scores"], report["scores_in_float32"] = (
+                quality.score(ask, task, examples) for ask in asks
+            )
+        text = json.dumps(report, indent=2, sort_keys=True) + "\n"
+        files.write_text(os.path.join(folder, REPORT_NAME), text)
     logging.info("Exported %s to %s:\n%s", used.path, settings.export_dir, text)
 
 
@@ -140,6 +144,7 @@ def _save_model(
     found: source.Source,
     task: base.Task | None,
     reference: service.Service,
+    folder: str,
 ) -> dict[str, Any]:
     """Write a SavedModel; return how far it is from the reference."""
     what = reference
@@ -147,8 +152,8 @@ def _save_model(
         what = source.make_service(found, task, settings.precision)
         checkpoints.restore(what.model, found.checkpoint, found.option)
         what.encoder.freeze()
-    saved_model.save(what, settings.export_dir, with_text=settings.with_text)
-    loaded = tf.saved_model.load(settings.export_dir).signatures
+    saved_model.save(what, folder, with_text=settings.with_text)
+    loaded = tf.saved_model.load(folder).signatures
     far = {}
     for name, function in service.id_functions(reference).items():
         inputs = id_model.sample(function, found.config)
@@ -162,6 +167,7 @@ def _save_id_model(
     found: source.Source,
     task: base.Task | None,
     reference: service.Service,
+    folder: str,
 ) -> dict[str, Any]:
     """Write a network for another runtime; return how far it is."""
     kept = {k: v for k, v in found.values.items() if k in _TEXT_OPTIONS}
@@ -169,7 +175,7 @@ def _save_id_model(
         kept["null_score_diff_threshold"] = task.threshold
     description = id_model.save(
         id_model.IdModel(reference, found.vocabulary, settings.precision, kept),
-        settings.export_dir,
+        folder,
         _FORMATS[settings.format],
     )
     return {
@@ -190,7 +196,7 @@ def _ask(
 
 
 def _asks(
-    settings: ExportOptions, reference: service.Service
+    settings: ExportOptions, reference: service.Service, folder: str
 ) -> tuple[quality.Ask, quality.Ask]:
     """Return what asks the export, and what asks the model in float32."""
     function = service.id_functions(reference)["tokens"]
@@ -198,10 +204,10 @@ def _asks(
 
     def of_export() -> quality.Ask:
         if settings.format == SAVED_MODEL:
-            loaded = tf.saved_model.load(settings.export_dir)
+            loaded = tf.saved_model.load(folder)
             return functools.partial(_ask, loaded.signatures["tokens"])
         form = _FORMATS[settings.format]
-        path = os.path.join(settings.export_dir, form.file_name)
+        path = os.path.join(folder, form.file_name)
         return functools.partial(form.ask, path, "tokens")
 
     def with_its_inputs(ask: quality.Ask) -> quality.Ask:
@@ -233,7 +239,13 @@ def _read_examples(
         raise errors.UserError(
             f"--eval_file={settings.eval_file} does not exist. Check the path."
         )
-    return task.read(settings.eval_file, base.DEV)
+    try:
+        return task.read(settings.eval_file, base.DEV)
+    except errors.UserError as error:
+        # It may name the option that names such a file elsewhere.
+        raise errors.UserError(
+            f"--eval_file={settings.eval_file} cannot be used: {error}"
+        ) from None
 
 
 def check_target(settings: ExportOptions) -> None:

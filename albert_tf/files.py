@@ -268,16 +268,20 @@ def replace_folder(path: str) -> Iterator[str]:
     """Make a folder that takes the place of `path` at the end of the block.
 
     After an error inside the block it is removed, and `path` is untouched.
+
+    Raises:
+        OSError: The folder cannot be written, or the disk is full.
     """
     path = path.rstrip("/")
     partial, old = f"{path}.partial", f"{path}.old"
     shutil.rmtree(partial, ignore_errors=True)
     os.makedirs(partial)
     try:
-        yield partial
-        for folder, _, names in os.walk(partial):
-            for name in names:
-                sync(os.path.join(folder, name))
+        with name_full_disk(path):
+            yield partial
+            for folder, _, names in os.walk(partial):
+                for name in names:
+                    sync(os.path.join(folder, name))
         shutil.rmtree(old, ignore_errors=True)
         if os.path.exists(path):
             os.replace(path, old)

@@ -108,6 +108,7 @@ def run(settings: PredictOptions) -> None:
         files.require_target(
             settings.output_file, "output_file", [path], overwrite=True
         )
+        files.make_folder(os.path.dirname(settings.output_file), "output_file")
     if settings.saved_model:
         _ask_saved_model(settings, path)
     else:

@@ -53,13 +53,19 @@ class Run:
     def vocabulary(self) -> tokenization.VocabularyOptions:
         """The folder's copy of the vocabulary, with the run's settings."""
         values = {**self.options, **dict.fromkeys(VOCABULARY_NAMES)}
-        for name, path in _vocabularies(self.folder).items():
+        for name, path in vocabularies(self.folder).items():
             values[name] = path
         return options.from_dict(tokenization.VocabularyOptions, values)
 
 
-def _vocabularies(folder: str) -> dict[str, str]:
-    """Return option name and path of the vocabularies in a folder."""
+def vocabularies(folder: str) -> dict[str, str]:
+    """Return option and path of the vocabularies in a folder, or beside it.
+
+    Args:
+        folder: That of a run or a release; or a checkpoint in it.
+    """
+    if not tf.io.gfile.isdir(folder):
+        folder = os.path.dirname(folder)
     names = {**VOCABULARY_NAMES}
     if huggingface.is_folder(folder):
         names["spm_model_file"] = huggingface.VOCABULARY_NAME
@@ -150,8 +156,8 @@ def is_trained(folder: str) -> bool:
 def _is_another(
     vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> bool:
-    """Tell whether a folder has a vocabulary, and not this one."""
-    known = _vocabularies(folder)
+    """Tell whether there are others, and not this one; see `vocabularies`."""
+    known = vocabularies(folder)
     if not known or vocabulary.path is None:
         return False
     wanted = files.sha256(vocabulary.path)
@@ -166,11 +172,8 @@ def check_vocabulary(
     Raises:
         errors.UserError: Beside the checkpoint lies another vocabulary.
     """
-    folder = init_checkpoint
-    if not tf.io.gfile.isdir(folder):
-        folder = os.path.dirname(folder)
-    if _is_another(vocabulary, folder):
-        known = ", ".join(_vocabularies(folder).values())
+    if _is_another(vocabulary, init_checkpoint):
+        known = ", ".join(vocabularies(init_checkpoint).values())
         raise errors.UserError(
             f"--{vocabulary.kind}={vocabulary.path} is not the vocabulary that "
             f"--init_checkpoint={init_checkpoint} was trained with. Use "
@@ -205,7 +208,8 @@ def read(folder: str) -> Run:
             return read(best)
         raise errors.UserError(
             f"{folder} is not the folder of a run: it has no {OPTIONS_NAME}. "
-            "Name the --output_dir of run_pretraining or run_classifier."
+            "Name the --output_dir of run_pretraining, run_classifier, "
+            "run_squad or run_race."
         )
     try:
         content = json.loads(files.read_bytes(path))

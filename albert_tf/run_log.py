@@ -5,6 +5,7 @@ Every line has `split` (`facts`, `train`, `eval` or `end`) and `step`.
 """
 
 import json
+import math
 import os
 import resource
 import time
@@ -117,6 +118,7 @@ class RunLog:
         step: int,
         numbers: dict[str, float],
         steps_per_second: float | None = None,
+        seconds_left: float = math.inf,
     ) -> None:
         """Note numbers in the file, in TensorBoard and on the terminal.
 
@@ -126,6 +128,7 @@ class RunLog:
             numbers: Losses and metrics.
             steps_per_second: Rate since the last line; None where it says
                 nothing.
+            seconds_left: Until training ends, whatever steps are left.
         """
         line = {"split": split, "step": step, "time": time.time(), **numbers}
         if steps_per_second is not None:
@@ -145,7 +148,7 @@ class RunLog:
         with self._writer(split).as_default(step):
             for name, value in numbers.items():
                 tf.summary.scalar(name, value)
-        print(self._format(line, steps_per_second), flush=True)
+        print(self._format(line, steps_per_second, seconds_left), flush=True)
 
     def column(self, split: str, name: str) -> list[tuple[int, float]]:
         """Return (step, value) for every line of `split` that has `name`."""
@@ -177,7 +180,10 @@ class RunLog:
         return self._writers[split]
 
     def _format(
-        self, line: dict[str, Any], steps_per_second: float | None
+        self,
+        line: dict[str, Any],
+        steps_per_second: float | None,
+        seconds_left: float,
     ) -> str:
         total = self._num_train_steps or line["step"]
         parts = [
@@ -189,7 +195,7 @@ class RunLog:
             if name not in NOT_METRICS
         ]
         if steps_per_second is not None:
-            left = (total - line["step"]) / steps_per_second
+            left = min(seconds_left, (total - line["step"]) / steps_per_second)
             parts.append(f"{line['examples_per_second']:,.1f} examples/s")
             if self._work:
                 parts.append(f"{line['tokens_per_second']:,.0f} tokens/s")

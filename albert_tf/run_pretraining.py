@@ -419,8 +419,7 @@ def _check_settings(
 
     The run hands its settings on to finetuning and export.
     """
-    for name in ("do_lower_case", "keep_accents", "strip_spurious_marker"):
-        here = getattr(vocabulary, name)
+    for name, here in vocabulary.settings.items():
         if manifest.options.get(name, here) != here:
             raise errors.UserError(
                 f"--{name}={here}, but the records "

@@ -624,6 +624,12 @@ class VocabularyOptions:
         """The file of the vocabulary; None without one."""
         return getattr(self, self.kind) if self.kind else None
 
+    @property
+    def settings(self) -> dict[str, bool]:
+        """How it is used."""
+        names = "do_lower_case", "keep_accents", "strip_spurious_marker"
+        return {name: getattr(self, name) for name in names}
+
     def require(self) -> None:
         """Refuse options without a vocabulary.
 

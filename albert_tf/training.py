@@ -352,7 +352,8 @@ class Trainer:
             self._check_guard()
             if stopping:
                 break
-        self._log(log, np.concatenate(rows), (self.step - start, begun))
+        work = self.step - start, begun
+        self._log(log, np.concatenate(rows), work, clock.seconds_left)
         if stopping:
             self._save(clock)
             watch.leave(f"step {self.step} is saved in {self.output_dir}")
@@ -396,6 +397,7 @@ class Trainer:
         log: run_log.RunLog,
         rows: np.ndarray,
         work: tuple[int, float],
+        seconds_left: float,
     ) -> None:
         """Write a line about steps, float32 [steps, names, 2]."""
         steps, begun = work
@@ -418,7 +420,7 @@ class Trainer:
         if skipped:
             numbers["skipped_updates"] = float(skipped)
         seconds = time.monotonic() - begun
-        log.write("train", self.step, numbers, steps_per_second=steps / seconds)
+        log.write("train", self.step, numbers, steps / seconds, seconds_left)
 
     def _evaluate_once(
         self,
@@ -620,11 +622,14 @@ class _Clock:
 
     @property
     def seconds_left(self) -> float:
+        """Seconds to the end of the budget; infinite without one."""
+        if not self._budget:
+            return math.inf
         return max(0.0, self._budget - self.agreed)
 
     @property
     def is_up(self) -> bool:
-        return bool(self._budget) and not self.seconds_left
+        return not self.seconds_left
 
     def set_pace(
         self, step: int, num_train_steps: int, optimizer: optimization.AdamW

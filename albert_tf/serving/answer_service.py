@@ -108,8 +108,6 @@ class AnswerService(service.Service, abc.ABC):
         self, question: tf.Tensor, context: tf.Tensor
     ) -> tuple[Tensors, Tensors, answer_ops.Windows]:
         """Return what `answer` does, what `ask` said of windows, and these."""
-        with tf.control_dependencies([_check_sizes(question, context)]):
-            question = tf.identity(question)
         longest = self._options.windows.max_query_length
         asked = self.tokenizer.tokenize(question)
         queries = asked[:, :longest]
@@ -191,14 +189,6 @@ class AnswerService(service.Service, abc.ABC):
         return {name: array.concat() for name, array in arrays.items()}
 
 
-def _check_sizes(question: tf.Tensor, context: tf.Tensor) -> tf.Operation:
-    return tf.debugging.assert_equal(
-        tf.size(question),
-        tf.size(context),
-        "There must be as many questions as contexts.",
-    )
-
-
 class AnswerServiceV1(AnswerService):
     """Every question has an answer (SQuAD 1.1).
 
@@ -275,8 +265,9 @@ class AnswerServiceV2(AnswerService):
             ids: The last of them is `p_mask`, 1 where no answer may be: in the
                 question, on padding, on markers but the first.
         """
-        *others, p_mask = ids
-        outputs = self.tokens(*others)
+        inputs = service.of_one_shape(dict(zip(self.ids, ids, strict=True)))
+        p_mask = inputs.pop("p_mask")
+        outputs = self.tokens(**inputs)
         found = self.model.search(outputs["sequence_output"], p_mask)
         return {**outputs, **found}
 

@@ -22,6 +22,13 @@ from albert_tf import errors, files
 
 # What a signature asks for, by name: 1 text, or a list of so many.
 Inputs = Mapping[str, int]
+# What is no SavedModel, by a file that shows it, and what to do instead.
+_OTHERS = {
+    "run_options.json": "It is the folder of a run: name it as --run_dir, or "
+    "export it with albert_tf.export.",
+    "model.json": "It is an export for LiteRT or ONNX Runtime, which ask it; "
+    "for this script export with --format=saved_model.",
+}
 # A line that begins so is meant as JSON, even if it is none.
 _LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
 
@@ -54,7 +61,7 @@ class Signature:
         specs = self._function.structured_input_signature[1]
         self.inputs: Inputs = {
             key: 1 if spec.shape.rank == 1 else spec.shape[1]
-            for key, spec in specs.items()
+            for key, spec in sorted(specs.items())
         }
 
     def __call__(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
@@ -79,9 +86,15 @@ def open_model(path: str) -> Any:
         errors.UserError: There is none, or it is damaged.
     """
     if not files.exists(os.path.join(path, "saved_model.pb")):
+        advice = (
+            "Name the --export_dir of albert_tf.export, such as served/rte/1."
+        )
+        for name, mend in _OTHERS.items():
+            if files.exists(os.path.join(path, name)):
+                advice = mend
         raise errors.UserError(
             f"--saved_model={path} is no SavedModel: it has no saved_model.pb. "
-            "Name the --export_dir of albert_tf.export, such as served/rte/1."
+            + advice
         )
     try:
         return tf.saved_model.load(path)

@@ -70,10 +70,13 @@ class ChoiceService(service.Service):
         [batch, options, hidden]. An option whose mask is all 0 only fills up
         the question: it gets no chance.
         """
-        shape = tf.shape(input_ids)
         values = input_ids, input_mask, segment_ids
-        flat = [tf.reshape(self._checked(v), [-1, shape[2]]) for v in values]
-        rows = self.encode(dict(zip(service.IDS, flat, strict=True)))
+        inputs = service.of_one_shape(
+            dict(zip(service.IDS, values, strict=True))
+        )
+        shape = tf.shape(self._checked(inputs["input_ids"]))
+        flat = {k: tf.reshape(v, [-1, shape[2]]) for k, v in inputs.items()}
+        rows = self.encode(flat)
         outputs = {
             name: tf.reshape(
                 value, tf.concat([shape[:2], tf.shape(value)[1:]], 0)
@@ -116,6 +119,7 @@ class ChoiceService(service.Service):
         Source: `race.RaceTask.featurize`.
         """
         number = tf.size(article)
+        article = service.checked(article, [number], "article must be [batch].")
         question = service.checked(
             question, [number], "There must be as many questions as articles."
         )

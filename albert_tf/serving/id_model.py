@@ -88,14 +88,14 @@ class IdModel:
 
 
 def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
-    """Write a folder that appears under `path` only when it is complete.
+    """Write the network, its vocabulary and its description.
 
     The network is tried with random ids before. How far each output is from
     that of the service is logged, and stands in the description.
 
     Args:
         what: What to save.
-        path: Folder to write; an existing one is replaced.
+        path: Folder to write; see `files.replace_folder`.
         form: The format.
 
     Returns:
@@ -113,26 +113,26 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     """
     form.require()
     functions = form.functions(what.service)
-    with files.replace_folder(path) as partial:
-        network = os.path.join(partial, form.file_name)
-        form.convert(functions, what.precision, network)
-        description = describe(what, form.name)
-        for name, function in functions.items():
-            inputs = sample(function, what.service.encoder.config)
-            answers = form.ask(network, name, inputs)
-            far = differences(function, inputs, answers)
-            description["functions"][name] = {
-                **signature(function),
-                "largest_difference": far,
-            }
-            logging.info("%s, %s, differs by %s", form.name, name, far)
-        copy = os.path.join(partial, _vocabulary_name(what))
-        with files.replace_atomically(copy) as stream:
-            stream.write(files.read_bytes(str(what.vocabulary.path)))
-        files.write_text(
-            os.path.join(partial, DESCRIPTION_NAME),
-            json.dumps(description, indent=2, sort_keys=True) + "\n",
-        )
+    files.make_folder(path)
+    network = os.path.join(path, form.file_name)
+    form.convert(functions, what.precision, network)
+    description = describe(what, form.name)
+    for name, function in functions.items():
+        inputs = sample(function, what.service.encoder.config)
+        answers = form.ask(network, name, inputs)
+        far = differences(function, inputs, answers)
+        description["functions"][name] = {
+            **signature(function),
+            "largest_difference": far,
+        }
+        logging.info("%s, %s, differs by %s", form.name, name, far)
+    copy = os.path.join(path, _vocabulary_name(what))
+    with files.replace_atomically(copy) as stream:
+        stream.write(files.read_bytes(str(what.vocabulary.path)))
+    files.write_text(
+        os.path.join(path, DESCRIPTION_NAME),
+        json.dumps(description, indent=2, sort_keys=True) + "\n",
+    )
     return description
 
 

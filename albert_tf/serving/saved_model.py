@@ -1,11 +1,12 @@
 """Services to SavedModels."""
 
+import errno
+import os
 from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
-from albert_tf import files
 from albert_tf.serving import service, warm_up
 
 
@@ -19,13 +20,16 @@ def _variables(signatures: dict[str, Any]) -> Iterable[tf.Variable]:
 
 
 def save(what: service.Service, path: str, *, with_text: bool = True) -> None:
-    """Write a SavedModel that appears under `path` only when it is complete.
+    """Write a SavedModel.
 
     Args:
         what: What to save.
-        path: Folder to write; an existing one is replaced.
+        path: Folder to write; see `files.replace_folder`.
         with_text: Whether the tokenizer comes along, and the signatures that
             take text. Without them no operation of tensorflow_text is used.
+
+    Raises:
+        OSError: The folder cannot be written.
     """
     signatures = what.functions if with_text else service.id_functions(what)
     root = tf.Module()
@@ -34,7 +38,17 @@ def save(what: service.Service, path: str, *, with_text: bool = True) -> None:
     root.weights = list(_variables(signatures))
     if with_text:
         root.tokenizer = what.tokenizer
-    with files.replace_folder(path) as partial:
-        tf.saved_model.save(root, partial, signatures=signatures)
+    try:
+        tf.saved_model.save(root, path, signatures=signatures)
         samples = what.samples()
-        warm_up.write(partial, {name: samples[name] for name in signatures})
+        warm_up.write(path, {name: samples[name] for name in signatures})
+    except tf.errors.OpError as error:
+        raise _as_os_error(error, path) from error
+
+
+def _as_os_error(error: tf.errors.OpError, path: str) -> OSError:
+    """Return what Python would have raised, had it written the files."""
+    is_full = os.strerror(errno.ENOSPC) in str(error)
+    if is_full:
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    return OSError(errno.EIO, str(error), path)

@@ -24,16 +24,28 @@ Tensors = dict[str, tf.Tensor]
 
 
 def checked(
-    texts: tf.Tensor, shape: Sequence[int | tf.Tensor], message: str
+    values: tf.Tensor,
+    shape: tf.Tensor | Sequence[int | tf.Tensor],
+    message: str,
 ) -> tf.Tensor:
-    """Return texts of this shape; others are refused with the message.
+    """Return values of this shape; others are refused with the message.
 
     TensorFlow itself compares no shapes when a signature is called eagerly.
     """
-    wanted = tf.stack(list(shape))
-    same = tf.debugging.assert_equal(tf.shape(texts), wanted, message)
+    wanted = tf.convert_to_tensor(shape)
+    same = tf.debugging.assert_equal(tf.shape(values), wanted, message)
     with tf.control_dependencies([same]):
-        return tf.identity(texts)
+        return tf.identity(values)
+
+
+def of_one_shape(inputs: Tensors) -> Tensors:
+    """Return ids, masks and segments; all must be shaped as the first."""
+    first = next(iter(inputs))
+    shape = tf.shape(inputs[first])
+    return {
+        name: checked(value, shape, f"{name} must have the shape of {first}.")
+        for name, value in inputs.items()
+    }
 
 
 Signature = Callable[..., Tensors]
@@ -51,9 +63,19 @@ def with_ids(
 
 
 def with_texts(function: Signature, *names: str) -> Signature:
-    """Trace a function of string [batch], for each of the names."""
+    """Trace a function of string [batch], for each of the names.
+
+    Texts of another rank, or fewer of one name than of another, are refused.
+    """
+    message = " and ".join(names) + " must be [batch]"
+    message += ", as many of each." if len(names) > 1 else "."
+
+    def of_checked(*texts: tf.Tensor) -> Tensors:
+        count = [tf.size(texts[0])]
+        return function(*(checked(text, count, message) for text in texts))
+
     return tf.function(
-        function,
+        of_checked,
         input_signature=[tf.TensorSpec([None], tf.string, n) for n in names],
     )
 
@@ -132,7 +154,8 @@ class Service:
         return self.encode(dict(zip(IDS, values, strict=True)))
 
     def encode(self, inputs: Tensors) -> Tensors:
-        """Return what `tokens` does; refuse too long sequences by name."""
+        """Return what `tokens` does; refuse wrong shapes by name."""
+        inputs = of_one_shape(inputs)
         ids = self._checked(inputs["input_ids"])
         outputs = self.encoder({**inputs, "input_ids": ids})
         names = "sequence_output", "pooled_output"

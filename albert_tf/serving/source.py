@@ -26,6 +26,20 @@ TASKS = ("encoder", "pretraining", "classifier", "regression", "squad", "race")
 # Which options say what, beside those that are always there.
 _OF_RUN = ("checkpoint",)
 _OF_CHECKPOINT = ("albert_config_file", "num_labels", "labels", "pairs")
+# Which tasks an option is for; one that is not here is for all.
+_FOR = {
+    **dict.fromkeys(("num_labels", "labels"), ("classifier",)),
+    "pairs": ("classifier", "regression"),
+    **dict.fromkeys(
+        (
+            *("squad_version", "start_n_top", "end_n_top", "doc_stride"),
+            *("null_score_diff_threshold", "max_query_length"),
+            *("max_answer_length", "n_best_size"),
+        ),
+        ("squad",),
+    ),
+    **dict.fromkeys(("num_options", "max_qa_length"), ("race",)),
+}
 
 _SHORTEST = 4  # [CLS] piece [SEP] [SEP].
 _SQUAD_LENGTH = 384  # Source: ALBERT appendix A.4.
@@ -151,7 +165,17 @@ def find(settings: SourceOptions) -> Source:
     Raises:
         errors.UserError: It is not there, or something about it is not known.
     """
-    return of_run(settings) if settings.run_dir else of_checkpoint(settings)
+    source = of_run(settings) if settings.run_dir else of_checkpoint(settings)
+    kind = source.values["task"]
+    if kind == "finetuned":
+        kind = source.values["task_name"].lower()
+    for name, value in settings.given.items():
+        if name in _FOR and kind not in _FOR[name]:
+            raise errors.UserError(
+                f"--{name}={value} is for {' and '.join(_FOR[name])}, but the "
+                f"model is one of {kind}. Leave it out."
+            )
+    return source
 
 
 def of_run(settings: SourceOptions) -> Source:
@@ -159,6 +183,14 @@ def of_run(settings: SourceOptions) -> Source:
     assert settings.run_dir is not None
     run_ = run_folder.read(settings.run_dir)
     vocabulary = run_.vocabulary
+    defaults = tokenization.VocabularyOptions().settings
+    for name, value in settings.vocabulary.settings.items():
+        if value not in (defaults[name], vocabulary.settings[name]):
+            raise errors.UserError(
+                f"--{name}={str(value).lower()}, but --run_dir="
+                f"{settings.run_dir} was trained with "
+                f"{str(not value).lower()}. Leave it out."
+            )
     if settings.vocabulary.path:
         vocabulary = dataclasses.replace(
             vocabulary,
@@ -185,8 +217,16 @@ def of_run(settings: SourceOptions) -> Source:
 
 def of_checkpoint(settings: SourceOptions) -> Source:
     """Return what a checkpoint and the options say."""
-    settings.vocabulary.require()
     assert settings.init_checkpoint is not None
+    vocabulary = settings.vocabulary
+    if vocabulary.path is None:
+        beside = run_folder.vocabularies(settings.init_checkpoint)
+        vocabulary = dataclasses.replace(
+            vocabulary,
+            spm_model_file=beside.get("spm_model_file"),
+            vocab_file=beside.get("vocab_file"),
+        )
+    vocabulary.require()
     checkpoint = checkpoints.read(settings.init_checkpoint)
     config = checkpoint.config
     if settings.albert_config_file:
@@ -203,7 +243,7 @@ def of_checkpoint(settings: SourceOptions) -> Source:
         length = min(length, _SQUAD_LENGTH)
     return Source(
         config,
-        settings.vocabulary,
+        vocabulary,
         checkpoint.path,
         "init_checkpoint",
         {

@@ -69,15 +69,6 @@ class _OfTexts(service.Service):
 
     def _outputs(self, texts: tuple[tf.Tensor, ...]) -> Tensors:
         """Return `tokens` for texts, and `truncated` bool [batch]."""
-        number = tf.size(texts[0])
-        texts = tuple(
-            service.checked(
-                text,
-                [number],
-                "Texts must be [batch], as many in text_pair as in text.",
-            )
-            for text in texts
-        )
         inputs, truncated = self.pack(*map(self.tokenizer.tokenize, texts))
         return {**self.tokens(**inputs), "truncated": truncated}
 

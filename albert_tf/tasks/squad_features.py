@@ -60,8 +60,9 @@ class WindowOptions:
             raise errors.UserError(
                 f"--max_seq_length={max_seq_length} leaves no room for the "
                 f"paragraph beside --max_query_length={self.max_query_length} "
-                f"and {NUM_SPECIAL} special tokens. Use 384 and 64, or a "
-                "smaller --max_query_length."
+                f"and {NUM_SPECIAL} special tokens. Use a smaller "
+                "--max_query_length, or longer sequences where the model has "
+                "the positions; the original has 384 and 64."
             )
 
 

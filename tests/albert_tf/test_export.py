@@ -1,8 +1,10 @@
 """Export: what it refuses, and that it restores what was trained."""
 
 import dataclasses
+import errno
 import json
-import os
+import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -90,7 +92,6 @@ def no_saving(monkeypatch):
 
     def pretend(settings, *rest):
         saved.append(rest)
-        os.makedirs(settings.export_dir, exist_ok=True)
         return {}
 
     monkeypatch.setattr(export, "_save_model", pretend)
@@ -152,6 +153,10 @@ def test_bfloat16_takes_half_the_room_and_differs_little(run_dir):
         ({"task": "squad"}, "--task=squad is given with --run_dir"),
         ({"num_labels": 3}, "--num_labels=3 goes with --init_checkpoint"),
         (
+            {"with_text": False, "format": "onnx"},
+            "--with_text=false goes with --format=saved_model: onnx takes ids",
+        ),
+        (
             {
                 "run_dir": None,
                 "init_checkpoint": "x",
@@ -179,6 +184,15 @@ def test_options_that_contradict_one_another(tmp_path, changes, message):
         ({"eval_file": "dev.tsv"}, "--eval_file=dev.tsv needs a finetuned"),
         ({"max_seq_length": 999}, "--max_seq_length=999 is more than the"),
         ({"max_seq_length": 2}, "--max_seq_length=2 leaves no room"),
+        (
+            {"doc_stride": 8},
+            "--doc_stride=8 is for squad, but the model is one of pretraining",
+        ),
+        (
+            {"do_lower_case": False},
+            "--do_lower_case=false, but --run_dir=.* was trained with true",
+        ),
+        ({"keep_accents": True}, "--keep_accents=true, but --run_dir="),
     ],
 )
 def test_what_does_not_fit_the_run_is_refused(run_dir, changes, message):
@@ -243,7 +257,7 @@ def test_bare_checkpoints_get_the_service_of_their_task(
     assert isinstance(service, expected)
     assert service.max_seq_length == config.max_position_embeddings
     export.run(settings)
-    ((_, _, reference),) = no_saving
+    ((_, _, reference, _),) = no_saving
     for one, other in zip(
         model.variables, reference.model.variables, strict=True
     ):
@@ -264,19 +278,18 @@ def test_a_folder_of_hugging_face_is_exported(
                 "from": str(tmp_path / "model.ckpt"),
                 "to": str(folder),
                 "format": "huggingface",
-                "spm_model_file": tiny_vocab,
             },
         )
     )
+    shutil.copy(tiny_vocab, folder / "spiece.model")
     export.run(
         make_options(
             export_dir=str(tmp_path / "exported"),
             init_checkpoint=str(folder),
             task="pretraining",
-            **with_vocabulary(tiny_vocab),
         )
     )
-    ((_, _, reference),) = no_saving
+    ((_, _, reference, _),) = no_saving
     assert reference.model.has_sentence_order
     for one, other in zip(
         model.variables, reference.model.variables, strict=True
@@ -379,11 +392,67 @@ def test_existing_folder_is_kept_without_overwrite(run_dir):
     assert (target / "old").read_text() == "old"
 
 
-def test_existing_folder_is_replaced_with_overwrite(run_dir, no_saving):
-    (run_dir.parent / "exported").mkdir()
-    (run_dir.parent / "exported" / "saved_model.pb").write_text("")
-    export.run(options(run_dir, overwrite=True))
-    assert len(no_saving) == 1
+@pytest.mark.parametrize("form", ["saved_model", "onnx", "litert"])
+def test_existing_folder_is_replaced_whole_or_not_at_all(
+    run_dir, form, monkeypatch
+):
+    """The report, which is made last, belongs to the export."""
+    target = run_dir.parent / "exported"
+    target.mkdir()
+    (target / "saved_model.pb").write_text("old")
+    settings = options(
+        run_dir, overwrite=True, format=form, export_dir=f"{target}/"
+    )
+
+    def fail(*_):
+        raise RuntimeError("pulled the plug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export.quality, "num_bytes", fail)
+        with pytest.raises(RuntimeError, match="pulled the plug"):
+            export.run(settings)
+    assert (target / "saved_model.pb").read_text() == "old"
+    assert {p.name for p in run_dir.parent.iterdir()} == {"run", "exported"}
+    export.run(settings)
+    assert {p.name for p in run_dir.parent.iterdir()} == {"run", "exported"}
+    names = {p.name for p in target.iterdir()}
+    assert "export.json" in names
+    if form != "saved_model":
+        assert "saved_model.pb" not in names
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        tf.errors.ResourceExhaustedError(None, None, "No space left on device"),
+    ],
+)
+def test_full_disk_is_named(run_dir, monkeypatch, error):
+    def fail(root, folder, **_):
+        pathlib.Path(folder, "saved_model.pb").write_text("half")
+        raise error
+
+    monkeypatch.setattr(tf.saved_model, "save", fail)
+    with pytest.raises(OSError, match="bytes are free.*exported") as raised:
+        export.run(options(run_dir))
+    assert raised.value.errno == errno.ENOSPC
+    assert [p.name for p in run_dir.parent.iterdir()] == ["run"]
+
+
+def test_a_file_to_evaluate_on_is_named_by_its_option(
+    tmp_path, config, tiny_vocab
+):
+    folder = tmp_path / "run"
+    classifier_run(folder, config, tiny_vocab, "cola")
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("two\tcolumns\n")
+    settings = make_options(
+        export_dir=str(tmp_path / "exported"),
+        run_dir=str(folder),
+        eval_file=str(dev),
+    )
+    refuse(settings, "--eval_file=.*dev.tsv cannot be used: .*2 columns")
 
 
 def test_folder_without_checkpoint_is_refused(run_dir):

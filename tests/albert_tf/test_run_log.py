@@ -85,6 +85,8 @@ def test_terminal_shows_progress(log, capsys):
         "train step  5/10  mlm acc 41.2%  lr 1.00e-03  4.0 examples/s  "
         "ETA 0:00:10\n"
     )
+    log.write("train", 5, numbers, 0.5, seconds_left=7)
+    assert "ETA 0:00:07" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,18 @@ def test_as_many_questions_as_contexts(saved):
         )
 
 
+def test_where_no_answer_may_be_is_shaped_as_the_ids(saved):
+    inputs = {
+        key: tf.repeat(value, 2, 0)
+        for key, value in saved.service.samples()["tokens"].items()
+    }
+    last = list(inputs)[-1]
+    inputs[last] = inputs[last][:1]
+    message = f"{last} must have the shape of input_ids"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        saved.signatures["tokens"](**inputs)
+
+
 def test_tokens_are_what_the_model_says(saved):
     names = saved.service.ids
     inputs = {

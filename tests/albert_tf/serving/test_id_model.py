@@ -142,25 +142,6 @@ def test_too_long_sequences_get_no_answer(form, saved):
         form.ask(str(path / form.file_name), "tokens", inputs)
 
 
-def fail(*_):
-    raise RuntimeError("no room")
-
-
-def test_folder_is_replaced_whole_or_not_at_all(form, tiny_vocab, tmp_path):
-    path = tmp_path / "model"
-    path.mkdir()
-    (path / "old").write_text("content")
-    broken = form._replace(convert=fail)
-    model = id_services.make_model("encoder", tiny_vocab)
-    with pytest.raises(RuntimeError, match="no room"):
-        id_model.save(model, f"{path}/", broken)
-    assert [file.name for file in tmp_path.iterdir()] == ["model"]
-    assert (path / "old").read_text() == "content"
-    id_model.save(model, f"{path}/", form)
-    assert [file.name for file in tmp_path.iterdir()] == ["model"]
-    assert not (path / "old").exists()
-
-
 class Odd(service.Service):
     """A service with an operation that nobody else has."""
 
@@ -177,7 +158,6 @@ def test_operations_that_a_format_lacks_are_refused(
     model = dataclasses.replace(model, service=odd)
     with pytest.raises(errors.UserError, match=r"no operation for.*BesselI1"):
         id_model.save(model, str(tmp_path / "model"), form)
-    assert not list(tmp_path.iterdir())
 
 
 def test_unknown_precision_is_refused(tiny_vocab):
