@@ -1,16 +1,23 @@
 #!/bin/sh
 # Pretrain a small ALBERT on real text: books and film reviews.
 #
-#   tools/pretrain_on_real_text.sh DATA OUTPUT
+#   tools/pretrain_on_real_text.sh DATA OUTPUT [sop|nsp|none]
 #
 # DATA holds vocab/30k-clean.model, corpora/gutenberg.tar.xz (books, hard-wrapped
 # plain text) and corpora/movie_reviews.txt.xz (one sentence a line, a blank line
 # between documents). Any texts in those two layouts will do. Every fortieth
 # document is held out for evaluation. Stopped and started again, it goes on.
+#
+# The last word is what is asked about two segments: their order (sop, the
+# default), whether they belong together (nsp), or nothing (none, which trains on
+# the records of sop). Each has a folder of its own below OUTPUT.
 set -eu
 data=$1
 output=$2
+objective=${3:-sop}
 python=${PYTHON:-.venv/bin/python}
+records=$objective
+[ "$objective" != none ] || records=sop
 mkdir -p "$output"
 
 if [ ! -e "$output/train.txt" ]; then
@@ -28,19 +35,23 @@ if [ ! -e "$output/train.txt" ]; then
     mv "$output/train.partial" "$output/train.txt"
 fi
 
-for split in train dev; do
-    if [ ! -e "$output/$split.tfrecord.manifest.json" ]; then
+# Three passes over the text, each with other segments and other masks.
+for part in train:3 dev:1; do
+    split=${part%:*}
+    if [ ! -e "$output/$split.$records.tfrecord.manifest.json" ]; then
         "$python" -m data_prep.create_pretraining_data \
             --input_file="$output/$split.txt" \
-            --output_file="$output/$split.tfrecord" \
+            --output_file="$output/$split.$records.tfrecord" \
             --spm_model_file="$data/vocab/30k-clean.model" \
-            --max_seq_length=128 --max_predictions_per_seq=20 --dupe_factor=1
+            --max_seq_length=64 --max_predictions_per_seq=10 \
+            --dupe_factor="${part#*:}" --sentence_objective="$records"
     fi
 done
 
 "$python" -m albert_tf.run_pretraining \
     --flagfile=configs/pretraining/small_real_text.flags \
-    --input_file="$output/train.tfrecord" \
-    --eval_input_file="$output/dev.tfrecord" \
+    --sentence_objective="$objective" \
+    --input_file="$output/train.$records.tfrecord" \
+    --eval_input_file="$output/dev.$records.tfrecord" \
     --spm_model_file="$data/vocab/30k-clean.model" \
-    --output_dir="$output/run"
+    --output_dir="$output/$objective"
