@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf import tokenization_ops
+from albert_tf import text_ops
 from albert_tf.tasks import squad_features
 
 Tensors = dict[str, tf.Tensor]
@@ -335,7 +335,7 @@ def _texts(
     """Return the texts of some spans without white space, and their starts."""
     start, end = tf.gather(spans.start, index), tf.gather(spans.end, index)
     found = tf.strings.substr(context, start, tf.maximum(end - start, 0))
-    texts, lost = tokenization_ops.strip(found)
+    texts, lost = text_ops.strip(found)
     return texts, start + lost
 
 

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from albert_tf import tokenization, tokenization_ops
+from albert_tf import packing_ops, tokenization
 from albert_tf.heads import classification
 from albert_tf.serving import service
 from albert_tf.serving.service import Signature, Tensors
@@ -133,9 +133,9 @@ class ChoiceService(service.Service):
         asked = self.tokenizer.tokenize(_choices(questions, flat))
         given = self.tokenizer.tokenize(article)
         told = tf.gather(given, tf.repeat(tf.range(given.nrows()), self._count))
-        kept = tokenization_ops.tail(asked, self._longest)
+        kept = packing_ops.tail(asked, self._longest)
         room = self.max_seq_length - 3 - kept.row_lengths()
-        inputs, _ = self.pack(tokenization_ops.head(told, room), kept)
+        inputs, _ = self.pack(packing_ops.head(told, room), kept)
         is_cut = (asked.row_lengths() > self._longest) | (
             told.row_lengths() > room
         )

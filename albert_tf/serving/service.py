@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import modeling, tokenization, tokenization_ops
+from albert_tf import modeling, packing_ops, tokenization, tokenization_ops
 
 # The inputs of the signature `tokens`.
 IDS = ("input_ids", "input_mask", "segment_ids")
@@ -189,9 +189,9 @@ class Service:
             segments: One or two int32 [batch, (pieces)].
 
         Returns:
-            See `tokenization_ops.pack_inputs`; and bool [batch].
+            See `packing_ops.pack_inputs`; and bool [batch].
         """
-        inputs = tokenization_ops.pack_inputs(
+        inputs = packing_ops.pack_inputs(
             segments, self.max_seq_length, self._cls_id, self._sep_id
         )
         wanted = tf.fill([segments[0].nrows()], tf.constant(2, tf.int64))

@@ -92,6 +92,9 @@ class Layout:
     official: int = 1
 
 
+# Columns of labels, in lower case, in files that may be taken for unlabelled.
+_LABEL_COLUMNS = ("label", "quality")
+
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
 _MNLI = ("contradiction", "entailment", "neutral")
@@ -304,6 +307,7 @@ class GlueTask(base.Task):
         rows = text_files.read_rows(path)
         for number, (where, fields) in enumerate(rows, 1):
             if number <= columns.header:
+                _check_header(fields, columns, where)
                 continue
             if columns.skip_short and len(fields) < columns.count:
                 short.append(number)
@@ -533,6 +537,19 @@ def _read_named(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
             )
         else:
             yield where, dict(zip(names, fields, strict=True))
+
+
+def _check_header(fields: Sequence[str], columns: Split, where: str) -> None:
+    """Refuse labelled rows in the place of those that are to be predicted.
+
+    In SST-2 and MRPC both have the same number of columns.
+    """
+    labels = [f for f in fields if f.strip().lower() in _LABEL_COLUMNS]
+    if columns.label is None and labels:
+        raise errors.UserError(
+            f"{where}: there is a column {labels[0]!r}, so this is not "
+            f"{columns.file}, which has none. Give the official test file."
+        )
 
 
 def _write_lines(folder: str, name: str, lines: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import demo, errors, modeling, tokenization
-from albert_tf.serving import make, saved_model
+from albert_tf.serving import make, saved_model, views
 from albert_tf.tasks import race, squad, squad_features
 from tests.albert_tf.serving import test_services
 
@@ -104,7 +104,7 @@ def ports(models):
 
         def port_of(kind):
             if kind not in known:
-                demo_ = demo.load(models(kind))
+                demo_ = views.load(models(kind))
                 known[kind] = stack.enter_context(serving(demo_))
             return known[kind]
 
@@ -292,7 +292,7 @@ def test_answer_in_bytes_becomes_parts_of_text():
         "question_truncated": True,
     }
     texts = {"context": "\U0001f600 a\u00e9 \U0001f600."}
-    assert demo.show_answer(texts, answer) == demo.View(
+    assert views.show_answer(texts, answer) == views.View(
         "\u00e9 \U0001f600",
         [("\U0001f600 a", False), ("\u00e9 \U0001f600", True), (".", False)],
         {
@@ -315,7 +315,7 @@ def test_no_answer_highlights_nothing():
         "n_best_scores": [0.5],
         "no_answer_probability": 0.875,
     }
-    view = demo.show_answer({"context": "The rain."}, answer)
+    view = views.show_answer({"context": "The rain."}, answer)
     assert view.headline == "No answer"
     assert view.passage == [("", False), ("", True), ("The rain.", False)]
     assert view.charts["No answer"] == [("The text has no answer", 0.875, "")]
@@ -332,7 +332,7 @@ def test_no_answer_highlights_nothing():
 )
 def test_marks_of_pieces_are_left_out_of_the_text(piece, word):
     answer = {"pieces": [[piece]], "probabilities": [[1.0]]}
-    view = demo.show_masks({"text": "[MASK]"}, answer)
+    view = views.show_masks({"text": "[MASK]"}, answer)
     assert view.passage[1] == (word, True)
     assert view.charts == {"Mask 1": [(piece, 1.0, "")]}
 
@@ -409,7 +409,7 @@ def test_error_of_tensorflow_is_shown():
         def __call__(self, requests):
             raise tf.errors.InvalidArgumentError(None, None, "indices[0]")
 
-    with serving(demo.Demo(Failing(), demo.KINDS["label"])) as port:
+    with serving(views.Demo(Failing(), views.KINDS["label"])) as port:
         status, content = post(port, REQUESTS["labels"])
     assert status == 500
     assert content == {"error": "TensorFlow says: indices[0]"}
@@ -453,7 +453,7 @@ def test_port_out_of_range_is_refused(port):
 
 def test_folder_without_model_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match="--saved_model=.*no SavedModel"):
-        demo.load(str(tmp_path))
+        views.load(str(tmp_path))
 
 
 def test_model_that_has_nothing_to_show_is_refused(tmp_path):
@@ -475,4 +475,4 @@ def test_model_that_has_nothing_to_show_is_refused(tmp_path):
     with pytest.raises(
         errors.UserError, match="nothing to show: .*other, serving_default"
     ):
-        demo.load(path)
+        views.load(path)

@@ -5,13 +5,13 @@ import random
 import subprocess
 import sys
 import textwrap
-import unicodedata
 
 import pytest
 import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf import tokenization, tokenization_ops, wordpiece
+from albert_tf import packing_ops, tokenization, tokenization_ops, wordpiece
+from tests.albert_tf import hard_texts
 
 TEXTS = tf.TensorSpec([None], tf.string)
 
@@ -53,46 +53,10 @@ def any_tokenizer(request, tiny_vocab, wordpiece_vocab):
     )
 
 
-def random_texts(count):
-    """Texts of all scripts, with numbers, spaces and marks mixed in."""
-    # TensorFlow's tables are older than Python's: leave out young capitals.
-    known = unicodedata.ucd_3_2_0
-    letters = [
-        c
-        for c in map(chr, range(1, 0x30000))
-        if known.category(c)[0] in "LMNPSZC"
-    ]
-    letters = [
-        c for c in letters if known.category(c) not in ("Cs", "Cn", "Co")
-    ]
-    common = " abcXYZ0129,,.\t-()'ΣςΑÉıİ\u0301\xa0\0今天"
-    generator = random.Random(7)
-
-    def character():
-        return generator.choice(letters if generator.random() < 0.4 else common)
-
-    return [
-        "".join(character() for _ in range(generator.randint(0, 30)))
-        for _ in range(count)
-    ]
-
-
 def with_masks(texts):
     generator = random.Random(8)
     marks = ["[MASK]", " [MASK]", "[MASK] ", " [MASK] [MASK]", "[mask]", ""]
     return [t[:4] + generator.choice(marks) + t[4:] for t in texts]
-
-
-@pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("keep_accents", [True, False])
-def test_normalize_equals_python(lower, keep_accents):
-    texts = random_texts(2000)
-    found = tokenization_ops.normalize(tf.constant(texts), lower, keep_accents)
-    expected = [
-        tokenization.preprocess_text(t, lower=lower, keep_accents=keep_accents)
-        for t in texts
-    ]
-    assert [text.decode() for text in found.numpy()] == expected
 
 
 @pytest.mark.parametrize("lower", [True, False])
@@ -103,7 +67,7 @@ def test_random_texts_equal_python(lower, kind, tiny_vocab, wordpiece_vocab):
         tokenization.VocabularyOptions(spm, wordpiece_vocab, lower)
     )
     graph = tokenization_ops.make_graph_tokenizer(tokenizer)
-    texts = random_texts(1000)
+    texts = hard_texts.random_texts(1000)
     expected = tokenizer.encode_batch(texts)
     assert graph.tokenize(tf.constant(texts)).to_list() == expected
     masked = with_masks(texts)
@@ -113,36 +77,11 @@ def test_random_texts_equal_python(lower, kind, tiny_vocab, wordpiece_vocab):
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_words_of_random_texts_equal_python(lower):
-    texts = random_texts(2000)
+    texts = hard_texts.random_texts(2000)
     found = tokenization_ops._split_words(tf.constant(texts), lower).to_list()
     for text, words in zip(texts, found, strict=True):
         cleaned = wordpiece.clean_text(text, lower=lower)
         assert [w.decode() for w in words] == wordpiece.split_words(cleaned)
-
-
-# Hard to align: what is taken apart, composed, dropped or reordered.
-HARD = [
-    "",
-    " \t ",
-    "Caf\u00e9 \u00bd",
-    "\ufb01 x  \u3000 y\u00a0",
-    "in 2012, we, 1,024,",
-    "\u00b4x a\u00adb\u00ad \u200b c\x01",
-    "\ud55c\uad6d \u1112\u1161\u11abx\u11ab \u304b\u3099 \uff76",
-    "q\u0307\u0323 a\u0301\u0323b \u0301 x",
-    "\U0001f600 \U0001f468\u200d\U0001f469 \u0130I \u0391\u03a3 \u03a3.",
-    "\ufeffa\0b \u09c7\u09be \u2581a",
-]
-
-
-def hard_texts(count):
-    """Short texts in which characters meet that act upon each other."""
-    generator = random.Random(9)
-    pool = sorted(set("".join(HARD) + "  \t\u0301\u0323eE,1"))
-    return HARD + [
-        "".join(generator.choices(pool, k=generator.randint(1, 15)))
-        for _ in range(count)
-    ]
 
 
 def byte_offsets(tokenizer, text):
@@ -182,11 +121,15 @@ def test_offsets_equal_python(
             spm, wordpiece_vocab, lower, keep_accents=keep_accents
         )
     )
-    assert_same_offsets(tokenizer, hard_texts(300) + random_texts(300))
+    assert_same_offsets(
+        tokenizer, hard_texts.mixed(300) + hard_texts.random_texts(300)
+    )
 
 
 def test_offsets_of_the_released_vocabulary(released):
-    assert_same_offsets(released, hard_texts(200) + random_texts(200))
+    assert_same_offsets(
+        released, hard_texts.mixed(200) + hard_texts.random_texts(200)
+    )
 
 
 def test_offsets_of_a_vocabulary_with_bytes(tiny_vocab, tmp_path):
@@ -198,7 +141,9 @@ def test_offsets_of_a_vocabulary_with_bytes(tiny_vocab, tmp_path):
         model.pieces.add(piece=f"<0x{code:02X}>", score=-9, type=kind)
     path = tmp_path / "bytes.model"
     path.write_bytes(model.SerializeToString())
-    assert_same_offsets(tokenization.Tokenizer(str(path)), hard_texts(100))
+    assert_same_offsets(
+        tokenization.Tokenizer(str(path)), hard_texts.mixed(100)
+    )
 
 
 def test_offsets_count_bytes_of_the_text_as_given(any_tokenizer):
@@ -225,14 +170,6 @@ def test_masks_and_offsets_must_be_asked_for(tiny, tiny_graph):
         plain.tokenize_with_masks(tf.constant(["a"]))
     with pytest.raises(ValueError, match="with_offsets=True"):
         tiny_graph.tokenize_with_offsets(tf.constant(["a"]))
-
-
-def test_strip_equals_python():
-    texts = hard_texts(100)
-    found, lost = tokenization_ops.strip(tf.constant(texts))
-    assert [t.decode() for t in found.numpy()] == [t.strip() for t in texts]
-    for text, count in zip(texts, lost.numpy(), strict=True):
-        assert text.encode()[count:].decode() == text.lstrip()
 
 
 @pytest.mark.parametrize("character", ["x", "\U0001f600"])
@@ -275,7 +212,7 @@ def test_released_vocabulary_equals_python(released, shared_dir):
     for name in ("wikitext-2-valid.txt.xz", "movie_reviews.txt.xz"):
         with lzma.open(corpora / name, "rt", encoding="utf-8") as lines:
             texts += list(lines)[:4000:8]
-    texts += random_texts(500)
+    texts += hard_texts.random_texts(500)
     expected = released.encode_batch(texts)
     assert graph.tokenize(tf.constant(texts)).to_list() == expected
     masked = with_masks(texts)
@@ -335,7 +272,7 @@ def export(graph, path):
 
     def pack(texts):
         segments = [graph.tokenize(texts)]
-        return tokenization_ops.pack_inputs(segments, 16, 2, 3)
+        return packing_ops.pack_inputs(segments, 16, 2, 3)
 
     def masked(texts):
         return {"ids": graph.tokenize_with_masks(texts).to_tensor(-1)}
@@ -432,69 +369,3 @@ def test_all_signatures_share_one_wordpiece_table(wordpiece_vocab, tmp_path):
     export(graph, tmp_path / "model")
     saved = (tmp_path / "model" / "saved_model.pb").read_bytes()
     assert saved.count(graph._words._model.numpy().tobytes()) == 1
-
-
-def pack(first, second=None, max_seq_length=8):
-    rows = [first] if second is None else [first, second]
-    segments = [tf.ragged.constant(r, tf.int32, ragged_rank=1) for r in rows]
-    packed = tokenization_ops.pack_inputs(segments, max_seq_length, 2, 3)
-    assert {tensor.dtype for tensor in packed.values()} == {tf.int32}
-    return {name: tensor.numpy().tolist() for name, tensor in packed.items()}
-
-
-def test_pack_two_segments_and_an_empty_second():
-    assert pack([[11, 12, 13], [14]], [[21, 22], []], 7) == {
-        "input_ids": [[2, 11, 12, 3, 21, 22, 3], [2, 14, 3, 0, 0, 0, 0]],
-        "input_mask": [[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0]],
-        "segment_ids": [[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0]],
-    }
-
-
-def test_pack_one_segment():
-    assert pack([[11, 12, 13, 14, 15], [], [16]], max_seq_length=5) == {
-        "input_ids": [[2, 11, 12, 13, 3], [2, 3, 0, 0, 0], [2, 16, 3, 0, 0]],
-        "input_mask": [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]],
-        "segment_ids": [[0, 0, 0, 0, 0]] * 3,
-    }
-
-
-def test_pack_without_any_row():
-    assert pack([], [])["input_ids"] == []
-
-
-def cut_longer_first(first, second, budget):
-    """The original's loop."""
-    first, second = list(first), list(second)
-    while len(first) + len(second) > budget:
-        (first if len(first) > len(second) else second).pop()
-    return first, second
-
-
-def test_pack_cuts_as_the_original_loop():
-    for max_seq_length in (4, 5, 8, 9):
-        lengths = [(a, b) for a in range(11) for b in range(11)]
-        firsts = [list(range(100, 100 + a)) for a, _ in lengths]
-        seconds = [list(range(200, 200 + b)) for _, b in lengths]
-        packed = pack(firsts, seconds, max_seq_length)
-        cases = zip(firsts, seconds, strict=True)
-        for row, (first, second) in enumerate(cases):
-            markers = 3 if second else 2
-            a, b = cut_longer_first(first, second, max_seq_length - markers)
-            expected = [2, *a, 3] + ([*b, 3] if second else [])
-            size = len(expected)
-            assert packed["input_ids"][row][:size] == expected
-            assert sum(packed["input_mask"][row]) == size
-            assert sum(packed["segment_ids"][row]) == size - len(a) - 2
-
-
-@pytest.mark.parametrize("count", [0, 3])
-def test_pack_takes_one_or_two_segments(count):
-    with pytest.raises(ValueError, match=f"1 or 2 segments, not {count}"):
-        tokenization_ops.pack_inputs(
-            [tf.ragged.constant([[1]])] * count, 8, 2, 3
-        )
-
-
-def test_pack_needs_room_for_text():
-    with pytest.raises(ValueError, match="max_seq_length=3 has no room"):
-        pack([[1]], [[2]], max_seq_length=3)

@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 import tensorflow as tf
 
-from albert_tf import tokenization, tokenization_ops
+from albert_tf import text_ops, tokenization, tokenization_ops
 
 FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures"
 CORPORA = [
@@ -117,7 +117,7 @@ def test_graph_equals_the_recorded_original(lower, shared_dir):
     tokenizer = load(shared_dir, "sentencepiece", do_lower_case=lower)
     graph = tokenization_ops.make_graph_tokenizer(tokenizer)
     texts = tf.constant([case["text"] for case in cases])
-    cleaned = tokenization_ops.normalize(texts, lower).numpy()
+    cleaned = text_ops.normalize(texts, lower).numpy()
     assert [text.decode() for text in cleaned] == [
         case["normalized"] for case in cases
     ]

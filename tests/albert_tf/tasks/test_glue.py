@@ -273,6 +273,18 @@ def test_missing_file_names_the_option_and_the_path(tmp_path):
         task.read(path, "train")
 
 
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("sst-2", "sentence\tlabel\nit rains\t1\n"),
+        ("mrpc", "\ufeffQuality\t#1 ID\t#2 ID\tx\ty\n1\t2\t3\ta\tb\n"),
+    ],
+)
+def test_labelled_file_in_the_place_of_the_test_file(tmp_path, name, content):
+    with pytest.raises(errors.UserError, match="line 1: there is a column"):
+        read(name, tmp_path, content, "test")
+
+
 @pytest.mark.parametrize("content", ["", HEADER, "\ufeff"])
 def test_file_without_examples_is_refused(tmp_path, content):
     with pytest.raises(errors.UserError, match="dev.tsv has no examples"):
