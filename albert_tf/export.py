@@ -240,7 +240,7 @@ def _read_examples(
             f"--eval_file={settings.eval_file} does not exist. Check the path."
         )
     try:
-        return task.read(settings.eval_file, base.DEV)
+        return task.read(settings.eval_file, task.eval_splits[0])
     except errors.UserError as error:
         # It may name the option that names such a file elsewhere.
         raise errors.UserError(

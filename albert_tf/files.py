@@ -21,7 +21,7 @@ from albert_tf import errors
 # are not complete.
 BESIDE_RECORDS = (".manifest.json", ".card.md", ".card.png", ".partial")
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def is_remote(path: str) -> bool:
@@ -167,7 +167,7 @@ def name_full_disk(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             raise
         free = shutil.disk_usage(os.path.dirname(path) or ".").free
         reason = f"{error.strerror} ({free:,} bytes are free)"
@@ -268,24 +268,25 @@ def replace_folder(path: str) -> Iterator[str]:
     """Make a folder that takes the place of `path` at the end of the block.
 
     After an error inside the block it is removed, and `path` is untouched.
-
-    Raises:
-        OSError: The folder cannot be written, or the disk is full.
     """
     path = path.rstrip("/")
     partial, old = f"{path}.partial", f"{path}.old"
     shutil.rmtree(partial, ignore_errors=True)
     os.makedirs(partial)
     try:
-        with name_full_disk(path):
-            yield partial
-            for folder, _, names in os.walk(partial):
-                for name in names:
-                    sync(os.path.join(folder, name))
+        yield partial
+        for folder, _, names in os.walk(partial):
+            for name in names:
+                sync(os.path.join(folder, name))
         shutil.rmtree(old, ignore_errors=True)
         if os.path.exists(path):
             os.replace(path, old)
-        os.replace(partial, path)
+        try:
+            os.replace(partial, path)
+        except OSError:
+            if os.path.exists(old):
+                os.replace(old, path)
+            raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)

@@ -53,9 +53,18 @@ class Run:
     def vocabulary(self) -> tokenization.VocabularyOptions:
         """The folder's copy of the vocabulary, with the run's settings."""
         values = {**self.options, **dict.fromkeys(VOCABULARY_NAMES)}
+        named = [n for n in VOCABULARY_NAMES if self.options.get(n)][:1]
         for name, path in vocabularies(self.folder).items():
-            values[name] = path
+            if name in named or not named:  # Not what a failed start left.
+                values[name] = path
         return options.from_dict(tokenization.VocabularyOptions, values)
+
+
+def folder_of(checkpoint: str) -> str:
+    """Return the folder of a checkpoint; a folder is its own."""
+    if tf.io.gfile.isdir(checkpoint):
+        return checkpoint
+    return os.path.dirname(checkpoint)
 
 
 def vocabularies(folder: str) -> dict[str, str]:
@@ -64,8 +73,7 @@ def vocabularies(folder: str) -> dict[str, str]:
     Args:
         folder: That of a run or a release; or a checkpoint in it.
     """
-    if not tf.io.gfile.isdir(folder):
-        folder = os.path.dirname(folder)
+    folder = folder_of(folder)
     names = {**VOCABULARY_NAMES}
     if huggingface.is_folder(folder):
         names["spm_model_file"] = huggingface.VOCABULARY_NAME

@@ -5,7 +5,7 @@ The services put it, and `packing_ops.pack_inputs`, in front of the network of a
 SavedModel. Whoever loads that SavedModel needs tensorflow and tensorflow_text,
 no more.
 
-Letter dimensions: B batch, S pieces of a text or positions of a packed row.
+Letter dimensions: B batch, S pieces of a text.
 """
 
 import copy

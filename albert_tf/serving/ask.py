@@ -24,10 +24,13 @@ from albert_tf import errors, files
 Inputs = Mapping[str, int]
 # What is no SavedModel, by a file that shows it, and what to do instead.
 _OTHERS = {
-    "run_options.json": "It is the folder of a run: name it as --run_dir, or "
-    "export it with albert_tf.export.",
-    "model.json": "It is an export for LiteRT or ONNX Runtime, which ask it; "
-    "for this script export with --format=saved_model.",
+    **dict.fromkeys(
+        ("run_options.json", "scores.json"),
+        "It is the folder of a run: export it with albert_tf.export, or ask it "
+        "with albert_tf.predict --run_dir.",
+    ),
+    "model.json": "It is an export for LiteRT or ONNX Runtime; export with "
+    "--format=saved_model.",
 }
 # A line that begins so is meant as JSON, even if it is none.
 _LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")

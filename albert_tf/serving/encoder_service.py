@@ -85,6 +85,11 @@ class PretrainedService(EncoderService):
         Source: original release, export_to_tfhub, signature `mlm`.
         """
         outputs = self.tokens(input_ids, input_mask, segment_ids)
+        mlm_positions = service.checked(
+            mlm_positions,
+            [tf.shape(input_ids)[0], tf.shape(mlm_positions)[-1]],
+            "mlm_positions must be [batch, n].",
+        )
         logits = self.model.masked_lm_logits(
             outputs["sequence_output"], mlm_positions
         )

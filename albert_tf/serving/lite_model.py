@@ -30,7 +30,7 @@ def _require() -> None:
     except ImportError as error:
         raise errors.UserError(
             "--format=litert needs a package that is missing: "
-            f"{error.name}. Install it: pip install 'albert_tf[litert]'"
+            f"{error.name}. Install it: pip install ai-edge-litert"
         ) from error
 
 

@@ -36,7 +36,7 @@ def _require() -> None:
         except ImportError as error:
             raise errors.UserError(
                 f"--format=onnx needs a package that is missing: {error.name}. "
-                "Install all it needs: pip install 'albert_tf[onnx]'"
+                "Install all it needs: pip install onnx onnxruntime tf2onnx"
             ) from error
 
 

@@ -1,12 +1,13 @@
 """Services to SavedModels."""
 
-import errno
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.serving import service, warm_up
 
 
@@ -29,7 +30,7 @@ def save(what: service.Service, path: str, *, with_text: bool = True) -> None:
             take text. Without them no operation of tensorflow_text is used.
 
     Raises:
-        OSError: The folder cannot be written.
+        OSError: The disk is full.
     """
     signatures = what.functions if with_text else service.id_functions(what)
     root = tf.Module()
@@ -38,17 +39,19 @@ def save(what: service.Service, path: str, *, with_text: bool = True) -> None:
     root.weights = list(_variables(signatures))
     if with_text:
         root.tokenizer = what.tokenizer
-    try:
+    with files.name_full_disk(path), _as_python_says():
         tf.saved_model.save(root, path, signatures=signatures)
         samples = what.samples()
         warm_up.write(path, {name: samples[name] for name in signatures})
+
+
+@contextlib.contextmanager
+def _as_python_says() -> Iterator[None]:
+    """Make TensorFlow's error about a full disk that of Python."""
+    try:
+        yield
     except tf.errors.OpError as error:
-        raise _as_os_error(error, path) from error
-
-
-def _as_os_error(error: tf.errors.OpError, path: str) -> OSError:
-    """Return what Python would have raised, had it written the files."""
-    is_full = os.strerror(errno.ENOSPC) in str(error)
-    if is_full:
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-    return OSError(errno.EIO, str(error), path)
+        for number in files.NO_ROOM:
+            if os.strerror(number) in str(error):
+                raise OSError(number, os.strerror(number)) from error
+        raise

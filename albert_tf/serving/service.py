@@ -20,6 +20,8 @@ from albert_tf import modeling, packing_ops, tokenization, tokenization_ops
 # The inputs of the signature `tokens`.
 IDS = ("input_ids", "input_mask", "segment_ids")
 
+_MOST_AXES = 4  # More than any input has.
+
 Tensors = dict[str, tf.Tensor]
 
 
@@ -32,8 +34,12 @@ def checked(
 
     TensorFlow itself compares no shapes when a signature is called eagerly.
     """
-    wanted = tf.convert_to_tensor(shape)
-    same = tf.debugging.assert_equal(tf.shape(values), wanted, message)
+    # Filled up to one length: shapes of unlike lengths would be broadcast.
+    found, wanted = (
+        tf.concat([axes, tf.fill([_MOST_AXES], -1)], 0)[:_MOST_AXES]
+        for axes in (tf.shape(values), tf.convert_to_tensor(shape))
+    )
+    same = tf.debugging.assert_equal(found, wanted, message)
     with tf.control_dependencies([same]):
         return tf.identity(values)
 

@@ -5,12 +5,14 @@ was finetuned for, and to its service.
 """
 
 import dataclasses
+import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from albert_tf import (
     checkpoints,
     errors,
+    files,
     modeling,
     options,
     run_folder,
@@ -40,6 +42,7 @@ _FOR = {
     ),
     **dict.fromkeys(("num_options", "max_qa_length"), ("race",)),
 }
+_OF_V2 = ("start_n_top", "end_n_top", "null_score_diff_threshold")
 
 _SHORTEST = 4  # [CLS] piece [SEP] [SEP].
 _SQUAD_LENGTH = 384  # Source: ALBERT appendix A.4.
@@ -71,6 +74,7 @@ class SourceOptions:
         "leave its head out.",
         choices=TASKS,
     )
+    # Without one: that of the run, or the only one beside the checkpoint.
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
         default_factory=tokenization.VocabularyOptions
     )
@@ -165,69 +169,48 @@ def find(settings: SourceOptions) -> Source:
     Raises:
         errors.UserError: It is not there, or something about it is not known.
     """
-    source = of_run(settings) if settings.run_dir else of_checkpoint(settings)
-    kind = source.values["task"]
-    if kind == "finetuned":
-        kind = source.values["task_name"].lower()
-    for name, value in settings.given.items():
-        if name in _FOR and kind not in _FOR[name]:
-            raise errors.UserError(
-                f"--{name}={value} is for {' and '.join(_FOR[name])}, but the "
-                f"model is one of {kind}. Leave it out."
-            )
-    return source
+    return of_run(settings) if settings.run_dir else of_checkpoint(settings)
 
 
 def of_run(settings: SourceOptions) -> Source:
     """Return what the folder of a run says; given options come first."""
     assert settings.run_dir is not None
     run_ = run_folder.read(settings.run_dir)
-    vocabulary = run_.vocabulary
-    defaults = tokenization.VocabularyOptions().settings
-    for name, value in settings.vocabulary.settings.items():
-        if value not in (defaults[name], vocabulary.settings[name]):
-            raise errors.UserError(
-                f"--{name}={str(value).lower()}, but --run_dir="
-                f"{settings.run_dir} was trained with "
-                f"{str(not value).lower()}. Leave it out."
-            )
-    if settings.vocabulary.path:
-        vocabulary = dataclasses.replace(
-            vocabulary,
-            spm_model_file=settings.vocabulary.spm_model_file,
-            vocab_file=settings.vocabulary.vocab_file,
-        )
+    known = "pretraining"
+    if "task_name" in run_.options:
+        known = run_.options["task_name"].lower()
+    for name, value in settings.given.items():
+        is_known = name in run_.options and not settings.task
+        if name in _FOR and not is_known:
+            _refuse(name, value, settings.task or known)
+    _check_versions(settings, run_.options)
+    vocabulary = _vocabulary(settings, run_.vocabulary, settings.run_dir)
     if vocabulary.path is None:
         raise errors.UserError(
             f"--run_dir={settings.run_dir} has no copy of its vocabulary. "
             "Name the one it was trained with as --spm_model_file (or "
             "--vocab_file)."
         )
-    known = {"task": "finetuned"}
-    if "task_name" not in run_.options:
-        known = {"task": "pretraining"}
+    kind = "finetuned" if "task_name" in run_.options else known
     return Source(
         run_.config,
         vocabulary,
         settings.checkpoint or settings.run_dir,
         "checkpoint" if settings.checkpoint else "run_dir",
-        {**known, **run_.options, **settings.given},
+        {"task": kind, **run_.options, **settings.given},
     )
 
 
 def of_checkpoint(settings: SourceOptions) -> Source:
     """Return what a checkpoint and the options say."""
     assert settings.init_checkpoint is not None
-    vocabulary = settings.vocabulary
-    if vocabulary.path is None:
-        beside = run_folder.vocabularies(settings.init_checkpoint)
-        vocabulary = dataclasses.replace(
-            vocabulary,
-            spm_model_file=beside.get("spm_model_file"),
-            vocab_file=beside.get("vocab_file"),
-        )
-    vocabulary.require()
+    for name, value in settings.given.items():
+        if name in _FOR and settings.task not in _FOR[name]:
+            _refuse(name, value, settings.task)
+    _check_versions(settings, {"squad_version": "2.0"})
     checkpoint = checkpoints.read(settings.init_checkpoint)
+    vocabulary = _vocabulary(settings, *_beside(settings, checkpoint.path))
+    vocabulary.require()
     config = checkpoint.config
     if settings.albert_config_file:
         path = settings.albert_config_file
@@ -252,6 +235,77 @@ def of_checkpoint(settings: SourceOptions) -> Source:
             "has_sentence_order": _ORDER_WEIGHTS in checkpoint.shapes,
             **settings.given,
         },
+    )
+
+
+def _refuse(name: str, value: Any, kind: str | None) -> NoReturn:
+    raise errors.UserError(
+        f"--{name}={value} is for {' and '.join(_FOR[name])}, but the model is "
+        f"one of {kind}. Leave it out."
+    )
+
+
+def _check_versions(settings: SourceOptions, known: Mapping[str, Any]) -> None:
+    """Refuse options of another version of SQuAD than the model's.
+
+    Raises:
+        errors.UserError: There is one.
+    """
+    given, version = settings.given, known.get("squad_version")
+    if settings.run_dir and given.get("squad_version", version) != version:
+        raise errors.UserError(
+            f"--squad_version={settings.squad_version}, but --run_dir="
+            f"{settings.run_dir} was trained for {version}. Leave it out."
+        )
+    for name in _OF_V2:
+        if name in given and given.get("squad_version", version) == "1.1":
+            raise errors.UserError(
+                f"--{name}={given[name]} is for SQuAD 2.0, but the model is "
+                "one of 1.1. Leave it out."
+            )
+
+
+def _beside(
+    settings: SourceOptions, checkpoint: str
+) -> tuple[tokenization.VocabularyOptions, str]:
+    """Return the vocabulary in a checkpoint's folder, and the folder.
+
+    If it is the folder of a run, how the vocabulary is used comes along.
+    """
+    folder = run_folder.folder_of(checkpoint)
+    if files.exists(os.path.join(folder, run_folder.OPTIONS_NAME)):
+        return run_folder.read(folder).vocabulary, folder
+    found = run_folder.vocabularies(folder)
+    if len(found) > 1:  # Nobody says which of them it is.
+        found = {}
+    return options.from_dict(
+        tokenization.VocabularyOptions,
+        {**settings.vocabulary.settings, **found},
+    ), folder
+
+
+def _vocabulary(
+    settings: SourceOptions, known: tokenization.VocabularyOptions, folder: str
+) -> tokenization.VocabularyOptions:
+    """Return the vocabulary that is given, else the known one.
+
+    Raises:
+        errors.UserError: It would be used in another way than the known one.
+    """
+    given = settings.vocabulary
+    defaults = tokenization.VocabularyOptions().settings
+    for name, value in given.settings.items():
+        if value not in (defaults[name], known.settings[name]):
+            raise errors.UserError(
+                f"--{name}={str(value).lower()}, but the run in {folder} was "
+                f"trained with {str(not value).lower()}. Leave it out."
+            )
+    if given.path is None:
+        return known
+    return dataclasses.replace(
+        known,
+        spm_model_file=given.spm_model_file,
+        vocab_file=given.vocab_file,
     )
 
 

@@ -307,7 +307,7 @@ class GlueTask(base.Task):
         rows = text_files.read_rows(path)
         for number, (where, fields) in enumerate(rows, 1):
             if number <= columns.header:
-                _check_header(fields, columns, where)
+                self._check_header(fields, columns, where)
                 continue
             if columns.skip_short and len(fields) < columns.count:
                 short.append(number)
@@ -321,6 +321,25 @@ class GlueTask(base.Task):
                 columns.count,
                 ", ".join(map(str, short[:20])) + " ..." * (len(short) > 20),
             )
+
+    def _check_header(
+        self, fields: list[str], columns: Split, where: str
+    ) -> None:
+        """Refuse labelled rows in the place of those that are to be predicted.
+
+        In SST-2 and MRPC both have the same number of columns.
+        """
+        if columns.label is not None or len(fields) != columns.count:
+            return
+        for split in self._layout.splits.values():
+            if split.label is None or split.count != columns.count:
+                continue
+            name = fields[split.label].strip()
+            if name.lower() in _LABEL_COLUMNS:
+                raise errors.UserError(
+                    f"{where}: the column {name!r} holds labels, and this file "
+                    "is to be predicted. Give the official test file."
+                )
 
     def _parse(
         self, fields: list[str], columns: Split, where: str, guid: str
@@ -537,19 +556,6 @@ def _read_named(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
             )
         else:
             yield where, dict(zip(names, fields, strict=True))
-
-
-def _check_header(fields: Sequence[str], columns: Split, where: str) -> None:
-    """Refuse labelled rows in the place of those that are to be predicted.
-
-    In SST-2 and MRPC both have the same number of columns.
-    """
-    labels = [f for f in fields if f.strip().lower() in _LABEL_COLUMNS]
-    if columns.label is None and labels:
-        raise errors.UserError(
-            f"{where}: there is a column {labels[0]!r}, so this is not "
-            f"{columns.file}, which has none. Give the official test file."
-        )
 
 
 def _write_lines(folder: str, name: str, lines: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from albert_tf import (
     run_classifier,
     run_folder,
     run_pretraining,
+    run_squad,
     tokenization,
 )
 from albert_tf import options as albert_options
@@ -190,9 +191,10 @@ def test_options_that_contradict_one_another(tmp_path, changes, message):
         ),
         (
             {"do_lower_case": False},
-            "--do_lower_case=false, but --run_dir=.* was trained with true",
+            "--do_lower_case=false, but the run in .*run was trained with true",
         ),
-        ({"keep_accents": True}, "--keep_accents=true, but --run_dir="),
+        ({"keep_accents": True}, "--keep_accents=true, but the run in"),
+        ({"task": "encoder", "n_best_size": 3}, "--n_best_size=3 is for squad"),
     ],
 )
 def test_what_does_not_fit_the_run_is_refused(run_dir, changes, message):
@@ -438,6 +440,112 @@ def test_full_disk_is_named(run_dir, monkeypatch, error):
         export.run(options(run_dir))
     assert raised.value.errno == errno.ENOSPC
     assert [p.name for p in run_dir.parent.iterdir()] == ["run"]
+
+
+def test_other_errors_of_tensorflow_stay_what_they_are(run_dir, monkeypatch):
+    def fail(root, folder, **_):
+        raise tf.errors.InvalidArgumentError(None, None, "a shape")
+
+    monkeypatch.setattr(tf.saved_model, "save", fail)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a shape"):
+        export.run(options(run_dir))
+    assert [p.name for p in run_dir.parent.iterdir()] == ["run"]
+
+
+def test_mistyped_checkpoint_is_named_not_the_vocabulary(tmp_path):
+    wrong = str(tmp_path / "albert_hff")
+    settings = make_options(
+        export_dir="x", init_checkpoint=wrong, task="encoder"
+    )
+    with pytest.raises(
+        errors.UserError, match="albert_hff is not a checkpoint"
+    ):
+        source.find(settings.source)
+
+
+def test_vocabulary_beside_a_checkpoint_is_used_as_its_run_did(run_dir):
+    path = run_dir / "run_options.json"
+    content = json.loads(path.read_text())
+    content["options"]["do_lower_case"] = False
+    path.write_text(json.dumps(content))
+    given = {
+        "export_dir": "x",
+        "init_checkpoint": str(run_dir / "model.ckpt-best"),
+        "task": "pretraining",
+    }
+    found = source.find(make_options(**given).source)
+    assert found.vocabulary.path == str(run_dir / "spm.model")
+    assert not found.vocabulary.do_lower_case
+    with pytest.raises(errors.UserError, match="--keep_accents=true, but"):
+        source.find(make_options(**given, keep_accents=True).source)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"start_n_top": 3}, "--start_n_top=3 is for SQuAD 2.0"),
+        ({"labels": "a,b"}, "--labels=a,b is for classifier, but .* squad"),
+        ({"num_options": 3}, "--num_options=3 is for race, but .* squad"),
+    ],
+)
+def test_options_of_other_kinds_are_refused_for_checkpoints(changes, message):
+    settings = make_options(
+        export_dir="x",
+        init_checkpoint="nowhere",
+        task="squad",
+        squad_version="1.1",
+        **changes,
+    )
+    with pytest.raises(errors.UserError, match=message):
+        source.find(settings.source)
+
+
+def squad_run(folder, config, tiny_vocab, version):
+    """Make the folder of a finetuned SQuAD model, without a checkpoint."""
+    settings = albert_options.from_dict(
+        run_squad.RunSquadOptions,
+        {
+            "albert_config_file": "c.json",
+            "output_dir": str(folder),
+            "train_file": "train.json",
+            "do_train": True,
+            "max_seq_length": 32,
+            "max_query_length": 8,
+            "doc_stride": 8,
+            "squad_version": version,
+            **with_vocabulary(tiny_vocab),
+        },
+    )
+    run_folder.claim(
+        str(folder),
+        "run_squad",
+        settings,
+        config,
+        tokenization.VocabularyOptions(tiny_vocab),
+    )
+
+
+@pytest.mark.parametrize(
+    "version, changes, message",
+    [
+        ("2.0", {"doc_stride": 4, "n_best_size": 3, "start_n_top": 2}, None),
+        ("1.1", {"doc_stride": 4}, None),
+        ("1.1", {"end_n_top": 2}, "--end_n_top=2 is for SQuAD 2.0"),
+        ("1.1", {"squad_version": "2.0"}, "was trained for 1.1"),
+        ("2.0", {"max_qa_length": 2}, "--max_qa_length=2 is for race"),
+    ],
+)
+def test_a_run_of_squad_takes_its_own_options(
+    tmp_path, config, tiny_vocab, version, changes, message
+):
+    folder = tmp_path / "run"
+    squad_run(folder, config, tiny_vocab, version)
+    given = make_options(export_dir="x", run_dir=str(folder), **changes).source
+    if message:
+        with pytest.raises(errors.UserError, match=message):
+            source.find(given)
+    else:
+        assert source.find(given).values["doc_stride"] == 4
 
 
 def test_a_file_to_evaluate_on_is_named_by_its_option(

@@ -234,11 +234,11 @@ def test_file_to_file(echo, tmp_path):
     settings = predict.PredictOptions(
         saved_model=echo,
         input_file=write(tmp_path / "in.txt", "\n".join(texts)),
-        output_file=str(tmp_path / "out.jsonl"),
+        output_file=str(tmp_path / "new" / "out.jsonl"),
         batch_size=4,
     )
     predict.run(settings)
-    assert read_lines(tmp_path / "out.jsonl") == [
+    assert read_lines(tmp_path / "new" / "out.jsonl") == [
         {"line": number, "said": text} for number, text in enumerate(texts, 1)
     ]
 

@@ -51,6 +51,21 @@ def test_vocabulary_is_copied(claim, tiny_vocab):
         assert copy.read() == source.read()
 
 
+def test_what_a_failed_start_left_is_not_the_vocabulary(
+    claim, tiny_vocab, tmp_path
+):
+    @dataclasses.dataclass(frozen=True)
+    class WithVocabulary:
+        vocab_file: str = option("vocab.txt", "A vocabulary.")
+
+    claim(spm=tiny_vocab)
+    claim(WithVocabulary())
+    (tmp_path / "run" / "vocab.txt").write_text("[PAD]\n")
+    run = run_folder.read(str(tmp_path / "run"))
+    assert run.vocabulary.spm_model_file is None
+    assert run.vocabulary.vocab_file == str(tmp_path / "run" / "vocab.txt")
+
+
 def test_same_options_continue_the_run_and_the_newest_are_kept(claim):
     claim()
     assert claim(Settings(note="b")).options["note"] == "b"

@@ -247,6 +247,20 @@ def test_masks_of_a_text_do_not_depend_on_its_neighbours(
         assert all(len(best) == 5 for best in alone["pieces"])
 
 
+@pytest.mark.parametrize(
+    "name, advice",
+    [
+        ("run_options.json", "albert_tf.predict --run_dir"),
+        ("scores.json", "albert_tf.predict --run_dir"),
+        ("model.json", "--format=saved_model"),
+    ],
+)
+def test_other_folders_are_told_apart(tmp_path, name, advice):
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(errors.UserError, match=f"no SavedModel.*{advice}"):
+        ask.load(str(tmp_path), "serving_default")
+
+
 def test_folder_without_model_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match="--saved_model=.*no SavedModel"):
         ask.load(str(tmp_path), "serving_default")

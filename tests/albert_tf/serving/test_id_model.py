@@ -24,7 +24,7 @@ INT8_ATOL = 0.2
 def form(request):
     """A format whose packages are installed."""
     if request.param == "onnx":
-        reason = "needs pip install 'albert_tf[onnx]'"
+        reason = "needs pip install --group exports"
         for name in ("tf2onnx", "onnxruntime"):
             pytest.importorskip(name, reason=reason)
     return FORMS[request.param]

@@ -7,7 +7,7 @@ import pytest
 from albert_tf.serving import id_model, onnx_model
 from tests.albert_tf.serving import id_services
 
-_REASON = "needs pip install 'albert_tf[onnx]'"
+_REASON = "needs pip install --group exports"
 onnx = pytest.importorskip("onnx", reason=_REASON)
 pytest.importorskip("tf2onnx", reason=_REASON)
 pytest.importorskip("onnxruntime", reason=_REASON)

@@ -498,6 +498,7 @@ def test_options_of_another_shape_are_refused(of_choices):
         (2, 2, np.full([4, 2], "a"), "options must be 4 for each article"),
         (1, 1, np.full([2, 2], "a"), "options must be 4 for each article"),
         (1, 2, np.full([1, 4], "a"), "as many questions as articles"),
+        (4, 4, np.full([4], "a"), "options must be 4 for each article"),
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             choose(
@@ -534,6 +535,30 @@ def test_texts_of_two_axes_are_refused(request, name):
         tf.errors.InvalidArgumentError, match=r"must be \[batch"
     ):
         saved.signatures["serving_default"](**texts)
+
+
+@pytest.mark.parametrize("shape", [[1, 1], []])
+def test_texts_that_could_be_broadcast_are_refused(of_singles, shape):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"must be \[batch"
+    ):
+        of_singles.signatures["serving_default"](text=tf.fill(shape, "a"))
+
+
+@pytest.mark.parametrize("wrong", ["input_mask", "segment_ids"])
+def test_a_row_for_a_square_of_ids_is_refused(pretrained, wrong):
+    ids = {name: tf.ones([8, 8], tf.int32) for name in IDS}
+    ids[wrong] = tf.ones([8], tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shape|rank"):
+        pretrained.signatures["tokens"](**ids)
+
+
+def test_positions_are_as_many_as_sequences(pretrained):
+    sample = pretrained.service.samples()["mlm"]
+    twice = {key: tf.repeat(value, 2, 0) for key, value in sample.items()}
+    twice["mlm_positions"] = twice["mlm_positions"][:1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="mlm_positions"):
+        pretrained.signatures["mlm"](**twice)
 
 
 def test_pairs_must_be_as_many(of_pairs):

@@ -281,7 +281,7 @@ def test_missing_file_names_the_option_and_the_path(tmp_path):
     ],
 )
 def test_labelled_file_in_the_place_of_the_test_file(tmp_path, name, content):
-    with pytest.raises(errors.UserError, match="line 1: there is a column"):
+    with pytest.raises(errors.UserError, match="line 1: .* holds labels"):
         read(name, tmp_path, content, "test")
 
 
