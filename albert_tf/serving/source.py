@@ -207,7 +207,7 @@ def of_checkpoint(settings: SourceOptions) -> Source:
     for name, value in settings.given.items():
         if name in _FOR and settings.task not in _FOR[name]:
             _refuse(name, value, settings.task)
-    _check_versions(settings, {"squad_version": "2.0"})
+    _check_versions(settings, {})
     checkpoint = checkpoints.read(settings.init_checkpoint)
     vocabulary = _vocabulary(settings, *_beside(settings, checkpoint.path))
     vocabulary.require()
@@ -247,6 +247,10 @@ def _refuse(name: str, value: Any, kind: str | None) -> NoReturn:
 
 def _check_versions(settings: SourceOptions, known: Mapping[str, Any]) -> None:
     """Refuse options of another version of SQuAD than the model's.
+
+    Args:
+        settings: The options.
+        known: Those of the run; nothing for a bare checkpoint.
 
     Raises:
         errors.UserError: There is one.

@@ -1,5 +1,6 @@
 """What finetuned classifiers and regressions of texts offer."""
 
+import abc
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -10,7 +11,7 @@ from albert_tf.serving import service
 from albert_tf.serving.service import Signature, Tensors
 
 
-class _OfTexts(service.Service):
+class _OfTexts(service.Service, abc.ABC):
     """A finetuned model of one text or of pairs of texts."""
 
     model: classification.AlbertClassifier
@@ -63,9 +64,9 @@ class _OfTexts(service.Service):
         probabilities = tf.nn.softmax(logits)
         return {**outputs, "logits": logits, "probabilities": probabilities}
 
+    @abc.abstractmethod
     def answer(self, *texts: tf.Tensor) -> Tensors:
         """Answer for each text, or pair of texts, string [batch]."""
-        raise NotImplementedError
 
     def _outputs(self, texts: tuple[tf.Tensor, ...]) -> Tensors:
         """Return `tokens` for texts, and `truncated` bool [batch]."""

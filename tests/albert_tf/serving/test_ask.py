@@ -8,8 +8,8 @@ import logging
 import pytest
 import tensorflow as tf
 
-from albert_tf import errors, modeling, tokenization
-from albert_tf.serving import ask, make, saved_model
+from albert_tf import errors, modeling, run_folder, scores, tokenization
+from albert_tf.serving import ask, id_model, make, saved_model
 
 LINES = {"text": 1}
 PAIRS = {"text": 1, "text_pair": 1}
@@ -250,9 +250,9 @@ def test_masks_of_a_text_do_not_depend_on_its_neighbours(
 @pytest.mark.parametrize(
     "name, advice",
     [
-        ("run_options.json", "albert_tf.predict --run_dir"),
-        ("scores.json", "albert_tf.predict --run_dir"),
-        ("model.json", "--format=saved_model"),
+        (run_folder.OPTIONS_NAME, "albert_tf.predict --run_dir"),
+        (scores.FILE_NAME, "albert_tf.predict --run_dir"),
+        (id_model.DESCRIPTION_NAME, "--format=saved_model"),
     ],
 )
 def test_other_folders_are_told_apart(tmp_path, name, advice):
