@@ -12,6 +12,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from albert_tf import elementwise
+
+# From so many classes on a fused cross-entropy pays.
+LONG = 1000
+
 Batch = Mapping[str, tf.Tensor]
 Tensors = dict[str, tf.Tensor]
 
@@ -111,10 +116,15 @@ def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         logits: float [..., classes], before the softmax.
         labels: int32 [...].
     """
-    losses: tf.Tensor = tf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=labels, logits=tf.cast(logits, tf.float32)
-    )
-    return losses
+    logits = tf.cast(logits, tf.float32)
+    if (logits.shape[-1] or 0) < LONG:
+        losses: tf.Tensor = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=labels, logits=logits
+        )
+        return losses
+    rows = tf.reshape(logits, [-1, logits.shape[-1]])
+    fused = elementwise.fused_cross_entropy(rows, tf.reshape(labels, [-1]))
+    return tf.reshape(fused, tf.shape(labels))
 
 
 def hits(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

@@ -6,7 +6,9 @@ lamb_optimizer.py; LAMB is You et al., arXiv 1904.00962.
 """
 
 import dataclasses
+import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -119,6 +121,8 @@ class AdamW(keras.optimizers.Optimizer):
     u ← u + 0.01 w  unless excluded;  w ← w - rate · u
     """
 
+    _adapts = False  # Whether a step is scaled by ‖w‖ / ‖u‖.
+
     def __init__(self, learning_rate: Any, name: str = "adamw"):
         super().__init__(name=name, jit_compile=False)
         self._learning_rate = self._build_learning_rate(learning_rate)
@@ -156,14 +160,15 @@ class AdamW(keras.optimizers.Optimizer):
         self,
         gradients: list[tf.Tensor],
         variables: list[tf.Variable],
+        factor: tf.Tensor,
         finite: tf.Tensor,
     ) -> None:
         """Make one update in every replica, or none.
 
         Args:
-            gradients: Of the `variables`, summed over replicas; all zero when
-                not `finite`.
+            gradients: Of the `variables`, summed over replicas.
             variables: Some or all of those the optimizer is built for.
+            factor: float32 [], what the gradients are multiplied with first.
             finite: bool []. Where it is false, neither variables nor moments
                 change; the step is counted all the same.
         """
@@ -171,30 +176,25 @@ class AdamW(keras.optimizers.Optimizer):
         def everywhere(
             strategy: tf.distribute.Strategy,
             gradients: list[tf.Tensor],
-            finite: tf.Tensor,
+            *how: tf.Tensor,
         ) -> None:
-            rate = self.rate(self.iterations)
+            how = (*how, self.rate(self.iterations))
             for gradient, variable in zip(gradients, variables, strict=True):
                 m, v = self._moments(variable)
                 strategy.extended.update(
-                    variable, self._update, (gradient, m, v, rate, finite)
+                    variable, self._update, (gradient, m, v, *how)
                 )
             self.iterations.assign_add(1)
 
         replica = tf.distribute.get_replica_context()
-        replica.merge_call(everywhere, (gradients, finite))
+        replica.merge_call(everywhere, (gradients, factor, finite))
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
         """Update one variable and its moments; for Keras."""
         rate = tf.cast(self.learning_rate, variable.dtype)
         gradient = tf.convert_to_tensor(gradient)
-        self._update(
-            variable,
-            gradient,
-            *self._moments(variable),
-            rate,
-            tf.constant(True),
-        )
+        how = tf.constant(1.0), tf.constant(True), rate
+        self._update(variable, gradient, *self._moments(variable), *how)
 
     def _moments(self, variable: tf.Variable) -> tuple[tf.Variable, ...]:
         index = self._index_dict[self._var_key(variable)]
@@ -208,23 +208,13 @@ class AdamW(keras.optimizers.Optimizer):
         v: tf.Variable,
         *how: tf.Tensor,
     ) -> None:
-        """Update one variable by (rate, finite); see `update`."""
-        rate, finite = how
-        # The gradient of a skipped update is zero.
-        keep_1 = tf.where(finite, BETA_1, 1.0)
-        keep_2 = tf.where(finite, BETA_2, 1.0)
-        m.assign(keep_1 * m + (1.0 - BETA_1) * gradient)
-        v.assign(keep_2 * v + (1.0 - BETA_2) * tf.square(gradient))
-        update = m / (tf.sqrt(v) + EPSILON)
-        if not is_excluded(variable):
-            update += WEIGHT_DECAY * variable
-        rate = tf.where(finite, rate, 0.0)
-        variable.assign_sub(rate * self._trust_ratio(update, variable) * update)
-
-    def _trust_ratio(
-        self, update: tf.Tensor, variable: tf.Variable
-    ) -> tf.Tensor | float:
-        return 1.0
+        """Update one variable by (factor, finite, rate); see `update`."""
+        spared = is_excluded(variable)
+        rule = _rule(not spared, self._adapts and not spared)
+        vectors = [tf.reshape(x, [-1]) for x in (variable, gradient, m, v)]
+        updated = rule(*vectors, *how)
+        for old, new in zip((variable, m, v), updated, strict=True):
+            old.assign(tf.reshape(new, old.shape))
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
@@ -235,19 +225,58 @@ class AdamW(keras.optimizers.Optimizer):
 class Lamb(AdamW):
     """AdamW whose step is scaled by ‖w‖ / ‖u‖ of each variable."""
 
+    _adapts = True
+
     def __init__(self, learning_rate: Any, name: str = "lamb"):
         super().__init__(learning_rate, name)
 
-    def _trust_ratio(
-        self, update: tf.Tensor, variable: tf.Variable
-    ) -> tf.Tensor | float:
-        if is_excluded(variable):
-            return 1.0
-        weight_norm, update_norm = tf.norm(variable), tf.norm(update)
-        both = (weight_norm > 0) & (update_norm > 0)
-        return tf.where(
-            both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0
+
+@functools.cache
+def _rule(decays: bool, adapts: bool) -> Callable[..., tuple[tf.Tensor, ...]]:
+    """Return how a variable and its moments follow from the old ones.
+
+    Compiled by XLA: one pass over memory in the place of twenty.
+
+    Args:
+        decays: Whether weights decay.
+        adapts: Whether the step is scaled by ‖w‖ / ‖u‖.
+    """
+    vector = tf.TensorSpec([None], tf.float32)
+    number = tf.TensorSpec([], tf.float32)
+    signature = [vector] * 4 + [number, tf.TensorSpec([], tf.bool), number]
+
+    @tf.function(jit_compile=True, input_signature=signature)
+    def rule(
+        w: tf.Tensor,
+        gradient: tf.Tensor,
+        m: tf.Tensor,
+        v: tf.Tensor,
+        *how: tf.Tensor,
+    ) -> tuple[tf.Tensor, ...]:
+        factor, finite, rate = how
+        g = gradient * factor
+        new_m = BETA_1 * m + (1.0 - BETA_1) * g
+        new_v = BETA_2 * v + (1.0 - BETA_2) * tf.square(g)
+        update = new_m / (tf.sqrt(new_v) + EPSILON)
+        if decays:
+            update += WEIGHT_DECAY * w
+        if adapts:
+            rate *= _trust_ratio(w, update)
+        new_w = w - rate * update
+        return (
+            tf.where(finite, new_w, w),
+            tf.where(finite, new_m, m),
+            tf.where(finite, new_v, v),
         )
+
+    return rule
+
+
+def _trust_ratio(weights: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
+    """Return ‖w‖ / ‖u‖, or 1 where one of them is 0."""
+    weight_norm, update_norm = tf.norm(weights), tf.norm(update)
+    both = (weight_norm > 0) & (update_norm > 0)
+    return tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)
 
 
 def make_optimizer(

@@ -149,11 +149,9 @@ class TrainStep:
             tf.maximum(norm, optimization.CLIP_NORM) * scale
         )
         self.optimizer.update(
-            [
-                tf.where(finite, gradient * factor, tf.zeros_like(gradient))
-                for gradient in sums.gradients.values()
-            ],
+            list(sums.gradients.values()),
             [self.model.trainable_variables[i] for i in sums.gradients],
+            factor,
             finite,
         )
         self.guard.note(finite)

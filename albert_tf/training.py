@@ -74,7 +74,8 @@ class TrainerOptions:
         0.0,
         "Time for training and its evaluations, over restarts, as far as "
         "checkpoints know of it: the learning rate falls to 0 when it is up, "
-        "if --num_train_steps does not come first. 0: no limit.",
+        "if --num_train_steps does not come first, and the warm-up keeps its "
+        "share of the whole. 0: no limit.",
     )
     max_skipped_updates: int = option(
         10,

@@ -46,6 +46,36 @@ def test_cross_entropy_equals_plain_numpy():
     np.testing.assert_allclose(actual, LOSSES, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_long_rows_are_fused_and_equal_tensorflow(dtype, scale):
+    generator = np.random.default_rng(3)
+    logits = tf.cast(generator.normal(size=[2, 3, 1500]) * scale, dtype)
+    labels = tf.constant(generator.integers(1500, size=[2, 3]), tf.int32)
+    upstream = tf.constant(generator.normal(size=[2, 3]), tf.float32)
+
+    def plain(logits, labels):
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels, tf.cast(logits, tf.float32)
+        )
+
+    found = []
+    for function in (plain, objectives.cross_entropy):
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            losses = function(logits, labels)
+        gradient = tape.gradient(losses, logits, upstream)
+        assert (losses.dtype, gradient.dtype) == (tf.float32, logits.dtype)
+        found.append((losses, tf.cast(gradient, tf.float32)))
+    (losses, gradient), (fused_losses, fused_gradient) = found
+    np.testing.assert_allclose(fused_losses, losses, rtol=1e-6)
+    # Of the small form this would hold trivially.
+    assert objectives.LONG < logits.shape[-1]
+    np.testing.assert_allclose(
+        fused_gradient, gradient, atol=1e-6 if dtype == "float32" else 1e-2
+    )
+
+
 def test_hits_are_where_the_largest_logit_is_the_label():
     np.testing.assert_array_equal(objectives.hits(LOGITS, LABELS), [1, 0, 1, 1])
 
