@@ -1,16 +1,18 @@
-"""GELU, layer norm and softmax: as they are defined, and fused for training.
+"""GELU, layer norm, softmax: as they are defined, and fused for training.
 
 Matrix products take most of a step, and TensorFlow computes them as fast as the
-processor can. What is left are these three, which only read and write memory.
-`PLAIN` writes them down by their definitions. `FUSED` computes the same, with
-gradients written by hand that keep one tensor where TensorFlow's own keep five,
-and lets XLA make one pass over memory out of many. On a CPU that saves a tenth
-of the time and a third of the memory of a training step
-(benchmarks/pretraining_step.py); inside a step that XLA compiles as a whole it
-costs nothing. The tests hold the two against each other.
+processor can. The rest of an encoder are these three, which only read and write
+memory. `PLAIN` writes them down by their definitions. `FUSED` computes the
+same, with gradients written by hand that keep one tensor where TensorFlow's own
+keep five, and lets XLA make one pass over memory out of many. That saves time
+and a third of the memory of a training step (benchmarks/pretraining_step.py);
+inside a step that XLA compiles as a whole it costs nothing. The tests hold the
+two against each other.
 
 All three compute in float32, whatever the dtype of what goes in and comes out.
-So does `fused_cross_entropy`, whose plain form is TensorFlow's.
+
+`fused_cross_entropy` is the same for the loss over a vocabulary, in training
+and evaluation; its plain form is TensorFlow's.
 
 `SERVED` is for models that are served on a CPU, below float32: it leaves the
 casts to TensorFlow's own operations, which compute in float32 inside.
@@ -169,30 +171,48 @@ def fused_cross_entropy(
 ) -> tuple[tf.Tensor, Callable[..., tuple[tf.Tensor, None]]]:
     """Return the cross-entropy of each row, in nats, float32 [N].
 
-    Worth it where a row is as long as a vocabulary.
+    NaN where the label is no class, as TensorFlow's own gives on accelerators.
 
     Args:
         logits: float32 [N, classes], before the softmax.
         labels: int32 [N].
     """
-    total = _log_sum_exp(logits)
-    return total - tf.gather(logits, labels, batch_dims=1), lambda upstream: (
-        _cross_entropy_gradient(logits, labels, total, upstream),
+    losses, largest, log_sums = _cross_entropy(logits, labels)
+    return losses, lambda upstream: (
+        _cross_entropy_gradient(logits, labels, largest, log_sums, upstream),
         None,
     )
 
 
 @_compiled
-def _log_sum_exp(logits: tf.Tensor) -> tf.Tensor:
-    largest = tf.reduce_max(logits, -1, keepdims=True)
-    sums = tf.reduce_sum(tf.exp(logits - largest), -1)
-    return largest[:, 0] + tf.math.log(sums)
+def _cross_entropy(
+    logits: tf.Tensor, labels: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Return the losses; the largest logits; log Σ exp(logit - largest)."""
+    largest = tf.reduce_max(logits, -1)
+    shifted = logits - largest[:, None]
+    log_sums = tf.math.log(tf.reduce_sum(tf.exp(shifted), -1))
+    wanted = tf.reduce_sum(
+        tf.where(_is_label(logits, labels), shifted, 0.0), -1
+    )
+    known = (labels >= 0) & (labels < logits.shape[-1])
+    losses = tf.where(known, log_sums - wanted, float("nan"))
+    return losses, largest, log_sums
 
 
 @_compiled
 def _cross_entropy_gradient(
-    logits: tf.Tensor, labels: tf.Tensor, total: tf.Tensor, upstream: tf.Tensor
+    logits: tf.Tensor,
+    labels: tf.Tensor,
+    largest: tf.Tensor,
+    log_sums: tf.Tensor,
+    upstream: tf.Tensor,
 ) -> tf.Tensor:
-    classes = tf.range(logits.shape[-1], dtype=labels.dtype)
-    wanted = tf.cast(labels[:, None] == classes, tf.float32)
-    return (tf.exp(logits - total[:, None]) - wanted) * upstream[:, None]
+    # Not their sum first: where logits are large, it would be rounded.
+    logs = (logits - largest[:, None]) - log_sums[:, None]
+    wanted = tf.cast(_is_label(logits, labels), tf.float32)
+    return (tf.exp(logs) - wanted) * upstream[:, None]
+
+
+def _is_label(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    return labels[:, None] == tf.range(logits.shape[-1], dtype=labels.dtype)

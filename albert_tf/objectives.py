@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from albert_tf import elementwise
 
-# From so many classes on a fused cross-entropy pays.
-LONG = 1000
+# From so many classes on the fused cross-entropy pays.
+FUSED_FROM_CLASSES = 1000
 
 Batch = Mapping[str, tf.Tensor]
 Tensors = dict[str, tf.Tensor]
@@ -117,12 +117,13 @@ def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         labels: int32 [...].
     """
     logits = tf.cast(logits, tf.float32)
-    if (logits.shape[-1] or 0) < LONG:
+    classes = logits.shape[-1]
+    if classes is None or classes < FUSED_FROM_CLASSES:
         losses: tf.Tensor = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=labels, logits=logits
         )
         return losses
-    rows = tf.reshape(logits, [-1, logits.shape[-1]])
+    rows = tf.reshape(logits, [-1, classes])
     fused = elementwise.fused_cross_entropy(rows, tf.reshape(labels, [-1]))
     return tf.reshape(fused, tf.shape(labels))
 

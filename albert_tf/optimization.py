@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras as keras
@@ -114,6 +114,14 @@ def is_excluded(variable: tf.Variable) -> bool:
     return bool(EXCLUDED.search(variable.name))
 
 
+class How(NamedTuple):
+    """How all variables are updated; see `AdamW.update`."""
+
+    factor: tf.Tensor
+    finite: tf.Tensor
+    rate: tf.Tensor
+
+
 class AdamW(keras.optimizers.Optimizer):
     """Adam without bias correction, with decoupled weight decay.
 
@@ -176,13 +184,14 @@ class AdamW(keras.optimizers.Optimizer):
         def everywhere(
             strategy: tf.distribute.Strategy,
             gradients: list[tf.Tensor],
-            *how: tf.Tensor,
+            factor: tf.Tensor,
+            finite: tf.Tensor,
         ) -> None:
-            how = (*how, self.rate(self.iterations))
+            how = How(factor, finite, self.rate(self.iterations))
             for gradient, variable in zip(gradients, variables, strict=True):
                 m, v = self._moments(variable)
                 strategy.extended.update(
-                    variable, self._update, (gradient, m, v, *how)
+                    variable, self._update, (gradient, m, v, how)
                 )
             self.iterations.assign_add(1)
 
@@ -193,10 +202,12 @@ class AdamW(keras.optimizers.Optimizer):
         """Update one variable and its moments; for Keras."""
         rate = tf.cast(self.learning_rate, variable.dtype)
         gradient = tf.convert_to_tensor(gradient)
-        how = tf.constant(1.0), tf.constant(True), rate
-        self._update(variable, gradient, *self._moments(variable), *how)
+        how = How(tf.constant(1.0), tf.constant(True), rate)
+        self._update(variable, gradient, *self._moments(variable), how)
 
-    def _moments(self, variable: tf.Variable) -> tuple[tf.Variable, ...]:
+    def _moments(
+        self, variable: tf.Variable
+    ) -> tuple[tf.Variable, tf.Variable]:
         index = self._index_dict[self._var_key(variable)]
         return self.adam_m[index], self.adam_v[index]
 
@@ -206,13 +217,13 @@ class AdamW(keras.optimizers.Optimizer):
         gradient: tf.Tensor,
         m: tf.Variable,
         v: tf.Variable,
-        *how: tf.Tensor,
+        how: How,
     ) -> None:
-        """Update one variable by (factor, finite, rate); see `update`."""
+        """Update one variable and its moments."""
         spared = is_excluded(variable)
         rule = _rule(not spared, self._adapts and not spared)
         vectors = [tf.reshape(x, [-1]) for x in (variable, gradient, m, v)]
-        updated = rule(*vectors, *how)
+        updated = rule(*vectors, how)
         for old, new in zip((variable, m, v), updated, strict=True):
             old.assign(tf.reshape(new, old.shape))
 
@@ -235,7 +246,8 @@ class Lamb(AdamW):
 def _rule(decays: bool, adapts: bool) -> Callable[..., tuple[tf.Tensor, ...]]:
     """Return how a variable and its moments follow from the old ones.
 
-    Compiled by XLA: one pass over memory in the place of twenty.
+    Compiled by XLA: a few passes over memory in the place of twenty. It takes
+    flat vectors, so that one function serves variables of all shapes.
 
     Args:
         decays: Whether weights decay.
@@ -243,30 +255,31 @@ def _rule(decays: bool, adapts: bool) -> Callable[..., tuple[tf.Tensor, ...]]:
     """
     vector = tf.TensorSpec([None], tf.float32)
     number = tf.TensorSpec([], tf.float32)
-    signature = [vector] * 4 + [number, tf.TensorSpec([], tf.bool), number]
+    how = How(number, tf.TensorSpec([], tf.bool), number)
 
-    @tf.function(jit_compile=True, input_signature=signature)
+    @tf.function(jit_compile=True, input_signature=[*[vector] * 4, how])
     def rule(
         w: tf.Tensor,
         gradient: tf.Tensor,
         m: tf.Tensor,
         v: tf.Tensor,
-        *how: tf.Tensor,
+        how: How,
     ) -> tuple[tf.Tensor, ...]:
-        factor, finite, rate = how
-        g = gradient * factor
+        """Return the new w, m and v."""
+        g = gradient * how.factor
         new_m = BETA_1 * m + (1.0 - BETA_1) * g
         new_v = BETA_2 * v + (1.0 - BETA_2) * tf.square(g)
         update = new_m / (tf.sqrt(new_v) + EPSILON)
         if decays:
             update += WEIGHT_DECAY * w
+        rate = how.rate
         if adapts:
             rate *= _trust_ratio(w, update)
         new_w = w - rate * update
         return (
-            tf.where(finite, new_w, w),
-            tf.where(finite, new_m, m),
-            tf.where(finite, new_v, v),
+            tf.where(how.finite, new_w, w),
+            tf.where(how.finite, new_m, m),
+            tf.where(how.finite, new_v, v),
         )
 
     return rule

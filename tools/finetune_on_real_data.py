@@ -6,7 +6,8 @@ r"""Finetune a pretrained model, and one of random weights, on real tasks.
 DATA holds glue/{CoLA,SST-2,MRPC,RTE,STS-B}/{train,dev}.tsv, SQuAD 2.0 as
 squad/{train,dev}-v2.0.json, RACE as race/RACE.tar.xz (each file but the last as
 it is or packed, with the ending .xz) and vocab/30k-clean.model. RUN is the
-folder of a `run_pretraining` (or of a release), with its albert_config.json.
+folder of a `run_pretraining`, with its albert_config.json; or of a release,
+which wants --learning_rate=3e-5.
 
 For every task a part of the training data is drawn, the same for all runs, and
 so is the part of the development data that scores it. A run trains without
@@ -75,7 +76,7 @@ class Recipe:
     options: Mapping[str, Any]
 
 
-# About a quarter of an hour on one CPU core, half of it for RACE. Its
+# One run of every task: 12 minutes on one CPU core, five of them for RACE. Its
 # sequences are short on purpose: a logistic regression on the words of 5,000
 # questions' options, without any article, is right for 36 % of dev/middle; so
 # is the option that shares most words with the article.

@@ -8,12 +8,12 @@
 # between documents). Any texts in those two layouts will do. Every fortieth
 # document is held out for evaluation. Stopped and started again, it goes on.
 #
-# The last word is what is asked about two segments: their order (sop, the
+# The third word is what is asked about two segments: their order (sop, the
 # default), whether they belong together (nsp), or nothing (none, which trains on
 # the records of sop). Each has a folder of its own below OUTPUT. Flags after it
 # are for run_pretraining. PASSES=4 in the environment gives four passes over the
 # text instead of three, each with other segments and other masks; REVIEWS=3 has
-# every review three times in the text. Both need an OUTPUT of their own.
+# every review three times in the text. Each of these needs an OUTPUT of its own.
 set -eu
 data=$1
 output=$2
@@ -34,7 +34,7 @@ if [ ! -e "$output/train.txt" ]; then
     awk -v RS= -v ORS='\n\n' -v dev="$output/dev.txt" -v times="${REVIEWS:-1}" '
         NR % 40 == 0 { print > dev; next }
         { print }
-        FILENAME ~ /reviews.txt$/ { again = again $0 ORS }
+        times > 1 && FILENAME ~ /reviews.txt$/ { again = again $0 ORS }
         END { while (--times > 0) printf "%s", again }
     ' "$output/books.txt" "$output/reviews.txt" >"$output/train.partial"
     mv "$output/train.partial" "$output/train.txt"

@@ -47,11 +47,15 @@ def test_cross_entropy_equals_plain_numpy():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("scale", [1.0, 1e4])
-def test_long_rows_are_fused_and_equal_tensorflow(dtype, scale):
+@pytest.mark.parametrize("scale, offset", [(1, 0), (1, 1e4), (1e4, 0)])
+def test_long_rows_are_fused_and_equal_tensorflow(dtype, scale, offset):
+    classes = 1500
+    # Otherwise both sides were TensorFlow's.
+    assert classes > objectives.FUSED_FROM_CLASSES
     generator = np.random.default_rng(3)
-    logits = tf.cast(generator.normal(size=[2, 3, 1500]) * scale, dtype)
-    labels = tf.constant(generator.integers(1500, size=[2, 3]), tf.int32)
+    logits = generator.normal(size=[2, 3, classes]) * scale + offset
+    logits = tf.cast(logits, dtype)
+    labels = tf.constant(generator.integers(classes, size=[2, 3]), tf.int32)
     upstream = tf.constant(generator.normal(size=[2, 3]), tf.float32)
 
     def plain(logits, labels):
@@ -59,21 +63,32 @@ def test_long_rows_are_fused_and_equal_tensorflow(dtype, scale):
             labels, tf.cast(logits, tf.float32)
         )
 
+    # Batches of unknown size, as serving and evaluation may have them.
+    unknown = tf.TensorSpec([None, 3, classes], dtype)
+    fused = tf.function(
+        objectives.cross_entropy,
+        input_signature=[unknown, tf.TensorSpec([None, 3], tf.int32)],
+    )
     found = []
-    for function in (plain, objectives.cross_entropy):
+    for function in (plain, objectives.cross_entropy, fused):
         with tf.GradientTape() as tape:
             tape.watch(logits)
             losses = function(logits, labels)
         gradient = tape.gradient(losses, logits, upstream)
         assert (losses.dtype, gradient.dtype) == (tf.float32, logits.dtype)
         found.append((losses, tf.cast(gradient, tf.float32)))
-    (losses, gradient), (fused_losses, fused_gradient) = found
-    np.testing.assert_allclose(fused_losses, losses, rtol=1e-6)
-    # Of the small form this would hold trivially.
-    assert objectives.LONG < logits.shape[-1]
-    np.testing.assert_allclose(
-        fused_gradient, gradient, atol=1e-6 if dtype == "float32" else 1e-2
-    )
+    (losses, gradient), *others = found
+    for fused_losses, fused_gradient in others:
+        np.testing.assert_allclose(fused_losses, losses, rtol=1e-6)
+        np.testing.assert_allclose(
+            fused_gradient, gradient, atol=1e-6 if dtype == "float32" else 1e-2
+        )
+
+
+@pytest.mark.parametrize("label", [-1, 1500])
+def test_the_loss_of_an_impossible_label_is_not_a_number(label):
+    losses = objectives.cross_entropy(tf.zeros([2, 1500]), [label, 0])
+    np.testing.assert_allclose(losses, [np.nan, np.log(1500)], rtol=1e-6)
 
 
 def test_hits_are_where_the_largest_logit_is_the_label():
