@@ -66,7 +66,7 @@ def predict(
     Raises:
         errors.UserError: They have no record.
     """
-    call = tf.function(model.call)
+    call = tf.function(model.call, autograph=False)
     parts: list[dict[str, np.ndarray]] = []
     for batch, count in batches.of_examples(task, examples, batch_size):
         outputs = call({k: tf.constant(v) for k, v in batch.items()})

@@ -76,7 +76,7 @@ def _native_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 PLAIN = Elementwise(_gelu, _layer_norm, _softmax)
 SERVED = PLAIN._replace(gelu=_fusible_gelu, softmax=_native_softmax)
 
-_compiled = tf.function(jit_compile=True)
+_compiled = tf.function(jit_compile=True, autograph=False)
 
 _compiled_gelu = _compiled(_gelu)
 _compiled_softmax = _compiled(_softmax)

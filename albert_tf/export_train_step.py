@@ -299,7 +299,9 @@ def lower(
     Raises:
         RuntimeError: TensorFlow has made a program of another form.
     """
-    function = tf.function(lambda batch: step(batch), jit_compile=True)
+    function = tf.function(
+        lambda batch: step(batch), jit_compile=True, autograph=False
+    )
     example = {n: tf.zeros(spec.shape, spec.dtype) for n, spec in batch.items()}
     concrete = function.get_concrete_function(example)
     text = function.experimental_get_compiler_ir(example)(stage="stablehlo")

@@ -257,7 +257,9 @@ def _rule(decays: bool, adapts: bool) -> Callable[..., tuple[tf.Tensor, ...]]:
     number = tf.TensorSpec([], tf.float32)
     how = How(number, tf.TensorSpec([], tf.bool), number)
 
-    @tf.function(jit_compile=True, input_signature=[*[vector] * 4, how])
+    @tf.function(
+        input_signature=[*[vector] * 4, how], jit_compile=True, autograph=False
+    )
     def rule(
         w: tf.Tensor,
         gradient: tf.Tensor,

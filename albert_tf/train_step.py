@@ -173,9 +173,17 @@ class TrainStep:
             chosen = {name: value[part] for name, value in split.items()}
             return self._gradients(chosen, whole, self._dropout_seed(part))
 
-        sums = one_part(tf.constant(0))
-        for part in tf.range(1, self.parts):
-            sums = tf.nest.map_structure(tf.add, sums, one_part(part))
+        def add_part(part: tf.Tensor, sums: _Sums) -> tuple[tf.Tensor, _Sums]:
+            more = one_part(part)
+            return part + 1, tf.nest.map_structure(tf.add, sums, more)
+
+        first = (tf.constant(1), one_part(tf.constant(0)))
+        _, sums = tf.while_loop(
+            lambda part, _: part < self.parts,
+            add_part,
+            first,
+            parallel_iterations=1,
+        )
         return sums
 
     def _gradients(

@@ -5,6 +5,7 @@ Pretraining and every finetuning task use it.
 """
 
 import dataclasses
+import functools
 import math
 import os
 import time
@@ -230,9 +231,11 @@ class Trainer:
             options.gradient_accumulation_steps,
             options.seed,
         )
-        self._train_loop = tf.function(self._run_steps)
-        self._evaluate_batch = tf.function(self._run_evaluation)
-        self._predict_batch = tf.function(self._run_prediction)
+        # Without AutoGraph, whose rewriting takes longer than all the tracing.
+        trace = functools.partial(tf.function, autograph=False)
+        self._train_loop = trace(self._run_steps)
+        self._evaluate_batch = trace(self._run_evaluation)
+        self._predict_batch = trace(self._run_prediction)
 
     @property
     def step(self) -> int:
@@ -581,11 +584,21 @@ class Trainer:
     ) -> tf.Tensor:
         """Make `steps` updates; return the rows of each, [steps, names, 2]."""
         shape = [len(self._update.names), 2]
-        rows = tf.TensorArray(tf.float32, steps, element_shape=shape)
-        for number in tf.range(steps):
+        nothing = tf.TensorArray(tf.float32, steps, element_shape=shape)
+
+        def one_step(
+            number: tf.Tensor, rows: tf.TensorArray
+        ) -> tuple[tf.Tensor, tf.TensorArray]:
             per_replica = self._strategy.run(self._update, [next(batches)])
             local = self._strategy.experimental_local_results(per_replica)
-            rows = rows.write(number, local[0])
+            return number + 1, rows.write(number, local[0])
+
+        _, rows = tf.while_loop(
+            lambda number, _: number < steps,
+            one_step,
+            (tf.constant(0), nothing),
+            parallel_iterations=1,
+        )
         return rows.stack()
 
     def _run_evaluation(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
