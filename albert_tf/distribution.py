@@ -204,7 +204,7 @@ class Agreement:
         """Prepare for a strategy."""
         self._strategy = strategy
         # Made once: what TensorFlow offers would be traced at every call.
-        self._gather = tf.function(self._gather_numbers)
+        self._gather = tf.function(self._gather_numbers, autograph=False)
 
     @property
     def is_alone(self) -> bool:

@@ -171,7 +171,8 @@ def fused_cross_entropy(
 ) -> tuple[tf.Tensor, Callable[..., tuple[tf.Tensor, None]]]:
     """Return the cross-entropy of each row, in nats, float32 [N].
 
-    NaN where the label is no class, as TensorFlow's own gives on accelerators.
+    NaN where the label is no class, as TensorFlow's own gives on accelerators;
+    the gradient is finite there, so look at the loss.
 
     Args:
         logits: float32 [N, classes], before the softmax.

@@ -5,7 +5,6 @@ Pretraining and every finetuning task use it.
 """
 
 import dataclasses
-import functools
 import math
 import os
 import time
@@ -232,7 +231,7 @@ class Trainer:
             options.seed,
         )
         # Without AutoGraph, whose rewriting takes longer than all the tracing.
-        trace = functools.partial(tf.function, autograph=False)
+        trace = tf.function(autograph=False)
         self._train_loop = trace(self._run_steps)
         self._evaluate_batch = trace(self._run_evaluation)
         self._predict_batch = trace(self._run_prediction)
@@ -393,7 +392,8 @@ class Trainer:
             f"checkpoint is {latest or 'none yet'}; its weights are finite. "
             "Lower --learning_rate, lengthen the warm-up, or try "
             "--precision=float32, and train into a new --output_dir, with that "
-            "checkpoint as --init_checkpoint if you like."
+            "checkpoint as --init_checkpoint if you like. Labels outside of the "
+            "vocabulary do it, too: data_prep.inspect_records shows them."
         )
 
     def _log(

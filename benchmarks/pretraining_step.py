@@ -9,7 +9,8 @@ without padding and without dropout, with the masked-word head on the predicted
 positions only. All processes are alive together: the ten of the default, at
 base size, need some 18 GiB, so name fewer of them on a small machine.
 
-albert_tf, model_garden: LAMB. model_garden: AlbertEncoder in BertPretrainerV2.
+albert_tf: its train_step.TrainStep, with accuracies and guard. LAMB, as
+model_garden. model_garden: AlbertEncoder in BertPretrainerV2.
 hugging_face: its modules, with the positions gathered before its head; AdamW.
 _bfloat16: mixed precision. _compiled: XLA, or torch.compile.
 
@@ -38,6 +39,7 @@ PEAK_SIZE = 2048
 PEAK_PRODUCTS = 5  # In one step.
 WARM_UP_STEPS = 2  # The first one compiles.
 LEARNING_RATE = 1e-4
+# Of the peers; ours stand in albert_tf/optimization.py.
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
 
@@ -118,12 +120,10 @@ def build_albert_tf(
     guard = train_step.Guard(precision)
     update = train_step.TrainStep(model, optimizer, objective, guard)
 
-    @tf.function(jit_compile=compiled)
+    @tf.function(jit_compile=compiled, autograph=False)
     def step() -> tf.Tensor:
-        rows = tf.unstack(update(batch))
-        numbers = dict(zip(update.names, rows, strict=True))
-        losses = [numbers[name] for name in objective.losses]
-        return tf.add_n([loss[0] / loss[1] for loss in losses])
+        losses = update(batch)[: len(objective.losses)]
+        return tf.reduce_sum(losses[:, 0] / losses[:, 1])
 
     return lambda: float(step())
 

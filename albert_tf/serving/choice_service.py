@@ -42,7 +42,9 @@ class ChoiceService(service.Service):
         ]
         return {
             "tokens": service.with_ids(self.tokens, service.IDS, self._count),
-            "serving_default": tf.function(self.choose, input_signature=texts),
+            "serving_default": tf.function(
+                self.choose, input_signature=texts, autograph=False
+            ),
         }
 
     def samples(self) -> dict[str, Tensors]:

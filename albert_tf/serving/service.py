@@ -65,6 +65,7 @@ def with_ids(
     return tf.function(
         function,
         input_signature=[tf.TensorSpec(shape, tf.int32, n) for n in names],
+        autograph=False,
     )
 
 
@@ -83,6 +84,7 @@ def with_texts(function: Signature, *names: str) -> Signature:
     return tf.function(
         of_checked,
         input_signature=[tf.TensorSpec([None], tf.string, n) for n in names],
+        autograph=False,
     )
 
 

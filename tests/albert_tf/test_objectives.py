@@ -63,7 +63,7 @@ def test_long_rows_are_fused_and_equal_tensorflow(dtype, scale, offset):
             labels, tf.cast(logits, tf.float32)
         )
 
-    # Batches of unknown size, as serving and evaluation may have them.
+    # Batches of unknown size, as a distributed dataset may have them.
     unknown = tf.TensorSpec([None, 3, classes], dtype)
     fused = tf.function(
         objectives.cross_entropy,

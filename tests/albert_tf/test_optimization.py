@@ -129,9 +129,11 @@ def test_updates_equal_the_formula(optimizer_class, adapts):
     optimizer = optimizer_class(TableSchedule(RATES))
     optimizer.build(list(variables.values()))
     for gradients in GRADIENTS:
-        optimizer.apply_gradients(
-            (tf.constant(gradients[name], tf.float32), variable)
-            for name, variable in variables.items()
+        optimizer.update(
+            [tf.constant(2 * gradients[n], tf.float32) for n in variables],
+            list(variables.values()),
+            tf.constant(0.5),
+            tf.constant(True),
         )
     for name, variable in variables.items():
         np.testing.assert_allclose(
