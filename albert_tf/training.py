@@ -392,8 +392,8 @@ class Trainer:
             f"checkpoint is {latest or 'none yet'}; its weights are finite. "
             "Lower --learning_rate, lengthen the warm-up, or try "
             "--precision=float32, and train into a new --output_dir, with that "
-            "checkpoint as --init_checkpoint if you like. Labels outside of the "
-            "vocabulary do it, too: data_prep.inspect_records shows them."
+            "checkpoint as --init_checkpoint if you like. Labels outside of "
+            "the vocabulary do it, too: data_prep.inspect_records shows them."
         )
 
     def _log(

@@ -22,8 +22,8 @@ from albert_tf import errors, files
 
 # What a signature asks for, by name: 1 text, or a list of so many.
 Inputs = Mapping[str, int]
-# What is no SavedModel, by a file that shows it, and what to do instead. Written
-# out, as most of the files that know these names would load the network.
+# What is no SavedModel, by a file that shows it, and what to do instead.
+# Written out: most of the files that know these names would load the network.
 _OTHERS = {
     **dict.fromkeys(
         ("run_options.json", "scores.json"),
