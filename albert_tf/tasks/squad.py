@@ -401,17 +401,15 @@ class SquadTask(base.Task):
 
         For 2.0 each model has starts and ends of its own: they stand beside
         one another, and a span that several models propose gets the mean of
-        its scores. DIFFERS: for 1.1 the original averages only over the models
+        its scores; so do those of "no answer". DIFFERS: for 1.1 the original averages only over the models
         that have a span among their best; here over all of them.
         """
         if not self.has_null:
             return _mean(runs, ("start_logits", "end_logits"))
-        beside = {
-            name: np.concatenate([run[name] for run in runs], axis=1)
+        return {
+            name: np.concatenate([_columns(run[name]) for run in runs], axis=1)
             for name in runs[0]
-            if name != "cls_logits"
         }
-        return {**beside, **_mean(runs, ("cls_logits",))}
 
     def _find(
         self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
@@ -509,6 +507,11 @@ def _is_labelled(examples: Sequence[squad_data.Question]) -> bool:
         question.answers or (question.answers == () and question.is_impossible)
         for question in examples
     )
+
+
+def _columns(values: np.ndarray) -> np.ndarray:
+    """Return values [windows, n]; one number for each window is n = 1."""
+    return values[:, None] if values.ndim == 1 else values
 
 
 def _mean(

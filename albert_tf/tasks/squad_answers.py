@@ -318,17 +318,21 @@ def null_scores(
     """Return the score for "no answer" of each question.
 
     It is the lowest of its windows: one window that holds an answer is enough.
+    Of several models it is the mean of theirs.
 
     Args:
         questions: In order.
         windows: Their windows.
-        cls_logits: float [windows], larger where there is no answer.
+        cls_logits: float [windows] or [windows, models], larger where there is
+            no answer.
 
     Returns:
         Id to score; 1,000,000 for a question without a window.
     """
     return {
-        question.id: float(cls_logits[span].min(initial=_NO_WINDOW))
+        question.id: float(
+            cls_logits[span].min(axis=0, initial=_NO_WINDOW).mean()
+        )
         for question, span in zip(questions, windows.spans, strict=True)
     }
 

@@ -294,14 +294,24 @@ def test_an_ensemble_of_equals_is_one_of_them(version, make, questions):
         assert one.get("null_score") == mean.get("null_score")
 
 
-def test_an_ensemble_averages(make, questions):
+def test_an_ensemble_averages(make, questions, tmp_path):
     task = make()
     outputs = perfect_outputs(task, questions)
     unsure = {**outputs, "cls_logits": outputs["cls_logits"] * 0 + 1}
     combined = task.combine([outputs, unsure])
-    expected = (outputs["cls_logits"] + 1) / 2
-    assert combined["cls_logits"] == pytest.approx(expected)
     assert task.score(combined, questions)["f1"] == 100
+    found = {
+        name: null_odds(task, values, questions, tmp_path / name)
+        for name, values in (("one", outputs), ("both", combined))
+    }
+    expected = {id_: (odds + 1) / 2 for id_, odds in found["one"].items()}
+    assert found["both"] == pytest.approx(expected)
+
+
+def null_odds(task, outputs, questions, folder):
+    folder.mkdir()
+    task.write_predictions(outputs, questions, base.DEV, str(folder))
+    return json.loads((folder / "null_odds.json").read_text())
 
 
 # Reading.

@@ -305,3 +305,18 @@ def test_the_original_does_not_search_below_zero(questions):
 def test_wrong_options(name):
     with pytest.raises(errors.UserError, match=f"--{name}=0 must be at least"):
         squad_answers.AnswerOptions(**{name: 0})
+
+
+def test_null_score_of_several_models_is_the_mean_of_their_lowest(
+    questions, windows
+):
+    draws = np.random.default_rng(4)
+    logits = draws.normal(size=[len(windows), 2])
+    one, other, both = (
+        squad_answers.null_scores(questions, windows, values)
+        for values in (logits[:, 0], logits[:, 1], logits)
+    )
+    of_means = squad_answers.null_scores(questions, windows, logits.mean(1))
+    assert both != pytest.approx(of_means)
+    for id_, score in both.items():
+        assert score == pytest.approx((one[id_] + other[id_]) / 2)
