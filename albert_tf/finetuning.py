@@ -22,6 +22,7 @@ from albert_tf import (
     modeling,
     optimization,
     options,
+    preemption,
     run_card,
     run_folder,
     run_log,
@@ -288,13 +289,17 @@ def check_fit(
         )
 
 
+@preemption.leaving_at_once()
 def run(job: Job) -> None:
     """Train, evaluate and predict one task, once or several times.
 
     With several runs, each has a folder `run_1`, `run_2` and so on, and the
-    best one's predictions are written beside these folders.
+    best one's predictions are written beside these folders. Of several workers
+    the first writes; features and logs of the others are in `worker_N`.
     """
     settings = job.finetuning
+    # First of all: several workers must meet before TensorFlow does anything.
+    strategy = distribution.make_strategy(settings.devices)
     jobs = [job]
     if settings.num_runs > 1:
         jobs = [
@@ -312,15 +317,13 @@ def run(job: Job) -> None:
             settings.init.init_checkpoint,
             settings.vocabulary,
         )
-    data = _Data(job)
-    strategy = distribution.make_strategy(settings.devices)
-    data.check_batches(strategy)
+    data = _Data(job, strategy)
     done = []
     for one in jobs:
         done.append(_run_once(one, data, strategy))
         keras.backend.clear_session()
         gc.collect()
-    if len(jobs) > 1:
+    if len(jobs) > 1 and distribution.is_chief(strategy):
         _finish_several(job, data, done)
 
 
@@ -331,7 +334,8 @@ def _run_once(
     settings = job.finetuning
     config = settings.read_config()
     folder = settings.output_dir
-    run_folder.claim(
+    is_chief = distribution.is_chief(strategy)
+    (run_folder.claim if is_chief else run_folder.check_same)(
         folder, job.program, job.settings, config, settings.vocabulary
     )
     data.make_features(settings)
@@ -339,28 +343,29 @@ def _run_once(
     trainer = _make_trainer(job, (train_steps, warmup_steps), strategy)
     model = _Model(job, data, trainer)
     if settings.do_train:
-        log = run_log.RunLog(folder, settings.train_batch_size)
+        log = run_log.RunLog(
+            distribution.worker_folder(strategy, folder),
+            settings.train_batch_size,
+        )
         facts = run_card.environment(trainer.model, data.description)
         logging.info("%s", run_card.summary(config, facts))
         log.start(trainer.step, train_steps, facts)
         model.train(train_steps, log)
     trainer.restore_best()
-    numbers = {}
-    if settings.do_eval:
-        numbers = model.evaluate(save=True)
-        run_log.write_eval_results(folder, trainer.step, numbers)
-    if settings.do_predict:
-        for split in data.test_splits:
-            job.task.write_predictions(
-                model.predict(split, save=True),
-                data.examples[split],
-                split,
-                folder,
-            )
+    numbers = model.evaluate(save=is_chief) if settings.do_eval else {}
     done = scores.Run(folder, settings.trainer.seed, trainer.step, numbers)
-    if settings.do_eval:
+    if is_chief and settings.do_eval:
+        run_log.write_eval_results(folder, trainer.step, numbers)
         _sum_up(job, [done])
-    logging.info("Wrote %s", run_card.write(folder))
+    # Every worker takes part in predicting; the first one writes.
+    for split in data.test_splits:
+        outputs = model.predict(split, save=is_chief)
+        if is_chief:
+            job.task.write_predictions(
+                outputs, data.examples[split], split, folder
+            )
+    if is_chief:
+        logging.info("Wrote %s", run_card.write(folder))
     return done
 
 
@@ -421,10 +426,14 @@ class _Model:
         settings, key = self._job.finetuning, self._job.task.key_metric
         patience = settings.early_stopping_evaluations
 
+        def is_over(values: Sequence[float]) -> bool:
+            # Logs of workers may differ: one of them may be new.
+            return self._trainer.of_chief(is_stuck(values, patience))
+
         def evaluate() -> dict[str, float]:
             numbers = self.evaluate()
             history = [value for _, value in log.column("eval", key)]
-            if is_stuck([*history, numbers[key]], patience):
+            if is_over([*history, numbers[key]]):
                 # The trainer would not come to write them any more.
                 log.write("eval", self._trainer.step, numbers)
                 log.flush()
@@ -433,7 +442,7 @@ class _Model:
 
         before = [value for _, value in log.column("eval", key)]
         try:
-            if is_stuck(before, patience):  # An earlier start was stopped here.
+            if is_over(before):  # An earlier start was stopped here.
                 raise _StopEarlyError
             self._trainer.train(
                 self._data.shuffled(self._trainer.step),
@@ -496,9 +505,15 @@ def is_stuck(values: Sequence[float], patience: int) -> bool:
 class _Data:
     """The splits of a job: examples, features, batches."""
 
-    def __init__(self, job: Job):
-        """Read the examples of all wanted splits."""
+    def __init__(self, job: Job, strategy: tf.distribute.Strategy):
+        """Read the examples of all wanted splits.
+
+        Raises:
+            errors.UserError: A split is missing or unusable, or the devices
+                cannot share the batches equally.
+        """
         self._job = job
+        self._strategy = strategy
         self._features: dict[str, features.FeatureFile] = {}
         settings, task = job.finetuning, job.task
         self.eval_splits = self._available(
@@ -512,6 +527,7 @@ class _Data:
             splits = self._available(True, (base.TRAIN,), "do_train")
             wanted = {**dict.fromkeys(splits), **wanted}
         self.examples = {s: task.read(job.sources[s], s) for s in wanted}
+        self._check_batches()
 
     def _available(
         self, wanted: bool, splits: Sequence[str], option_name: str
@@ -535,8 +551,7 @@ class _Data:
             )
         return found
 
-    def check_batches(self, strategy: tf.distribute.Strategy) -> None:
-        """Refuse batches that the devices cannot share equally."""
+    def _check_batches(self) -> None:
         settings = self._job.finetuning
         parts = settings.trainer.gradient_accumulation_steps
         for name, wanted, divisor in (
@@ -546,11 +561,13 @@ class _Data:
         ):
             if wanted:
                 size = getattr(settings, name)
-                distribution.check_batch(strategy, size, name, divisor)
+                distribution.check_batch(self._strategy, size, name, divisor)
 
     def make_features(self, settings: FinetuningOptions) -> None:
         """Make the feature files that are not there yet."""
-        folder = settings.cached_dir or settings.output_dir
+        folder = distribution.worker_folder(
+            self._strategy, settings.cached_dir or settings.output_dir
+        )
         sources, task = self._job.sources, self._job.task
         for split, examples in self.examples.items():
             if split not in self._features:

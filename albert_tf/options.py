@@ -154,8 +154,17 @@ def to_dict(options: Any) -> dict[str, Any]:
 def from_dict(
     options_class: type[OptionsT], values: Mapping[str, Any]
 ) -> OptionsT:
-    """Build the options object from the dictionary of `to_dict`."""
-    return _build(options_class, values)
+    """Build the options object from the dictionary of `to_dict`.
+
+    What is not in the dictionary has the default of `options_class`, which may
+    be another one than that of the class inside it.
+    """
+    defaults = {
+        leaf.name: leaf.default
+        for leaf in _leaves(options_class)
+        if leaf.default is not dataclasses.MISSING
+    }
+    return _build(options_class, {**defaults, **values})
 
 
 def differences(

@@ -14,6 +14,7 @@ from absl import logging
 
 # Start the same command again. TensorFlow's own handler ends with it, too.
 EXIT_CODE = 42
+_SAVED = "all that was done is saved"
 
 
 class Watch:
@@ -37,20 +38,21 @@ class Watch:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.is_asked = True
         if self._at_once:
-            self.leave("everything is saved")
+            self.leave(_SAVED)
 
     @contextlib.contextmanager
     def leaving_at_once(self) -> Iterator[None]:
         """While this is entered, nothing is lost by leaving without delay."""
         if self.is_asked:
-            self.leave("everything is saved")
+            self.leave(_SAVED)
         self._at_once = True
         try:
             yield
         finally:
             self._at_once = False
 
-    def leave(self, state: str) -> None:
+    @staticmethod
+    def leave(state: str) -> None:
         """End the process.
 
         Args:
@@ -66,3 +68,13 @@ class Watch:
             EXIT_CODE,
         )
         raise SystemExit(EXIT_CODE)
+
+
+@contextlib.contextmanager
+def leaving_at_once() -> Iterator[None]:
+    """End the process on SIGTERM, with `EXIT_CODE`, while this is entered.
+
+    For a whole run; where it trains, a `Watch` inside saves first.
+    """
+    with Watch() as watch, watch.leaving_at_once():
+        yield

@@ -25,6 +25,7 @@ from albert_tf import (
     modeling,
     optimization,
     options,
+    preemption,
     pretraining_recipe,
     records,
     run_card,
@@ -204,6 +205,7 @@ class PretrainingOptions:
         )
 
 
+@preemption.leaving_at_once()
 def run(settings: PretrainingOptions) -> None:
     """Train and evaluate as the options say."""
     config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
@@ -446,6 +448,30 @@ def _warn(
             _PAPER_RATE,
             _PAPER_BATCH,
             scaled,
+        )
+    # LAMB moves weights by a share of their size, AdamW by about the rate. 1e-3
+    # learns at 32 (configs/pretraining); BERT took 1e-4 at 256 (Devlin et al.,
+    # appendix A.2).
+    if settings.do_train and not is_lamb and batch < 256 and rate > 1.5e-3:
+        logging.warning(
+            "--learning_rate=%g is much for --optimizer=adamw and batches of "
+            "%d: the default, %g, is for lamb and %d. Such runs often diverge; "
+            "1e-3 or less is usual.",
+            rate,
+            batch,
+            _PAPER_RATE,
+            _PAPER_BATCH,
+        )
+    budget = settings.masked_lm_budget
+    wanted = settings.masks.masked_lm_prob * settings.max_seq_length
+    if budget and wanted > budget + 1:
+        logging.warning(
+            "--masked_lm_prob=%g would hide %.0f of %d pieces, but "
+            "--masked_lm_budget=%d lets only so many be. Give a larger one.",
+            settings.masks.masked_lm_prob,
+            wanted,
+            settings.max_seq_length,
+            budget,
         )
     for manifest in manifests:
         wanted = manifest.options.get("masked_lm_prob", 0.0) * (

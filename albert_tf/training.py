@@ -241,6 +241,10 @@ class Trainer:
         """Updates done so far."""
         return int(self.optimizer.iterations.numpy())
 
+    def of_chief(self, value: bool) -> bool:
+        """Return what the first worker has; every worker must ask."""
+        return self._workers.of_chief(value)
+
     def train(
         self,
         dataset: tf.data.Dataset,

@@ -66,8 +66,9 @@ def run(settings: ZipOptions) -> None:
                     f"{path} is not a prediction file: its first row is not "
                     "'index<TAB>prediction'. Predict the task again."
                 )
-            # Without the time of day: equal predictions, equal bytes.
-            archive.writestr(zipfile.ZipInfo(name), rows)
+            # Without the time of day: equal predictions, equal bytes. A bare
+            # ZipInfo says that its file is stored, and wins over the archive.
+            archive.writestr(zipfile.ZipInfo(name), rows, zipfile.ZIP_DEFLATED)
             logging.info("%s: %s, %d rows", name, path, rows.count(b"\n") - 1)
     with files.replace_atomically(settings.output_file) as stream:
         stream.write(content.getvalue())

@@ -77,8 +77,8 @@ class Layout:
     """One task: its labels, its files, its metrics.
 
     Attributes:
-        labels: Label strings; the index is what the model predicts. None for a
-            number from 0 to 5.
+        labels: Label strings; the index is what the model predicts. Empty for
+            a number from 0 to 5.
         splits: By name. Those whose names begin with `dev` are evaluated,
             those without labels are predicted; all but the first of either may
             be missing.
@@ -279,7 +279,8 @@ class GlueTask(base.Task):
 
         Raises:
             errors.UserError: The file is missing, empty or not UTF-8, a row has
-                another number of columns, or a label is unknown.
+                another number of columns, its header is missing, or a label is
+                unknown.
         """
         if split == base.PREDICT:
             examples = list(self._read_own(path))
@@ -325,11 +326,26 @@ class GlueTask(base.Task):
     def _check_header(
         self, fields: list[str], columns: Split, where: str
     ) -> None:
-        """Refuse labelled rows in the place of those that are to be predicted.
+        """Refuse a first row that is no header, or that of other rows.
 
-        In SST-2 and MRPC both have the same number of columns.
+        Labelled rows may lie in the place of those that are to be predicted: in
+        SST-2 and MRPC both have the same number of columns.
+
+        Raises:
+            errors.UserError: It has another number of columns, a label or an
+                index instead of its name, or it names labels in a file that is
+                to be predicted.
         """
-        if columns.label is not None or len(fields) != columns.count:
+        _check_count(fields, columns, where)
+        column = 0 if columns.label is None else columns.label
+        value = fields[column].strip()
+        if self._is_value(value, columns):
+            raise errors.UserError(
+                f"{where}: column {column + 1} holds {value!r}, so this is an "
+                "example and the header is missing. Put a row with the names "
+                f"of the {columns.count} columns before it."
+            )
+        if columns.label is not None:
             return
         for split in self._layout.splits.values():
             if split.label is None or split.count != columns.count:
@@ -341,15 +357,22 @@ class GlueTask(base.Task):
                     "is to be predicted. Give the official test file."
                 )
 
+    def _is_value(self, written: str, columns: Split) -> bool:
+        """Tell whether this is a label (without labels: an index), no name."""
+        if columns.label is None:
+            return written.isdecimal()
+        if not self.is_regression:
+            return written in self.labels
+        try:
+            float(written)
+        except ValueError:
+            return False
+        return True
+
     def _parse(
         self, fields: list[str], columns: Split, where: str, guid: str
     ) -> Example:
-        if len(fields) != columns.count:
-            raise errors.UserError(
-                f"{where}: {len(fields)} columns instead of {columns.count}. "
-                "Columns are separated by one tab each; texts may not hold "
-                "tabs."
-            )
+        _check_count(fields, columns, where)
         label = None
         if columns.label is None:
             guid = fields[0]
@@ -538,6 +561,14 @@ class GlueTask(base.Task):
 
 
 _IDS = ("input_ids", "input_mask", "segment_ids")
+
+
+def _check_count(fields: list[str], columns: Split, where: str) -> None:
+    if len(fields) != columns.count:
+        raise errors.UserError(
+            f"{where}: {len(fields)} columns instead of {columns.count}. "
+            "Columns are separated by one tab each; texts may not hold tabs."
+        )
 
 
 def _read_named(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -174,6 +174,7 @@ class RaceTask(base.Task):
         them in `all.txt`, one JSON object a line. An `all.txt` in the split's
         folder itself (data of one's own has no levels), or a single file, is
         read in the same way; in a user's own file, `answers` may be missing.
+        What else lies there is reported, unless its name begins with a dot.
 
         Raises:
             errors.UserError: A folder is missing, a file is not in the official
@@ -189,26 +190,45 @@ class RaceTask(base.Task):
             places = [("", path)]
         else:
             places = list(self._find(path))
-        examples = [
-            example
-            for level, place in places
-            for where, article in text_files.read_objects(place)
-            for example in self._parse(
-                where, level, article, needs_answers=split != base.PREDICT
-            )
-        ]
+        examples = list(
+            self._read_files(places, needs_answers=split != base.PREDICT)
+        )
         if not examples:
             raise errors.UserError(
                 f"{path} has no questions. Give a file or folder that has some."
             )
         return examples
 
+    def _read_files(
+        self, places: Sequence[tuple[str, str]], *, needs_answers: bool
+    ) -> Iterator[Example]:
+        """Yield the questions of files; report where there are none."""
+        no_articles: list[str] = []
+        no_questions: list[str] = []
+        for level, place in places:
+            articles = list(text_files.read_objects(place))
+            if not articles:
+                no_articles.append(place)
+            for where, article in articles:
+                questions = list(
+                    self._parse(
+                        where, level, article, needs_answers=needs_answers
+                    )
+                )
+                if not questions:
+                    no_questions.append(where)
+                yield from questions
+        self.remark("files have no article.", no_articles)
+        self.remark("articles have no questions.", no_questions)
+
     def _find(self, folder: str) -> Iterator[tuple[str, str]]:
         """Yield level and path of each file of a split."""
         names = text_files.list_folder(folder)
         if "all.txt" in names and not set(LEVELS) & set(names):
+            self._report_others(folder, names, ["all.txt"])
             yield "", os.path.join(folder, "all.txt")
             return
+        self._report_others(folder, names, LEVELS)
         for level in self.options.levels:
             place = os.path.join(folder, level)
             names = text_files.list_folder(place)
@@ -221,8 +241,21 @@ class RaceTask(base.Task):
                     f"has {_LAYOUT}; name the folder that holds them (or use "
                     "--middle_only, --high_only)."
                 )
+            self._report_others(place, names, chosen)
             for name in chosen:
                 yield level, os.path.join(place, name)
+
+    def _report_others(
+        self, folder: str, names: Sequence[str], chosen: Sequence[str]
+    ) -> None:
+        """Report what is not read; systems leave hidden files everywhere."""
+        known = set(chosen)
+        others = [n for n in names if n not in known and not n.startswith(".")]
+        self.remark(
+            "files or folders are left out: a level is read from all.txt or, "
+            "without it, from files like 13.txt.",
+            [os.path.join(folder, name) for name in others],
+        )
 
     def _parse(
         self,

@@ -401,8 +401,9 @@ class SquadTask(base.Task):
 
         For 2.0 each model has starts and ends of its own: they stand beside
         one another, and a span that several models propose gets the mean of
-        its scores; so do those of "no answer". DIFFERS: for 1.1 the original averages only over the models
-        that have a span among their best; here over all of them.
+        its scores; so do those of "no answer". DIFFERS: for 1.1 the original
+        averages only over the models that have a span among their best; here
+        over all of them.
         """
         if not self.has_null:
             return _mean(runs, ("start_logits", "end_logits"))

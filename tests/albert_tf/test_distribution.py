@@ -33,6 +33,93 @@ def test_default_is_one_device():
     assert strategy.num_replicas_in_sync == 1
 
 
+def test_mirrored_takes_all_devices():
+    options = distribution.DistributionOptions(distribution_strategy="mirrored")
+    strategy = distribution.make_strategy(options)
+    assert isinstance(strategy, tf.distribute.MirroredStrategy)
+    devices = tf.config.list_logical_devices("GPU") or (
+        tf.config.list_logical_devices("CPU")  # Two; see conftest.
+    )
+    assert strategy.num_replicas_in_sync == len(devices)
+    assert distribution.is_chief(strategy)
+
+
+@pytest.fixture
+def tpu(monkeypatch):
+    """A TPU that is not there; holds what was called, and with what."""
+    calls = []
+
+    def patch(module, name, result=None):
+        def call(*arguments, **options):
+            calls.append((name, *arguments, *([options] if options else [])))
+            return result
+
+        monkeypatch.setattr(module, name, call)
+
+    patch(tf.distribute.cluster_resolver, "TPUClusterResolver", "resolver")
+    patch(tf.config, "experimental_connect_to_cluster")
+    patch(tf.tpu.experimental, "initialize_tpu_system")
+    patch(tf.distribute, "TPUStrategy", "strategy")
+    return calls
+
+
+@pytest.mark.parametrize("name", ["local", "my-tpu"])
+@pytest.mark.parametrize(
+    "option", [{"use_tpu": True}, {"distribution_strategy": "tpu"}]
+)
+def test_a_tpu_is_found_by_name_zone_and_project(tpu, name, option):
+    options = distribution.DistributionOptions(
+        tpu_name=name, tpu_zone="z", gcp_project="p", **option
+    )
+    assert distribution.make_strategy(options) == "strategy"
+    place = {"tpu": name, "zone": "z", "project": "p"}
+    expected = [
+        ("TPUClusterResolver", place),
+        ("experimental_connect_to_cluster", "resolver"),
+        ("initialize_tpu_system", "resolver"),
+        ("TPUStrategy", "resolver"),
+    ]
+    if name == "local":  # The process runs on it already.
+        del expected[1]
+    assert tpu == expected
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "error"),
+    [
+        (
+            tf.distribute.cluster_resolver,
+            "TPUClusterResolver",
+            ValueError("no such TPU"),
+        ),
+        (
+            tf.config,
+            "experimental_connect_to_cluster",
+            tf.errors.UnavailableError(None, None, "no such TPU"),
+        ),
+        (
+            tf.tpu.experimental,
+            "initialize_tpu_system",
+            tf.errors.NotFoundError(None, None, "no such TPU"),
+        ),
+    ],
+)
+def test_a_tpu_out_of_reach_is_an_error(
+    tpu, monkeypatch, module, function, error
+):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(module, function, fail)
+    options = distribution.DistributionOptions(use_tpu=True, tpu_name="mine")
+    with pytest.raises(
+        errors.UserError,
+        match="--tpu_name=mine cannot be reached: no such TPU.*--tpu_zone",
+    ):
+        distribution.make_strategy(options)
+    assert "TPUStrategy" not in [call[0] for call in tpu]
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

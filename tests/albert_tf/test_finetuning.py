@@ -74,7 +74,8 @@ def world(tmp_path_factory, tiny_vocab):
         "\t".join(["x"] * 7 + [*pair, str(n)]) for n, pair in enumerate(PAIRS)
     ]
     for split in ("train", "dev"):
-        write(folder / f"glue/STS-B/{split}.tsv", "\n".join(["x", *rows, ""]))
+        lines = ["\t".join(["name"] * 10), *rows, ""]
+        write(folder / f"glue/STS-B/{split}.tsv", "\n".join(lines))
     for split in ("train", "dev", "test"):
         for level, count in (("middle", 3), ("high", 2)):
             for number in range(count):
@@ -104,7 +105,7 @@ def write(path, text):
 
 
 def mnli_rows(columns, kind):
-    lines = ["header"]
+    lines = ["\t".join(["name"] * columns)]
     for index, pair in enumerate(PAIRS if kind == "matched" else PAIRS[:2]):
         fields = [str(index)] + ["x"] * (columns - 1)
         fields[8:10] = pair
@@ -154,6 +155,14 @@ def mnli(world, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "mnli"
     run_classifier.run(classifier(world, folder, "mnli"))
     return folder
+
+
+def drop_no_outputs(patch):
+    """Build GLUE's classifiers without dropout."""
+    make = classification.AlbertClassifier
+    patch.setattr(
+        classification, "AlbertClassifier", lambda e, n, *_: make(e, n, 0.0)
+    )
 
 
 def metrics(folder, split):
@@ -434,6 +443,76 @@ def test_transfer_from_mnli_replaces_the_head(
             after.get_tensor(key), before.get_tensor(key)
         )
     assert shapes[name.format("model/output_bias")] == [outputs]
+
+
+@pytest.mark.parametrize("new_head", [False, True])
+def test_head_that_would_fit_starts_anew_on_demand(
+    world, two_runs, tmp_path, new_head
+):
+    source = str(two_runs / "run_1/model.ckpt-2")
+    settings = classifier(
+        *(world, tmp_path / "run"),
+        do_eval=False,
+        do_predict=False,
+        init_checkpoint=source,
+        new_head=new_head,
+        seed=9,
+        train_step=1,
+        warmup_step=1,  # So the only update has the rate 0.
+    )
+    run_classifier.run(settings)
+    before = tf.train.load_checkpoint(source)
+    after = tf.train.load_checkpoint(str(tmp_path / "run/model.ckpt-1"))
+    ending = "/.ATTRIBUTES/VARIABLE_VALUE"
+    steps = {
+        key.removesuffix(ending): abs(
+            after.get_tensor(key) - before.get_tensor(key)
+        ).max()
+        for key in after.get_variable_to_shape_map()
+        if key.startswith("model/")
+    }
+    # Other draws from a standard deviation of 0.02, and not only an update.
+    assert (steps.pop("model/output_weights") > 0.01) == new_head
+    bias = after.get_tensor(f"model/output_bias{ending}")
+    assert (bias == 0).all() == new_head
+    assert (steps.pop("model/output_bias") > 0) == new_head
+    assert len(steps) > 10
+    assert set(steps.values()) == {0}
+
+
+@pytest.fixture(scope="module")
+def float32_losses(world, tmp_path_factory):
+    return train_in("float32", world, tmp_path_factory.mktemp("float32"))
+
+
+def train_in(precision, world, folder):
+    """The losses of a short run whose updates are large enough to count."""
+    settings = classifier(
+        *(world, folder, "sts-b"),
+        do_eval=False,
+        do_predict=False,
+        train_step=8,
+        learning_rate=1e-2,
+        precision=precision,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        drop_no_outputs(patch)
+        run_classifier.run(settings)
+    return [line["loss"] for line in metrics(folder, "train")]
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_finetuning_in_low_precision_follows_float32(
+    world, float32_losses, tmp_path, precision
+):
+    losses = train_in(precision, world, tmp_path)
+    assert losses != float32_losses
+    assert losses == pytest.approx(float32_losses, rel=1e-2)
+    assert min(float32_losses) < max(float32_losses) / 2
+    reader = tf.train.load_checkpoint(str(tmp_path / "model.ckpt-8"))
+    kinds = reader.get_variable_to_dtype_map()
+    weights = {kinds[key] for key in kinds if key.startswith("model/")}
+    assert weights == {tf.float32}
 
 
 def test_dropout_of_the_recipe_wins_over_the_config(world, tmp_path):
@@ -761,10 +840,7 @@ KINDS = {
 @pytest.fixture
 def without_head_dropout(monkeypatch):
     """Each replica draws its own dropout, and that of GLUE has no option."""
-    make = classification.AlbertClassifier
-    monkeypatch.setattr(
-        classification, "AlbertClassifier", lambda e, n, *_: make(e, n, 0.0)
-    )
+    drop_no_outputs(monkeypatch)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -898,14 +974,19 @@ def test_command_of_a_task_names_its_recipe_first(world, tmp_path):
 
 def test_small_tasks_may_start_from_mnli(world, mnli, tmp_path):
     shutil.copytree(mnli, tmp_path / "mnli")
-    settings = suite(world, tmp_path, tasks="rte,cola,mnli", from_mnli=True)
-    assert run_glue.choose_tasks(settings) == ["mnli", "rte", "cola"]
-    flags = run_glue.flags_of(settings, "rte")
+    settings = suite(world, tmp_path, from_mnli=True, init_checkpoint="v2")
+    names = run_glue.choose_tasks(settings)
+    assert names[0] == "mnli"
+    assert sorted(names) == sorted(glue.TASKS.keys() - {"ax"})
     best = scores.read(str(tmp_path / "mnli")).best.folder
     assert best.startswith(str(tmp_path))
-    assert f"--init_checkpoint={best}" in flags
-    assert "--new_head=true" in flags
-    assert "--new_head=true" not in run_glue.flags_of(settings, "cola")
+    flags = {name: run_glue.flags_of(settings, name) for name in names}
+    for flag, tasks in (
+        (f"--init_checkpoint={best}", {"rte", "sts-b", "mrpc"}),
+        ("--new_head=true", {"rte", "sts-b", "mrpc"}),
+        ("--init_checkpoint=v2", set(names) - {"rte", "sts-b", "mrpc"}),
+    ):
+        assert {name for name in names if flag in flags[name]} == tasks
 
 
 @pytest.mark.parametrize(
@@ -961,6 +1042,8 @@ def test_submission_holds_what_was_predicted(two_runs, mnli, tmp_path):
         assert archive.namelist() == [
             *("MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv", "RTE.tsv")
         ]
+        kinds = {entry.compress_type for entry in archive.infolist()}
+        assert kinds == {zipfile.ZIP_DEFLATED}
         rows = archive.read("RTE.tsv").decode()
     assert rows == (two_runs / "RTE.tsv").read_text()
 

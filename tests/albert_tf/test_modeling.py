@@ -495,6 +495,27 @@ def test_recomputing_changes_no_number(small_config, batch, dropout, share):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+def count_products(model, batch):
+    """Matrix products of a training pass, in all functions of its graph."""
+    traced = tf.function(lambda: gradients(model, batch))
+    graph = traced.get_concrete_function().graph.as_graph_def()
+    nodes = [
+        *graph.node,
+        *(n for f in graph.library.function for n in f.node_def),
+    ]
+    return sum(n.op in ("MatMul", "BatchMatMulV2", "Einsum") for n in nodes)
+
+
+def test_recomputing_computes_every_block_again(small_config, batch):
+    plain, again = (
+        count_products(modeling.AlbertModel(small_config, recompute=r), batch)
+        for r in (False, True)
+    )
+    blocks = small_config.num_hidden_layers * small_config.inner_group_num
+    # Query, key and value as one; scores, their use, and three layers.
+    assert again >= plain + 6 * blocks
+
+
 @pytest.mark.parametrize(
     ("precision", "close"), [("bfloat16", 0.05), ("float16", 0.01)]
 )

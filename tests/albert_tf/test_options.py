@@ -86,6 +86,8 @@ def test_to_dict_is_flat_and_from_dict_undoes_it():
     flat = options.to_dict(outer)
     assert flat["size"] == 1 and "inner" not in flat
     assert options.from_dict(Outer, flat) == outer
+    # Where nothing is said the outer class decides, as on the command line.
+    assert options.from_dict(Outer, {"name": "x"}) == parse("--name=x")
 
 
 def test_differences_leave_out_what_may_change():

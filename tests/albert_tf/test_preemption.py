@@ -2,10 +2,17 @@
 
 import os
 import signal
+import unittest.mock
 
 import pytest
 
-from albert_tf import preemption
+from albert_tf import (
+    distribution,
+    finetuning,
+    modeling,
+    preemption,
+    run_pretraining,
+)
 
 
 def test_it_is_noted_and_nothing_else():
@@ -28,3 +35,19 @@ def test_what_was_asked_before_counts():
         os.kill(os.getpid(), signal.SIGTERM)
         with watch.leaving_at_once():
             pytest.fail("not reached")
+
+
+@pytest.mark.parametrize("program", [run_pretraining, finetuning])
+def test_a_run_that_does_not_train_yet_ends_at_once(program, monkeypatch):
+    def ask(*_):
+        os.kill(os.getpid(), signal.SIGTERM)
+        pytest.fail("not reached")
+
+    # The first that both do.
+    monkeypatch.setattr(distribution, "make_strategy", ask)
+    monkeypatch.setattr(modeling.AlbertConfig, "from_json_file", lambda _: None)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as end:
+        program.run(unittest.mock.MagicMock())
+    assert end.value.code == preemption.EXIT_CODE
+    assert signal.getsignal(signal.SIGTERM) is before

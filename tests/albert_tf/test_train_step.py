@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import modeling, optimization, train_step
+from albert_tf import modeling, objectives, optimization, train_step
 from albert_tf.heads import classification, pretraining, question_answering
 from tests.conftest import LOSS_RTOL, ROOT
 
@@ -32,16 +32,30 @@ def make_batch(vocab_size, **labels):
     }
 
 
-def pretraining_batch(vocab_size):
+def predictions(vocab_size):
     generator = np.random.default_rng(10)
     shape = [BATCH, PREDICTIONS]
-    return make_batch(
-        vocab_size,
-        masked_lm_positions=generator.integers(0, LENGTH, shape),
-        masked_lm_ids=generator.integers(5, vocab_size, shape),
-        masked_lm_weights=np.ones(shape, np.float32),
-        next_sentence_labels=np.ones([BATCH, 1]),
-    )
+    return {
+        "masked_lm_positions": generator.integers(0, LENGTH, shape),
+        "masked_lm_ids": generator.integers(5, vocab_size, shape),
+        "masked_lm_weights": np.ones(shape, np.float32),
+        "next_sentence_labels": np.ones([BATCH, 1]),
+    }
+
+
+def pretraining_batch(vocab_size):
+    return make_batch(vocab_size, **predictions(vocab_size))
+
+
+def questions(vocab_size, choices=4):
+    shape = [BATCH, choices, LENGTH // choices]
+    generator = np.random.default_rng(11)
+    return {
+        "input_ids": generator.integers(5, vocab_size, shape),
+        "input_mask": np.ones(shape),
+        "segment_ids": np.zeros(shape),
+        "label_ids": [3, 1],
+    }
 
 
 def make_step(model, objective, precision="float32", parts=1):
@@ -122,34 +136,69 @@ HEADS = {
             "p_mask": np.zeros([BATCH, LENGTH]),
         },
     ),
+    "choices": (
+        lambda e: classification.AlbertMultipleChoice(e, dropout=0.0),
+        classification.OBJECTIVE,
+        questions(400),
+    ),
+    "choices_in_parts": (
+        lambda e: classification.AlbertMultipleChoice(
+            e, dropout=0.0, choices_at_once=2
+        ),
+        classification.OBJECTIVE,
+        questions(400),
+    ),
+    "pretraining": (
+        pretraining.AlbertPretrainer,
+        pretraining.OBJECTIVE,
+        predictions(400),
+    ),
 }
 
 
-@pytest.mark.parametrize("parts", [1, 2])
-@pytest.mark.parametrize("name", sorted(HEADS))
-def test_compiled_as_a_whole_or_not_makes_no_difference(
-    small_config, name, parts
-):
-    make_model, objective, labels = HEADS[name]
+@pytest.fixture
+def maker(small_config):
+    """Returns what makes the step of a head, always the same, and its batch."""
     config = dataclasses.replace(
         small_config,
         num_hidden_layers=1,
         num_hidden_groups=1,
         inner_group_num=1,
     )
-    batch = make_batch(config.vocab_size, **labels)
 
-    def make():
-        keras.utils.set_random_seed(2)
-        return make_step(
-            make_model(modeling.AlbertModel(config)), objective, parts=parts
-        )
+    def of(name, parts):
+        make_model, objective, labels = HEADS[name]
 
-    plain, means = run(make, batch, compiled=False)
-    whole, compiled_means = run(make, batch, compiled=True)
-    np.testing.assert_allclose(whole, plain, rtol=1e-4, atol=1e-6)
-    for one, other in zip(means, compiled_means, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+        def make():
+            keras.utils.set_random_seed(2)
+            model = make_model(modeling.AlbertModel(config))
+            return make_step(model, objective, parts=parts)
+
+        return make, make_batch(config.vocab_size, **labels)
+
+    return of
+
+
+def assert_same(one, other):
+    """Each the numbers and the mean gradients of `run`."""
+    np.testing.assert_allclose(other[0], one[0], rtol=1e-4, atol=1e-6)
+    for ours, theirs in zip(one[1], other[1], strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_compiled_as_a_whole_or_not_makes_no_difference(maker, name, parts):
+    make, batch = maker(name, parts)
+    plain = run(make, batch, compiled=False)
+    assert_same(plain, run(make, batch, compiled=True))
+
+
+def test_fused_cross_entropy_makes_no_difference(maker, monkeypatch):
+    make, batch = maker("pretraining", parts=2)
+    plain = run(make, batch, compiled=False)
+    monkeypatch.setattr(objectives, "FUSED_FROM_CLASSES", 400)
+    assert_same(plain, run(make, batch, compiled=True))
 
 
 def test_what_no_loss_depends_on_is_left_alone(small_config):

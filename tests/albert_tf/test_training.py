@@ -8,9 +8,13 @@ import tensorflow as tf
 
 from albert_tf import (
     checkpoints,
+    elementwise,
     errors,
+    inputs,
     modeling,
+    objectives,
     optimization,
+    records,
     run_log,
     training,
 )
@@ -97,9 +101,14 @@ def make_trainer(small_config, tmp_path):
 
 def train(trainer, steps, evaluate=None, key="loss", examples=EXAMPLES):
     """Train up to `steps`; returns the log."""
+    return train_on(
+        batches(trainer.step, examples), trainer, steps, evaluate, key
+    )
+
+
+def train_on(dataset, trainer, steps, evaluate=None, key="loss"):
     log = run_log.RunLog(trainer.output_dir, BATCH)
     log.start(trainer.step, steps, {})
-    dataset = batches(trainer.step, examples)
     trainer.train(dataset, steps, log, evaluate, key)
     return log
 
@@ -140,16 +149,65 @@ def test_replicas_and_parts_do_not_change_the_update(
         ),
     )
     one_log, other_log = train(one, 3), train(other, 3)
+    assert_same_updates((one, one_log), (other, other_log))
+
+
+def assert_same_updates(one, other):
+    """Each a trainer and its log."""
     for name in ("loss", "masked_lm_loss", "gradient_norm"):
         np.testing.assert_allclose(
-            one_log.column("train", name),
-            other_log.column("train", name),
+            *(log.column("train", name) for _, log in (one, other)),
             rtol=LOSS_RTOL,
         )
-    for ours, theirs in zip(
-        one.optimizer.adam_m, other.optimizer.adam_m, strict=True
-    ):
+    moments = (trainer.optimizer.adam_m for trainer, _ in (one, other))
+    for ours, theirs in zip(*moments, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-7)
+
+
+def test_a_fused_loss_does_not_change_the_update(make_trainer, monkeypatch):
+    plain = make_trainer("plain")
+    plain_log = train(plain, 3)
+    fused, shapes = elementwise.fused_cross_entropy, []
+
+    def noted(logits, labels):
+        shapes.append(logits.shape)
+        return fused(logits, labels)
+
+    monkeypatch.setattr(elementwise, "fused_cross_entropy", noted)
+    monkeypatch.setattr(objectives, "FUSED_FROM_CLASSES", 400)
+    other = make_trainer(
+        "fused", strategy=make_replicas(), gradient_accumulation_steps=2
+    )
+    other_log = train(other, 3)
+    # The two words of one example; of sentence orders there are too few.
+    assert set(map(tuple, shapes)) == {(2, 400)}
+    assert_same_updates((plain, plain_log), (other, other_log))
+
+
+def test_other_replicas_go_on_with_the_same_order_of_examples(
+    make_trainer, tmp_path
+):
+    layout = records.pretraining_layout(8, 2)
+    path = str(tmp_path / "all.tfrecord")
+    rows = {**EXAMPLES, "token_boundary": EXAMPLES["input_mask"]}
+    with records.ShardedWriter([path]) as writer:
+        for number in range(BATCH * STEPS):
+            row = {f.name: rows[f.name][number] for f in layout}
+            writer.write(records.encode(layout, row))
+
+    def go_on(trainer):
+        dataset = inputs.training_dataset(
+            [path], layout, BATCH, seed=1, first_step=trainer.step
+        )
+        log = train_on(dataset, trainer, STEPS)
+        return log.column("train", "loss")
+
+    expected = go_on(make_trainer())
+    for last in (tmp_path / "run").glob("model.ckpt-6*"):
+        last.unlink()
+    resumed = make_trainer(strategy=make_replicas())
+    assert resumed.step == 3
+    np.testing.assert_allclose(go_on(resumed), expected, rtol=LOSS_RTOL)
 
 
 def test_training_lowers_the_loss_logs_its_rates_and_saves(
@@ -202,10 +260,16 @@ def test_prediction_of_nothing_is_an_error(make_trainer):
         make_trainer().predict(padded(4, 4).take(0))
 
 
-def test_best_checkpoint_is_that_of_the_best_evaluation(make_trainer):
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [("score", [0.1, 0.7, 0.3]), ("masked_lm_loss", [0.3, 0.1, 0.7])],
+)
+def test_best_checkpoint_is_that_of_the_best_evaluation(
+    make_trainer, name, numbers
+):
     trainer = make_trainer(save_checkpoints_steps=2)
-    scores = iter([0.1, 0.7, 0.3])
-    train(trainer, STEPS, lambda: {"score": next(scores)}, "score")
+    left = iter(numbers)
+    train(trainer, STEPS, lambda: {name: next(left)}, name)
     best = checkpoints.find(trainer.output_dir)
     assert best.endswith("model.ckpt-best")
     steps = [
@@ -301,7 +365,7 @@ def test_chunks_leave_no_trace(make_trainer, monkeypatch):
 
 
 def test_a_damaged_newest_checkpoint_is_left_for_the_one_before(
-    make_trainer, tmp_path
+    make_trainer, tmp_path, caplog
 ):
     whole = make_trainer("whole")
     train(whole, STEPS)
@@ -311,9 +375,25 @@ def test_a_damaged_newest_checkpoint_is_left_for_the_one_before(
     (tmp_path / "run" / "checkpoint").write_text("")
     trainer = make_trainer()
     assert trainer.step == 3
+    data_warning, state_warning = caplog.messages
+    assert "model.ckpt-6 cannot be read" in data_warning
+    assert data_warning.endswith("Trying the one before.")
+    assert "run/checkpoint is damaged" in state_warning
     train(trainer, STEPS)
     for one, other in zip(state(whole), state(make_trainer()), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kept", [0, 100, -1])
+def test_a_truncated_index_is_damage_too(make_trainer, tmp_path, caplog, kept):
+    train(make_trainer(save_checkpoints_steps=1), 2)
+    index = tmp_path / "run" / "model.ckpt-2.index"
+    index.write_bytes(index.read_bytes()[:kept])
+    assert make_trainer().step == 1
+    assert "model.ckpt-2 cannot be read" in caplog.text
+    index.with_name("model.ckpt-1.index").write_bytes(b"")
+    with pytest.raises(errors.UserError, match="No checkpoint in .* can be"):
+        make_trainer()
 
 
 def test_a_folder_of_damaged_checkpoints_is_refused(make_trainer, tmp_path):

@@ -5,7 +5,6 @@ Everything runs in processes of its own, as a scheduler would start them.
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import tensorflow as tf
 
 from albert_tf import preemption, records, run_log
 from tests.conftest import LOSS_RTOL
+from tests.end_to_end import processes
 
 STEPS = 12
 LENGTH, PREDICTIONS, VOCABULARY = 16, 3, 60
@@ -58,7 +58,7 @@ def folder(tmp_path_factory):
     return path
 
 
-def start(folder, name, module="albert_tf.run_pretraining", **changes):
+def make_options(folder, name, **changes):
     options = {
         "albert_config_file": folder / "config.json",
         "input_file": folder / "*.tfrecord",
@@ -75,20 +75,11 @@ def start(folder, name, module="albert_tf.run_pretraining", **changes):
         "save_checkpoints_steps": 4,
         **changes,
     }
-    return subprocess.Popen(
-        [sys.executable, "-m", module]
-        + [f"--{key}={value}" for key, value in options.items()],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    return options
 
 
-def finish(process, code=0):
-    output = process.communicate(timeout=300)[0]
-    assert process.returncode == code, output
-    assert "Traceback" not in output, output
-    return output
+def start(folder, name, module="albert_tf.run_pretraining", **changes):
+    return processes.start(module, **make_options(folder, name, **changes))
 
 
 def losses(path, split="train", name="loss"):
@@ -120,7 +111,7 @@ def assert_same_run(one, other):
 @pytest.fixture(scope="module")
 def whole(folder):
     """The undisturbed run."""
-    finish(start(folder, "whole"))
+    processes.finish(start(folder, "whole"))
     return folder / "whole"
 
 
@@ -139,7 +130,7 @@ def test_killed_runs_repeat_the_undisturbed_one(folder, whole):
         wait_for_step(folder / "killed", step, process)
         process.kill()
         process.communicate()
-    output = finish(start(folder, "killed"))
+    output = processes.finish(start(folder, "killed"))
     assert "Going on from" in output
     assert_same_run(whole, folder / "killed")
 
@@ -149,38 +140,18 @@ def test_sigterm_saves_and_says_that_it_goes_on(folder, whole):
     wait_for_step(folder / "asked", 2, process)
     begun = time.monotonic()
     process.send_signal(signal.SIGTERM)
-    output = finish(process, preemption.EXIT_CODE)
+    output = processes.finish(process, preemption.EXIT_CODE)
     assert time.monotonic() - begun < 60
     assert "Exit code 42" in output
     latest = tf.train.latest_checkpoint(str(folder / "asked"))
     assert 2 <= int(latest.rsplit("-", 1)[1]) < STEPS
-    finish(start(folder, "asked", save_checkpoints_steps=1000))
+    processes.finish(start(folder, "asked", save_checkpoints_steps=1000))
     assert_same_run(whole, folder / "asked")
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 def start_workers(folder, name, **changes):
-    hosts = ",".join(f"127.0.0.1:{port}" for port in free_ports(2))
-    return [
-        start(
-            folder,
-            name,
-            distribution_strategy="multi_worker_mirrored",
-            worker_hosts=hosts,
-            task_index=index,
-            **changes,
-        )
-        for index in range(2)
-    ]
+    options = make_options(folder, name, **changes)
+    return processes.start_workers("albert_tf.run_pretraining", **options)
 
 
 def test_two_workers_equal_one_device_and_stop_together(folder):
@@ -189,7 +160,9 @@ def test_two_workers_equal_one_device_and_stop_together(folder):
     plain["attention_probs_dropout_prob"] = 0.0
     config = folder / "plain.json"
     config.write_text(json.dumps(plain))
-    finish(start(folder, "one", albert_config_file=config, do_eval=True))
+    processes.finish(
+        start(folder, "one", albert_config_file=config, do_eval=True)
+    )
     changes = {
         "albert_config_file": config,
         "do_eval": True,
@@ -199,7 +172,7 @@ def test_two_workers_equal_one_device_and_stop_together(folder):
     wait_for_step(folder / "two", 2, workers[0])
     workers[1].send_signal(signal.SIGTERM)  # One is enough.
     for worker in workers:
-        finish(worker, preemption.EXIT_CODE)
+        processes.finish(worker, preemption.EXIT_CODE)
     stopped = [
         tf.train.latest_checkpoint(str(folder / path))
         for path in ("two", "two/worker_1")
@@ -207,7 +180,7 @@ def test_two_workers_equal_one_device_and_stop_together(folder):
     steps = {path.rsplit("-", 1)[1] for path in stopped}
     assert len(steps) == 1 and int(steps.pop()) < STEPS
     for worker in start_workers(folder, "two", **changes):
-        finish(worker)
+        processes.finish(worker)
     for split in ("train", "eval"):
         one, two = losses(folder / "one", split), losses(folder / "two", split)
         assert one[STEPS] == pytest.approx(two[STEPS], rel=LOSS_RTOL)
@@ -224,14 +197,14 @@ def test_another_process_may_evaluate(folder, whole):
         do_eval=True,
         follow_checkpoints=True,
     )
-    output = finish(follower)
+    output = processes.finish(follower)
     found = losses(whole / "evaluation", "eval")
     assert list(found) == [4, 8, 12]
     assert "global_step" in output
     assert (whole / "model.ckpt-best.index").exists()
     # The log of the training is untouched.
     assert not losses(whole, "eval") and len(losses(whole)) == STEPS
-    card = finish(start_card(whole))
+    card = processes.finish(start_card(whole))
     assert card.strip().endswith("run_card.md")
     text = (whole / "run_card.md").read_text()
     assert "Last evaluation" in text and "tokens_seen" in text
@@ -250,7 +223,7 @@ def start_card(folder):
 
 
 def test_a_schedule_can_be_continued_elsewhere(folder, whole):
-    finish(
+    processes.finish(
         start(
             folder,
             "continued",
@@ -261,7 +234,7 @@ def test_a_schedule_can_be_continued_elsewhere(folder, whole):
     expected = {k: v for k, v in losses(whole).items() if k > 4}
     assert losses(folder / "continued") == expected
     restarted = start(folder, "anew", init_checkpoint=whole / "model.ckpt-4")
-    finish(restarted)
+    processes.finish(restarted)
     assert min(losses(folder / "anew")) == 1
 
 
@@ -289,14 +262,14 @@ def test_records_for_another_question_are_refused(folder):
         ),
     )
     nsp = records_of_nsp / "*.tfrecord"
-    output = finish(start(folder, "refused", input_file=nsp), 2)
+    output = processes.finish(start(folder, "refused", input_file=nsp), 2)
     assert "--sentence_objective=sop, but the records" in output
-    output = finish(
+    output = processes.finish(
         start(folder, "nsp_run", input_file=nsp, sentence_objective="nsp")
     )
     assert "nsp acc" in output and "sop" not in output
     # A model of one may be asked about the other (ALBERT Table 5).
-    output = finish(
+    output = processes.finish(
         start(
             folder,
             "sop_run",
@@ -310,5 +283,7 @@ def test_records_for_another_question_are_refused(folder):
     assert end == {"split": "end", "step": STEPS}
     total = 0.5 * line["masked_lm_loss"] + line["sentence_order_loss"]
     assert line["loss"] == pytest.approx(total)
-    output = finish(start(folder, "none_run", sentence_objective="none"))
+    output = processes.finish(
+        start(folder, "none_run", sentence_objective="none")
+    )
     assert "sop" not in output

@@ -90,6 +90,11 @@ def read_rte(folder, content, split="dev"):
     return read("rte", folder, content, split)
 
 
+def header(count):
+    """A first row with some names of columns."""
+    return "\t".join(["name"] * count) + "\n"
+
+
 # Names and places.
 
 
@@ -162,7 +167,7 @@ def test_cola_has_no_header_but_in_its_test_file(tmp_path):
 
 def test_mnli_takes_the_last_of_several_labels(tmp_path):
     fields = ["7", *["x"] * 7, "A.", "B.", *["neutral"] * 5, "entailment"]
-    content = "header\n" + "\t".join(fields) + "\n"
+    content = header(16) + "\t".join(fields) + "\n"
     assert read("mnli", tmp_path, content, "dev_mismatched") == [
         glue.Example("dev_mismatched-2", "A.", "B.", 1)
     ]
@@ -171,7 +176,7 @@ def test_mnli_takes_the_last_of_several_labels(tmp_path):
 def test_sts_b_has_numbers_from_0_to_5(tmp_path):
     def content(*labels):
         row = "\t".join(["x"] * 7 + ["A.", "B."])
-        return "header\n" + "".join(f"{row}\t{label}\n" for label in labels)
+        return header(10) + "".join(f"{row}\t{label}\n" for label in labels)
 
     examples = read("sts-b", tmp_path, content("5.000", "0", "2.4"))
     assert [example.label for example in examples] == [5.0, 0.0, 2.4]
@@ -188,7 +193,7 @@ QQP_ROW = "1\t2\t3\tWhy?\tHow?\t1\n"
 
 
 def test_short_rows_of_qqp_are_left_out_and_counted(tmp_path, caplog):
-    content = "header\n" + QQP_ROW + "1\t2\t3\tWhy\n" + QQP_ROW + "so?\n"
+    content = header(6) + QQP_ROW + "1\t2\t3\tWhy\n" + QQP_ROW + "so?\n"
     caplog.set_level("WARNING", "absl")
     examples = read("qqp", tmp_path, content, "train")
     assert [e.guid for e in examples] == ["train-2", "train-4"]
@@ -197,7 +202,7 @@ def test_short_rows_of_qqp_are_left_out_and_counted(tmp_path, caplog):
 
 
 def test_long_rows_of_qqp_are_refused(tmp_path):
-    content = "header\n" + QQP_ROW.replace("Why?", "Why\t?")
+    content = header(6) + QQP_ROW.replace("Why?", "Why\t?")
     with pytest.raises(
         errors.UserError, match="line 2: 7 columns instead of 6"
     ):
@@ -206,7 +211,7 @@ def test_long_rows_of_qqp_are_refused(tmp_path):
 
 def test_short_rows_of_other_tasks_are_refused(tmp_path):
     with pytest.raises(errors.UserError, match="line 2: 3 columns"):
-        read("mrpc", tmp_path, "header\n1\t2\t3\n", "train")
+        read("mrpc", tmp_path, header(5) + "1\t2\t3\n", "train")
 
 
 @pytest.mark.parametrize(
@@ -255,6 +260,42 @@ def test_wrong_column_count_names_file_line_and_counts(tmp_path, row, count):
         errors.UserError, match=rf"RTE/dev.tsv, line 3: {count} columns .* 4\."
     ):
         read_rte(tmp_path, HEADER + ROW + row)
+
+
+@pytest.mark.parametrize(
+    "name, split, first, count",
+    [
+        ("rte", "dev", "header\n", "1 columns instead of 4"),
+        ("rte", "test", HEADER, "4 columns instead of 3"),
+        ("qqp", "train", header(5), "5 columns instead of 6"),
+        ("mnli", "dev_matched", header(12), "12 columns instead of 16"),
+        ("sts-b", "dev", "\n", "1 columns instead of 10"),
+    ],
+)
+def test_header_has_the_columns_of_the_rows(
+    tmp_path, name, split, first, count
+):
+    with pytest.raises(errors.UserError, match=f"tsv, line 1: {count}"):
+        read(name, tmp_path, first + ROW, split)
+
+
+@pytest.mark.parametrize(
+    "name, split, row, column",
+    [
+        ("rte", "dev", ROW, "4 holds 'entailment'"),
+        ("sst-2", "train", "it rains\t1\n", "2 holds '1'"),
+        ("mrpc", "dev", "\ufeff0\t1\t2\tA.\tB.\n", "1 holds '0'"),
+        ("qqp", "train", "1\t2\t3\tWhy?\tHow?\t1\n", "6 holds '1'"),
+        ("sts-b", "dev", "x\t" * 9 + "2.400\n", "10 holds '2.400'"),
+        ("rte", "test", "41\tIt rains.\tIt is wet.\n", "1 holds '41'"),
+        ("cola", "test", "0\tWe row.\n", "1 holds '0'"),
+    ],
+)
+def test_missing_header_is_noticed(tmp_path, name, split, row, column):
+    with pytest.raises(
+        errors.UserError, match=f"line 1: column {column}.* header is missing"
+    ):
+        read(name, tmp_path, row * 2, split)
 
 
 def test_unknown_label_names_file_line_and_allowed_ones(tmp_path):

@@ -1,6 +1,8 @@
 """RACE: both layouts, other numbers of options, scores by level."""
 
 import json
+import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -130,6 +132,68 @@ def test_own_articles_need_no_answers(tmp_path):
         make().read(path, "dev")
 
 
+# What gives no questions.
+
+
+def test_hidden_files_and_unwanted_levels_are_no_remark(raw_folder, caplog):
+    for name in (".DS_Store", "middle/.DS_Store", "high/._1.txt"):
+        write(pathlib.Path(raw_folder), name)
+    caplog.set_level("WARNING", "absl")
+    make().read(raw_folder, "dev")
+    make(middle_only=True).read(raw_folder, "dev")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "more, remark",
+    [
+        (
+            ["middle/7.json", "middle/notes.txt"],
+            r"2 files or folders are left out: .* \(.*/dev/middle/7\.json, ",
+        ),
+        (["high/old/1.txt"], r"1 files or folders .* \(.*/dev/high/old\)"),
+        (["college/1.txt"], r"1 files or folders .* \(.*/dev/college\)"),
+        (["all.txt"], r"1 files or folders .* \(.*/dev/all\.txt\)"),
+        (["middle/5.txt"], r"1 files have no article.* \(.*/middle/5\.txt\)"),
+    ],
+)
+def test_files_that_give_nothing_are_reported(raw_folder, caplog, more, remark):
+    expected = make().read(raw_folder, "dev")
+    for name in more:
+        write(pathlib.Path(raw_folder), name)
+    caplog.set_level("WARNING", "absl")
+    assert make().read(raw_folder, "dev") == expected
+    (record,) = caplog.records
+    assert re.fullmatch(remark + ".*", record.getMessage())
+
+
+@pytest.mark.parametrize("folder", ["", "middle/"])
+def test_files_beside_all_txt_are_reported(tmp_path, caplog, folder):
+    for number in (3, 20):
+        write(tmp_path, f"{folder}{number}.txt", article(number))
+    write(tmp_path, f"{folder}all.txt", article(9))
+    caplog.set_level("WARNING", "absl")
+    examples = make(middle_only=True).read(str(tmp_path), "dev")
+    assert ids(examples) == ["middle9"]
+    (record,) = caplog.records
+    assert record.getMessage().startswith("2 files or folders are left out")
+    assert f"({tmp_path}/{folder}20.txt, " in record.getMessage()
+
+
+@pytest.mark.parametrize("split", ["dev", base.PREDICT])
+def test_articles_without_questions_are_reported(tmp_path, caplog, split):
+    empty = article(4, questions=[], options=[], answers=[])
+    folder = write(tmp_path, "all.txt", article(9), empty, empty)
+    caplog.set_level("WARNING", "absl")
+    examples = make().read(f"{folder}/all.txt", split)
+    assert ids(examples) == ["middle9"]
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"2 articles have no questions. ({folder}/all.txt, line 2, "
+        f"{folder}/all.txt, line 3)"
+    )
+
+
 @pytest.mark.parametrize(
     "changes, message",
     [
@@ -248,15 +312,14 @@ def test_option_fills_all_gaps_or_stands_behind_the_question():
     assert question.choices == ["What? x", "What? y z"]
 
 
+class Numbers(Markers):
+    """Texts are numbers, a piece each."""
+
+    def encode_batch(self, texts):
+        return [[int(t) for t in text.split() if t != "?"] for text in texts]
+
+
 def test_choice_keeps_its_end_and_article_its_beginning():
-    class Numbers(Markers):
-        """Texts are numbers, a piece each."""
-
-        def encode_batch(self, texts):
-            return [
-                [int(t) for t in text.split() if t != "?"] for text in texts
-            ]
-
     task = make(Numbers(), max_seq_length=9, max_qa_length=3)
     example = race.Example(
         "a", "", "11 12 13 14", "21 22 ?", ("31", "32 33"), 0
@@ -268,6 +331,31 @@ def test_choice_keeps_its_end_and_article_its_beginning():
         [2, 11, 12, 13, 3, 22, 32, 33, 3],
     ]
     assert packed[0]["segment_ids"].tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_cut_texts_are_reported(caplog):
+    """A choice of 4 pieces does not fit 3; beside 3, articles may have 3."""
+    task = make(Numbers(), max_seq_length=9, max_qa_length=3)
+    examples = [
+        race.Example(name, "", text, question, options, 0)
+        for name, text, question, options in (
+            ("fits", "11 12 13", "21", ("31", "32 33", "34", "35")),
+            ("choice", "11 12", "21 22", ("31", "32 33", "34", "35")),
+            ("article", "11 12 13 14", "21", ("31", "32 33", "34", "35")),
+            ("short", "11 12 13 14", "21", ("31", "32", "34", "35")),
+            ("both", "11 12 13 14", "21 22", ("31 32", "33", "34", "35")),
+        )
+    ]
+    caplog.set_level("WARNING", "absl")
+    list(task.featurize(examples[:1], "train"))
+    assert not caplog.records
+    list(task.featurize(examples, "train"))
+    assert [record.getMessage() for record in caplog.records] == [
+        "2 questions have a choice longer than --max_qa_length=3, which is cut "
+        "at its beginning. (choice, both)",
+        "2 questions have an article that does not fit beside the choice into "
+        "--max_seq_length=9; it is cut at its end. (article, both)",
+    ]
 
 
 def test_features_fill_the_layout(raw_folder, tiny_tokenizer):

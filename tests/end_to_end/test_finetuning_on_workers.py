@@ -1,0 +1,97 @@
+"""Finetuning in two processes that share every batch."""
+
+import pathlib
+import random
+
+import numpy as np
+import pytest
+
+from albert_tf import (
+    distribution,
+    modeling,
+    run_classifier,
+    run_log,
+    scores,
+)
+from albert_tf.options import from_dict
+from data_prep import story_tasks
+from tests.conftest import LOSS_RTOL, make_replicas
+from tests.end_to_end import processes
+
+SPLITS = {"train": 24, "dev": 13, "test": 5}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """RTE in its official layout, and a tiny architecture."""
+    folder = tmp_path_factory.mktemp("workers")
+    config = modeling.AlbertConfig(
+        vocab_size=400,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=64,
+    )
+    (folder / "config.json").write_text(config.to_json())
+    told = set()
+    (folder / "RTE").mkdir()
+    for split, count in SPLITS.items():
+        rows = story_tasks.make_rte(random.Random(split), count, told)
+        text = story_tasks.format_rte(rows, labelled=split != "test")
+        (folder / f"RTE/{split}.tsv").write_text(text)
+    return folder
+
+
+def options(world, vocabulary, name):
+    return {
+        "task_name": "rte",
+        "data_dir": world,
+        "albert_config_file": world / "config.json",
+        "spm_model_file": vocabulary,
+        "output_dir": world / name,
+        "max_seq_length": 48,
+        "train_batch_size": 8,
+        "train_step": 6,
+        "warmup_step": 1,
+        "learning_rate": 0.01,
+        "save_checkpoints_steps": 2,
+        "iterations_per_loop": 1,
+        "num_runs": 2,
+        "early_stopping_evaluations": 2,
+        "do_train": True,
+        "do_eval": True,
+        "do_predict": True,
+    }
+
+
+def test_two_workers_equal_two_replicas(world, tiny_vocab, monkeypatch):
+    two = options(world, tiny_vocab, "two")
+    workers = processes.start_workers("albert_tf.run_classifier", **two)
+    # Not one device: the draws of dropout depend on the replica.
+    replicas = make_replicas()
+    monkeypatch.setattr(distribution, "make_strategy", lambda _: replicas)
+    one = {
+        k: str(v) if isinstance(v, pathlib.Path) else v
+        for k, v in options(world, tiny_vocab, "one").items()
+    }
+    run_classifier.run(from_dict(run_classifier.ClassifierOptions, one))
+    for worker in workers:
+        processes.finish(worker)
+    expected, actual = (scores.read(str(world / n)) for n in ("one", "two"))
+    for alone, shared in zip(expected.runs, actual.runs, strict=True):
+        assert shared.step == alone.step
+        assert shared.scores == pytest.approx(alone.scores, rel=LOSS_RTOL)
+    for run in ("run_1", "run_2"):
+        folders = [world / name / run for name in ("one", "two")]
+        losses = [
+            [line["loss"] for line in run_log.read(str(f)) if "loss" in line]
+            for f in folders
+        ]
+        np.testing.assert_allclose(*losses, rtol=LOSS_RTOL)
+        names = [{p.name for p in f.iterdir()} for f in folders]
+        assert names[1] - names[0] == {"worker_1"}
+        assert names[0] <= names[1]
+    tables = [(world / n / "RTE.tsv").read_text() for n in ("one", "two")]
+    assert tables[0] == tables[1]
