@@ -16,7 +16,7 @@ STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 
 @dataclasses.dataclass(frozen=True)
 class DistributionOptions:
-    """Where a run happens. The results do not depend on it."""
+    """Where a run happens; without dropout the results do not depend on it."""
 
     distribution_strategy: str = option(
         "one_device",

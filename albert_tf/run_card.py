@@ -19,6 +19,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+import albert_tf
 from albert_tf import files, modeling, run_folder, run_log
 
 CARD_NAME = "run_card.md"
@@ -39,7 +40,8 @@ def environment(model: keras.Model, data: str) -> dict[str, Any]:
         model: Its parameters are counted.
         data: One sentence on where the examples come from.
     """
-    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    versions = {"albert_tf": albert_tf.__version__}
+    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
     devices = [device.name for device in tf.config.list_logical_devices()]
     return {
         "command": " ".join(sys.argv),

@@ -1,8 +1,9 @@
 """One update of the weights: gradients, clipping, optimizer, guards.
 
 The update depends on the global batch only, not on how replicas and parts
-divide it: each loss is divided by its denominator over the whole batch, and the
-sum of all gradients is clipped once.
+divide it (but for dropout, whose draws are each part's own): each loss is
+divided by its denominator over the whole batch, and the sum of all gradients is
+clipped once.
 
 DIFFERS: the original divides and clips on each core.
 """

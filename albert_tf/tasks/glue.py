@@ -275,7 +275,8 @@ class GlueTask(base.Task):
         """Read a split; rows are strict, and quotes are ordinary characters.
 
         DIFFERS: the original skips rows of QQP that are too short in silence;
-        here they are counted and reported. Labels keep their case.
+        here they are counted and reported. It lower-cases labels; here they
+        keep their case.
 
         Raises:
             errors.UserError: The file is missing, empty or not UTF-8, a row has

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+import albert_tf
 from albert_tf import modeling, run_card, run_folder, run_log, tokenization
 from albert_tf.options import option
 
@@ -60,5 +61,6 @@ def test_environment_counts_parameters_and_names_versions(small_config):
     sizes = [variable.shape.num_elements() for variable in encoder.variables]
     assert facts["parameters"] == sum(sizes)
     assert "tensorflow 2." in facts["versions"]
+    assert f"albert_tf {albert_tf.__version__}" in facts["versions"]
     summary = run_card.summary(small_config, facts)
     assert f"{facts['parameters']:,} parameters: 4 layers in 2 gr" in summary
