@@ -12,7 +12,8 @@ base size, need some 18 GiB, so name fewer of them on a small machine.
 albert_tf: its train_step.TrainStep, with accuracies and guard. LAMB, as
 model_garden. model_garden: AlbertEncoder in BertPretrainerV2.
 hugging_face: its modules, with the positions gathered before its head; AdamW.
-_bfloat16: mixed precision. _compiled: XLA, or torch.compile.
+_bfloat16: mixed precision. _compiled: XLA, or torch.compile. _recompute: with
+--recompute.
 
 Model FLOPs are those of the forward matrix products, times three. The peak is
 that of TensorFlow's product of two square matrices, in the same precision, in
@@ -25,6 +26,7 @@ is imported here, and argparse reads the options.
 """
 
 import argparse
+import functools
 import math
 import resource
 import sys
@@ -101,7 +103,11 @@ def make_batch(config: Config, shape: Shape) -> dict[str, Any]:
 
 
 def build_albert_tf(
-    config: Config, shape: Shape, precision: str, compiled: bool
+    config: Config,
+    shape: Shape,
+    precision: str,
+    compiled: bool,
+    recompute: bool = False,
 ) -> Step:
     """Make the step of this project."""
     sys.path.insert(0, str(side_by_side.ROOT))
@@ -112,7 +118,9 @@ def build_albert_tf(
 
     batch = {k: tf.constant(v) for k, v in make_batch(config, shape).items()}
     given = {} if precision == "float32" else {"precision": precision}
-    encoder = modeling.AlbertModel(modeling.AlbertConfig(**config), **given)
+    encoder = modeling.AlbertModel(
+        modeling.AlbertConfig(**config), recompute=recompute, **given
+    )
     model = pretraining.AlbertPretrainer(encoder)
     optimizer = optimization.Lamb(LEARNING_RATE)
     optimizer.build(model.trainable_variables)
@@ -261,6 +269,7 @@ def build_peak(
 
 BUILDERS: dict[str, Callable[[Config, Shape, str, bool], Step]] = {
     "albert_tf": build_albert_tf,
+    "albert_tf_recompute": functools.partial(build_albert_tf, recompute=True),
     "model_garden": build_model_garden,
     "hugging_face": build_hugging_face,
     PEAK: build_peak,
@@ -272,12 +281,13 @@ NAMES = [
     for compiled in ("", "_compiled")
     for precision in side_by_side.PRECISIONS
 ]
-# On a CPU, XLA over the whole step gains nothing; such steps are measured when
-# they are named.
+# On a CPU, XLA over the whole step gains nothing; such steps, and those that
+# save memory, are measured when they are named.
 DEFAULT_NAMES = [
     name
     for name in NAMES
-    if "compiled" not in name or name.startswith("hugging_face")
+    if name.startswith("hugging_face")
+    or not ("compiled" in name or "recompute" in name)
 ]
 
 
