@@ -99,6 +99,9 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
             except BaseException:
                 for worker in see():
                     worker.terminate()
+                # A thread that still writes to them would be waited for, for
+                # ever, before Python 3.11.5 (its issue 94777).
+                pool._call_queue._reader.close()  # type: ignore[attr-defined]
                 raise
     except concurrent.futures.process.BrokenProcessPool:
         raise errors.UserError(

@@ -277,7 +277,8 @@ def test_real_development_sets(shared_dir, tmp_path):
         ]
     with tarfile.open(data / "race" / "RACE.tar.xz") as archive:
         members = [m for m in archive if m.name.startswith("RACE/dev")]
-        archive.extractall(tmp_path, members, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(tmp_path, members)
     for path in sorted(tmp_path.glob("RACE/dev/*/*.txt")):
         texts.append(json.loads(path.read_text(encoding="utf-8"))["article"])
 

@@ -24,7 +24,8 @@ def dev_folder(shared_dir, tmp_path_factory):
             for level, numbers in (("middle", MIDDLE), ("high", HIGH))
             for number in numbers
         ]
-        archive.extractall(folder, members, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder, members)
     return str(folder / "RACE/dev")
 
 
