@@ -1,0 +1,74 @@
+"""tools/compare_words.py: cosines, and words that cannot be compared."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from albert_tf import errors, modeling
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def tool():
+    path = ROOT / "tools" / "compare_words.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_cosines_leave_out_a_vector_with_itself(tool):
+    vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    assert tool.mean_cosine(vectors, vectors) == pytest.approx(1.4 / 3)
+    assert tool.mean_cosine(vectors, vectors[:1]) == pytest.approx(1.6 / 3)
+
+
+def test_words_of_a_model(tool, tmp_path, tiny_vocab, tiny_tokenizer, capsys):
+    vocabulary = sentencepiece.SentencePieceProcessor(model_file=tiny_vocab)
+    whole = [
+        piece[1:]
+        for piece in vocabulary.id_to_piece(list(range(5, 300)))
+        if piece.startswith("▁") and piece[1:].isalpha()
+    ]
+    words = [w for w in whole if len(tiny_tokenizer.encode(w)) == 1][:4]
+    config = modeling.AlbertConfig(
+        vocab_size=tiny_tokenizer.vocab_size,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=24,
+    )
+    (tmp_path / "albert_config.json").write_text(config.to_json())
+    encoder = modeling.AlbertModel(config)
+    # All words of one kind point one way, those of the other the other way.
+    table = np.random.default_rng(0).normal(size=(config.vocab_size, 8))
+    for word, way in zip(words, (100, 100, -100, -100), strict=True):
+        table[tiny_tokenizer.encode(word)[0]] = way
+    encoder.embeddings.word_embeddings.assign(table)
+    tf.train.Checkpoint(model=encoder).write(str(tmp_path / "model.ckpt-best"))
+
+    def compare(**values):
+        tool.run(
+            tool.CompareOptions(
+                init_checkpoint=str(tmp_path),
+                spm_model_file=tiny_vocab,
+                **values,
+            )
+        )
+
+    compare(words=",".join(words[:2]), others=",".join(words[2:]))
+    numbers = [float(line.split()[-1]) for line in _lines(capsys)]
+    assert numbers[:3] == pytest.approx([1, 1, -1], abs=0.01)
+    assert abs(numbers[3]) < 0.5
+    with pytest.raises(errors.UserError, match="'xyzxyz', which is not one"):
+        compare(words="xyzxyz,a", others=words[0])
+    with pytest.raises(errors.UserError, match="--words needs two words"):
+        compare(words=words[0], others=words[1])
+
+
+def _lines(capsys):
+    return capsys.readouterr().out.splitlines()
