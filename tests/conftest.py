@@ -1,6 +1,7 @@
 """What all tests share: devices, tolerances, a small world, real data."""
 
 import dataclasses
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -39,6 +40,15 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 2,
 )
+
+
+def load_tool(name):
+    """The module of a script in tools/, which is no package."""
+    path = ROOT / "tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def make_replicas(count: int = 2) -> tf.distribute.MirroredStrategy:

@@ -1,23 +1,17 @@
 """tools/compare_words.py: cosines, and words that cannot be compared."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
 
 from albert_tf import errors, modeling
-from tests.conftest import ROOT
+from tests.conftest import load_tool
 
 
 @pytest.fixture(scope="module")
 def tool():
-    path = ROOT / "tools" / "compare_words.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("compare_words")
 
 
 def test_cosines_leave_out_a_vector_with_itself(tool):

@@ -1,21 +1,16 @@
 """The table of tools/finetune_on_real_data.py: data, baselines, resumption."""
 
-import importlib.util
 import json
 
 import pytest
 
 from albert_tf import errors
-from tests.conftest import ROOT
+from tests.conftest import load_tool
 
 
 @pytest.fixture(scope="module")
 def tool():
-    path = ROOT / "tools" / "finetune_on_real_data.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("finetune_on_real_data")
 
 
 def test_drawn_rows_keep_header_and_order(tool):
