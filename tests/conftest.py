@@ -42,6 +42,20 @@ tf.config.set_logical_device_configuration(
 )
 
 
+def tiny_config(**changes) -> modeling.AlbertConfig:
+    """One layer: for what runs whole programs."""
+    sizes = {
+        "vocab_size": 400,
+        "embedding_size": 8,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 24,
+        "max_position_embeddings": 64,
+    }
+    return modeling.AlbertConfig(**{**sizes, **changes})
+
+
 def load_tool(name):
     """The module of a script in tools/, which is no package."""
     path = ROOT / "tools" / f"{name}.py"

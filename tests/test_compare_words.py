@@ -6,7 +6,7 @@ import sentencepiece
 import tensorflow as tf
 
 from albert_tf import errors, modeling
-from tests.conftest import load_tool
+from tests.conftest import load_tool, tiny_config
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +28,8 @@ def test_words_of_a_model(tool, tmp_path, tiny_vocab, tiny_tokenizer, capsys):
         if piece.startswith("▁") and piece[1:].isalpha()
     ]
     words = [w for w in whole if len(tiny_tokenizer.encode(w)) == 1][:4]
-    config = modeling.AlbertConfig(
-        vocab_size=tiny_tokenizer.vocab_size,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=24,
+    config = tiny_config(
+        vocab_size=tiny_tokenizer.vocab_size, max_position_embeddings=512
     )
     (tmp_path / "albert_config.json").write_text(config.to_json())
     encoder = modeling.AlbertModel(config)

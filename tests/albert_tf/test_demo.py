@@ -16,6 +16,7 @@ from albert_tf import demo, errors, modeling, tokenization
 from albert_tf.serving import make, saved_model, views
 from albert_tf.tasks import race, squad, squad_features
 from tests.albert_tf.serving import test_services
+from tests.conftest import tiny_config
 
 LENGTH = 32
 ARTICLE = "The rain falls on the hill and the old ferry waits. " * 2
@@ -74,15 +75,7 @@ def serving(demo_):
 def models(tmp_path_factory, tiny_vocab):
     """What was saved, by kind, made when it is asked for."""
     tokenizer = tokenization.Tokenizer(tiny_vocab)
-    config = modeling.AlbertConfig(
-        vocab_size=400,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=LENGTH,
-    )
+    config = tiny_config(max_position_embeddings=LENGTH)
     folder = tmp_path_factory.mktemp("models")
 
     def path_of(kind):

@@ -19,7 +19,6 @@ from albert_tf import (
     ensemble,
     errors,
     finetuning,
-    modeling,
     options,
     predict,
     run_classifier,
@@ -34,7 +33,13 @@ from albert_tf import (
 from albert_tf.heads import classification
 from albert_tf.tasks import glue, race, saved_outputs, squad, squad_features
 from data_prep import create_finetuning_data, story_tasks
-from tests.conftest import LAYER_ATOL, LOSS_RTOL, changed, make_replicas
+from tests.conftest import (
+    LAYER_ATOL,
+    LOSS_RTOL,
+    changed,
+    make_replicas,
+    tiny_config,
+)
 
 LENGTH = 48
 PAIRS = (("It rains.", "It is wet."), ("We stay.", "We go."), ("A.", "B."))
@@ -44,15 +49,7 @@ PAIRS = (("It rains.", "It is wet."), ("We stay.", "We go."), ("A.", "B."))
 def world(tmp_path_factory, tiny_vocab):
     """A tiny architecture, and some tasks in their official layouts."""
     folder = tmp_path_factory.mktemp("world")
-    config = modeling.AlbertConfig(
-        vocab_size=400,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=64,
-    )
+    config = tiny_config()
     (folder / "config.json").write_text(config.to_json())
     told = set()
     for split, count in (("train", 40), ("dev", 12), ("test", 10)):

@@ -29,7 +29,7 @@ from data_prep import (
     segment_pairs,
     train_sentencepiece,
 )
-from tests.conftest import changed
+from tests.conftest import changed, tiny_config
 
 LENGTH = 32
 PREDICTIONS = 5
@@ -49,15 +49,7 @@ def prepared(tmp_path_factory, story_text, tiny_vocab):
         masks=masking.MaskingOptions(max_predictions_per_seq=PREDICTIONS),
     )
     create_pretraining_data.run(records)
-    config = modeling.AlbertConfig(
-        vocab_size=400,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=64,
-    )
+    config = tiny_config()
     (folder / "config.json").write_text(config.to_json())
     (folder / "glue" / "RTE").mkdir(parents=True)
     (folder / "glue" / "RTE" / "dev.tsv").write_text(

@@ -8,14 +8,13 @@ import pytest
 
 from albert_tf import (
     distribution,
-    modeling,
     run_classifier,
     run_log,
     scores,
 )
 from albert_tf.options import from_dict
 from data_prep import story_tasks
-from tests.conftest import LOSS_RTOL, make_replicas
+from tests.conftest import LOSS_RTOL, make_replicas, tiny_config
 from tests.end_to_end import processes
 
 SPLITS = {"train": 24, "dev": 13, "test": 5}
@@ -25,15 +24,7 @@ SPLITS = {"train": 24, "dev": 13, "test": 5}
 def world(tmp_path_factory):
     """RTE in its official layout, and a tiny architecture."""
     folder = tmp_path_factory.mktemp("workers")
-    config = modeling.AlbertConfig(
-        vocab_size=400,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=64,
-    )
+    config = tiny_config()
     (folder / "config.json").write_text(config.to_json())
     told = set()
     (folder / "RTE").mkdir()

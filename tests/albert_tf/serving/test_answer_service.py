@@ -17,7 +17,7 @@ from albert_tf.tasks import (
     squad_features,
 )
 from tests.albert_tf.serving import test_services
-from tests.conftest import LAYER_ATOL
+from tests.conftest import LAYER_ATOL, tiny_config
 
 LENGTH = 32
 WINDOWS = squad_features.WindowOptions(doc_stride=7, max_query_length=8)
@@ -82,15 +82,7 @@ def tokenizer(tiny_vocab):
 
 @pytest.fixture(scope="module")
 def config():
-    return modeling.AlbertConfig(
-        vocab_size=400,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=LENGTH,
-    )
+    return tiny_config(max_position_embeddings=LENGTH)
 
 
 def python_answers(task, service, questions):
@@ -374,14 +366,8 @@ def test_real_questions(version, shared_dir, tmp_path):
     questions = questions[:: len(questions) // 150]
     vocabulary = shared_dir / "data" / "vocab" / "30k-clean.model"
     tokenizer = tokenization.Tokenizer(str(vocabulary))
-    config = modeling.AlbertConfig(
-        vocab_size=tokenizer.vocab_size,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=128,
+    config = tiny_config(
+        vocab_size=tokenizer.vocab_size, max_position_embeddings=128
     )
     task, service = make_service(
         version,
