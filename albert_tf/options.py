@@ -13,7 +13,7 @@ import logging as python_logging
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import app, flags, logging
@@ -198,45 +198,86 @@ def run_script(
     failing disk or file with status 1, Ctrl-C with status 130.
     """
 
-    def main(arguments: list[str]) -> None:
-        if len(arguments) > 1:
-            raise errors.UserError(
-                f"Unexpected argument {arguments[1]!r}. Options are written as "
-                "--name=value; --help lists them."
-            )
-        run(from_flags(options_class))
-
-    def guarded(arguments: list[str]) -> None:
-        try:
-            main(arguments)
-        except errors.UserError as error:
-            _leave(f"error: {error}", 2)
-        except OSError as error:
-            _leave(
-                f"error: {error}. Finished files are intact; mend the cause "
-                "and start the same command again.",
-                1,
-            )
-        except KeyboardInterrupt:
-            _leave("interrupted", 130)
-        except Exception as error:
-            if not _is_from_tensorflow(error):
-                raise
-            _leave(f"error: TensorFlow says: {error}", 1)
+    def main(arguments: list[str]) -> int:
+        return _guarded(lambda: _call(run, options_class, arguments))
 
     define_flags(options_class)
     logging.set_verbosity(logging.INFO)
     logging.use_absl_handler()
     logging.get_absl_handler().addFilter(_is_for_the_user)
-    app.run(guarded, flags_parser=_parse)
+    app.run(main, flags_parser=_parse)
+
+
+def run_inside(
+    run: Callable[[OptionsT], None],
+    options_class: type[OptionsT],
+    arguments: Sequence[str],
+) -> int:
+    """Do what `run_script` does, without leaving this process.
+
+    Args:
+        run: The script's function.
+        options_class: Its options.
+        arguments: What follows the script's name on the command line.
+
+    Returns:
+        The exit status; the message of a mistake is on standard error.
+    """
+    flag_values = flags.FlagValues()
+    define_flags(options_class, flag_values)
+
+    def main() -> None:
+        rest = flag_values(["", *arguments])
+        _call(run, options_class, rest, flag_values)
+
+    return _guarded(main)
+
+
+def _call(
+    run: Callable[[OptionsT], None],
+    options_class: type[OptionsT],
+    arguments: Sequence[str],
+    flag_values: flags.FlagValues = flags.FLAGS,
+) -> None:
+    """Call `run` with parsed flags; `arguments` is what is left of the line."""
+    if len(arguments) > 1:
+        raise errors.UserError(
+            f"Unexpected argument {arguments[1]!r}. Options are written as "
+            "--name=value; --help lists them."
+        )
+    run(from_flags(options_class, flag_values))
+
+
+def _guarded(main: Callable[[], None]) -> int:
+    """Call `main`; turn what it raises into a message and an exit status."""
+    try:
+        main()
+    except flags.Error as error:
+        return _complain(f"error: {error} --help lists all options.", 2)
+    except errors.UserError as error:
+        return _complain(f"error: {error}", 2)
+    except OSError as error:
+        return _complain(
+            f"error: {error}. Finished files are intact; mend the cause "
+            "and start the same command again.",
+            1,
+        )
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130)
+    except Exception as error:
+        if not _is_from_tensorflow(error):
+            raise
+        return _complain(f"error: TensorFlow says: {error}", 1)
+    return 0
 
 
 def _parse(arguments: list[str]) -> list[str]:
     """Parse the command line; a typo ends like any other mistake."""
-    try:
-        return list(flags.FLAGS(arguments))
-    except flags.Error as error:
-        _leave(f"error: {error} --help lists all options.", 2)
+    rest: list[str] = []
+    status = _guarded(lambda: rest.extend(flags.FLAGS(arguments)))
+    if status:
+        sys.exit(status)
+    return rest
 
 
 def _is_from_tensorflow(error: Exception) -> bool:
@@ -253,6 +294,6 @@ def _is_for_the_user(record: python_logging.LogRecord) -> bool:
     return not installed or record.levelno > python_logging.INFO
 
 
-def _leave(message: str, status: int) -> typing.NoReturn:
+def _complain(message: str, status: int) -> int:
     print(message, file=sys.stderr, flush=True)
-    sys.exit(status)
+    return status

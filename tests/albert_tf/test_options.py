@@ -126,3 +126,34 @@ def test_script_refuses_an_argument_without_dashes(run_module):
     )
     assert done.returncode == 2
     assert "Unexpected argument 'num_stories=3'" in done.stderr
+
+
+def refuse(outer: Outer) -> None:
+    raise errors.UserError(f"--name={outer.name} is taken.")
+
+
+def stumble(outer: Outer) -> None:
+    raise OSError(5, "Input/output error", outer.name)
+
+
+def interrupt(_: Outer) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("run", "arguments", "status", "message"),
+    [
+        (str, ["--name=x"], 0, ""),
+        (refuse, ["--name=x"], 2, "error: --name=x is taken."),
+        (stumble, ["--name=x"], 1, "error: [Errno 5] Input/output error: 'x'"),
+        (interrupt, ["--name=x"], 130, "interrupted"),
+        (str, [], 2, "--name"),
+        (str, ["--name=x", "--size=many"], 2, "--size"),
+        (str, ["--name=x", "size=3"], 2, "Unexpected argument 'size=3'"),
+    ],
+)
+def test_status_and_message_inside_a_process(
+    run, arguments, status, message, capsys
+):
+    assert options.run_inside(run, Outer, arguments) == status
+    assert message in capsys.readouterr().err
