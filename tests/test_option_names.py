@@ -1,6 +1,6 @@
 """The options of every script: a public interface, so they are frozen here.
 
-A new or renamed option also stands in README.md and CHANGELOG.md.
+A new or renamed option also stands in docs/ and CHANGELOG.md.
 """
 
 import importlib

@@ -1,0 +1,64 @@
+"""The README's quickstart, typed into a shell, with less of everything."""
+
+import os
+import re
+import subprocess
+import sys
+
+from tests.conftest import ROOT, tiny_config
+
+# What makes it short: text of the README, and what the test types instead.
+SHORTER = {
+    ". .venv/bin/activate\n": "set -e\n",
+    "--vocab_size=30000": "--vocab_size=400",
+    "--output_dir=runs/small": "--output_dir=runs/small "
+    "--albert_config_file=tiny.json --num_train_steps=2 "
+    "--num_warmup_steps=1 --max_eval_steps=1",
+    "--output_dir=runs/rte": "--output_dir=runs/rte "
+    "--train_step=2 --warmup_step=0",
+}
+
+
+def quickstart():
+    """The commands, shortened."""
+    readme = (ROOT / "README.md").read_text()
+    section = readme.split("\n## Quickstart\n")[1].split("\n## ")[0]
+    (commands,) = re.findall(r"```\n(.*?)```", section, re.S)
+    for text, shorter in SHORTER.items():
+        assert text in commands
+        commands = commands.replace(text, shorter)
+    return commands
+
+
+def test_quickstart(tmp_path, story_text):
+    for name, text in zip(("train", "dev"), story_text, strict=True):
+        (tmp_path / f"{name}.txt").write_text(text)
+    (tmp_path / "tiny.json").write_text(tiny_config().to_json())
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    (tmp_path / "glue_data" / "RTE").mkdir(parents=True)
+    rows = ["index\tsentence1\tsentence2\tlabel"] + [
+        f"{i}\tThe lamp {i} is red.\tIt is red.\t"
+        f"{'entailment' if i % 2 else 'not_entailment'}"
+        for i in range(8)
+    ]
+    for name in ("train", "dev"):
+        path = tmp_path / "glue_data" / "RTE" / f"{name}.tsv"
+        path.write_text("\n".join(rows) + "\n")
+    places = [os.path.dirname(sys.executable), os.environ["PATH"]]
+    done = subprocess.run(
+        ["bash", "-c", quickstart()],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join(places),
+            "PYTHONPATH": str(ROOT),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "served" / "rte" / "1" / "saved_model.pb").is_file()
+
+
+def test_readme_has_at_most_200_lines():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 200
