@@ -20,7 +20,12 @@ from albert_tf.tasks import base, batches, registry
 
 
 def answers(
-    run_dir: str, checkpoint: str | None, input_file: str, batch_size: int
+    run_dir: str,
+    checkpoint: str | None,
+    input_file: str,
+    batch_size: int,
+    *,
+    task_module: str | None = None,
 ) -> list[dict[str, Any]]:
     """Return what the model of a run predicts for each example of a file.
 
@@ -29,6 +34,7 @@ def answers(
         checkpoint: The one to use; None for the best, else the latest.
         input_file: See `tasks.base.Task.read`.
         batch_size: Records that go through the model together.
+        task_module: Python module with the task of the run, if it needs one.
 
     Returns:
         See `tasks.base.Task.answers`.
@@ -43,6 +49,7 @@ def answers(
             f"--run_dir={run_dir} was made by {source.program}, which "
             "finetunes no task. Name the folder of a finetuned model."
         )
+    registry.load_module_for(source.options, source.folder, task_module)
     task = registry.make(source.options, tokenization.load(source.vocabulary))
     task.remember(scores.of_best(run_dir))
     examples = task.read(input_file, base.PREDICT)

@@ -37,12 +37,15 @@ class EnsembleOptions:
         help="Folders of finetuned models, or patterns, separated by commas."
     )
     output_dir: str = option(help="Folder for scores and predictions.")
+    task_module: str | None = option(
+        None, "The --task_module of the runs, if they had one."
+    )
 
 
 def run(settings: EnsembleOptions) -> None:
     """Combine the saved outputs of all runs; score and write the result."""
     folders = find_folders(settings.run_dirs)
-    task = _make_task(folders)
+    task = _make_task(folders, settings.task_module)
     splits = [
         split
         for split in (*task.eval_splits, *task.test_splits)
@@ -100,13 +103,16 @@ def find_folders(patterns: str) -> list[str]:
     return list(found)
 
 
-def _make_task(folders: list[str]) -> base.Task:
+def _make_task(folders: list[str], task_module: str | None) -> base.Task:
     """Make the task of the runs.
 
     Raises:
-        errors.UserError: They have no task, or different ones.
+        errors.UserError: They have no task, or different ones, or used a module
+            that is not given.
     """
     runs = [run_folder.read(folder) for folder in folders]
+    for run_ in runs:
+        registry.load_module_for(run_.options, run_.folder, task_module)
     names = {str(run.options.get("task_name")).lower() for run in runs}
     if len(names) > 1 or "task_name" not in runs[0].options:
         raise errors.UserError(

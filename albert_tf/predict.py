@@ -69,6 +69,9 @@ class PredictOptions:
     batch_size: int = option(
         32, "Texts, or records, that go through the model together."
     )
+    task_module: str | None = option(
+        None, "The --task_module of --run_dir, if it had one."
+    )
 
     def __post_init__(self) -> None:
         if (self.run_dir is None) == (self.saved_model is None):
@@ -77,13 +80,16 @@ class PredictOptions:
                 "needed. The first is the folder of a finetuned run, the "
                 "second one that albert_tf.export wrote."
             )
-        foreign = "signature" if self.run_dir else "checkpoint"
-        if getattr(self, foreign) is not None:
-            other = "saved_model" if self.run_dir else "run_dir"
-            raise errors.UserError(
-                f"--{foreign}={getattr(self, foreign)} goes with --{other}, "
-                "which is not given. Leave it out."
-            )
+        foreign = (
+            ("signature",) if self.run_dir else ("checkpoint", "task_module")
+        )
+        for name in foreign:
+            if getattr(self, name) is not None:
+                other = "saved_model" if self.run_dir else "run_dir"
+                raise errors.UserError(
+                    f"--{name}={getattr(self, name)} goes with --{other}, "
+                    "which is not given. Leave it out."
+                )
         if self.run_dir and self.input_file in (None, STANDARD):
             raise errors.UserError(
                 "--run_dir needs a file as --input_file. Standard input is "
@@ -134,7 +140,11 @@ def _ask_run(settings: PredictOptions, path: str) -> None:
 
     assert settings.run_dir is not None
     answers = ask_run.answers(
-        settings.run_dir, settings.checkpoint, path, settings.batch_size
+        settings.run_dir,
+        settings.checkpoint,
+        path,
+        settings.batch_size,
+        task_module=settings.task_module,
     )
     is_table = settings.output_file.endswith(".tsv")
     text = to_table(answers) if is_table else to_json_lines(answers)

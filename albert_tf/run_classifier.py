@@ -35,6 +35,7 @@ class ClassifierOptions:
 
 def run(settings: ClassifierOptions) -> None:
     """Train, evaluate and predict as the options say."""
+    registry.load_module(settings.task_module)
     tokenizer = finetuning.load_tokenizer(settings.finetuning)
     task = registry.make(options.to_dict(settings), tokenizer)
     if not isinstance(task, glue.GlueTask):

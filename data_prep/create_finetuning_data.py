@@ -101,6 +101,7 @@ def run(settings: FinetuningDataOptions) -> None:
             f"--input_file={settings.input_file} does not exist. Check the "
             f"path (the current folder is {os.getcwd()})."
         )
+    registry.load_module(settings.task_module)
     tokenizer = tokenization.load(settings.vocabulary)
     task = registry.make(options.to_dict(settings), tokenizer)
     split = choose_split(settings, task)

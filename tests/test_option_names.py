@@ -74,9 +74,9 @@ OPTIONS = {
     """,
     "albert_tf.predict:PredictOptions": """
         run_dir saved_model input_file output_file checkpoint signature
-        batch_size
+        batch_size task_module
     """,
-    "albert_tf.ensemble:EnsembleOptions": "run_dirs output_dir",
+    "albert_tf.ensemble:EnsembleOptions": "run_dirs output_dir task_module",
     "albert_tf.write_run_card:RunCardOptions": "output_dir",
     "albert_tf.export_train_step:ExportOptions": """
         output_dir albert_config_file train_batch_size max_seq_length
@@ -100,7 +100,7 @@ OPTIONS = {
         checkpoint init_checkpoint albert_config_file task max_seq_length
         num_labels labels pairs squad_version start_n_top end_n_top
         null_score_diff_threshold doc_stride max_query_length max_answer_length
-        n_best_size num_options max_qa_length overwrite
+        n_best_size num_options max_qa_length overwrite task_module
     """,
     "albert_tf.demo:DemoOptions": "saved_model port host",
     "albert_tf.convert_checkpoint:ConvertOptions": """

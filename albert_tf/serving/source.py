@@ -26,7 +26,7 @@ from albert_tf.tasks import base, registry, squad
 TASKS = ("encoder", "pretraining", "classifier", "regression", "squad", "race")
 
 # Which options say what, beside those that are always there.
-_OF_RUN = ("checkpoint",)
+_OF_RUN = ("checkpoint", "task_module")
 _OF_CHECKPOINT = ("albert_config_file", "num_labels", "labels", "pairs")
 # Which tasks an option is for; one that is not here is for all.
 _FOR = {
@@ -60,6 +60,9 @@ class SourceOptions:
         None,
         "Checkpoint of --run_dir to export. Default: the best, else the "
         "latest.",
+    )
+    task_module: str | None = option(
+        None, "The --task_module of --run_dir, if it had one."
     )
     init_checkpoint: str | None = option(
         None, "Any checkpoint, in the place of --run_dir."
@@ -176,6 +179,10 @@ def of_run(settings: SourceOptions) -> Source:
     """Return what the folder of a run says; given options come first."""
     assert settings.run_dir is not None
     run_ = run_folder.read(settings.run_dir)
+    if not settings.task:  # An encoder alone needs no task.
+        registry.load_module_for(
+            run_.options, run_.folder, settings.task_module
+        )
     known = "pretraining"
     if "task_name" in run_.options:
         known = run_.options["task_name"].lower()
@@ -197,7 +204,7 @@ def of_run(settings: SourceOptions) -> Source:
         vocabulary,
         settings.checkpoint or settings.run_dir,
         "checkpoint" if settings.checkpoint else "run_dir",
-        {"task": kind, **run_.options, **settings.given},
+        {**run_.options, "task": kind, **settings.given},
     )
 
 

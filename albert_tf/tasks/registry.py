@@ -42,23 +42,51 @@ MAKERS: dict[str, Callable[[Options, tokenization.AnyTokenizer], base.Task]] = {
 def make(values: Options, tokenizer: tokenization.AnyTokenizer) -> base.Task:
     """Make the task that the options of a run describe.
 
+    A task of the user's must be known already, see `load_module`.
+
     Args:
-        values: `task_name`, `max_seq_length` and the task's own options;
-            `task_module` where a module of the user's has the task.
+        values: `task_name`, `max_seq_length` and the task's own options.
         tokenizer: The vocabulary.
 
     Raises:
         errors.UserError: There is no such task.
     """
-    load_module(values.get("task_module"))
     name = values["task_name"].lower()
     if name in MAKERS:
         return MAKERS[name](values, tokenizer)
     return glue.GlueTask(name, tokenizer, values["max_seq_length"])
 
 
+def load_module_for(values: Options, folder: str, given: str | None) -> None:
+    """Import the module that the task of a run needs, if the user names it.
+
+    What a folder says never decides which code runs: it may come from
+    anywhere.
+
+    Args:
+        values: The run's options.
+        folder: Its folder, for the message.
+        given: The `--task_module` of the command line.
+
+    Raises:
+        errors.UserError: The run used a module and none is given, or Python
+            does not find it.
+    """
+    used = values.get("task_module")
+    if used and not given:
+        raise errors.UserError(
+            f"The run in {folder} used --task_module={used}. A module is "
+            "never imported because a folder names it: if you trust its code, "
+            f"add --task_module={used}."
+        )
+    load_module(given)
+
+
 def load_module(name: str | None) -> None:
     """Import a module of the user's that adds tasks to `glue.TASKS`.
+
+    Args:
+        name: From the command line, never from data.
 
     Raises:
         errors.UserError: Python does not find it.

@@ -57,6 +57,10 @@ def read_lines(path):
             "--checkpoint=model.ckpt-3 goes with --run_dir",
         ),
         (
+            {"saved_model": "s", "task_module": "my_task"},
+            "--task_module=my_task goes with --run_dir",
+        ),
+        (
             {"saved_model": "s", "output_file": "o.tsv"},
             "--output_file=o.tsv: tables are written with --run_dir only",
         ),

@@ -65,20 +65,26 @@ def place(request, tmp_path, small_config, tiny_vocab):
 
 def test_a_task_is_short():
     assert len(TASK.splitlines()) < 40
-    assert len(COMMANDS) == 3
+    assert len(COMMANDS) == 4
+    assert all("--task_module=my_task" in command for command in COMMANDS)
     assert len(TABLES) == 2
+
+
+def forget_module():
+    """Undo what the user's module has added, as in a new process."""
+    sys.modules.pop("my_task", None)
+    glue.TASKS.pop("reviews", None)
+    registry.MAKERS.pop("reviews", None)
 
 
 def test_page(place, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(place)
-    try:
-        for command in COMMANDS:
+    for command in COMMANDS:
+        try:
             test_checkpoint_page.run(command)
-    finally:  # What the user's module has added.
-        sys.modules.pop("my_task", None)
-        glue.TASKS.pop("reviews", None)
-        registry.MAKERS.pop("reviews", None)
+        finally:
+            forget_module()
     table = (place / "runs/reviews/scores.md").read_text()
     assert table.startswith("| reviews | accuracy | loss |")
     labels = (place / "runs/reviews/submit_results.tsv").read_text()
