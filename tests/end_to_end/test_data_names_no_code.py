@@ -102,11 +102,21 @@ def _runs_code(node):
     """Name what could run code that was read, in a node of a syntax tree."""
     if isinstance(node, ast.Import):
         names = {alias.name.split(".")[0] for alias in node.names}
-        yield from names & {"pickle", "dill", "cloudpickle", "marshal", "shelve"}
+        yield from names & {
+            "pickle",
+            "dill",
+            "cloudpickle",
+            "marshal",
+            "shelve",
+        }
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         yield from {node.func.id} & {"eval", "exec", "compile", "__import__"}
     if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
         if not (isinstance(node.value, ast.Constant) and not node.value.value):
             yield "allow_pickle"
     if isinstance(node, ast.Attribute):
-        yield from {node.attr} & {"model_from_json", "load_model", "from_config"}
+        yield from {node.attr} & {
+            "model_from_json",
+            "load_model",
+            "from_config",
+        }
