@@ -181,7 +181,9 @@ class _Shared:
         """Look at the finished blocks, and plan the units."""
         wanted, work = self.wanted, self.work
         paths = [work.block(index) for index in range(num_blocks)]
-        sizes = [_known(_block_facts(work, i)) for i in range(num_blocks)]
+        sizes = [
+            work_folder.known(_block_facts(work, i)) for i in range(num_blocks)
+        ]
         self.corpus = token_blocks.StoredCorpus(
             paths, [size["documents"] for size in sizes]
         )
@@ -212,7 +214,7 @@ class _Shared:
         """
         wanted = self.wanted
         for unit in self.units:
-            found = _known(_unit_facts(self.work, unit))
+            found = work_folder.known(_unit_facts(self.work, unit))
             for name, value in found["unused"].items():
                 counts[name] = counts.get(name, 0) + value
         prefixes = tuple(self.work.unit(u.number) for u in self.units)
@@ -242,12 +244,6 @@ def _piece_size(piece: str, everything: int, limits: tuple[int, int]) -> int:
     """Return how much of everything goes into one piece."""
     low, high = limits
     return min(max(everything // _PIECES[piece], low), high)
-
-
-def _known(facts: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the facts of work that was finished before."""
-    assert facts is not None
-    return facts
 
 
 # First room: text to tokens.
@@ -314,10 +310,9 @@ def _tokenize_block(block: corpus.Block) -> None:
 def _save_block(
     work: work_folder.WorkFolder, index: int, block: token_blocks.TokenBlock
 ) -> None:
-    path = work.block(index)
-    token_blocks.save(block, path)
+    written = token_blocks.save(block, work.block(index))
     sizes = {"documents": len(block), "tokens": len(block.tokens)}
-    work.finish(f"block-{index:06d}", [path], sizes)
+    work.finish(f"block-{index:06d}", [written], sizes)
 
 
 def _block_facts(
@@ -337,7 +332,7 @@ def _drop_duplicates(
         paths = [work.block(index) for index in numbers]
         for index, block in token_blocks.drop_duplicates(paths):
             _save_block(work, index, block)
-        sizes = [_known(_block_facts(work, index)) for index in numbers]
+        sizes = [work_folder.known(_block_facts(work, i)) for i in numbers]
         left = sum(size["documents"] for size in sizes)
         found = {"dropped": facts["counts"]["documents"] - left}
         work.write("duplicates", found)
@@ -362,12 +357,9 @@ def _build_unit(unit: instances.Unit) -> None:
     shared: _Shared = parallel.context()
     assert shared.builder
     built = shared.builder.build(unit)
-    prefix = shared.work.unit(unit.number)
-    instances.save(prefix, built)
+    written = instances.save(shared.work.unit(unit.number), built)
     facts = {"unused": built.unused}
-    shared.work.finish(
-        f"unit-{unit.number:06d}", instances.paths(prefix), facts
-    )
+    shared.work.finish(f"unit-{unit.number:06d}", written, facts)
 
 
 def _unit_facts(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf import files, random_streams
-from data_prep import segment_pairs, token_blocks
+from data_prep import checksums, segment_pairs, token_blocks
 
 # What keys are for: each purpose derives its own from the seed.
 PAIRS, INSTANCES = range(2)
@@ -168,11 +168,15 @@ def paths(prefix: str) -> list[str]:
     return [prefix + _ROWS, prefix + _TOKENS]
 
 
-def save(prefix: str, built: Built) -> None:
+def save(prefix: str, built: Built) -> list[checksums.Checksum]:
     """Write the instances of a unit."""
+    written = []
     for path, array in zip(paths(prefix), built[:2], strict=True):
         with files.replace_atomically(path) as stream:
-            stream.write(array.data)
+            writer = checksums.Writer(stream)
+            writer.write(array.tobytes())
+        written.append(writer.checksum)
+    return written
 
 
 def count_rows(prefix: str) -> int:

@@ -11,12 +11,54 @@ from typing import IO
 from absl import logging
 
 from albert_tf import errors, files
-from data_prep import assemble, statistics, work_folder
+from data_prep import assemble, checksums, statistics, work_folder
 
 
-def _packed(stream: IO[bytes]) -> IO[bytes]:
-    # Without name and time, so that equal records give equal bytes.
-    return typing.cast(IO[bytes], gzip.GzipFile("", "wb", 6, stream, mtime=0))
+class _OpenShard:
+    """A shard on its way: it has another name until it is complete."""
+
+    def __init__(self, path: str) -> None:
+        """Open it.
+
+        Raises:
+            errors.UserError: It cannot be written.
+        """
+        self._path = path
+        try:
+            self._file = open(f"{path}.partial", "wb")
+        except OSError as error:
+            raise errors.UserError(
+                f"--output_file={path} cannot be written: {error}. It must be "
+                "in a place with free space that you may write to. Choose "
+                "another one."
+            ) from None
+        self._sha256 = hashlib.sha256()
+        self._writer = checksums.Writer(self._file, self._sha256)
+        self._packer: gzip.GzipFile | None = None
+        if path.endswith(".gz"):
+            # Without name and time, so that equal records give equal bytes.
+            stored = typing.cast(IO[bytes], self._writer)
+            self._packer = gzip.GzipFile("", "wb", 6, stored, mtime=0)
+
+    def write(self, content: bytes) -> None:
+        """Append records."""
+        (self._packer or self._writer).write(content)
+
+    def complete(self) -> tuple[checksums.Checksum, str]:
+        """Give it its name; return checksum and SHA-256 of the file."""
+        if self._packer is not None:
+            self._packer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(f"{self._path}.partial", self._path)
+        return self._writer.checksum, self._sha256.hexdigest()
+
+    def remove(self) -> None:
+        """Remove what was written."""
+        with contextlib.suppress(OSError):  # The disk may be full.
+            self._file.close()
+        os.remove(f"{self._path}.partial")
 
 
 class ShardWriter:
@@ -49,8 +91,7 @@ class ShardWriter:
             self._shard += 1
         self.first_record = self._bounds[self._shard]
         self._counts: statistics.Counts = {}
-        self._file: IO[bytes] | None = None  # Its stream may pack.
-        self._stream: IO[bytes] | None = None
+        self._open: _OpenShard | None = None
 
     def _name(self, shard: int) -> str:
         return f"shard-{shard:06d}"
@@ -75,49 +116,23 @@ class ShardWriter:
     def _append(self, content: bytes) -> None:
         path = self.paths[self._shard]
         with files.name_full_disk(path):
-            if self._stream is None:
-                self._stream = self._open(path)
-            self._stream.write(content)
-
-    def _open(self, path: str) -> IO[bytes]:
-        try:
-            self._file = open(f"{path}.partial", "wb")
-        except OSError as error:
-            raise errors.UserError(
-                f"--output_file={path} cannot be written: {error}. It must be "
-                "in a place with free space that you may write to. Choose "
-                "another one."
-            ) from None
-        return _packed(self._file) if path.endswith(".gz") else self._file
+            self._open = self._open or _OpenShard(path)
+            self._open.write(content)
 
     def _finish(self) -> None:
         """Complete the current shard, and begin the next one."""
-        path = self.paths[self._shard]
-        assert self._stream and self._file
-        with files.name_full_disk(path):
-            if self._stream is not self._file:
-                self._stream.close()
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-        with open(f"{path}.partial", "rb") as written:
-            digest = hashlib.file_digest(written, "sha256").hexdigest()
-        os.replace(f"{path}.partial", path)
-        facts = {
-            "sha256": digest,
-            "counts": statistics.to_json(self._counts),
-        }
-        self._work.finish(self._name(self._shard), [path], facts)
-        self._stream, self._counts = None, {}
+        assert self._open
+        with files.name_full_disk(self.paths[self._shard]):
+            written, sha256 = self._open.complete()
+        facts = {"sha256": sha256, "counts": statistics.to_json(self._counts)}
+        self._work.finish(self._name(self._shard), [written], facts)
+        self._open, self._counts = None, {}
         self._shard += 1
 
     def close(self) -> None:
         """Remove what was begun and not finished, and say what is missing."""
-        if self._stream is not None:
-            assert self._file
-            with contextlib.suppress(OSError):  # The disk may be full.
-                self._file.close()
-            os.remove(f"{self.paths[self._shard]}.partial")
+        if self._open is not None:
+            self._open.remove()
         if self._shard < len(self.paths):
             logging.error(
                 "%d of %d output files are finished; the first missing one is "
@@ -132,8 +147,7 @@ class ShardWriter:
         counts: statistics.Counts = {}
         digests = []
         for shard in range(len(self.paths)):
-            facts = self._facts(shard)
-            assert facts is not None
+            facts = work_folder.known(self._facts(shard))
             counts = statistics.add(
                 counts, statistics.from_json(facts["counts"])
             )

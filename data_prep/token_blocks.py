@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf import files, tokenization
-from data_prep import segment_pairs
+from data_prep import checksums, segment_pairs
 
 # Blocks that a process keeps at hand for random second segments.
 _BLOCKS_AT_HAND = 16
@@ -126,15 +126,17 @@ def tokenize(
     )
 
 
-def save(block: TokenBlock, path: str) -> None:
+def save(block: TokenBlock, path: str) -> checksums.Checksum:
     """Write a block; it appears under its name when it is complete."""
     facts = np.frombuffer(json.dumps(block.facts).encode(), np.uint8)
     arrays = block.tokens, block.sentence_ends, block.document_ends, facts
     with files.replace_atomically(path) as stream:
+        writer = checksums.Writer(stream)
         for array in arrays:
             content = io.BytesIO()  # For a full disk np.save has no words.
             np.save(content, array)
-            stream.write(content.getbuffer())
+            writer.write(content.getvalue())
+    return writer.checksum
 
 
 def load(path: str) -> TokenBlock:

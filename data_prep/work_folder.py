@@ -1,10 +1,12 @@
 """The folder in which the writer keeps what it has finished so far.
 
 Only one process at a time may hold it. Work in it counts as finished when a
-record of its size, written behind it, says so; both are synced to the disk.
+record of its checksums, written behind it, says so; both are synced to the
+disk. What does not fit its record is named in a warning and done again.
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -12,11 +14,16 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from absl import logging
+
 from albert_tf import errors, files
+from data_prep import checksums
 
 _LOCK, _JOB = "lock", "job"
+# The job twice: without it all work would be lost.
+_JOB_COPIES = _JOB, "job-copy"
 # Which program's folder it is, and how it is laid out.
-_OWNER = "albert_tf create_pretraining_data, 2"
+_OWNER = "albert_tf create_pretraining_data, 3"
 # Seconds to wait for a killed run whose workers are about to end.
 _PATIENCE = 5.0
 
@@ -41,43 +48,65 @@ class WorkFolder:
         return os.path.join(self.path, f"unit-{number:06d}")
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """Return what `write` kept under a name, or None."""
-        path = os.path.join(self.path, f"{name}.json")
-        if not files.exists(path):
-            return None
-        try:
-            values: dict[str, Any] = json.loads(files.read_bytes(path))
-        except ValueError:  # A power cut may leave anything.
-            return None
+        """Return what `write` kept under a name, or None.
+
+        A damaged record is forgotten, with a warning.
+        """
+        path = self._record(name)
+        values = _read_record(path)
+        if values is None and os.path.exists(path):
+            _warn(path, "is damaged")
+            os.remove(path)
         return values
 
     def write(self, name: str, values: Mapping[str, Any]) -> None:
         """Keep values; they mark what they describe as finished."""
-        path = os.path.join(self.path, f"{name}.json")
-        files.write_text(path, json.dumps(values, sort_keys=True) + "\n")
+        files.write_text(self._record(name), _record_text(values))
+
+    def _record(self, name: str) -> str:
+        return os.path.join(self.path, f"{name}.json")
 
     def finish(
-        self, name: str, paths: Sequence[str], facts: Mapping[str, Any]
+        self,
+        name: str,
+        written: Sequence[checksums.Checksum],
+        facts: Mapping[str, Any],
     ) -> None:
         """Mark files as finished; they are synced to the disk already.
 
         Args:
             name: Of the work.
-            paths: Its files.
+            written: What was written to each of its files.
             facts: What `finished` returns, as JSON values.
         """
-        sizes = [os.path.getsize(path) for path in paths]
-        self.write(name, {**facts, "bytes": sizes})
+        self.write(name, {**facts, "files": written})
 
     def finished(
         self, name: str, paths: Sequence[str]
     ) -> dict[str, Any] | None:
-        """Return the facts of finished work, None if a file is not whole."""
+        """Return the facts of finished work, or None.
+
+        All files are read. If one does not hold what was written to it, the
+        work is forgotten, with a warning.
+
+        Args:
+            name: Of the work.
+            paths: Its files, as given to `finish`.
+        """
         facts = self.read(name)
         if facts is None:
             return None
-        sizes = [os.path.exists(p) and os.path.getsize(p) for p in paths]
-        return facts if sizes == facts["bytes"] else None
+        for path, wanted in zip(paths, facts["files"], strict=True):
+            try:
+                is_whole = checksums.of_file(path) == tuple(wanted)
+            except FileNotFoundError:
+                is_whole = False
+            if not is_whole:
+                gone = not os.path.exists(path)
+                _warn(path, "is missing" if gone else "is damaged")
+                os.remove(self._record(name))
+                return None
+        return facts
 
     def forget(self, prefix: str) -> None:
         """Remove all files whose names begin so."""
@@ -87,11 +116,14 @@ class WorkFolder:
 
     def job(self) -> dict[str, Any] | None:
         """Return what the work follows from; None for a new folder."""
-        return self.read(_JOB)
+        found = (_read_record(self._record(name)) for name in _JOB_COPIES)
+        return next((job for job in found if job is not None), None)
 
     def begin(self, job: Mapping[str, Any]) -> None:
         """Remember what the work follows from."""
-        self.write(_JOB, {**job, "owner": _OWNER})
+        for name in _JOB_COPIES:
+            self.read(name)  # For its warning.
+            self.write(name, {**job, "owner": _OWNER})
 
     def remove(self) -> None:
         """Remove the folder, when all is done."""
@@ -99,6 +131,40 @@ class WorkFolder:
         with contextlib.suppress(OSError):  # Another run may have come in.
             os.remove(os.path.join(self.path, _LOCK))
             os.rmdir(self.path)
+
+
+def known(facts: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the facts of work that this run has finished or found whole.
+
+    Raises:
+        OSError: It was damaged since then.
+    """
+    if facts is None:
+        raise OSError(errno.EIO, "Finished work was damaged meanwhile")
+    return facts
+
+
+def _record_text(values: Mapping[str, Any]) -> str:
+    """Return JSON values, and their checksum, as the text of a record."""
+    content = json.dumps(values, sort_keys=True)
+    crc32c = checksums.of_bytes(content.encode()).crc32c
+    return json.dumps({**values, "crc32c": crc32c}, sort_keys=True) + "\n"
+
+
+def _read_record(path: str) -> dict[str, Any] | None:
+    """Return the values of `_record_text`; None for any other file, or none."""
+    try:
+        content = files.read_bytes(path)
+        values: dict[str, Any] = json.loads(content)
+        del values["crc32c"]
+        is_whole = _record_text(values).encode() == content
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return values if is_whole else None
+
+
+def _warn(path: str, how: str) -> None:
+    logging.warning("%s %s: this work is done again.", path, how)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import logging
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -341,7 +342,7 @@ def test_killed_run_goes_on_to_the_same_bytes(
 def not_again(finished, save):
     def wrapped(block, path):
         assert pathlib.Path(path) not in finished
-        save(block, path)
+        return save(block, path)
 
     return wrapped
 
@@ -581,25 +582,121 @@ def test_closed_standard_input_is_named(base, monkeypatch):
         run(base, input_file="-")
 
 
-@pytest.mark.parametrize("name", ["block-000001.npy", "unit-000001.rows"])
-@pytest.mark.parametrize("duplicates", [False, True])
-def test_damaged_work_is_done_again(
-    base, tmp_path, monkeypatch, small_rooms, name, duplicates
+DAMAGES = ("flip", "zeros", "cut", "empty", "removed")
+
+
+def damage(path, how, rng):
+    """Do to a file what a failing disk does; its bytes are others then."""
+    content = bytearray(path.read_bytes())
+    before, place = bytes(content), rng.randrange(len(content))
+    if how == "removed":
+        path.unlink()
+        return
+    while content == before:
+        if how == "flip":
+            content[place] ^= 1 << rng.randrange(8)
+        elif how == "zeros":
+            end = min(place + rng.randint(1, 2000), len(content))
+            content[place:end] = bytes(end - place)
+            place -= place > 0  # In case there were only zeros.
+        else:
+            del content[0 if how == "empty" else place :]
+    path.write_bytes(content)
+
+
+class Damaged:
+    """A writer that was killed with each kind of file in its folder."""
+
+    def __init__(self, base, tmp_path, monkeypatch):
+        (tmp_path / "c.txt").write_bytes((tmp_path / "a.txt").read_bytes())
+        self.base, self.changes = base, {"drop_duplicates": True}
+        self.whole = in_folder(base, tmp_path / "whole", **self.changes)
+        self.folder, self.kept = tmp_path / "killed", tmp_path / "kept"
+        self.folder.mkdir()
+        self.changes["output_file"] = ",".join(
+            f"{self.folder}/{i}.tfrecord" for i in range(3)
+        )
+        owner = create_pretraining_data.shards.ShardWriter
+        interrupt(base, monkeypatch, owner, "totals", **self.changes)
+        shutil.copytree(self.folder, self.kept)
+
+    def resume(self, name, how, rng, monkeypatch):
+        """Damage one file, go on, and return the warnings."""
+        shutil.rmtree(self.folder)
+        shutil.copytree(self.kept, self.folder)
+        damage(self.folder / name, how, rng)
+        warnings = []
+        monkeypatch.setattr(
+            create_pretraining_data.work_folder.logging,
+            "warning",
+            lambda message, *values: warnings.append(message % values),
+        )
+        run(self.base, **self.changes)
+        found = content(self.folder)
+        del found["0.tfrecord.manifest.json"]
+        assert found == self.whole
+        return [w for w in warnings if str(self.folder) in w]
+
+
+@pytest.fixture
+def damaged(base, tmp_path, monkeypatch, small_rooms):
+    return Damaged(base, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damaged_work_is_done_again(damaged, monkeypatch, how):
+    rng = random.Random(how)
+    work = "0.tfrecord.work/"
+    for name in (
+        *("block-000001.npy", "unit-000001.rows", "unit-000002.tokens"),
+        *("block-000000.json", "unit-000003.json", "shard-000002.json"),
+        *("text.json", "duplicates.json", "job.json", "job-copy.json"),
+        *("../0.tfrecord", "../2.tfrecord"),
+    ):
+        warnings = damaged.resume(work + name, how, rng, monkeypatch)
+        if how == "removed" and name.endswith(".json"):
+            assert not warnings  # As if the kill had come before it.
+        else:
+            (warning,) = warnings
+            assert f"{os.path.basename(name)} is" in warning
+            assert "done again" in warning
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", DAMAGES)
+def test_any_damaged_file_of_the_work_leaves_the_records_alone(
+    damaged, monkeypatch, how
 ):
-    (tmp_path / "c.txt").write_bytes((tmp_path / "a.txt").read_bytes())
-    changes = {"drop_duplicates": duplicates}
-    whole = in_folder(base, tmp_path / "whole", **changes)
-    cut = tmp_path / "cut"
-    cut.mkdir()
-    changes["output_file"] = ",".join(f"{cut}/{i}.tfrecord" for i in range(3))
-    owner = create_pretraining_data.assemble.Assembler
-    interrupt(base, monkeypatch, owner, "encode", **changes)
-    (damaged,) = cut.glob(f"*.work/{name}")
-    damaged.write_bytes(b"")
-    run(base, **changes)
-    files = content(cut)
-    del files["0.tfrecord.manifest.json"]
-    assert files == whole
+    rng = random.Random(how)
+    paths = [p for p in damaged.kept.rglob("*") if p.is_file()]
+    paths = sorted(path for path in paths if path.stat().st_size)
+    assert len(paths) > 30
+    for path in paths:
+        name = path.relative_to(damaged.kept)
+        damaged.resume(name, how, rng, monkeypatch)
+
+
+def test_work_damaged_while_it_is_done_ends_the_run(
+    base, monkeypatch, small_rooms
+):
+    """What the disk lost is seen before it is used, and done again."""
+    original = create_pretraining_data.instances.save
+
+    def save(prefix, built):
+        written = original(prefix, built)
+        if prefix.endswith("1"):
+            damage(pathlib.Path(f"{prefix}.rows"), "zeros", random.Random(1))
+        return written
+
+    whole = run(base, output_file=base.output_file + ".whole").output_file
+    with monkeypatch.context() as patch:
+        patch.setattr(create_pretraining_data.instances, "save", save)
+        with pytest.raises(OSError, match="work was damaged meanwhile"):
+            run(base)
+    run(base)
+    assert pathlib.Path(base.output_file).read_bytes() == (
+        pathlib.Path(whole).read_bytes()
+    )
 
 
 # What the records are.
