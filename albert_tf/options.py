@@ -10,6 +10,8 @@ values.
 
 import dataclasses
 import logging as python_logging
+import os
+import re
 import sys
 import types
 import typing
@@ -21,6 +23,8 @@ from absl import app, flags, logging
 from albert_tf import errors
 
 OptionsT = TypeVar("OptionsT")
+
+_HOME = re.compile(r"(^|,\s*)(~[^/,]*)")  # What may name a home folder.
 
 
 def option(
@@ -129,14 +133,22 @@ def from_flags(
 ) -> OptionsT:
     """Build the options object from parsed flags.
 
+    `~` and `~NAME` at the beginning of a path, or of one in a list with commas,
+    become home folders: the shell leaves them alone behind `--name=`.
+
     Raises:
         errors.UserError: A rule between options is broken (the checks of each
             class's `__post_init__`).
     """
-    wanted = names(options_class)
-    return _build(
-        options_class, {name: flag_values[name].value for name in wanted}
-    )
+    values = {name: flag_values[name].value for name in names(options_class)}
+    for name, value in values.items():
+        if isinstance(value, str):
+            values[name] = _HOME.sub(_home, value)
+    return _build(options_class, values)
+
+
+def _home(match: re.Match[str]) -> str:
+    return match[1] + os.path.expanduser(match[2])
 
 
 def to_dict(options: Any) -> dict[str, Any]:

@@ -46,6 +46,22 @@ def test_flags_reach_nested_options():
     assert parsed == Outer("x", 0.25, "y", True, Inner(9, "round"))
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("~/x", "/home/me/x"),
+        ("~", "/home/me"),
+        ("~/a*.txt, ~/b,~/c", "/home/me/a*.txt, /home/me/b,/home/me/c"),
+        ("~nobody-of-this-name/x", "~nobody-of-this-name/x"),
+        ("a~/x", "a~/x"),
+        ("./~/x", "./~/x"),
+    ],
+)
+def test_tilde_is_the_home_folder(monkeypatch, given, wanted):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert parse(f"--name={given}").name == wanted
+
+
 def test_names_lists_nested_options_in_order():
     assert options.names(Outer) == [
         "name",
