@@ -21,8 +21,8 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from albert_tf import errors, options
-from albert_tf.options import option
+from albert_tf import errors, options, ranges
+from albert_tf.options import checked, option
 from albert_tf.serving import views
 
 # A longer request is refused before it is read.
@@ -41,23 +41,21 @@ _POLICY = (
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class DemoOptions:
     """Options of demo."""
 
     saved_model: str = option(help="The --export_dir of albert_tf.export.")
-    port: int = option(7860, "Port of the page. 0 takes any free one.")
+    port: int = option(
+        7860,
+        "Port of the page. 0 takes any free one.",
+        within=ranges.Range(0, 2**16 - 1),
+    )
     host: str = option(
         "127.0.0.1",
         "Address to listen at. The default is for this computer only, 0.0.0.0 "
         "for everybody who can reach it.",
     )
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.port < 2**16:
-            raise errors.UserError(
-                f"--port={self.port} is no port. Use a number from 1 to 65535, "
-                "or 0 for any free one."
-            )
 
 
 class Server(http.server.ThreadingHTTPServer):

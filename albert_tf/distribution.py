@@ -8,13 +8,14 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import errors
-from albert_tf.options import option
+from albert_tf import errors, ranges
+from albert_tf.options import checked, option
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class DistributionOptions:
     """Where a run happens; without dropout the results do not depend on it."""
 
@@ -34,6 +35,7 @@ class DistributionOptions:
     task_index: int = option(
         0,
         "For --worker_hosts: which of them this process is, from 0.",
+        within=ranges.Range(0, 10**5),
         may_change=True,
     )
     use_tpu: bool = option(
@@ -70,7 +72,7 @@ class DistributionOptions:
                 f"--worker_hosts={self.worker_hosts} needs "
                 "--distribution_strategy=multi_worker_mirrored."
             )
-        if not 0 <= self.task_index < max(len(hosts), 1):
+        if self.task_index >= max(len(hosts), 1):
             raise errors.UserError(
                 f"--task_index={self.task_index} is not the number of one of "
                 f"the {len(hosts)} --worker_hosts. They count from 0."

@@ -33,10 +33,11 @@ from albert_tf import (
     modeling,
     options,
     pretraining_recipe,
+    ranges,
     records,
     train_step,
 )
-from albert_tf.options import option
+from albert_tf.options import checked, option
 
 PROGRAM_NAME = "train_step.mlir"
 DESCRIPTION_NAME = "train_step.json"
@@ -50,6 +51,7 @@ _UNUSED = "token_boundary"
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class ExportOptions:
     """Options of export_train_step; those of run_pretraining mean the same."""
 
@@ -57,10 +59,14 @@ class ExportOptions:
     albert_config_file: str | None = option(
         None, "JSON file with the architecture."
     )
-    train_batch_size: int = option(4096, "Examples per step.")
-    max_seq_length: int = option(512, "Tokens per example.")
+    train_batch_size: int = option(
+        4096, "Examples per step.", within=ranges.BATCH
+    )
+    max_seq_length: int = option(
+        512, "Tokens per example.", within=ranges.TOKENS
+    )
     max_predictions_per_seq: int = option(
-        20, "Most pieces to predict in one sequence."
+        20, "Most pieces to predict in one sequence.", within=ranges.TOKENS
     )
     precision: str = option(
         "float32",
@@ -71,17 +77,23 @@ class ExportOptions:
         False, "Whether to compute each layer again for its gradient."
     )
     gradient_accumulation_steps: int = option(
-        1, "Parts that a batch is cut into, one after the other."
+        1,
+        "Parts that a batch is cut into, one after the other.",
+        within=ranges.BATCH,
     )
     seed: int = option(
-        12345, "Seed of initial weights, order of examples and dropout."
+        12345,
+        "Seed of initial weights, order of examples and dropout.",
+        within=ranges.SEED,
     )
     batches_from: str | None = option(
         None,
         "TFRecords to write batches from, in the order of training: files or "
         "glob patterns, with commas. They must hold masks.",
     )
-    num_batches: int = option(100, "Batches to write with --batches_from.")
+    num_batches: int = option(
+        100, "Batches to write with --batches_from.", within=ranges.STEPS
+    )
     to_checkpoint: str | None = option(
         None,
         "Variables that run_train_step.py has written (--output), to make a "
@@ -101,27 +113,11 @@ class ExportOptions:
                 "--albert_config_file is not given. Name the JSON file with "
                 "the architecture."
             )
-        for name in (
-            "train_batch_size",
-            "max_seq_length",
-            "max_predictions_per_seq",
-            "gradient_accumulation_steps",
-            "num_batches",
-        ):
-            if getattr(self, name) < 1:
-                raise errors.UserError(
-                    f"--{name}={getattr(self, name)} is below 1. Use a whole "
-                    "number from 1."
-                )
         if self.train_batch_size % self.gradient_accumulation_steps:
             raise errors.UserError(
                 f"--train_batch_size={self.train_batch_size} is not a multiple "
                 "of --gradient_accumulation_steps="
                 f"{self.gradient_accumulation_steps}. Change one of the two."
-            )
-        if not 0 <= self.seed < 2**31:
-            raise errors.UserError(
-                f"--seed={self.seed} is not between 0 and {2**31 - 1}."
             )
 
     @property

@@ -23,6 +23,7 @@ from albert_tf import (
     optimization,
     options,
     preemption,
+    ranges,
     run_card,
     run_folder,
     run_log,
@@ -30,11 +31,12 @@ from albert_tf import (
     tokenization,
     training,
 )
-from albert_tf.options import option
+from albert_tf.options import checked, option
 from albert_tf.tasks import base, features, saved_outputs
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class LengthOptions:
     """How long a run trains.
 
@@ -43,37 +45,25 @@ class LengthOptions:
     """
 
     train_step: int | None = option(
-        None, "Step to stop at. Default: by --num_train_epochs."
+        None,
+        "Step to stop at. Default: by --num_train_epochs.",
+        within=ranges.STEPS,
     )
     warmup_step: int | None = option(
-        None, "Steps of linear warm-up. Default: by --warmup_proportion."
+        None,
+        "Steps of linear warm-up. Default: by --warmup_proportion.",
+        within=ranges.STEPS_OR_NONE,
     )
     num_train_epochs: float = option(
-        3.0, "Passes over the training records, without --train_step."
+        3.0,
+        "Passes over the training records, without --train_step.",
+        within=ranges.Range(above=0, high=10**6),
     )
     warmup_proportion: float = option(
-        0.1, "Share of the steps that warms up, without --warmup_step."
+        0.1,
+        "Share of the steps that warms up, without --warmup_step.",
+        within=ranges.SHARE,
     )
-
-    def __post_init__(self) -> None:
-        if self.train_step is not None and self.train_step < 1:
-            raise errors.UserError(
-                f"--train_step={self.train_step} is below 1. At least one step "
-                "is needed."
-            )
-        if self.warmup_step is not None and self.warmup_step < 0:
-            raise errors.UserError(
-                f"--warmup_step={self.warmup_step} is below 0. Use 0 for none."
-            )
-        if not self.num_train_epochs > 0:
-            raise errors.UserError(
-                f"--num_train_epochs={self.num_train_epochs} is not above 0."
-            )
-        if not 0 <= self.warmup_proportion <= 1:
-            raise errors.UserError(
-                f"--warmup_proportion={self.warmup_proportion} is not a share "
-                "from 0 to 1."
-            )
 
     def steps(self, num_records: int, batch_size: int) -> tuple[int, int]:
         """Return the updates of the run, and of its warm-up.
@@ -97,6 +87,7 @@ class LengthOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class FinetuningOptions:
     """Options that all finetuning scripts share."""
 
@@ -115,7 +106,9 @@ class FinetuningOptions:
         "made in --cached_dir.",
         may_change=True,
     )
-    max_seq_length: int = option(512, "Tokens per example; longer is cut.")
+    max_seq_length: int = option(
+        512, "Tokens per example; longer is cut.", within=ranges.TOKENS_OF_TASK
+    )
     do_train: bool = option(False, "Whether to train.", may_change=True)
     do_eval: bool = option(
         False,
@@ -128,23 +121,33 @@ class FinetuningOptions:
         "Whether to predict the test set with the best checkpoint.",
         may_change=True,
     )
-    train_batch_size: int = option(32, "Examples per step, all replicas.")
+    train_batch_size: int = option(
+        32, "Examples per step, all replicas.", within=ranges.BATCH
+    )
     eval_batch_size: int = option(
-        8, "Examples per evaluation batch, all replicas.", may_change=True
+        8,
+        "Examples per evaluation batch, all replicas.",
+        within=ranges.BATCH,
+        may_change=True,
     )
     predict_batch_size: int = option(
-        8, "Examples per prediction batch, all replicas.", may_change=True
+        8,
+        "Examples per prediction batch, all replicas.",
+        within=ranges.BATCH,
+        may_change=True,
     )
     early_stopping_evaluations: int = option(
         0,
         "Stop when so many evaluations in a row brought no better score; 0 "
         "never.",
+        within=ranges.STEPS_OR_NONE,
         may_change=True,
     )
     num_runs: int = option(
         1,
         "Runs with seeds --seed, --seed + 1, and so on, each in a folder of "
         "its own; median, mean and spread are reported.",
+        within=ranges.RUNS,
         may_change=True,
     )
     new_head: bool = option(
@@ -154,10 +157,14 @@ class FinetuningOptions:
         may_change=True,
     )
     hidden_dropout_prob: float | None = option(
-        None, "Dropout of the encoder. Default: that of --albert_config_file."
+        None,
+        "Dropout of the encoder. Default: that of --albert_config_file.",
+        within=ranges.DROPOUT,
     )
     attention_probs_dropout_prob: float | None = option(
-        None, "Dropout of attention. Default: that of --albert_config_file."
+        None,
+        "Dropout of attention. Default: that of --albert_config_file.",
+        within=ranges.DROPOUT,
     )
     length: LengthOptions = dataclasses.field(default_factory=LengthOptions)
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
@@ -187,26 +194,10 @@ class FinetuningOptions:
                 "None of --do_train, --do_eval and --do_predict is set. Set at "
                 "least one."
             )
-        if self.max_seq_length < 4:
-            raise errors.UserError(
-                f"--max_seq_length={self.max_seq_length} leaves no room for "
-                "text beside the special tokens. Use 64 to 512."
-            )
-        if self.early_stopping_evaluations < 0:
-            raise errors.UserError(
-                f"--early_stopping_evaluations="
-                f"{self.early_stopping_evaluations} is below 0. Use 0 to train "
-                "to the end."
-            )
         if self.early_stopping_evaluations and not self.do_eval:
             raise errors.UserError(
                 "--early_stopping_evaluations needs the scores of --do_eval. "
                 "Set it, or drop the option."
-            )
-        if self.num_runs < 1:
-            raise errors.UserError(
-                f"--num_runs={self.num_runs} is below 1. Use a whole number "
-                "from 1."
             )
         if self.new_head and not self.init.init_checkpoint:
             raise errors.UserError(

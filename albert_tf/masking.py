@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from albert_tf import errors, random_streams
-from albert_tf.options import option
+from albert_tf import random_streams, ranges
+from albert_tf.options import checked, option
 
 # BERT's replacement rule, kept by ALBERT: of the chosen pieces 80 % become
 # [MASK], half of the others stay and half become a random piece.
@@ -33,16 +33,23 @@ _INSIDE_WORD = _MARKS | frozenset(string.ascii_lowercase)
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class MaskingOptions:
     """How many pieces are hidden and in what runs."""
 
     max_predictions_per_seq: int = option(
-        20, "Most pieces to predict in one sequence."
+        20, "Most pieces to predict in one sequence.", within=ranges.TOKENS
     )
     masked_lm_prob: float = option(
-        0.15, "Share of the pieces to predict; 0 switches masking off."
+        0.15,
+        "Share of the pieces to predict; 0 switches masking off.",
+        within=ranges.SHARE,
     )
-    ngram: int = option(3, "Longest run of words that is masked at once.")
+    ngram: int = option(
+        3,
+        "Longest run of words that is masked at once.",
+        within=ranges.Range(1, 100),
+    )
     favor_shorter_ngram: bool = option(
         True,
         "True: runs of n words have a probability proportional to 1/n. False: "
@@ -61,24 +68,6 @@ class MaskingOptions:
         "Also exchange some unmasked pieces with each other and predict them; "
         "the records then hold twice --max_predictions_per_seq.",
     )
-
-    def __post_init__(self) -> None:
-        if self.max_predictions_per_seq < 1:
-            raise errors.UserError(
-                f"--max_predictions_per_seq={self.max_predictions_per_seq} is "
-                "too small. At least 1 is needed. Use 20, or "
-                "--masked_lm_prob=0 to switch masking off."
-            )
-        if not 0 <= self.masked_lm_prob <= 1:
-            raise errors.UserError(
-                f"--masked_lm_prob={self.masked_lm_prob} is not a probability. "
-                "Allowed are 0 to 1. Use 0.15, the original's value."
-            )
-        if self.ngram < 1:
-            raise errors.UserError(
-                f"--ngram={self.ngram} is too small. Runs have at least 1 "
-                "word. Use 3, the original's value."
-            )
 
     @property
     def record_predictions(self) -> int:

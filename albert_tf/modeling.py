@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import elementwise, errors, files, huggingface_config
+from albert_tf import elementwise, errors, files, huggingface_config, ranges
 
 # Added to the scores of padded keys. Finite, so that a row without any real key
 # still gives numbers. Original release, modeling.attention.
@@ -44,6 +44,24 @@ SHARING = ("all", "attention", "ffn", "none")
 
 # The strings that each text key may hold.
 _CHOICES = {"hidden_act": tuple(ACTIVATIONS), "share": SHARING}
+
+# The numbers that each key may hold; the paper's largest model has 64 heads,
+# 4,096 columns and 24 layers.
+_RANGES = {
+    "vocab_size": ranges.Range(1, ranges.MOST_PIECES),
+    "embedding_size": ranges.Range(1, 2**14),
+    "hidden_size": ranges.Range(1, 2**14),
+    "num_hidden_layers": ranges.Range(1, 1000),
+    "num_hidden_groups": ranges.Range(1, 1000),
+    "inner_group_num": ranges.Range(1, 100),
+    "num_attention_heads": ranges.Range(1, 2**14),
+    "intermediate_size": ranges.Range(1, 2**16),
+    "hidden_dropout_prob": ranges.DROPOUT,
+    "attention_probs_dropout_prob": ranges.DROPOUT,
+    "max_position_embeddings": ranges.TOKENS,
+    "type_vocab_size": ranges.TOKENS,
+    "initializer_range": ranges.Range(0, below=1),
+}
 
 # Keys that the original does not have.
 _OWN_KEYS = ("share", "float_group_index")
@@ -281,15 +299,9 @@ def _check_value(key: str, kind: Any, value: Any) -> None:
         if not isinstance(value, bool):
             raise errors.UserError(f"{key}={value!r} is not true or false.")
         return
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is int and not (number and isinstance(value, int) and value > 0):
-        raise errors.UserError(
-            f"{key}={value!r} is not a whole number above zero."
-        )
-    if kind is float and not (number and 0 <= value < 1):
-        raise errors.UserError(
-            f"{key}={value!r} is not a number from 0 to below 1."
-        )
+    complaint = _RANGES[key].complaint(value, whole=kind is int)
+    if complaint:
+        raise errors.UserError(f"{key}={value!r} {complaint}")
 
 
 def derive_seed(seed: tf.Tensor | None, stream: int) -> tf.Tensor:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import errors
-from albert_tf.options import option
+from albert_tf import ranges
+from albert_tf.options import checked, option
 
 BETA_1 = 0.9
 BETA_2 = 0.999
@@ -28,6 +28,7 @@ EXCLUDED = re.compile("LayerNorm|layer_norm|bias")
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class OptimizerOptions:
     """How weights are updated."""
 
@@ -36,23 +37,17 @@ class OptimizerOptions:
         0.00176,
         "Peak learning rate. The default is for batch 4096; scale it with the "
         "square root of the batch.",
+        within=ranges.LEARNING_RATE,
     )
-    poly_power: float = option(1.0, "Power of the polynomial decay.")
+    poly_power: float = option(
+        1.0, "Power of the polynomial decay.", within=ranges.Range(0, 100)
+    )
     start_warmup_step: int = option(
-        0, "Step at which the warm-up begins.", may_change=False
+        0,
+        "Step at which the warm-up begins.",
+        within=ranges.STEPS_OR_NONE,
+        may_change=False,
     )
-
-    def __post_init__(self) -> None:
-        if not self.learning_rate > 0:
-            raise errors.UserError(
-                f"--learning_rate={self.learning_rate} is not above zero. "
-                "Typical values are 1e-5 to 2e-3."
-            )
-        if self.start_warmup_step < 0:
-            raise errors.UserError(
-                f"--start_warmup_step={self.start_warmup_step} is below zero. "
-                "Use 0 to warm up from the first step."
-            )
 
 
 class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):

@@ -1,11 +1,11 @@
 """Options: one dataclass field is the default, the type, the help and the flag.
 
-A script declares a frozen dataclass of options and calls `run_script`. A field
-may itself be such a dataclass (`optimizer: OptimizerOptions`); its fields then
-become flags of the script, under their own names; a last underscore, which
-keeps a name apart from a word of Python, is dropped (`from_` is `--from`).
-Nothing else reads flags, so every function can be called from Python with plain
-values.
+A script declares a frozen dataclass of options, `checked`, and calls
+`run_script`. A field may itself be such a dataclass (`optimizer:
+OptimizerOptions`); its fields then become flags of the script, under their own
+names; a last underscore, which keeps a name apart from a word of Python, is
+dropped (`from_` is `--from`). Nothing else reads flags, so every function can
+be called from Python with plain values.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from absl import app, flags, logging
 
-from albert_tf import errors
+from albert_tf import errors, ranges
 
 OptionsT = TypeVar("OptionsT")
 
@@ -32,6 +32,7 @@ def option(
     help: str = "",  # noqa: A002 - the word users and absl know.
     *,
     choices: tuple[str, ...] | None = None,
+    within: ranges.Range | None = None,
     may_change: bool = False,
 ) -> Any:
     """Declare one option as a dataclass field.
@@ -40,11 +41,55 @@ def option(
         default: Value when the flag is not given; without one it is required.
         help: One line for `--help`.
         choices: The allowed values of a string option.
+        within: The allowed values of a number; every number has them.
         may_change: Whether a run may be continued in the same output folder
             with another value.
     """
-    metadata = {"help": help, "choices": choices, "may_change": may_change}
+    metadata = {
+        "help": help,
+        "choices": choices,
+        "within": within,
+        "may_change": may_change,
+    }
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def checked(options_class: type[OptionsT]) -> type[OptionsT]:
+    """Let a class of options refuse numbers outside their ranges.
+
+    Stands between `@dataclasses.dataclass(frozen=True)` and the class. However
+    an object is made, its numbers are checked before its own `__post_init__`.
+    """
+    rules = getattr(options_class, "__post_init__", lambda self: None)
+
+    def check(self: Any) -> None:
+        check_ranges(self)
+        rules(self)
+
+    options_class.__post_init__ = check  # type: ignore[attr-defined]
+    return options_class
+
+
+def check_ranges(options: Any) -> None:
+    """Raise `errors.UserError` if a number of an object is out of range."""
+    hints = typing.get_type_hints(type(options))
+    for field in dataclasses.fields(options):
+        name, value = _flag_name(field), getattr(options, field.name)
+        allowed = field.metadata.get("within")
+        kind, optional = _kind(hints[field.name])
+        if allowed is None or (optional and value is None):
+            continue
+        complaint = allowed.complaint(value, whole=kind is int)
+        if complaint:
+            raise errors.UserError(f"--{name}={value!r} {complaint}")
+
+
+def _kind(hint: Any) -> tuple[type, bool]:
+    """Return the type of an option, and whether it may be None."""
+    if not isinstance(hint, types.UnionType):
+        return hint, False
+    (kind,) = (a for a in typing.get_args(hint) if a is not type(None))
+    return kind, True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,11 +120,7 @@ def _leaves(options_class: type, defaults: Any = None) -> Iterator[_Flag]:
             known = None if default is dataclasses.MISSING else default
             yield from _leaves(typing.cast(type, hint), known)
             continue
-        optional = isinstance(hint, types.UnionType)
-        if optional:
-            (hint,) = (a for a in typing.get_args(hint) if a is not type(None))
-        name = _flag_name(field)
-        yield _Flag(name, hint, optional, default, field.metadata)
+        yield _Flag(_flag_name(field), *_kind(hint), default, field.metadata)
 
 
 def names(options_class: type) -> list[str]:
@@ -104,6 +145,8 @@ def define_flags(
         required = leaf.default is dataclasses.MISSING
         default = None if required else leaf.default
         help_line = leaf.metadata["help"]
+        if leaf.metadata["within"]:
+            help_line += f" A number {leaf.metadata['within']}."
         choices = leaf.metadata["choices"]
         if choices:
             flags.DEFINE_enum(leaf.name, default, choices, help_line, **shared)

@@ -32,14 +32,15 @@ from typing import IO, Any
 import tqdm
 from absl import logging
 
-from albert_tf import errors, files, options
-from albert_tf.options import option
+from albert_tf import errors, files, options, ranges
+from albert_tf.options import checked, option
 
 STANDARD = "-"
 _DEFAULT_SIGNATURE = "serving_default"
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class PredictOptions:
     """Options of predict."""
 
@@ -67,7 +68,9 @@ class PredictOptions:
         f"Of --saved_model, such as fill_mask. Default: {_DEFAULT_SIGNATURE}.",
     )
     batch_size: int = option(
-        32, "Texts, or records, that go through the model together."
+        32,
+        "Texts, or records, that go through the model together.",
+        within=ranges.BATCH,
     )
     task_module: str | None = option(
         None, "The --task_module of --run_dir, if it had one."
@@ -99,11 +102,6 @@ class PredictOptions:
             raise errors.UserError(
                 f"--output_file={self.output_file}: tables are written with "
                 "--run_dir only. Use a name such as answers.jsonl."
-            )
-        if self.batch_size < 1:
-            raise errors.UserError(
-                f"--batch_size={self.batch_size} is below 1. Use a whole "
-                "number from 1."
             )
 
 

@@ -5,7 +5,6 @@ the same update.
 """
 
 import dataclasses
-import math
 
 from albert_tf import (
     checkpoints,
@@ -13,13 +12,15 @@ from albert_tf import (
     modeling,
     objectives,
     optimization,
+    ranges,
     records,
 )
 from albert_tf.heads import pretraining
-from albert_tf.options import option
+from albert_tf.options import checked, option
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class RecipeOptions:
     """Options of an update in pretraining."""
 
@@ -31,15 +32,23 @@ class RecipeOptions:
         choices=pretraining.SENTENCE_OBJECTIVES,
     )
     masked_lm_factor: float = option(
-        1.0, "What the loss of masked words is multiplied with."
+        1.0,
+        "What the loss of masked words is multiplied with.",
+        within=ranges.Range(0, 1000),
     )
     sentence_factor: float = option(
-        1.0, "What the loss of --sentence_objective is multiplied with."
+        1.0,
+        "What the loss of --sentence_objective is multiplied with.",
+        within=ranges.Range(0, 1000),
     )
     num_train_steps: int = option(
-        125_000, "Step to stop at, where the learning rate is 0."
+        125_000,
+        "Step to stop at, where the learning rate is 0.",
+        within=ranges.STEPS,
     )
-    num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
+    num_warmup_steps: int = option(
+        3125, "Steps of linear warm-up.", within=ranges.STEPS_OR_NONE
+    )
     init_schedule: str = option(
         "restart",
         "What becomes of step and moments of --init_checkpoint. restart: they "
@@ -55,23 +64,12 @@ class RecipeOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.num_train_steps < 1:
+        if self.num_warmup_steps > self.num_train_steps:
             raise errors.UserError(
-                f"--num_train_steps={self.num_train_steps} is below 1. Use a "
-                "whole number from 1."
-            )
-        if not 0 <= self.num_warmup_steps <= self.num_train_steps:
-            raise errors.UserError(
-                f"--num_warmup_steps={self.num_warmup_steps} is not between 0 "
-                f"and --num_train_steps={self.num_train_steps}. A tenth to a "
+                f"--num_warmup_steps={self.num_warmup_steps} is more than "
+                f"--num_train_steps={self.num_train_steps}. A tenth to a "
                 "fortieth of the steps is usual."
             )
-        for name in ("masked_lm_factor", "sentence_factor"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise errors.UserError(
-                    f"--{name}={getattr(self, name)} is not a factor. Use 0 "
-                    "or more; 1 is the paper's."
-                )
         if self.init_schedule == "continue" and not self.init.init_checkpoint:
             raise errors.UserError(
                 "--init_schedule=continue says how to use --init_checkpoint, "

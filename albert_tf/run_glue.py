@@ -18,8 +18,8 @@ import sys
 
 from absl import logging
 
-from albert_tf import errors, files, options, scores
-from albert_tf.options import option
+from albert_tf import errors, files, options, ranges, scores
+from albert_tf.options import checked, option
 from albert_tf.tasks import glue
 
 TABLE_NAME = "glue_table.md"
@@ -35,6 +35,7 @@ _SHARED = (
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class GlueOptions:
     """Options of run_glue; those without a default here are the recipes'."""
 
@@ -56,7 +57,9 @@ class GlueOptions:
     spm_model_file: str | None = option(None, "See run_classifier.")
     vocab_file: str | None = option(None, "See run_classifier.")
     init_checkpoint: str | None = option(None, "See run_classifier.")
-    num_runs: int | None = option(None, "See run_classifier.")
+    num_runs: int | None = option(
+        None, "See run_classifier.", within=ranges.RUNS
+    )
     overrides: str = option(
         "",
         "Further options of run_classifier for all tasks, which win over the "

@@ -27,6 +27,7 @@ from albert_tf import (
     options,
     preemption,
     pretraining_recipe,
+    ranges,
     records,
     run_card,
     run_folder,
@@ -34,7 +35,7 @@ from albert_tf import (
     tokenization,
     training,
 )
-from albert_tf.options import option
+from albert_tf.options import checked, option
 
 # The batch that the default learning rate was found for. Source: ALBERT §4.1.
 _PAPER_BATCH = 4096
@@ -44,6 +45,7 @@ _FAR = 2.5
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class PretrainingOptions:
     """Options of run_pretraining."""
 
@@ -63,22 +65,33 @@ class PretrainingOptions:
         "which measures on training data.",
         may_change=True,
     )
-    max_seq_length: int = option(512, "Tokens per example, as in the records.")
+    max_seq_length: int = option(
+        512, "Tokens per example, as in the records.", within=ranges.TOKENS
+    )
     masked_lm_budget: int = option(
         0,
         "Most pieces to hide in a sequence, for records that hold no masks "
         "(--masking_time=training of the writer): they are masked afresh "
         "every time. 0: the records hold masks, and the options of masking "
         "say nothing but --max_predictions_per_seq, which they must have.",
+        within=ranges.Range(0, 2**16),
     )
     do_train: bool = option(True, "Whether to train.", may_change=True)
     do_eval: bool = option(False, "Whether to evaluate.", may_change=True)
-    train_batch_size: int = option(4096, "Examples per step, all replicas.")
+    train_batch_size: int = option(
+        4096, "Examples per step, all replicas.", within=ranges.BATCH
+    )
     eval_batch_size: int = option(
-        64, "Examples per evaluation batch, all replicas.", may_change=True
+        64,
+        "Examples per evaluation batch, all replicas.",
+        within=ranges.BATCH,
+        may_change=True,
     )
     max_eval_steps: int = option(
-        100, "Batches per evaluation, at most.", may_change=True
+        100,
+        "Batches per evaluation, at most.",
+        within=ranges.STEPS,
+        may_change=True,
     )
     best_metric: str = option(
         "masked_lm_accuracy",
@@ -116,10 +129,6 @@ class PretrainingOptions:
             raise errors.UserError(
                 "Neither --do_train nor --do_eval is set. Set at least one."
             )
-        if self.max_eval_steps < 1:
-            raise errors.UserError(
-                f"--max_eval_steps={self.max_eval_steps} is below 1."
-            )
         self._check_objective()
         self._check_masking()
         if self.follow_checkpoints and (self.do_train or not self.do_eval):
@@ -153,10 +162,6 @@ class PretrainingOptions:
 
     def _check_masking(self) -> None:
         """Refuse options of masking where nothing is masked."""
-        if self.masked_lm_budget < 0:
-            raise errors.UserError(
-                f"--masked_lm_budget={self.masked_lm_budget} is below 0."
-            )
         plain = masking.MaskingOptions(
             max_predictions_per_seq=self.masks.max_predictions_per_seq
         )

@@ -16,16 +16,19 @@ Started again with the same options, it goes on from the last checkpoint of
 import dataclasses
 import os
 
-from albert_tf import errors, files, finetuning, options, scores
-from albert_tf.options import option
+from albert_tf import errors, files, finetuning, options, ranges, scores
+from albert_tf.options import checked, option
 from albert_tf.tasks import base, squad
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class SquadFinetuningOptions(finetuning.FinetuningOptions):
     """The shared options, with the original's length of a sequence."""
 
-    max_seq_length: int = option(384, "Tokens per window; more is cut up.")
+    max_seq_length: int = option(
+        384, "Tokens per window; more is cut up.", within=ranges.TOKENS_OF_TASK
+    )
 
 
 @dataclasses.dataclass(frozen=True)

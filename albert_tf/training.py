@@ -24,10 +24,11 @@ from albert_tf import (
     objectives,
     optimization,
     preemption,
+    ranges,
     run_log,
     train_step,
 )
-from albert_tf.options import option
+from albert_tf.options import checked, option
 
 # What one call of the compiled loop aims at. Between two calls the process
 # looks at the clock and at signals.
@@ -37,6 +38,7 @@ FOLLOW_SECONDS = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class TrainerOptions:
     """How a run is computed, and cut into loops and checkpoints."""
 
@@ -55,19 +57,27 @@ class TrainerOptions:
     iterations_per_loop: int = option(
         1000,
         "Steps between two looks at the numbers: one line of progress each.",
+        within=ranges.STEPS,
         may_change=True,
     )
     save_checkpoints_steps: int = option(
-        5000, "Steps between checkpoints (and evaluations).", may_change=True
+        5000,
+        "Steps between checkpoints (and evaluations).",
+        within=ranges.STEPS,
+        may_change=True,
     )
     keep_checkpoint_max: int = option(
-        5, "Checkpoints to keep, beside the best one.", may_change=True
+        5,
+        "Checkpoints to keep, beside the best one.",
+        within=ranges.Range(1, 10**6),
+        may_change=True,
     )
     gradient_accumulation_steps: int = option(
         1,
         "Parts that each replica's share of a batch is cut into, one after the "
         "other, so that a large batch needs little memory. The update is that "
         "of the whole batch.",
+        within=ranges.BATCH,
         may_change=True,
     )
     max_minutes: float = option(
@@ -76,11 +86,13 @@ class TrainerOptions:
         "checkpoints know of it: the learning rate falls to 0 when it is up, "
         "if --num_train_steps does not come first, and the warm-up keeps its "
         "share of the whole. 0: no limit.",
+        within=ranges.Range(0, 10**7),
     )
     max_skipped_updates: int = option(
         10,
         "Updates with numbers that are not finite are skipped; after so many "
         "in a row the run stops.",
+        within=ranges.STEPS,
         may_change=True,
     )
     profile_steps: str | None = option(
@@ -89,31 +101,12 @@ class TrainerOptions:
         may_change=True,
     )
     seed: int = option(
-        12345, "Seed of initial weights, order of examples and dropout."
+        12345,
+        "Seed of initial weights, order of examples and dropout.",
+        within=ranges.SEED,
     )
 
     def __post_init__(self) -> None:
-        for name in (
-            "iterations_per_loop",
-            "save_checkpoints_steps",
-            "keep_checkpoint_max",
-            "gradient_accumulation_steps",
-            "max_skipped_updates",
-        ):
-            if getattr(self, name) < 1:
-                raise errors.UserError(
-                    f"--{name}={getattr(self, name)} is below 1. Use a whole "
-                    "number from 1."
-                )
-        if not 0 <= self.max_minutes < math.inf:
-            raise errors.UserError(
-                f"--max_minutes={self.max_minutes} is not a time. Use minutes "
-                "above 0, or 0 for no limit."
-            )
-        if not 0 <= self.seed < 2**31:
-            raise errors.UserError(
-                f"--seed={self.seed} is not between 0 and {2**31 - 1}."
-            )
         if self.profile_steps and not self._is_profile(self.profile_steps):
             raise errors.UserError(
                 f"--profile_steps={self.profile_steps} is not two steps, the "

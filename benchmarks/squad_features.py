@@ -25,20 +25,29 @@ from collections.abc import Callable
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from albert_tf import errors, options  # noqa: E402
-from albert_tf.options import option  # noqa: E402
+from albert_tf import errors, options, ranges  # noqa: E402
+from albert_tf.options import checked, option  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class BenchmarkOptions:
     """Options of this benchmark."""
 
     input_file: str = option(help="SQuAD's JSON file, with answers.")
     spm_model_file: str = option(help="SentencePiece model.")
-    rounds: int = option(5, "Runs of each program; medians are shown.")
-    max_seq_length: int = option(384, "Tokens of a sequence.")
-    doc_stride: int = option(128, "As in run_squad; for both.")
-    max_query_length: int = option(64, "Ours only: the other keeps all.")
+    rounds: int = option(
+        5, "Runs of each program; medians are shown.", within=ranges.RUNS
+    )
+    max_seq_length: int = option(
+        384, "Tokens of a sequence.", within=ranges.TOKENS
+    )
+    doc_stride: int = option(
+        128, "As in run_squad; for both.", within=ranges.TOKENS
+    )
+    max_query_length: int = option(
+        64, "Ours only: the other keeps all.", within=ranges.TOKENS
+    )
     huggingface_python: str | None = option(
         sys.executable, "Python that has transformers; empty for ours alone."
     )

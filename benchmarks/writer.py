@@ -20,17 +20,20 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from albert_tf import options  # noqa: E402
-from albert_tf.options import option  # noqa: E402
+from albert_tf import options, ranges  # noqa: E402
+from albert_tf.options import checked, option  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class BenchmarkOptions:
     """Options of this benchmark."""
 
     input_file: str = option(help="One text file, a sentence a line.")
     spm_model_file: str = option(help="SentencePiece model.")
-    rounds: int = option(3, "Runs of each program; medians are shown.")
+    rounds: int = option(
+        3, "Runs of each program; medians are shown.", within=ranges.RUNS
+    )
     max_seq_lengths: str = option("512,128", "Lengths to try.")
     dupe_factors: str = option("1,10", "Passes to try.")
     workers: str = option("1,2", "Numbers of workers to try.")

@@ -21,8 +21,8 @@ import dataclasses
 
 from absl import logging
 
-from albert_tf import errors, files, options, tokenization
-from albert_tf.options import option
+from albert_tf import errors, files, options, ranges, tokenization
+from albert_tf.options import checked, option
 from albert_tf.tasks import (
     base,
     features,
@@ -34,6 +34,7 @@ from albert_tf.tasks import (
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class FinetuningDataOptions:
     """Options of create_finetuning_data."""
 
@@ -53,11 +54,15 @@ class FinetuningDataOptions:
         "train for --is_training; else the one that the name of --input_file "
         "begins with, such as test.tsv; else dev.",
     )
-    max_seq_length: int = option(512, "Tokens per record; longer is cut.")
+    max_seq_length: int = option(
+        512, "Tokens per record; longer is cut.", within=ranges.TOKENS_OF_TASK
+    )
     task_module: str | None = option(
         None, "Python module that adds tasks of your own."
     )
-    num_workers: int = option(0, "Processes; 0 is one per core.")
+    num_workers: int = option(
+        0, "Processes; 0 is one per core.", within=ranges.PROCESSES
+    )
     overwrite: bool = option(
         False, "Whether an existing --output_file may be replaced."
     )
@@ -73,16 +78,6 @@ class FinetuningDataOptions:
 
     def __post_init__(self) -> None:
         self.vocabulary.require()
-        if self.max_seq_length < 4:
-            raise errors.UserError(
-                f"--max_seq_length={self.max_seq_length} leaves no room for "
-                "text beside the special tokens. Use 64 to 512."
-            )
-        if self.num_workers < 0:
-            raise errors.UserError(
-                f"--num_workers={self.num_workers} is below 0. Use 0 for one "
-                "process per core."
-            )
 
 
 def run(settings: FinetuningDataOptions) -> None:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from albert_tf import errors, files, options, records, tokenization
+from albert_tf import errors, files, options, ranges, records, tokenization
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -54,6 +54,7 @@ Counts = dict[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
+@options.checked
 class InspectOptions:
     """Options of the script."""
 
@@ -61,25 +62,15 @@ class InspectOptions:
         help="TFRecord files: comma-separated paths or glob patterns; files "
         "that end in .gz are unpacked."
     )
-    num_examples: int = options.option(5, "Records to show, from the first on.")
+    num_examples: int = options.option(
+        5, "Records to show, from the first on.", within=ranges.EXAMPLES_OR_NONE
+    )
     statistics: bool = options.option(
         True, "Read all records and print statistics of them."
     )
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
         default_factory=tokenization.VocabularyOptions
     )
-
-    def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            errors.UserError: The number of examples is negative.
-        """
-        if self.num_examples < 0:
-            raise errors.UserError(
-                f"--num_examples={self.num_examples} is negative. Allowed are "
-                "0 and more. Use 0 to see statistics only."
-            )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from absl import logging
 
-from albert_tf import errors, files, options
+from albert_tf import errors, files, options, ranges
 from data_prep import story_tasks, story_world
 
 # Share of each kind of output that is held out, per story or row of training.
@@ -55,6 +55,7 @@ demo_options.json   The options that the data were generated with.
 
 
 @dataclasses.dataclass(frozen=True)
+@options.checked
 class DemoOptions:
     """Options of `make_demo_data`."""
 
@@ -62,32 +63,20 @@ class DemoOptions:
         help="Folder for the data.", may_change=True
     )
     random_seed: int = options.option(
-        12345, "Seed; the same seed gives the same bytes."
+        12345,
+        "Seed; the same seed gives the same bytes.",
+        within=ranges.WRITER_SEED,
     )
     num_stories: int = options.option(
-        3600, "Stories to pretrain on; 3,600 are 2.9 MB."
+        3600,
+        "Stories to pretrain on; 3,600 are 2.9 MB.",
+        within=ranges.Range(1, 10**7),
     )
     num_task_examples: int = options.option(
-        6000, "Training rows of RTE; SQuAD and RACE have about as many."
+        6000,
+        "Training rows of RTE; SQuAD and RACE have about as many.",
+        within=ranges.Range(FEWEST_EXAMPLES, 10**7),
     )
-
-    def __post_init__(self) -> None:
-        """Check the sizes.
-
-        Raises:
-            errors.UserError: A size is too small.
-        """
-        if self.num_stories < 1:
-            raise errors.UserError(
-                f"--num_stories={self.num_stories} leaves nothing to train on. "
-                "Give 1 or more; 3600 is the size the demo is made for."
-            )
-        if self.num_task_examples < FEWEST_EXAMPLES:
-            raise errors.UserError(
-                f"--num_task_examples={self.num_task_examples} is too small to "
-                f"fill every split. Give {FEWEST_EXAMPLES} or more; 6000 is "
-                "the size the demo is made for."
-            )
 
 
 def make_files(demo: DemoOptions) -> Iterator[tuple[str, str]]:

@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from albert_tf import errors
-from albert_tf.options import option
+from albert_tf import errors, ranges
+from albert_tf.options import checked, option
 
 # The shortest target length that the original draws.
 _MIN_TARGET = 2
@@ -24,16 +24,20 @@ LONE_POLICIES = ("split", "drop", "random")
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class PairOptions:
     """How long pairs are and what their label says."""
 
     max_seq_length: int = option(
-        512, "Longest sequence in tokens, [CLS] and [SEP] included."
+        512,
+        "Longest sequence in tokens, [CLS] and [SEP] included.",
+        within=ranges.TOKENS,
     )
     short_seq_prob: float = option(
         0.1,
         "Probability, drawn once per document and pass, of a shorter target "
         "length.",
+        within=ranges.SHARE,
     )
     sentence_objective: str | None = option(
         None,
@@ -69,16 +73,6 @@ class PairOptions:
                 f"--max_seq_length={self.max_seq_length} is too small. [CLS], "
                 f"[SEP] and one token a segment need {smallest}. Use 128 or "
                 "512."
-            )
-        if self.max_seq_length > 2**16:
-            raise errors.UserError(
-                f"--max_seq_length={self.max_seq_length} is too large. At most "
-                f"{2**16} are allowed. Use 128 or 512."
-            )
-        if not 0 <= self.short_seq_prob <= 1:
-            raise errors.UserError(
-                f"--short_seq_prob={self.short_seq_prob} is not a probability. "
-                "Allowed are 0 to 1. Use 0.1, the original's value."
             )
 
     @property

@@ -28,7 +28,7 @@ from syntok import segmenter
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf import errors, files, options
+from albert_tf import errors, files, options, ranges
 from data_prep import corpus
 
 DOCUMENT_END = ""  # Among paragraphs and lines, which are never empty.
@@ -38,6 +38,7 @@ BROKEN_FILE = (tarfile.TarError, *corpus.UNPACKING_ERRORS)
 
 
 @dataclasses.dataclass(frozen=True)
+@options.checked
 class Options:
     """Options of the script."""
 
@@ -56,26 +57,16 @@ class Options:
         0,
         "Begin a new document with the next paragraph once one has that many "
         "sentences; 0 for no limit.",
+        within=ranges.EXAMPLES_OR_NONE,
     )
     num_processes: int = options.option(
-        0, "Processes that cut; 0 for one per processor."
+        0,
+        "Processes that cut; 0 for one per processor.",
+        within=ranges.PROCESSES,
     )
     overwrite: bool = options.option(
         False, "Whether an existing --output_file may be replaced."
     )
-
-    def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            errors.UserError: One is outside its range.
-        """
-        for name in ("max_document_sentences", "num_processes"):
-            if getattr(self, name) < 0:
-                raise errors.UserError(
-                    f"--{name}={getattr(self, name)} is less than 0. Use 0 or "
-                    "more."
-                )
 
 
 def open_texts(path: str) -> Iterator[tuple[str, IO[bytes]]]:

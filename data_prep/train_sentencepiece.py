@@ -26,7 +26,7 @@ from sentencepiece import sentencepiece_model_pb2
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf import errors, files, options, tokenization
+from albert_tf import errors, files, options, ranges, tokenization
 from data_prep import corpus
 
 # Source: the options for spm_train in the original's README, ids included.
@@ -52,6 +52,7 @@ NUM_THREADS = 16  # Its default too. A part of the result: sums are rounded.
 
 
 @dataclasses.dataclass(frozen=True)
+@options.checked
 class Options:
     """Options of the script."""
 
@@ -63,14 +64,21 @@ class Options:
     output_prefix: str = options.option(
         help="PREFIX.model and PREFIX.vocab are written."
     )
-    vocab_size: int = options.option(30000, "Number of pieces.")
+    vocab_size: int = options.option(
+        30000,
+        "Number of pieces.",
+        within=ranges.Range(SMALLEST_VOCAB, ranges.MOST_PIECES),
+    )
     character_coverage: float = options.option(
-        0.99995, "Share of the characters in the text that get a piece."
+        0.99995,
+        "Share of the characters in the text that get a piece.",
+        within=ranges.Range(0.9, 1),
     )
     input_sentence_size: int = options.option(
         10000000,
         "Train on that many sentences, drawn by chance from a larger corpus; "
         "0 for all.",
+        within=ranges.EXAMPLES_OR_NONE,
     )
     do_lower_case: bool = options.option(True, "Lower-case the text.")
 
@@ -84,16 +92,6 @@ class Options:
             raise errors.UserError(
                 "--output_prefix is empty. Give a path without ending, for "
                 "example vocabulary/30k-clean."
-            )
-        if self.vocab_size < SMALLEST_VOCAB:
-            raise errors.UserError(
-                f"--vocab_size={self.vocab_size} leaves nothing to learn: "
-                f"{SMALLEST_VOCAB - 1} pieces are fixed. Use a larger value."
-            )
-        if not 0.9 <= self.character_coverage <= 1:
-            raise errors.UserError(
-                f"--character_coverage={self.character_coverage} is not "
-                "between 0.9 and 1. Use a share such as 0.99995."
             )
         if self.input_sentence_size != 0 and self.input_sentence_size <= 100:
             raise errors.UserError(

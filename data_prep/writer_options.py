@@ -22,6 +22,7 @@ from albert_tf import (
     files,
     masking,
     options,
+    ranges,
     records,
     tokenization,
 )
@@ -40,6 +41,7 @@ _SHARD = re.compile(r"-\d{5,}-of-\d{5,}(\.gz)?$")
 
 
 @dataclasses.dataclass(frozen=True)
+@options.checked
 class CreatePretrainingDataOptions:
     """Options of this script; the names are the original's."""
 
@@ -51,10 +53,15 @@ class CreatePretrainingDataOptions:
     num_shards: int | None = options.option(
         None,
         "Files to divide the records among: NAME-00000-of-00008 and so on.",
+        within=ranges.Range(1, 10**5 - 1),
     )
-    random_seed: int = options.option(12345, "Seed of every random draw.")
+    random_seed: int = options.option(
+        12345, "Seed of every random draw.", within=ranges.WRITER_SEED
+    )
     dupe_factor: int = options.option(
-        40, "Passes over the corpus, each with other pairs and masks."
+        40,
+        "Passes over the corpus, each with other pairs and masks.",
+        within=ranges.Range(1, 10**4),
     )
     masking_time: str = options.option(
         "writing",
@@ -73,7 +80,9 @@ class CreatePretrainingDataOptions:
     drop_duplicates: bool = options.option(
         False, "Leave out documents that were there before, word for word."
     )
-    num_workers: int = options.option(0, "Processes; 0 is one per core.")
+    num_workers: int = options.option(
+        0, "Processes; 0 is one per core.", within=ranges.PROCESSES
+    )
     overwrite: bool = options.option(
         False, "Replace outputs that were written with other options."
     )
@@ -88,26 +97,6 @@ class CreatePretrainingDataOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.dupe_factor < 1:
-            raise errors.UserError(
-                f"--dupe_factor={self.dupe_factor} is too small. At least one "
-                "pass over the corpus is needed. Use 1, or 40 as the original."
-            )
-        if not 0 <= self.random_seed < 2**32:
-            raise errors.UserError(
-                f"--random_seed={self.random_seed} is out of range. Allowed "
-                "are 0 to 4294967295. Use 12345, the original's value."
-            )
-        if self.num_workers < 0:
-            raise errors.UserError(
-                f"--num_workers={self.num_workers} is below 0. Use 0 for one "
-                "process per core, or a number from 1."
-            )
-        if self.num_shards is not None and self.num_shards < 1:
-            raise errors.UserError(
-                f"--num_shards={self.num_shards} is below 1. Use a number "
-                "from 1."
-            )
         if self.masking_time == "training" and self.masks.do_permutation:
             raise errors.UserError(
                 "--do_permutation needs --masking_time=writing: masking in "

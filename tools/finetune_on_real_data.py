@@ -43,13 +43,14 @@ from albert_tf import (
     errors,
     files,
     options,
+    ranges,
     run_classifier,
     run_race,
     run_squad,
     scores,
     tokenization,
 )
-from albert_tf.options import option
+from albert_tf.options import checked, option
 from albert_tf.tasks import base, registry
 
 RESULTS_NAME = "results.jsonl"
@@ -139,6 +140,7 @@ _NAMES = {"squad": "SQuAD 2.0", "race": "RACE (middle)", **_FOLDERS}
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class ToolOptions:
     """Options of finetune_on_real_data."""
 
@@ -153,16 +155,24 @@ class ToolOptions:
         "--init_checkpoint configs/models/albert_small.json.",
     )
     tasks: str = option(",".join(RECIPES), "Tasks, separated by commas.")
-    seeds: int = option(3, "Runs of each kind, with the seeds 1, 2 and so on.")
+    seeds: int = option(
+        3,
+        "Runs of each kind, with the seeds 1, 2 and so on.",
+        within=ranges.RUNS,
+    )
     budget: str = option(
         "",
         "Other numbers of training examples, such as 'race=8000,cola=500'.",
     )
     train_step: int | None = option(
-        None, "Steps of every run, to try the script. Default: by epochs."
+        None,
+        "Steps of every run, to try the script. Default: by epochs.",
+        within=ranges.STEPS,
     )
     learning_rate: float = option(
-        _COMMON["learning_rate"], "Of all runs, see run_classifier."
+        _COMMON["learning_rate"],
+        "Of all runs, see run_classifier.",
+        within=ranges.LEARNING_RATE,
     )
     precision: str = option("bfloat16", "See run_classifier.")
 
@@ -173,8 +183,6 @@ class ToolOptions:
                 f"--tasks={self.tasks} has {unknown[0]!r}. Known are "
                 f"{', '.join(RECIPES)}."
             )
-        if self.seeds < 1:
-            raise errors.UserError(f"--seeds={self.seeds} is below 1.")
         for part in filter(None, self.budget.split(",")):
             name, _, count = part.partition("=")
             if name not in RECIPES or not count.isdecimal() or not int(count):

@@ -15,13 +15,14 @@ from albert_tf import (
     files,
     modeling,
     options,
+    ranges,
     run_folder,
     scores,
     tokenization,
 )
-from albert_tf.options import option
+from albert_tf.options import checked, option
 from albert_tf.serving import make, service
-from albert_tf.tasks import base, registry, squad
+from albert_tf.tasks import base, race, registry, squad
 
 TASKS = ("encoder", "pretraining", "classifier", "regression", "squad", "race")
 
@@ -50,6 +51,7 @@ _ORDER_WEIGHTS = "cls/seq_relationship/output_weights"
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class SourceOptions:
     """Where the weights are, and what they were trained for."""
 
@@ -85,9 +87,12 @@ class SourceOptions:
         None,
         "Tokens of a sequence made from text; longer text is cut. Default: "
         "that of the run; for a checkpoint 384 for squad, else all positions.",
+        within=ranges.TOKENS,
     )
     num_labels: int | None = option(
-        None, "Classes of --task=classifier. Default: those of its weights."
+        None,
+        "Classes of --task=classifier. Default: those of its weights.",
+        within=ranges.TOKENS,
     )
     labels: str | None = option(
         None, "Their names, separated by commas. Default: 0,1,..."
@@ -100,18 +105,36 @@ class SourceOptions:
         "Version of --task=squad. Default: 2.0.",
         choices=squad.VERSIONS,
     )
-    start_n_top: int | None = option(None, "SQuAD 2.0: starts to follow.")
-    end_n_top: int | None = option(None, "SQuAD 2.0: ends for each start.")
-    null_score_diff_threshold: float | None = option(
-        None, "SQuAD 2.0: questions with a higher score have no answer."
+    start_n_top: int | None = option(
+        None, "SQuAD 2.0: starts to follow.", within=ranges.TOKENS
     )
-    doc_stride: int | None = option(None, "SQuAD: from window to window.")
-    max_query_length: int | None = option(None, "SQuAD: of a question.")
-    max_answer_length: int | None = option(None, "SQuAD: of an answer.")
-    n_best_size: int | None = option(None, "SQuAD: answers of the n-best list.")
-    num_options: int | None = option(None, "RACE: options of a question.")
+    end_n_top: int | None = option(
+        None, "SQuAD 2.0: ends for each start.", within=ranges.TOKENS
+    )
+    null_score_diff_threshold: float | None = option(
+        None,
+        "SQuAD 2.0: questions with a higher score have no answer.",
+        within=ranges.THRESHOLD,
+    )
+    doc_stride: int | None = option(
+        None, "SQuAD: from window to window.", within=ranges.TOKENS
+    )
+    max_query_length: int | None = option(
+        None, "SQuAD: of a question.", within=ranges.TOKENS
+    )
+    max_answer_length: int | None = option(
+        None, "SQuAD: of an answer.", within=ranges.TOKENS
+    )
+    n_best_size: int | None = option(
+        None, "SQuAD: answers of the n-best list.", within=ranges.N_BEST
+    )
+    num_options: int | None = option(
+        None,
+        "RACE: options of a question.",
+        within=ranges.Range(2, len(race.LETTERS)),
+    )
     max_qa_length: int | None = option(
-        None, "RACE: tokens of question and option."
+        None, "RACE: tokens of question and option.", within=ranges.TOKENS
     )
 
     def __post_init__(self) -> None:

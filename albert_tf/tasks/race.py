@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from albert_tf import errors, files, records, tokenization
-from albert_tf.options import option
+from albert_tf import errors, files, ranges, records, tokenization
+from albert_tf.options import checked, option
 from albert_tf.tasks import base, glue, probabilities, text_files
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _LAYOUT = "{train,dev,test}/{middle,high}/N.txt"
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class RaceOptions:
     """How questions are read and put before the model."""
 
@@ -39,8 +40,11 @@ class RaceOptions:
         128,
         "Tokens of question and option together; of longer ones the last are "
         "kept.",
+        within=ranges.TOKENS,
     )
-    num_options: int = option(4, "Options of a question.")
+    num_options: int = option(
+        4, "Options of a question.", within=ranges.Range(2, len(LETTERS))
+    )
     pad_options: bool = option(
         False,
         "Whether questions with fewer than --num_options options are filled up "
@@ -52,19 +56,15 @@ class RaceOptions:
         0,
         "Options that go through the encoder together, for less memory: a "
         "divisor of --num_options. 0 means all.",
+        within=ranges.Range(0, len(LETTERS)),
         may_change=True,
     )
-    dropout_prob: float = option(0.1, "Dropout before the last layer.")
+    dropout_prob: float = option(
+        0.1, "Dropout before the last layer.", within=ranges.DROPOUT
+    )
 
     def __post_init__(self) -> None:
-        if not 2 <= self.num_options <= len(LETTERS):
-            raise errors.UserError(
-                f"--num_options={self.num_options} is not between 2 and "
-                f"{len(LETTERS)}. RACE has 4."
-            )
-        if self.options_at_once < 0 or (
-            self.options_at_once and self.num_options % self.options_at_once
-        ):
+        if self.options_at_once and self.num_options % self.options_at_once:
             raise errors.UserError(
                 f"--options_at_once={self.options_at_once} does not divide "
                 f"--num_options={self.num_options}. Use a divisor, or 0 for "
@@ -73,11 +73,6 @@ class RaceOptions:
         if self.middle_only and self.high_only:
             raise errors.UserError(
                 "--middle_only and --high_only leave nothing. Drop one."
-            )
-        if not 0 <= self.dropout_prob < 1:
-            raise errors.UserError(
-                f"--dropout_prob={self.dropout_prob} is not a share from 0 to "
-                "below 1."
             )
 
     @property

@@ -5,7 +5,6 @@ Source: ALBERT appendix A.4; in the original, squad_utils and run_squad_v1/_v2.
 
 import dataclasses
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from absl import logging
 
-from albert_tf import errors, files, records, tokenization
-from albert_tf.options import option
+from albert_tf import errors, files, ranges, records, tokenization
+from albert_tf.options import checked, option
 from albert_tf.tasks import (
     base,
     squad_answers,
@@ -36,6 +35,7 @@ _EVEN = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class SquadOptions:
     """Which version of SQuAD, and how answers are found."""
 
@@ -46,19 +46,28 @@ class SquadOptions:
         choices=VERSIONS,
     )
     start_n_top: int = option(
-        5, "Starts that are followed; 2.0 only.", may_change=True
+        5,
+        "Starts that are followed; 2.0 only.",
+        within=ranges.TOKENS,
+        may_change=True,
     )
     end_n_top: int = option(
-        5, "Ends for each start; 2.0 only.", may_change=True
+        5,
+        "Ends for each start; 2.0 only.",
+        within=ranges.TOKENS,
+        may_change=True,
     )
     dropout_prob: float = option(
-        0.1, "Dropout in the part that finds questions without answer."
+        0.1,
+        "Dropout in the part that finds questions without answer.",
+        within=ranges.DROPOUT,
     )
     null_score_diff_threshold: float | None = option(
         None,
         "Questions with a higher score have no answer; 2.0 only. Default: the "
         "one with the best F1 on the questions, where their answers are known; "
         "else that of --do_eval.",
+        within=ranges.THRESHOLD,
         may_change=True,
     )
     original_threshold: bool = option(
@@ -73,25 +82,6 @@ class SquadOptions:
     answers: squad_answers.AnswerOptions = dataclasses.field(
         default_factory=squad_answers.AnswerOptions
     )
-
-    def __post_init__(self) -> None:
-        for name in ("start_n_top", "end_n_top"):
-            if getattr(self, name) < 1:
-                raise errors.UserError(
-                    f"--{name}={getattr(self, name)} must be at least 1. The "
-                    "original uses 5."
-                )
-        if not 0 <= self.dropout_prob < 1:
-            raise errors.UserError(
-                f"--dropout_prob={self.dropout_prob} is not a share from 0 to "
-                "below 1."
-            )
-        threshold = self.null_score_diff_threshold
-        if threshold is not None and math.isnan(threshold):
-            raise errors.UserError(
-                "--null_score_diff_threshold=nan is not a number. Give one, "
-                "or leave the option out."
-            )
 
     @property
     def rule(self) -> squad_answers.ThresholdRule:

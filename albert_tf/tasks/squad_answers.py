@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from albert_tf import errors
-from albert_tf.options import option
+from albert_tf import ranges
+from albert_tf.options import checked, option
 from albert_tf.tasks import squad_data, squad_features, squad_metrics
 
 # What stands for a question whose windows propose nothing.
@@ -29,23 +29,22 @@ _BLOCK = 1024  # Windows whose pairs are ranked together; bounds the memory.
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class AnswerOptions:
     """How answers are chosen."""
 
     n_best_size: int = option(
-        20, "Answers per question in nbest_predictions.json.", may_change=True
+        20,
+        "Answers per question in nbest_predictions.json.",
+        within=ranges.N_BEST,
+        may_change=True,
     )
     max_answer_length: int = option(
-        30, "Pieces of the longest answer.", may_change=True
+        30,
+        "Pieces of the longest answer.",
+        within=ranges.TOKENS,
+        may_change=True,
     )
-
-    def __post_init__(self) -> None:
-        for name in ("n_best_size", "max_answer_length"):
-            if getattr(self, name) < 1:
-                raise errors.UserError(
-                    f"--{name}={getattr(self, name)} must be at least 1. The "
-                    "original uses --n_best_size=20 --max_answer_length=30."
-                )
 
 
 @dataclasses.dataclass(frozen=True)

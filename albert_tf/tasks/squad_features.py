@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from albert_tf import errors, record_encoding, records, tokenization
-from albert_tf.options import option
+from albert_tf import errors, ranges, record_encoding, records, tokenization
+from albert_tf.options import checked, option
 from albert_tf.tasks import squad_data
 
 FIRST_UNIQUE_ID = 1_000_000_000
@@ -31,24 +31,20 @@ _BLOCK = 1024  # Windows that become arrays together; bounds the memory.
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class WindowOptions:
     """How questions and paragraphs are cut."""
 
     doc_stride: int = option(
-        128, "Pieces from the start of one window to the start of the next."
+        128,
+        "Pieces from the start of one window to the start of the next.",
+        within=ranges.TOKENS,
     )
     max_query_length: int = option(
-        64, "Pieces of a question; longer ones are cut, and counted."
+        64,
+        "Pieces of a question; longer ones are cut, and counted.",
+        within=ranges.TOKENS,
     )
-
-    def __post_init__(self) -> None:
-        for name in ("doc_stride", "max_query_length"):
-            if getattr(self, name) < 1:
-                raise errors.UserError(
-                    f"--{name}={getattr(self, name)} must be at least 1. The "
-                    "released recipes use --doc_stride=128 and "
-                    "--max_query_length=64."
-                )
 
     def check_length(self, max_seq_length: int) -> None:
         """Refuse sequences that are too short for a question.

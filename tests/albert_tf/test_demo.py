@@ -440,7 +440,9 @@ def test_used_port_is_named_before_the_model_is_loaded(ports):
 
 @pytest.mark.parametrize("port", [-1, 65536])
 def test_port_out_of_range_is_refused(port):
-    with pytest.raises(errors.UserError, match=f"--port={port} is no port"):
+    with pytest.raises(
+        errors.UserError, match=f"--port={port} is (below|above)"
+    ):
         demo.DemoOptions(saved_model="x", port=port)
 
 

@@ -580,9 +580,9 @@ def test_a_program_is_replaced_only_when_asked(tmp_path, monkeypatch):
             {"gradient_accumulation_steps": 3},
             "--train_batch_size=4 is not a multiple of",
         ),
-        ({"num_warmup_steps": 21}, "--num_warmup_steps=21 is not between"),
-        ({"seed": -1}, "--seed=-1 is not between"),
-        ({"sentence_factor": -1.0}, "--sentence_factor=-1.0 is not a factor"),
+        ({"num_warmup_steps": 21}, "--num_warmup_steps=21 is more than"),
+        ({"seed": -1}, "--seed=-1 is below 0"),
+        ({"sentence_factor": -1.0}, "--sentence_factor=-1.0 is below 0"),
         (
             {"init_schedule": "continue"},
             "--init_checkpoint, which is not given",

@@ -367,10 +367,14 @@ def test_distribution_is_that_of_the_reference(permute):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq=0 is too"),
-        ({"masked_lm_prob": 1.5}, "--masked_lm_prob=1.5 is not a probability"),
-        ({"masked_lm_prob": float("nan")}, "is not a probability"),
-        ({"ngram": 0}, "--ngram=0 is too small"),
+        (
+            {"max_predictions_per_seq": 0},
+            "--max_predictions_per_seq=0 is below",
+        ),
+        ({"masked_lm_prob": 1.5}, "--masked_lm_prob=1.5 is above 1"),
+        ({"masked_lm_prob": float("nan")}, "is not a number"),
+        ({"ngram": 1_000_000}, "--ngram=1000000 is above 100"),
+        ({"ngram": 0}, "--ngram=0 is below 1"),
     ],
 )
 def test_options_out_of_range_are_named(arguments, message):

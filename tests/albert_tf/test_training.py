@@ -434,7 +434,7 @@ def test_wrong_options_are_refused(name):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"max_minutes": -1.0}, "not a time"),
+        ({"max_minutes": -1.0}, "is below 0"),
         ({"profile_steps": "20,10"}, "not two steps"),
         ({"profile_steps": "some"}, "not two steps"),
         ({"profile_steps": "5,²"}, "not two steps"),

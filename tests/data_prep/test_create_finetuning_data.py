@@ -223,7 +223,7 @@ def test_race_has_its_choices_in_a_row_and_middle_before_high(base, tmp_path):
     [
         ({"task_name": "rtf"}, "--task_name=rtf is not known"),
         ({"input_file": "nowhere.tsv"}, "--input_file=nowhere.tsv does not"),
-        ({"max_seq_length": 3}, "--max_seq_length=3 leaves no room"),
+        ({"max_seq_length": 3}, "--max_seq_length=3 is below 4"),
         ({"num_workers": -1}, "--num_workers=-1"),
         ({"spm_model_file": None}, "--spm_model_file and --vocab_file are"),
     ],

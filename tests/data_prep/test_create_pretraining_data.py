@@ -971,8 +971,8 @@ def test_overwriting_leaves_no_stale_manifest(base):
             },
             "--strip_spurious_marker=true is given with the WordPiece",
         ),
-        ({"dupe_factor": 0}, "--dupe_factor=0 is too small"),
-        ({"random_seed": -1}, "--random_seed=-1 is out of range"),
+        ({"dupe_factor": 0}, "--dupe_factor=0 is below 1"),
+        ({"random_seed": -1}, "--random_seed=-1 is below 0"),
     ],
 )
 def test_wrong_options_are_named(base, tmp_path, changes, message):

@@ -305,7 +305,7 @@ def test_another_vocabulary_is_refused(tmp_path, tiny_vocab):
 
 
 def test_negative_number_of_examples_is_refused():
-    with pytest.raises(errors.UserError, match="num_examples=-1 is negative"):
+    with pytest.raises(errors.UserError, match="num_examples=-1 is below 0"):
         inspect.InspectOptions(input_file="a", num_examples=-1)
 
 

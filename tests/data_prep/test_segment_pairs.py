@@ -246,9 +246,9 @@ def test_objective_has_the_original_s_name_too():
     ("arguments", "message"),
     [
         ({"max_seq_length": 4}, "--max_seq_length=4 is too small"),
-        ({"short_seq_prob": 1.5}, "--short_seq_prob=1.5 is not a prob"),
-        ({"short_seq_prob": -0.1}, "--short_seq_prob=-0.1 is not a prob"),
-        ({"short_seq_prob": float("nan")}, "is not a probability"),
+        ({"short_seq_prob": 1.5}, "--short_seq_prob=1.5 is above 1"),
+        ({"short_seq_prob": -0.1}, "--short_seq_prob=-0.1 is below 0"),
+        ({"short_seq_prob": float("nan")}, "is not a number"),
     ],
 )
 def test_options_out_of_range_are_named(arguments, message):

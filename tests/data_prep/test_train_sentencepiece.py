@@ -160,8 +160,8 @@ def test_sentences_too_long_are_counted(corpus, caplog):
     "changes, message",
     [
         ({"output_prefix": ""}, "--output_prefix is empty"),
-        ({"vocab_size": 13}, "--vocab_size=13 leaves nothing"),
-        ({"character_coverage": 99.9}, "between 0.9 and 1"),
+        ({"vocab_size": 13}, "--vocab_size=13 is below 14"),
+        ({"character_coverage": 99.9}, "99.9 is above 1"),
         ({"input_sentence_size": 50}, "--input_sentence_size=50"),
         ({"input_sentence_size": -1}, "--input_sentence_size=-1"),
     ],

@@ -291,10 +291,10 @@ def test_filling_is_never_chosen(small_config, tiny_tokenizer):
         ({"middle_only": True, "high_only": True}, "leave nothing"),
         ({"options_at_once": 3}, "--options_at_once=3 does not divide"),
         ({"options_at_once": -1}, "--options_at_once=-1"),
-        ({"num_options": 1}, "--num_options=1 is not between"),
+        ({"num_options": 1}, "--num_options=1 is below 2"),
         ({"dropout_prob": 1.0}, "--dropout_prob=1.0"),
         ({"max_qa_length": 29}, "--max_qa_length=29 leaves no room"),
-        ({"max_qa_length": 0}, "--max_qa_length=0 leaves no room"),
+        ({"max_qa_length": 0}, "--max_qa_length=0 is below 1"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, message):

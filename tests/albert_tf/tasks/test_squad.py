@@ -400,9 +400,9 @@ def test_long_questions_are_reported(make, questions, caplog):
 @pytest.mark.parametrize(
     "values, message",
     [
-        ({"start_n_top": 0}, "--start_n_top=0 must be at least 1"),
-        ({"end_n_top": -1}, "--end_n_top=-1 must be at least 1"),
-        ({"dropout_prob": 1.0}, "--dropout_prob=1.0 is not a share"),
+        ({"start_n_top": 0}, "--start_n_top=0 is below 1"),
+        ({"end_n_top": -1}, "--end_n_top=-1 is below 1"),
+        ({"dropout_prob": 1.0}, "--dropout_prob=1.0 is not below 1"),
         ({"max_query_length": 21}, "--max_seq_length=24 leaves no room"),
         (
             {"null_score_diff_threshold": float("nan")},

@@ -288,8 +288,8 @@ def test_parts_of_a_file_are_numbered_in_a_row(tiny_tokenizer):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ((384, 0, 64), "--doc_stride=0 must be at least 1"),
-        ((384, 128, 0), "--max_query_length=0 must be at least 1"),
+        ((384, 0, 64), "--doc_stride=0 is below 1"),
+        ((384, 128, 0), "--max_query_length=0 is below 1"),
         ((67, 128, 64), "--max_seq_length=67 leaves no room"),
     ],
 )
