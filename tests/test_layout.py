@@ -12,8 +12,7 @@ PACKAGES = ("albert_tf", "data_prep")
 # The files in which preparing data and training meet.
 SHARED = {
     *("errors", "files", "options", "parallel", "progress"),
-    *("masking", "random_streams",
-    "ranges", "record_encoding", "records"),
+    *("masking", "random_streams", "ranges", "record_encoding", "records"),
     "tokenization",
     # Tasks load Keras only to make a model.
     *("tasks/base", "tasks/features", "tasks/glue", "tasks/race"),
