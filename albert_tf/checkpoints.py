@@ -10,6 +10,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -30,6 +31,8 @@ from albert_tf.options import option
 # Name of the copy of the best evaluated checkpoint, as in the original.
 BEST_NAME = "model.ckpt-best"
 CONFIG_NAME = "albert_config.json"
+# TensorFlow's list of the checkpoints in a folder.
+STATE_NAME = "checkpoint"
 # Where a TF2 checkpoint keeps its object graph; TF1 checkpoints have none.
 _OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
@@ -234,18 +237,50 @@ def numbered(folder: str) -> list[str]:
     ]
 
 
-def drop_damaged_state(folder: str) -> None:
-    """Remove TensorFlow's list of checkpoints if it cannot be read.
+def clean_state(folder: str) -> None:
+    """Have TensorFlow's list of checkpoints name those of its folder only.
 
-    The checkpoints themselves are found without it, see `numbered`; the next
-    one that is saved makes a new list.
+    A `tf.train.CheckpointManager` deletes the oldest of the list, wherever they
+    lie, and a folder may have come from somebody. A list that cannot be read
+    is removed: the checkpoints themselves are found without it, see `numbered`,
+    and the next one that is saved makes a new list.
     """
-    try:
-        tf.train.get_checkpoint_state(folder)
-    except (ValueError, UnicodeDecodeError, tf.errors.OpError):
-        path = os.path.join(folder, "checkpoint")
+    path = os.path.join(folder, STATE_NAME)
+    if not files.exists(path):
+        return
+    state = _read_state(folder)
+    if state is None:
         logging.warning("%s is damaged; it will be made again.", path)
         tf.io.gfile.remove(path)
+        return
+    known = {os.path.basename(prefix) for prefix in numbered(folder)}
+    times = [*state.all_model_checkpoint_timestamps]
+    times += [0.0] * (len(state.all_model_checkpoint_paths) - len(times))
+    kept = {
+        name: time
+        for listed, time in zip(
+            state.all_model_checkpoint_paths, times, strict=False
+        )
+        if (name := os.path.basename(listed)) in known
+    }
+    if not kept:
+        tf.io.gfile.remove(path)
+        return
+    tf.compat.v1.train.update_checkpoint_state(
+        folder,
+        [*kept][-1],
+        [*kept],
+        all_model_checkpoint_timestamps=[*kept.values()],
+        last_preserved_timestamp=state.last_preserved_timestamp,
+    )
+
+
+def _read_state(folder: str) -> Any:
+    """Return TensorFlow's list of checkpoints, None if it cannot be read."""
+    try:
+        return tf.train.get_checkpoint_state(folder)
+    except (ValueError, UnicodeDecodeError, tf.errors.OpError):
+        return None
 
 
 def _hugging_face_folder_of(path: str, option: str) -> str:
@@ -262,12 +297,17 @@ def _hugging_face_folder_of(path: str, option: str) -> str:
 
 
 def _latest(folder: str) -> str | None:
-    """Return what the file named checkpoint says, if it is one of ours."""
-    try:
-        latest = tf.train.latest_checkpoint(folder)
-    except UnicodeDecodeError:
+    """Return what the file named checkpoint says, as a file of the folder.
+
+    Only the name counts: the folder may have been moved since, and what lies
+    elsewhere is not asked for.
+    """
+    state = _read_state(folder)
+    if state is None:
         return None
-    return str(latest) if latest else None
+    name = os.path.basename(state.model_checkpoint_path)
+    prefix = os.path.join(folder, name)
+    return prefix if _is_prefix(prefix) else None
 
 
 def _is_prefix(prefix: str) -> bool:

@@ -499,6 +499,7 @@ def write_checkpoint(folder: str, variables: str) -> str:
     checkpoint = tf.train.Checkpoint(
         model=step.model, optimizer=step.optimizer, guard=step.guard
     )
+    checkpoints.clean_state(folder)
     manager = tf.train.CheckpointManager(
         checkpoint, folder, max_to_keep=None, checkpoint_name="model.ckpt"
     )

@@ -152,7 +152,8 @@ def read(folder: str) -> Summary:
     """Read what `write` wrote.
 
     Raises:
-        errors.UserError: There is nothing, or it is damaged.
+        errors.UserError: There is nothing, or it is damaged, or it names a
+            folder outside of this one.
     """
     path = os.path.join(folder, FILE_NAME)
     try:
@@ -170,4 +171,12 @@ def read(folder: str) -> Summary:
 
 
 def _join(folder: str, inner: str) -> str:
+    """Return a folder in another one.
+
+    Raises:
+        ValueError: It would be outside: no run writes that.
+    """
+    inner = os.path.normpath(inner)
+    if os.path.isabs(inner) or inner.split(os.sep)[0] == os.pardir:
+        raise ValueError(inner)
     return folder if inner == os.curdir else os.path.join(folder, inner)

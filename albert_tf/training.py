@@ -5,6 +5,7 @@ Pretraining and every finetuning task use it.
 """
 
 import dataclasses
+import functools
 import math
 import os
 import time
@@ -198,13 +199,6 @@ class Trainer:
         # Whether all weights come from some training, here or elsewhere.
         self._is_complete = False
         self.resumed_from = self._restore_latest()
-        self._manager = tf.train.CheckpointManager(
-            self._checkpoint,
-            distribution.worker_folder(strategy, output_dir),
-            max_to_keep=options.keep_checkpoint_max,
-            checkpoint_name="model.ckpt",
-            step_counter=self.optimizer.iterations,
-        )
         if self.resumed_from:
             logging.info("Going on from %s", self.resumed_from)
         elif plan.initialize:
@@ -228,6 +222,19 @@ class Trainer:
         self._train_loop = trace(self._run_steps)
         self._evaluate_batch = trace(self._run_evaluation)
         self._predict_batch = trace(self._run_prediction)
+
+    @functools.cached_property
+    def _manager(self) -> tf.train.CheckpointManager:
+        """Saves numbered checkpoints; who only evaluates needs none."""
+        folder = distribution.worker_folder(self._strategy, self.output_dir)
+        checkpoints.clean_state(folder)
+        return tf.train.CheckpointManager(
+            self._checkpoint,
+            folder,
+            max_to_keep=self._options.keep_checkpoint_max,
+            checkpoint_name="model.ckpt",
+            step_counter=self.optimizer.iterations,
+        )
 
     @property
     def step(self) -> int:
@@ -382,11 +389,11 @@ class Trainer:
         scales = float(self._guard.loss_scale.numpy()) > 1.0
         if in_row < self._options.max_skipped_updates or scales:
             return
-        latest = self._manager.latest_checkpoint
+        saved = checkpoints.numbered(self.output_dir)
         raise errors.UserError(
             f"The loss or its gradient was not finite for the last {in_row} "
             f"updates before step {self.step}; they were skipped. The last "
-            f"checkpoint is {latest or 'none yet'}; its weights are finite. "
+            f"checkpoint is {saved[0] if saved else 'none yet'}; its weights are finite. "
             "Lower --learning_rate, lengthen the warm-up, or try "
             "--precision=float32, and train into a new --output_dir, with that "
             "checkpoint as --init_checkpoint if you like. Labels outside of "
@@ -491,8 +498,6 @@ class Trainer:
                 "another one."
             )
         self._check_same_step()
-        if distribution.is_chief(self._strategy):
-            checkpoints.drop_damaged_state(self.output_dir)
         return found
 
     def _check_same_step(self) -> None:

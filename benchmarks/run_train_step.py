@@ -63,7 +63,7 @@ class Step:
         self._rows = description["results"][0]["rows"]
         began = time.perf_counter()
         self._compiled = backend.get_backend().compile_and_load(
-            (folder / description["program"]).read_text(),
+            (folder / pathlib.Path(description["program"]).name).read_text(),
             [device],
             backend.get_compile_options(num_replicas=1, num_partitions=1),
         )
@@ -366,7 +366,9 @@ def main() -> None:
     folder = pathlib.Path(settings.program)
     description = json.loads((folder / "train_step.json").read_text())
     device = backend.get_backend().local_devices()[0]
-    path = settings.variables or str(folder / description["variables"])
+    # What a description names lies beside it, and nowhere else.
+    name = pathlib.Path(description["variables"]).name
+    path = settings.variables or str(folder / name)
     variables = load_npz(path)
     check(description, "variable", variables, path)
     batches = feed(description, device, settings.batches)

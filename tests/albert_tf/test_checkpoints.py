@@ -96,6 +96,63 @@ def test_folder_means_its_best_checkpoint_else_its_latest(pretrainer, tmp_path):
     assert checkpoints.find(str(tmp_path)) == best
 
 
+@pytest.mark.parametrize(
+    "listed", ["/old/place/model.ckpt-5", "../model.ckpt-5", "gs://b/model.ckpt-5"]
+)
+def test_latest_is_a_name_in_the_folder_wherever_the_list_leads(
+    listed, tmp_path
+):
+    for place in (tmp_path, tmp_path / "run"):
+        place.mkdir(exist_ok=True)
+        (place / "model.ckpt-5.index").write_bytes(b"")
+    state = tmp_path / "run" / "checkpoint"
+    state.write_text(f'model_checkpoint_path: "{listed}"\n')
+    found = checkpoints.find(str(tmp_path / "run"))
+    assert found == str(tmp_path / "run" / "model.ckpt-5")
+
+
+def test_a_checkpoint_outside_of_the_folder_is_not_the_latest(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "model.ckpt-5.index").write_bytes(b"")
+    (tmp_path / "run" / "checkpoint").write_text(
+        f'model_checkpoint_path: "{tmp_path}/model.ckpt-5"\n'
+    )
+    with pytest.raises(errors.UserError, match="does not say which"):
+        checkpoints.find(str(tmp_path / "run"))
+
+
+def test_list_of_checkpoints_keeps_names_of_its_own_folder(tmp_path):
+    for name in ("model.ckpt-1", "model.ckpt-2", "model.ckpt-3"):
+        (tmp_path / f"{name}.index").write_bytes(b"")
+    listed = (
+        *("/old/place/model.ckpt-1", "model.ckpt-2", "/other/model.ckpt-7"),
+        *("*", "model.ckpt-best"),
+    )
+    lines = [f'all_model_checkpoint_paths: "{path}"' for path in listed]
+    lines += [
+        f"all_model_checkpoint_timestamps: {time}.5"
+        for time in range(len(listed))
+    ]
+    (tmp_path / "checkpoint").write_text(
+        "\n".join([f'model_checkpoint_path: "{listed[-1]}"', *lines])
+    )
+    checkpoints.clean_state(str(tmp_path))
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    names = [str(tmp_path / f"model.ckpt-{number}") for number in (1, 2)]
+    assert state.all_model_checkpoint_paths == names
+    assert state.all_model_checkpoint_timestamps == [0.5, 1.5]
+    assert state.model_checkpoint_path == names[-1]
+
+
+def test_list_of_nothing_in_its_folder_is_removed(tmp_path):
+    path = tmp_path / "checkpoint"
+    for text in ('model_checkpoint_path: "/x/model.ckpt-1"', "", "\xff", "x {"):
+        path.write_text(text, encoding="latin-1")
+        checkpoints.clean_state(str(tmp_path))
+        assert not path.exists()
+    checkpoints.clean_state(str(tmp_path))
+
+
 def test_empty_folder_is_an_error(tmp_path):
     with pytest.raises(errors.UserError, match="--checkpoint=.* does not say"):
         checkpoints.find(str(tmp_path), "checkpoint")

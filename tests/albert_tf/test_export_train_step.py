@@ -608,3 +608,14 @@ def test_a_program_of_another_form_is_refused():
     )
     with pytest.raises(RuntimeError, match="orders the arguments"):
         export_train_step._check_form(program, specs)
+
+
+def test_runner_reads_what_lies_beside_the_description(jax_python, tmp_path):
+    settings = make_options(tmp_path)
+    export_train_step.run(settings)
+    path = tmp_path / "step" / "train_step.json"
+    description = json.loads(path.read_text())
+    for name in ("program", "variables"):
+        description[name] = f"/elsewhere/{description[name]}"
+    path.write_text(json.dumps(description))
+    run_program(jax_python, f"--program={settings.output_dir}", "--steps=1")

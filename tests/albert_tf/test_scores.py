@@ -102,3 +102,22 @@ def test_scores_of_further_splits_have_their_endings():
     assert scores.named(numbers, splits[1], splits) == {
         "accuracy_mismatched": 0.5
     }
+
+
+@pytest.mark.parametrize("outside", ["/elsewhere", "../other", "run_1/../.."])
+def test_a_run_outside_of_the_folder_is_not_followed(tmp_path, outside):
+    scores.write(str(tmp_path), placed(tmp_path))
+    path = tmp_path / "scores.json"
+    content = json.loads(path.read_text())
+    content["runs"][1]["folder"] = outside
+    path.write_text(json.dumps(content))
+    with pytest.raises(errors.UserError, match="scores.json is .* damaged"):
+        scores.best_folder(str(tmp_path))
+
+
+def test_a_folder_that_names_itself_in_another_way_is_itself(tmp_path):
+    alone = dataclasses.replace(SUMMARY.runs[0], folder=str(tmp_path))
+    scores.write(str(tmp_path), dataclasses.replace(SUMMARY, runs=(alone,)))
+    path = tmp_path / "scores.json"
+    path.write_text(path.read_text().replace('"folder": "."', '"folder": "./"'))
+    assert scores.best_folder(str(tmp_path)) == str(tmp_path)

@@ -375,13 +375,47 @@ def test_a_damaged_newest_checkpoint_is_left_for_the_one_before(
     (tmp_path / "run" / "checkpoint").write_text("")
     trainer = make_trainer()
     assert trainer.step == 3
-    data_warning, state_warning = caplog.messages
-    assert "model.ckpt-6 cannot be read" in data_warning
-    assert data_warning.endswith("Trying the one before.")
-    assert "run/checkpoint is damaged" in state_warning
+    (warning,) = caplog.messages
+    assert "model.ckpt-6 cannot be read" in warning
+    assert warning.endswith("Trying the one before.")
     train(trainer, STEPS)
+    assert "run/checkpoint is damaged" in caplog.text
     for one, other in zip(state(whole), state(make_trainer()), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_checkpoints_outside_of_the_folder_are_not_deleted(
+    make_trainer, tmp_path
+):
+    train(make_trainer(), 3)
+    (tmp_path / "other").mkdir()
+    others = [
+        tmp_path / "other" / f"model.ckpt-best{ending}"
+        for ending in (".index", ".data-00000-of-00001")
+    ]
+    for path in others:
+        path.write_text("another run's")
+    (tmp_path / "run" / "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-3"\n'
+        f'all_model_checkpoint_paths: "{tmp_path}/other/model.ckpt-best"\n'
+        'all_model_checkpoint_paths: "model.ckpt-3"\n'
+        "all_model_checkpoint_timestamps: 1.0\n"
+        "all_model_checkpoint_timestamps: 2.0\n"
+    )
+    train(make_trainer(keep_checkpoint_max=1), STEPS)
+    assert all(path.exists() for path in others)
+    kept = checkpoints.numbered(str(tmp_path / "run"))
+    assert kept == [str(tmp_path / "run" / "model.ckpt-6")]
+
+
+def test_who_only_evaluates_leaves_the_list_of_checkpoints(
+    make_trainer, tmp_path
+):
+    train(make_trainer(), 3)
+    state = tmp_path / "run" / "checkpoint"
+    state.write_text("")  # Damaged.
+    make_trainer().evaluate(padded(4, BATCH))
+    assert state.read_text() == ""
 
 
 @pytest.mark.parametrize("kept", [0, 100, -1])
