@@ -389,11 +389,11 @@ class Trainer:
         scales = float(self._guard.loss_scale.numpy()) > 1.0
         if in_row < self._options.max_skipped_updates or scales:
             return
-        saved = checkpoints.numbered(self.output_dir)
+        saved = [*checkpoints.numbered(self.output_dir), "none yet"][0]
         raise errors.UserError(
             f"The loss or its gradient was not finite for the last {in_row} "
             f"updates before step {self.step}; they were skipped. The last "
-            f"checkpoint is {saved[0] if saved else 'none yet'}; its weights are finite. "
+            f"checkpoint is {saved}; its weights are finite. "
             "Lower --learning_rate, lengthen the warm-up, or try "
             "--precision=float32, and train into a new --output_dir, with that "
             "checkpoint as --init_checkpoint if you like. Labels outside of "

@@ -97,7 +97,8 @@ def test_folder_means_its_best_checkpoint_else_its_latest(pretrainer, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "listed", ["/old/place/model.ckpt-5", "../model.ckpt-5", "gs://b/model.ckpt-5"]
+    "listed",
+    ["/old/place/model.ckpt-5", "../model.ckpt-5", "gs://b/model.ckpt-5"],
 )
 def test_latest_is_a_name_in_the_folder_wherever_the_list_leads(
     listed, tmp_path
