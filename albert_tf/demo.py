@@ -13,7 +13,6 @@ no password, and no limit on how often somebody asks.
 import contextlib
 import dataclasses
 import http.server
-import json
 import pathlib
 import re
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from albert_tf import errors, options, ranges
+from albert_tf import errors, options, ranges, strict_json
 from albert_tf.options import checked, option
 from albert_tf.serving import views
 
@@ -131,7 +130,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._send_json(status, {"error": message})
 
     def _send_json(self, status: int, content: Any) -> None:
-        self._send(status, "application/json", json.dumps(content).encode())
+        self._send(
+            status, "application/json", strict_json.dumps(content).encode()
+        )
 
     def _send(self, status: int, kind: str, content: bytes) -> None:
         self.send_response(status)

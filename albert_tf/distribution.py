@@ -1,14 +1,13 @@
 """Which devices a run uses, as a tf.distribute strategy."""
 
 import dataclasses
-import json
 import os
 import re
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import errors, ranges
+from albert_tf import errors, ranges, strict_json
 from albert_tf.options import checked, option
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
@@ -108,7 +107,7 @@ def make_strategy(options: DistributionOptions) -> tf.distribute.Strategy:
         return tf.distribute.MirroredStrategy()
     if options.distribution_strategy == "multi_worker_mirrored":
         if options.workers:
-            os.environ["TF_CONFIG"] = json.dumps(
+            os.environ["TF_CONFIG"] = strict_json.dumps(
                 {
                     "cluster": {"worker": options.workers},
                     "task": {"type": "worker", "index": options.task_index},

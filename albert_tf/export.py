@@ -16,7 +16,6 @@ those of the model in float32.
 
 import dataclasses
 import functools
-import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -30,6 +29,7 @@ from albert_tf import (
     errors,
     files,
     options,
+    strict_json,
 )
 from albert_tf.options import option
 from albert_tf.serving import (
@@ -134,7 +134,7 @@ def run(settings: ExportOptions) -> None:
             report["scores"], report["scores_in_float32"] = (
                 quality.score(ask, task, examples) for ask in asks
             )
-        text = json.dumps(report, indent=2, sort_keys=True) + "\n"
+        text = strict_json.dumps(report, indent=2, sort_keys=True) + "\n"
         files.write_text(os.path.join(folder, REPORT_NAME), text)
     logging.info("Exported %s to %s:\n%s", used.path, settings.export_dir, text)
 

@@ -13,7 +13,6 @@ jax on a CPU, GPU or TPU. --batches_from writes batches for it to train on, and
 import dataclasses
 import glob
 import io
-import json
 import os
 import re
 import zipfile
@@ -35,6 +34,7 @@ from albert_tf import (
     pretraining_recipe,
     ranges,
     records,
+    strict_json,
     train_step,
 )
 from albert_tf.options import checked, option
@@ -392,7 +392,7 @@ def describe(
         * config.forward_flops(
             settings.max_seq_length, settings.max_predictions_per_seq
         ),
-        "config": json.loads(config.to_json()),
+        "config": strict_json.loads(config.to_json()),
         "options": options.to_dict(settings),
     }
 
@@ -430,7 +430,7 @@ def _write(
     content = describe(program, step, config, settings)
     files.write_text(
         os.path.join(folder, DESCRIPTION_NAME),
-        json.dumps(content, indent=1) + "\n",
+        strict_json.dumps(content, indent=1) + "\n",
     )
     logging.info(
         "Wrote %s: %s (%.1f MB), %d variables, %.1f GFLOP a step.",
@@ -518,10 +518,10 @@ def _read_description(
             "folder of the program that was run."
         )
     try:
-        content = json.loads(files.read_bytes(path))
+        content = strict_json.loads(files.read_bytes(path))
         config = modeling.AlbertConfig.from_dict(content["config"], path)
         settings = options.from_dict(ExportOptions, content["options"])
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, strict_json.JsonError) as error:
         raise errors.UserError(
             f"{path} is not what export_train_step has written: {error!r}. "
             "Export the program again."

@@ -9,7 +9,6 @@ Source of names and settings: transformers 5.23.0, models/albert.
 """
 
 import dataclasses
-import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -25,6 +24,7 @@ from albert_tf import (
     files,
     huggingface_config,
     modeling,
+    strict_json,
 )
 
 CONFIG_NAME = huggingface_config.CONFIG_NAME
@@ -238,7 +238,7 @@ def write(
     files.make_folder(folder)
     files.write_text(
         os.path.join(folder, CONFIG_NAME),
-        json.dumps(values, indent=2, sort_keys=True) + "\n",
+        strict_json.dumps(values, indent=2, sort_keys=True) + "\n",
     )
     with files.replace_atomically(os.path.join(folder, WEIGHTS_NAME)) as stream:
         stream.write(data)
@@ -250,18 +250,7 @@ def _read_json(path: str) -> dict[str, Any]:
             f"{path} does not exist. Name a Hugging Face folder, which holds "
             f"{CONFIG_NAME} and {WEIGHTS_NAME}."
         )
-    try:
-        values = json.loads(files.read_bytes(path))
-    except ValueError as error:
-        raise errors.UserError(
-            f"{path} is not JSON: {error}. Copy or download it again."
-        ) from None
-    if not isinstance(values, dict):
-        raise errors.UserError(
-            f"{path} holds a {type(values).__name__}; a JSON object is wanted. "
-            "Copy or download it again."
-        )
-    return values
+    return strict_json.read_object(path, "Copy or download it again.")
 
 
 def _same_groups(config: modeling.AlbertConfig, groups: int) -> bool:

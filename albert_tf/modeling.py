@@ -13,14 +13,20 @@ Dimensions in comments and einsum strings:
 import dataclasses
 import difflib
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import elementwise, errors, files, huggingface_config, ranges
+from albert_tf import (
+    elementwise,
+    errors,
+    files,
+    huggingface_config,
+    ranges,
+    strict_json,
+)
 
 # Added to the scores of padded keys. Finite, so that a row without any real key
 # still gives numbers. Original release, modeling.attention.
@@ -196,18 +202,12 @@ class AlbertConfig:
             errors.UserError: The file is missing, is not a JSON object, or has
                 keys or values that are not allowed.
         """
-        text = files.read_bytes(files.require_file(path, "albert_config_file"))
-        try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise errors.UserError(
-                f"--albert_config_file={path} is not JSON: {error}."
-            ) from None
-        if not isinstance(values, dict):
-            raise errors.UserError(
-                f"--albert_config_file={path} holds a {type(values).__name__}; "
-                'a JSON object such as {"vocab_size": 30000} is wanted.'
-            )
+        values = strict_json.read_object(
+            files.require_file(path, "albert_config_file"),
+            'Such a file looks like {"vocab_size": 30000}; those of the '
+            "released models are in configs/models.",
+            f"--albert_config_file={path}",
+        )
         if huggingface_config.describes_albert(values):
             values = huggingface_config.translate(values, path)
         return cls.from_dict(values, path)
@@ -221,7 +221,7 @@ class AlbertConfig:
         for field in dataclasses.fields(self):
             if field.name in _OWN_KEYS and values[field.name] == field.default:
                 del values[field.name]
-        return json.dumps(values, indent=2, sort_keys=True) + "\n"
+        return strict_json.dumps(values, indent=2, sort_keys=True) + "\n"
 
     def group_of_layer(self, layer: int) -> int:
         """Return the group of layers that layer `layer` belongs to.

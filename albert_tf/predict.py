@@ -21,7 +21,6 @@ has the `id` that was given with it, else the number of its `line`.
 
 import contextlib
 import dataclasses
-import json
 import os
 import stat
 import sys
@@ -32,7 +31,7 @@ from typing import IO, Any
 import tqdm
 from absl import logging
 
-from albert_tf import errors, files, options, ranges
+from albert_tf import errors, files, options, ranges, strict_json
 from albert_tf.options import checked, option
 
 STANDARD = "-"
@@ -246,7 +245,8 @@ def _output(path: str) -> Iterator[IO[bytes]]:
 def to_json_lines(answers: Iterable[Mapping[str, Any]]) -> str:
     """Return one JSON object a line."""
     return "".join(
-        json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers
+        strict_json.dumps(answer, ensure_ascii=False) + "\n"
+        for answer in answers
     )
 
 

@@ -12,7 +12,6 @@ option before it has spent seconds on loading it.
 import contextlib
 import dataclasses
 import glob
-import json
 import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from albert_tf import errors, files
+from albert_tf import errors, files, strict_json
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -415,7 +414,8 @@ def write_manifest(paths: Sequence[str], manifest: Manifest) -> str:
         The path of the manifest: `<first path>.manifest.json`.
     """
     path = f"{paths[0]}{MANIFEST_ENDING}"
-    text = json.dumps(dataclasses.asdict(manifest), indent=2, sort_keys=True)
+    content = dataclasses.asdict(manifest)
+    text = strict_json.dumps(content, indent=2, sort_keys=True)
     files.write_text(path, text + "\n")
     return path
 
@@ -468,7 +468,7 @@ def remove_manifests(paths: Sequence[str]) -> None:
 
 def _read_manifest(path: str) -> Manifest:
     try:
-        values = json.loads(files.read_bytes(path))
+        values = strict_json.loads(files.read_bytes(path))
         version = values["format_version"]
         if version != FORMAT_VERSION:
             raise errors.UserError(

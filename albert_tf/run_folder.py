@@ -10,7 +10,6 @@ run_card.md         the page that describes the run, with learning_curves.png
 """
 
 import dataclasses
-import json
 import os
 from typing import Any
 
@@ -24,6 +23,7 @@ from albert_tf import (
     modeling,
     options,
     scores,
+    strict_json,
     tokenization,
 )
 
@@ -108,7 +108,7 @@ def claim(
     check_same(folder, program, settings, config, vocabulary)
     files.make_folder(folder)
     content = {"program": program, "options": current}
-    text = json.dumps(content, indent=2, sort_keys=True) + "\n"
+    text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
     files.write_text(os.path.join(folder, CONFIG_NAME), config.to_json())
     if vocabulary.kind and vocabulary.path:
         name = VOCABULARY_NAMES[vocabulary.kind]
@@ -220,7 +220,7 @@ def read(folder: str) -> Run:
             "run_squad or run_race."
         )
     try:
-        content = json.loads(files.read_bytes(path))
+        content = strict_json.loads(files.read_bytes(path))
         program, values = content["program"], dict(content["options"])
     except (ValueError, KeyError, TypeError):
         raise errors.UserError(

@@ -4,7 +4,6 @@
 Every line has `split` (`facts`, `train`, `eval` or `end`) and `step`.
 """
 
-import json
 import math
 import os
 import resource
@@ -12,8 +11,9 @@ import time
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from absl import logging
 
-from albert_tf import files
+from albert_tf import files, strict_json
 
 FILE_NAME = "metrics.jsonl"
 # Where a process that follows the checkpoints of another keeps its log.
@@ -38,17 +38,50 @@ _SHORT = {
 
 
 def read(output_dir: str) -> list[dict[str, Any]]:
-    """Return the lines of a run's log; a half-written last one is left out."""
+    """Return the lines of a run's log; damaged ones are left out, and counted.
+
+    A number that was not finite is null in the file, and NaN here.
+    """
     path = os.path.join(output_dir, FILE_NAME)
     if not files.exists(path):
         return []
-    lines = []
-    for text in files.read_bytes(path).decode("utf-8").splitlines():
-        try:
-            lines.append(json.loads(text))
-        except ValueError:  # The process was killed while it wrote this line.
-            break
+    lines, damaged = [], []
+    for number, text in enumerate(files.read_bytes(path).splitlines(), 1):
+        line = _parse(text)
+        if line is None:
+            damaged.append(number)
+        else:
+            lines.append(line)
+    if damaged:
+        logging.warning(
+            "%s: left out %d damaged lines; the first is line %d. The run's "
+            "card and curves lack their numbers.",
+            path,
+            len(damaged),
+            damaged[0],
+        )
     return lines
+
+
+def _parse(text: bytes) -> dict[str, Any] | None:
+    """Return a line of the log; None if it is damaged."""
+    try:
+        line = strict_json.loads(text)
+    except strict_json.JsonError:
+        return None
+    if not isinstance(line, dict):
+        return None
+    if not isinstance(line.get("split"), str) or not _is_step(line.get("step")):
+        return None
+    if line["split"] not in ("train", "eval"):
+        return line
+    numbers = {k: math.nan if v is None else v for k, v in line.items()}
+    known = (v for k, v in numbers.items() if k != "split")
+    return numbers if all(isinstance(v, (int, float)) for v in known) else None
+
+
+def _is_step(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def end_of(output_dir: str) -> int | None:
@@ -170,7 +203,7 @@ class RunLog:
             writer.flush()
 
     def _save(self) -> None:
-        text = "".join(json.dumps(line) + "\n" for line in self._lines)
+        text = "".join(strict_json.dumps(line) + "\n" for line in self._lines)
         files.write_text(os.path.join(self._output_dir, FILE_NAME), text)
 
     def _writer(self, split: str) -> tf.summary.SummaryWriter:

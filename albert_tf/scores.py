@@ -1,12 +1,13 @@
 """Scores of one or several runs: median, mean and spread, as a file."""
 
 import dataclasses
-import json
+import math
 import os
 import statistics
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from albert_tf import errors, files
+from albert_tf import errors, files, strict_json
 
 FILE_NAME = "scores.json"
 TABLE_NAME = "scores.md"
@@ -129,7 +130,7 @@ def write(folder: str, summary: Summary) -> None:
     content["statistics"] = {
         title: summary.over_runs(function) for title, function in _STATISTICS
     }
-    text = json.dumps(content, indent=2) + "\n"
+    text = strict_json.dumps(content, indent=2) + "\n"
     files.write_text(os.path.join(folder, FILE_NAME), text)
     files.write_text(os.path.join(folder, TABLE_NAME), summary.to_markdown())
 
@@ -157,17 +158,24 @@ def read(folder: str) -> Summary:
     """
     path = os.path.join(folder, FILE_NAME)
     try:
-        content = json.loads(files.read_bytes(path))
-        runs = tuple(Run(**run) for run in content["runs"])
-        runs = tuple(
-            dataclasses.replace(run, folder=_join(folder, run.folder))
-            for run in runs
-        )
+        content = strict_json.loads(files.read_bytes(path))
+        runs = tuple(_parse(run, folder) for run in content["runs"])
         return Summary(content["task_name"], content["key_metric"], runs)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise errors.UserError(
             f"{path} is missing or damaged. Run the task again with --do_eval."
         ) from None
+
+
+def _parse(values: dict[str, Any], folder: str) -> Run:
+    """Return a run; JSON has null for a score that is not finite."""
+    run = Run(**values)
+    scores = {
+        name: math.nan if score is None else float(score)
+        for name, score in run.scores.items()
+    }
+    inner = _join(folder, run.folder)
+    return dataclasses.replace(run, folder=inner, scores=scores)
 
 
 def _join(folder: str, inner: str) -> str:

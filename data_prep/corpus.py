@@ -16,7 +16,6 @@ import gzip
 import hashlib
 import io
 import itertools
-import json
 import lzma
 import os
 import re
@@ -31,7 +30,7 @@ import numpy as np
 from backports import zstd
 from syntok import segmenter
 
-from albert_tf import errors, files
+from albert_tf import errors, files, strict_json
 from albert_tf.options import option
 
 STANDARD_INPUT = "-"
@@ -50,7 +49,6 @@ _TOO_LONG = b"\xff"
 _BLANK_LINE = re.compile(rb"\n[ \t\r\v\f]*(?=\n)")
 _BLANK_FIRST_LINE = re.compile(rb"[ \t\r\v\f]*\n")
 _INK = re.compile(rb"[^ \t\r\v\f\n]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _OPENERS: dict[str, Callable[..., Any]] = {
     ".gz": gzip.open,
@@ -691,7 +689,9 @@ def _read_record(
     if options.on_bad_line == "replace":
         decoded = record.decode("utf-8", "replace")
         with contextlib.suppress(ValueError):
-            text = _parse_record(decoded, options.json_field, "\ufffd")
+            text = _parse_record(
+                decoded, options.json_field, replace_halves=True
+            )
             counts["lines_replaced"] += 1
             return text
     counts["lines_skipped"] += 1
@@ -699,33 +699,25 @@ def _read_record(
 
 
 def _parse_record(
-    record: str, field: str, replacement: str | None = None
+    record: str, field: str, *, replace_halves: bool = False
 ) -> str:
     r"""Return the text in a JSON object.
 
     Args:
         record: The object.
         field: Where its text is.
-        replacement: What becomes of half a surrogate pair, such as the JSON
-            "\ud83d"; None: an error.
+        replace_halves: See `strict_json.loads`.
 
     Raises:
         ValueError: It is no object with a text, or not Unicode.
     """
-    try:
-        value = json.loads(record)
-    except RecursionError as error:
-        raise ValueError("too deeply nested") from error
+    value = strict_json.loads(record, replace_halves=replace_halves)
     if not isinstance(value, dict):
         raise ValueError(f"not an object but {record[:20]!r}")
     if not isinstance(value.get(field), str):
         known = ", ".join(sorted(map(repr, value))[:9])
         raise ValueError(f"no text in {field!r}; its fields are: {known}")
     text: str = value[field]
-    if replacement is not None:
-        return _SURROGATE.sub(replacement, text)
-    if match := _SURROGATE.search(text):
-        raise ValueError(f"half a surrogate pair, {match[0]!r}")
     return text
 
 

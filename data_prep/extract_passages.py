@@ -19,7 +19,6 @@ Questions and answers are not used.
 
 import dataclasses
 import itertools
-import json
 import os
 import pathlib
 import sys
@@ -31,7 +30,7 @@ from absl import logging
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf import errors, files, options
+from albert_tf import errors, files, options, strict_json
 from data_prep import corpus
 
 LEVELS = ("middle", "high")
@@ -162,8 +161,8 @@ def _read_text(path: str, place: str) -> str:
 
 def _parse(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return strict_json.loads(text)
+    except strict_json.JsonError as error:
         raise errors.UserError(
             f"{where}: this is not JSON ({error}). Give the official file, "
             "complete and unpacked."
@@ -173,7 +172,7 @@ def _parse(text: str, where: str) -> Any:
 def _check(value: Any, kind: type, where: str) -> Any:
     if not isinstance(value, kind):
         raise errors.UserError(
-            f"{where}: {json.dumps(value)[:60]} stands where "
+            f"{where}: {strict_json.shown(value)} stands where "
             f"{_JSON_NAMES[kind]} must be. Give a file in the official layout."
         )
     return value
@@ -199,20 +198,13 @@ def _get_text(entry: Any, key: str, where: str) -> str:
     """Return the text under a key.
 
     Raises:
-        errors.UserError: There is none, it is empty, or it is not Unicode.
+        errors.UserError: There is none, or it is empty.
     """
     text: str = _get(entry, key, str, where)
     if not text.strip():
         raise errors.UserError(
             f"{where}: {key!r} is empty. Write the text, or remove the entry."
         )
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise errors.UserError(
-            f"{where}: {key!r} holds {text[error.start]!r}, half a surrogate "
-            "pair, which is no character. Correct the file."
-        ) from error
     return text
 
 

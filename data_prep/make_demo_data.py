@@ -9,13 +9,12 @@ The content depends on the options only: the same seed gives the same bytes.
 """
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterator
 
 from absl import logging
 
-from albert_tf import errors, files, options, ranges
+from albert_tf import errors, files, options, ranges, strict_json
 from data_prep import story_tasks, story_world
 
 # Share of each kind of output that is held out, per story or row of training.
@@ -161,7 +160,9 @@ def claim_folder(demo: DemoOptions) -> None:
     path = os.path.join(demo.output_dir, OPTIONS_NAME)
     current = options.to_dict(demo)
     if files.exists(path):
-        previous = json.loads(files.read_bytes(path))
+        previous = strict_json.read_object(
+            path, "Remove it, or choose an empty folder."
+        )
         lines = options.differences(DemoOptions, previous, current)
         if lines:
             raise errors.UserError(
@@ -169,7 +170,7 @@ def claim_folder(demo: DemoOptions) -> None:
                 + "\n".join(lines)
                 + "\nRepeat those options, or choose an empty folder."
             )
-    files.write_text(path, json.dumps(current, indent=2) + "\n")
+    files.write_text(path, strict_json.dumps(current, indent=2) + "\n")
 
 
 def run(demo: DemoOptions) -> None:

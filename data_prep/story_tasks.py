@@ -13,13 +13,13 @@ This module only computes, in the layouts of the official files.
 """
 
 import dataclasses
-import json
 import random
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from albert_tf import strict_json
 from data_prep import story_world as world
 
 # Where the words of a slot come from.
@@ -609,4 +609,4 @@ def make_race_article(rng: random.Random, level: str, number: int) -> Row:
 
 def to_json(value: Row) -> str:
     """Return an object as the official files hold it, on one line."""
-    return json.dumps(value) + "\n"
+    return strict_json.dumps(value) + "\n"

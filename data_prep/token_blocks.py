@@ -9,14 +9,13 @@ import dataclasses
 import functools
 import hashlib
 import io
-import json
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from albert_tf import files, tokenization
+from albert_tf import files, strict_json, tokenization
 from data_prep import checksums, segment_pairs
 
 # Blocks that a process keeps at hand for random second segments.
@@ -128,7 +127,7 @@ def tokenize(
 
 def save(block: TokenBlock, path: str) -> checksums.Checksum:
     """Write a block; it appears under its name when it is complete."""
-    facts = np.frombuffer(json.dumps(block.facts).encode(), np.uint8)
+    facts = np.frombuffer(strict_json.dumps(block.facts).encode(), np.uint8)
     arrays = block.tokens, block.sentence_ends, block.document_ends, facts
     with files.replace_atomically(path) as stream:
         writer = checksums.Writer(stream)
@@ -146,7 +145,7 @@ def load(path: str) -> TokenBlock:
             np.load(stream) for _ in range(4)
         )
     return TokenBlock(
-        tokens, sentence_ends, document_ends, json.loads(facts.tobytes())
+        tokens, sentence_ends, document_ends, strict_json.loads(facts.tobytes())
     )
 
 

@@ -8,7 +8,6 @@ disk. What does not fit its record is named in a warning and done again.
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf import errors, files
+from albert_tf import errors, files, strict_json
 from data_prep import checksums
 
 _LOCK, _JOB = "lock", "job"
@@ -146,19 +145,21 @@ def known(facts: dict[str, Any] | None) -> dict[str, Any]:
 
 def _record_text(values: Mapping[str, Any]) -> str:
     """Return JSON values, and their checksum, as the text of a record."""
-    content = json.dumps(values, sort_keys=True)
+    content = strict_json.dumps(values, sort_keys=True)
     crc32c = checksums.of_bytes(content.encode()).crc32c
-    return json.dumps({**values, "crc32c": crc32c}, sort_keys=True) + "\n"
+    return (
+        strict_json.dumps({**values, "crc32c": crc32c}, sort_keys=True) + "\n"
+    )
 
 
 def _read_record(path: str) -> dict[str, Any] | None:
     """Return the values of `_record_text`; None for any other file, or none."""
     try:
         content = files.read_bytes(path)
-        values: dict[str, Any] = json.loads(content)
+        values: dict[str, Any] = strict_json.loads(content)
         del values["crc32c"]
         is_whole = _record_text(values).encode() == content
-    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
     return values if is_whole else None
 

@@ -7,7 +7,6 @@ Text are loaded.
 
 import dataclasses
 import itertools
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the tokenizer's operations.
 from absl import logging
 
-from albert_tf import errors, files
+from albert_tf import errors, files, strict_json
 
 # What a signature asks for, by name: 1 text, or a list of so many.
 Inputs = Mapping[str, int]
@@ -236,8 +235,8 @@ def _entry(text: str, inputs: Inputs, where: str) -> dict[str, Any]:
     if takes_lines and not _LIKE_JSON.match(text):
         return {"text": text}
     try:
-        entry = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        entry = strict_json.loads(text)
+    except strict_json.JsonError as error:
         entry = error
     if not isinstance(entry, dict):
         found = f" ({entry})" if isinstance(entry, Exception) else ""
@@ -274,22 +273,13 @@ def _text(value: Any, what: str) -> str:
     """Return a text.
 
     Raises:
-        errors.UserError: It is none, or holds half of a character, which JSON
-            can write.
+        errors.UserError: It is none.
     """
     if not isinstance(value, str):
         raise errors.UserError(
-            f"{what} is {json.dumps(value)[:60]}; it must be a text. Correct "
+            f"{what} is {strict_json.shown(value)}; it must be a text. Correct "
             "the line."
         )
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise errors.UserError(
-            f"{what} holds half of a character at place {error.start}: "
-            f"{value[error.start]!a} is one of two that belong together. "
-            "Correct the line."
-        ) from None
     return value
 
 
@@ -301,7 +291,7 @@ def _texts(value: Any, count: int, what: str) -> list[str]:
     """
     if not isinstance(value, list) or not 2 <= len(value) <= count:
         raise errors.UserError(
-            f"{what} is {json.dumps(value)[:60]}; it must be a list of 2 to "
+            f"{what} is {strict_json.shown(value)}; it must be a list of 2 to "
             f"{count} texts. Correct the line."
         )
     texts = [_text(item, f"{what}, number {i}") for i, item in enumerate(value)]

@@ -7,7 +7,6 @@ onnx_model.py each describe one format.
 """
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -16,7 +15,14 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from albert_tf import errors, files, modeling, run_folder, tokenization
+from albert_tf import (
+    errors,
+    files,
+    modeling,
+    run_folder,
+    strict_json,
+    tokenization,
+)
 from albert_tf.serving import service
 
 # int8: kernels and tables are 8-bit numbers in the file, and what is multiplied
@@ -131,7 +137,7 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         stream.write(files.read_bytes(str(what.vocabulary.path)))
     files.write_text(
         os.path.join(path, DESCRIPTION_NAME),
-        json.dumps(description, indent=2, sort_keys=True) + "\n",
+        strict_json.dumps(description, indent=2, sort_keys=True) + "\n",
     )
     return description
 

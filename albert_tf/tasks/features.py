@@ -7,7 +7,6 @@ is used again only where all of that is the same.
 
 import dataclasses
 import hashlib
-import json
 import os
 import random
 import struct
@@ -16,7 +15,14 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf import errors, files, parallel, progress, record_encoding
+from albert_tf import (
+    errors,
+    files,
+    parallel,
+    progress,
+    record_encoding,
+    strict_json,
+)
 from albert_tf.tasks import base, text_files
 
 FACTS_ENDING = ".json"
@@ -172,7 +178,7 @@ def write(
             stream.write(b"".join(batch))
             num_records += len(batch)
     facts = {**facts, _EXAMPLES: num_examples, _RECORDS: num_records}
-    text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
+    text = strict_json.dumps(facts, indent=2, sort_keys=True) + "\n"
     files.write_text(path + FACTS_ENDING, text)
     logging.info(
         "Wrote %d records of %d examples to %s", num_records, num_examples, path
@@ -243,7 +249,9 @@ def shuffled(file: FeatureFile, task_name: str, folder: str) -> FeatureFile:
 
 def _place(folder: str, task_name: str, facts: Mapping[str, Any]) -> str:
     """Return the path of features that follow from these facts."""
-    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    key = hashlib.sha256(
+        strict_json.dumps(facts, sort_keys=True).encode()
+    ).hexdigest()
     name = f"{task_name}-{facts['split']}-{key[:16]}.tfrecord"
     return os.path.join(folder, name)
 
@@ -310,7 +318,7 @@ def opened(
 
 def _read_facts(path: str) -> dict[str, Any]:
     try:
-        facts = json.loads(files.read_bytes(path + FACTS_ENDING))
+        facts = strict_json.loads(files.read_bytes(path + FACTS_ENDING))
         int(facts[_RECORDS])
     except (OSError, ValueError, KeyError, TypeError):
         raise errors.UserError(

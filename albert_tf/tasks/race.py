@@ -4,7 +4,6 @@ Source: ALBERT appendix A.4; in the original, race_utils.
 """
 
 import dataclasses
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from albert_tf import errors, files, ranges, records, tokenization
+from albert_tf import errors, files, ranges, records, strict_json, tokenization
 from albert_tf.options import checked, option
 from albert_tf.tasks import base, glue, probabilities, text_files
 
@@ -459,7 +458,7 @@ class RaceTask(base.Task):
         in the original; RACE's test questions have their answers.
         """
         answers = self.answers(outputs, examples)
-        text = "".join(json.dumps(answer) + "\n" for answer in answers)
+        text = "".join(strict_json.dumps(a) + "\n" for a in answers)
         path = os.path.join(output_dir, f"{split}_predictions.jsonl")
         files.write_text(path, text)
         scores = self.score(outputs, examples)

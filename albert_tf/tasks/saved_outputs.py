@@ -2,14 +2,13 @@
 
 import dataclasses
 import io
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from albert_tf import errors, files
+from albert_tf import errors, files, strict_json
 from albert_tf.tasks import base
 
 # Name of the entry that is no output.
@@ -39,7 +38,7 @@ def path(folder: str, split: str) -> str:
 def save(folder: str, split: str, saved: SavedOutputs) -> None:
     """Write the outputs of a split into the folder of a run."""
     content = io.BytesIO()
-    facts = json.dumps({"source": saved.source, "facts": saved.facts})
+    facts = strict_json.dumps({"source": saved.source, "facts": saved.facts})
     arrays: dict[str, Any] = {_FACTS: np.array(facts), **saved.outputs}
     np.savez(content, **arrays)
     with files.replace_atomically(path(folder, split)) as stream:
@@ -62,7 +61,7 @@ def load(folder: str, split: str) -> SavedOutputs:
     try:
         with np.load(io.BytesIO(files.read_bytes(place))) as arrays:
             outputs = {name: arrays[name] for name in arrays.files}
-        facts = json.loads(str(outputs.pop(_FACTS)))
+        facts = strict_json.loads(str(outputs.pop(_FACTS)))
         return SavedOutputs(outputs, facts["source"], facts["facts"])
     except (ValueError, KeyError, OSError):
         raise errors.UserError(

@@ -4,7 +4,6 @@ Source: ALBERT appendix A.4; in the original, squad_utils and run_squad_v1/_v2.
 """
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from absl import logging
 
-from albert_tf import errors, files, ranges, records, tokenization
+from albert_tf import errors, files, ranges, records, strict_json, tokenization
 from albert_tf.options import checked, option
 from albert_tf.tasks import (
     base,
@@ -378,7 +377,7 @@ class SquadTask(base.Task):
         if found.null_scores is not None:
             contents["null_odds"] = found.null_scores
         for name, content in contents.items():
-            text = json.dumps(content, indent=4) + "\n"
+            text = strict_json.dumps(content, indent=4) + "\n"
             files.write_text(os.path.join(output_dir, f"{name}.json"), text)
         if _is_labelled(examples):
             scores = self._score(found, examples)

@@ -11,11 +11,10 @@ original, squad_utils.read_squad_examples.
 
 import collections
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from albert_tf import errors, files
+from albert_tf import errors, files, strict_json
 from albert_tf.tasks import text_files
 
 
@@ -123,14 +122,11 @@ def read(path: str, option: str) -> tuple[list[Question], Report]:
         errors.UserError: The file is missing, not in the official layout, has
             an empty paragraph, or two questions with one id.
     """
-    files.require_file(path, option)
-    try:
-        content = json.loads(files.read_bytes(path).decode("utf-8-sig"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise errors.UserError(
-            f"--{option}={path} is not JSON in UTF-8 ({error}). Give the "
-            "official file, such as dev-v2.0.json, unpacked."
-        ) from error
+    content = strict_json.read(
+        files.require_file(path, option),
+        "Give the official file, such as dev-v2.0.json, unpacked.",
+        f"--{option}={path}",
+    )
     return parse(content, path)
 
 
@@ -299,7 +295,7 @@ def _get(entry: Any, key: str, kind: type, where: str) -> Any:
     """Return the value of a key that must be there."""
     if not isinstance(entry, Mapping):
         raise errors.UserError(
-            f"{where}: {json.dumps(entry)[:60]} stands where an object with "
+            f"{where}: {strict_json.shown(entry)} stands where an object with "
             f"the key {key!r} must be. Give a file in SQuAD's official layout."
         )
     if key not in entry:
@@ -311,24 +307,10 @@ def _get(entry: Any, key: str, kind: type, where: str) -> Any:
     value = entry[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise errors.UserError(
-            f"{where}: {key!r} is {json.dumps(value)[:60]}; it must be "
+            f"{where}: {key!r} is {strict_json.shown(value)}; it must be "
             f"{_KINDS[kind]}. Correct the file."
         )
-    if isinstance(value, str) and not value.isascii():
-        _check_characters(value, key, where)
     return value
-
-
-def _check_characters(value: str, key: str, where: str) -> None:
-    r"""Refuse halves of characters, which JSON can write: "\ud83d"."""
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise errors.UserError(
-            f"{where}: {key!r} holds half of a character at place "
-            f"{error.start}: {value[error.start]!a} is one of two that belong "
-            "together. Correct the file."
-        ) from None
 
 
 _KINDS = {

@@ -1,11 +1,10 @@
 """Rows and JSON objects of text files, each with its place for messages."""
 
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
 
-from albert_tf import errors, files
+from albert_tf import errors, files, strict_json
 
 
 def read_text(path: str) -> str:
@@ -55,8 +54,8 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     text = read_text(path)
     try:
-        whole = json.loads(text)
-    except ValueError:
+        whole = strict_json.loads(text)
+    except strict_json.JsonError:
         whole = None
     if whole is not None:
         several = isinstance(whole, list)
@@ -71,8 +70,8 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _parse(where: str, line: str) -> Any:
     try:
-        return json.loads(line)
-    except ValueError as error:
+        return strict_json.loads(line)
+    except strict_json.JsonError as error:
         raise errors.UserError(
             f"{where}: this is not JSON ({error}). The file must hold one JSON "
             "object a line, or one list of objects."

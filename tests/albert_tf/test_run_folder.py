@@ -133,7 +133,9 @@ def test_folder_of_no_run_is_an_error(tmp_path):
         run_folder.read(str(tmp_path))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", json.dumps({"program": "x"})])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "[" * 100_000, "9" * 6000, json.dumps({"program": "x"})]
+)
 def test_damaged_options_are_an_error(claim, tmp_path, text):
     claim()
     (tmp_path / "run" / "checkpoint").write_text("")

@@ -1,5 +1,7 @@
 """The record of a run: what it keeps over restarts, and how it reads."""
 
+import math
+
 import pytest
 
 from albert_tf import run_log
@@ -72,6 +74,47 @@ def test_half_written_line_is_left_out(log, tmp_path):
     with open(tmp_path / run_log.FILE_NAME, "a") as stream:
         stream.write('{"split": "tra')
     assert splits_and_steps(tmp_path) == [("facts", 0), ("train", 5)]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\xff\xfe\x00garbage",
+        b"[" * 100_000,
+        b"[1]",
+        b'{"split": "train"}',
+        b'{"step": 5, "loss": 1.0}',
+        b'{"split": 1, "step": 5}',
+        b'{"split": "train", "step": "5"}',
+        b'{"split": "train", "step": true}',
+        b'{"split": "train", "step": 5, "loss": "low"}',
+        b'{"split": "train", "step": 5, "loss": \xff}',
+    ],
+    ids=lambda damage: damage[:30],
+)
+def test_damaged_lines_are_left_out(log, tmp_path, caplog, damage):
+    log.write("train", 5, {"loss": 2.5})
+    path = tmp_path / run_log.FILE_NAME
+    facts, train = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([facts, damage, damage, train, b""]))
+    again = run_log.RunLog(str(tmp_path), batch_size=8)
+    assert "left out 2 damaged lines; the first is line 2" in caplog.text
+    again.start(5, 10, {})
+    assert splits_and_steps(tmp_path) == [
+        ("facts", 0),
+        ("train", 5),
+        ("facts", 5),
+    ]
+    assert again.column("train", "loss") == [(5, 2.5)]
+
+
+def test_number_that_is_not_finite_is_null_in_the_file(log, tmp_path):
+    log.write("train", 5, {"loss": math.nan, "gradient_norm": math.inf})
+    text = (tmp_path / run_log.FILE_NAME).read_text()
+    assert '"loss": null, "gradient_norm": null' in text
+    again = run_log.RunLog(str(tmp_path), batch_size=8)
+    ((step, loss),) = again.column("train", "loss")
+    assert step == 5 and math.isnan(loss)
 
 
 def test_folder_without_a_log_has_no_lines(tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import statistics
 
 import pytest
@@ -87,7 +88,22 @@ def test_best_folder_is_that_of_a_run(tmp_path):
     assert scores.best_folder(str(tmp_path)) == str(tmp_path)
 
 
-@pytest.mark.parametrize("content", [None, "", "{}", '{"runs": [{}]}'])
+def test_score_that_is_not_finite_is_null_in_the_file(tmp_path):
+    run = dataclasses.replace(SUMMARY.best, scores={"accuracy": math.nan})
+    run = dataclasses.replace(run, folder=str(tmp_path))
+    summary = dataclasses.replace(SUMMARY, runs=(run,))
+    scores.write(str(tmp_path), summary)
+    assert "NaN" not in (tmp_path / "scores.json").read_text()
+    assert math.isnan(scores.read(str(tmp_path)).best.scores["accuracy"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(None, "", "{}", '{"runs": [{}]}', "[" * 100_000, "9" * 6000),
+        '{"runs": [{"folder": ".", "seed": 1, "step": 1, "scores": []}]}',
+    ],
+)
 def test_missing_or_damaged_file_is_named(tmp_path, content):
     if content is not None:
         (tmp_path / "scores.json").write_text(content)

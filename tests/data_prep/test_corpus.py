@@ -435,9 +435,11 @@ BAD_RECORDS = {
     b'{"text": "cut off': "Unterminated string",
     b'["text"]': "not an object but",
     b'{"title": "a", "text": null}': r"no text in 'text'.*'text', 'title'",
-    b'{"text": "\\ud83d!"}': "half a surrogate pair",
+    b'{"text": "\\ud83d!"}': "half of a character",
     b'{"text": "caf\xe9"}': r"is not UTF-8: byte 14 of the line is 0xe9",
-    b"[" * 10**5: "too deeply nested",
+    b"[" * 10**5: "nested too deeply",
+    b'{"text": "a", "n": NaN}': "NaN is no number",
+    b'{"text": "a", "n": ' + b"9" * 6000 + b"}": "6,000 characters is too",
     b"\xff": "is not UTF-8",
 }
 
@@ -463,7 +465,7 @@ def test_bad_text_of_json_objects_is_replaced(tmp_path):
         [path], input_format="jsonl", on_bad_line="replace"
     )
     assert found == [["\ufffd!"], ["caf\ufffd"]]
-    assert counts == {"lines_skipped": 5, "lines_replaced": 2}
+    assert counts == {"lines_skipped": 7, "lines_replaced": 2}
 
 
 def test_long_json_object_is_refused(tmp_path, monkeypatch):

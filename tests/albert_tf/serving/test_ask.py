@@ -98,7 +98,7 @@ def test_lines_are_read_when_they_are_needed():
         ('a\n{"text": 1\n', LINES, "line 2 is not one JSON object .*begins"),
         ('[{"text": "a"}]', LINES, "line 1 is not one JSON object"),
         ("[\n", LINES, "line 1 is not one JSON object"),
-        ("[" * 100_000, PAIRS, "line 1 is not one JSON object .*recursion"),
+        ("[" * 100_000, PAIRS, "line 1 is not one JSON object .*nested"),
         (
             entry(text="a", pair="b"),
             PAIRS,
@@ -108,7 +108,12 @@ def test_lines_are_read_when_they_are_needed():
         (
             '{"text": "\\ud83d"}',
             LINES,
-            "line 1: 'text' holds half of a character",
+            "line 1 is not one JSON object .* half of a character",
+        ),
+        (
+            b'{"id": NaN, "text": "a"}',
+            LINES,
+            "line 1 is not one JSON object .*NaN is no number",
         ),
         (b"a\n\xff\n", LINES, r"line 2 is not UTF-8 \(byte 0\)"),
         (
