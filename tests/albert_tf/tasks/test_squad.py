@@ -406,7 +406,7 @@ def test_long_questions_are_reported(make, questions, caplog):
         ({"max_query_length": 21}, "--max_seq_length=24 leaves no room"),
         (
             {"null_score_diff_threshold": float("nan")},
-            "--null_score_diff_threshold=nan is not a number",
+            "--null_score_diff_threshold=nan is not a finite",
         ),
     ],
 )
