@@ -146,6 +146,7 @@ def run(wanted: BeamOptions) -> None:
     assert manifest is not None
     for line in data_card.lines(manifest):
         logging.info("%s", line)
+    writer_options.warn_of_cuts(manifest)
     logging.info("written: %s", ", ".join(recipe.outputs))
 
 
@@ -205,11 +206,11 @@ def build(pipeline: Any, inputs: Sequence[str], recipe: Recipe) -> None:
         | "all sizes" >> beam.combiners.ToList()
         | "directory" >> beam.Map(make_directory, recipe)
     )
-    batches, unused = _pair(blocks, directory, recipe)
+    batches, paired = _pair(blocks, directory, recipe)
     shards, counts = _assemble(batches, recipe)
     kept = directory | "kept" >> beam.Map(lambda d: ("kept", len(d)))
     _ = (
-        (*facts, kept, unused, shards, counts)
+        (*facts, kept, paired, shards, counts)
         | "facts" >> beam.Flatten()
         | "all facts" >> beam.combiners.ToList()
         | "manifest" >> beam.Map(write_manifests, recipe)
@@ -436,7 +437,7 @@ def _pair(blocks: Any, directory: Any, recipe: Recipe) -> tuple[Any, Any]:
     """Add the steps from blocks of tokens to batches of instances.
 
     Returns:
-        `Batch`es; the facts about what gave no instance.
+        `Batch`es; the counts of `instances.Built`.
     """
     beam = _import_beam()
     pairs = recipe.wanted.pairs
@@ -447,13 +448,13 @@ def _pair(blocks: Any, directory: Any, recipe: Recipe) -> tuple[Any, Any]:
         others = beam.pvalue.AsMultiMap(blocks)
     built = blocks | "pair" >> beam.FlatMap(
         build_instances, beam.pvalue.AsSingleton(directory), others, recipe
-    ).with_outputs("unused", main="batches")
-    unused = (
-        built.unused
-        | "all unused" >> beam.CombineGlobally(add_counts)
-        | "name unused" >> beam.Map(lambda counts: ("unused", counts))
+    ).with_outputs("paired", main="batches")
+    paired = (
+        built.paired
+        | "all paired" >> beam.CombineGlobally(add_counts)
+        | "name paired" >> beam.Map(lambda counts: ("paired", counts))
     )
-    return built.batches, unused
+    return built.batches, paired
 
 
 def build_instances(
@@ -471,7 +472,7 @@ def build_instances(
         recipe: What the workers need.
 
     Yields:
-        `Batch`, sorted by key; as the output "unused", what gave no instance.
+        `Batch`, sorted by key; as the output "paired", what `Built` counts.
     """
     from apache_beam import pvalue
 
@@ -490,7 +491,7 @@ def build_instances(
         end = min(first + passes, wanted.dupe_factor)
         built = builder.build(instances.Unit(0, number, first, end))
         yield built.rows, built.tokens
-        yield pvalue.TaggedOutput("unused", dict(built.unused))
+        yield pvalue.TaggedOutput("paired", dict(built.counts))
 
 
 @functools.lru_cache(1)  # Once in each process.
@@ -706,7 +707,7 @@ def write_manifests(facts: Iterable[tuple[str, Any]], recipe: Recipe) -> None:
 
     Args:
         facts: What the steps found, by name: "file" of each input, "shard" of
-            each output; once "text", "kept", "unused", "records".
+            each output; once "text", "kept", "paired", "records".
         recipe: What was wanted.
     """
     wanted, outputs = recipe.wanted, recipe.outputs
@@ -717,9 +718,9 @@ def write_manifests(facts: Iterable[tuple[str, Any]], recipe: Recipe) -> None:
     inputs = sorted(found["file"], key=lambda file: file[0])
     shards = sorted(found["shard"])
     (text,), (kept,), (counts,) = found["text"], found["kept"], found["records"]
-    (unused,) = found["unused"]
+    (paired,) = found["paired"]
     cut = sum(times for _, _, times in inputs)
-    text = {**text, "documents_cut": cut, **unused}
+    text = {**text, "documents_cut": cut, **paired}
     if wanted.drop_duplicates:
         text["duplicate_documents"] = text["documents"] - kept
     manifest = writer_options.make_manifest(

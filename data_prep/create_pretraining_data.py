@@ -210,12 +210,12 @@ class _Shared:
 
         Args:
             num_outputs: Record files to be written.
-            counts: Of the text; what it left unused is added.
+            counts: Of the text; those of the units are added.
         """
         wanted = self.wanted
         for unit in self.units:
             found = work_folder.known(_unit_facts(self.work, unit))
-            for name, value in found["unused"].items():
+            for name, value in found["counts"].items():
                 counts[name] = counts.get(name, 0) + value
         prefixes = tuple(self.work.unit(u.number) for u in self.units)
         total = sum(instances.count_rows(prefix) for prefix in prefixes)
@@ -358,14 +358,14 @@ def _build_unit(unit: instances.Unit) -> None:
     assert shared.builder
     built = shared.builder.build(unit)
     written = instances.save(shared.work.unit(unit.number), built)
-    facts = {"unused": built.unused}
+    facts = {"counts": built.counts}
     shared.work.finish(f"unit-{unit.number:06d}", written, facts)
 
 
 def _unit_facts(
     work: work_folder.WorkFolder, unit: instances.Unit
 ) -> dict[str, Any] | None:
-    """Return what a finished unit left unused, or None."""
+    """Return the counts of a finished unit, or None."""
     paths = instances.paths(work.unit(unit.number))
     return work.finished(f"unit-{unit.number:06d}", paths)
 
@@ -426,6 +426,7 @@ def _finish(
     shared.work.remove()
     for line in data_card.lines(whole):
         logging.info("%s", line)
+    writer_options.warn_of_cuts(whole)
     logging.info(
         "written: %s; described in %s", ", ".join(outputs), ", ".join(described)
     )

@@ -82,6 +82,7 @@ def lines(manifest: records.Manifest) -> list[str]:
         f"instances: {manifest.num_examples:,} of "
         f"{summary['tokens_per_instance']:.1f} tokens; padding is "
         f"{summary['share_of_padding']:.1%} of the records",
+        f"cut off to fit: {summary['share_of_tokens_cut']:.1%} of the tokens",
         f"sentence-order label 1: {summary['share_of_label_1']:.1%}",
         "chunks of a single sentence: "
         f"{summary['share_of_single_sentence_chunks']:.1%}",

@@ -29,6 +29,8 @@ ROW = np.dtype(
     ]
 )
 
+# What a unit counts, see `Built`.
+COUNTS = "unused_documents", "unused_chunks", "tokens_paired", "tokens_cut"
 
 # Files of a unit: plain arrays, so that any part of them can be read alone.
 _ROWS, _TOKENS = ".rows", ".tokens"
@@ -56,13 +58,15 @@ class Built(NamedTuple):
     Attributes:
         rows: `ROW` [n].
         tokens: The tokens of all instances in a row.
-        unused: What gave no instance, counted: "unused_documents", once for
-            each pass over one, and "unused_chunks".
+        counts: What gave no instance: "unused_documents", once for each pass
+            over one, and "unused_chunks". And how many tokens the segments of
+            all instances had, "tokens_paired", before "tokens_cut" of them were
+            dropped to fit into `max_seq_length`.
     """
 
     rows: np.ndarray
     tokens: np.ndarray
-    unused: Mapping[str, int]
+    counts: Mapping[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Builder:
         first = self.corpus.first_document(unit.block)
         slices: list[segment_pairs.Slice] = []
         rows: list[tuple[int, int, int, int, int, int]] = []
-        unused = {"unused_documents": 0, "unused_chunks": 0}
+        counts = dict.fromkeys(COUNTS, 0)
         for index in range(first, first + len(block)):
             for number in range(unit.first_pass, unit.end_pass):
                 draws = random_streams.Stream(
@@ -106,9 +110,9 @@ class Builder:
                 before = len(rows)
                 for pair in pairs:
                     if pair is None:
-                        unused["unused_chunks"] += 1
+                        counts["unused_chunks"] += 1
                         continue
-                    one, other, label, lone = pair
+                    one, other, label, lone, tokens_cut = pair
                     slices += (one, other)
                     rows.append(
                         (
@@ -120,9 +124,11 @@ class Builder:
                             lone,
                         )
                     )
-                unused["unused_documents"] += len(rows) == before
+                    counts["tokens_cut"] += tokens_cut
+                counts["unused_documents"] += len(rows) == before
         ordered = _sorted(np.array(rows, ROW), slices, block.tokens.dtype)
-        return Built(*ordered, unused)
+        counts["tokens_paired"] = len(ordered[1]) + counts["tokens_cut"]
+        return Built(*ordered, counts)
 
 
 def _sorted(

@@ -138,12 +138,14 @@ class Pair(NamedTuple):
         label: 0 when they stand in the order of the document, 1 when they were
             exchanged or the second one is random.
         lone: Whether the chunk held a single sentence.
+        tokens_cut: Tokens that were dropped from the two to make them fit.
     """
 
     first: Slice
     second: Slice
     label: int
     lone: bool
+    tokens_cut: int
 
 
 def make_pairs(
@@ -213,9 +215,22 @@ def make_pairs(
             label = 0
             if objective == "sop" and draws.random() < 0.5:
                 first, second, label = second, first, 1
-        first, second = truncate_pair(first, second, room, draws)
-        yield Pair(first, second, label, lone)
+        yield _fit(first, second, label, lone, room, draws)
         begin = end
+
+
+def _fit(
+    first: Slice,
+    second: Slice,
+    label: int,
+    lone: bool,
+    room: int,
+    draws: Draws,
+) -> Pair:
+    """Make a pair of two segments; they lose what does not fit."""
+    surplus = (first.end - first.begin) + (second.end - second.begin) - room
+    first, second = truncate_pair(first, second, room, draws)
+    return Pair(first, second, label, lone, max(0, surplus))
 
 
 def _choose_cut(
@@ -259,8 +274,7 @@ def _whole(
 ) -> Pair:
     """Make one segment of a chunk, and an empty second one."""
     whole, nothing = Slice(tokens, begin, end), Slice(tokens, end, end)
-    first, second = truncate_pair(whole, nothing, room, draws)
-    return Pair(first, second, 0, False)
+    return _fit(whole, nothing, 0, False, room, draws)
 
 
 def _word_start_inside(

@@ -90,8 +90,17 @@ def percentiles(histogram: np.ndarray, ranks: tuple[int, ...]) -> list[int]:
     return [int(np.searchsorted(sums, rank / 100 * sums[-1])) for rank in ranks]
 
 
-def summarize(counts: Counts, max_seq_length: int) -> dict[str, Any]:
-    """Return the shares and distributions that describe the records."""
+def summarize(
+    counts: Counts, max_seq_length: int, corpus: dict[str, int]
+) -> dict[str, Any]:
+    """Return the shares and distributions that describe the records.
+
+    Args:
+        counts: Of the records, from `count`.
+        max_seq_length: Length of every sequence.
+        corpus: Counts of the text; "tokens_paired" and "tokens_cut" are those
+            of `instances.Built`.
+    """
     instances = max(1, counts["instances"])
     tokens = max(1, counts["tokens"])
     summary: dict[str, Any] = {
@@ -101,6 +110,8 @@ def summarize(counts: Counts, max_seq_length: int) -> dict[str, Any]:
             counts["lengths"], (5, 25, 50, 75, 95)
         ),
         "share_of_padding": 1 - tokens / (instances * max_seq_length),
+        "share_of_tokens_cut": corpus["tokens_cut"]
+        / max(1, corpus["tokens_paired"]),
         "share_of_label_1": counts["label_1"] / instances,
         "share_of_single_sentence_chunks": counts["lone"] / instances,
     }

@@ -1027,6 +1027,49 @@ def test_what_is_too_short_is_counted(base, tmp_path):
     assert "2.0 documents that gave no instance, 2.0 chunks left out" in card
 
 
+@pytest.fixture
+def warnings(monkeypatch):
+    """All that the writer warns of; see `test_summary_counts`."""
+    found = []
+    monkeypatch.setattr(
+        create_pretraining_data.writer_options.logging,
+        "warning",
+        lambda message, *values: found.append(message % values),
+    )
+    return found
+
+
+def run_text(base, tmp_path, text, **changes):
+    """Write the records of a text, full sequences; return the manifest."""
+    (tmp_path / "c").write_text(text)
+    run(base, input_file=str(tmp_path / "c"), short_seq_prob=0.0, **changes)
+    return records.find_manifest(base.output_file)
+
+
+def test_tokens_that_are_cut_off_are_counted(base, tmp_path, warnings):
+    """By hand: sentences of 20 and 24 tokens, 29 fit beside the markers."""
+    tokenizer = tokenization.Tokenizer(base.vocabulary.path, True)
+    sentences = ["it rains " * 5, "it rains " * 6]
+    assert [len(tokenizer.encode(s)) for s in sentences] == [20, 24]
+    text = "".join(f"{sentence}\n" for sentence in sentences)
+    manifest = run_text(base, tmp_path, text)
+    assert manifest.corpus["tokens_paired"] == 3 * 44
+    assert manifest.corpus["tokens_cut"] == 3 * (44 - 29)
+    assert manifest.summary["share_of_tokens_cut"] == 15 / 44
+    card = pathlib.Path(f"{base.output_file}.card.md").read_text()
+    assert "- cut off to fit: 34.1% of the tokens" in card
+    assert not any("cuts" in warning for warning in warnings)
+
+
+def test_text_of_which_much_is_cut_off_is_warned_of(base, tmp_path, warnings):
+    """A file with the line ends of old Macs is one sentence of 800 tokens."""
+    manifest = run_text(base, tmp_path, "it rains\r" * 200)
+    assert manifest.corpus["tokens_paired"] == 3 * 800
+    assert manifest.corpus["tokens_cut"] == 3 * (800 - 29)
+    (warning,) = (w for w in warnings if "cuts" in w)
+    assert "cuts 96.4 % of the tokens off, 771 of each instance" in warning
+
+
 def test_bad_lines_are_in_the_card(base, tmp_path):
     (tmp_path / "a.txt").write_bytes(b"it rains\n\xe9\nwe stay\n")
     run(base, on_bad_line="skip")

@@ -43,8 +43,8 @@ def make_pairs(corpus, index, options, rng):
         if pair is None:
             yield None
             continue
-        first, second, label, lone = pair
-        yield Pair(as_list(first), as_list(second), label, lone)
+        first, second, label, lone, tokens_cut = pair
+        yield Pair(as_list(first), as_list(second), label, lone, tokens_cut)
 
 
 class Pair(NamedTuple):
@@ -52,6 +52,7 @@ class Pair(NamedTuple):
     second: list
     label: int
     lone: bool
+    tokens_cut: int = 0
 
 
 def as_list(part):
@@ -230,6 +231,25 @@ def test_no_objective_gives_one_segment_that_fills_the_sequence():
             assert pair.second == [] and pair.label == 0
             assert 1 <= len(pair.first) <= 10
             assert is_run(pair.first, flat(corpus[0]))
+
+
+@pytest.mark.parametrize(
+    ("objective", "lengths", "cuts"),
+    [
+        ("sop", [5, 4], [0]),  # 9 tokens fit beside 3 markers.
+        ("sop", [5, 4, 9, 20], [0, 0, 11]),
+        ("sop", [5, 9], [5]),
+        ("none", [5, 5, 30], [0, 20]),  # 10 tokens fit beside 2 markers.
+        ("nsp", [3, 20], [3, 20]),  # Each with 9 of the other document.
+    ],
+)
+def test_cut_tokens_are_counted(objective, lengths, cuts):
+    ends = np.cumsum([0, *lengths])
+    document = [list(range(*pair)) for pair in itertools.pairwise(ends)]
+    corpus = [document, [list(range(100, 109))]]
+    options = segment_pairs.PairOptions(12, 0.0, objective)
+    pairs = list(make_pairs(corpus, 0, options, random.Random(0)))
+    assert [pair.tokens_cut for pair in pairs] == cuts
 
 
 def test_objective_has_the_original_s_name_too():
