@@ -48,6 +48,11 @@ class OptimizerOptions:
         within=ranges.STEPS_OR_NONE,
         may_change=False,
     )
+    original_start_warmup: bool = option(
+        False,
+        "Whether the rate before --start_warmup_step is the original's, which "
+        "continues the line of the warm-up below 0; for comparisons.",
+    )
 
 
 class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
@@ -57,7 +62,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
     small dent where the two meet. The rate of the very first update is 0.
 
     DIFFERS: before `start_warmup_step` the original's rate is negative; here it
-    is that of the decay.
+    is that of the decay, unless `original_start_warmup` is set.
     """
 
     def __init__(
@@ -92,7 +97,9 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
             return decay
         since = step - options.start_warmup_step
         warmup = options.learning_rate * since / self._num_warmup_steps
-        warming = (since >= 0) & (since < self._num_warmup_steps)
+        warming = since < self._num_warmup_steps
+        if not options.original_start_warmup:
+            warming &= since >= 0
         return tf.where(warming, warmup, decay)
 
     def get_config(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ MASKING = """
 SHARED = f"""
     {VOCABULARY}
     optimizer learning_rate poly_power start_warmup_step
+    original_start_warmup
     init_checkpoint init_from_group0 init_shallower new_weights
     precision recompute max_minutes max_skipped_updates profile_steps
     iterations_per_loop save_checkpoints_steps keep_checkpoint_max seed
@@ -85,6 +86,7 @@ OPTIONS = {
         precision recompute gradient_accumulation_steps seed batches_from
         num_batches to_checkpoint overwrite
         optimizer learning_rate poly_power start_warmup_step
+        original_start_warmup
         init_checkpoint init_from_group0 init_shallower new_weights
     """,
     "data_prep.create_finetuning_data:FinetuningDataOptions": f"""

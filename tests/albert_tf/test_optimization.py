@@ -59,6 +59,20 @@ def test_before_the_warmup_begins_the_rate_is_that_of_the_decay():
     )
 
 
+def test_before_the_warmup_begins_the_original_has_negative_rates():
+    schedule = make_schedule(
+        10,
+        2,
+        learning_rate=1.0,
+        start_warmup_step=3,
+        original_start_warmup=True,
+    )
+    rates = [float(schedule(tf.constant(step))) for step in range(7)]
+    np.testing.assert_allclose(
+        rates, [-1.5, -1.0, -0.5, 0.0, 0.5, 0.5, 0.4], rtol=RTOL
+    )
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [("learning_rate", 0.0), ("learning_rate", float("nan"))]
@@ -81,7 +95,7 @@ GRADIENTS = [
         name: np.random.default_rng(step).normal(size=np.shape(value))
         for name, value in START.items()
     }
-    for step in range(4)
+    for step in range(12)
 ]
 RATES = [0.0, 0.01, 0.02, 0.015]
 
@@ -98,11 +112,11 @@ class TableSchedule(
         return tf.gather(tf.constant(self.rates, tf.float32), step)
 
 
-def expected_weights(name, adapts):
-    """Four updates in float64; original-release.md 3.3 and 3.4."""
+def expected_weights(name, adapts, rates=tuple(RATES)):
+    """Updates in float64; original-release.md 3.3 and 3.4."""
     w = np.array(START[name])
     m = v = np.zeros_like(w)
-    for rate, gradients in zip(RATES, GRADIENTS, strict=True):
+    for rate, gradients in zip(rates, GRADIENTS, strict=False):
         g = gradients[name].astype(np.float32).astype(np.float64)
         m = 0.9 * m + 0.1 * g
         v = 0.999 * v + 0.001 * g**2
@@ -117,6 +131,15 @@ def expected_weights(name, adapts):
     return w
 
 
+def update(optimizer, variables, gradients):
+    optimizer.update(
+        [tf.constant(2 * gradients[n], tf.float32) for n in variables],
+        list(variables.values()),
+        tf.constant(0.5),
+        tf.constant(True),
+    )
+
+
 @pytest.mark.parametrize(
     ("optimizer_class", "adapts"),
     [(optimization.AdamW, False), (optimization.Lamb, True)],
@@ -128,18 +151,43 @@ def test_updates_equal_the_formula(optimizer_class, adapts):
     }
     optimizer = optimizer_class(TableSchedule(RATES))
     optimizer.build(list(variables.values()))
-    for gradients in GRADIENTS:
-        optimizer.update(
-            [tf.constant(2 * gradients[n], tf.float32) for n in variables],
-            list(variables.values()),
-            tf.constant(0.5),
-            tf.constant(True),
-        )
+    for gradients in GRADIENTS[: len(RATES)]:
+        update(optimizer, variables, gradients)
     for name, variable in variables.items():
         np.testing.assert_allclose(
             variable, expected_weights(name, adapts), rtol=RTOL, atol=1e-9
         )
     assert int(optimizer.iterations) == 4
+
+
+def original_rate(step, total, warmup, start):
+    """The formula of original-release.md 3.1, with a peak of 0.02."""
+    if warmup > 0 and step - start < warmup:
+        return 0.02 * (step - start) / warmup
+    return 0.02 * (1 - min(step, total) / total)
+
+
+def test_twelve_lamb_steps_with_the_originals_start_of_the_warmup():
+    variables = {
+        name: tf.Variable(value, dtype=tf.float32, name=name)
+        for name, value in START.items()
+    }
+    options = optimization.OptimizerOptions(
+        learning_rate=0.02, start_warmup_step=2, original_start_warmup=True
+    )
+    optimizer = optimization.make_optimizer(options, 12, 4)
+    optimizer.build(list(variables.values()))
+    for gradients in GRADIENTS:
+        update(optimizer, variables, gradients)
+    rates = [original_rate(step, 12, 4, 2) for step in range(12)]
+    assert rates[0] == -0.01
+    for name, variable in variables.items():
+        np.testing.assert_allclose(
+            variable,
+            expected_weights(name, True, rates),
+            rtol=RTOL,
+            atol=1e-7,
+        )
 
 
 def test_norms_and_biases_are_excluded(small_config):

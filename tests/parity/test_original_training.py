@@ -85,6 +85,7 @@ def allowed_rates(values):
             learning_rate=float(values["learning_rate"]),
             poly_power=float(values["poly_power"]),
             start_warmup_step=int(values["start_warmup_step"]),
+            original_start_warmup=True,
         ),
         int(values["num_train_steps"]),
         int(values["num_warmup_steps"]),
