@@ -5,7 +5,9 @@
 #   VENV    folder of the environment; default: .venv
 #   ARGS    further arguments for pytest, such as ARGS="-k tokenization -x"
 #   OUTPUT  folder that `make demo` writes; default: demo_output
-#   SEED    seed of the demo; default: 12345
+#   SEED    seed of the demo and of the soak test; default: 12345
+#   KILLS   of each job of the soak test; default: 50
+#   SOAK    folder of the soak test; default: soak_output
 #   PIP     flags for pip; PIP= shows its progress
 
 VENV = .venv
@@ -13,6 +15,8 @@ PYTHON =
 ARGS =
 OUTPUT = demo_output
 SEED = 12345
+KILLS = 50
+SOAK = soak_output
 PIP = --quiet
 PIP_VERSION = 26.3
 
@@ -24,12 +28,13 @@ PIP_INSTALL = "$(PY)" -m pip install $(PIP) --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format clean
+.PHONY: help setup demo test soak lint format clean
 
 help:
 	@echo "make setup  install everything into $(VENV) (minutes; once)"
 	@echo "make demo   from a text file to a SavedModel on a tiny model"
 	@echo "make test   run the tests"
+	@echo "make soak   kill everything at random moments, and compare (hours)"
 	@echo "make lint   check format, style and types"
 	@echo "make format mend format and what else can be mended by itself"
 	@echo "make clean  remove the environment, caches and build folders"
@@ -41,6 +46,10 @@ demo: setup
 
 test: setup
 	"$(PY)" -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+soak: setup
+	"$(PY)" tools/soak --output_dir="$(SOAK)" --kills=$(KILLS) \
+	    --seed="$(SEED)" $(ARGS)
 
 lint: $(LINT_DONE)
 	@failed=; \

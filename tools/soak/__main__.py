@@ -1,0 +1,417 @@
+r"""Kill everything that can be killed, and compare what comes out in the end.
+
+    python tools/soak --output_dir=soak_output --kills=50
+
+Every job is run undisturbed, twice, and then over and over again: killed (`kill
+-9`) at random moments, one to four times in a row, sometimes with its whole
+process group and sometimes alone, and started again with the same command until
+it ends by itself. What is in its folder then must equal the undisturbed run's:
+every file, every tensor of every checkpoint, every number of the logs; times
+apart (see compare.py). Other faults than kills follow (see faults.py).
+
+The moments follow from --seed, as shares of the undisturbed run's time: one in
+four anywhere in it, the others after it has begun to write. Results are kept in
+--output_dir, so the same command goes on where it was stopped; they count only
+for the code that they were found with.
+"""
+
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # Run by its path: find the packages.
+
+import dataclasses  # noqa: E402
+
+import bench  # noqa: E402
+import compare  # noqa: E402
+import faults  # noqa: E402
+import jobs  # noqa: E402
+
+from albert_tf import errors, options  # noqa: E402
+from albert_tf.options import option  # noqa: E402
+
+RESULTS_NAME = "results.jsonl"
+# Kills in a row before a run is left alone.
+_MOST_KILLS = 4
+# Share of the kills that may come before a run has begun to write.
+_EARLY = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class SoakOptions:
+    """Options of the soak test."""
+
+    output_dir: str = option(help="Folder for what the jobs write.")
+    kills: int = option(50, "Kills of each job that hit it while it runs.")
+    jobs: str = option(
+        ",".join(job.name for job in jobs.JOBS), "Jobs, with commas."
+    )
+    faults: str = option(
+        ",".join(fault.name for fault in faults.FAULTS),
+        "Other faults, with commas; empty for none.",
+    )
+    fault_rounds: int = option(3, "Rounds of each fault.")
+    num_stories: int = option(
+        3600, "Stories that the writer reads; 3,600 are 2.9 MB."
+    )
+    seed: int = option(12345, "The random moments and places follow from it.")
+
+    def __post_init__(self) -> None:
+        for name, known in (("jobs", jobs.JOBS), ("faults", faults.FAULTS)):
+            names = [one.name for one in known]
+            for wanted in filter(None, getattr(self, name).split(",")):
+                if wanted not in names:
+                    raise errors.UserError(
+                        f"--{name}={wanted} is unknown. There are "
+                        f"{', '.join(names)}."
+                    )
+        for name in ("kills", "fault_rounds"):
+            if getattr(self, name) < 0:
+                raise errors.UserError(
+                    f"--{name}={getattr(self, name)} is below 0."
+                )
+
+
+def run(settings: SoakOptions) -> None:
+    """Run all jobs, and print the tables.
+
+    Raises:
+        SystemExit: Something came out differently; the status is 1.
+    """
+    code = _code()
+    place = pathlib.Path(settings.output_dir).resolve() / code[:12]
+    place.mkdir(parents=True, exist_ok=True)
+    results = Results(place / RESULTS_NAME)
+    with bench.Bench(place) as machine:
+        killed = _chosen(jobs.JOBS, settings.jobs) if settings.kills else []
+        others = _chosen(faults.FAULTS, settings.faults)
+        names = {name for fault in others for name in fault.jobs}
+        used = [*killed, *(job for job in jobs.JOBS if job.name in names)]
+        machine.make_world(
+            settings.num_stories,
+            models=any(job.command.kind == "tensorflow" for job in used),
+        )
+        for job in killed:
+            _soak(machine, job, settings, results)
+        for fault in others:
+            _try_fault(machine, fault, settings, results)
+    text = to_markdown(results, settings)
+    (place / "table.md").write_text(text)
+    print(text, flush=True)
+    if not all(line.get("equal", True) for line in results.lines):
+        sys.exit(1)
+
+
+def _chosen(known: Sequence[Any], names: str) -> list[Any]:
+    wanted = names.split(",")
+    return [one for one in known if one.name in wanted]
+
+
+def _code() -> str:
+    """Return a digest of all code, so that results of other code are apart."""
+    digest = hashlib.sha256()
+    for folder in ("albert_tf", "data_prep", "tools/soak"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(str(path.relative_to(ROOT)).encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class Results:
+    """What was found so far, a JSON object a line."""
+
+    def __init__(self, path: pathlib.Path):
+        """Read the file of an earlier start."""
+        self._path = path
+        self.lines: list[dict[str, Any]] = []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            try:
+                self.lines.append(json.loads(line))
+            except ValueError:
+                continue  # Cut off by a kill; it is found out again.
+
+    def add(self, **values: Any) -> dict[str, Any]:
+        """Keep a line."""
+        self.lines.append(values)
+        with self._path.open("a") as stream:
+            stream.write(json.dumps(values) + "\n")
+        return values
+
+    def of(self, kind: str, name: str) -> list[dict[str, Any]]:
+        """Return the lines of a kind that belong to a job or fault."""
+        return [line for line in self.lines if line.get(kind) == name]
+
+
+def _say(text: str) -> None:
+    print(f"[{datetime.datetime.now():%H:%M:%S}] {text}", flush=True)
+
+
+# Kills.
+
+
+@dataclasses.dataclass
+class Undisturbed:
+    """What an undisturbed run leaves, and how long it takes.
+
+    Attributes:
+        content: See compare.py.
+        begins: Share of the time after which it has begun to write.
+        seconds: All of its time; kept up to date by `pace`.
+    """
+
+    content: dict[str, str]
+    begins: float
+    seconds: float
+
+    def draw(self, rng: random.Random) -> float:
+        """Return a moment, as a share of the time."""
+        low = 0.0 if rng.random() < _EARLY else self.begins
+        return rng.uniform(low, 1.0)
+
+    def pace(self, kills: Sequence[dict[str, Any]]) -> None:
+        """Learn how long it takes by now; others use the machine, too."""
+        first = kills[0]
+        if not first["hit"]:
+            self.seconds *= max(0.8, first["share"])
+        elif first["share"] > 0.9:
+            self.seconds *= 1.1
+
+
+def undisturbed(
+    machine: bench.Bench, job: jobs.Job, results: Results
+) -> Undisturbed:
+    """Return what an undisturbed run leaves.
+
+    Raises:
+        errors.UserError: Two of them leave different things.
+    """
+    known = results.of("undisturbed", job.name)
+    if known:
+        line = known[-1]
+        return Undisturbed(line["content"], line["begins"], line["seconds"])
+    contents, begins, seconds = [], 0.0, 0.0
+    for name in ("undisturbed", "again"):
+        folder = machine.make_folder(job, name)
+        begun = time.monotonic()
+        process = machine.start(job.command, folder)
+        status, begins = process.wait_watching(folder, job.begins)
+        seconds = time.monotonic() - begun
+        if any(status):
+            raise errors.UserError(
+                f"{job.name} ends with {status}; see {folder / 'log'}"
+            )
+        contents.append(machine.content(job, folder))
+    unequal = compare.differences(*contents)
+    if unequal:
+        raise errors.UserError(
+            f"Two undisturbed runs of {job.name} differ in {unequal[:20]}"
+        )
+    _say(f"{job.name}: {seconds:.1f} s undisturbed, writes from {begins:.1f} s")
+    results.add(
+        undisturbed=job.name,
+        content=contents[0],
+        begins=round(begins / seconds, 4),
+        seconds=seconds,
+    )
+    return undisturbed(machine, job, results)
+
+
+def _soak(
+    machine: bench.Bench,
+    job: jobs.Job,
+    settings: SoakOptions,
+    results: Results,
+) -> None:
+    """Kill a job until it was hit often enough."""
+    expected = undisturbed(machine, job, results)
+    before = time.monotonic()
+    begun_with = _hits(results, job)
+    while (hits := _hits(results, job)) < settings.kills:
+        number = len(results.of("job", job.name))
+        rng = random.Random(f"{settings.seed}/{job.name}/{number}")
+        folder = machine.make_folder(job, f"trial-{number}")
+        most = min(rng.randint(1, _MOST_KILLS), settings.kills - hits)
+        line = _trial(machine, job, folder, expected, (rng, most))
+        expected.pace(line["kills"])
+        unequal = compare.differences(expected.content, line.pop("content"))
+        equal = not unequal and not line["failed"]
+        results.add(**line, equal=equal, differs_in=unequal[:20])
+        if equal:  # Else somebody will want to look at it.
+            shutil.rmtree(folder)
+        left = settings.kills - _hits(results, job)
+        done = settings.kills - left - begun_with
+        eta = (time.monotonic() - before) / max(1, done) * max(0, left)
+        _say(
+            f"{job.name}: {settings.kills - left}/{settings.kills} kills, "
+            f"{len(results.of('job', job.name))} runs, "
+            f"{sum(not x['equal'] for x in results.of('job', job.name))} "
+            f"unequal, ETA {datetime.timedelta(seconds=round(eta))}"
+        )
+        if not equal:
+            _say(f"  NOT EQUAL: {line['failed']} {unequal[:5]}")
+
+
+def _hits(results: Results, job: jobs.Job) -> int:
+    lines = results.of("job", job.name)
+    return sum(kill["hit"] for line in lines for kill in line["kills"])
+
+
+def _trial(
+    machine: bench.Bench,
+    job: jobs.Job,
+    folder: pathlib.Path,
+    expected: Undisturbed,
+    draws: tuple[random.Random, int],
+) -> dict[str, Any]:
+    """Kill a run several times, and let it end; return what happened.
+
+    Args:
+        machine: Starts it.
+        job: What is run.
+        folder: A new one.
+        expected: What would be without kills.
+        draws: Where the moments come from, and the most kills.
+    """
+    rng, most = draws
+    begun = time.monotonic()
+    kills: list[dict[str, Any]] = []
+    status: list[int] = []
+    for _ in range(most):
+        share, how = expected.draw(rng), rng.choice(bench.HOW)
+        process = machine.start(job.command, folder)
+        time.sleep(share * expected.seconds)
+        status = process.kill(how)
+        hit = any(one == -9 for one in status)
+        kills.append({"share": round(share, 4), "how": how, "hit": hit})
+        if not hit:
+            break
+    if kills[-1]["hit"]:
+        status = machine.start(job.command, folder).wait()
+    failed = f"status {status}" if any(status) else ""
+    return {
+        "job": job.name,
+        "trial": int(folder.name.rsplit("-", 1)[1]),
+        "kills": kills,
+        "restarts": sum(kill["hit"] for kill in kills),
+        "seconds": round(time.monotonic() - begun, 1),
+        "failed": failed,
+        "content": {} if failed else machine.content(job, folder),
+    }
+
+
+# Other faults.
+
+
+def _try_fault(
+    machine: bench.Bench,
+    fault: faults.Fault,
+    settings: SoakOptions,
+    results: Results,
+) -> None:
+    """Try a fault with each of its jobs, round by round."""
+    for name in fault.jobs:
+        (job,) = [one for one in jobs.JOBS if one.name == name]
+        expected = undisturbed(machine, job, results)
+        done = [x for x in results.of("fault", fault.name) if x["on"] == name]
+        for number in range(len(done), settings.fault_rounds):
+            rng = random.Random(f"{settings.seed}/{fault.name}/{name}/{number}")
+            folder = machine.make_folder(job, f"{fault.name}-{number}")
+            scene = faults.Scene(
+                machine, job, folder, rng, expected.content, expected.seconds
+            )
+            begun = time.monotonic()
+            outcome, equal = fault.happen(scene)
+            results.add(
+                fault=fault.name,
+                on=name,
+                outcome=outcome,
+                equal=equal,
+                seconds=round(time.monotonic() - begun, 1),
+            )
+            if equal:
+                shutil.rmtree(folder)
+            _say(f"{fault.name}, {name}: {outcome}{'' if equal else ' (BAD)'}")
+
+
+# The tables.
+
+
+def to_markdown(results: Results, settings: SoakOptions) -> str:
+    """Return what was found, with date, machine and versions."""
+    rows = [
+        _where(settings),
+        "",
+        "| job | kills | while it ran | after its end | runs | restarts | "
+        "equal | not equal | seconds |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for job in jobs.JOBS:
+        lines = results.of("job", job.name)
+        kills = [kill for line in lines for kill in line["kills"]]
+        hits = sum(kill["hit"] for kill in kills)
+        equal = sum(line["equal"] for line in lines)
+        numbers = (
+            *(len(kills), hits, len(kills) - hits, len(lines)),
+            *(sum(line["restarts"] for line in lines), equal),
+            *(len(lines) - equal, round(sum(x["seconds"] for x in lines))),
+        )
+        if lines:
+            rows.append(_row(job.about, *numbers))
+    if any("fault" in line for line in results.lines):
+        rows += ["", "| fault | job | times | as it should be | what happens |"]
+        rows += ["| --- | --- | ---: | ---: | --- |"]
+    for fault in faults.FAULTS:
+        for name in fault.jobs:
+            lines = results.of("fault", fault.name)
+            lines = [line for line in lines if line["on"] == name]
+            good = sum(line["equal"] for line in lines)
+            seen = "; ".join(dict.fromkeys(line["outcome"] for line in lines))
+            if lines:
+                rows.append(_row(fault.about, name, len(lines), good, seen))
+    return "\n".join(rows) + "\n"
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _where(settings: SoakOptions) -> str:
+    """Return date, machine and versions."""
+    model = platform.processor()
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return (
+        f"{datetime.date.today()}, {os.cpu_count()} cores of {model}, Python "
+        f"{platform.python_version()}, TensorFlow "
+        f"{metadata.version('tensorflow')}, seed {settings.seed}, code "
+        f"{_code()[:12]}{_commit()}"
+    )
+
+
+def _commit() -> str:
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return f", commit {found.stdout.strip()}" if not found.returncode else ""
+
+
+if __name__ == "__main__":
+    options.run_script(run, SoakOptions)

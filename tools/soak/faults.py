@@ -1,0 +1,424 @@
+"""Faults beside kills: full disks, damaged and changed files, no rights.
+
+Each function lets a fault happen to one run of a job, and returns what was seen
+in a few words, and whether it is as it should be: the mistake is named without
+a traceback, and once it is mended the same command comes to the undisturbed
+run's result.
+"""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import bench
+import compare
+import jobs
+
+# Exit statuses of mistakes and of failing files; 0 is none, 1 with a traceback
+# in the log is a crash.
+_NAMED = (1, 2)
+_NOBODY = 65534
+_ZEROED_BYTES = 2000
+_LONGEST_WAIT = 200.0
+Outcome = tuple[str, bool]
+
+
+@dataclasses.dataclass
+class Scene:
+    """One run of a job that something happens to.
+
+    Attributes:
+        machine: Starts it.
+        job: What is run.
+        folder: A new one.
+        rng: Decides where and when.
+        content: What an undisturbed run leaves.
+        seconds: What an undisturbed run takes.
+        options: Other options than the job's.
+    """
+
+    machine: bench.Bench
+    job: jobs.Job
+    folder: pathlib.Path
+    rng: random.Random
+    content: dict[str, str]
+    seconds: float
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def log(self) -> str:
+        """What all starts have printed."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def run(self, **limits: Any) -> int:
+        """Run the command to its end; return its status."""
+        started = self.machine.start(
+            self.job.command, self.folder, self.options, **limits
+        )
+        return max(started.wait(), key=abs)
+
+    def kill_when(self, is_time: Callable[[], bool]) -> bool:
+        """Start, and kill when it is time; return whether it still ran."""
+        process = self.machine.start(
+            self.job.command, self.folder, self.options
+        )
+        end = time.monotonic() + _LONGEST_WAIT
+        while not is_time() and time.monotonic() < end:
+            time.sleep(0.01)
+            if process.has_ended():
+                break
+        return -9 in process.kill("group")
+
+    def kill_somewhere(self, pattern: str, most: int) -> bool:
+        """Kill when a random number of files of a pattern are there."""
+        count = self.rng.randint(1, most)
+        return self.kill_when(
+            lambda: len(list(self.folder.glob(pattern))) >= count
+        )
+
+    def ends_equal(self) -> Outcome:
+        """Run to the end, and compare with the undisturbed run."""
+        status = self.run()
+        if status:
+            return f"status {status}: {self.last_words()}", False
+        found = self.machine.content(self.job, self.folder)
+        unequal = compare.differences(self.content, found)
+        return (f"differs in {unequal[:3]}", False) if unequal else ("", True)
+
+    def last_words(self) -> str:
+        """Return the last line that was printed, as text for a table."""
+        lines = [line for line in self.log.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("error:")]
+        return (errors or lines or ["nothing"])[-1][:200].replace("|", "/")
+
+    def is_named(self, status: int, *words: str) -> bool:
+        """Tell whether a failed run has said what is wrong, and no more."""
+        said = self.last_words()
+        return (
+            status in _NAMED
+            and "Traceback" not in self.log
+            and all(word in said for word in words)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """A fault and the jobs that it happens to.
+
+    Attributes:
+        name: For the command line.
+        about: For the table.
+        jobs: Names of jobs.
+        happen: Lets it happen.
+    """
+
+    name: str
+    about: str
+    jobs: tuple[str, ...]
+    happen: Callable[[Scene], Outcome]
+
+
+# A full disk.
+
+
+def fill_disk(scene: Scene) -> Outcome:
+    """Have too little room, then enough."""
+    whole = scene.folder.parent / "undisturbed" / "out"
+    sizes = [p.stat().st_size for p in whole.rglob("*") if p.is_file()]
+    share = scene.rng.uniform(0.0, 0.9)
+    with _small_disk(scene.folder / "out", int(share * sum(sizes))) as disk:
+        if disk:
+            status = scene.run()
+        else:
+            status = scene.run(file_limit=int(share * max(sizes)))
+        said = scene.last_words()
+        if not scene.is_named(status):
+            return f"status {status}: {said}", False
+        how = "tmpfs" if disk else "limit of file sizes"
+        if disk:
+            _mount("remount,size=1g", scene.folder / "out")
+        outcome, equal = scene.ends_equal()
+    return outcome or f"{how}: named, then equal", equal
+
+
+@contextlib.contextmanager
+def _small_disk(folder: pathlib.Path, size: int) -> Iterator[bool]:
+    """Put a small disk under a folder; tell whether that was possible."""
+    folder.mkdir()
+    # Less than a page would mean no limit.
+    mounted = _mount(f"size={max(size, 4096)}", folder)
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            subprocess.run(["umount", str(folder)], check=True)
+
+
+def _mount(options: str, folder: pathlib.Path) -> bool:
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True)
+    except FileNotFoundError:
+        return False
+    return done.returncode == 0
+
+
+# Damaged files.
+
+
+def _damage(path: pathlib.Path, rng: random.Random) -> str:
+    """Damage a file in one of three ways; return which."""
+    content = bytearray(path.read_bytes())
+    how = rng.choice(("truncated", "zeroed", "bit flipped"))
+    place = rng.randrange(max(1, len(content)))
+    if how == "truncated":
+        del content[place:]
+    elif how == "zeroed":
+        end = min(len(content), place + _ZEROED_BYTES)
+        content[place:end] = bytes(end - place)
+    elif content:
+        content[place] ^= 1 << rng.randrange(8)
+    path.write_bytes(content)
+    return how
+
+
+def damage_checkpoint(scene: Scene) -> Outcome:
+    """Kill a run, and damage its newest checkpoint."""
+    count = scene.rng.randint(2, 6)
+    if not scene.kill_when(lambda: _newest(scene)[0] >= 2 * count):
+        return "ended before the kill", True
+    _, prefix = _newest(scene)
+    ending = scene.rng.choice((".index", ".data-00000-of-00001"))
+    how = _damage(pathlib.Path(prefix + ending), scene.rng)
+    outcome, equal = scene.ends_equal()
+    noticed = "Trying the one before" in scene.log
+    seen = "went on from the one before" if noticed else "nothing was lost"
+    return outcome or f"{ending[1:6].strip('.-')} {how}: {seen}", equal
+
+
+def _newest(scene: Scene) -> tuple[int, str]:
+    """Return step and prefix of the newest checkpoint that is complete."""
+    found = [
+        (int(path.stem.rsplit("-", 1)[1]), str(path.with_suffix("")))
+        for path in scene.folder.glob("out/model.ckpt-*[0-9].index")
+    ]
+    return max(found, default=(0, ""))
+
+
+def damage_work(scene: Scene) -> Outcome:
+    """Kill a writer, and damage a file of what it has finished."""
+    if not scene.kill_somewhere("out/*.work/*.*", 12):
+        return "ended before the kill", True
+    known = [
+        path
+        for path in sorted(scene.folder.glob("out/*.work/*"))
+        if path.name != "lock" and path.stat().st_size
+    ]
+    path = scene.rng.choice(known)
+    how = _damage(path, scene.rng)
+    outcome, equal = scene.ends_equal()
+    kind = path.name.split("-")[0] + path.suffix
+    return outcome or f"{kind} {how}: equal", equal
+
+
+# Files that change between a kill and the restart.
+
+
+def _own_copy(scene: Scene, option: str, pattern: str) -> list[pathlib.Path]:
+    """Copy inputs, so that they may change; the job then reads the copies."""
+    place = scene.folder / "own"
+    place.mkdir()
+    copies = []
+    for path in sorted((scene.folder / "world").glob(pattern)):
+        copy = place / path.name
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, copy)
+        copies.append(copy)
+    value = scene.job.command.options[option]
+    scene.options[option] = f"own/{os.path.basename(str(value))}"
+    return copies
+
+
+def _refused(scene: Scene, what: str) -> Outcome:
+    """Start again after a change, which must be noticed."""
+    status = scene.run()
+    said = scene.last_words()
+    named = status in _NAMED and "Traceback" not in scene.log
+    return (f"refused: {what}" if named else f"status {status}: {said}"), named
+
+
+def _kill_late(scene: Scene) -> bool:
+    """Kill when the run has something to go on with."""
+    return scene.kill_when(
+        lambda: (
+            any(scene.folder.glob(scene.job.begins))
+            and any(scene.folder.glob("out/*.work/text.json"))
+            or any(scene.folder.glob("out/checkpoint"))
+        )
+    )
+
+
+def change_text(scene: Scene) -> Outcome:
+    """Change the text under a killed writer."""
+    (text,) = _own_copy(scene, "input_file", "data/corpus/train.txt")
+    if not _kill_late(scene):
+        return "ended before the kill", True
+    content = text.read_bytes()
+    text.write_bytes(content.replace(b"mill", b"mole"))
+    return _refused(scene, "the text is another one")
+
+
+def change_vocabulary(scene: Scene) -> Outcome:
+    """Put another vocabulary of the same size under the same name."""
+    (vocabulary,) = _own_copy(scene, "spm_model_file", "tiny.model")
+    # What init_checkpoint and records were made with is not asked here.
+    if not _kill_late(scene):
+        return "ended before the kill", True
+    shutil.copy(scene.folder / "world" / "other.model", vocabulary)
+    return _refused(scene, "the vocabulary is another one")
+
+
+def change_records(scene: Scene) -> Outcome:
+    """Put other records under the same name, their manifest included."""
+    copies = _own_copy(scene, "input_file", "records/unmasked.tfrecord*")
+    if not _kill_late(scene):
+        return "ended before the kill", True
+    for copy in copies:
+        name = copy.name.replace("unmasked", "other")
+        text = (scene.folder / "world" / "records" / name).read_bytes()
+        copy.write_bytes(text.replace(b"other.tfrecord", b"unmasked.tfrecord"))
+    return _refused(scene, "the records are others")
+
+
+def damage_records(scene: Scene) -> Outcome:
+    """Flip a bit of the records that a killed run goes on with."""
+    copies = _own_copy(scene, "input_file", "records/unmasked.tfrecord*")
+    if not _kill_late(scene):
+        return "ended before the kill", True
+    content = bytearray(copies[0].read_bytes())
+    content[scene.rng.randrange(len(content))] ^= 1 << scene.rng.randrange(8)
+    copies[0].write_bytes(content)
+    return _refused(scene, "a record is damaged")
+
+
+def change_examples(scene: Scene) -> Outcome:
+    """Change the training examples of a killed finetuning."""
+    _own_copy(scene, "data_dir", "data/glue")
+    if not _kill_late(scene):
+        return "ended before the kill", True
+    path = scene.folder / "own" / "glue" / "RTE" / "train.tsv"
+    path.write_text(path.read_text().replace("mill", "mole"))
+    return _refused(scene, "the examples are others")
+
+
+# No rights.
+
+
+def take_rights(scene: Scene) -> Outcome:
+    """Run as a user who may not write, then as one who may."""
+    if os.getuid() != 0:
+        return "not tried: needs root", True
+    out = scene.folder / "out"
+    out.mkdir()
+    (scene.folder / "log").touch()
+    (scene.folder / "log").chmod(0o666)
+    status = scene.run(user=_NOBODY)
+    said = scene.last_words()
+    if not scene.is_named(status) or any(out.iterdir()):
+        return f"status {status}: {said}", False
+    outcome, equal = scene.ends_equal()
+    return outcome or "named, then equal", equal
+
+
+# What stood there before.
+
+
+def replace_earlier(scene: Scene) -> Outcome:
+    """Kill a run that replaces a result: the old or the new one is there."""
+    if scene.run():
+        return f"status: {scene.last_words()}", False
+    moment = time.monotonic() + scene.rng.random() * scene.seconds
+    scene.kill_when(lambda: time.monotonic() >= moment)
+    found = {
+        name: value
+        for name, value in scene.machine.content(
+            scene.job, scene.folder
+        ).items()
+        if ".partial" not in name
+    }
+    unequal = compare.differences(scene.content, found)
+    if unequal:
+        return f"differs in {unequal[:3]}", False
+    outcome, equal = scene.ends_equal()
+    return outcome or "whole all along", equal
+
+
+_TRAINING = ("trainer", "finetuning")
+FAULTS = (
+    Fault(
+        "full_disk",
+        "the disk is full, then it is not",
+        ("writer_shards", *_TRAINING, "export", "predict_saved_model"),
+        fill_disk,
+    ),
+    Fault(
+        "no_rights",
+        "an ordinary user may not write there",
+        ("writer_shards", *_TRAINING, "export", "predict_saved_model"),
+        take_rights,
+    ),
+    Fault(
+        "damaged_work",
+        "a file of the work folder is damaged after a kill",
+        ("writer", "writer_shards"),
+        damage_work,
+    ),
+    Fault(
+        "damaged_checkpoint",
+        "the newest checkpoint is damaged after a kill",
+        _TRAINING,
+        damage_checkpoint,
+    ),
+    Fault(
+        "changed_text",
+        "the text changes between kill and restart",
+        ("writer_shards",),
+        change_text,
+    ),
+    Fault(
+        "changed_vocabulary",
+        "the vocabulary changes between kill and restart",
+        ("writer_shards", *_TRAINING),
+        change_vocabulary,
+    ),
+    Fault(
+        "changed_records",
+        "the records change between kill and restart",
+        ("trainer",),
+        change_records,
+    ),
+    Fault(
+        "damaged_records",
+        "a bit of the records flips between kill and restart",
+        ("trainer",),
+        damage_records,
+    ),
+    Fault(
+        "changed_examples",
+        "the training examples change between kill and restart",
+        ("finetuning",),
+        change_examples,
+    ),
+    Fault(
+        "replaced",
+        "killed while it replaces an earlier result",
+        ("export", "predict_saved_model"),
+        replace_earlier,
+    ),
+)

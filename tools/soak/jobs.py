@@ -1,0 +1,280 @@
+"""The commands that the soak test kills, and the small world they run in."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+_CONFIG = {
+    "vocab_size": 400,
+    "embedding_size": 8,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 64,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+}
+CONFIGS = {"config.json": _CONFIG}
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A script and its options; paths are seen from the job's folder.
+
+    Attributes:
+        module: The script.
+        options: Values by name.
+        workers: Processes that share the run; more than one meet by ports.
+    """
+
+    module: str
+    options: Mapping[str, Any]
+    workers: int = 1
+
+    @property
+    def kind(self) -> str:
+        """Which server starts it."""
+        # Only scripts that load no TensorFlow at all may be started plainly.
+        data = self.module.startswith("data_prep.")
+        return "plain" if data else "tensorflow"
+
+    def arguments(self, **more: Any) -> list[str]:
+        """Return its command line."""
+        values = {**self.options, **more}
+        return [f"--{name}={value}" for name, value in values.items()]
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A command that is killed and started again.
+
+    Attributes:
+        name: Shown in the table.
+        about: What it does, for the table.
+        command: The command.
+        begins: Pattern of the file that shows that a run has begun to write.
+        question: Asked of the result before it is compared.
+    """
+
+    name: str
+    about: str
+    command: Command
+    begins: str = "out/*"
+    question: Command | None = None
+
+
+_VOCABULARY = {"spm_model_file": "world/tiny.model"}
+_WRITER = {
+    "input_file": "world/data/corpus/train.txt",
+    "output_file": "out/records.tfrecord",
+    **_VOCABULARY,
+    "max_seq_length": 48,
+    "max_predictions_per_seq": 7,
+    "dupe_factor": 5,
+}
+_PRETRAINING = {
+    "albert_config_file": "world/config.json",
+    "input_file": "world/records/train.tfrecord",
+    "eval_input_file": "world/records/dev.tfrecord",
+    **_VOCABULARY,
+    "output_dir": "out",
+    "max_seq_length": 48,
+    "max_predictions_per_seq": 7,
+    "train_batch_size": 8,
+    "eval_batch_size": 8,
+    "max_eval_steps": 2,
+    "do_eval": True,
+    "num_train_steps": 16,
+    "num_warmup_steps": 4,
+    "learning_rate": 0.001,
+    "iterations_per_loop": 1,
+    "save_checkpoints_steps": 2,
+    "keep_checkpoint_max": 3,
+}
+_FINETUNING = {
+    "task_name": "rte",
+    "data_dir": "world/data/glue",
+    "albert_config_file": "world/config.json",
+    **_VOCABULARY,
+    "init_checkpoint": "world/pretrained",
+    "output_dir": "out",
+    "max_seq_length": 48,
+    "train_batch_size": 8,
+    "train_step": 16,
+    "warmup_step": 4,
+    "learning_rate": 0.001,
+    "iterations_per_loop": 1,
+    "save_checkpoints_steps": 2,
+    "keep_checkpoint_max": 3,
+    "do_train": True,
+    "do_eval": True,
+    "do_predict": True,
+}
+
+# What all jobs read, made once, in this order; the second part only for jobs
+# that load TensorFlow.
+TEXTS = (
+    Command(
+        "data_prep.make_demo_data",
+        {
+            "output_dir": "world/data",
+            "num_task_examples": 120,
+        },
+    ),
+    Command(
+        "data_prep.train_sentencepiece",
+        {
+            "input_file": "world/data/corpus/train.txt,"
+            "world/data/corpus/glossary.txt",
+            "output_prefix": "world/tiny",
+            "vocab_size": 400,
+        },
+    ),
+    Command(
+        "data_prep.train_sentencepiece",
+        {
+            "input_file": "world/data/corpus/*.txt",
+            "output_prefix": "world/other",
+            "vocab_size": 400,
+        },
+    ),
+    *(
+        Command(
+            "data_prep.create_pretraining_data",
+            {
+                **_WRITER,
+                "input_file": "world/data/corpus/dev.txt",
+                "output_file": f"world/records/{name}.tfrecord",
+                "dupe_factor": 1,
+                **options,
+            },
+        )
+        for name, options in {
+            "train": {},
+            "dev": {"random_seed": 7},
+            "unmasked": {"masking_time": "training"},
+            "other": {"masking_time": "training", "random_seed": 7},
+        }.items()
+    ),
+)
+MODEL_FOLDERS = ("pretrained", "finetuned", "exported")
+MODELS = (
+    Command(
+        "albert_tf.run_pretraining",
+        {
+            **_PRETRAINING,
+            "output_dir": "world/pretrained",
+            "save_checkpoints_steps": 16,
+        },
+    ),
+    Command(
+        "albert_tf.run_classifier",
+        {
+            **_FINETUNING,
+            "output_dir": "world/finetuned",
+            "save_checkpoints_steps": 16,
+        },
+    ),
+    Command(
+        "albert_tf.export",
+        {"run_dir": "world/finetuned", "export_dir": "world/exported"},
+    ),
+)
+
+
+def _writer(name: str, about: str, **options: Any) -> Job:
+    return Job(
+        name,
+        about,
+        Command("data_prep.create_pretraining_data", {**_WRITER, **options}),
+    )
+
+
+def _asking(**options: Any) -> Command:
+    return Command(
+        "albert_tf.predict",
+        {"input_file": "world/pairs.jsonl", "batch_size": 4, **options},
+    )
+
+
+JOBS = (
+    _writer("writer", "writer, 1 worker", num_workers=1),
+    _writer("writer_workers", "writer, 2 workers", num_workers=2),
+    _writer(
+        "writer_shards",
+        "writer, 2 workers, 6 shards, duplicates dropped",
+        num_workers=2,
+        num_shards=6,
+        drop_duplicates=True,
+    ),
+    _writer(
+        "writer_gz",
+        "writer, 2 workers, gz in and out, 3 shards",
+        num_workers=2,
+        input_file="world/data/corpus/train.txt.gz",
+        output_file=",".join(f"out/{i}.tfrecord.gz" for i in "abc"),
+    ),
+    _writer(
+        "writer_unmasked",
+        "writer, 2 workers, masks left to training",
+        num_workers=2,
+        masking_time="training",
+    ),
+    Job(
+        "trainer",
+        "pretraining, masks made in training, batches in 2 parts",
+        Command(
+            "albert_tf.run_pretraining",
+            {
+                **_PRETRAINING,
+                "input_file": "world/records/unmasked.tfrecord",
+                "eval_input_file": "world/records/unmasked.tfrecord",
+                "masked_lm_budget": 7,
+                "gradient_accumulation_steps": 2,
+            },
+        ),
+        "out/checkpoint",
+    ),
+    Job(
+        "workers",
+        "pretraining by 2 workers, multi_worker_mirrored",
+        Command(
+            "albert_tf.run_pretraining",
+            _PRETRAINING,
+            workers=2,
+        ),
+        "out/checkpoint",
+    ),
+    Job(
+        "finetuning",
+        "finetuning RTE, evaluations and predictions",
+        Command("albert_tf.run_classifier", _FINETUNING),
+        "out/checkpoint",
+    ),
+    Job(
+        "export",
+        "export of a finetuned run, variables and answers",
+        Command(
+            "albert_tf.export",
+            {
+                "run_dir": "world/finetuned",
+                "export_dir": "out/exported",
+                "overwrite": True,
+            },
+        ),
+        question=_asking(
+            saved_model="out/exported", output_file="out/answers.jsonl"
+        ),
+    ),
+    Job(
+        "predict",
+        "predict with a finetuned run",
+        _asking(run_dir="world/finetuned", output_file="out/answers.jsonl"),
+    ),
+    Job(
+        "predict_saved_model",
+        "predict with a SavedModel",
+        _asking(saved_model="world/exported", output_file="out/answers.jsonl"),
+    ),
+)

@@ -1,0 +1,135 @@
+"""Starts scripts in forked processes, which need not import TensorFlow again.
+
+The soak test starts this file with `plain` or `tensorflow` and sends requests
+as JSON lines: `{"start": {...}}` is answered with the process id, `{"wait":
+PID}` with the exit status, negative for a signal. A child is a process like any
+other: it leads a group of its own, and dies of SIGKILL at any moment.
+"""
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import pathlib
+import resource
+import runpy
+import signal
+import sys
+import traceback
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1  # Of prctl(2).
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# What is imported before the first fork. The writer's processes must not find
+# TensorFlow loaded: they would be spawned in place of forked.
+_MODULES = {
+    "plain": ("data_prep.create_pretraining_data",),
+    "tensorflow": (
+        *("albert_tf.run_pretraining", "albert_tf.run_classifier"),
+        *("albert_tf.export", "albert_tf.predict", "albert_tf.ask_run"),
+        *("albert_tf.serving.ask", "tensorflow_text"),
+    ),
+}
+
+
+def serve(kind: str) -> None:
+    """Answer requests until standard input ends; then end all children."""
+    _end_with_parent()
+    for module in _MODULES[kind]:
+        importlib.import_module(module)
+    running: set[int] = set()
+    _reply(sorted(_MODULES))
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "start" in request:
+            running.add(_reply(_start(**request["start"])))
+        else:
+            _, status = os.waitpid(request["wait"], 0)
+            running.discard(request["wait"])
+            _reply(os.waitstatus_to_exitcode(status))
+    for pid in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def _end_with_parent() -> None:
+    """Have the system kill this process when the one above it ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _reply(value: Any) -> Any:
+    print(json.dumps(value), flush=True)
+    return value
+
+
+def _start(**request: Any) -> int:
+    """Fork a child that runs a script; return its process id."""
+    pid = os.fork()
+    if pid:
+        with contextlib.suppress(PermissionError):
+            os.setpgid(pid, pid)  # The child does so, too: nobody waits.
+        return pid
+    status = 1
+    try:
+        _end_with_parent()
+        os.setpgid(0, 0)
+        status = _run(**request)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):
+                stream.flush()
+        os._exit(status)
+
+
+def _run(
+    module: str,
+    arguments: list[str],
+    folder: str,
+    log: str,
+    file_limit: int | None = None,
+    user: int | None = None,
+) -> int:
+    """Run a module as a script; return its exit status.
+
+    Args:
+        module: Its name.
+        arguments: Of its command line.
+        folder: Where it runs.
+        log: File for what it prints.
+        file_limit: Most bytes of a file, as with a full disk.
+        user: Number of a user without rights, in place of root.
+    """
+    _redirect(log)
+    os.chdir(folder)
+    if file_limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+    if user is not None:
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+    sys.modules.pop(module, None)
+    sys.argv = [module, *arguments]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(bool(end.code))
+    return 0
+
+
+def _redirect(log: str) -> None:
+    """Have standard input empty, and output and errors in a file."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    for source, target in ((nothing, 0), (written, 1), (written, 2)):
+        os.dup2(source, target)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    serve(sys.argv[1])
