@@ -61,7 +61,7 @@ class SoakOptions:
     )
     faults: str = option(
         ",".join(fault.name for fault in faults.FAULTS),
-        "Other faults, with commas; empty for none.",
+        "Other faults, with commas, of the chosen jobs; empty for none.",
     )
     fault_rounds: int = option(3, "Rounds of each fault.")
     num_stories: int = option(
@@ -96,18 +96,17 @@ def run(settings: SoakOptions) -> None:
     place.mkdir(parents=True, exist_ok=True)
     results = Results(place / RESULTS_NAME)
     with bench.Bench(place) as machine:
-        killed = _chosen(jobs.JOBS, settings.jobs) if settings.kills else []
-        others = _chosen(faults.FAULTS, settings.faults)
-        names = {name for fault in others for name in fault.jobs}
-        used = [*killed, *(job for job in jobs.JOBS if job.name in names)]
+        chosen = _chosen(jobs.JOBS, settings.jobs)
         machine.make_world(
             settings.num_stories,
-            models=any(job.command.kind == "tensorflow" for job in used),
+            models=any(job.command.kind == "tensorflow" for job in chosen),
         )
-        for job in killed:
+        for job in chosen if settings.kills else ():
             _soak(machine, job, settings, results)
-        for fault in others:
-            _try_fault(machine, fault, settings, results)
+        for fault in _chosen(faults.FAULTS, settings.faults):
+            for job in chosen:
+                if job.name in fault.jobs:
+                    _try_fault(machine, fault, job, settings, results)
     text = to_markdown(results, settings)
     (place / "table.md").write_text(text)
     print(text, flush=True)
@@ -318,32 +317,31 @@ def _trial(
 def _try_fault(
     machine: bench.Bench,
     fault: faults.Fault,
+    job: jobs.Job,
     settings: SoakOptions,
     results: Results,
 ) -> None:
-    """Try a fault with each of its jobs, round by round."""
-    for name in fault.jobs:
-        (job,) = [one for one in jobs.JOBS if one.name == name]
-        expected = undisturbed(machine, job, results)
-        done = [x for x in results.of("fault", fault.name) if x["on"] == name]
-        for number in range(len(done), settings.fault_rounds):
-            rng = random.Random(f"{settings.seed}/{fault.name}/{name}/{number}")
-            folder = machine.make_folder(job, f"{fault.name}-{number}")
-            scene = faults.Scene(
-                machine, job, folder, rng, expected.content, expected.seconds
-            )
-            begun = time.monotonic()
-            outcome, equal = fault.happen(scene)
-            results.add(
-                fault=fault.name,
-                on=name,
-                outcome=outcome,
-                equal=equal,
-                seconds=round(time.monotonic() - begun, 1),
-            )
-            if equal:
-                shutil.rmtree(folder)
-            _say(f"{fault.name}, {name}: {outcome}{'' if equal else ' (BAD)'}")
+    """Let a fault happen to a job, round by round."""
+    expected = undisturbed(machine, job, results)
+    done = [x for x in results.of("fault", fault.name) if x["on"] == job.name]
+    for number in range(len(done), settings.fault_rounds):
+        rng = random.Random(f"{settings.seed}/{fault.name}/{job.name}/{number}")
+        folder = machine.make_folder(job, f"{fault.name}-{number}")
+        scene = faults.Scene(
+            machine, job, folder, rng, expected.content, expected.seconds
+        )
+        begun = time.monotonic()
+        outcome, equal = fault.happen(scene)
+        results.add(
+            fault=fault.name,
+            on=job.name,
+            outcome=outcome,
+            equal=equal,
+            seconds=round(time.monotonic() - begun, 1),
+        )
+        if equal:
+            shutil.rmtree(folder)
+        _say(f"{fault.name}, {job.name}: {outcome}{'' if equal else ' (BAD)'}")
 
 
 # The tables.

@@ -22,6 +22,9 @@ _PRESENT = re.compile(
     r"run_card\.md|learning_curves\.png|events\.out\.tfevents.*"
     r"|.*\.card\.(md|png)"
 )
+# Keys of JSON files: the size of a graph, whose order of nodes is not the same
+# twice; and the ports at which workers have met.
+_VARYING = {"export.json": "bytes", "run_options.json": "worker_hosts"}
 _METRIC_TIMES = {
     *("time", "examples_per_second", "tokens_per_second", "gigaflops"),
     "peak_memory_mb",
@@ -70,9 +73,10 @@ def _content(path: pathlib.Path) -> Iterator[tuple[str, str]]:
         yield from _numbers(path.read_text())
     elif name == "checkpoint":
         yield "", " ".join(re.findall(r'path: "(.*)"', path.read_text()))
-    elif name == "export.json":
+    elif name in _VARYING:
         values = json.loads(path.read_text())
-        del values["bytes"]  # Of the graph, whose size is not the same twice.
+        for place in (values, values.get("options", {})):
+            place.pop(_VARYING[name], None)
         yield "", json.dumps(values, sort_keys=True)
     elif _PRESENT.fullmatch(name):
         yield "", "there"

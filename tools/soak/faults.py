@@ -11,6 +11,7 @@ import dataclasses
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import time
@@ -76,12 +77,11 @@ class Scene:
                 break
         return -9 in process.kill("group")
 
-    def kill_somewhere(self, pattern: str, most: int) -> bool:
-        """Kill when a random number of files of a pattern are there."""
-        count = self.rng.randint(1, most)
-        return self.kill_when(
-            lambda: len(list(self.folder.glob(pattern))) >= count
-        )
+    def kill_somewhere(self) -> bool:
+        """Kill at a random moment; return whether it still ran."""
+        share = self.rng.uniform(0.05, 0.95)
+        end = time.monotonic() + share * self.seconds
+        return self.kill_when(lambda: time.monotonic() >= end)
 
     def ends_equal(self) -> Outcome:
         """Run to the end, and compare with the undisturbed run."""
@@ -214,18 +214,20 @@ def _newest(scene: Scene) -> tuple[int, str]:
 
 def damage_work(scene: Scene) -> Outcome:
     """Kill a writer, and damage a file of what it has finished."""
-    if not scene.kill_somewhere("out/*.work/*.*", 12):
+    if not scene.kill_somewhere():
         return "ended before the kill", True
-    known = [
-        path
-        for path in sorted(scene.folder.glob("out/*.work/*"))
-        if path.name != "lock" and path.stat().st_size
-    ]
-    path = scene.rng.choice(known)
-    how = _damage(path, scene.rng)
+    known: dict[str, list[pathlib.Path]] = {}
+    for pattern in ("out/*.work/*", "out/*.tfrecord-*"):
+        for path in sorted(scene.folder.glob(pattern)):
+            if path.name != "lock" and path.stat().st_size:
+                kind = re.sub(r"-\d+(-of-\d+)?", "", path.name)
+                known.setdefault(kind, []).append(path)
+    if not known:
+        return "killed before there was work", True
+    kind = scene.rng.choice(list(known))
+    how = _damage(scene.rng.choice(known[kind]), scene.rng)
     outcome, equal = scene.ends_equal()
-    kind = path.name.split("-")[0] + path.suffix
-    return outcome or f"{kind} {how}: equal", equal
+    return f"{kind} {how}: {outcome or 'equal'}", equal
 
 
 # Files that change between a kill and the restart.
@@ -343,8 +345,7 @@ def replace_earlier(scene: Scene) -> Outcome:
     """Kill a run that replaces a result: the old or the new one is there."""
     if scene.run():
         return f"status: {scene.last_words()}", False
-    moment = time.monotonic() + scene.rng.random() * scene.seconds
-    scene.kill_when(lambda: time.monotonic() >= moment)
+    scene.kill_somewhere()
     found = {
         name: value
         for name, value in scene.machine.content(
@@ -388,7 +389,7 @@ FAULTS = (
     Fault(
         "changed_text",
         "the text changes between kill and restart",
-        ("writer_shards",),
+        ("writer", "writer_shards"),
         change_text,
     ),
     Fault(
