@@ -326,12 +326,15 @@ def _try_fault(
     done = [x for x in results.of("fault", fault.name) if x["on"] == job.name]
     for number in range(len(done), settings.fault_rounds):
         rng = random.Random(f"{settings.seed}/{fault.name}/{job.name}/{number}")
-        folder = machine.make_folder(job, f"{fault.name}-{number}")
-        scene = faults.Scene(
-            machine, job, folder, rng, expected.content, expected.seconds
-        )
         begun = time.monotonic()
-        outcome, equal = fault.happen(scene)
+        seen = None
+        while seen is None:  # The run may end before the fault.
+            folder = machine.make_folder(job, f"{fault.name}-{number}")
+            scene = faults.Scene(
+                machine, job, folder, rng, expected.content, expected.seconds
+            )
+            seen = fault.happen(scene)
+        outcome, equal = seen
         results.add(
             fault=fault.name,
             on=job.name,

@@ -1,6 +1,6 @@
 """Faults beside kills: full disks, damaged and changed files, no rights.
 
-Each function lets a fault happen to one run of a job, and returns what was seen
+Each function lets a fault happen to one run of a job, and returns what was seen,
 in a few words, and whether it is as it should be: the mistake is named without
 a traceback, and once it is mended the same command comes to the undisturbed
 run's result.
@@ -29,6 +29,8 @@ _NOBODY = 65534
 _ZEROED_BYTES = 2000
 _LONGEST_WAIT = 200.0
 Outcome = tuple[str, bool]
+# None: the run ended before the fault could happen.
+Maybe = Outcome | None
 
 
 @dataclasses.dataclass
@@ -116,13 +118,13 @@ class Fault:
         name: For the command line.
         about: For the table.
         jobs: Names of jobs.
-        happen: Lets it happen.
+        happen: Lets it happen; None if the run was over before it could.
     """
 
     name: str
     about: str
     jobs: tuple[str, ...]
-    happen: Callable[[Scene], Outcome]
+    happen: Callable[[Scene], Maybe]
 
 
 # A full disk.
@@ -189,11 +191,11 @@ def _damage(path: pathlib.Path, rng: random.Random) -> str:
     return how
 
 
-def damage_checkpoint(scene: Scene) -> Outcome:
+def damage_checkpoint(scene: Scene) -> Maybe:
     """Kill a run, and damage its newest checkpoint."""
     count = scene.rng.randint(2, 6)
     if not scene.kill_when(lambda: _newest(scene)[0] >= 2 * count):
-        return "ended before the kill", True
+        return None
     _, prefix = _newest(scene)
     ending = scene.rng.choice((".index", ".data-00000-of-00001"))
     how = _damage(pathlib.Path(prefix + ending), scene.rng)
@@ -212,10 +214,10 @@ def _newest(scene: Scene) -> tuple[int, str]:
     return max(found, default=(0, ""))
 
 
-def damage_work(scene: Scene) -> Outcome:
+def damage_work(scene: Scene) -> Maybe:
     """Kill a writer, and damage a file of what it has finished."""
     if not scene.kill_somewhere():
-        return "ended before the kill", True
+        return None
     known: dict[str, list[pathlib.Path]] = {}
     for pattern in ("out/*.work/*", "out/*.tfrecord-*"):
         for path in sorted(scene.folder.glob(pattern)):
@@ -223,7 +225,7 @@ def damage_work(scene: Scene) -> Outcome:
                 kind = re.sub(r"-\d+(-of-\d+)?", "", path.name)
                 known.setdefault(kind, []).append(path)
     if not known:
-        return "killed before there was work", True
+        return None
     kind = scene.rng.choice(list(known))
     how = _damage(scene.rng.choice(known[kind]), scene.rng)
     outcome, equal = scene.ends_equal()
@@ -266,31 +268,31 @@ def _kill_late(scene: Scene) -> bool:
     )
 
 
-def change_text(scene: Scene) -> Outcome:
+def change_text(scene: Scene) -> Maybe:
     """Change the text under a killed writer."""
     (text,) = _own_copy(scene, "input_file", "data/corpus/train.txt")
     if not _kill_late(scene):
-        return "ended before the kill", True
+        return None
     content = text.read_bytes()
     text.write_bytes(content.replace(b"mill", b"mole"))
     return _refused(scene, "the text is another one")
 
 
-def change_vocabulary(scene: Scene) -> Outcome:
+def change_vocabulary(scene: Scene) -> Maybe:
     """Put another vocabulary of the same size under the same name."""
     (vocabulary,) = _own_copy(scene, "spm_model_file", "tiny.model")
     # What init_checkpoint and records were made with is not asked here.
     if not _kill_late(scene):
-        return "ended before the kill", True
+        return None
     shutil.copy(scene.folder / "world" / "other.model", vocabulary)
     return _refused(scene, "the vocabulary is another one")
 
 
-def change_records(scene: Scene) -> Outcome:
+def change_records(scene: Scene) -> Maybe:
     """Put other records under the same name, their manifest included."""
     copies = _own_copy(scene, "input_file", "records/unmasked.tfrecord*")
     if not _kill_late(scene):
-        return "ended before the kill", True
+        return None
     for copy in copies:
         name = copy.name.replace("unmasked", "other")
         text = (scene.folder / "world" / "records" / name).read_bytes()
@@ -298,22 +300,22 @@ def change_records(scene: Scene) -> Outcome:
     return _refused(scene, "the records are others")
 
 
-def damage_records(scene: Scene) -> Outcome:
+def damage_records(scene: Scene) -> Maybe:
     """Flip a bit of the records that a killed run goes on with."""
     copies = _own_copy(scene, "input_file", "records/unmasked.tfrecord*")
     if not _kill_late(scene):
-        return "ended before the kill", True
+        return None
     content = bytearray(copies[0].read_bytes())
     content[scene.rng.randrange(len(content))] ^= 1 << scene.rng.randrange(8)
     copies[0].write_bytes(content)
     return _refused(scene, "a record is damaged")
 
 
-def change_examples(scene: Scene) -> Outcome:
+def change_examples(scene: Scene) -> Maybe:
     """Change the training examples of a killed finetuning."""
     _own_copy(scene, "data_dir", "data/glue")
     if not _kill_late(scene):
-        return "ended before the kill", True
+        return None
     path = scene.folder / "own" / "glue" / "RTE" / "train.tsv"
     path.write_text(path.read_text().replace("mill", "mole"))
     return _refused(scene, "the examples are others")
