@@ -1,7 +1,7 @@
 """Faults beside kills: full disks, damaged and changed files, no rights.
 
-Each function lets a fault happen to one run of a job, and returns what was seen,
-in a few words, and whether it is as it should be: the mistake is named without
+Each function lets a fault happen to one run of a job. It returns what was seen,
+in a few words, and whether that is as it should be: the mistake is named without
 a traceback, and once it is mended the same command comes to the undisturbed
 run's result.
 """
