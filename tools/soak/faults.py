@@ -1,9 +1,9 @@
 """Faults beside kills: full disks, damaged and changed files, no rights.
 
 Each function lets a fault happen to one run of a job. It returns what was seen,
-in a few words, and whether that is as it should be: the mistake is named without
-a traceback, and once it is mended the same command comes to the undisturbed
-run's result.
+in a few words, and whether that is right: a mistake is named without a
+traceback, and once it is mended the same command comes to the result of the
+undisturbed run.
 """
 
 import contextlib
