@@ -1,4 +1,4 @@
-"""The soak test itself: small, so that it does not rot between its long runs."""
+"""The soak test itself, small: its long runs are rare."""
 
 import json
 import subprocess
