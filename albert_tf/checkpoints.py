@@ -238,41 +238,51 @@ def numbered(folder: str) -> list[str]:
 
 
 def clean_state(folder: str) -> None:
-    """Have TensorFlow's list of checkpoints name those of its folder only.
+    """Have TensorFlow's list of checkpoints name those of its folder, and all.
 
     A `tf.train.CheckpointManager` deletes the oldest of the list, wherever they
-    lie, and a folder may have come from somebody. A list that cannot be read
-    is removed: the checkpoints themselves are found without it, see `numbered`,
-    and the next one that is saved makes a new list.
+    lie, and a folder may have come from somebody. One that was saved just
+    before the process was killed may not be in the list yet, or the list may be
+    damaged; what is not in it would never be deleted.
     """
     path = os.path.join(folder, STATE_NAME)
-    if not files.exists(path):
-        return
-    state = _read_state(folder)
-    if state is None:
+    state = _read_state(folder) if files.exists(path) else None
+    if state is None and files.exists(path):
         logging.warning("%s is damaged; it will be made again.", path)
-        tf.io.gfile.remove(path)
+    prefixes = numbered(folder)[::-1]
+    if not prefixes:
+        if files.exists(path):
+            tf.io.gfile.remove(path)
         return
-    known = {os.path.basename(prefix) for prefix in numbered(folder)}
-    times = [*state.all_model_checkpoint_timestamps]
-    times += [0.0] * (len(state.all_model_checkpoint_paths) - len(times))
-    kept = {
-        name: time
-        for listed, time in zip(
-            state.all_model_checkpoint_paths, times, strict=False
+    times = dict(
+        zip(
+            map(os.path.basename, state.all_model_checkpoint_paths),
+            state.all_model_checkpoint_timestamps,
+            strict=False,
         )
-        if (name := os.path.basename(listed)) in known
-    }
-    if not kept:
-        tf.io.gfile.remove(path)
-        return
+        if state
+        else ()
+    )
+    # A relative folder is taken off by TensorFlow; to an absolute one it adds
+    # the name.
+    names = [os.path.basename(prefix) for prefix in prefixes]
+    listed = names if os.path.isabs(folder) else prefixes
     tf.compat.v1.train.update_checkpoint_state(
         folder,
-        [*kept][-1],
-        [*kept],
-        all_model_checkpoint_timestamps=[*kept.values()],
-        last_preserved_timestamp=state.last_preserved_timestamp,
+        listed[-1],
+        listed,
+        all_model_checkpoint_timestamps=[
+            times.get(name) or _time(prefix)
+            for name, prefix in zip(names, prefixes, strict=True)
+        ],
+        # Later ones only may be deleted.
+        last_preserved_timestamp=0.0,
     )
+
+
+def _time(prefix: str) -> float:
+    """Return when a checkpoint was written, in seconds."""
+    return files.size_and_time(f"{prefix}.index")[1] / 1e9
 
 
 def _read_state(folder: str) -> Any:

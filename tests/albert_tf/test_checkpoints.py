@@ -1,6 +1,8 @@
 """Finding checkpoints and restoring them by name, strictly."""
 
 import dataclasses
+import os
+import pathlib
 import shutil
 
 import numpy as np
@@ -139,10 +141,48 @@ def test_list_of_checkpoints_keeps_names_of_its_own_folder(tmp_path):
     )
     checkpoints.clean_state(str(tmp_path))
     state = tf.train.get_checkpoint_state(str(tmp_path))
-    names = [str(tmp_path / f"model.ckpt-{number}") for number in (1, 2)]
+    names = [str(tmp_path / f"model.ckpt-{number}") for number in (1, 2, 3)]
     assert state.all_model_checkpoint_paths == names
-    assert state.all_model_checkpoint_timestamps == [0.5, 1.5]
+    assert state.all_model_checkpoint_timestamps[:2] == [0.5, 1.5]
     assert state.model_checkpoint_path == names[-1]
+
+
+@pytest.mark.parametrize("is_relative", [False, True])
+@pytest.mark.parametrize("listed", [(), (1, 2), (1, 2, 3)])
+def test_all_checkpoints_of_a_killed_run_are_deleted_in_time(
+    tmp_path, monkeypatch, listed, is_relative
+):
+    monkeypatch.chdir(tmp_path)
+    folder = "run" if is_relative else str(tmp_path / "run")
+    beside = [pathlib.Path(f"model.ckpt-{n}.index") for n in (1, 2, 3)]
+    for path in beside:
+        path.touch()
+    value = tf.train.Checkpoint(value=tf.Variable(1.0))
+
+    def manager():
+        checkpoints.clean_state(folder)
+        return tf.train.CheckpointManager(
+            value, folder, max_to_keep=2, checkpoint_name="model.ckpt"
+        )
+
+    before = tf.train.CheckpointManager(
+        value, folder, max_to_keep=None, checkpoint_name="model.ckpt"
+    )
+    for number in (1, 2, 3):
+        before.save(checkpoint_number=number)
+        if number in listed:
+            state = pathlib.Path(folder, "checkpoint").read_bytes()
+    # The list as it stood when the process was killed.
+    if listed:
+        pathlib.Path(folder, "checkpoint").write_bytes(state)
+    else:
+        pathlib.Path(folder, "checkpoint").unlink()
+    manager().save(checkpoint_number=4)
+    prefixes = [os.path.join(folder, f"model.ckpt-{n}") for n in (4, 3)]
+    assert checkpoints.numbered(folder) == prefixes
+    assert tf.train.latest_checkpoint(folder) == prefixes[0]
+    assert manager().checkpoints == prefixes[::-1]
+    assert all(path.exists() for path in beside)
 
 
 def test_list_of_nothing_in_its_folder_is_removed(tmp_path):
