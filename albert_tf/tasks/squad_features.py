@@ -202,8 +202,8 @@ def max_context(windows: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
     """Tell which pieces each window sees best.
 
     A piece that stands in several windows belongs to the one where the shorter
-    of its two sides is longest; the length of the window decides between equal
-    ones, then the order.
+    of its two sides, plus a hundredth of the length of the window, is longest;
+    between equal ones the order decides.
 
     Example:
         max_context(((0, 6), (3, 6), (6, 4))) =

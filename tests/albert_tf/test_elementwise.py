@@ -1,10 +1,13 @@
 """The fused forms against the definitions, values and gradients."""
 
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf import elementwise
+from tests.reference import encoder as reference
 
 RTOL = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
 
@@ -66,3 +69,21 @@ def test_softmax_hides_what_is_padding():
     probabilities = run(elementwise.FUSED, "softmax", "float32")[0]
     assert (probabilities[1, ..., 4:] == 0).all()
     np.testing.assert_allclose(probabilities.sum(-1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", elementwise.Elementwise._fields)
+def test_served_equals_plain(name):
+    """In float32, which it computes in either way; gelu is the tanh form."""
+    plain = run(elementwise.PLAIN, name, "float32")[0]
+    served = run(elementwise.SERVED, name, "float32")[0]
+    np.testing.assert_allclose(served, plain, atol=1e-6, rtol=1e-6)
+
+
+def test_gelu_is_the_tanh_form():
+    x = np.linspace(-6, 6, 241)
+    expected = reference.gelu(x)
+    exact = x / 2 * (1 + np.vectorize(math.erf)(x / 2**0.5))
+    assert np.abs(expected - exact).max() > 4e-4
+    for how in (elementwise.PLAIN, elementwise.FUSED, elementwise.SERVED):
+        actual = how.gelu(tf.constant(x, tf.float32))
+        np.testing.assert_allclose(actual, expected, atol=1e-6, rtol=0)

@@ -1,6 +1,7 @@
 """Translating Hugging Face folders: names, order of kernels, refusals."""
 
 import dataclasses
+import itertools
 import json
 
 import ml_dtypes
@@ -133,16 +134,98 @@ def test_unshared_layers_are_groups_there(tmp_path):
     assert there.groups == config.groups
 
 
-def test_kernels_turn_and_output_weights_stay(folder):
-    tensors, weights = tensors_of(folder), random_weights()
-    np.testing.assert_array_equal(
-        tensors["albert.encoder.embedding_hidden_mapping_in.weight"],
-        weights["bert/encoder/embedding_hidden_mapping_in/kernel"].T,
-    )
-    np.testing.assert_array_equal(
-        tensors["sop_classifier.classifier.weight"],
-        weights["cls/seq_relationship/output_weights"],
-    )
+# Names of transformers 5.23.0; kernels are turned. Blocks have two numbers:
+# group and inner block.
+PAIRS = {
+    "bert/embeddings/word_embeddings": "embeddings.word_embeddings.weight",
+    "bert/embeddings/token_type_embeddings": (
+        "embeddings.token_type_embeddings.weight"
+    ),
+    "bert/embeddings/position_embeddings": (
+        "embeddings.position_embeddings.weight"
+    ),
+    "bert/embeddings/LayerNorm/gamma": "embeddings.LayerNorm.weight",
+    "bert/embeddings/LayerNorm/beta": "embeddings.LayerNorm.bias",
+    "bert/encoder/embedding_hidden_mapping_in/kernel": (
+        "encoder.embedding_hidden_mapping_in.weight"
+    ),
+    "bert/encoder/embedding_hidden_mapping_in/bias": (
+        "encoder.embedding_hidden_mapping_in.bias"
+    ),
+    "bert/pooler/dense/kernel": "pooler.weight",
+    "bert/pooler/dense/bias": "pooler.bias",
+}
+OUR_BLOCK = "bert/encoder/transformer/group_{}/inner_group_{}/"
+THEIR_BLOCK = "encoder.albert_layer_groups.{}.albert_layers.{}."
+BLOCK_PAIRS = {
+    "attention_1/self/query/kernel": "attention.query.weight",
+    "attention_1/self/query/bias": "attention.query.bias",
+    "attention_1/self/key/kernel": "attention.key.weight",
+    "attention_1/self/key/bias": "attention.key.bias",
+    "attention_1/self/value/kernel": "attention.value.weight",
+    "attention_1/self/value/bias": "attention.value.bias",
+    "attention_1/output/dense/kernel": "attention.dense.weight",
+    "attention_1/output/dense/bias": "attention.dense.bias",
+    "LayerNorm/gamma": "attention.LayerNorm.weight",
+    "LayerNorm/beta": "attention.LayerNorm.bias",
+    "ffn_1/intermediate/dense/kernel": "ffn.weight",
+    "ffn_1/intermediate/dense/bias": "ffn.bias",
+    "ffn_1/intermediate/output/dense/kernel": "ffn_output.weight",
+    "ffn_1/intermediate/output/dense/bias": "ffn_output.bias",
+    "LayerNorm_1/gamma": "full_layer_layer_norm.weight",
+    "LayerNorm_1/beta": "full_layer_layer_norm.bias",
+}
+HEAD_PAIRS = {
+    "AlbertModel": {},
+    "AlbertForPreTraining": {
+        "cls/predictions/transform/dense/kernel": "predictions.dense.weight",
+        "cls/predictions/transform/dense/bias": "predictions.dense.bias",
+        "cls/predictions/transform/LayerNorm/gamma": (
+            "predictions.LayerNorm.weight"
+        ),
+        "cls/predictions/transform/LayerNorm/beta": (
+            "predictions.LayerNorm.bias"
+        ),
+        "cls/predictions/output_bias": "predictions.bias",
+        "cls/seq_relationship/output_weights": (
+            "sop_classifier.classifier.weight"
+        ),
+        "cls/seq_relationship/output_bias": "sop_classifier.classifier.bias",
+    },
+    "AlbertForSequenceClassification": {
+        "output_weights": "classifier.weight",
+        "output_bias": "classifier.bias",
+    },
+    "AlbertForQuestionAnswering": {
+        "cls/squad/output_weights": "qa_outputs.weight",
+        "cls/squad/output_bias": "qa_outputs.bias",
+    },
+}
+
+
+@pytest.mark.parametrize("architecture", MODELS)
+def test_every_weight_stands_under_its_name(tmp_path, architecture):
+    weights = random_weights(make_model=MODELS[architecture])
+    huggingface.write(str(tmp_path), CONFIG, weights)
+    prefix = "" if architecture == "AlbertModel" else "albert."
+    pairs = {ours: prefix + theirs for ours, theirs in PAIRS.items()}
+    pairs |= {
+        OUR_BLOCK.format(*place) + ours: (
+            prefix + THEIR_BLOCK.format(*place) + theirs
+        )
+        for ours, theirs in BLOCK_PAIRS.items()
+        for place in itertools.product(range(2), range(2))
+    }
+    pairs |= HEAD_PAIRS[architecture]
+    tensors = tensors_of(tmp_path)
+    assert sorted(tensors) == sorted(pairs.values())
+    back = huggingface.read_weights(str(tmp_path))
+    assert sorted(back) == sorted(pairs)
+    for ours, theirs in pairs.items():
+        turned = ours.endswith("/kernel")
+        expected = weights[ours].T if turned else weights[ours]
+        np.testing.assert_array_equal(tensors[theirs], expected, err_msg=ours)
+        np.testing.assert_array_equal(back[ours], weights[ours], err_msg=ours)
 
 
 def test_equal_sizes_get_an_identity_for_the_mapping(tmp_path):

@@ -51,6 +51,24 @@ def test_training_sees_everything_once_in_every_pass_in_a_new_order(paths):
     assert first != second
 
 
+def test_examples_of_ten_thousand_places_are_mixed(tmp_path):
+    """The n-th example is one of the first 10,000 + n of the file, any one."""
+    path, total = str(tmp_path / "many.tfrecord"), 12_000
+    layout = (records.Feature("input_ids", (1,), "int64"),)
+    with records.ShardedWriter([path]) as writer:
+        for number in range(total):
+            writer.write(records.encode(layout, {"input_ids": [number]}))
+    dataset = inputs.training_dataset([path], layout, 100, seed=1)
+    order = np.concatenate(first_ids(dataset, total // 100))
+    assert sorted(order) == list(range(total))
+    assert (order < 10_000 + np.arange(total)).all()
+    # Of 1,000 draws from 10,000, the largest is below 9,900 once in 23,000
+    # times, and their mean is 5,000 within 91 (one standard deviation).
+    first = order[:1000]
+    assert first.max() > 9_900
+    assert abs(first.mean() - 5_500) < 500
+
+
 @pytest.mark.parametrize("first_step", [1, 4, 5, 7, 11])
 def test_first_step_leaves_out_exactly_the_batches_before(paths, first_step):
     order = first_ids(train(paths), 12)
@@ -204,23 +222,28 @@ def test_masks_follow_from_seed_and_step(unmasked):
 
 
 def test_masks_in_training_are_those_of_the_masker(unmasked):
-    (batch,) = masked_batches(unmasked, 1)
+    """Its keys are of the run, the number of the batch, and the row."""
     masker = masking.Masker(
         masking.MaskingOptions(max_predictions_per_seq=4, masked_lm_prob=0.4),
         MASK_VOCABULARY,
     )
-    key = random_streams.derive(random_streams.derive(0, 0, 1), 0)
-    keys = random_streams.derive_array(np.full(8, key, np.uint64), np.arange(8))
-    expected = masker.mask(
-        restored(batch),
-        batch["input_mask"].sum(1),
-        keys,
-        batch["token_boundary"],
-    )
-    np.testing.assert_array_equal(batch["input_ids"], expected.input_ids)
-    np.testing.assert_array_equal(
-        batch["masked_lm_positions"], expected.positions
-    )
+    run = random_streams.derive(0, 0, 1)
+    for step, batch in enumerate(masked_batches(unmasked, 4, first_step=3), 3):
+        keys = [random_streams.derive(run, step, row) for row in range(8)]
+        expected = masker.mask(
+            restored(batch),
+            batch["input_mask"].sum(1),
+            np.array(keys, np.uint64),
+            batch["token_boundary"],
+        )
+        weights = np.arange(4) < expected.counts[:, None]
+        for name, value in {
+            "input_ids": expected.input_ids,
+            "masked_lm_positions": expected.positions,
+            "masked_lm_ids": expected.labels,
+            "masked_lm_weights": weights,
+        }.items():
+            np.testing.assert_array_equal(batch[name], value, err_msg=name)
 
 
 def test_evaluation_masks_are_the_same_every_time(unmasked):

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from albert_tf import checkpoints, elementwise, errors, modeling
 from tests.conftest import LAYER_ATOL
+from tests.reference import encoder as reference
 
 GROUP_PREFIX = "bert/encoder/transformer/group_"
 # Original release, the variables of one inner group.
@@ -378,36 +379,6 @@ def test_every_use_of_dropout_has_its_own_seed():
 # The two halves of a layer against plain NumPy, in float64.
 
 
-def numpy_norm(x, layer):
-    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-    normed = (x - mean) / np.sqrt(variance + 1e-12)
-    return normed * layer.gamma.numpy() + layer.beta.numpy()
-
-
-def numpy_dense(x, layer):
-    return x @ layer.kernel.numpy().astype(float) + layer.bias.numpy()
-
-
-TANH = (2 / np.pi) ** 0.5
-
-
-def numpy_attention(x, mask, block, heads):
-    size = x.shape[-1] // heads
-    query, key, value = (
-        numpy_dense(x, layer) for layer in (block.query, block.key, block.value)
-    )
-    contexts = []
-    for head in range(heads):
-        part = slice(head * size, (head + 1) * size)
-        scores = query[..., part] @ key[..., part].swapaxes(1, 2) / size**0.5
-        scores += (1 - mask[:, None, :]) * -10000.0
-        powers = np.exp(scores - scores.max(-1, keepdims=True))
-        weights = powers / powers.sum(-1, keepdims=True)
-        contexts.append(weights @ value[..., part])
-    attended = numpy_dense(np.concatenate(contexts, -1), block.output_dense)
-    return numpy_norm(x + attended, block.layer_norm)
-
-
 def make_part(part, config):
     """One half of a layer; no bias is 0, and kernels are large."""
     tf.random.set_seed(3)
@@ -417,6 +388,11 @@ def make_part(part, config):
         if "beta" in variable.name or "bias" in variable.name:
             variable.assign(generator.normal(size=variable.shape) / 10)
     return layer, generator
+
+
+def plain(layer, config):
+    weights = {checkpoints.name_of(v): v.numpy() for v in layer.variables}
+    return reference.Encoder(config, weights)
 
 
 def make_block(config, mask):
@@ -435,15 +411,14 @@ def test_attention_equals_plain_numpy(small_config):
         layer.prepare(tf.float32),
         make_block(small_config, mask),
     )
-    heads = small_config.num_attention_heads
-    expected = numpy_attention(x, mask, layer, heads)
+    expected = plain(layer, small_config).attend(x, mask, "bert/x", 0)
     np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)
 
 
 @pytest.mark.parametrize(
     ("activation", "function"),
     [
-        ("gelu", lambda x: x / 2 * (1 + np.tanh(TANH * (x + 0.044715 * x**3)))),
+        ("gelu", reference.gelu),
         (
             "gelu_erf",
             lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / 2**0.5)),
@@ -462,10 +437,7 @@ def test_feed_forward_equals_plain_numpy(small_config, activation, function):
         layer.prepare(tf.float32),
         make_block(config, np.ones([2, 6])),
     )
-    hidden = function(numpy_dense(x, layer.intermediate))
-    expected = numpy_norm(
-        x + numpy_dense(hidden, layer.output_dense), layer.layer_norm
-    )
+    expected = plain(layer, config).feed_forward(x, "bert/x", 0, function)
     np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)
 
 

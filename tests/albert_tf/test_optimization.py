@@ -89,6 +89,9 @@ START = {
     "layer/kernel": [[0.5, -1.5], [2.0, 0.25]],
     "layer/bias": [0.3, -0.2],
     "zero/kernel": [0.0, 0.0],
+    # Trust ratios of about 30 and 0.001.
+    "large/kernel": [80.0, -60.0],
+    "small/kernel": [0.002, 0.003],
 }
 GRADIENTS = [
     {

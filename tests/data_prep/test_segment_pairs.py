@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from albert_tf import errors
+from albert_tf import errors, random_streams
 from data_prep import segment_pairs
 
 RANDOM = functools.partial(
@@ -170,6 +170,93 @@ class FakeRandom(random.Random):
 
     def random(self):
         return self.numbers.pop(0)
+
+
+class Prepared:
+    """Draws that are known beforehand; all must be used."""
+
+    def __init__(self, *draws):
+        self.draws = list(draws)
+
+    def random(self):
+        return self.draws.pop(0)
+
+    def randint(self, first, last):
+        draw = self.draws.pop(0)
+        assert first <= draw <= last
+        return draw
+
+
+@pytest.mark.parametrize(
+    ("coin", "label"), [(0.0, 1), (0.4999, 1), (0.5, 0), (0.9999, 0)]
+)
+def test_segments_are_exchanged_by_a_fair_coin(coin, label):
+    # Full length, a first segment of one sentence, the coin.
+    draws = Prepared(0.5, 1, coin)
+    options = segment_pairs.PairOptions(128)
+    document = [[5, 6], [7], [8, 9, 10]]
+    (pair,) = make_pairs([document], 0, options, draws)
+    both = [5, 6], [7, 8, 9, 10]
+    first, second = both[::-1] if label else both
+    assert pair == Pair(first, second, label, lone=False)
+    assert not draws.draws
+
+
+@pytest.mark.parametrize(
+    ("coin", "label"), [(0.0, 1), (0.4999, 1), (0.5, 0), (0.9999, 0)]
+)
+def test_next_sentences_are_replaced_by_a_fair_coin(coin, label):
+    """A random one is sentence 1 of document 1, and what follows it."""
+    draws = Prepared(0.5, 1, coin, *([1, 1] if label else []))
+    options = segment_pairs.PairOptions(128, sentence_objective="nsp")
+    corpus = [[[5, 6], [7]], [[11, 12], [13]]]
+    pairs = make_pairs(corpus, 0, options, draws)
+    second = [13] if label else [7]
+    assert next(pairs) == Pair([5, 6], second, label, lone=False)
+    assert not draws.draws
+
+
+@pytest.mark.parametrize(
+    ("probability", "draw", "length"),
+    [
+        (0.1, 0.0, 2),
+        (0.1, 0.0999, 2),
+        (0.1, 0.1, 6),
+        (0.0, 0.0, 6),
+        (1.0, 0.9999, 2),
+    ],
+)
+def test_short_targets_have_their_probability(probability, draw, length):
+    """One draw decides; a short target has a second one for its length."""
+    short = [2] if length == 2 else []
+    draws = Prepared(draw, *short, 1, 0.9, *([1, 0.9] * 2 if short else []))
+    options = segment_pairs.PairOptions(128, probability)
+    document = [[piece] for piece in range(10, 16)]
+    pairs = list(make_pairs([document], 0, options, draws))
+    assert [len(p.first) + len(p.second) for p in pairs] == [length] * (
+        6 // length
+    )
+    assert not draws.draws
+
+
+def test_shares_of_short_targets_and_of_exchanged_segments():
+    """By the writer's own draws: 5,000 documents of 9 sentences."""
+    options = segment_pairs.PairOptions(9 + 3)
+    document = segment_pairs.Document(np.arange(10, 19), range(10))
+    nowhere = np.zeros(20, bool)
+    count, short, exchanged = 5_000, 0, 0
+    for key in range(count):
+        draws = random_streams.Stream(random_streams.derive(1, key))
+        pairs = [
+            *segment_pairs.make_pairs([document], 0, options, draws, nowhere)
+        ]
+        short += len(pairs) > 1
+        exchanged += pairs[0].label
+    # Of short targets, 2 to 9 pieces, the longest looks as a full one. Four
+    # standard deviations; 0.2 and 0.45 are 22 and 7 away.
+    for found, share in ((short, 0.1 * 7 / 8), (exchanged, 0.5)):
+        spread = (count * share * (1 - share)) ** 0.5
+        assert abs(found - count * share) < 4 * spread
 
 
 def truncate(first, second, room, rng):

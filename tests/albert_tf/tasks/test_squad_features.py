@@ -65,6 +65,14 @@ def test_every_piece_is_seen_best_once(total, room, stride):
     assert (seen == 1).all()
 
 
+def test_a_window_longer_by_a_hundred_pieces_is_worth_one_of_context():
+    # Piece 250 has 49 others behind it in the first window, and 50 before it
+    # in the second: by them alone it belonged to the second.
+    first, second = squad_features.max_context(((0, 300), (200, 120)))
+    assert np.flatnonzero(first).tolist() == list(range(251))
+    assert np.flatnonzero(second).tolist() == list(range(51, 120))
+
+
 def plain_max_context(windows, index, piece):
     """The original's rule for one piece of one window."""
     scores = []
@@ -78,9 +86,12 @@ def plain_max_context(windows, index, piece):
     return scores.index(max(scores)) == index
 
 
-@pytest.mark.parametrize("room, stride", [(6, 3), (9, 4), (30, 7)])
-def test_max_context_follows_the_rule(room, stride):
-    windows = squad_features.split(95, room, stride)
+@pytest.mark.parametrize(
+    "total, room, stride",
+    [(95, 6, 3), (95, 9, 4), (95, 30, 7), (470, 300, 200), (700, 320, 128)],
+)
+def test_max_context_follows_the_rule(total, room, stride):
+    windows = squad_features.split(total, room, stride)
     best = squad_features.max_context(windows)
     for index, (begin, length) in enumerate(windows):
         expected = [
