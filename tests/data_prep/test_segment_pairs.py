@@ -12,6 +12,8 @@ from data_prep import segment_pairs
 RANDOM = functools.partial(
     segment_pairs.PairOptions, single_segment_policy="random"
 )
+# Every third piece starts a word.
+WORD_START = np.arange(10**6) % 3 == 0
 
 
 def numbered_documents(seed, count=6):
@@ -36,9 +38,8 @@ def make_pairs(corpus, index, options, rng):
         )
         for document in corpus
     ]
-    word_start = np.arange(10**6) % 3 == 0
     for pair in segment_pairs.make_pairs(
-        documents, index, options, rng, word_start
+        documents, index, options, rng, WORD_START
     ):
         if pair is None:
             yield None
