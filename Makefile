@@ -8,11 +8,13 @@
 #   SEED    seed of the demo and of the soak test; default: 12345
 #   KILLS   of each job of the soak test; default: 50
 #   SOAK    folder of the soak test; default: soak_output
+#   FILES   files that `make mutants` changes
 #   PIP     flags for pip; PIP= shows its progress
 
 VENV = .venv
 PYTHON =
 ARGS =
+FILES =
 OUTPUT = demo_output
 SEED = 12345
 KILLS = 50
@@ -23,18 +25,20 @@ PIP_VERSION = 26.3
 PY = $(VENV)/bin/python
 SETUP_DONE = $(VENV)/.setup-done
 LINT_DONE = $(VENV)/.lint-done
+MUTANTS_DONE = $(VENV)/.mutants-done
 CODE = albert_tf data_prep tests tools benchmarks
 PIP_INSTALL = "$(PY)" -m pip install $(PIP) --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak lint format clean
+.PHONY: help setup demo test mutants soak lint format clean
 
 help:
 	@echo "make setup  install everything into $(VENV) (minutes; once)"
 	@echo "make demo   from a text file to a SavedModel on a tiny model"
 	@echo "make test   run the tests"
 	@echo "make soak   kill everything at random moments, and compare (hours)"
+	@echo "make mutants FILES=albert_tf/masking.py  change them; do tests notice?"
 	@echo "make lint   check format, style and types"
 	@echo "make format mend format and what else can be mended by itself"
 	@echo "make clean  remove the environment, caches and build folders"
@@ -51,6 +55,10 @@ soak: setup
 	"$(PY)" tools/soak --output_dir="$(SOAK)" --kills=$(KILLS) \
 	    --seed="$(SEED)" $(ARGS)
 
+# A killed run goes on where it was; ARGS: see tools/mutants.py.
+mutants: $(MUTANTS_DONE)
+	"$(PY)" tools/mutants.py $(FILES) $(ARGS)
+
 lint: $(LINT_DONE)
 	@failed=; \
 	"$(PY)" -m ruff format --check $(CODE) || failed="$$failed format"; \
@@ -64,7 +72,7 @@ format: $(LINT_DONE)
 
 clean:
 	rm -rf "$(VENV)" build dist *.egg-info
-	rm -rf .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .pytest_cache .ruff_cache .mypy_cache .mutants
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The mark is written last. Where it is missing, an earlier set-up was
@@ -72,7 +80,7 @@ clean:
 # requirements, the environment is kept and brought up to date.
 $(SETUP_DONE): requirements.txt constraints.txt pyproject.toml
 	@if [ ! -e "$@" ]; then sh tools/make_venv.sh "$(VENV)" $(PYTHON); fi
-	@rm -f "$@" "$(LINT_DONE)"
+	@rm -f "$@" "$(LINT_DONE)" "$(MUTANTS_DONE)"
 	@echo "Installing about 130 packages into $(VENV): some minutes, 3.5 GB."
 	$(PIP_INSTALL) "pip==$(PIP_VERSION)"
 	$(PIP_INSTALL) -r requirements.txt --group exports -c constraints.txt \
@@ -81,4 +89,8 @@ $(SETUP_DONE): requirements.txt constraints.txt pyproject.toml
 
 $(LINT_DONE): $(SETUP_DONE) pyproject.toml
 	$(PIP_INSTALL) --group lint -c constraints.txt
+	@touch "$@"
+
+$(MUTANTS_DONE): $(SETUP_DONE) pyproject.toml
+	$(PIP_INSTALL) --group mutants -c constraints.txt
 	@touch "$@"
