@@ -24,6 +24,7 @@ import contextlib
 import dataclasses
 import difflib
 import functools
+import gc
 import hashlib
 import importlib
 import json
@@ -275,8 +276,9 @@ def _wait(child: int, until: float) -> int:
 
 def run_pytest(arguments: Sequence[str], *plugins_: object) -> int:
     """Run tests in this process; returns pytest's status."""
-    always = ["-q", "-x", "-p", "no:cacheprovider", "--tb=line"]
-    return int(pytest.main([*always, *arguments], list(plugins_)))
+    plain = ["-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain"]
+    shown = ["-q", "-x", "--tb=line"]
+    return int(pytest.main([*plain, *shown, *arguments], list(plugins_)))
 
 
 class Watch:
@@ -466,6 +468,7 @@ def run(path: str, sample: int | None, survivors: bool) -> None:
     notes = observe(path)
     for name in notes.heavy:
         importlib.import_module(name)
+    gc.freeze()  # Or each process would go through all of it, and copy it.
     for number, item in enumerate(items, 1):
         result = try_mutant(path, source, item, notes)
         database.set_result(item.job_id, result)
