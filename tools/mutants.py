@@ -11,8 +11,9 @@ survived: tests/mutants.md says of each what became of it.
 
 Each file is changed in a copy of the project below .mutants/. The tests are
 those of `TESTS`, first those that reach the changed line, the quickest first,
-then all; the first that fails ends it. Every change runs in a process that is
-forked from one that has TensorFlow imported already, but never used.
+then the others but for slow ones; the first that fails ends it. Every change
+runs in a process that is forked from one that has TensorFlow imported already,
+but never used.
 
 Results stand in .mutants/FILE.sqlite, which cosmic-ray's own tools (cr-report,
 cr-html) read too. A run that was killed goes on where it was; a file that has
@@ -113,6 +114,8 @@ OTHERS = (
 HEAVY = ("numpy", "tensorflow", "tf_keras", "tensorflow_text")
 # Times the processor time of the tests as they are, and seconds more.
 TIME_FACTOR, TIME_MORE = 5, 20
+# Seconds from which a test is slow.
+SLOW = 3
 # Of time on the clock to processor time: for what waits for ever.
 WAITING = 6
 MEMORY = 8 << 30
@@ -340,7 +343,13 @@ class Notes:
         }
         everything = sorted(self.seconds, key=self.seconds.__getitem__)
         near = [test for test in everything if test in reached]
-        rest = [test for test in everything if test not in reached]
+        # What is kept from one test to the next (a fixture of a module, a
+        # compiled function) is reached by the first only.
+        rest = [
+            test
+            for test in everything
+            if test not in reached and self.seconds[test] < SLOW
+        ]
         return [tests for tests in (near, rest) if tests]
 
     def limit(self, tests: Iterable[str]) -> int:
