@@ -448,19 +448,20 @@ def _write_batches(
     """Write batches of a training run from a step on, a file for each."""
     folder = os.path.join(settings.output_dir, BATCHES_NAME)
     files.make_folder(folder, "output_dir")
-    dataset = inputs.training_dataset(
-        paths,
-        settings.layout,
-        settings.train_batch_size,
-        seed=settings.seed,
-        first_step=first_step,
-    )
-    names = batch_specs(settings)
-    batches = dataset.take(settings.num_batches).as_numpy_iterator()
-    for number, batch in enumerate(batches, first_step):
-        path = os.path.join(folder, f"{number:08d}.npz")
-        with files.replace_atomically(path) as stream:
-            np.savez(stream, **{name: batch[name] for name in names})
+    with inputs.naming_damage(paths, settings.layout):
+        dataset = inputs.training_dataset(
+            paths,
+            settings.layout,
+            settings.train_batch_size,
+            seed=settings.seed,
+            first_step=first_step,
+        )
+        names = batch_specs(settings)
+        batches = dataset.take(settings.num_batches).as_numpy_iterator()
+        for number, batch in enumerate(batches, first_step):
+            path = os.path.join(folder, f"{number:08d}.npz")
+            with files.replace_atomically(path) as stream:
+                np.savez(stream, **{name: batch[name] for name in names})
     logging.info("Wrote %d batches to %s.", settings.num_batches, folder)
 
 

@@ -8,6 +8,7 @@ import dataclasses
 import gc
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -435,13 +436,14 @@ class _Model:
         try:
             if is_over(before):  # An earlier start was stopped here.
                 raise _StopEarlyError
-            self._trainer.train(
-                self._data.shuffled(self._trainer.step),
-                train_steps,
-                log,
-                evaluate if settings.do_eval else None,
-                key,
-            )
+            with self._data.naming_damage(base.TRAIN):
+                self._trainer.train(
+                    self._data.shuffled(self._trainer.step),
+                    train_steps,
+                    log,
+                    evaluate if settings.do_eval else None,
+                    key,
+                )
         except _StopEarlyError:
             logging.info(
                 "Stopped at step %d: %d evaluations brought no better %s.",
@@ -466,7 +468,8 @@ class _Model:
 
     def predict(self, split: str, *, save: bool = False) -> base.Outputs:
         """Return the outputs for a split; keep them in the run's folder."""
-        outputs = self._trainer.predict(self._data.in_order(split))
+        with self._data.naming_damage(split):
+            outputs = self._trainer.predict(self._data.in_order(split))
         if save:
             source = self._job.sources[split]
             facts = features.describe(self._job.task, source, split)
@@ -604,6 +607,16 @@ class _Data:
             settings.train_batch_size,
             seed=settings.trainer.seed,
             first_step=first_step,
+        )
+
+    def naming_damage(self, split: str) -> AbstractContextManager[None]:
+        """Have errors about damaged records of a split name the file."""
+        path = self._features[split].path
+        return inputs.naming_damage(
+            [path],
+            self._job.task.layout(split),
+            f"Remove it and {path}{features.FACTS_ENDING}, and start the same "
+            "command again: it is made again.",
         )
 
     def in_order(self, split: str) -> tf.data.Dataset:

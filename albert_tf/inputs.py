@@ -5,13 +5,17 @@ out the passes it has finished, skips the records of the present one that it has
 seen, and goes on with the same ones.
 """
 
+import contextlib
+import gzip
+import itertools
 import os
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import masking, random_streams, records
+from albert_tf import errors, masking, random_streams, record_encoding, records
 
 # Files read at the same time; their records are taken in turn.
 INTERLEAVED_FILES = 16
@@ -24,6 +28,11 @@ _SEEDS = 2**31
 
 # What keys of masks are for.
 _TRAINING, _EVALUATION = range(2)
+
+# Records that are parsed together, in search of one that cannot be.
+_SEARCHED_AT_ONCE = 1000
+# What reading a damaged file raises.
+_DAMAGES = ValueError, EOFError, zlib.error, gzip.BadGzipFile
 
 Batch = dict[str, tf.Tensor]
 
@@ -121,6 +130,89 @@ def count_examples(paths: Sequence[str]) -> int:
         return sum(found.values())
     dataset = tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(_open)
     return int(dataset.reduce(np.int64(0), lambda sum_, _: sum_ + 1))
+
+
+@contextlib.contextmanager
+def naming_damage(
+    paths: Sequence[str],
+    layout: records.Layout,
+    remedy: str = "Copy the file again, or write the records again.",
+) -> Iterator[None]:
+    """Have errors about damaged records name the file and the record.
+
+    TensorFlow names neither. After an error in the block, the files are read
+    in search of the first record that is damaged or of another layout.
+
+    Args:
+        paths: TFRecord files.
+        layout: Of their records.
+        remedy: What to do, for the message.
+
+    Raises:
+        errors.UserError: There is one.
+    """
+    try:
+        yield
+    except tf.errors.DataLossError as error:
+        found = map(_find_damage, paths)
+        _refuse_first(paths, found, remedy, error)
+        raise
+    except tf.errors.InvalidArgumentError as error:
+        found = (_find_other_layout(path, layout) for path in paths)
+        _refuse_first(paths, found, remedy, error)
+        raise
+
+
+def _refuse_first(
+    paths: Sequence[str],
+    found: Iterable[str | None],
+    remedy: str,
+    error: tf.errors.OpError,
+) -> None:
+    """Raise an error if something is wrong with a file."""
+    for path, wrong in zip(paths, found, strict=True):
+        if wrong:
+            raise errors.UserError(
+                f"The record file {path} is damaged: {wrong}. {remedy}"
+            ) from error
+
+
+def _read_frames(path: str) -> Iterator[bytes]:
+    with tf.io.gfile.GFile(path, "rb") as stored:
+        stream = gzip.open(stored) if path.endswith(".gz") else stored
+        yield from record_encoding.read_frames(stream)
+
+
+def _find_damage(path: str) -> str | None:
+    """Say which record of a file is the first that cannot be read, and why."""
+    number = 1
+    try:
+        for _ in _read_frames(path):
+            number += 1
+    except _DAMAGES as error:
+        return f"record {number:,} cannot be read ({error})"
+    return None
+
+
+def _find_other_layout(path: str, layout: records.Layout) -> str | None:
+    """Say which record is the first that does not fit a layout."""
+    frames, first = _read_frames(path), 1
+    while some := list(itertools.islice(frames, _SEARCHED_AT_ONCE)):
+        if not _fits(layout, some):
+            number = first
+            while _fits(layout, some[number - first : number - first + 1]):
+                number += 1
+            return f"record {number:,} has another layout than training wants"
+        first += len(some)
+    return None
+
+
+def _fits(layout: records.Layout, serialized: list[bytes]) -> bool:
+    try:
+        records.parse(layout, tf.constant(serialized))
+    except tf.errors.InvalidArgumentError:
+        return False
+    return True
 
 
 def _open(path: tf.Tensor) -> tf.data.Dataset:

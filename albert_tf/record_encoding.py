@@ -12,7 +12,8 @@ lib/io/record_writer.h for the frame of a record.
 
 import functools
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
 
 import google_crc32c
 import numpy as np
@@ -34,6 +35,8 @@ _BLOCK = 256
 # TensorFlow rotates a checksum and adds this, so that the checksum of data that
 # holds checksums itself is still a good one (lib/hash/crc32c.h).
 _MASK_DELTA = 0xA282EAD8
+# Bytes of a record's length, and of a checksum, in a TFRecord file.
+_LENGTH_BYTES, _CHECKSUM_BYTES = 8, 4
 
 
 def encode_batch(
@@ -252,6 +255,27 @@ def frame_batch(messages: Sequence[bytes]) -> list[bytes]:
         b"".join((_frame_head(len(message)), message, _checksum(message)))
         for message in messages
     ]
+
+
+def read_frames(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield the messages of a TFRecord file; undoes `frame_batch`.
+
+    Raises:
+        ValueError: The next record is damaged, or cut short.
+    """
+    while head := stream.read(_LENGTH_BYTES + _CHECKSUM_BYTES):
+        if len(head) < _LENGTH_BYTES + _CHECKSUM_BYTES:
+            raise ValueError("the file ends")
+        length = head[:_LENGTH_BYTES]
+        if _checksum(length) != head[_LENGTH_BYTES:]:
+            raise ValueError("the length is damaged")
+        (size,) = struct.unpack("<Q", length)
+        body = stream.read(size + _CHECKSUM_BYTES)
+        if len(body) < size + _CHECKSUM_BYTES:
+            raise ValueError("the file ends")
+        if _checksum(body[:size]) != body[size:]:
+            raise ValueError("the checksum does not fit the content")
+        yield body[:size]
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -554,15 +554,17 @@ def read_records(path: str) -> Iterator[bytes]:
     """
     import tensorflow as tf
 
+    number = 0
     try:
         packed = "GZIP" if path.endswith(".gz") else ""
         for record in tf.data.TFRecordDataset(path, packed):
+            number += 1
             yield record.numpy()
     except tf.errors.DataLossError as error:
         raise errors.UserError(
-            f"The record file {path} is damaged: {error.message}. A whole "
-            "TFRecord file is needed. Copy it again, or write the records "
-            "again."
+            f"The record file {path} is damaged: record {number + 1:,} cannot "
+            f"be read ({error.message}). A whole TFRecord file is needed. Copy "
+            "it again, or write the records again."
         ) from error
     except tf.errors.NotFoundError as error:
         raise errors.UserError(

@@ -273,35 +273,41 @@ def run(settings: PretrainingOptions) -> None:
             )
         )
 
-    if settings.do_train:
-        log.start(trainer.step, settings.recipe.num_train_steps, facts)
-        dataset = inputs.training_dataset(
-            data.training,
-            settings.layout,
-            settings.train_batch_size,
-            seed=settings.trainer.seed,
-            first_step=trainer.step,
-            masker=masker,
-        )
-        trainer.train(
-            dataset,
-            settings.recipe.num_train_steps,
-            log,
-            evaluate if settings.do_eval else None,
-            settings.best_metric,
-        )
-    if settings.follow_checkpoints:
-        logging.info("Waiting for checkpoints in %s.", settings.output_dir)
-        trainer.follow(
-            settings.recipe.num_train_steps, log, evaluate, settings.best_metric
-        )
-    if settings.do_eval:
-        trainer.restore_best()
-        numbers = evaluate()
-        if is_chief:
-            run_log.write_eval_results(
-                settings.output_dir, trainer.step, numbers
+    with inputs.naming_damage(
+        [*data.training, *data.evaluation], settings.layout
+    ):
+        if settings.do_train:
+            log.start(trainer.step, settings.recipe.num_train_steps, facts)
+            dataset = inputs.training_dataset(
+                data.training,
+                settings.layout,
+                settings.train_batch_size,
+                seed=settings.trainer.seed,
+                first_step=trainer.step,
+                masker=masker,
             )
+            trainer.train(
+                dataset,
+                settings.recipe.num_train_steps,
+                log,
+                evaluate if settings.do_eval else None,
+                settings.best_metric,
+            )
+        if settings.follow_checkpoints:
+            logging.info("Waiting for checkpoints in %s.", settings.output_dir)
+            trainer.follow(
+                settings.recipe.num_train_steps,
+                log,
+                evaluate,
+                settings.best_metric,
+            )
+        if settings.do_eval:
+            trainer.restore_best()
+            numbers = evaluate()
+            if is_chief:
+                run_log.write_eval_results(
+                    settings.output_dir, trainer.step, numbers
+                )
     if is_chief:
         logging.info("Wrote %s.", run_card.write(settings.output_dir))
 

@@ -7,9 +7,9 @@ is used again only where all of that is the same.
 
 import dataclasses
 import hashlib
+import io
 import os
 import random
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -35,9 +35,6 @@ _SEED = 12345
 _BLOCK = 256
 # Fewer examples for each process are not worth its start.
 _WORTH_A_PROCESS = 8192
-# Bytes of a record in a TFRecord file, beside its content: its length and the
-# checksums of both.
-_LENGTH, _FRAME = 8, 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,12 +234,18 @@ def shuffled(file: FeatureFile, task_name: str, folder: str) -> FeatureFile:
     found = _reused(path)
     if found:
         return found
-    records = _split_records(files.read_bytes(file.path))
-    if len(records) != num_records:
+    records: list[bytes] = []
+    damage = f"there are {num_records:,} in {file.path}{FACTS_ENDING}"
+    content = io.BytesIO(files.read_bytes(file.path))
+    try:
+        for message in record_encoding.read_frames(content):
+            records += record_encoding.frame_batch([message])
+    except ValueError as error:
+        damage = f"in the next one, {error}"
+    if len(records) != num_records or content.read():
         raise errors.UserError(
-            f"{file.path} holds {len(records)} whole records, not the "
-            f"{num_records} that {file.path}{FACTS_ENDING} names. Make it "
-            "again with data_prep.create_finetuning_data."
+            f"{file.path} is damaged: {len(records):,} records are whole; "
+            f"{damage}. Make it again with data_prep.create_finetuning_data."
         )
     return write(path, _shuffled([records]), num_examples, facts)
 
@@ -268,20 +271,6 @@ def _shuffled(batches: Iterable[Sequence[bytes]]) -> Iterator[list[bytes]]:
     random.Random(_SEED).shuffle(records)
     for start in range(0, len(records), _BLOCK):
         yield records[start : start + _BLOCK]
-
-
-def _split_records(content: bytes) -> list[bytes]:
-    """Return the whole framed records of a TFRecord file."""
-    found = []
-    start = 0
-    while start + _LENGTH <= len(content):
-        (length,) = struct.unpack_from("<Q", content, start)
-        end = start + length + _FRAME
-        if end > len(content):
-            break
-        found.append(content[start:end])
-        start = end
-    return found
 
 
 def opened(

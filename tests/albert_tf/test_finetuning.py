@@ -578,8 +578,22 @@ def test_cut_off_features_are_refused(world, tmp_path):
         stream.truncate(os.path.getsize(path) - 1)
     settings = classifier(world, tmp_path / "run", train_feature_file=path)
     with pytest.raises(
-        errors.UserError, match="holds 39 whole records, not the 40"
+        errors.UserError, match="39 records are whole; in the next.* ends"
     ):
+        run_classifier.run(settings)
+
+
+@pytest.mark.parametrize("split, record", [("train", 40), ("dev", 1)])
+def test_damaged_features_are_named(world, two_runs, tmp_path, split, record):
+    for path in two_runs.glob("*.tfrecord*"):
+        shutil.copy(path, tmp_path)
+    (path,) = tmp_path.glob(f"*-{split}-*.tfrecord")
+    content = bytearray(path.read_bytes())
+    content[30 if record == 1 else -30] ^= 0xFF
+    path.write_bytes(content)
+    settings = classifier(world, tmp_path / "run", cached_dir=str(tmp_path))
+    message = f"{path} is damaged: record {record} cannot .* Remove it and"
+    with pytest.raises(errors.UserError, match=message):
         run_classifier.run(settings)
 
 

@@ -7,8 +7,16 @@ import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from albert_tf import inputs, masking, random_streams, records
+from albert_tf import (
+    errors,
+    inputs,
+    masking,
+    random_streams,
+    record_encoding,
+    records,
+)
 
 LAYOUT = (
     records.Feature("input_ids", (3,), "int64"),
@@ -270,3 +278,61 @@ def test_packed_files_are_unpacked(paths, tmp_path):
         target.write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
         packed.append(str(target))
     assert first_ids(train(packed), 10) == first_ids(train(paths), 10)
+
+
+def spoil(path, place, packed):
+    """Change a byte of a file, in its unpacked content if it is packed."""
+    content = bytearray(pathlib.Path(path).read_bytes())
+    content[place] ^= 0x10
+    if packed:
+        path += ".gz"
+        content = gzip.compress(bytes(content))
+    pathlib.Path(path).write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("dataset", [train, inputs.evaluation_dataset])
+def test_damaged_record_is_named(paths, dataset, packed):
+    size = os.path.getsize(paths[1]) // 7
+    paths[1] = spoil(paths[1], 4 * size + 20, packed)
+    arguments = (LAYOUT, 4) if dataset is not train else ()
+    message = f"{paths[1]} is damaged: record 5 cannot be read .*checksum"
+    with (
+        pytest.raises(errors.UserError, match=message + ".*Remove it"),
+        inputs.naming_damage(paths, LAYOUT, "Remove it."),
+    ):
+        first_ids(dataset(paths, *arguments), 5)
+
+
+def test_damaged_packing_is_named(paths):
+    content = gzip.compress(pathlib.Path(paths[2]).read_bytes())
+    paths[2] += ".gz"
+    pathlib.Path(paths[2]).write_bytes(content[:-20])
+    message = f"{paths[2]} is damaged: record [67] cannot be read .*ended bef"
+    with (
+        pytest.raises(errors.UserError, match=message),
+        inputs.naming_damage(paths, LAYOUT),
+    ):
+        first_ids(train(paths), 5)
+
+
+def test_record_of_another_layout_is_named(paths, tmp_path):
+    other = (records.Feature("input_ids", (4,), "int64"), LAYOUT[1])
+    record = records.encode(other, {"input_ids": [1] * 4, "weight": 0.5})
+    with open(paths[0], "ab") as stream:
+        stream.write(record_encoding.frame_batch([record])[0])
+    message = f"{paths[0]} is damaged: record 8 has another layout"
+    with (
+        pytest.raises(errors.UserError, match=message),
+        inputs.naming_damage(paths, LAYOUT),
+    ):
+        first_ids(train(paths), 6)
+
+
+def test_other_errors_of_tensorflow_stay_what_they_are(paths):
+    with (
+        pytest.raises(tf.errors.DataLossError, match="a checkpoint"),
+        inputs.naming_damage(paths, LAYOUT),
+    ):
+        raise tf.errors.DataLossError(None, None, "a checkpoint")

@@ -1,3 +1,4 @@
+import io
 import pathlib
 import subprocess
 import sys
@@ -169,6 +170,29 @@ def test_frames_equal_those_of_tensorflow(tmp_path):
     frames = record_encoding.frame_batch(messages)
     assert len(frames) == len(messages)
     assert b"".join(frames) == path.read_bytes()
+
+
+def test_frames_are_read_back():
+    messages = [b"", b"one", b"three" * 99]
+    stream = io.BytesIO(b"".join(record_encoding.frame_batch(messages)))
+    assert list(record_encoding.read_frames(stream)) == messages
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda raw: raw[:19] + b"\x07" + raw[20:], "length is damaged"),
+        (lambda raw: raw[:-5] + b"x" + raw[-4:], "does not fit the content"),
+        (lambda raw: raw[:-1], "the file ends"),
+        (lambda raw: raw[:25], "the file ends"),
+    ],
+)
+def test_damaged_frame_is_an_error_behind_the_whole_ones(damage, message):
+    content = b"".join(record_encoding.frame_batch([b"one", b"two"]))
+    frames = record_encoding.read_frames(io.BytesIO(damage(content)))
+    assert next(frames) == b"one"
+    with pytest.raises(ValueError, match=message):
+        next(frames)
 
 
 def test_tensorflow_is_not_loaded():

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import pathlib
+import struct
 import types
 
 import pytest
@@ -159,6 +160,33 @@ def test_record_file_that_is_cut_short(pretraining, tmp_path):
     (tmp_path / manifest.name).write_bytes(manifest.read_bytes())
     settings = changed(pretraining, input_file=str(path))
     refuse(run_pretraining.run, settings, "cut short", tmp_path)
+
+
+def spoil_record(path, number):
+    """Change a byte in the middle of a record; the length stays."""
+    content = bytearray(path.read_bytes())
+    start = 0
+    for _ in range(number):
+        (size,) = struct.unpack_from("<Q", content, start)
+        start, middle = start + size + 16, start + size // 2
+    content[middle] ^= 0xFF
+    path.write_bytes(content)
+
+
+def test_record_that_is_damaged(pretraining, tmp_path):
+    whole = pathlib.Path(pretraining.input_file)
+    for path in whole.parent.glob(f"{whole.name}*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    spoil_record(tmp_path / whole.name, 3)
+    settings = changed(
+        pretraining,
+        input_file=str(tmp_path / whole.name),
+        eval_input_file=pretraining.input_file,
+        output_dir=str(tmp_path / "run"),
+    )
+    message = f"{tmp_path / whole.name} is damaged: record 3 cannot be read"
+    with pytest.raises(errors.UserError, match=message):
+        run_pretraining.run(settings)
 
 
 @pytest.mark.parametrize("content", ["", "\n\n\n", " \n"])
