@@ -11,6 +11,7 @@ import itertools
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, cast
 
 import numpy as np
 import tensorflow as tf
@@ -154,8 +155,7 @@ def naming_damage(
     try:
         yield
     except tf.errors.DataLossError as error:
-        found = map(_find_damage, paths)
-        _refuse_first(paths, found, remedy, error)
+        _refuse_first(paths, map(_find_damage, paths), remedy, error)
         raise
     except tf.errors.InvalidArgumentError as error:
         found = (_find_other_layout(path, layout) for path in paths)
@@ -180,7 +180,7 @@ def _refuse_first(
 def _read_frames(path: str) -> Iterator[bytes]:
     with tf.io.gfile.GFile(path, "rb") as stored:
         stream = gzip.open(stored) if path.endswith(".gz") else stored
-        yield from record_encoding.read_frames(stream)
+        yield from record_encoding.read_frames(cast(IO[bytes], stream))
 
 
 def _find_damage(path: str) -> str | None:
