@@ -425,7 +425,7 @@ def _write(
     files.write_text(os.path.join(folder, PROGRAM_NAME), program.text)
     # The moments are zeros: packed, they take no room.
     path = os.path.join(folder, VARIABLES_NAME)
-    with files.replace_atomically(path) as stream:
+    with files.replace_atomically(path, through_link=False) as stream:
         np.savez_compressed(stream, allow_pickle=False, **values)
     content = describe(program, step, config, settings)
     files.write_text(
@@ -460,7 +460,7 @@ def _write_batches(
         batches = dataset.take(settings.num_batches).as_numpy_iterator()
         for number, batch in enumerate(batches, first_step):
             path = os.path.join(folder, f"{number:08d}.npz")
-            with files.replace_atomically(path) as stream:
+            with files.replace_atomically(path, through_link=False) as stream:
                 np.savez(stream, **{name: batch[name] for name in names})
     logging.info("Wrote %d batches to %s.", settings.num_batches, folder)
 

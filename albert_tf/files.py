@@ -219,13 +219,21 @@ def require_target(
 
 
 @contextlib.contextmanager
-def replace_atomically(path: str) -> Iterator[IO[bytes]]:
+def replace_atomically(
+    path: str, *, through_link: bool = True
+) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 
     The bytes go to `PATH.partial`, are synced to the disk and renamed. After an
     error inside the `with` block the partial file is removed and whatever stood
-    under `path` before is untouched. A symbolic link stays; the file that it
-    leads to is replaced.
+    under `path` before is untouched.
+
+    Args:
+        path: The file.
+        through_link: Whether a symbolic link stays, and the file that it leads
+            to is replaced: for files that the user names. A link in the folder
+            of a run is replaced itself: it may have come with the folder, and
+            lead to any file of the user's.
 
     Raises:
         OSError: The file cannot be written; something that is no regular file,
@@ -235,10 +243,13 @@ def replace_atomically(path: str) -> Iterator[IO[bytes]]:
         with _gfile().GFile(path, "wb") as stream:
             yield stream
         return
-    if _is_special(path):
+    is_replaced = os.path.islink(path) and not through_link
+    if _is_special(path) and not is_replaced:
         raise OSError(errno.EEXIST, "There is no regular file under", path)
-    target = os.path.realpath(path)
+    target = path if is_replaced else os.path.realpath(path)
     partial = f"{target}.partial"
+    if os.path.islink(partial):  # Nobody but this function makes one.
+        os.remove(partial)
     try:
         with name_full_disk(path), open(partial, "wb") as stream:
             yield stream
@@ -258,8 +269,8 @@ def sync(path: str) -> None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a small text file atomically, as UTF-8."""
-    with replace_atomically(path) as stream:
+    """Write a small text file atomically, as UTF-8; a link is replaced."""
+    with replace_atomically(path, through_link=False) as stream:
         stream.write(text.encode("utf-8"))
 
 

@@ -240,7 +240,9 @@ def write(
         os.path.join(folder, CONFIG_NAME),
         strict_json.dumps(values, indent=2, sort_keys=True) + "\n",
     )
-    with files.replace_atomically(os.path.join(folder, WEIGHTS_NAME)) as stream:
+    with files.replace_atomically(
+        os.path.join(folder, WEIGHTS_NAME), through_link=False
+    ) as stream:
         stream.write(data)
 
 

@@ -163,5 +163,5 @@ def _plot(lines: list[dict[str, Any]], path: str) -> None:
         axes.legend()
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=80)
-    with files.replace_atomically(path) as stream:
+    with files.replace_atomically(path, through_link=False) as stream:
         stream.write(picture.getvalue())

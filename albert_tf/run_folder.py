@@ -112,7 +112,9 @@ def claim(
     files.write_text(os.path.join(folder, CONFIG_NAME), config.to_json())
     if vocabulary.kind and vocabulary.path:
         name = VOCABULARY_NAMES[vocabulary.kind]
-        with files.replace_atomically(os.path.join(folder, name)) as stream:
+        with files.replace_atomically(
+            os.path.join(folder, name), through_link=False
+        ) as stream:
             stream.write(files.read_bytes(vocabulary.path))
     files.write_text(os.path.join(folder, OPTIONS_NAME), text)
 

@@ -104,7 +104,9 @@ def run(settings: FinetuningDataOptions) -> None:
     examples = task.read(settings.input_file, split)
     facts = features.describe(task, settings.input_file, split)
     records = features.encode(task, examples, split, settings.num_workers)
-    features.write(settings.output_file, records, len(examples), facts)
+    features.write(
+        settings.output_file, records, len(examples), facts, through_link=True
+    )
 
 
 def choose_split(settings: FinetuningDataOptions, task: base.Task) -> str:

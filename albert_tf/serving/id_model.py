@@ -133,7 +133,7 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         }
         logging.info("%s, %s, differs by %s", form.name, name, far)
     copy = os.path.join(path, _vocabulary_name(what))
-    with files.replace_atomically(copy) as stream:
+    with files.replace_atomically(copy, through_link=False) as stream:
         stream.write(files.read_bytes(str(what.vocabulary.path)))
     files.write_text(
         os.path.join(path, DESCRIPTION_NAME),

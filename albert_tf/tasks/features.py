@@ -159,6 +159,8 @@ def write(
     batches: Iterable[Sequence[bytes]],
     num_examples: int,
     facts: dict[str, Any],
+    *,
+    through_link: bool = False,
 ) -> FeatureFile:
     """Write framed records to a file, and what they follow from beside it.
 
@@ -167,10 +169,11 @@ def write(
         batches: From `encode`.
         num_examples: Examples that the records were made of.
         facts: From `describe`.
+        through_link: See `files.replace_atomically`.
     """
     files.make_folder(os.path.dirname(path))
     num_records = 0
-    with files.replace_atomically(path) as stream:
+    with files.replace_atomically(path, through_link=through_link) as stream:
         for batch in batches:
             stream.write(b"".join(batch))
             num_records += len(batch)

@@ -41,7 +41,9 @@ def save(folder: str, split: str, saved: SavedOutputs) -> None:
     facts = strict_json.dumps({"source": saved.source, "facts": saved.facts})
     arrays: dict[str, Any] = {_FACTS: np.array(facts), **saved.outputs}
     np.savez(content, **arrays)
-    with files.replace_atomically(path(folder, split)) as stream:
+    with files.replace_atomically(
+        path(folder, split), through_link=False
+    ) as stream:
         stream.write(content.getvalue())
 
 

@@ -137,9 +137,21 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
     target, link = tmp_path / "elsewhere" / "file", tmp_path / "link"
     target.write_text("old")
     link.symlink_to("elsewhere/file")
-    files.write_text(str(link), "new")
+    with files.replace_atomically(str(link)) as stream:
+        stream.write(b"new")
     assert link.is_symlink()
     assert target.read_text() == "new"
+
+
+@pytest.mark.parametrize("name", ["link", "link.partial"])
+def test_a_link_in_a_folder_of_ours_is_replaced_itself(tmp_path, name):
+    (tmp_path / "other").write_text("old")
+    (tmp_path / name).symlink_to("other")
+    files.write_text(str(tmp_path / "link"), "new")
+    assert (tmp_path / "other").read_text() == "old"
+    assert not (tmp_path / "link").is_symlink()
+    assert (tmp_path / "link").read_text() == "new"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "other"]
 
 
 def test_a_full_disk_is_named_with_the_file(tmp_path):

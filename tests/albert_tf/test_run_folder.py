@@ -51,6 +51,19 @@ def test_vocabulary_is_copied(claim, tiny_vocab):
         assert copy.read() == source.read()
 
 
+def test_links_in_the_folder_lead_nowhere_when_it_is_written(
+    claim, tiny_vocab, tmp_path
+):
+    (tmp_path / "own").write_text("the user's")
+    (tmp_path / "run").mkdir()
+    names = ("run_options.json", "albert_config.json", "spm.model")
+    for name in (*names, *(f"{name}.partial" for name in names)):
+        (tmp_path / "run" / name).symlink_to("../own")
+    claim(spm=tiny_vocab)
+    assert (tmp_path / "own").read_text() == "the user's"
+    assert sorted(content(tmp_path / "run")) == sorted(names)
+
+
 def test_what_a_failed_start_left_is_not_the_vocabulary(
     claim, tiny_vocab, tmp_path
 ):

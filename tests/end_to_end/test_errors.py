@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import pathlib
+import resource
 import struct
 import types
 
@@ -444,20 +445,20 @@ def test_status_and_message_of_a_wrong_length(run_module, classifier):
     check_process(done, 2, "--max_seq_length=65", "64 positions")
 
 
-@pytest.mark.skipif(
-    not pathlib.Path("/dev/full").exists(), reason="needs /dev/full"
-)
 def test_status_and_message_of_a_full_disk(run_module, prepared, tmp_path):
-    # The partial file is a link to a device that is always full.
-    (tmp_path / "words.model.partial").symlink_to("/dev/full")
     (tmp_path / "words.model").write_text("old")
-    done = run_module(
-        "data_prep.train_sentencepiece",
-        f"--input_file={prepared.folder / 'text.txt'}",
-        f"--output_prefix={tmp_path / 'words'}",
-        "--vocab_size=200",
-    )
-    check_process(done, 1, "No space left on device")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
+    try:  # A file that grows above the limit finds no room.
+        done = run_module(
+            "data_prep.train_sentencepiece",
+            f"--input_file={prepared.folder / 'text.txt'}",
+            f"--output_prefix={tmp_path / 'words'}",
+            "--vocab_size=200",
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    check_process(done, 1, "File too large", "words.model")
     assert (tmp_path / "words.model").read_text() == "old"
 
 
