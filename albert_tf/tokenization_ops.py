@@ -71,8 +71,11 @@ class GraphTokenizer(tf.Module):
         Returns:
             int32 [batch, (pieces)].
         """
-        texts = text_ops.normalize(texts, self._lower, self._keep_accents)
-        return self._split_digit_commas(self._plain.tokenize(texts))
+        return self._split_digit_commas(self._plain.tokenize(self.clean(texts)))
+
+    def clean(self, texts: tf.Tensor) -> tf.Tensor:
+        """Clean texts, string [batch], as `Tokenizer.clean` does."""
+        return text_ops.normalize(texts, self._lower, self._keep_accents)
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
         """Say also where each piece comes from.
@@ -96,7 +99,7 @@ class GraphTokenizer(tf.Module):
         """
         if self._aligner is None:
             raise ValueError("Make the tokenizer with with_offsets=True.")
-        cleaned = text_ops.normalize(texts, self._lower, self._keep_accents)
+        cleaned = self.clean(texts)
         ids = self._plain.tokenize(cleaned)
         lengths = self._aligner.lengths(ids, self._surfaces(cleaned))
         ranges = self._aligner.character_ranges(
@@ -431,6 +434,10 @@ class GraphWordPieceTokenizer(tf.Module):
         kept = tf.where(_is_long(words), wordpiece.UNK, words.flat_values)
         pieces = self._words.tokenize(kept)
         return words.with_flat_values(pieces).merge_dims(1, 2)
+
+    def clean(self, texts: tf.Tensor) -> tf.Tensor:
+        """Return texts as they are, as the original does for WordPiece."""
+        return texts
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
         """Say also where each piece comes from.

@@ -593,7 +593,9 @@ def decode_lines(
         The lines without "\n", and counts of bad ones: "lines_skipped",
         "lines_replaced". As everywhere, a line is empty, and ends a document,
         when nothing is left of it after the tokenizer's clean-up; the lines of
-        a JSON object are never empty.
+        a JSON object are never empty. DIFFERS: with a WordPiece vocabulary the
+        original takes only a line of white space for empty, here also one that
+        holds nothing but zero-width or control characters, or accents.
 
     Raises:
         errors.UserError: A line is bad and `options.on_bad_line` is "fail".

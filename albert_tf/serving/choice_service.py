@@ -132,7 +132,9 @@ class ChoiceService(service.Service):
         )
         flat = tf.reshape(options, [-1])
         questions = tf.repeat(question, self._count)
-        asked = self.tokenizer.tokenize(_choices(questions, flat))
+        asked = self.tokenizer.tokenize(
+            _choices(*map(self.tokenizer.clean, (questions, flat)))
+        )
         given = self.tokenizer.tokenize(article)
         told = tf.gather(given, tf.repeat(tf.range(given.nrows()), self._count))
         kept = packing_ops.tail(asked, self._longest)
@@ -151,7 +153,7 @@ class ChoiceService(service.Service):
 
 
 def _choices(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
-    """Return questions with their options; see `race.Example.choices`."""
+    """Return questions with their options; see `race.RaceTask.choices`."""
     parts = tf.strings.split(questions, race.BLANK)
     gaps = tf.gather(options, parts.value_rowids())
     # Every part but the last of its question ends at a gap.

@@ -103,18 +103,6 @@ class Example:
     options: tuple[str, ...]
     label: int | None
 
-    @property
-    def choices(self) -> list[str]:
-        """The question with each option: put into its gaps, or behind it.
-
-        Example:
-            question = "He is _ .", options = ("old", "tall")
-            result = ["He is old .", "He is tall ."]
-        """
-        if BLANK in self.question:
-            return [self.question.replace(BLANK, o) for o in self.options]
-        return [f"{self.question} {o}" for o in self.options]
-
 
 class RaceTask(base.Task):
     """RACE."""
@@ -292,13 +280,14 @@ class RaceTask(base.Task):
         level = level or _level_of(name)
         for number, question in enumerate(questions):
             at = f"{where}, question {number}"
+            _check_text(question, at)
             self._check_options(options[number], at)
             yield Example(
                 guid=f"{name}-{number}",
                 level=level,
                 article=text,
-                question=str(question),
-                options=tuple(map(str, options[number])),
+                question=question,
+                options=tuple(options[number]),
                 label=answers and _label(answers[number], options[number], at),
             )
 
@@ -311,6 +300,8 @@ class RaceTask(base.Task):
                 f"file, or use --num_options={max(count, 2)} with "
                 "--pad_options."
             )
+        for text in options:
+            _check_text(text, f"{where}: an option")
         if count < wanted and not self.options.pad_options:
             raise errors.UserError(
                 f"{where}: {count} options instead of {wanted}. Correct the "
@@ -375,6 +366,32 @@ class RaceTask(base.Task):
             cut_articles,
         )
 
+    def choices(self, example: Example) -> list[str]:
+        """Return the question with each option: in its gaps, or behind it.
+
+        Both are cleaned before, if the vocabulary is one of SentencePiece: so
+        a full-width low line is a gap too, and an option brings no spaces into
+        it.
+
+        Source: original release, race_utils.RaceProcessor.process_text, which
+        does not clean for WordPiece.
+
+        Example:
+            question = "He is _ .", options = ("old", "tall")
+            result = ["he is old .", "he is tall ."]
+        """
+        question, *options = map(
+            self._clean, (example.question, *example.options)
+        )
+        if BLANK in question:
+            return [question.replace(BLANK, option) for option in options]
+        return [f"{question} {option}" for option in options]
+
+    def _clean(self, text: str) -> str:
+        if isinstance(self.tokenizer, tokenization.Tokenizer):
+            return self.tokenizer.clean(text)
+        return text
+
     def _encode(
         self, examples: Sequence[Example]
     ) -> Iterator[tuple[list[int], list[list[int]]]]:
@@ -384,7 +401,7 @@ class RaceTask(base.Task):
             zip(articles, self.tokenizer.encode_batch(articles), strict=True)
         )
         for example in examples:
-            choices = self.tokenizer.encode_batch(example.choices)
+            choices = self.tokenizer.encode_batch(self.choices(example))
             yield ids[example.article], choices
 
     def _pack(
@@ -486,6 +503,19 @@ def _checked(
             "'article', 'questions', 'options', 'answers' and 'id'."
         )
     return value
+
+
+def _check_text(value: Any, what: str) -> None:
+    """Make sure that a question or an option is a text.
+
+    Raises:
+        errors.UserError: It is something else, such as a number.
+    """
+    if not isinstance(value, str):
+        raise errors.UserError(
+            f"{what} is {strict_json.shown(value)}; it must be a text. Write "
+            "it in quotes."
+        )
 
 
 def _label(answer: Any, options: Sequence[str], where: str) -> int:

@@ -340,11 +340,12 @@ class SquadTask(base.Task):
         """
         found = self._find(outputs, examples)
         texts = self._final_texts(found, examples)
-        for id_, text in texts.items():
+        for question in examples:
+            id_ = question.id
             entries = [dataclasses.asdict(e) for e in found.n_best[id_]]
             answer: dict[str, Any] = {
-                "id": id_,
-                "prediction": text,
+                "id": question.given_id,
+                "prediction": texts[id_],
                 "n_best": entries,
             }
             if found.null_scores is not None:

@@ -42,13 +42,15 @@ class Question:
     """One question about a paragraph; its neighbours share the paragraph.
 
     Attributes:
-        id: Names the question in prediction files.
+        id: Names the question in prediction files, where keys are texts.
         text: The question.
         context: The paragraph, the same string for all of its questions.
         answers: The annotators' answers, best first; empty for a question
             without an answer; None where the file does not say.
         is_impossible: Whether the paragraph holds no answer; only SQuAD 2.0
             has such questions.
+        has_number: Whether `id` is a whole number in the file, as those of
+            COVID-QA are.
     """
 
     id: str
@@ -56,6 +58,12 @@ class Question:
     context: str
     answers: tuple[Answer, ...] | None
     is_impossible: bool = False
+    has_number: bool = False
+
+    @property
+    def given_id(self) -> str | int:
+        """The id as it stands in the file."""
+        return int(self.id) if self.has_number else self.id
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,14 +245,18 @@ def _question(
     entry: Any, context: str, where: str
 ) -> tuple[Question, list[int]]:
     """Check one question; also say how far each answer was moved."""
-    id_ = _get(entry, "id", str, where)
+    given = _get(entry, "id", (str, int), where)
+    id_, has_number = str(given), isinstance(given, int)
     where = f"{where} (id {id_})"
     text = _get(entry, "question", str, where)
     is_impossible = False
     if "is_impossible" in entry:
         is_impossible = _get(entry, "is_impossible", bool, where)
     if "answers" not in entry:
-        return Question(id_, text, context, None, is_impossible), []
+        return (
+            Question(id_, text, context, None, is_impossible, has_number),
+            [],
+        )
     answers, moves = [], []
     for written in _get(entry, "answers", list, where):
         wanted = _get(written, "answer_start", int, where)
@@ -259,7 +271,10 @@ def _question(
             "them (SQuAD 2.0 keeps them as plausible_answers), or set "
             "is_impossible to false."
         )
-    return Question(id_, text, context, tuple(answers), is_impossible), moves
+    question = Question(
+        id_, text, context, tuple(answers), is_impossible, has_number
+    )
+    return question, moves
 
 
 def place_answer(context: str, text: str, start: int) -> Answer:
@@ -291,7 +306,9 @@ def place_answer(context: str, text: str, start: int) -> Answer:
     return Answer(text, min(places, key=lambda p: abs(p - start), default=-1))
 
 
-def _get(entry: Any, key: str, kind: type, where: str) -> Any:
+def _get(
+    entry: Any, key: str, kind: type | tuple[type, ...], where: str
+) -> Any:
     """Return the value of a key that must be there."""
     if not isinstance(entry, Mapping):
         raise errors.UserError(
@@ -305,7 +322,8 @@ def _get(entry: Any, key: str, kind: type, where: str) -> Any:
             "official layout."
         )
     value = entry[key]
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+    is_no_number = kind is not bool and isinstance(value, bool)
+    if not isinstance(value, kind) or is_no_number:
         raise errors.UserError(
             f"{where}: {key!r} is {strict_json.shown(value)}; it must be "
             f"{_KINDS[kind]}. Correct the file."
@@ -313,11 +331,12 @@ def _get(entry: Any, key: str, kind: type, where: str) -> Any:
     return value
 
 
-_KINDS = {
+_KINDS: dict[type | tuple[type, ...], str] = {
     list: "a list",
     str: "a text",
     bool: "true or false",
     int: "a whole number",
+    (str, int): "a text or a whole number",
 }
 
 

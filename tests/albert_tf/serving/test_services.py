@@ -406,13 +406,16 @@ QUESTIONS = [
     ("It rains.", "In the _ it rains.", ("north", "south", "old", "harbour")),
     ("", "_ and _", ("It", "The old harbour waits in the north", "We", "1")),
     ("Wet.", "_", ("a", "", "", "")),
+    ("Wet.", "It is\uff3f.", (" old", "\uff57et", "\ufe4f", " ")),
 ]
 
 
 def is_cut(example, tokenizer):
     """Whether an article, or an option with its question, is too long."""
     article = len(tokenizer.encode(example.article))
-    choices = [len(tokenizer.encode(choice)) for choice in example.choices]
+    task = race.RaceTask(tokenizer, MAX_SEQ_LENGTH, RACE)
+    choices = task.choices(example)
+    choices = [len(tokenizer.encode(choice)) for choice in choices]
     longest = RACE.max_qa_length
     return any(
         c > longest or article > MAX_SEQ_LENGTH - 3 - min(c, longest)
@@ -435,7 +438,7 @@ def test_choices(of_choices, tokenizer):
     (values,) = task.featurize(examples, base.PREDICT)
     ids = {name: tf.constant(values[name], tf.int32) for name in IDS}
     # Python fills up at the end, so the third option of the first is the last.
-    order = tf.constant([[0, 1, 3, 2]] + [[0, 1, 2, 3]] * 3)
+    order = tf.constant([[0, 1, 3, 2]] + [[0, 1, 2, 3]] * 4)
     ids = {k: tf.gather(v, order, batch_dims=1) for k, v in ids.items()}
     logits = of_choices.model(ids)["logits"]
     assert_close(outputs["probabilities"], tf.nn.softmax(logits))
@@ -448,8 +451,8 @@ def test_choices(of_choices, tokenizer):
     assert len(set(cut)) == 2
     by_ids = of_choices.signatures["tokens"](**ids)
     assert_close(by_ids["logits"], logits)
-    assert by_ids["sequence_output"].shape == [4, 4, MAX_SEQ_LENGTH, 16]
-    assert by_ids["pooled_output"].shape == [4, 4, 16]
+    assert by_ids["sequence_output"].shape == [5, 4, MAX_SEQ_LENGTH, 16]
+    assert by_ids["pooled_output"].shape == [5, 4, 16]
 
 
 SAVED = [

@@ -206,6 +206,11 @@ def test_articles_without_questions_are_reported(tmp_path, caplog, split):
         ({"article": None}, "no text 'article'"),
         ({"article": " \n"}, "the article is empty"),
         ({"options": [["a", "b", "c", "d"], "abcd"]}, "question 1: 0 options"),
+        (
+            {"options": [["1", "2", "3", "4"], [1, 2, 3, 4]]},
+            "question 1: an option is 1; it must be a text",
+        ),
+        ({"questions": ["Why?", 5]}, "question 1 is 5; it must be a text"),
     ],
 )
 def test_unusable_articles_name_file_and_id(tmp_path, changes, message):
@@ -307,9 +312,17 @@ def test_options_that_do_not_fit_are_refused(options, message):
 
 def test_option_fills_all_gaps_or_stands_behind_the_question():
     gap = race.Example("a", "", "", "The _ is _ .", ("x", "y z"), None)
-    assert gap.choices == ["The x is x .", "The y z is y z ."]
+    assert make().choices(gap) == ["The x is x .", "The y z is y z ."]
     question = race.Example("a", "", "", "What?", ("x", "y z"), None)
-    assert question.choices == ["What? x", "What? y z"]
+    assert make().choices(question) == ["What? x", "What? y z"]
+
+
+def test_gap_is_looked_for_in_cleaned_texts(tiny_tokenizer):
+    task = make(tiny_tokenizer)
+    wide = race.Example("a", "", "", "It is\uff3f.", (" X ", "y"), None)
+    assert task.choices(wide) == ["it isx.", "it isy."]
+    vertical = race.Example("a", "", "", "It is \ufe4f.", ("\uff38",), None)
+    assert task.choices(vertical) == ["it is x."]
 
 
 class Numbers(Markers):

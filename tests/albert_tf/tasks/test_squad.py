@@ -225,6 +225,22 @@ def test_prediction_files(make, questions, tmp_path):
     assert "f1 = 100.0\n" in found["predict_results"].read_text()
 
 
+def test_ids_that_are_numbers_come_back_as_such(make, questions, tmp_path):
+    task = make(squad_version="1.1")
+    numbered = [
+        dataclasses.replace(q, id=str(n), has_number=True)
+        for n, q in enumerate(questions)
+        if q.answers
+    ]
+    outputs = perfect_outputs(task, numbered)
+    answers = list(task.answers(outputs, numbered))
+    assert [a["id"] for a in answers] == [0, 2]
+    task.write_predictions(outputs, numbered, base.TEST, str(tmp_path))
+    # The keys of a JSON object are texts.
+    texts = json.loads((tmp_path / "predictions.json").read_text())
+    assert texts == {str(a["id"]): a["prediction"] for a in answers}
+
+
 def test_prediction_files_of_version_1_1(make, questions, tmp_path):
     questions = [q for q in questions if q.answers]
     task = make(squad_version="1.1")
@@ -406,7 +422,7 @@ def test_long_questions_are_reported(make, questions, caplog):
         ({"max_query_length": 21}, "--max_seq_length=24 leaves no room"),
         (
             {"null_score_diff_threshold": float("nan")},
-            "--null_score_diff_threshold=nan is not a finite",
+            "--null_score_diff_threshold=nan is not a number",
         ),
     ],
 )

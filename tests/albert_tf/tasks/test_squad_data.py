@@ -172,6 +172,26 @@ def test_half_of_a_character(tmp_path):
         squad_data.read(str(path), "train_file")
 
 
+def test_whole_numbers_are_ids():
+    questions, _ = squad_data.parse(
+        file_of(entry(262), entry(-3), entry("7")), "f.json"
+    )
+    assert [q.id for q in questions] == ["262", "-3", "7"]
+    assert [q.given_id for q in questions] == [262, -3, "7"]
+
+
+@pytest.mark.parametrize("id_", [True, 2.5, None, ["a"]])
+def test_other_ids_are_refused(id_):
+    message = "'id' is .*; it must be a text or a whole number"
+    with pytest.raises(errors.UserError, match=message):
+        squad_data.parse(file_of(entry(id_)), "f.json")
+
+
+def test_a_number_and_a_text_that_look_alike_are_one_id():
+    with pytest.raises(errors.UserError, match="1 ids .* the first is 5"):
+        squad_data.parse(file_of(entry(5), entry("5")), "f.json")
+
+
 def test_ids_must_differ():
     with pytest.raises(errors.UserError, match="1 ids .* the first is a"):
         squad_data.parse(file_of(entry(), entry()), "f.json")
