@@ -158,6 +158,7 @@ class Trainer:
         options: TrainerOptions,
         strategy: tf.distribute.Strategy,
         plan: Plan,
+        now: Callable[[], float] = time.monotonic,
     ):
         """Create model and optimizer under the strategy; restore if possible.
 
@@ -166,6 +167,7 @@ class Trainer:
             options: See `TrainerOptions`.
             strategy: The devices.
             plan: What is trained.
+            now: The time in seconds, from any moment on.
 
         Raises:
             errors.UserError: None of the folder's checkpoints can be read, or
@@ -174,6 +176,7 @@ class Trainer:
         self.output_dir = output_dir
         self._options = options
         self._strategy = strategy
+        self._now = now
         self._workers = distribution.Agreement(strategy)
         self._objective = plan.objective
         # Before any tokenizer of tensorflow_text is built: seeding clears them.
@@ -270,7 +273,7 @@ class Trainer:
                 is written. The code is `preemption.EXIT_CODE`.
         """
         batches = iter(self._strategy.experimental_distribute_dataset(dataset))
-        clock = _Clock(self._options.max_minutes, self._elapsed)
+        clock = _Clock(self._options.max_minutes, self._elapsed, self._now)
         profiler = _Profiler(self._options.profile_steps, self.output_dir)
         if evaluate and self.resumed_from:
             # The earlier start may have ended before it could.
@@ -337,17 +340,17 @@ class Trainer:
         start = self.step
         stop = self._next_stop(num_train_steps)
         rows: list[np.ndarray] = []
-        begun = time.monotonic()
+        begun = self._now()
         chunk, stopping = 1, False
         while self.step < stop and not (rows and clock.is_up):
             profiler.look(self.step)
             left = profiler.bound(self.step, stop) - self.step
-            chunk_begun = time.monotonic()
+            chunk_begun = self._now()
             steps = tf.constant(min(chunk, left))
             rows.append(self._train_loop(batches, steps).numpy())
             asked, seconds, elapsed = self._workers.gather(
                 float(watch.is_asked),
-                time.monotonic() - chunk_begun,
+                self._now() - chunk_begun,
                 clock.elapsed,
             ).max(0)
             stopping = bool(asked)
@@ -427,7 +430,7 @@ class Trainer:
         numbers["learning_rate"] = float(rate)
         if skipped:
             numbers["skipped_updates"] = float(skipped)
-        seconds = time.monotonic() - begun
+        seconds = self._now() - begun
         log.write("train", self.step, numbers, steps / seconds, seconds_left)
 
     def _evaluate_once(
@@ -623,10 +626,16 @@ class Trainer:
 class _Clock:
     """The time of a run over its restarts, and the end that follows from it."""
 
-    def __init__(self, max_minutes: float, earlier: tf.Variable):
+    def __init__(
+        self,
+        max_minutes: float,
+        earlier: tf.Variable,
+        now: Callable[[], float],
+    ):
+        self._now = now
         self._budget = max_minutes * 60
         self._earlier = float(earlier.numpy())
-        self._begun = time.monotonic()
+        self._begun = self._now()
         # What all workers take the elapsed time for.
         self.agreed = self._earlier
         self._warm: tuple[int, float] | None = None
@@ -634,7 +643,7 @@ class _Clock:
     @property
     def elapsed(self) -> float:
         """Seconds of the run so far, its restarts included."""
-        return self._earlier + time.monotonic() - self._begun
+        return self._earlier + self._now() - self._begun
 
     @property
     def seconds_left(self) -> float:

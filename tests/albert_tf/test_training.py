@@ -1,6 +1,7 @@
 """The training loop on a tiny model: resuming, replicas, evaluation, damage."""
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
@@ -62,7 +63,16 @@ def padded(count, batch_size):
 def make_trainer(small_config, tmp_path):
     """Makes a trainer; the same arguments make the same one."""
 
-    def make(folder="run", *, dropout=0.0, strategy=None, rate=1e-2, **changes):
+    def make(
+        folder="run",
+        *,
+        dropout=0.0,
+        strategy=None,
+        rate=1e-2,
+        now=time.monotonic,
+        steps=STEPS,
+        **changes,
+    ):
         config = dataclasses.replace(
             small_config,
             num_hidden_layers=2,
@@ -90,10 +100,11 @@ def make_trainer(small_config, tmp_path):
                     )
                 ),
                 lambda: optimization.make_optimizer(
-                    options, STEPS, 2, by_the_clock="max_minutes" in changes
+                    options, steps, 2, by_the_clock="max_minutes" in changes
                 ),
                 pretraining.OBJECTIVE,
             ),
+            now,
         )
 
     return make
@@ -439,15 +450,35 @@ def test_a_folder_of_damaged_checkpoints_is_refused(make_trainer, tmp_path):
 
 
 def test_the_time_that_is_up_ends_the_schedule(make_trainer):
-    trainer = make_trainer(max_minutes=6 / 60, iterations_per_loop=1000)
-    log = train(trainer, 1_000_000)
-    assert 10 < trainer.step < 1_000_000
-    rate = log.column("train", "learning_rate")[-1][1]
-    assert rate < 1e-2 / 20  # A twentieth of the peak.
-    again = make_trainer(max_minutes=6 / 60)
+    def now():
+        """A tenth of a second for a step; two more to compile the first."""
+        return 1000 + trainer.step / 10 + 2 * (trainer.step > 0)
+
+    how = {"max_minutes": 6 / 60, "steps": 1000, "rate": 0.01}
+    trainer = make_trainer(now=now, **how)
+    log = train(trainer, 1000)
+    assert trainer.step == 40
+    rates = dict(log.column("train", "learning_rate"))
+    # As in a run of 40 steps; before 40 the trainer sees that it is the last.
+    for step in (11, 21, 39):
+        assert rates[step] == pytest.approx(0.01 * (1 - (step - 1) / 40))
+    again = make_trainer(**how)
     assert again.step == trainer.step
     assert float(again.optimizer.pace) == float(trainer.optimizer.pace) > 1
-    assert float(make_trainer(max_minutes=6 / 60)._elapsed.numpy()) >= 6
+    assert float(again._elapsed) == 6
+    train(again, 1000)
+    assert again.step == trainer.step  # No time is left.
+
+
+def test_rates_and_the_end_follow_from_the_time_given(make_trainer, capsys):
+    """Three steps a line, two seconds each; three more are to come."""
+    trainer = make_trainer(iterations_per_loop=3, now=lambda: trainer.step * 2)
+    train(trainer, STEPS)
+    lines = [
+        line for line in capsys.readouterr().out.splitlines() if "train" in line
+    ]
+    assert len(lines) == 2
+    assert "2.0 examples/s  ETA 0:00:06" in lines[0]
 
 
 def test_half_written_checkpoint_is_passed_over(make_trainer, tmp_path):

@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -347,37 +346,72 @@ def not_again(finished, save):
     return wrapped
 
 
+# The writer, which a worker disturbs when it has saved something.
+DISTURBED = """
+import os, pathlib, runpy, signal, sys
+from data_prep import instances, token_blocks
+
+def disturb():
+    parent = os.getppid()
+    task = pathlib.Path(f"/proc/{parent}/task/{parent}/children")
+    print(task.read_text(), flush=True)
+    %s
+
+def disturbed(save):
+    def wrapped(*given):
+        save(*given)
+        disturb()
+    return wrapped
+
+%s.save = disturbed(%s.save)
+runpy.run_module(
+    "data_prep.create_pretraining_data", run_name="__main__", alter_sys=True
+)
+"""
+
+
+def start_disturbed(room, what, flags, **how):
+    """Start it; a worker that has saved a thing of the `room` does `what`."""
+    return subprocess.Popen(
+        [sys.executable, "-c", DISTURBED % (what, room, room), *flags],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        **how,
+    )
+
+
 def test_kill_9_of_the_whole_process(base, tmp_path):
     """A real signal, with worker processes, some way into the work."""
     write_corpus(tmp_path / "a.txt", 1, 3000)
-    command = [
-        sys.executable,
-        *("-m", "data_prep.create_pretraining_data"),
+    flags = [
         f"--input_file={base.text.input_file}",
         f"--spm_model_file={base.vocabulary.path}",
-        *("--max_seq_length=32", "--dupe_factor=40", "--num_workers=2"),
+        *("--max_seq_length=32", "--dupe_factor=4", "--num_workers=2"),
+        "--num_shards=4",
     ]
+    command = [sys.executable, "-m", "data_prep.create_pretraining_data"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    arguments = [f"--output_file={whole}/x", "--num_shards=4"]
     done = subprocess.run(
-        [*command, *arguments], cwd=ROOT, capture_output=True, check=False
+        [*command, *flags, f"--output_file={whole}/x"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr.decode()
-    arguments = [f"--output_file={killed}/x", "--num_shards=4"]
-    process = subprocess.Popen(
-        [*command, *arguments],
-        cwd=ROOT,
+    flags.append(f"--output_file={killed}/x")
+    process = start_disturbed(
+        "instances",
+        "os.killpg(0, signal.SIGKILL)",
+        flags,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
-    while not list(killed.glob("*.work/unit-*")):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert list(killed.glob("*.work/unit-*"))
     done = subprocess.run(
-        [*command, *arguments], cwd=ROOT, capture_output=True, check=False
+        [*command, *flags], cwd=ROOT, capture_output=True, check=False
     )
     assert b"Going on with the work" in done.stderr
     for path in whole.glob("x-0*-of-00004"):
@@ -510,24 +544,16 @@ def test_workers_end_with_their_parent(base, tmp_path, number, status):
     write_corpus(tmp_path / "a.txt", 1, 600)
     ended = changed(base, output_file=str(tmp_path / "ended"), num_workers=2)
     given = options.to_dict(ended).items()
-    command = [
-        *(sys.executable, "-m", "data_prep.create_pretraining_data"),
-        *(f"--{name}={value}" for name, value in given if value is not None),
-    ]
+    flags = [f"--{name}={value}" for name, value in given if value is not None]
     with open(tmp_path / "log", "w") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stderr=log)
-    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    workers = []
-    while len(workers) < 2:
-        assert process.poll() is None
-        workers = children.read_text().split()
-        time.sleep(0.005)
-    process.send_signal(number)
-    assert process.wait(20) == status
-    deadline = time.monotonic() + 10
-    while any(map(is_alive, workers)):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        process = start_disturbed(
+            "token_blocks", f"os.kill(parent, {number:d})", flags, stderr=log
+        )
+    # The end of its output is that of the last of them.
+    workers = process.communicate()[0].splitlines()[0].split()
+    assert process.returncode == status
+    assert len(workers) == 2
+    assert not any(map(is_alive, workers))
     assert "Traceback" not in (tmp_path / "log").read_text()
     run(ended)
     run(base)

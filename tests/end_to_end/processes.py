@@ -4,24 +4,29 @@ import socket
 import subprocess
 import sys
 
+from tests.conftest import ROOT
 
-def start(module, **options):
-    """Start a script."""
+
+def start(module, signal_at=(), **options):
+    """Start a script; `signal_at` is explained in signalled.py."""
+    program = ["tests.end_to_end.signalled", *signal_at] if signal_at else []
     return subprocess.Popen(
-        [sys.executable, "-m", module]
+        [sys.executable, "-m", *map(str, program), module]
         + [f"--{key}={value}" for key, value in options.items()],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
-def start_workers(module, **options):
-    """Start it twice, as the two workers of one run."""
+def start_workers(module, signal_at=(), **options):
+    """Start the two workers of one run; `signal_at` is for the second."""
     hosts = ",".join(f"127.0.0.1:{port}" for port in _free_ports(2))
     return [
         start(
             module,
+            signal_at if index else (),
             distribution_strategy="multi_worker_mirrored",
             worker_hosts=hosts,
             task_index=index,

@@ -11,13 +11,13 @@ import random
 import signal
 import subprocess
 import sys
-import time
 import types
 
 import pytest
 import tensorflow as tf
 
 from data_prep import story_tasks
+from tests.end_to_end import processes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = 6
@@ -240,19 +240,14 @@ def test_finished_pretraining_can_be_evaluated_later(road, tmp_path):
 def test_killed_pretraining_ends_as_an_undisturbed_one(
     road, pretrained, tmp_path
 ):
-    # It evaluates after its first checkpoint: time enough to be killed in.
     killed = tmp_path / "killed"
     options = pretraining(road, killed)
-    process = subprocess.Popen(
-        command("albert_tf.run_pretraining", **options),
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    # After its first checkpoint.
+    at = ("SIGKILL", "eval", EVERY)
+    process = processes.start(
+        "albert_tf.run_pretraining", signal_at=at, **options
     )
-    wait_for(killed / "checkpoint", process)
-    process.send_signal(signal.SIGKILL)
-    process.wait(timeout=60)
-    assert process.returncode == -signal.SIGKILL
+    processes.finish(process, -signal.SIGKILL)
     assert not (killed / "run_card.md").exists()
     assert not (killed / f"model.ckpt-{STEPS}.index").exists()
     walk("albert_tf.run_pretraining", **options)
@@ -264,14 +259,6 @@ def test_killed_pretraining_ends_as_an_undisturbed_one(
     for split in ("train", "eval"):
         ours, theirs = numbers(killed, split), numbers(pretrained, split)
         assert [n["loss"] for n in ours] == [n["loss"] for n in theirs]
-
-
-def wait_for(path, process, seconds=120):
-    end = time.monotonic() + seconds
-    while not path.exists():
-        assert process.poll() is None, "it ended before it could be killed"
-        assert time.monotonic() < end, f"{path} did not appear"
-        time.sleep(0.005)
 
 
 def test_classifier_trains_evaluates_and_predicts(finetuned):
