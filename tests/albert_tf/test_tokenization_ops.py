@@ -220,16 +220,6 @@ def test_released_vocabulary_equals_python(released, shared_dir):
     assert found == [released.encode_with_masks(text) for text in masked]
 
 
-def test_recorded_original(released, shared_dir):
-    graph = tokenization_ops.GraphTokenizer(released)
-    fixtures = pathlib.Path(__file__).parents[1] / "fixtures"
-    recorded = (fixtures / "original_tokenization.jsonl").read_text("utf-8")
-    cases = [json.loads(line) for line in recorded.splitlines()]
-    cases = [case for case in cases if case["lower"]]
-    found = graph.tokenize(tf.constant([case["text"] for case in cases]))
-    assert found.to_list() == [case["ids"] for case in cases]
-
-
 @pytest.mark.parametrize("method", ["tokenize", "tokenize_with_masks"])
 def test_dynamic_batch_inside_a_function_and_a_dataset(method, any_tokenizer):
     graph = tokenization_ops.make_graph_tokenizer(any_tokenizer)

@@ -1,42 +1,62 @@
 """GLUE features against those that the original made from the same files."""
 
-import gzip
-import json
-
 import pytest
 
-from albert_tf import tokenization
 from albert_tf.tasks import glue
 
-MAX_SEQ_LENGTH = 64
-# How many rows are recorded of each task, and the file they are from.
-RECORDED = {
-    "cola": (174, "CoLA/dev.tsv", "dev"),
-    "mnli": (246, "MNLI/dev_matched.tsv", "dev_matched"),
-    "mrpc": (68, "MRPC/dev.tsv", "dev"),
-    "sts-b": (250, "STS-B/dev.tsv", "dev"),
-}
+FOLDERS = {task: task.upper() for task in ("mnli", "mrpc", "qnli", "qqp")}
+FOLDERS |= {"cola": "CoLA", "rte": "RTE", "sst-2": "SST-2", "sts-b": "STS-B"}
+FOLDERS |= {"wnli": "WNLI"}
+# The place, the task, the split, and how many rows are recorded of its file.
+# All of own text; of real text some.
+CASES = [
+    *(
+        ("own_text", task, split, 40)
+        for task in FOLDERS
+        for split in ("train", "dev")
+    ),
+    ("own_text", "mnli", "dev_mismatched", 40),
+    ("real_text", "cola", "dev", 174),
+    ("real_text", "mnli", "dev", 246),
+    ("real_text", "mrpc", "dev", 68),
+    ("real_text", "sts-b", "dev", 250),
+]
+LENGTHS = {"own_text": 48, "real_text": 64}
 
 
-@pytest.mark.parametrize("name", RECORDED)
-def test_features_equal_the_original(shared_dir, name):
-    fixture = shared_dir / "fixtures/original_glue" / f"{name}_dev_64.jsonl.gz"
-    with gzip.open(fixture, "rt") as stream:
-        recorded = [json.loads(line) for line in stream]
-    count, path, split = RECORDED[name]
-    assert len(recorded) == count
-    tokenizer = tokenization.Tokenizer(
-        str(shared_dir / "data/vocab/30k-clean.model")
+@pytest.fixture
+def length(request):
+    """Tokens of a sequence, as recorded in a place."""
+    return LENGTHS[request.node.callspec.params["place"]]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "split", "count"), CASES, indirect=["place"]
+)
+def test_features_equal_the_original(place, name, split, count, length):
+    recorded = place.read_rows(
+        f"original_glue/{name}_{split}_{length}.jsonl.gz"
     )
-    task = glue.GlueTask(name, tokenizer, MAX_SEQ_LENGTH)
-    examples = task.read(str(shared_dir / "data/glue" / path), split)
+    assert len(recorded) == count
+    if (name, split) == ("mnli", "dev"):
+        split = "dev_matched"
+    task = glue.GlueTask(name, place.tokenizer(), length)
+    path = place.data / "glue" / FOLDERS[name] / f"{split}.tsv"
+    examples = task.read(str(path), split)
     chosen = [examples[line["row"]] for line in recorded]
     (batch,) = task.featurize(chosen, split)
     for row, line in enumerate(recorded):
         used = len(line["input_ids"])
-        rest = [0] * (MAX_SEQ_LENGTH - used)
+        rest = [0] * (length - used)
         assert batch["input_ids"][row].tolist() == line["input_ids"] + rest
         assert batch["input_mask"][row].tolist() == [1] * used + rest
         assert batch["segment_ids"][row].tolist() == line["segment_ids"] + rest
         assert batch["label_ids"][row] == pytest.approx(line["label_id"])
         assert batch["is_real_example"][row] == 1
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_row_of_own_text_is_recorded(own_text, name):
+    task = glue.GlueTask(name, own_text.tokenizer(), LENGTHS["own_text"])
+    path = own_text.data / "glue" / FOLDERS[name] / "train.tsv"
+    assert len(task.read(str(path), "train")) == 40

@@ -1,49 +1,55 @@
 """RACE features against those that the original made from the same files."""
 
-import gzip
-import json
 import tarfile
 
 import pytest
 
-from albert_tf import tokenization
 from albert_tf.tasks import race
 
-# The recorded articles in their order, see fixtures/README.md.
+# The recorded real articles in their order, see fixtures/README.md.
 MIDDLE = (13, 73, 93, 148, 163, 175, 217, 299, 364, 401, 487, 495)
 HIGH = (63, 107, 202, 247, 309, 318, 353, 394, 554, 598, 667, 677)
+# The place, tokens of a sequence, of question and answer, and questions.
+CASES = [
+    ("own_text", 160, 40, 24),
+    ("real_text", 512, 128, 91),
+    ("real_text", 200, 40, 91),
+]
 
 
-@pytest.fixture(scope="module")
-def dev_folder(shared_dir, tmp_path_factory):
+@pytest.fixture
+def dev_folder(place, tmp_path):
     """The recorded articles, laid out as the official download."""
-    folder = tmp_path_factory.mktemp("race")
-    with tarfile.open(shared_dir / "data/race/RACE.tar.xz") as archive:
+    if (place.data / "race/dev").is_dir():
+        return str(place.data / "race/dev")
+    with tarfile.open(place.data / "race/RACE.tar.xz") as archive:
         members = [
             archive.getmember(f"RACE/dev/{level}/{number}.txt")
             for level, numbers in (("middle", MIDDLE), ("high", HIGH))
             for number in numbers
         ]
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(folder, members)
-    return str(folder / "RACE/dev")
+        archive.extractall(tmp_path, members)
+    return str(tmp_path / "RACE/dev")
 
 
-@pytest.mark.parametrize("lengths", [(512, 128), (200, 40)])
-def test_features_equal_the_original(shared_dir, dev_folder, lengths):
-    max_seq_length, max_qa_length = lengths
+@pytest.mark.parametrize(
+    ("place", "max_seq_length", "max_qa_length", "count"),
+    CASES,
+    indirect=["place"],
+)
+def test_features_equal_the_original(
+    place, dev_folder, max_seq_length, max_qa_length, count
+):
     name = f"dev_{max_seq_length}_{max_qa_length}.jsonl.gz"
-    fixture = shared_dir / "fixtures/original_race" / name
-    with gzip.open(fixture, "rt") as stream:
-        recorded = [json.loads(line) for line in stream]
-    assert len(recorded) == 91
+    recorded = place.read_rows(f"original_race/{name}")
     task = race.RaceTask(
-        tokenization.Tokenizer(str(shared_dir / "data/vocab/30k-clean.model")),
+        place.tokenizer(),
         max_seq_length,
         race.RaceOptions(max_qa_length=max_qa_length),
     )
     examples = task.read(dev_folder, "dev")
-    assert len(examples) == len(recorded)
+    assert len(examples) == len(recorded) == count
     rows = [
         dict(zip(batch, values, strict=True))
         for batch in task.featurize(examples, "dev")

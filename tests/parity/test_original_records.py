@@ -1,32 +1,31 @@
 """Every record of the original, feature by feature and in its order."""
 
-import pathlib
 import random
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from albert_tf import masking, records, tokenization
+from albert_tf import masking, records
 from data_prep import corpus, segment_pairs, token_blocks
+from tests.parity.conftest import PLACES
 from tests.reference import ngram_masking
 
-FIXTURE = pathlib.Path(__file__).parents[1] / "fixtures" / "original_tfrecord"
+RECORDED = "original_tfrecord/original.tfrecord.gz"
+# Tokens of a sequence, predictions, and how many records there are.
+RUNS = {"own_text": (64, 10, 1434), "real_text": (128, 20, 353)}
 
 
-def read_examples(path, compression=""):
-    import tensorflow as tf
-
-    dataset = tf.data.TFRecordDataset(str(path), compression_type=compression)
-    batch = next(iter(dataset.batch(10_000)))
-    layout = records.pretraining_layout(128, 20)
-    parsed = records.parse(layout, batch)
-    return {name: value.numpy() for name, value in parsed.items()}
+@pytest.fixture(scope="module", params=PLACES)
+def run(request):
+    """A recorded run: its place, its two lengths and its number of records."""
+    return request.getfixturevalue(request.param), *RUNS[request.param]
 
 
-def read_documents(vocabulary):
+def read_documents(place):
     """The documents of the recorded input, through the writer's first room."""
-    tokenizer = tokenization.Tokenizer(vocabulary)
-    options = corpus.CorpusOptions(str(FIXTURE / "input.txt"))
+    tokenizer = place.tokenizer()
+    options = corpus.CorpusOptions(str(place.corpus))
     documents = []
     for block in corpus.CorpusReader(
         corpus.find_files(options), options
@@ -38,15 +37,14 @@ def read_documents(vocabulary):
 
 
 @pytest.fixture(scope="module")
-def written(shared_dir):
+def written(run):
     """The recorded run again, with the original's two generators.
 
     Documents and pairs are the writer's own; masking is the reference's, which
     draws in the original's order.
     """
-    documents, tokenizer = read_documents(
-        str(shared_dir / "data/vocab/30k-clean.model")
-    )
+    place, length, predictions, _ = run
+    documents, tokenizer = read_documents(place)
     vocabulary = masking.Vocabulary.from_pieces(
         tokenizer.pieces,
         cls_id=tokenizer.cls_id,
@@ -57,10 +55,10 @@ def written(shared_dir):
     draws = random.Random(12345)
     length_draws = np.random.RandomState(12345)
     masker = ngram_masking.Masker(
-        masking.MaskingOptions(max_predictions_per_seq=20), vocabulary
+        masking.MaskingOptions(max_predictions_per_seq=predictions), vocabulary
     )
     options = segment_pairs.PairOptions(
-        max_seq_length=128, single_segment_policy="random"
+        max_seq_length=length, single_segment_policy="random"
     )
     draws.shuffle(documents)
     instances = []
@@ -81,14 +79,14 @@ def written(shared_dir):
                 masked = masker.mask(tokens, draws, length_draws)
                 instances.append((len(first), len(second), pair.label, masked))
     draws.shuffle(instances)
-    return lay_out(instances)
+    return lay_out(instances, records.pretraining_layout(length, predictions))
 
 
-def lay_out(instances):
+def lay_out(instances, layout):
     """The arrays of records."""
     arrays = {
         feature.name: np.zeros([len(instances), *feature.shape])
-        for feature in records.pretraining_layout(128, 20)
+        for feature in layout
     }
     for row, (first, second, label, masked) in enumerate(instances):
         length, count = first + second + 3, len(masked.positions)
@@ -107,27 +105,35 @@ def lay_out(instances):
 
 
 @pytest.fixture(scope="module")
-def original():
-    return read_examples(FIXTURE / "original.tfrecord.gz", "GZIP")
+def original(run):
+    place, length, predictions, _ = run
+    path = str(place.recordings / RECORDED)
+    dataset = tf.data.TFRecordDataset(path, compression_type="GZIP")
+    batch = next(iter(dataset.batch(10_000)))
+    parsed = records.parse(
+        records.pretraining_layout(length, predictions), batch
+    )
+    return {name: value.numpy() for name, value in parsed.items()}
 
 
 @pytest.mark.parametrize(
     "name", [f.name for f in records.pretraining_layout(128, 20)]
 )
-def test_feature_equals_the_original(written, original, name):
+def test_feature_equals_the_original(run, written, original, name):
+    *_, count = run
     assert written[name].shape == original[name].shape
-    assert original[name].shape[0] == 353
+    assert original[name].shape[0] == count
     assert (written[name] == original[name]).all()
 
 
-def test_original_records_pass_the_check_without_a_manifest(tmp_path):
-    import tensorflow as tf
-
+def test_original_records_pass_the_check_without_a_manifest(run, tmp_path):
+    place, length, predictions, _ = run
     path = str(tmp_path / "original.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
         for record in tf.data.TFRecordDataset(
-            str(FIXTURE / "original.tfrecord.gz"), compression_type="GZIP"
+            str(place.recordings / RECORDED), compression_type="GZIP"
         ):
             writer.write(record.numpy())
-    expected = records.Expected(128, 20, 30000)
+    vocab_size = place.tokenizer().vocab_size
+    expected = records.Expected(length, predictions, vocab_size)
     assert records.check_records([path], expected) == []

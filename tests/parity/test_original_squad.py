@@ -1,6 +1,5 @@
 """Features of the original, and its alignment, for every question recorded."""
 
-import gzip
 import json
 import lzma
 
@@ -11,35 +10,55 @@ import tensorflow as tf
 from albert_tf import records, tokenization
 from albert_tf.tasks import squad_data, squad_features
 from data_prep import create_finetuning_data
+from tests.parity.conftest import PLACES
 
-RECORDINGS = {
-    "dev2_160_64_24": ("dev2", 397),
-    "dev2_384_128_64": ("dev2", 216),
-    "train2_training_384_128_64": ("train2", 238),
-}
+# The place, the recording, and its number of windows.
+CASES = [
+    ("own_text", "dev-v1.1_384_128_64", 117),
+    ("own_text", "dev-v1.1_96_32_16", 587),
+    ("own_text", "dev-v2.0_384_128_64", 108),
+    ("own_text", "dev-v2.0_96_32_16", 576),
+    ("own_text", "train-v1.1_training_384_128_64", 108),
+    ("own_text", "train-v1.1_training_96_32_16", 589),
+    ("own_text", "train-v2.0_training_384_128_64", 109),
+    ("own_text", "train-v2.0_training_96_32_16", 575),
+    ("real_text", "dev2_160_64_24", 397),
+    ("real_text", "dev2_384_128_64", 216),
+    ("real_text", "train2_training_384_128_64", 238),
+]
+on_all_cases = pytest.mark.parametrize(
+    ("place", "name", "count"), CASES, indirect=["place"]
+)
 
 
-@pytest.fixture(scope="module")
-def tokenizer(shared_dir):
-    path = shared_dir / "data" / "vocab" / "30k-clean.model"
-    return tokenization.Tokenizer(str(path))
+def find_source(place, name):
+    """The path of the file that a recording was made from."""
+    file = f"{name.split('_')[0]}.json"
+    mine = place.data / "squad" / file
+    return str(
+        mine if mine.exists() else place.recordings / "original_squad" / file
+    )
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_features_equal_the_recorded_ones(name, tokenizer, shared_dir):
-    source, count = RECORDINGS[name]
-    folder = shared_dir / "fixtures" / "original_squad"
-    packed = (folder / f"{name}.jsonl.gz").read_bytes()
-    recorded = [json.loads(x) for x in gzip.decompress(packed).splitlines()]
-    assert len(recorded) == count
-    questions, _ = squad_data.read(str(folder / f"{source}.json"), "file")
+def find_windows(place, name):
+    """The questions of a recording, their windows, tokens of a sequence."""
+    questions, _ = squad_data.read(find_source(place, name), "file")
     length, stride, query = map(int, name.split("_")[-3:])
     windows = squad_features.make_windows(
         questions,
-        tokenizer,
+        place.tokenizer(),
         squad_features.WindowOptions(stride, query),
         length,
     )
+    return questions, windows, length
+
+
+@on_all_cases
+def test_features_equal_the_recorded_ones(place, name, count):
+    recorded = place.read_rows(f"original_squad/{name}.jsonl.gz")
+    assert len(recorded) == count
+    questions, windows, length = find_windows(place, name)
+    tokenizer = place.tokenizer()
     positions = squad_features.find_answers(windows, questions)
     is_training = "training" in name
     values = {}
@@ -57,31 +76,28 @@ def test_features_equal_the_recorded_ones(name, tokenizer, shared_dir):
         assert found == {key: expected[key] for key in found}
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_records_on_disk_hold_the_recorded_features(name, shared_dir, tmp_path):
+@on_all_cases
+def test_records_on_disk_hold_the_recorded_features(
+    place, name, count, tmp_path
+):
     """Written by several processes, read by TensorFlow."""
-    source, count = RECORDINGS[name]
-    folder = shared_dir / "fixtures" / "original_squad"
     length, stride, query = map(int, name.split("_")[-3:])
     is_training = "training" in name
     output = str(tmp_path / "squad.tfrecord")
     create_finetuning_data.run(
         create_finetuning_data.FinetuningDataOptions(
             task_name="squad",
-            input_file=str(folder / f"{source}.json"),
+            input_file=find_source(place, name),
             output_file=output,
             is_training=is_training,
             max_seq_length=length,
             num_workers=2,
             squad_windows=squad_features.WindowOptions(stride, query),
-            vocabulary=tokenization.VocabularyOptions(
-                str(shared_dir / "data/vocab/30k-clean.model")
-            ),
+            vocabulary=place.vocabulary("sentencepiece"),
         )
     )
-    packed = (folder / f"{name}.jsonl.gz").read_bytes()
     written = list(tf.data.TFRecordDataset(output))
-    recorded = [json.loads(x) for x in gzip.decompress(packed).splitlines()]
+    recorded = place.read_rows(f"original_squad/{name}.jsonl.gz")
     assert len(written) == len(recorded) == count
     names = {"unique_ids": "unique_id"}
     if is_training:
@@ -147,23 +163,29 @@ def last_characters(ends):
 @pytest.mark.parametrize(
     "name", ["dev-v1.1", "train-v1.1", "dev-v2.0", "train-v2.0"]
 )
-def test_alignment_is_the_longest_common_subsequence(
-    name, tokenizer, shared_dir
-):
-    """The same characters as the original's table, on real paragraphs.
+@pytest.mark.parametrize("place", PLACES, indirect=True)
+def test_alignment_is_the_longest_common_subsequence(place, name):
+    """The same characters as the original's table, on whole paragraphs.
 
-    All 2,967 of the four files agree; every twentieth is tried here.
+    All 2,967 of the real files agree; every twentieth is tried here.
     """
-    path = shared_dir / "data" / "squad" / f"{name}.json.xz"
-    content = json.loads(lzma.decompress(path.read_bytes()))
-    texts = [p["context"] for a in content["data"] for p in a["paragraphs"]]
-    for text in texts[::20]:
+    path = place.data / "squad" / f"{name}.json"
+    if path.exists():
+        packed, every = path.read_bytes(), 3
+    else:
+        path = path.with_name(f"{name}.json.xz")
+        packed, every = lzma.decompress(path.read_bytes()), 20
+    data = json.loads(packed)["data"]
+    texts = [p["context"] for article in data for p in article["paragraphs"]]
+    tokenizer = place.tokenizer()
+    for text in texts[::every]:
         _, starts, ends = tokenizer.encode_with_offsets(text)
         expected = align_pieces(tokenizer, text)
         assert (starts.tolist(), last_characters(ends)) == expected
 
 
-def test_korean_is_aligned_where_the_original_gives_up(tokenizer):
+def test_korean_is_aligned_where_the_original_gives_up(own_text):
+    tokenizer = own_text.tokenizer()
     text = "서울은 대한민국의 수도이다."
     assert align_pieces(tokenizer, text) is None
     question = squad_data.Question(

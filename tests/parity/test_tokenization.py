@@ -1,8 +1,7 @@
-"""Python, graph and other programs cut real text into the same ids."""
+"""Python, graph and other programs cut the same text into the same ids."""
 
 import json
 import lzma
-import pathlib
 import tarfile
 import unicodedata
 
@@ -10,24 +9,28 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import text_ops, tokenization, tokenization_ops
+from tests.parity.conftest import PLACES
 
-FIXTURES = pathlib.Path(__file__).parents[1] / "fixtures"
 CORPORA = [
-    "corpora/gutenberg.tar.xz",
-    "corpora/inaugural.tar.xz",
-    "corpora/movie_reviews.txt.xz",
-    "corpora/wiki_00",
-    "corpora/wikitext-2-valid.txt.xz",
-    "zh/CLUECorpusSmall_bert_sampled.txt.xz",
-    "zh/chnsenticorp_dev.tsv",
-    "zh/news_zh_1.txt",
+    ("own_text", "corpus.txt"),
+    ("real_text", "corpora/gutenberg.tar.xz"),
+    ("real_text", "corpora/inaugural.tar.xz"),
+    ("real_text", "corpora/movie_reviews.txt.xz"),
+    ("real_text", "corpora/wiki_00"),
+    ("real_text", "corpora/wikitext-2-valid.txt.xz"),
+    ("real_text", "zh/CLUECorpusSmall_bert_sampled.txt.xz"),
+    ("real_text", "zh/chnsenticorp_dev.tsv"),
+    ("real_text", "zh/news_zh_1.txt"),
 ]
-VOCABULARIES = {
-    "sentencepiece": ("30k-clean.model", None),
-    "wordpiece": (None, "vocab_chinese.txt"),
-}
+KINDS = ("sentencepiece", "wordpiece")
 CHARACTERS = [
     chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000
+]
+# The place, the kind of vocabulary, the recording, and its number of rows.
+RECORDED = [
+    ("own_text", "sentencepiece", "original_tokenization.jsonl", 300),
+    ("own_text", "wordpiece", "original_wordpiece.jsonl", 300),
+    ("real_text", "sentencepiece", "original_tokenization.jsonl", 32),
 ]
 
 
@@ -44,12 +47,6 @@ def read_lines(path):
     return [line for c in contents for line in c.decode("utf-8").split("\n")]
 
 
-def load(shared_dir, kind, **settings):
-    folder = shared_dir / "data" / "vocab"
-    files = [name and str(folder / name) for name in VOCABULARIES[kind]]
-    return tokenization.load(tokenization.VocabularyOptions(*files, **settings))
-
-
 def differing(tokenizer, texts):
     """Texts to which Python and the graph give different ids."""
     graph = tokenization_ops.make_graph_tokenizer(tokenizer)
@@ -61,31 +58,31 @@ def differing(tokenizer, texts):
 
 
 @pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("kind", VOCABULARIES)
-@pytest.mark.parametrize("name", CORPORA)
-def test_graph_equals_python_on_a_corpus(name, kind, lower, shared_dir):
-    lines = read_lines(shared_dir / "data" / name)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("place", "name"), CORPORA, indirect=["place"])
+def test_graph_equals_python_on_a_corpus(place, name, kind, lower):
+    lines = read_lines(place.data / name)
     every = 1 + len(lines) // 5000  # All of them in the slow test.
-    tokenizer = load(shared_dir, kind, do_lower_case=lower)
+    tokenizer = place.tokenizer(kind, do_lower_case=lower)
     assert differing(tokenizer, lines[::every]) == []
 
 
 @pytest.mark.slow  # 13 to 33 s each.
 @pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("kind", VOCABULARIES)
-def test_graph_equals_python_on_every_line(kind, lower, shared_dir):
-    tokenizer = load(shared_dir, kind, do_lower_case=lower)
-    for name in CORPORA:
-        lines = read_lines(shared_dir / "data" / name)
+@pytest.mark.parametrize("kind", KINDS)
+def test_graph_equals_python_on_every_line(kind, lower, request):
+    for place, name in CORPORA:
+        place = request.getfixturevalue(place)
+        tokenizer = place.tokenizer(kind, do_lower_case=lower)
+        lines = read_lines(place.data / name)
         assert differing(tokenizer, lines) == [], name
 
 
-@pytest.mark.parametrize("kind", VOCABULARIES)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lower", [True, False])
-def test_graph_equals_python_on_every_assigned_character(
-    kind, lower, shared_dir
-):
-    tokenizer = load(shared_dir, kind, do_lower_case=lower)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
+def test_graph_equals_python_on_every_assigned_character(place, kind, lower):
+    tokenizer = place.tokenizer(kind, do_lower_case=lower)
     missing = ("Cn", "Co")  # Not assigned; for private use.
     texts = [
         f"a{c}b {c}1今{c}Σ"
@@ -97,43 +94,79 @@ def test_graph_equals_python_on_every_assigned_character(
 
 @pytest.mark.slow  # 20 to 25 s each.
 @pytest.mark.parametrize("lower", [True, False])
-def test_only_characters_younger_than_pythons_tables_differ(lower, shared_dir):
+@pytest.mark.parametrize("place", PLACES, indirect=True)
+def test_only_characters_younger_than_pythons_tables_differ(place, lower):
     texts = [f"a{c}b {c}1" for c in CHARACTERS]
-    tokenizer = load(shared_dir, "wordpiece", do_lower_case=lower)
+    tokenizer = place.tokenizer("wordpiece", do_lower_case=lower)
     assert differing(tokenizer, texts) == []
-    tokenizer = load(shared_dir, "sentencepiece", do_lower_case=lower)
+    tokenizer = place.tokenizer("sentencepiece", do_lower_case=lower)
     # The outlined letters and digits of Unicode 16 are letters to TensorFlow.
     first = 0x1CCD6 if lower else 0x1CCF0
     outlined = [f"a{chr(c)}b {chr(c)}1" for c in range(first, 0x1CCFA)]
     assert differing(tokenizer, texts) == outlined
 
 
-@pytest.mark.parametrize("lower", [True, False])
-def test_graph_equals_the_recorded_original(lower, shared_dir):
-    recorded = (FIXTURES / "original_tokenization.jsonl").read_text("utf-8")
-    cases = [json.loads(line) for line in recorded.splitlines()]
-    cases = [case for case in cases if case["lower"] is lower]
+@pytest.fixture(params=[True, False], ids=["uncased", "cased"])
+def lower(request):
+    return request.param
+
+
+def recorded_cases(place, name, count, lower):
+    """The rows of one case."""
+    rows = place.read_rows(name)
+    assert len(rows) == count
+    cases = [case for case in rows if case["lower"] is lower]
     assert cases
-    tokenizer = load(shared_dir, "sentencepiece", do_lower_case=lower)
+    return cases
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "name", "count"), RECORDED, indirect=["place"]
+)
+def test_python_equals_the_recorded_original(place, kind, name, count, lower):
+    cases = recorded_cases(place, name, count, lower)
+    tokenizer = place.tokenizer(kind, do_lower_case=lower)
+    texts = [case["text"] for case in cases]
+    ids = [case["ids"] for case in cases]
+    pieces = [tokenizer.encode_pieces(text) for text in texts]
+    assert pieces == [case["pieces"] for case in cases]
+    assert [tokenizer.encode(text) for text in texts] == ids
+    assert tokenizer.encode_batch(texts) == ids
+    offsets = [tokenizer.encode_with_offsets(text)[0] for text in texts]
+    assert [found.tolist() for found in offsets] == ids
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "name", "count"), RECORDED, indirect=["place"]
+)
+def test_graph_equals_the_recorded_original(place, kind, name, count, lower):
+    cases = recorded_cases(place, name, count, lower)
+    tokenizer = place.tokenizer(kind, do_lower_case=lower)
     graph = tokenization_ops.make_graph_tokenizer(tokenizer)
     texts = tf.constant([case["text"] for case in cases])
-    cleaned = text_ops.normalize(texts, lower).numpy()
-    assert [text.decode() for text in cleaned] == [
-        case["normalized"] for case in cases
-    ]
     assert graph.tokenize(texts).to_list() == [case["ids"] for case in cases]
 
 
-def test_recorded_cases_are_those_of_the_shared_folder(shared_dir):
-    name = "original_tokenization.jsonl"
-    ours = (FIXTURES / name).read_bytes()
-    assert ours == (shared_dir / "fixtures" / name).read_bytes()
+@pytest.mark.parametrize(
+    ("place", "kind", "name", "count"),
+    [case for case in RECORDED if case[1] == "sentencepiece"],
+    indirect=["place"],
+)
+def test_cleaned_text_is_that_of_the_original(place, kind, name, count, lower):
+    cases = recorded_cases(place, name, count, lower)
+    expected = [case["normalized"] for case in cases]
+    texts = [case["text"] for case in cases]
+    assert expected == [
+        tokenization.preprocess_text(text, lower=lower) for text in texts
+    ]
+    cleaned = text_ops.normalize(tf.constant(texts), lower).numpy()
+    assert [text.decode() for text in cleaned] == expected
 
 
-def test_graph_equals_the_published_ids(shared_dir):
-    path = shared_dir / "data" / "expected" / "tokenizer.json"
-    uncased = load(shared_dir, "sentencepiece")
-    keeping = load(shared_dir, "sentencepiece", keep_accents=True)
+def test_graph_equals_the_published_ids(real_text):
+    path = real_text.data / "expected" / "tokenizer.json"
+    uncased = real_text.tokenizer()
+    keeping = real_text.tokenizer(keep_accents=True)
     for case in json.loads(path.read_text("utf-8")):
         tokenizer = uncased if case["strip_accents"] else keeping
         graph = tokenization_ops.make_graph_tokenizer(tokenizer)
@@ -162,10 +195,10 @@ def unmasked_segments(example):
     return ids[1 : cut - 1], ids[cut : length - 1]
 
 
-def test_wordpiece_equals_another_writers_records(shared_dir, tmp_path):
+def test_wordpiece_equals_another_writers_records(real_text, tmp_path):
     """Each segment is a run of what our tokenizer makes of the same text."""
-    folder = shared_dir / "data" / "zh"
-    tokenizer = load(shared_dir, "wordpiece")
+    folder = real_text.data / "zh"
+    tokenizer = real_text.tokenizer("wordpiece")
     documents = [""]
     for line in read_lines(folder / "news_zh_1.txt"):
         ids = tokenizer.encode(line)
