@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 import numpy as np
+from absl import logging
 from backports import zstd
 from syntok import segmenter
 
@@ -39,6 +40,13 @@ BLOCK_BYTES = 2**20  # Some thousand sentences: a second of tokenizing.
 # whatever the input. 8 MiB hold every book; 1 MiB no sentence.
 MAX_DOCUMENT_BYTES = 8 * 2**20
 MAX_LINE_BYTES = 2**20
+MAX_PROSE_BYTES = 2**24  # Of a paragraph that is still to be cut.
+
+# Of a line, control characters may be so many, or this share. The original
+# removes a few; more are no text. White space does not count.
+_MOST_CONTROLS, _MOST_CONTROLS_SHARE = 16, 0.3
+_IS_CONTROL = np.array([c < 32 or c == 127 for c in range(256)])
+_IS_CONTROL[list(b"\t\n\v\f\r")] = False
 
 _CHUNK_BYTES = 2**20  # Read at once.
 _SEARCH_BYTES = 2**16  # Searched at once for the last blank line.
@@ -89,9 +97,9 @@ class CorpusOptions:
     )
     on_bad_line: str = option(
         "fail",
-        "What to do with a line that is not UTF-8, not the JSON it should be, "
-        "or too long: fail, skip it, or replace bytes that are not UTF-8 by "
-        "U+FFFD (the others are skipped).",
+        "What to do with a line that is not UTF-8, no text but control "
+        "characters, not the JSON it should be, or too long: fail, skip it, or "
+        "replace bytes that are not UTF-8 by U+FFFD (the others are skipped).",
         choices=("fail", "skip", "replace"),
     )
 
@@ -263,7 +271,7 @@ class CorpusReader:
         """Yield the texts of blocks; whether a document was cut behind them."""
         with _open_stored(path) as stream:
             self._open_file = stored = _HashedFile(stream)
-            chunks = _read_chunks(stored, path)
+            chunks = _watch_line_ends(_read_chunks(stored, path), path)
             parts: Iterable[tuple[bytes, bool]]
             if self._options.input_format == "jsonl":
                 lines = self._whole_lines(chunks, path, MAX_DOCUMENT_BYTES)
@@ -383,6 +391,77 @@ def _damaged(path: str, reason: object) -> errors.UserError:
     )
 
 
+def _watch_line_ends(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
+    """Yield the bytes of a file; warn if its lines end as on old Macs."""
+    returns = feeds = 0
+    for chunk in chunks:
+        if b"\r" in chunk:
+            returns += chunk.count(b"\r") - chunk.count(b"\r\n")
+        feeds += _count_lines(chunk)
+        yield chunk
+    if returns > feeds:
+        logging.warning(
+            "%s has %d carriage returns (0x0d) without a line feed (0x0a), and "
+            "%d line feeds. Only a line feed ends a line. If the others shall, "
+            "as on old Macs, convert the file first: tr '\\r' '\\n'.",
+            _name(path),
+            returns,
+            feeds,
+        )
+
+
+def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[bytes]:
+    """Yield the lines of a text that need not be one sentence each.
+
+    Args:
+        stream: The text, unpacked.
+        path: Its name, for messages.
+
+    Yields:
+        Lines without their ends.
+
+    Raises:
+        errors.UserError: A line is too long, or no text.
+    """
+
+    def refuse(number: int) -> typing.NoReturn:
+        raise errors.UserError(
+            f"{_place(path, number)} is longer than {MAX_PROSE_BYTES:,} bytes. "
+            "Paragraphs of text are read, separated by empty lines. Is this "
+            "the right file?"
+        )
+
+    read = functools.partial(stream.read, _CHUNK_BYTES)
+    chunks = _watch_line_ends(iter(read, b""), path)
+    number = 0
+    for text in _whole_lines(chunks, MAX_PROSE_BYTES, refuse):
+        for line in text.split(b"\n")[:-1]:
+            number += 1
+            if is_binary(line):
+                raise errors.UserError(
+                    f"{_place(path, number)} is no text: {_tell_controls(line)}"
+                    ". Convert the file first, or leave it out."
+                )
+            yield line
+
+
+def is_binary(line: bytes) -> bool:
+    """Tell whether a line has so many control characters that it is no text."""
+    controls = _count_controls(line)
+    share = controls / max(1, len(line))
+    return controls > _MOST_CONTROLS and share > _MOST_CONTROLS_SHARE
+
+
+def _count_controls(text: bytes) -> int:
+    found = _IS_CONTROL[np.frombuffer(text, np.uint8)]
+    return int(np.count_nonzero(found))
+
+
+def _tell_controls(line: bytes) -> str:
+    count = _count_controls(line)
+    return f"{count:,} of its {len(line):,} bytes are control characters"
+
+
 # From text to blocks. ---------------------------------------------------------
 
 
@@ -398,16 +477,20 @@ def _ignore(number: int) -> None:
 def _refuse_long_line(path: str, longest: int, number: int) -> typing.NoReturn:
     raise errors.UserError(
         f"{_place(path, number)} is longer than {longest:,} bytes, the most "
-        "that is read as one line. Lines end with a line feed (0x0a): one "
-        "sentence a line, or one JSON object with --input_format=jsonl. "
+        "that is read as one line. Lines end with a line feed (0x0a), not with "
+        "a carriage return alone: one sentence a line, or one JSON object with "
+        "--input_format=jsonl. "
         "Cut prose with data_prep/split_sentences.py, or leave such lines out "
         "with --on_bad_line=skip."
     )
 
 
 def _place(path: str, number: int) -> str:
-    name = "Standard input" if path == STANDARD_INPUT else f"Input file {path}"
-    return f"{name}: line {number}"
+    return f"{_name(path)}: line {number}"
+
+
+def _name(path: str) -> str:
+    return "Standard input" if path == STANDARD_INPUT else f"Input file {path}"
 
 
 def _whole_lines(
@@ -608,15 +691,19 @@ def decode_lines(
 def _decode_text(
     block: Block, options: CorpusOptions, counts: dict[str, int]
 ) -> list[str]:
-    try:
-        return block.text.decode("utf-8").split("\n")[:-1]
-    except UnicodeDecodeError as error:
-        if options.on_bad_line == "fail":
-            place = block.text.count(b"\n", 0, error.start)
-            line = block.text.split(b"\n", place + 1)[place]
-            raise _not_utf8(block, place, line) from error
+    if _count_controls(block.text) <= _MOST_CONTROLS:
+        with contextlib.suppress(UnicodeDecodeError):
+            return block.text.decode("utf-8").split("\n")[:-1]
     decoded = []
-    for line in block.text.split(b"\n")[:-1]:
+    for place, line in enumerate(block.text.split(b"\n")[:-1]):
+        if options.on_bad_line == "fail":
+            if is_binary(line):
+                raise _binary(block, place, line)
+            try:
+                decoded.append(line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                raise _not_utf8(block, place, line) from error
+            continue
         text = _decode_bad(line, options, counts)
         if text is not None:
             decoded.append(text)
@@ -627,14 +714,26 @@ def _decode_bad(
     line: bytes, options: CorpusOptions, counts: dict[str, int]
 ) -> str | None:
     """Decode a line that may be bad and is not to fail; None: leave it out."""
+    if line == _TOO_LONG or is_binary(line):
+        counts["lines_skipped"] += 1
+        return None
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
-        if options.on_bad_line == "skip" or line == _TOO_LONG:
+        if options.on_bad_line == "skip":
             counts["lines_skipped"] += 1
             return None
         counts["lines_replaced"] += 1
         return line.decode("utf-8", "replace")
+
+
+def _binary(block: Block, place: int, line: bytes) -> errors.UserError:
+    """Return the error for a line; `place` is its number in the block."""
+    return errors.UserError(
+        f"{_place(block.path, block.first_line + place)} is no text: "
+        f"{_tell_controls(line)}. Input must be UTF-8 text. Give other files, "
+        "convert this one, or leave such lines out with --on_bad_line=skip."
+    )
 
 
 def _not_utf8(block: Block, place: int, line: bytes) -> errors.UserError:
@@ -720,6 +819,9 @@ def _parse_record(
         known = ", ".join(sorted(map(repr, value))[:9])
         raise ValueError(f"no text in {field!r}; its fields are: {known}")
     text: str = value[field]
+    content = text.encode("utf-8", "replace")
+    if is_binary(content):
+        raise ValueError(f"no text: {_tell_controls(content)}")
     return text
 
 

@@ -72,6 +72,9 @@ class Options:
 def open_texts(path: str) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield the name and the open, unpacked content of each text in a file.
 
+    Links and devices in an archive are left out, with a warning. Nothing is
+    written to the disk, so the names of members may be any.
+
     Example:
         "a.txt" and "a.txt.gz" yield one text, "a.tar.xz" one for each member.
     """
@@ -85,9 +88,14 @@ def open_texts(path: str) -> Iterator[tuple[str, IO[bytes]]]:
 def _open_members(path: str) -> Iterator[tuple[str, IO[bytes]]]:
     with tarfile.open(path, "r:*") as archive:
         for member in archive:
-            stream = archive.extractfile(member)
-            if stream is not None:  # A folder has no content.
-                yield f"{path}/{member.name}", stream
+            name = f"{path}/{member.name}"
+            stream = archive.extractfile(member) if member.isreg() else None
+            if stream is not None:
+                yield name, stream
+            elif not member.isdir():  # It could lead anywhere, or nowhere.
+                logging.warning(
+                    "%s is a link or a device, no file: left out.", name
+                )
 
 
 def read_paragraphs(stream: IO[bytes], name: str) -> Iterator[str]:
@@ -97,16 +105,31 @@ def read_paragraphs(stream: IO[bytes], name: str) -> Iterator[str]:
         "It was\nlate.\n\nWe left.\n" yields "It was late.", "We left."
 
     Raises:
-        errors.UserError: The text is not UTF-8.
+        errors.UserError: It is no UTF-8 text, or a paragraph is too long.
     """
     words = map(str.split, _decode_lines(stream, name))
     for filled, lines in itertools.groupby(words, key=bool):
         if filled:
-            yield " ".join(itertools.chain.from_iterable(lines))
+            paragraph: list[str] = []
+            size = 0
+            for line in lines:
+                paragraph += line
+                size += sum(map(len, line))
+                if size > corpus.MAX_PROSE_BYTES:
+                    raise _too_long(name)
+            yield " ".join(paragraph)
+
+
+def _too_long(name: str) -> errors.UserError:
+    return errors.UserError(
+        f"--input_file: {name} has a paragraph of more than "
+        f"{corpus.MAX_PROSE_BYTES:,} characters. An empty line ends a "
+        "paragraph. Insert empty lines, for example by sed G."
+    )
 
 
 def _decode_lines(stream: IO[bytes], name: str) -> Iterator[str]:
-    for number, line in enumerate(stream, 1):
+    for number, line in enumerate(corpus.read_prose_lines(stream, name), 1):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:

@@ -130,7 +130,8 @@ class Sentences:
 
     def _read(self, path: str) -> Iterator[str]:
         with corpus.open_unpacked(path) as stream:
-            for number, line in enumerate(stream, start=1):
+            lines = corpus.read_prose_lines(stream, path)
+            for number, line in enumerate(lines, start=1):
                 sentence = tokenization.preprocess_text(
                     _decode(line, path, number), lower=self._lower
                 )

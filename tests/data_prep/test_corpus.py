@@ -491,3 +491,74 @@ def test_long_json_object_is_refused(tmp_path, monkeypatch):
 def test_options_that_do_not_fit_are_refused(values, message):
     with pytest.raises(errors.UserError, match=message):
         make_options(**values)
+
+
+# What is no text.
+
+
+@pytest.mark.parametrize("block_bytes", SIZES)
+def test_lines_of_control_characters_are_bad(tmp_path, block_bytes):
+    utf_16 = "it rains all day.".encode("utf-16-be")
+    path = write(tmp_path, b"one\n\n" + utf_16 + b"\n" + bytes(500) + b"\nend")
+    message = r"a\.txt: line 3 is no text: 17 of its 34 bytes are control char"
+    with pytest.raises(errors.UserError, match=message + ".*on_bad_line=skip"):
+        read_all([path], block_bytes)
+    for policy in ("skip", "replace"):
+        found, counts, _ = read_all([path], block_bytes, on_bad_line=policy)
+        assert found == [["one"], ["end"]]
+        assert counts == {"lines_skipped": 2, "lines_replaced": 0}
+
+
+def test_a_few_control_characters_stay(tmp_path):
+    lines = ["\x1b[1mbold\x1b[0m " * 9, "\x00" * 15, "\x1a", "\t" * 99 + "x"]
+    path = write(tmp_path, "\n".join(lines).encode())
+    reader = corpus.CorpusReader([str(path)], make_options())
+    (block,) = reader.read_blocks()
+    assert corpus.decode_lines(block, make_options())[0] == lines
+
+
+def test_json_text_of_control_characters_is_bad(tmp_path):
+    record = json.dumps({"text": "\0" * 500}).encode()
+    path = write(tmp_path, record + b'\n{"text": "a\\u0000b"}')
+    with pytest.raises(errors.UserError, match="line 1 .* no text: 500 of its"):
+        read_all([path], input_format="jsonl")
+    for policy in ("skip", "replace"):
+        found, counts, _ = read_all(
+            [path], input_format="jsonl", on_bad_line=policy
+        )
+        assert found == [["a\0b"]] and counts["lines_skipped"] == 1
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    found = []
+    monkeypatch.setattr(
+        corpus.logging, "warning", lambda text, *values: found.append(values)
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        (b"one\rtwo\rend", (2, 0)),
+        (b"one\rtwo\rend\n", (2, 1)),
+        (b"one\rtwo\n\nend\r", None),
+        (b"one\r\ntwo\r\n", None),
+        (b"one\ntwo\n", None),
+    ],
+)
+def test_line_ends_of_old_macs_are_warned_of(tmp_path, warnings, text, counts):
+    path = write(tmp_path, text)
+    read_all([path])
+    wanted = [(f"Input file {path}", *counts)] if counts else []
+    assert warnings == wanted
+
+
+def test_prose_lines_have_a_bound(monkeypatch):
+    monkeypatch.setattr(corpus, "MAX_PROSE_BYTES", 10)
+    lines = corpus.read_prose_lines(io.BytesIO(b"0123456789\n" * 2), "x")
+    assert list(lines) == [b"0123456789"] * 2
+    stream = io.BytesIO(b"0\n" * 3 + b"01234567890")
+    with pytest.raises(errors.UserError, match="x: line 4 is longer than 10"):
+        list(corpus.read_prose_lines(stream, "x"))

@@ -108,6 +108,55 @@ def test_archive_members_are_files(ending, book):
     assert split(packed) == ["A.", "", "B.", "", ""]
 
 
+def add(archive, name, kind=tarfile.REGTYPE, content=b"", link=""):
+    member = tarfile.TarInfo(name)
+    member.type, member.size, member.linkname = kind, len(content), link
+    archive.addfile(member, io.BytesIO(content))
+
+
+def test_links_and_devices_in_an_archive_are_left_out(book, monkeypatch):
+    warnings = []
+    monkeypatch.setattr(
+        split_sentences.logging,
+        "warning",
+        lambda message, *values: warnings.append(message % values),
+    )
+    packed = book.with_name("books.tar.gz")
+    with tarfile.open(packed, "w:gz") as archive:
+        add(archive, "nothing", tarfile.SYMTYPE, link="nowhere")
+        add(archive, "itself", tarfile.SYMTYPE, link="itself")
+        add(archive, "a.txt", content=b"A.")
+        add(archive, "again", tarfile.LNKTYPE, link="a.txt")
+        add(archive, "out", tarfile.SYMTYPE, link=str(book))
+        add(archive, "hard", tarfile.LNKTYPE, link="nowhere")
+        add(archive, "device", tarfile.CHRTYPE)
+        add(archive, "pipe", tarfile.FIFOTYPE)
+        add(archive, "/etc/outside", content=b"B.")
+        add(archive, "../../outside", content=b"C.")
+    before = sorted(book.parent.iterdir())
+    assert split(packed) == ["A.", "", "B.", "", "C.", "", ""]
+    names = "nothing itself again out hard device pipe".split()
+    assert [w.split(" is ")[0] for w in warnings] == [
+        f"{packed}/{name}" for name in names
+    ]
+    after = sorted(book.parent.iterdir())
+    assert after == sorted([*before, book.parent / "out.txt"])
+
+
+@pytest.mark.parametrize("content", [bytes(500), b"x" * 3000, b"x x\n" * 999])
+def test_what_is_no_prose_is_refused(book, monkeypatch, content):
+    """In bounded memory, however much of it a small archive holds."""
+    monkeypatch.setattr(split_sentences.corpus, "MAX_PROSE_BYTES", 1000)
+    packed = book.with_name("books.tar.gz")
+    with tarfile.open(packed, "w:gz") as archive:
+        add(archive, "a.txt", content=b"A.\n" + content)
+    name = f"{packed}/a.txt"
+    message = f"{name}(: line 2 is (no text|longer)| has a paragraph of more)"
+    with pytest.raises(errors.UserError, match=message):
+        split(packed)
+    assert not book.with_name("out.txt").exists()
+
+
 def test_processes_do_not_change_the_result(book, monkeypatch):
     monkeypatch.setattr(split_sentences, "PARAGRAPHS_AT_ONCE", 3)
     book.write_text("\n\n".join(f"No {i}. Yes {i}." for i in range(10)))

@@ -149,6 +149,13 @@ def test_text_that_is_not_utf8_is_located(tmp_path):
         train_sentencepiece.run(settings(path))
 
 
+def test_bytes_that_are_no_text_are_located(tmp_path):
+    path = tmp_path / "zeros"
+    path.write_bytes(b"fine\n" + bytes(500))
+    with pytest.raises(errors.UserError, match="zeros: line 2 is no text"):
+        train_sentencepiece.run(settings(path))
+
+
 def test_sentences_too_long_are_counted(corpus, caplog):
     with corpus.open("a") as stream:
         stream.write("ab " * 3000)
