@@ -112,13 +112,15 @@ OTHERS = (
 
 # What a process of tests imports first, if it imports it at all.
 HEAVY = ("numpy", "tensorflow", "tf_keras", "tensorflow_text")
-# Times the processor time of the tests as they are, and seconds more.
-TIME_FACTOR, TIME_MORE = 5, 20
+# Times the processor time of a test as it is, and seconds more; the more is for
+# what the tests share, which some other test may have made.
+TIME_FACTOR, TIME_MORE = 3, 10
 # Seconds from which a test is slow.
 SLOW = 3
 # Of time on the clock to processor time: for what waits for ever.
 WAITING = 6
 MEMORY = 8 << 30
+TIME_IS_UP = signal.SIGXCPU, signal.SIGVTALRM, signal.SIGKILL
 # Of the samples.
 SEED = 12345
 
@@ -250,7 +252,7 @@ def run_child(
     status = _wait(child, time.monotonic() + seconds * WAITING)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    return None if status in (-signal.SIGXCPU, -signal.SIGKILL) else status
+    return None if -status in TIME_IS_UP else status
 
 
 def _begin_child(log: pathlib.Path, seconds: int) -> None:
@@ -317,6 +319,22 @@ class Watch:
         return status
 
 
+class Alarm:
+    """A plugin of pytest that ends the process when a test takes too long."""
+
+    def __init__(self, limit: Callable[[str], int]) -> None:
+        """`limit`: name of a test to seconds of processor time."""
+        self._limit = limit
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        """Let the system end it: what hangs may not listen to Python."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._limit(item.nodeid))
+        result = yield
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        return result
+
+
 # A run.
 
 
@@ -352,7 +370,7 @@ class Notes:
         ]
         return [tests for tests in (near, rest) if tests]
 
-    def limit(self, tests: Iterable[str]) -> int:
+    def limit(self, *tests: str) -> int:
         """Return the processor time for some tests, in whole seconds."""
         usual = sum(self.seconds[test] for test in tests)
         return int(TIME_FACTOR * usual) + TIME_MORE
@@ -412,7 +430,9 @@ def try_mutant(
         target.write_text(changed)
         for tests in notes.rounds(mutation.start_pos[0], mutation.end_pos[0]):
             status = run_child(
-                functools.partial(run_pytest, tests), log, notes.limit(tests)
+                functools.partial(run_pytest, tests, Alarm(notes.limit)),
+                log,
+                notes.limit(*tests),
             )
             if status != 0:
                 outcome = work_item.TestOutcome.KILLED
