@@ -6,8 +6,9 @@ r"""Change one thing in a file at a time, and see whether a test notices.
 The changes are those of cosmic-ray: numbers plus and minus one, operators and
 comparisons exchanged, conditions negated, loops without a round, decorators and
 statements left out. Texts, what stands in a `raise` and annotations stay as
-they are: messages have tests of their own. A change that no test notices has
-survived: tests/mutants.md says of each what became of it.
+they are: messages have tests of their own. So does `lru_cache`, which changes
+the time alone. A change that no test notices has survived: tests/mutants.md
+says of each what became of it.
 
 Each file is changed in a copy of the project below .mutants/. The tests are
 those of `TESTS`, first those that reach the changed line, the quickest first,
@@ -53,7 +54,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 STORE = ROOT / ".mutants"
 COPY = STORE / "copy"
 
-# Beside the file's own test_FILE.py.
+# Beside the file's own test_FILE.py. For files with options also
+# tests/test_option_defaults.py.
 TESTS = {
     "albert_tf/checkpoints.py": ["tests/parity/test_original_model.py"],
     "albert_tf/heads/question_answering.py": [
@@ -174,11 +176,13 @@ def make_operators() -> dict[str, operators.Operator]:
     return {**found, "own/DeleteStatement": DeleteStatement()}
 
 
-def is_talk(node: Any) -> bool:
-    """Tell whether a node stands in an annotation or in a `raise`."""
+def is_passed_over(node: Any) -> bool:
+    """Tell whether a node is (in) an annotation, a `raise` or a cache."""
     while node.parent is not None:
         parent = node.parent
         if parent.type == "raise_stmt":
+            return True
+        if node.type == "decorator" and "_cache" in node.get_code():
             return True
         if parent.type in ("param", "funcdef") and parent.annotation is node:
             return True
@@ -197,7 +201,7 @@ def find_mutants(path: str, source: str) -> Iterator[work_item.WorkItem]:
             for place in operator.mutation_positions(node)
         )
         for number, (node, start, end) in enumerate(places):
-            if not is_talk(node):
+            if not is_passed_over(node):
                 mutation = work_item.MutationSpec(
                     path, name, number, start, end
                 )
@@ -381,7 +385,10 @@ def tests_of(path: str) -> list[str]:
     own = pathlib.Path("tests", path)
     own = own.with_name(f"test_{own.name}")
     found = [str(own)] if (ROOT / own).exists() else []
-    return [*found, *TESTS.get(path, [])]
+    found += TESTS.get(path, [])
+    if "option(" in (ROOT / path).read_text():
+        found.append("tests/test_option_defaults.py")
+    return found
 
 
 def make_copy() -> None:

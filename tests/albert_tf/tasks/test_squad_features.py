@@ -199,6 +199,35 @@ def test_answer_positions(tiny_tokenizer):
     assert values["is_impossible"][windows.spans[1]].all()
 
 
+def test_every_answer_is_in_the_windows_that_hold_all_of_it():
+    """Pieces of one letter each, windows of up to six, a question of two."""
+    context = "abcdefghij"
+    pieces = squad_features.Pieces(
+        np.arange(10, 20), np.arange(10), np.arange(1, 11)
+    )
+    spans = squad_features.split(10, 6, 3)
+    assert spans == ((0, 6), (3, 6), (6, 4))
+    begins, lengths = np.array(spans, np.int32).T
+    for first in range(10):
+        for last in range(first, 10):
+            question = ask("?", context, context[first : last + 1])
+            windows = squad_features.Windows(
+                [pieces],
+                [np.array([5, 6])],
+                np.zeros(3, int),
+                begins,
+                lengths,
+                (),
+            )
+            found = squad_features.find_answers(windows, [question])
+            for row, (begin, length) in enumerate(spans):
+                holds = begin <= first and last < begin + length
+                place = 4 - begin if holds else 0
+                expected = (first + place, last + place) if holds else (0, 0)
+                assert (found.start[row], found.end[row]) == expected
+                assert found.is_impossible[row] == (not holds)
+
+
 @pytest.mark.parametrize(
     "text, answer, expected",
     [

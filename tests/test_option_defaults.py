@@ -1,0 +1,208 @@
+"""The defaults of all options, frozen: a changed one changes every run.
+
+Those of the original's options are the original's; README names the others.
+"""
+
+import dataclasses
+import importlib
+
+import pytest
+
+# By class; what is not here is None, False or "".
+DEFAULTS = {
+    "albert_tf.run_pretraining:PretrainingOptions": {
+        "max_seq_length": 512,
+        "masked_lm_budget": 0,
+        "do_train": True,
+        "train_batch_size": 4096,
+        "eval_batch_size": 64,
+        "max_eval_steps": 100,
+        "best_metric": "masked_lm_accuracy",
+    },
+    "albert_tf.pretraining_recipe:RecipeOptions": {
+        "sentence_objective": "sop",
+        "masked_lm_factor": 1.0,
+        "sentence_factor": 1.0,
+        "num_train_steps": 125000,
+        "num_warmup_steps": 3125,
+        "init_schedule": "restart",
+    },
+    "albert_tf.optimization:OptimizerOptions": {
+        "optimizer": "lamb",
+        "learning_rate": 0.00176,
+        "poly_power": 1.0,
+        "start_warmup_step": 0,
+    },
+    "albert_tf.tokenization:VocabularyOptions": {
+        "do_lower_case": True,
+    },
+    "albert_tf.masking:MaskingOptions": {
+        "max_predictions_per_seq": 20,
+        "masked_lm_prob": 0.15,
+        "ngram": 3,
+        "favor_shorter_ngram": True,
+        "do_whole_word_mask": True,
+    },
+    "albert_tf.training:TrainerOptions": {
+        "precision": "float32",
+        "iterations_per_loop": 1000,
+        "save_checkpoints_steps": 5000,
+        "keep_checkpoint_max": 5,
+        "gradient_accumulation_steps": 1,
+        "max_minutes": 0.0,
+        "max_skipped_updates": 10,
+        "seed": 12345,
+    },
+    "albert_tf.distribution:DistributionOptions": {
+        "distribution_strategy": "one_device",
+        "task_index": 0,
+    },
+    "albert_tf.finetuning:FinetuningOptions": {
+        "max_seq_length": 512,
+        "train_batch_size": 32,
+        "eval_batch_size": 8,
+        "predict_batch_size": 8,
+        "early_stopping_evaluations": 0,
+        "num_runs": 1,
+    },
+    "albert_tf.finetuning:LengthOptions": {
+        "num_train_epochs": 3.0,
+        "warmup_proportion": 0.1,
+    },
+    "albert_tf.run_squad:RunSquadOptions": {
+        "task_name": "squad",
+    },
+    "albert_tf.run_squad:SquadFinetuningOptions": {
+        "max_seq_length": 384,
+        "train_batch_size": 32,
+        "eval_batch_size": 8,
+        "predict_batch_size": 8,
+        "early_stopping_evaluations": 0,
+        "num_runs": 1,
+    },
+    "albert_tf.tasks.squad:SquadOptions": {
+        "squad_version": "2.0",
+        "start_n_top": 5,
+        "end_n_top": 5,
+        "dropout_prob": 0.1,
+    },
+    "albert_tf.tasks.squad_features:WindowOptions": {
+        "doc_stride": 128,
+        "max_query_length": 64,
+    },
+    "albert_tf.tasks.squad_answers:AnswerOptions": {
+        "n_best_size": 20,
+        "max_answer_length": 30,
+    },
+    "albert_tf.run_race:RunRaceOptions": {
+        "task_name": "race",
+    },
+    "albert_tf.tasks.race:RaceOptions": {
+        "max_qa_length": 128,
+        "num_options": 4,
+        "options_at_once": 0,
+        "dropout_prob": 0.1,
+    },
+    "albert_tf.run_glue:GlueOptions": {
+        "tasks": "cola,sst-2,mrpc,sts-b,qqp,mnli,qnli,rte,wnli",
+        "recipe_dir": "configs/glue",
+    },
+    "albert_tf.predict:PredictOptions": {
+        "output_file": "-",
+        "batch_size": 32,
+    },
+    "albert_tf.export_train_step:ExportOptions": {
+        "train_batch_size": 4096,
+        "max_seq_length": 512,
+        "max_predictions_per_seq": 20,
+        "precision": "float32",
+        "gradient_accumulation_steps": 1,
+        "seed": 12345,
+        "num_batches": 100,
+    },
+    "data_prep.create_finetuning_data:FinetuningDataOptions": {
+        "max_seq_length": 512,
+        "num_workers": 0,
+    },
+    "albert_tf.export:ExportOptions": {
+        "format": "saved_model",
+        "precision": "float32",
+        "with_text": True,
+    },
+    "albert_tf.demo:DemoOptions": {
+        "port": 7860,
+        "host": "127.0.0.1",
+    },
+    "data_prep.train_sentencepiece:Options": {
+        "vocab_size": 30000,
+        "character_coverage": 0.99995,
+        "input_sentence_size": 10000000,
+        "do_lower_case": True,
+    },
+    "data_prep.split_sentences:Options": {
+        "max_document_sentences": 0,
+        "num_processes": 0,
+    },
+    "data_prep.inspect_records:InspectOptions": {
+        "num_examples": 5,
+        "statistics": True,
+    },
+    "data_prep.make_demo_data:DemoOptions": {
+        "random_seed": 12345,
+        "num_stories": 3600,
+        "num_task_examples": 6000,
+    },
+    "data_prep.writer_options:CreatePretrainingDataOptions": {
+        "random_seed": 12345,
+        "dupe_factor": 40,
+        "masking_time": "writing",
+        "num_workers": 0,
+    },
+    "data_prep.corpus:CorpusOptions": {
+        "input_format": "lines",
+        "json_field": "text",
+        "on_bad_line": "fail",
+    },
+    "data_prep.segment_pairs:PairOptions": {
+        "max_seq_length": 512,
+        "short_seq_prob": 0.1,
+        "single_segment_policy": "split",
+    },
+    "data_prep.beam_pretraining_data:BeamOptions": {
+        "runner": "DirectRunner",
+    },
+}
+
+
+@pytest.mark.parametrize("where", DEFAULTS)
+def test_defaults_are_frozen(where):
+    module, name = where.split(":")
+    options_class = getattr(importlib.import_module(module), name)
+    defaults = {
+        field.name: field.default
+        for field in dataclasses.fields(options_class)
+        if field.default is not dataclasses.MISSING
+        and not dataclasses.is_dataclass(field.default)
+        and field.default not in (None, "")
+        and field.default is not False
+    }
+    assert defaults == DEFAULTS[where]
+
+
+def test_other_options_have_none():
+    """Every class of options is in the table, or has nothing to be there."""
+    # Imported here: it loads all scripts.
+    from tests.test_option_ranges import all_classes
+
+    for options_class in all_classes():
+        name = f"{options_class.__module__}:{options_class.__qualname__}"
+        if name not in DEFAULTS:
+            for field in dataclasses.fields(options_class):
+                assert field.default in (
+                    None,
+                    False,
+                    "",
+                    dataclasses.MISSING,
+                ) or dataclasses.is_dataclass(field.default), (
+                    f"{name}.{field.name}"
+                )
