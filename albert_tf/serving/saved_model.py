@@ -12,12 +12,13 @@ from albert_tf.serving import service, warm_up
 
 
 def _variables(signatures: dict[str, Any]) -> Iterable[tf.Variable]:
-    """Return all variables that signatures use, each once."""
+    """Return all variables that signatures use, each once, by their names."""
     found: dict[Any, tf.Variable] = {}
     for function in signatures.values():
         for variable in function.get_concrete_function().variables:
             found.setdefault(variable.ref(), variable)
-    return found.values()
+    # TensorFlow keeps a function's in sets: their order changes.
+    return sorted(found.values(), key=lambda variable: variable.name)
 
 
 def save(what: service.Service, path: str, *, with_text: bool = True) -> None:

@@ -109,6 +109,9 @@ def test_export_saves_the_weights_of_the_run(run_dir):
         if key.endswith("VARIABLE_VALUE") and "save_counter" not in key
     ]
     assert len(loaded.weights) == len(stored)
+    # The same file each time.
+    names = [value.name for value in loaded.weights]
+    assert names == sorted(names)
     total = sum(float(np.abs(value).sum()) for value in stored)
     ours = sum(float(np.abs(value.numpy()).sum()) for value in loaded.weights)
     assert ours == pytest.approx(total, rel=LAYER_ATOL)

@@ -3,7 +3,7 @@ r"""Kill everything that can be killed, and compare what comes out in the end.
     python tools/soak --output_dir=soak_output --kills=50
 
 Every job is run undisturbed, twice, and then over and over again: killed (`kill
--9`) at random moments, one to four times in a row, sometimes with its whole
+-9`) at random moments, one to six times in a row, sometimes with its whole
 process group and sometimes alone, and started again with the same command until
 it ends by itself. What is in its folder then must equal the undisturbed run's:
 every file, every tensor of every checkpoint, every number of the logs; times
@@ -45,7 +45,7 @@ from albert_tf.options import option  # noqa: E402
 
 RESULTS_NAME = "results.jsonl"
 # Kills in a row before a run is left alone.
-_MOST_KILLS = 4
+_MOST_KILLS = 6
 # Share of the kills that may come before a run has begun to write.
 _EARLY = 0.25
 

@@ -85,7 +85,7 @@ _PRETRAINING = {
     "eval_batch_size": 8,
     "max_eval_steps": 2,
     "do_eval": True,
-    "num_train_steps": 16,
+    "num_train_steps": 10,
     "num_warmup_steps": 4,
     "learning_rate": 0.001,
     "iterations_per_loop": 1,
@@ -101,7 +101,7 @@ _FINETUNING = {
     "output_dir": "out",
     "max_seq_length": 48,
     "train_batch_size": 8,
-    "train_step": 16,
+    "train_step": 10,
     "warmup_step": 4,
     "learning_rate": 0.001,
     "iterations_per_loop": 1,
@@ -165,7 +165,7 @@ MODELS = (
         {
             **_PRETRAINING,
             "output_dir": "world/pretrained",
-            "save_checkpoints_steps": 16,
+            "save_checkpoints_steps": 10,
         },
     ),
     Command(
@@ -173,7 +173,7 @@ MODELS = (
         {
             **_FINETUNING,
             "output_dir": "world/finetuned",
-            "save_checkpoints_steps": 16,
+            "save_checkpoints_steps": 10,
         },
     ),
     Command(
@@ -223,7 +223,7 @@ JOBS = (
     ),
     Job(
         "trainer",
-        "pretraining, masks made in training, batches in 2 parts",
+        "pretraining, masks made in training",
         Command(
             "albert_tf.run_pretraining",
             {
@@ -231,7 +231,6 @@ JOBS = (
                 "input_file": "world/records/unmasked.tfrecord",
                 "eval_input_file": "world/records/unmasked.tfrecord",
                 "masked_lm_budget": 7,
-                "gradient_accumulation_steps": 2,
             },
         ),
         "out/checkpoint",

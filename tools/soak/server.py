@@ -26,11 +26,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What is imported before the first fork. The writer's processes must not find
 # TensorFlow loaded: they would be spawned in place of forked.
 _MODULES = {
-    "plain": ("data_prep.create_pretraining_data",),
+    "plain": ("data_prep.create_pretraining_data", "PIL.ImageDraw"),
     "tensorflow": (
         *("albert_tf.run_pretraining", "albert_tf.run_classifier"),
         *("albert_tf.export", "albert_tf.predict", "albert_tf.ask_run"),
         *("albert_tf.serving.ask", "tensorflow_text"),
+        *("matplotlib.backends.backend_agg", "matplotlib.figure"),
+        "tensorboard.plugins.scalar.summary_v2",
     ),
 }
 
