@@ -20,6 +20,7 @@ from albert_tf import (
     distribution,
     errors,
     inputs,
+    memory_check,
     modeling,
     optimization,
     options,
@@ -29,6 +30,7 @@ from albert_tf import (
     run_folder,
     run_log,
     scores,
+    step_memory,
     tokenization,
     training,
 )
@@ -309,6 +311,7 @@ def run(job: Job) -> None:
             settings.init.init_checkpoint,
             settings.vocabulary,
         )
+    _check_memory(job, strategy)
     data = _Data(job, strategy)
     done = []
     for one in jobs:
@@ -317,6 +320,43 @@ def run(job: Job) -> None:
         gc.collect()
     if len(jobs) > 1 and distribution.is_chief(strategy):
         _finish_several(job, data, done)
+
+
+def _check_memory(job: Job, strategy: tf.distribute.Strategy) -> None:
+    """Estimate the memory of the steps; see `memory_check.check`."""
+    settings, task = job.finetuning, job.task
+    how, replicas = settings.trainer, strategy.num_replicas_in_sync
+
+    def work(batch: int, parts: int, starts: int) -> step_memory.Work:
+        return step_memory.Work(
+            settings.read_config(),
+            batch * task.sequences_at_once // (replicas * parts),
+            settings.max_seq_length,
+            starts=starts,
+            precision=how.precision,
+            recompute=how.recompute,
+            parts=parts,
+            replicas=memory_check.sharing(strategy),
+        )
+
+    if settings.do_train:
+        batch, parts = (
+            settings.train_batch_size,
+            how.gradient_accumulation_steps,
+        )
+        needed = work(batch, parts, min(task.starts_at_once, 1)).training()
+        memory_check.check(strategy, memory_check.training_step(needed, batch))
+    for name, wanted in (
+        ("eval_batch_size", settings.do_eval),
+        ("predict_batch_size", settings.do_predict),
+    ):
+        if wanted:
+            batch = getattr(settings, name)
+            needed = work(batch, 1, task.starts_at_once).inference()
+            step = memory_check.Step(
+                f"a batch of --{name}", needed, name, batch
+            )
+            memory_check.check(strategy, step)
 
 
 def _run_once(

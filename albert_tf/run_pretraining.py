@@ -22,6 +22,7 @@ from albert_tf import (
     files,
     inputs,
     masking,
+    memory_check,
     modeling,
     optimization,
     options,
@@ -32,6 +33,7 @@ from albert_tf import (
     run_card,
     run_folder,
     run_log,
+    step_memory,
     tokenization,
     training,
 )
@@ -233,6 +235,7 @@ def run(settings: PretrainingOptions) -> None:
     distribution.check_batch(
         strategy, settings.eval_batch_size, "eval_batch_size"
     )
+    _check_memory(settings, config, strategy)
     is_chief = distribution.is_chief(strategy)
     writes = is_chief and not settings.follow_checkpoints
     (run_folder.claim if writes else run_folder.check_same)(
@@ -310,6 +313,49 @@ def run(settings: PretrainingOptions) -> None:
                 )
     if is_chief:
         logging.info("Wrote %s.", run_card.write(settings.output_dir))
+
+
+def _check_memory(
+    settings: PretrainingOptions,
+    config: modeling.AlbertConfig,
+    strategy: tf.distribute.Strategy,
+) -> None:
+    """Estimate the memory of the steps; see `memory_check.check`."""
+    how, replicas = settings.trainer, strategy.num_replicas_in_sync
+
+    def work(batch: int, parts: int) -> step_memory.Work:
+        return step_memory.Work(
+            config,
+            batch // (replicas * parts),
+            settings.max_seq_length,
+            settings.num_predictions,
+            precision=how.precision,
+            recompute=how.recompute,
+            parts=parts,
+            replicas=memory_check.sharing(strategy),
+        )
+
+    if settings.do_train:
+        needed = work(
+            settings.train_batch_size, how.gradient_accumulation_steps
+        )
+        memory_check.check(
+            strategy,
+            memory_check.training_step(
+                needed.training(), settings.train_batch_size
+            ),
+        )
+    if settings.do_eval:
+        needed = work(settings.eval_batch_size, 1)
+        memory_check.check(
+            strategy,
+            memory_check.Step(
+                "an evaluation batch",
+                needed.inference(),
+                "eval_batch_size",
+                settings.eval_batch_size,
+            ),
+        )
 
 
 def _make_trainer(

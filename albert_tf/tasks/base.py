@@ -131,6 +131,16 @@ class Task(abc.ABC):
     # The model.
 
     @property
+    def sequences_at_once(self) -> int:
+        """Sequences of an example that go through the encoder together."""
+        return 1
+
+    @property
+    def starts_at_once(self) -> int:
+        """Starts of answers that are followed in predicting; mostly 0."""
+        return 0
+
+    @property
     @abc.abstractmethod
     def objective(self) -> "objectives.Objective":
         """What the head is trained for."""

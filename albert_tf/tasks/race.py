@@ -414,6 +414,11 @@ class RaceTask(base.Task):
         )
 
     @property
+    def sequences_at_once(self) -> int:
+        """Options of a question that go through the encoder together."""
+        return self.options.options_at_once or self.options.num_options
+
+    @property
     def objective(self) -> "objectives.Objective":
         """Cross-entropy over the options."""
         from albert_tf.heads import classification

@@ -279,6 +279,11 @@ class SquadTask(base.Task):
     # The model.
 
     @property
+    def starts_at_once(self) -> int:
+        """Starts that are followed in predicting; only by 2.0."""
+        return self._options.start_n_top if self.has_null else 0
+
+    @property
     def objective(self) -> "objectives.Objective":
         """Cross-entropy of start and end, for 2.0 of answerability too."""
         from albert_tf.heads import question_answering

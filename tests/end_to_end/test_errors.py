@@ -16,6 +16,7 @@ from albert_tf import (
     errors,
     finetuning,
     masking,
+    memory_check,
     modeling,
     optimization,
     pretraining_recipe,
@@ -350,6 +351,26 @@ def test_vocabulary_of_another_size_than_the_model(classifier, tmp_path):
         "has 400 pieces, but .* has vocab_size 401",
         tmp_path,
     )
+
+
+# The machine.
+
+
+def test_batches_that_no_memory_holds(
+    pretraining, classifier, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(memory_check, "free_host_memory", lambda: 2**31)
+    settings = changed(pretraining, train_batch_size=2**20)
+    message = (
+        "--train_batch_size=1048576: a training step needs about .* "
+        "--gradient_accumulation_steps or --recompute"
+    )
+    refuse(run_pretraining.run, settings, message, tmp_path)
+    settings = changed(pretraining, do_eval=True, eval_batch_size=2**20)
+    message = "--eval_batch_size=1048576: .* 2.0 GiB are free"
+    refuse(run_pretraining.run, settings, message, tmp_path)
+    settings = changed(classifier, eval_batch_size=2**20)
+    refuse(run_classifier.run, settings, message, tmp_path)
 
 
 # The output folder.

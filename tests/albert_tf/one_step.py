@@ -1,0 +1,122 @@
+"""Make one step in a process of its own, and print the most memory it took.
+
+    python -m tests.albert_tf.one_step '{"hidden_size": 256, "batch": 64, ...}'
+
+Prints a JSON object with `peak`: bytes of memory that the process held at most
+(VmHWM of Linux).
+"""
+
+import json
+import sys
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import (
+    modeling,
+    optimization,
+    pretraining_recipe,
+    run_log,
+    training,
+)
+from albert_tf.heads import classification, question_answering
+
+KEYS = tuple(modeling.AlbertConfig.__dataclass_fields__)
+
+
+def make(case):
+    """Return how to make the model, what it is trained for, and a batch."""
+    config = modeling.AlbertConfig(**{k: case[k] for k in KEYS if k in case})
+    kind, batch, length = case["kind"], case["batch"], case["length"]
+    how = {
+        "precision": case.get("precision", "float32"),
+        "recompute": case.get("recompute", False),
+    }
+    draws = np.random.default_rng(1)
+    shape = (batch, 4, length) if kind == "choice" else (batch, length)
+    values = {
+        "input_ids": draws.integers(0, config.vocab_size, shape),
+        "input_mask": np.ones(shape),
+        "segment_ids": np.zeros(shape),
+        "is_real_example": np.ones(batch),
+        "label_ids": np.zeros(batch),
+    }
+    if kind == "pretraining":
+        recipe = pretraining_recipe.RecipeOptions()
+        places = (batch, case["predictions"])
+        values |= {
+            "masked_lm_positions": draws.integers(0, length, places),
+            "masked_lm_ids": draws.integers(0, config.vocab_size, places),
+            "masked_lm_weights": np.ones(places, np.float32),
+            "next_sentence_labels": np.zeros((batch, 1)),
+        }
+        head, objective = None, recipe.objective
+        del values["label_ids"]
+        make_model = lambda: recipe.make_model(config, **how)  # noqa: E731
+        return make_model, objective, values
+    if kind == "squad":
+        values |= {
+            "start_positions": np.ones(batch),
+            "end_positions": np.ones(batch),
+            "is_impossible": np.zeros(batch),
+            "p_mask": np.zeros(shape, np.float32),
+        }
+        head = question_answering.AlbertSquadV2
+        objective = question_answering.V2_OBJECTIVE
+    elif kind == "choice":
+        head = classification.AlbertMultipleChoice
+        objective = classification.OBJECTIVE
+    else:
+        head = classification.AlbertClassifier
+        objective = classification.OBJECTIVE
+    arguments = [3] if kind == "classifier" else []
+    return (
+        lambda: head(modeling.AlbertModel(config, **how), *arguments),
+        objective,
+        values,
+    )
+
+
+def peak():
+    """Return the most bytes of memory that this process has held."""
+    with open("/proc/self/status") as lines:
+        (kilobytes,) = [x.split()[1] for x in lines if x.startswith("VmHWM")]
+    return int(kilobytes) * 1024
+
+
+def main(case):
+    """Train one step, or evaluate one batch."""
+    make_model, objective, values = make(case)
+    batch = {
+        name: tf.constant(value, tf.float32)
+        if value.dtype == np.float32
+        else tf.constant(value, tf.int32)
+        for name, value in values.items()
+    }
+    options = optimization.OptimizerOptions(learning_rate=1e-3)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = training.Trainer(
+            folder,
+            training.TrainerOptions(
+                gradient_accumulation_steps=case.get("parts", 1)
+            ),
+            tf.distribute.OneDeviceStrategy("/CPU:0"),
+            training.Plan(
+                make_model,
+                lambda: optimization.make_optimizer(options, 10, 0),
+                objective,
+            ),
+        )
+        dataset = tf.data.Dataset.from_tensors(batch).repeat()
+        if case.get("training", True):
+            log = run_log.RunLog(folder, 1)
+            log.start(0, 1, {})
+            trainer.train(dataset, 1, log)
+        else:
+            trainer.evaluate(dataset.take(1))
+    print(json.dumps({"peak": peak()}))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
