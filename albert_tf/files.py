@@ -167,7 +167,8 @@ def name_full_disk(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in NO_ROOM:
+        is_named = not str(error.filename or ".partial").endswith(".partial")
+        if error.errno not in NO_ROOM or is_named:
             raise
         free = shutil.disk_usage(os.path.dirname(path) or ".").free
         reason = f"{error.strerror} ({free:,} bytes are free)"
@@ -264,7 +265,7 @@ def replace_atomically(
 
 def sync(path: str) -> None:
     """Have the disk hold what was written to a local file."""
-    with open(path, "rb") as stream:
+    with name_full_disk(path), open(path, "rb") as stream:
         os.fsync(stream.fileno())
 
 

@@ -132,10 +132,15 @@ def save(block: TokenBlock, path: str) -> checksums.Checksum:
     with files.replace_atomically(path) as stream:
         writer = checksums.Writer(stream)
         for array in arrays:
-            content = io.BytesIO()  # For a full disk np.save has no words.
-            np.save(content, array)
-            writer.write(content.getvalue())
+            writer.write(_packed(array))
     return writer.checksum
+
+
+def _packed(array: np.ndarray) -> bytes:
+    """Return what `np.save` writes; on a full disk it has no words."""
+    content = io.BytesIO()
+    np.save(content, array)
+    return content.getvalue()
 
 
 def load(path: str) -> TokenBlock:
@@ -204,7 +209,8 @@ def drop_duplicates(paths: Sequence[str]) -> Iterator[tuple[int, TokenBlock]]:
     for path, place in zip(paths, prints, strict=True):
         block = load(path)
         total += len(block)
-        np.save(place, block.fingerprints())
+        with files.name_full_disk(place), open(place, "wb") as stream:
+            stream.write(_packed(block.fingerprints()))
     parts = total // _DOCUMENTS_AT_ONCE + 1
     keep = [np.ones(len(np.load(place)), bool) for place in prints]
     for part in range(parts):

@@ -183,7 +183,8 @@ def hold(path: str) -> Iterator[WorkFolder]:
         errors.UserError: It cannot be made, is something else, or another
             process holds it.
     """
-    descriptor = _lock(path)
+    with files.name_full_disk(path):
+        descriptor = _lock(path)
     work = WorkFolder(path)
     try:
         yield work

@@ -17,7 +17,7 @@ import tempfile
 import tensorflow as tf
 from tensorflow.lite.python import convert_phase
 
-from albert_tf import errors
+from albert_tf import errors, files
 from albert_tf.serving import id_model, service
 
 # Where the converter lists operations that LiteRT lacks, in a page of text.
@@ -65,7 +65,8 @@ def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
                 "which are a part of this model. Use --format=onnx, or the "
                 "SavedModel."
             ) from error
-    pathlib.Path(path).write_bytes(content)
+    with files.name_full_disk(path):
+        pathlib.Path(path).write_bytes(content)
 
 
 def _ask(path: str, name: str, inputs: id_model.Arrays) -> id_model.Arrays:

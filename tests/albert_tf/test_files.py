@@ -165,6 +165,16 @@ def test_a_full_disk_is_named_with_the_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_full_disk_keeps_the_name_of_the_file_that_found_it(tmp_path):
+    outer, inner = str(tmp_path / "outer"), str(tmp_path / "inner")
+    with (
+        pytest.raises(OSError, match=r"bytes are free\): .*/inner'$"),
+        files.replace_atomically(outer),
+        files.replace_atomically(inner),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_size_and_time_of_a_file(tmp_path):
     touch(tmp_path, "abc")
     os.utime(tmp_path / "abc", ns=(5, 7))

@@ -33,6 +33,7 @@ from data_prep import (
     train_sentencepiece,
 )
 from tests.conftest import changed, tiny_config
+from tests.end_to_end import processes
 
 LENGTH = 32
 PREDICTIONS = 5
@@ -481,6 +482,62 @@ def test_status_and_message_of_a_full_disk(run_module, prepared, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     check_process(done, 1, "File too large", "words.model")
     assert (tmp_path / "words.model").read_text() == "old"
+
+
+# The option for what they write, and the first file of it.
+TEXT_SCRIPTS = {
+    "create_pretraining_data": ("output_file", "x.work"),
+    "split_sentences": ("output_file", "x"),
+    "train_sentencepiece": ("output_prefix", "x.vocab"),
+}
+
+
+@pytest.fixture
+def text_script(prepared, tiny_vocab):
+    """Runs a script that turns text into something."""
+
+    def run(limit, name, **given):
+        if name == "create_pretraining_data":
+            given["spm_model_file"] = tiny_vocab
+        if name == "train_sentencepiece":
+            given["vocab_size"] = 200
+        given = {"input_file": prepared.folder / "text.txt", **given}
+        return processes.run_limited(limit, f"data_prep.{name}", **given)
+
+    return run
+
+
+@pytest.mark.parametrize("name", TEXT_SCRIPTS)
+def test_disk_that_is_full_from_the_beginning(text_script, tmp_path, name):
+    option, file = TEXT_SCRIPTS[name]
+    output = {option: tmp_path / "new" / "x"}
+    done = text_script(processes.allow_no_byte, name, **output)
+    check_process(done, 1, "File too large", f"{tmp_path}/new/{file}'")
+    assert not list((tmp_path / "new").glob("*x"))
+
+
+@pytest.mark.parametrize("name", TEXT_SCRIPTS)
+def test_folder_that_may_not_be_written(text_script, tmp_path, name):
+    option, file = TEXT_SCRIPTS[name]
+    folder = tmp_path / "closed"
+    folder.mkdir(0o555)
+    limit = processes.obey_permissions
+    done = text_script(limit, name, **{option: folder / "x"})
+    status = 2 if name == "create_pretraining_data" else 1
+    check_process(done, status, "Permission denied", f"{folder}/{file}")
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("name", TEXT_SCRIPTS)
+def test_input_that_may_not_be_read(text_script, tmp_path, name):
+    path = tmp_path / "text.txt"
+    path.write_text("it rains\n")
+    path.chmod(0)
+    output = {TEXT_SCRIPTS[name][0]: tmp_path / "new" / "x"}
+    limit = processes.obey_permissions
+    done = text_script(limit, name, input_file=path, **output)
+    check_process(done, 2, f"--input_file={path} may not be read")
+    assert not (tmp_path / "new").exists()
 
 
 # Masks in the records, or in training.
