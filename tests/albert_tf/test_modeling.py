@@ -229,7 +229,90 @@ def test_wrong_choices_are_refused(small_config, change, message):
         dataclasses.replace(small_config, **change)
 
 
+def test_defaults_are_those_of_the_original():
+    """Of xxlarge; the keys that are ours change nothing."""
+    assert dataclasses.asdict(modeling.AlbertConfig(30000)) == {
+        "vocab_size": 30000,
+        "embedding_size": 128,
+        "hidden_size": 4096,
+        "num_hidden_layers": 12,
+        "num_hidden_groups": 1,
+        "inner_group_num": 1,
+        "num_attention_heads": 64,
+        "intermediate_size": 16384,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        "initializer_range": 0.02,
+        "share": "all",
+        "float_group_index": False,
+    }
+
+
+@pytest.mark.parametrize("narrow", [8, 16])
+@pytest.mark.parametrize("predictions", [0, 3])
+def test_operations_of_all_products_are_counted(
+    small_config, narrow, predictions
+):
+    config = dataclasses.replace(small_config, embedding_size=narrow)
+    length, width, inner = 10, 16, 24
+    block = [
+        *[(length, width, width)] * 4,  # Query, key, value, output.
+        (length, width, length),  # Scores of all heads together,
+        (length, length, width),  # and what they are used for.
+        (length, width, inner),
+        (length, inner, width),
+    ]
+    products = block * 8
+    if narrow != width:
+        products.append((length, narrow, width))
+    products += [(predictions, width, narrow), (predictions, narrow, 400)]
+    expected = sum(
+        2 * rows * shared * columns for rows, shared, columns in products
+    )
+    assert config.forward_flops(length, predictions) == expected
+
+
+@pytest.mark.parametrize(
+    ("share", "groups", "words"),
+    [
+        ("all", 1, "4 layers in 1 group(s) that share all parameters"),
+        ("all", 2, "4 layers in 2 group(s) that share all parameters"),
+        ("attention", 1, "4 layers in 1 group(s) that share attention param"),
+        ("ffn", 2, "4 layers in 2 group(s) that share feed-forward param"),
+        ("none", 1, "4 layers that share nothing"),
+        ("all", 4, "4 layers that share nothing"),
+    ],
+)
+def test_sharing_in_words(small_config, share, groups, words):
+    config = dataclasses.replace(
+        small_config, share=share, num_hidden_groups=groups
+    )
+    assert config.sharing.startswith(words)
+
+
 # Variables.
+
+
+def test_weights_start_from_a_truncated_normal(small_config):
+    """Cut at two standard deviations, which leaves 0.88 of one."""
+    tf.random.set_seed(4)
+    encoder = modeling.AlbertModel(
+        dataclasses.replace(small_config, initializer_range=0.05)
+    )
+    for variable in encoder.variables:
+        name, value = checkpoints.name_of(variable), variable.numpy()
+        if name.endswith(("bias", "beta")):
+            assert not value.any(), name
+        elif name.endswith("gamma"):
+            assert (value == 1).all(), name
+        else:
+            assert np.abs(value).max() <= 0.1, name
+            # 16 to 3,200 numbers; five standard errors.
+            error = 5 / (2 * value.size) ** 0.5
+            assert abs(value.std() / (0.88 * 0.05) - 1) < error, name
 
 
 ATTENTION_NAMES = {

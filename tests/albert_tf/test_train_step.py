@@ -212,3 +212,72 @@ def test_what_no_loss_depends_on_is_left_alone(small_config):
     tf.function(step)(pretraining_batch(config.vocab_size))
     np.testing.assert_array_equal(before, pooler)
     assert int(step.optimizer.iterations) == 1
+
+
+# What is skipped, and the scale of float16.
+
+
+def note(guard, finite, times=1):
+    """Note so many updates in a row."""
+
+    @tf.function
+    def repeat():
+        for _ in tf.range(times):
+            guard.note(tf.constant(finite))
+
+    repeat()
+
+
+def test_skipped_updates_are_counted_all_together_and_in_a_row():
+    guard = train_step.Guard("float32")
+    counts = []
+    for finite in (True, False, False, True, False):
+        note(guard, finite)
+        counts.append((int(guard.skipped), int(guard.skipped_in_row)))
+    assert counts == [(0, 0), (1, 1), (2, 2), (2, 0), (3, 1)]
+
+
+def test_loss_scale_doubles_after_2000_good_updates_and_halves_at_once():
+    guard = train_step.Guard("float16")
+    assert float(guard.loss_scale) == 2**15
+    note(guard, True, 1999)
+    assert float(guard.loss_scale) == 2**15
+    note(guard, True)
+    assert float(guard.loss_scale) == 2**16
+    note(guard, True, 1999)
+    note(guard, False)
+    assert float(guard.loss_scale) == 2**15
+    note(guard, True, 1999)  # Counted anew.
+    assert float(guard.loss_scale) == 2**15
+    note(guard, True)
+    assert float(guard.loss_scale) == 2**16
+
+
+def test_loss_scale_has_limits():
+    guard = train_step.Guard("float16")
+    note(guard, False, 30)
+    assert float(guard.loss_scale) == 1
+    guard.loss_scale.assign(2.0**24)
+    note(guard, True, 2000)
+    assert float(guard.loss_scale) == 2**24
+
+
+def test_only_float16_has_a_loss_scale():
+    for precision in ("float32", "bfloat16"):
+        guard = train_step.Guard(precision)
+        note(guard, False)
+        note(guard, True, 2001)
+        assert float(guard.loss_scale) == 1
+
+
+def test_norm_counts_every_look_up_by_itself():
+    gradients = {
+        0: tf.constant([[3.0, 0.0], [0.0, 4.0]]),
+        2: tf.constant([5.0]),
+    }
+    norm = train_step.global_norm(gradients, {})
+    np.testing.assert_allclose(norm, 50**0.5, rtol=1e-6)
+    # Two look-ups of row 0, of 1.5 each, make the gradient of 3.
+    rows = {0: tf.constant(2 * 1.5**2 + 16)}
+    norm = train_step.global_norm(gradients, rows)
+    np.testing.assert_allclose(norm, (2 * 1.5**2 + 16 + 25) ** 0.5, rtol=1e-6)
