@@ -91,12 +91,16 @@ def find_words(tokens, options):
 
 
 def choose(words_segments, budget, taken, options, key, streams):
-    """Go through the words in random order; choose runs until it is enough."""
+    """Go through the words in random order; choose runs until it is enough.
+
+    Returns the words, and of how many each run is.
+    """
     words, segments = words_segments
     cumulative = masking.cumulative_lengths(
         options.ngram, options.favor_shorter_ngram
     )
-    order, chosen, taken = list(range(len(words))), [], set(taken)
+    order, chosen, runs = list(range(len(words))), [], []
+    taken = set(taken)
     for step in range(len(words)):
         if sum(len(words[w]) for w in chosen) >= budget:
             break
@@ -118,7 +122,8 @@ def choose(words_segments, budget, taken, options, key, streams):
         if fits and taken.isdisjoint(run):
             chosen += run
             taken.update(run)
-    return chosen
+            runs.append(len(run))
+    return chosen, runs
 
 
 def specification(tokens, key, options):
@@ -127,7 +132,7 @@ def specification(tokens, key, options):
     words, _ = words_segments
     share = round(len(tokens) * options.masked_lm_prob)
     budget = min(options.max_predictions_per_seq, max(1, share))
-    chosen = choose(words_segments, budget, (), options, key, (0, 1))
+    chosen, runs = choose(words_segments, budget, (), options, key, (0, 1))
     positions = sorted(p for w in chosen for p in words[w])
     for position in positions:
         first = uniform(key, 2, 2 * position)
@@ -137,14 +142,14 @@ def specification(tokens, key, options):
         elif second >= 0.5:
             output[position] = int(uniform(key, 3, position) * VOCABULARY.size)
     if options.do_permutation:
-        more = choose(words_segments, budget, chosen, options, key, (4, 5))
+        more, _ = choose(words_segments, budget, chosen, options, key, (4, 5))
         moved = sorted(p for w in more for p in words[w])
         source = sorted(moved, key=lambda p: random_streams.derive(key, 6, p))
         pieces = [output[p] for p in source]
         for position, piece in zip(moved, pieces, strict=True):
             output[position] = piece
         positions = sorted(positions + moved)
-    return Result(output, positions, [tokens[p] for p in positions])
+    return Result(output, positions, [tokens[p] for p in positions]), runs
 
 
 @pytest.mark.parametrize(
@@ -165,12 +170,16 @@ def test_batch_equals_the_specification(options):
     sequences = [make_sequence(rng, rng.randint(5, 90)) for _ in range(150)]
     keys = [rng.getrandbits(64) for _ in sequences]
     batch = mask_all(sequences, keys, **options)
+    settings, runs = masking.MaskingOptions(**options), collections.Counter()
     for row, (tokens, key) in enumerate(zip(sequences, keys, strict=True)):
-        expected = specification(tokens, key, masking.MaskingOptions(**options))
+        expected, lengths = specification(tokens, key, settings)
+        runs.update(lengths)
         assert unpack(batch, row, len(tokens)) == expected
         boundary = batch.token_boundary[row, : len(tokens)].tolist()
         assert boundary == [int(t < 105) for t in tokens]
         assert not batch.token_boundary[row, len(tokens) :].any()
+    expected = [runs[length] for length in range(settings.ngram + 1)]
+    assert batch.run_lengths.tolist() == expected
 
 
 def test_masks_do_not_depend_on_the_batch():

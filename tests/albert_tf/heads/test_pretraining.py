@@ -1,10 +1,12 @@
 """The pretraining heads: which positions and which examples count."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import modeling
+from albert_tf import modeling, objectives
 from albert_tf.heads import pretraining
 from tests.conftest import LOSS_RTOL
 
@@ -129,3 +131,43 @@ def test_batch_without_predictions_has_a_finite_loss(model, batch):
         objective.ratios(model, batch), objective.denominators(batch)
     )
     assert 0 < float(loss) < 10  # Sentence order alone.
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [("sop", "sentence_order"), ("nsp", "next_sentence"), ("none", None)],
+)
+def test_total_is_the_weighted_sum_of_its_losses(model, batch, kind, sentence):
+    objective = pretraining.make_objective(kind, 3.0, 0.5)
+    names = ["masked_lm_loss", "masked_lm_accuracy"]
+    if sentence:
+        names = [names[0], f"{sentence}_loss", names[1], f"{sentence}_accuracy"]
+    assert list(objective.names) == names
+    batch = {name: tf.constant(value) for name, value in batch.items()}
+    sums = objective.denominators(batch)
+    ratios = objective.ratios(model, batch)
+    loss = {name: float(ratios[name].numerator) for name in objective.losses}
+    # Six words, and 1e-5 of the original; three pairs of segments.
+    expected = 3.0 * loss["masked_lm_loss"] / (6 + 1e-5)
+    if sentence:
+        expected += 0.5 * loss[f"{sentence}_loss"] / 3
+    np.testing.assert_allclose(
+        objective.total(ratios, sums), expected, rtol=1e-6
+    )
+
+
+def test_the_loss_without_words_is_kept_finite_by_a_hundred_thousandth():
+    objective = pretraining.make_objective("none")
+    ratios = {"masked_lm_loss": objectives.Ratio(2.0, 0.0)}
+    total = objective.total(ratios, {"masked_lm_loss": 0.0})
+    np.testing.assert_allclose(total, 2e5, rtol=1e-6)
+
+
+def test_new_heads_start_from_a_truncated_normal(small_config):
+    config = dataclasses.replace(small_config, initializer_range=0.05)
+    model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
+    assert not model.output_bias.numpy().any()
+    assert not model.order_bias.numpy().any()
+    for variable in (model.order_weights, model.transform.kernel):
+        # 32 and 128 numbers, cut at two standard deviations.
+        assert 0.05 < np.abs(variable.numpy()).max() <= 0.1
