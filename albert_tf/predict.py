@@ -14,13 +14,19 @@ for each: JSON lines, or a table if its name ends in .tsv.
 
 The keys of the JSON objects, or the columns, are the inputs of the signature:
 `text`, `text_pair`; `question`, `context`; `article`, `question`, `options`.
-Where `text` is the only one, a line may also be the text itself. Answers are
-written as they come, in the order of the lines, however many there are; each
+Where `text` is the only one, a line may also be the text itself. Each answer
 has the `id` that was given with it, else the number of its `line`.
+
+Answers are written as they come, in the order of the lines. A line that cannot
+be answered has an `error` in its place, with its `line` and, if that can be
+read, its `id`; with --strict the program stops at it. Until all answers are
+there they are in OUTPUT_FILE.unfinished: after a kill or an error the same
+command goes on behind them. The exit status is 0 if any line was answered.
 """
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import stat
 import sys
@@ -31,8 +37,9 @@ from typing import IO, Any
 import tqdm
 from absl import logging
 
-from albert_tf import errors, files, options, ranges, strict_json
+from albert_tf import errors, files, options, ranges, unfinished
 from albert_tf.options import checked, option
+from albert_tf.tasks import text_files
 
 STANDARD = "-"
 _DEFAULT_SIGNATURE = "serving_default"
@@ -73,6 +80,11 @@ class PredictOptions:
     )
     task_module: str | None = option(
         None, "The --task_module of --run_dir, if it had one."
+    )
+    strict: bool = option(
+        False,
+        "Whether to stop at the first line that cannot be answered. Otherwise "
+        "its answer is an error.",
     )
 
     def __post_init__(self) -> None:
@@ -132,22 +144,27 @@ def _require_readable(path: str) -> None:
 
 
 def _ask_run(settings: PredictOptions, path: str) -> None:
-    """Write the answers of a run, all of them at the end."""
+    """Write the answers of a run, group by group."""
     from albert_tf import ask_run  # Slow to import: it loads Keras.
 
     assert settings.run_dir is not None
-    answers = ask_run.answers(
+    asker = ask_run.Asker(
         settings.run_dir,
         settings.checkpoint,
-        path,
         settings.batch_size,
         task_module=settings.task_module,
     )
-    is_table = settings.output_file.endswith(".tsv")
-    text = to_table(answers) if is_table else to_json_lines(answers)
-    with _output(settings.output_file) as stream:
-        stream.write(text.encode())
-    logging.info("Predicted %d examples", len(answers))
+    items = asker.read(path)
+    if settings.strict:
+        items = list(text_files.strictly(items))
+    asker.load()
+    facts = _facts(settings, path, asker.files)
+    with _collect(settings, facts, asker.group) as answers:
+        waiting = iter(items[answers.count :])
+        while group := list(itertools.islice(waiting, asker.group)):
+            answers.write(asker.answers(group))
+    asker.tell()
+    _report(answers)
 
 
 def _ask_saved_model(settings: PredictOptions, path: str) -> None:
@@ -159,36 +176,122 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> None:
     assert settings.saved_model is not None
     name = settings.signature or _DEFAULT_SIGNATURE
     signature = ask.load(settings.saved_model, name)
+    place = "standard input" if path == STANDARD else path
+    if settings.strict and path != STANDARD and os.path.isfile(path):
+        with _input(path) as lines:  # Before the first answer.
+            for _ in text_files.strictly(
+                ask.read(lines, place, signature.inputs)
+            ):
+                pass
     # Who types wants to see an answer to each line.
     is_typed = path == STANDARD and sys.stdin.isatty()
     size = 1 if is_typed else settings.batch_size
-    is_shown = settings.output_file == STANDARD and sys.stdout.isatty()
-    done, begun = 0, time.monotonic()
+    facts = _facts(settings, path, _files_below(settings.saved_model))
+    begun = time.monotonic()
     with (
         _input(path) as lines,
-        _output(settings.output_file) as output,
-        tqdm.tqdm(
-            desc="predicting",
-            total=_size(path),
-            unit="B",
-            unit_scale=True,
-            disable=is_typed or is_shown or not sys.stderr.isatty(),
-        ) as bar,
+        _collect(settings, facts, size) as answers,
+        _bar(settings, path) as bar,
     ):
-        place = "standard input" if path == STANDARD else path
-        requests = ask.read(_watched(lines, bar), place, signature.inputs)
-        for answers in ask.answers(signature, requests, size):
-            output.write(to_json_lines(answers).encode())
-            output.flush()
-            done += len(answers)
-            rate = done / (time.monotonic() - begun)
+        earlier = answers.count
+        items = ask.read(_watched(lines, bar), place, signature.inputs)
+        if settings.strict:
+            items = text_files.strictly(items)
+        waiting = itertools.islice(items, earlier, None)
+        while batch := list(itertools.islice(waiting, size)):
+            answers.write(ask.answer_all(signature, batch))
+            rate = (answers.count - earlier) / (time.monotonic() - begun)
             bar.set_postfix_str(f"{rate:,.1f} texts/s", refresh=False)
     seconds = time.monotonic() - begun
+    done = answers.count - earlier
     logging.info(
         "Answered %d requests in %.1f s, %.1f a second",
         done,
         seconds,
         done / seconds,
+    )
+    _report(answers)
+
+
+@contextlib.contextmanager
+def _collect(
+    settings: PredictOptions, facts: dict[str, Any] | None, group: int
+) -> Iterator[unfinished.Answers]:
+    """Open what answers are written to; see `unfinished.keep`."""
+    path = settings.output_file
+    to_table = _to_table if path.endswith(".tsv") else None
+    if path != STANDARD and not files.is_remote(path):
+        with unfinished.keep(path, facts, group, to_table) as answers:
+            yield answers
+        return
+    with _output(path) as stream:
+        answers = unfinished.Answers(stream)
+        yield answers
+        answers.require_one()
+
+
+def _facts(
+    settings: PredictOptions, path: str, model: Iterable[str]
+) -> dict[str, Any] | None:
+    """Return what answers follow from; None where that cannot be told.
+
+    Args:
+        settings: The options.
+        path: The input.
+        model: The files of the model.
+    """
+    if path == STANDARD:
+        found = os.fstat(sys.stdin.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        source: Any = [found.st_dev, found.st_ino, found.st_size]
+        source.append(found.st_mtime_ns)
+    else:
+        source = [os.path.abspath(path), *files.size_and_time(path)]
+    told = options.to_dict(settings)
+    for name in ("input_file", "output_file", "strict"):
+        del told[name]
+    return {
+        **{f"--{name}": value for name, value in told.items()},
+        "the input": source,
+        "the model": {p: files.size_and_time(p) for p in sorted(model)},
+    }
+
+
+def _files_below(folder: str) -> list[str]:
+    """Return all files in a local folder; of another one, its description."""
+    if files.is_remote(folder):
+        return [os.path.join(folder, "saved_model.pb")]
+    return [
+        os.path.join(place, name)
+        for place, _, names in os.walk(folder)
+        for name in names
+    ]
+
+
+def _report(answers: unfinished.Answers) -> None:
+    """Say how many answers there are, and how many errors among them."""
+    logging.info("Predicted %d examples", answers.count)
+    if answers.num_errors:
+        logging.warning(
+            "%d of %d answers are errors. The first: %s --strict stops at such "
+            "a line.",
+            answers.num_errors,
+            answers.count,
+            answers.first_error,
+        )
+
+
+def _bar(settings: PredictOptions, path: str) -> tqdm.tqdm:
+    """Return a bar of the bytes that were read, on a terminal."""
+    is_shown = settings.output_file == STANDARD and sys.stdout.isatty()
+    is_typed = path == STANDARD and sys.stdin.isatty()
+    return tqdm.tqdm(
+        desc="predicting",
+        total=_size(path),
+        unit="B",
+        unit_scale=True,
+        disable=is_typed or is_shown or not sys.stderr.isatty(),
     )
 
 
@@ -242,15 +345,7 @@ def _output(path: str) -> Iterator[IO[bytes]]:
         sys.exit(1)
 
 
-def to_json_lines(answers: Iterable[Mapping[str, Any]]) -> str:
-    """Return one JSON object a line."""
-    return "".join(
-        strict_json.dumps(answer, ensure_ascii=False) + "\n"
-        for answer in answers
-    )
-
-
-def to_table(answers: Sequence[Mapping[str, Any]]) -> str:
+def _to_table(answers: Sequence[Mapping[str, Any]]) -> str:
     """Return rows with a header; each probability has a column of its own."""
     rows: list[dict[str, Any]] = []
     for answer in answers:

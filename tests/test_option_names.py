@@ -75,7 +75,7 @@ OPTIONS = {
     """,
     "albert_tf.predict:PredictOptions": """
         run_dir saved_model input_file output_file checkpoint signature
-        batch_size task_module
+        batch_size task_module strict
     """,
     "albert_tf.ensemble:EnsembleOptions": "run_dirs output_dir task_module",
     "albert_tf.write_run_card:RunCardOptions": "output_dir",

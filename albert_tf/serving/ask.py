@@ -6,7 +6,6 @@ Text are loaded.
 """
 
 import dataclasses
-import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,9 @@ import tensorflow_text  # noqa: F401 - registers the tokenizer's operations.
 from absl import logging
 
 from albert_tf import errors, files, strict_json
+from albert_tf.tasks import text_files
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # What a signature asks for, by name: 1 text, or a list of so many.
 Inputs = Mapping[str, int]
 # What is no SavedModel, by a file that shows it, and what to do instead.
@@ -135,13 +136,16 @@ def load(path: str, name: str) -> Signature:
     return Signature(model, name)
 
 
-def answers(
-    signature: Signature, requests: Iterable[Request], batch_size: int
-) -> Iterator[list[dict[str, Any]]]:
-    """Yield the answers to each `batch_size` requests, in their order."""
-    waiting = iter(requests)
-    while batch := list(itertools.islice(waiting, batch_size)):
-        yield signature(batch)
+def answer_all(
+    signature: Signature, items: Sequence[Request | text_files.BadLine]
+) -> list[dict[str, Any]]:
+    """Return what is written for each item: an answer, or its error."""
+    requests = [item for item in items if isinstance(item, Request)]
+    found = iter(signature(requests) if requests else ())
+    return [
+        item.answer if isinstance(item, text_files.BadLine) else next(found)
+        for item in items
+    ]
 
 
 def _plain(value: Any) -> Any:
@@ -170,8 +174,10 @@ def _answer(outputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def read(
     lines: Iterable[bytes], name: str, inputs: Inputs
-) -> Iterator[Request]:
+) -> Iterator[Request | text_files.BadLine]:
     """Yield the request of each line; empty lines are counted and left out.
+
+    A line that is no request stays in its place as a `BadLine`.
 
     Args:
         lines: Of a file, as they come.
@@ -180,24 +186,21 @@ def read(
         inputs: What is needed.
 
     Raises:
-        errors.UserError: A line is no request; the message has its number.
+        errors.UserError: The first line of a table cannot be used.
     """
     names: list[str] | None = None
     empty = []
     for number, line in enumerate(lines, 1):
         where = f"{name}, line {number}"
-        text = _decode(line, where)
-        if number == 1:
-            text = text.removeprefix("\ufeff")
-            if name.endswith(".tsv"):
-                names = text.split("\t")
-                continue
-        if not text.strip():
-            empty.append(number)
-        elif names:
-            yield _request(_columns(text, names, where), number, inputs, where)
+        line = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
+        if number == 1 and name.endswith(".tsv"):
+            header = text_files.decode(line, where)
+            names = text_files.column_names(header, where)
+            _check_names(names, inputs, where)
+        elif line.decode(errors="replace").strip():
+            yield _item(line, number, names, inputs, where)
         else:
-            yield _request(_entry(text, inputs, where), number, inputs, where)
+            empty.append(number)
     if empty:
         logging.warning(
             "%s: left out %d empty lines; the first is line %d. Write an empty "
@@ -208,25 +211,24 @@ def read(
         )
 
 
-def _decode(line: bytes, where: str) -> str:
+def _item(
+    line: bytes,
+    number: int,
+    names: Sequence[str] | None,
+    inputs: Inputs,
+    where: str,
+) -> Request | text_files.BadLine:
+    """Return the request of a line; `names` are the columns of a table."""
+    values: dict[str, Any] | None = None
     try:
-        return line.decode().removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        raise errors.UserError(
-            f"{where} is not UTF-8 (byte {error.start}). Convert the file "
-            "first."
-        ) from None
-
-
-def _columns(text: str, names: Sequence[str], where: str) -> dict[str, str]:
-    """Return the fields of a row by the names of their columns."""
-    fields = text.split("\t")
-    if len(fields) != len(names):
-        raise errors.UserError(
-            f"{where}: {len(fields)} columns, but the first row names "
-            f"{len(names)}. Columns are separated by one tab each."
-        )
-    return dict(zip(names, fields, strict=True))
+        text = text_files.decode(line, where)
+        if names:
+            values = text_files.columns(text, names, where)
+        else:
+            values = _entry(text, inputs, where)
+        return _request(values, number, inputs, where)
+    except errors.UserError as error:
+        return text_files.bad_line({"line": number}, values, error)
 
 
 def _entry(text: str, inputs: Inputs, where: str) -> dict[str, Any]:
@@ -252,13 +254,7 @@ def _request(
     entry: Mapping[str, Any], number: int, inputs: Inputs, where: str
 ) -> Request:
     """Take out of an object what the signature asks for."""
-    missing = [name for name in inputs if name not in entry]
-    if missing:
-        raise errors.UserError(
-            f"{where} has no {missing[0]!r}; there are "
-            f"{', '.join(map(repr, entry)) or 'none'}. The signature needs "
-            f"{', '.join(inputs)}."
-        )
+    _check_names(entry, inputs, where)
     texts = {
         name: _text(entry[name], f"{where}: {name!r}")
         if count == 1
@@ -267,6 +263,22 @@ def _request(
     }
     key = {"id": entry["id"]} if "id" in entry else {"line": number}
     return Request(key, texts)
+
+
+def _check_names(names: Iterable[str], inputs: Inputs, where: str) -> None:
+    """Make sure that all inputs are named.
+
+    Raises:
+        errors.UserError: One is not.
+    """
+    known = list(names)
+    missing = [name for name in inputs if name not in known]
+    if missing:
+        raise errors.UserError(
+            f"{where} has no {missing[0]!r}; there are "
+            f"{', '.join(map(repr, known)) or 'none'}. The signature needs "
+            f"{', '.join(inputs)}."
+        )
 
 
 def _text(value: Any, what: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from albert_tf import errors, tokenization
 from albert_tf.serving import ask
+from albert_tf.tasks import text_files
 
 Texts = Mapping[str, Any]
 Answer = Mapping[str, Any]
@@ -219,7 +220,8 @@ class Demo:
             errors.UserError: It is none, or there is nothing to answer.
         """
         # As a line of a file; an empty one is no request.
-        requests = list(ask.read([body], "request", self._signature.inputs))
+        read = ask.read([body], "request", self._signature.inputs)
+        requests = list(text_files.strictly(read))
         if not requests:
             raise errors.UserError("The request is empty. Fill in the form.")
         texts = requests[0].texts

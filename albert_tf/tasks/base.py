@@ -17,6 +17,7 @@ import numpy as np
 from absl import logging
 
 from albert_tf import records, tokenization
+from albert_tf.tasks import text_files
 
 if TYPE_CHECKING:
     import tf_keras as keras
@@ -87,6 +88,16 @@ class Task(abc.ABC):
             errors.UserError: It is missing or not in the official layout; the
                 message names file and line, or the id of the example.
         """
+
+    def read_own(self, path: str) -> list[Example | text_files.BadLine]:
+        """Read a user's own file; what cannot be answered stays in its place.
+
+        By default nothing does: the file is read strictly.
+
+        Raises:
+            errors.UserError: The file is missing, or no line can be read.
+        """
+        return self.read(path, PREDICT)
 
     @abc.abstractmethod
     def layout(self, split: str) -> records.Layout:

@@ -40,3 +40,14 @@ def _stack(
         batch[name][: len(taken)] = taken
         del rows[:size]
     return batch
+
+
+def empty(task: base.Task, batch_size: int) -> dict[str, np.ndarray]:
+    """Return a batch of zeros, as `of_examples` yields them."""
+    kinds = {"int64": np.int32, "float32": np.float32}
+    return {
+        feature.name: np.zeros(
+            (batch_size, *feature.shape), kinds[feature.dtype]
+        )
+        for feature in task.layout(base.PREDICT)
+    }

@@ -284,7 +284,7 @@ class GlueTask(base.Task):
                 unknown.
         """
         if split == base.PREDICT:
-            examples = list(self._read_own(path))
+            examples = list(text_files.strictly(self.read_own(path)))
         else:
             examples = list(self._read_official(path, split))
         if not examples:
@@ -401,24 +401,33 @@ class GlueTask(base.Task):
             )
         return self.labels.index(written)
 
-    def _read_own(self, path: str) -> Iterator[Example]:
+    def read_own(self, path: str) -> list[Example | text_files.BadLine]:
         """Read a user's texts: TSV with a header, or JSON objects.
 
         Their names are `text`, `text_pair` where the task has pairs, and, if
         wanted, `id`; without it examples have the numbers 0, 1, and so on.
+
+        Raises:
+            errors.UserError: See `text_files.read_own`.
         """
+        return list(
+            text_files.read_own(path, self._own_example, (".tsv", ".txt"))
+        )
+
+    def _own_example(
+        self, where: str, number: int, values: Mapping[str, Any]
+    ) -> Iterator[Example]:
         wanted = ["text", "text_pair"] if self.has_pairs else ["text"]
-        for number, (where, values) in enumerate(_read_named(path)):
-            for name in wanted:
-                if not isinstance(values.get(name), str):
-                    raise errors.UserError(
-                        f"{where} has no text {name!r}; there are "
-                        f"{', '.join(values) or 'none'}. {self.name} needs "
-                        f"{' and '.join(wanted)}: as columns that the first "
-                        "row of a TSV file names, or as keys of JSON objects."
-                    )
-            texts = [values[name] for name in wanted]
-            yield Example(str(values.get("id", number)), *texts)
+        for name in wanted:
+            if not isinstance(values.get(name), str):
+                raise errors.UserError(
+                    f"{where} has no text {name!r}; there are "
+                    f"{', '.join(values) or 'none'}. {self.name} needs "
+                    f"{' and '.join(wanted)}: as columns that the first "
+                    "row of a TSV file names, or as keys of JSON objects."
+                )
+        texts = [values[name] for name in wanted]
+        yield Example(str(values.get("id", number)), *texts)
 
     def layout(self, split: str) -> records.Layout:
         """Return the layout of a classification or regression record."""
@@ -570,24 +579,6 @@ def _check_count(fields: list[str], columns: Split, where: str) -> None:
             f"{where}: {len(fields)} columns instead of {columns.count}. "
             "Columns are separated by one tab each; texts may not hold tabs."
         )
-
-
-def _read_named(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield place and named values of each row or JSON object."""
-    if not path.endswith((".tsv", ".txt")):
-        yield from text_files.read_objects(path)
-        return
-    names: list[str] = []
-    for where, fields in text_files.read_rows(path):
-        if not names:
-            names = fields
-        elif len(fields) != len(names):
-            raise errors.UserError(
-                f"{where}: {len(fields)} columns, but the first row names "
-                f"{len(names)}. Columns are separated by one tab each."
-            )
-        else:
-            yield where, dict(zip(names, fields, strict=True))
 
 
 def _write_lines(folder: str, name: str, lines: Sequence[str]) -> None:

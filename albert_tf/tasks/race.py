@@ -168,21 +168,45 @@ class RaceTask(base.Task):
                 "that holds them as --data_dir, and do not ask for a split "
                 "that it lacks."
             )
-        if split == base.PREDICT or not text_files.list_folder(path):
-            places = [("", path)]
-        else:
+        if split == base.PREDICT:
+            return list(text_files.strictly(self.read_own(path)))
+        if text_files.list_folder(path):
             places = list(self._find(path))
-        examples = list(
-            self._read_files(places, needs_answers=split != base.PREDICT)
-        )
+        else:
+            places = [("", path)]
+        examples = list(self._read_files(places))
         if not examples:
-            raise errors.UserError(
-                f"{path} has no questions. Give a file or folder that has some."
-            )
+            raise _no_questions(path)
         return examples
 
+    def read_own(self, path: str) -> list[Example | text_files.BadLine]:
+        """Read a user's articles, with or without answers.
+
+        The questions of an article that cannot be used are one bad line.
+
+        Raises:
+            errors.UserError: See `text_files.read_own`; or there is no
+                question.
+        """
+        no_questions: list[str] = []
+
+        def make(
+            where: str, number: int, article: Mapping[str, Any]
+        ) -> list[Example]:
+            del number
+            found = list(self._parse(where, "", article, needs_answers=False))
+            if not found:
+                no_questions.append(where)
+            return found
+
+        found = list(text_files.read_own(path, make, ()))
+        self.remark("articles have no questions.", no_questions)
+        if not found:
+            raise _no_questions(path)
+        return found
+
     def _read_files(
-        self, places: Sequence[tuple[str, str]], *, needs_answers: bool
+        self, places: Sequence[tuple[str, str]]
     ) -> Iterator[Example]:
         """Yield the questions of files; report where there are none."""
         no_articles: list[str] = []
@@ -193,9 +217,7 @@ class RaceTask(base.Task):
                 no_articles.append(place)
             for where, article in articles:
                 questions = list(
-                    self._parse(
-                        where, level, article, needs_answers=needs_answers
-                    )
+                    self._parse(where, level, article, needs_answers=True)
                 )
                 if not questions:
                     no_questions.append(where)
@@ -508,6 +530,12 @@ def _checked(
             "'article', 'questions', 'options', 'answers' and 'id'."
         )
     return value
+
+
+def _no_questions(path: str) -> errors.UserError:
+    return errors.UserError(
+        f"{path} has no questions. Give a file or folder that has some."
+    )
 
 
 def _check_text(value: Any, what: str) -> None:

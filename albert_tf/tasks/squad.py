@@ -19,6 +19,7 @@ from albert_tf.tasks import (
     squad_data,
     squad_features,
     squad_metrics,
+    text_files,
 )
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class SquadTask(base.Task):
         options.windows.check_length(max_seq_length)
         self._options = options
         self._known_threshold = options.null_score_diff_threshold
+        self._has_warned = False
 
     @property
     def options(self) -> SquadOptions:
@@ -145,11 +147,14 @@ class SquadTask(base.Task):
         """
         if self._known_threshold is not None:
             return self._known_threshold
-        logging.warning(
-            "Without --null_score_diff_threshold and without answers to find "
-            "it on, questions whose score for no answer is above %g have none.",
-            _EVEN,
-        )
+        if not self._has_warned:
+            logging.warning(
+                "Without --null_score_diff_threshold and without answers to "
+                "find it on, questions whose score for no answer is above %g "
+                "have none.",
+                _EVEN,
+            )
+        self._has_warned = True
         return _EVEN
 
     @property
@@ -186,7 +191,7 @@ class SquadTask(base.Task):
                 other version.
         """
         if split == base.PREDICT:
-            return squad_data.read_own(path)
+            return list(text_files.strictly(squad_data.read_own(path)))
         questions, report = squad_data.read(path, _OPTION[split])
         for line in report.lines(path):
             logging.info("%s", line)
@@ -197,6 +202,12 @@ class SquadTask(base.Task):
         if split == base.TRAIN:
             questions = _trainable(questions, path)
         return questions
+
+    def read_own(
+        self, path: str
+    ) -> list[squad_data.Question | text_files.BadLine]:
+        """See `squad_data.read_own`."""
+        return squad_data.read_own(path)
 
     def _check_version(
         self, questions: Sequence[squad_data.Question], path: str

@@ -138,53 +138,56 @@ def read(path: str, option: str) -> tuple[list[Question], Report]:
     return parse(content, path)
 
 
-def read_own(path: str) -> list[Question]:
+def read_own(path: str) -> list[Question | text_files.BadLine]:
     """Read a user's questions, without answers.
 
     The file has SQuAD's layout, or one JSON object for each question, or it is
     a TSV file whose first row names the columns. The names are `question`,
     `context` and, if wanted, `id`; without it questions have the numbers 0, 1,
-    and so on.
+    and so on. A file in SQuAD's layout is read strictly; elsewhere a question
+    that cannot be used, or has an id of an earlier one, is a bad line.
 
     Raises:
-        errors.UserError: The file is missing, has another layout, an empty
-            paragraph, or two questions with one id.
+        errors.UserError: The file is missing or has another layout.
     """
-    if path.endswith(".tsv"):
-        entries = _named_rows(path)
-    else:
-        entries = list(text_files.read_objects(path))
-        if entries and "data" in entries[0][1]:
-            return parse(entries[0][1], path)[0]
-    questions = []
-    for number, (where, entry) in enumerate(entries):
-        context = _get(entry, "context", str, where)
-        if not context.strip():
+    seen: set[str] = set()
+
+    def make(
+        where: str, number: int, entry: Mapping[str, Any]
+    ) -> Iterator[Question]:
+        if "data" in entry and not number:
+            yield from parse(entry, path)[0]
+            return
+        question = _own_question(where, number, entry)
+        if question.id in seen:
             raise errors.UserError(
-                f"{where}: the context is empty, so the question cannot be "
-                "answered. Write the text, or remove the question."
+                f"{where}: an earlier question has the id {question.id}, too. "
+                "Answers are kept by id, so each needs its own. Rename it."
             )
-        text = _get(entry, "question", str, where)
-        id_ = str(entry.get("id", number))
-        questions.append(Question(id_, text, context, None))
-    _check_ids(questions, path)
+        seen.add(question.id)
+        yield question
+
+    questions = list(text_files.read_own(path, make))
+    if not questions:
+        raise _no_questions(path)
     return questions
 
 
-def _named_rows(path: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return place and named fields of each row of a TSV file."""
-    rows = list(text_files.read_rows(path))
-    names = rows[0][1] if rows else []
-    for where, fields in rows:
-        if len(fields) != len(names):
-            raise errors.UserError(
-                f"{where}: {len(fields)} columns, but the first row names "
-                f"{len(names)}. Columns are separated by one tab each."
-            )
-    return [
-        (where, dict(zip(names, fields, strict=True)))
-        for where, fields in rows[1:]
-    ]
+def _own_question(
+    where: str, number: int, entry: Mapping[str, Any]
+) -> Question:
+    context = _get(entry, "context", str, where)
+    if not context.strip():
+        raise errors.UserError(
+            f"{where}: the context is empty, so the question cannot be "
+            "answered. Write the text, or remove the question."
+        )
+    text = _get(entry, "question", str, where)
+    if "id" not in entry:
+        return Question(str(number), text, context, None)
+    id_ = _get(entry, "id", (str, int), where)
+    has_number = isinstance(id_, int)
+    return Question(str(id_), text, context, None, has_number=has_number)
 
 
 def parse(content: Any, path: str) -> tuple[list[Question], Report]:
@@ -350,7 +353,11 @@ def _check_ids(questions: list[Question], path: str) -> None:
             "own. Rename them."
         )
     if not questions:
-        raise errors.UserError(
-            f"{path} has no questions. Give the official file, such as "
-            "dev-v2.0.json."
-        )
+        raise _no_questions(path)
+
+
+def _no_questions(path: str) -> errors.UserError:
+    return errors.UserError(
+        f"{path} has no questions. Give the official file, such as "
+        "dev-v2.0.json."
+    )

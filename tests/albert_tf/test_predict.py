@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import (
+    ask_run,
     errors,
     modeling,
     options,
@@ -17,6 +19,7 @@ from albert_tf import (
     run_squad,
     tokenization,
 )
+from albert_tf.serving import ask as asking
 from albert_tf.tasks import registry, squad
 from tests.conftest import LAYER_ATOL, ROOT
 
@@ -195,15 +198,82 @@ def test_windows_do_not_depend_on_the_batch(squad_run, tmp_path):
 def test_bad_question_is_named(squad_run, tmp_path, content, message):
     path = write(tmp_path / "in.jsonl", content)
     with pytest.raises(errors.UserError, match=message):
-        ask(squad_run[0], path, tmp_path / "out.jsonl")
-    assert not (tmp_path / "out.jsonl").exists()
+        ask(squad_run[0], path, tmp_path / "out.jsonl", strict=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
 
 
-def test_questions_about_nothing_known_are_refused(squad_run, tmp_path):
+def test_bad_questions_have_errors_in_their_places(squad_run, tmp_path):
+    row = {"question": QUESTIONS[0], "context": CONTEXT}
+    good = [json.dumps({**row, "id": id_}) for id_ in (1, "b")]
+    bad = ['{"id": "\\ud83d"}', '{"id": NaN}', "[" * 10**5, '{"id": 7}', "\xff"]
+    path = tmp_path / "in.jsonl"
+    path.write_bytes("\n".join([good[0], *bad, good[1]]).encode("latin-1"))
+    first, *wrong, last = ask(squad_run[0], str(path), tmp_path / "out.jsonl")
+    assert (first["id"], last["id"]) == (1, "b")
+    assert first["prediction"] == last["prediction"]
+    assert [answer["line"] for answer in wrong] == [2, 3, 4, 5, 6]
+    errors_found = [answer.pop("error") for answer in wrong]
+    assert wrong[3] == {"id": 7, "line": 5}
+    for part, found in zip(
+        ("half of a", "NaN", "nested", "'context' is missing", "not UTF-8"),
+        errors_found,
+        strict=True,
+    ):
+        assert part in found and "in.jsonl, line" in found
+
+
+def test_table_of_answers_has_the_errors_too(squad_run, tmp_path):
+    text = f"id\tquestion\tcontext\na\t{QUESTIONS[0]}\t{CONTEXT}\nb\tc\n"
+    path = write(tmp_path / "in.tsv", text)
+    output = tmp_path / "out.tsv"
+    predict.run(
+        predict.PredictOptions(
+            run_dir=squad_run[0], input_file=path, output_file=str(output)
+        )
+    )
+    names, good, bad = [
+        line.split("\t") for line in output.read_text().splitlines()
+    ]
+    good, bad = (dict(zip(names, row, strict=True)) for row in (good, bad))
+    assert good["id"] == "a" and good["prediction"] and not good["error"]
+    assert bad["line"] == "3" and "2 columns, but" in bad["error"]
+    assert not bad["prediction"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.tsv", "out.tsv"]
+
+
+def test_question_about_nothing_known_has_no_answer(squad_run, tmp_path):
     row = {"question": "a", "context": "\u0301"}
     path = write(tmp_path / "in.jsonl", json_lines([row]))
-    with pytest.raises(errors.UserError, match="--input_file has nothing that"):
-        ask(squad_run[0], path, tmp_path / "out.jsonl")
+    (answer,) = ask(squad_run[0], path, tmp_path / "out.jsonl")
+    # As in the original.
+    assert answer["prediction"] == {"1.1": "empty", "2.0": ""}[squad_run[1]]
+
+
+def test_run_that_was_stopped_goes_on(squad_run, tmp_path, monkeypatch):
+    rows = [
+        {"id": f"q{n}", "question": QUESTIONS[n % 3], "context": CONTEXT}
+        for n in range(20)
+    ]
+    path = write(tmp_path / "in.jsonl", json_lines(rows) + "bad\n")
+    expected = ask(squad_run[0], path, tmp_path / "all.jsonl", batch_size=1)
+    output = tmp_path / "out.jsonl"
+    asked = []
+    answers = ask_run.Asker.answers
+
+    def stop(self, items):
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        asked.append(items)
+        return answers(self, items)
+
+    monkeypatch.setattr(ask_run.Asker, "answers", stop)
+    with pytest.raises(KeyboardInterrupt):
+        ask(squad_run[0], path, output, batch_size=1)
+    assert not output.exists()
+    assert read_lines(f"{output}.unfinished") == expected[:8]
+    monkeypatch.setattr(ask_run.Asker, "answers", answers)
+    assert ask(squad_run[0], path, output, batch_size=1) == expected
+    assert not list(tmp_path.glob("*.unfinished*"))
 
 
 def test_answers_of_a_run_go_to_standard_output(squad_run, tmp_path, capfd):
@@ -247,6 +317,105 @@ def test_file_to_file(echo, tmp_path):
     ]
 
 
+def stop_after(monkeypatch, count):
+    """Have the model fail after so many calls."""
+    calls = []
+    call = asking.Signature.__call__
+
+    def stop(self, requests):
+        calls.append(requests)
+        if len(calls) > count:
+            raise OSError("The power is gone")
+        return call(self, requests)
+
+    monkeypatch.setattr(asking.Signature, "__call__", stop)
+    return calls
+
+
+def test_answers_stay_and_the_same_command_goes_on(echo, tmp_path, monkeypatch):
+    lines = [f"text {n}" if n % 3 else "{" for n in range(20)]
+    settings = predict.PredictOptions(
+        saved_model=echo,
+        input_file=write(tmp_path / "in.txt", "\n".join(lines)),
+        output_file=str(tmp_path / "out.jsonl"),
+        batch_size=4,
+    )
+    output = tmp_path / "out.jsonl"
+    predict.run(settings)
+    expected = output.read_bytes()
+    output.write_text("old")
+    stop_after(monkeypatch, 2)
+    with pytest.raises(OSError, match="power"):
+        predict.run(settings)
+    monkeypatch.undo()
+    assert output.read_text() == "old"
+    kept = tmp_path / "out.jsonl.unfinished"
+    assert kept.read_bytes() == b"".join(expected.splitlines(True)[:8])
+    # What the power cut left of the next batch.
+    kept.write_bytes(kept.read_bytes() + b'{"line": 10}\n{"li\0')
+    calls = stop_after(monkeypatch, 100)
+    predict.run(settings)
+    assert output.read_bytes() == expected
+    assert len(calls) == 3
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch_size": 8}, r"\(--batch_size\)"),
+        ({"input_file": "other.txt"}, r"\(the input\)"),
+        ({"input_file": "-"}, r"\(unknown\)"),
+    ],
+)
+def test_answers_of_another_command_are_not_continued(
+    echo, tmp_path, monkeypatch, change, message
+):
+    monkeypatch.chdir(tmp_path)
+    settings = predict.PredictOptions(
+        saved_model=echo,
+        input_file=write(tmp_path / "in.txt", "a\nb\n"),
+        output_file="out.jsonl",
+        batch_size=1,
+    )
+    write(tmp_path / "other.txt", "c\n")
+    stop_after(monkeypatch, 1)
+    with pytest.raises(OSError, match="power"):
+        predict.run(settings)
+    before = (tmp_path / "out.jsonl.unfinished").read_bytes()
+    reading, writing = os.pipe()
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        with pytest.raises(errors.UserError, match=message):
+            predict.run(dataclasses.replace(settings, **change))
+    assert (tmp_path / "out.jsonl.unfinished").read_bytes() == before
+
+
+@pytest.mark.parametrize("output", ["out.jsonl", "-"])
+def test_file_without_a_good_line_is_refused(echo, tmp_path, output, capfd):
+    output = output if output == "-" else str(tmp_path / output)
+    settings = predict.PredictOptions(
+        saved_model=echo,
+        input_file=write(tmp_path / "in.txt", "{\n[{\n"),
+        output_file=output,
+    )
+    with pytest.raises(errors.UserError, match="No line .*in.txt, line 1"):
+        predict.run(settings)
+    assert [p.name for p in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_bad_lines_are_counted(echo, tmp_path, caplog):
+    settings = predict.PredictOptions(
+        saved_model=echo,
+        input_file=write(tmp_path / "in.txt", 'a\n{"id": 3}\n{\n'),
+        output_file=str(tmp_path / "out.jsonl"),
+    )
+    predict.run(settings)
+    assert "2 of 3 answers are errors. The first: " in caplog.text
+    assert read_lines(tmp_path / "out.jsonl")[1]["id"] == 3
+
+
 def test_bad_line_leaves_the_old_answers(echo, tmp_path):
     old = write(tmp_path / "out.jsonl", "old")
     settings = predict.PredictOptions(
@@ -254,6 +423,7 @@ def test_bad_line_leaves_the_old_answers(echo, tmp_path):
         input_file=write(tmp_path / "in.txt", 'a\nb\n{"txt": "c"}\n'),
         output_file=old,
         batch_size=1,
+        strict=True,
     )
     with pytest.raises(errors.UserError, match="in.txt, line 3 has no 'text'"):
         predict.run(settings)
@@ -287,17 +457,23 @@ def test_standard_input_to_standard_output_without_the_network(echo):
         text=True,
         timeout=300,
     )
-    assert done.returncode == 2
-    # Whole batches before the bad line are out: 32 of 41.
-    said = [json.loads(line)["said"] for line in done.stdout.splitlines()]
-    assert said == lines.splitlines()[:32]
+    assert done.returncode == 0
+    *good, bad = map(json.loads, done.stdout.splitlines())
+    said = [answer["said"] for answer in good]
+    assert said == [*lines.splitlines(), "not the last"]
+    assert bad["line"] == 43
     messages = done.stderr.splitlines()
-    assert any("standard input, line 43 is not one JSON" in m for m in messages)
+    assert any("1 of 42 answers are errors" in m for m in messages)
     assert messages[-1].split() == [
         "albert_tf.errors",
         "albert_tf.files",
         "albert_tf.options",
         "albert_tf.predict",
+        "albert_tf.ranges",
         "albert_tf.serving",
         "albert_tf.serving.ask",
+        "albert_tf.strict_json",
+        "albert_tf.tasks",
+        "albert_tf.tasks.text_files",
+        "albert_tf.unfinished",
     ]

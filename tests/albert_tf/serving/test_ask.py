@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from albert_tf import errors, modeling, run_folder, scores, tokenization
 from albert_tf.serving import ask, id_model, make, saved_model
+from albert_tf.tasks import text_files
 
 LINES = {"text": 1}
 PAIRS = {"text": 1, "text_pair": 1}
@@ -19,7 +20,8 @@ CHOICES = {"article": 1, "question": 1, "options": 4}
 def read(content, inputs=LINES, name="in.jsonl"):
     if isinstance(content, str):
         content = content.encode()
-    return list(ask.read(io.BytesIO(content), name, inputs))
+    items = ask.read(io.BytesIO(content), name, inputs)
+    return list(text_files.strictly(items))
 
 
 def entry(**values):
@@ -138,6 +140,39 @@ def test_bad_line_is_named(content, inputs, message):
         read(content, inputs)
 
 
+def test_bad_lines_stay_in_their_places():
+    lines = [b"a", b'{"id": "x", "txt": 1}', b"", b'{"id": NaN', b"\xff"]
+    content = b"\n".join([*lines, b'{"id": [1], "text": 2}', b"b"])
+    items = list(ask.read(io.BytesIO(content), "in.jsonl", LINES))
+    assert [item.key for item in items] == [
+        {"line": 1},
+        {"id": "x", "line": 2},
+        {"line": 4},
+        {"line": 5},
+        {"id": [1], "line": 6},
+        {"line": 7},
+    ]
+    assert [isinstance(item, ask.Request) for item in items] == [
+        *(True, False, False, False, False, True)
+    ]
+    assert "line 5 is not UTF-8" in items[3].answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("text\tid\ttext", "line 1: the column 'text' is there 2 times"),
+        ("id\ttxt", "line 1 has no 'text'; there are 'id', 'txt'"),
+        (b"\xff", "line 1 is not UTF-8"),
+    ],
+)
+def test_table_without_a_usable_first_row_is_refused(header, message):
+    header = header if isinstance(header, bytes) else header.encode()
+    lines = ask.read(io.BytesIO(header + b"\n1\ta\tb\n"), "in.tsv", LINES)
+    with pytest.raises(errors.UserError, match=f"in.tsv, {message}"):
+        next(lines)
+
+
 def test_bad_row_is_named():
     with pytest.raises(errors.UserError, match="line 3: 1 columns, but .* 2"):
         read("id\ttext\n1\ta\nb\n", LINES, "in.tsv")
@@ -193,9 +228,9 @@ def echo(tmp_path_factory):
 
 def answer(signature, lines, batch_size=32):
     requests = read("".join(lines), signature.inputs)
-    batches = list(ask.answers(signature, requests, batch_size))
-    assert all(len(batch) == batch_size for batch in batches[:-1])
-    return [one for batch in batches for one in batch]
+    starts = range(0, len(requests), batch_size)
+    batches = [requests[start : start + batch_size] for start in starts]
+    return [one for b in batches for one in ask.answer_all(signature, b)]
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 7, 32])
@@ -217,6 +252,20 @@ def test_answers_come_in_order_whatever_the_batch(echo, batch_size):
 
 def test_nothing_asked_nothing_answered(echo):
     assert answer(ask.load(echo, "serving_default"), []) == []
+
+
+def test_errors_stand_among_the_answers(echo):
+    signature = ask.load(echo, "serving_default")
+    bad = text_files.BadLine({"line": 2}, "in, line 2 is bad")
+    good = [
+        ask.Request({"line": n}, {"text": str(n), "text_pair": ""})
+        for n in (1, 3)
+    ]
+    found = ask.answer_all(signature, [good[0], bad, good[1]])
+    assert [answer["line"] for answer in found] == [1, 2, 3]
+    assert found[1] == {"line": 2, "error": "in, line 2 is bad"}
+    assert found[2]["label"] == "3 \0é "
+    assert ask.answer_all(signature, [bad]) == [bad.answer]
 
 
 def test_lists_of_texts(echo):

@@ -5,7 +5,7 @@ import lzma
 import pytest
 
 from albert_tf import errors
-from albert_tf.tasks import squad_data
+from albert_tf.tasks import squad_data, text_files
 
 CONTEXT = "Rain falls on the hills. Rain feeds the river."
 
@@ -250,7 +250,7 @@ def test_own_questions_as_json_lines(tmp_path):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert squad_data.read_own(str(path)) == [
         squad_data.Question("0", "What?", CONTEXT, None),
-        squad_data.Question("7", "Who?", CONTEXT, None),
+        squad_data.Question("7", "Who?", CONTEXT, None, has_number=True),
     ]
 
 
@@ -283,4 +283,15 @@ def test_own_questions_of_another_layout(name, content, message, tmp_path):
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises(errors.UserError, match=message):
-        squad_data.read_own(str(path))
+        list(text_files.strictly(squad_data.read_own(str(path))))
+
+
+def test_second_question_of_an_id_is_a_bad_line(tmp_path):
+    path = tmp_path / "f.jsonl"
+    row = {"question": "What?", "context": CONTEXT}
+    rows = [{**row, "id": id_} for id_ in (5, "5", "6", [1])]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    first, same, other, odd = squad_data.read_own(str(path))
+    assert (first.given_id, other.given_id) == (5, "6")
+    assert same.key == {"id": "5", "line": 2} and "has the id 5" in same.message
+    assert "must be a text or a whole number" in odd.message
