@@ -51,10 +51,12 @@ def make(case):
             "masked_lm_weights": np.ones(places, np.float32),
             "next_sentence_labels": np.zeros((batch, 1)),
         }
-        head, objective = None, recipe.objective
         del values["label_ids"]
-        make_model = lambda: recipe.make_model(config, **how)  # noqa: E731
-        return make_model, objective, values
+        return (
+            lambda: recipe.make_model(config, **how),
+            recipe.objective,
+            values,
+        )
     if kind == "squad":
         values |= {
             "start_positions": np.ones(batch),
@@ -78,6 +80,17 @@ def make(case):
     )
 
 
+def strategy(replicas):
+    """Return one device, or logical CPUs."""
+    if replicas == 1:
+        return tf.distribute.OneDeviceStrategy("/CPU:0")
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    logical = [tf.config.LogicalDeviceConfiguration()] * replicas
+    tf.config.set_logical_device_configuration(cpu, logical)
+    names = [f"CPU:{number}" for number in range(replicas)]
+    return tf.distribute.MirroredStrategy(names)
+
+
 def peak():
     """Return the most bytes of memory that this process has held."""
     with open("/proc/self/status") as lines:
@@ -87,6 +100,7 @@ def peak():
 
 def main(case):
     """Train one step, or evaluate one batch."""
+    devices = strategy(case.get("replicas", 1))  # Before any tensor.
     make_model, objective, values = make(case)
     batch = {
         name: tf.constant(value, tf.float32)
@@ -101,7 +115,7 @@ def main(case):
             training.TrainerOptions(
                 gradient_accumulation_steps=case.get("parts", 1)
             ),
-            tf.distribute.OneDeviceStrategy("/CPU:0"),
+            devices,
             training.Plan(
                 make_model,
                 lambda: optimization.make_optimizer(options, 10, 0),

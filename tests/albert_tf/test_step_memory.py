@@ -70,17 +70,18 @@ def estimate(case):
     config = modeling.AlbertConfig(**{k: case[k] for k in keys if k in case})
     is_training = case.get("training", True)
     sequences = case["batch"] * (4 if case["kind"] == "choice" else 1)
-    parts = case.get("parts", 1)
+    parts, replicas = case.get("parts", 1), case.get("replicas", 1)
     starts = 1 if is_training else 5
     work = step_memory.Work(
         config,
-        sequences // parts,
+        sequences // (parts * replicas),
         case["length"],
         case["predictions"],
         starts if case["kind"] == "squad" else 0,
         precision=case.get("precision", "float32"),
         recompute=case.get("recompute", False),
         parts=parts,
+        replicas=replicas,
     )
     return step_memory.total(
         work.training() if is_training else work.inference()
