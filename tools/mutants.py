@@ -463,9 +463,14 @@ def _killer(status: int | None, log: pathlib.Path) -> str:
     return next((x for x in lines if x.startswith(marks)), f"status {status}")
 
 
+def store_of(path: str) -> pathlib.Path:
+    """Return where the results of a file stand."""
+    return STORE / (path.replace("/", ".").removesuffix(".py") + ".sqlite")
+
+
 def session(path: str, source: str) -> work_db.WorkDB:
     """Open the results of a file; those of an older version are dropped."""
-    name = STORE / (path.replace("/", ".").removesuffix(".py") + ".sqlite")
+    name = store_of(path)
     mark = name.with_suffix(".sha256")
     digest = hashlib.sha256(source.encode()).hexdigest()
     if not mark.exists() or mark.read_text() != digest:
@@ -524,7 +529,7 @@ def report(paths: Sequence[str]) -> str:
     ]
     patches = []
     for path in paths:
-        database = session(path, (ROOT / path).read_text())
+        database = work_db.WorkDB(store_of(path), work_db.WorkDB.Mode.open)
         results = [result for _, result in database.results]
         lost = [r for r in results if not r.is_killed]
         rows.append(
