@@ -155,6 +155,19 @@ def test_n_best_follows_the_rules(
     assert nothing < len(questions)
 
 
+@pytest.mark.parametrize("make_outputs", [v1_outputs, v2_outputs])
+@pytest.mark.parametrize("block", [1, 2, 5])
+def test_windows_may_come_in_blocks(
+    make_outputs, block, questions, windows, monkeypatch
+):
+    outputs = make_outputs(windows)
+    options = squad_answers.AnswerOptions()
+    whole = list(squad_answers.n_best(questions, windows, outputs, options))
+    monkeypatch.setattr(squad_answers, "_BLOCK", block)
+    parts = list(squad_answers.n_best(questions, windows, outputs, options))
+    assert parts == whole
+
+
 def test_a_planted_answer_is_found(questions, windows):
     outputs = v1_outputs(windows)
     pieces = windows.paragraphs[3]
