@@ -44,8 +44,8 @@ def make_builder(corpus, options=OPTIONS, seed=SEED):
 
 
 def expected(corpus, documents, passes, options=OPTIONS):
-    """(key, first segment, second segment, label, lone), sorted, and more."""
-    found, without, chunks = [], 0, 0
+    """(key, first segment, second segment, label, lone), sorted; counts."""
+    found, counts = [], dict.fromkeys(instances.COUNTS, 0)
     for document in documents:
         for number in passes:
             draws = random_streams.Stream(
@@ -57,8 +57,8 @@ def expected(corpus, documents, passes, options=OPTIONS):
                 )
             )
             real = [pair for pair in pairs if pair is not None]
-            chunks += len(pairs) - len(real)
-            without += not real
+            counts["unused_chunks"] += len(pairs) - len(real)
+            counts["unused_documents"] += not real
             for place, pair in enumerate(real):
                 key = random_streams.derive(SEED, 1, document, number, place)
                 segments = (
@@ -66,7 +66,10 @@ def expected(corpus, documents, passes, options=OPTIONS):
                     for part in (pair.first, pair.second)
                 )
                 found.append((key, *segments, pair.label, pair.lone))
-    return sorted(found), without, chunks
+                counts["tokens_cut"] += pair.tokens_cut
+    sizes = [len(one) + len(other) for _, one, other, _, _ in found]
+    counts["tokens_paired"] = sum(sizes) + counts["tokens_cut"]
+    return sorted(found), counts
 
 
 def unpack(rows, tokens):
@@ -100,14 +103,12 @@ def unpack(rows, tokens):
 )
 def test_instances_of_a_unit(corpus, unit, documents, passes):
     built = make_builder(corpus).build(unit)
-    wanted, without, chunks = expected(corpus, documents, passes)
+    wanted, counts = expected(corpus, documents, passes)
     assert unpack(built.rows, built.tokens) == wanted
-    assert built.unused == {
-        "unused_documents": without,
-        "unused_chunks": chunks,
-    }
+    assert built.counts == counts
     if unit.block:
-        assert without == len(passes) <= chunks
+        assert counts["unused_documents"] == len(passes)
+        assert counts["unused_chunks"] and counts["tokens_cut"]
     assert built.tokens.dtype == np.uint16
     # One behind the other, without gaps.
     lengths = [len(one) + len(other) for _, one, other, _, _ in wanted]
@@ -122,10 +123,10 @@ def test_a_document_may_give_instances_and_unused_chunks(tmp_path):
     corpus = token_blocks.StoredCorpus([path], [1])
     options = segment_pairs.PairOptions(8, 0.0)
     built = make_builder(corpus, options).build(instances.Unit(0, 0, 0, 2))
-    wanted, without, chunks = expected(corpus, [0], range(2), options)
+    wanted, counts = expected(corpus, [0], range(2), options)
     assert unpack(built.rows, built.tokens) == wanted
-    assert (without, chunks) == (0, 2)
-    assert built.unused == {"unused_documents": 0, "unused_chunks": 2}
+    assert built.counts == counts
+    assert counts["unused_documents"] == 0 and counts["unused_chunks"] == 2
 
 
 def test_a_unit_without_instances(corpus):
