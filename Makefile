@@ -3,7 +3,7 @@
 # Variables, given after the command (`make test PYTHON=python3.12`):
 #   PYTHON  interpreter for a new environment; default: the first that fits
 #   VENV    folder of the environment; default: .venv
-#   ARGS    further arguments for pytest, such as ARGS="-k tokenization -x"
+#   ARGS    further arguments for pytest, such as ARGS="-k tokenization"
 #   OUTPUT  folder that `make demo` writes; default: demo_output
 #   SEED    seed of the demo and of the soak test; default: 12345
 #   KILLS   of each job of the soak test; default: 50
@@ -26,17 +26,24 @@ PY = $(VENV)/bin/python
 SETUP_DONE = $(VENV)/.setup-done
 LINT_DONE = $(VENV)/.lint-done
 MUTANTS_DONE = $(VENV)/.mutants-done
+TORCH_DONE = $(VENV)/.torch-done
+BEAM = $(VENV)-beam
+JAX = $(VENV)-jax
 CODE = albert_tf data_prep tests tools benchmarks
-PIP_INSTALL = "$(PY)" -m pip install $(PIP) --disable-pip-version-check
+INSTALL = -m pip install $(PIP) --disable-pip-version-check
+PIP_INSTALL = "$(PY)" $(INSTALL)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test mutants soak lint format clean
+.PHONY: help setup demo test test-beam test-jax test-torch mutants soak lint
+.PHONY: format clean
 
 help:
 	@echo "make setup  install everything into $(VENV) (minutes; once)"
 	@echo "make demo   from a text file to a SavedModel on a tiny model"
 	@echo "make test   run the tests"
+	@echo "make test-beam, test-jax, test-torch   those that need Beam, jax, or"
+	@echo "            torch and transformers; each installs what it needs"
 	@echo "make soak   kill everything at random moments, and compare (hours)"
 	@echo "make mutants FILES=albert_tf/masking.py  change them; do tests notice?"
 	@echo "make lint   check format, style and types"
@@ -49,7 +56,19 @@ demo: setup
 	tools/demo.sh "$(PY)" "$(OUTPUT)" "$(SEED)"
 
 test: setup
-	"$(PY)" -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	"$(PY)" tools/run_tests.py $(ARGS)
+
+# Beam does not fit into the environment, and jax is to run without TensorFlow.
+test-beam: $(BEAM)/.setup-done
+	"$(BEAM)/bin/python" tools/run_tests.py -m beam --noconftest \
+	    tests/data_prep/test_beam_pretraining_data.py $(ARGS)
+
+test-jax: setup $(JAX)/.setup-done
+	ALBERT_TF_JAX_PYTHON="$(JAX)/bin/python" "$(PY)" tools/run_tests.py \
+	    -m jax tests/albert_tf/test_export_train_step.py $(ARGS)
+
+test-torch: $(TORCH_DONE)
+	"$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py $(ARGS)
 
 soak: setup
 	"$(PY)" tools/soak --output_dir="$(SOAK)" --kills=$(KILLS) \
@@ -71,7 +90,7 @@ format: $(LINT_DONE)
 	"$(PY)" -m ruff format $(CODE)
 
 clean:
-	rm -rf "$(VENV)" build dist *.egg-info
+	rm -rf "$(VENV)" "$(BEAM)" "$(JAX)" build dist *.egg-info
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .mutants
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -80,7 +99,7 @@ clean:
 # requirements, the environment is kept and brought up to date.
 $(SETUP_DONE): requirements.txt constraints.txt pyproject.toml
 	@if [ ! -e "$@" ]; then sh tools/make_venv.sh "$(VENV)" $(PYTHON); fi
-	@rm -f "$@" "$(LINT_DONE)" "$(MUTANTS_DONE)"
+	@rm -f "$@" "$(LINT_DONE)" "$(MUTANTS_DONE)" "$(TORCH_DONE)"
 	@echo "Installing about 130 packages into $(VENV): some minutes, 3.5 GB."
 	$(PIP_INSTALL) "pip==$(PIP_VERSION)"
 	$(PIP_INSTALL) -r requirements.txt --group exports -c constraints.txt \
@@ -93,4 +112,19 @@ $(LINT_DONE): $(SETUP_DONE) pyproject.toml
 
 $(MUTANTS_DONE): $(SETUP_DONE) pyproject.toml
 	$(PIP_INSTALL) --group mutants -c constraints.txt
+	@touch "$@"
+
+# Of other versions than the pinned one, pip may fetch gigabytes for GPUs.
+$(TORCH_DONE): $(SETUP_DONE) pyproject.toml
+	@echo "Installing torch and transformers into $(VENV): 0.9 GB."
+	$(PIP_INSTALL) --group parity -c constraints.txt
+	@touch "$@"
+
+$(BEAM)/.setup-done: data_prep/requirements-beam.txt
+$(JAX)/.setup-done: requirements-jax.txt
+$(BEAM)/.setup-done $(JAX)/.setup-done:
+	sh tools/make_venv.sh "$(@D)" $(PYTHON)
+	@echo "Installing $< into $(@D): 0.6 GB."
+	"$(@D)/bin/python" $(INSTALL) "pip==$(PIP_VERSION)"
+	"$(@D)/bin/python" $(INSTALL) -r $<
 	@touch "$@"

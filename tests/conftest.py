@@ -25,15 +25,6 @@ PARITY_ATOL = 1e-5
 # Losses that are sums in another order, such as two replicas against one.
 LOSS_RTOL = 1e-5
 
-# The longest files. They begin first, so that no process of `make test` is left
-# alone with one of them in the end.
-_LONG = (
-    *("test_finetuning.py", "test_train_step.py", "test_training.py"),
-    *("test_pretraining_at_scale.py", "test_road.py", "test_services.py"),
-    *("test_export_train_step.py", "test_create_pretraining_data.py"),
-    *("test_answer_service.py", "test_demo.py", "test_onnx_model.py"),
-)
-
 # Two devices, so that a replicated step can be tested on any machine. It must
 # happen before TensorFlow starts.
 tf.config.set_logical_device_configuration(
@@ -83,11 +74,6 @@ def changed(settings, **values):
     return options.from_dict(
         type(settings), {**options.to_dict(settings), **flat}
     )
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the longest files begin first; within a file nothing changes."""
-    items.sort(key=lambda item: item.path.name not in _LONG)
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,11 @@
 """The exported step: the same update as TensorFlow's, run by jax.
 
-jax has an environment of its own (requirements-jax.txt says how to make it).
-Name its interpreter, and the half that runs programs is not skipped:
-ALBERT_TF_JAX_PYTHON=.jax/bin/python python -m pytest THIS_FILE
+jax has an environment of its own. The half of the tests that runs programs has
+a mark, and `make test-jax` runs it.
 """
 
 import ast
 import dataclasses
-import importlib.util
 import json
 import os
 import re
@@ -54,15 +52,7 @@ BFLOAT16 = 1e-2
 @pytest.fixture(scope="session")
 def jax_python() -> str:
     """The interpreter that has jax."""
-    named = os.environ.get(PYTHON_NAME)
-    if named:
-        return os.path.abspath(named)
-    if importlib.util.find_spec("jax"):
-        return sys.executable
-    pytest.skip(
-        f"needs jax: make an environment as requirements-jax.txt says, and "
-        f"name its interpreter as {PYTHON_NAME}"
-    )
+    return os.path.abspath(os.environ[PYTHON_NAME])
 
 
 def make_options(folder, config=CONFIG, **changes):
@@ -200,6 +190,7 @@ def assert_close(ours, theirs, tolerance):
         )
 
 
+@pytest.mark.jax
 @pytest.mark.parametrize(
     "sentence_objective, optimizer, changes",
     [
@@ -222,6 +213,7 @@ def test_five_steps_equal_those_of_tensorflow(
     assert_same_training(found, expected, FLOAT32)
 
 
+@pytest.mark.jax
 def test_dropout_is_that_of_a_step_that_tensorflow_compiles(
     jax_python, tmp_path
 ):
@@ -237,6 +229,7 @@ def test_dropout_is_that_of_a_step_that_tensorflow_compiles(
     assert abs(found[0][0][name] - without[0][name]) > 100 * FLOAT32
 
 
+@pytest.mark.jax
 def test_bfloat16_stays_within_its_rounding(jax_python, tmp_path):
     settings = make_options(tmp_path, precision="bfloat16")
     found = train_with_jax(jax_python, settings)
@@ -258,6 +251,7 @@ def assert_same_training(found, expected, tolerance):
     assert_close(found[1], expected[1], tolerance)
 
 
+@pytest.mark.jax
 def test_what_is_handed_back_is_where_the_next_run_goes_on(
     jax_python, exported
 ):
@@ -283,6 +277,7 @@ def test_what_is_handed_back_is_where_the_next_run_goes_on(
     assert prefix == f"{folder}/model.ckpt-3"
 
 
+@pytest.mark.jax
 def test_runner_refuses_batches_of_another_program(
     jax_python, exported, tmp_path
 ):

@@ -1,8 +1,7 @@
 """The Beam pipeline against the local writer, byte by byte.
 
-Beam has an environment of its own, without TensorFlow. There, from the root of
-the repository: python -m pytest --noconftest THIS_FILE. So nothing here comes
-from conftest.py.
+Beam has an environment of its own, without TensorFlow. `make test-beam` runs
+the tests there that have its mark. So nothing here comes from conftest.py.
 """
 
 import gzip
@@ -30,11 +29,6 @@ WORDS = "it rains we stay at home and read old books by the fire".split()
 NAME = "a.tfrecord"
 # Beam's own, and that of what it imports.
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture
-def beam():
-    return pytest.importorskip("apache_beam", exc_type=ImportError)
 
 
 def write_corpus(path, seed, num_documents):
@@ -147,7 +141,8 @@ CASES = {
 }
 
 
-@pytest.mark.usefixtures("beam", "small_steps")
+@pytest.mark.beam
+@pytest.mark.usefixtures("small_steps")
 @pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
 def test_files_are_those_of_the_local_writer(base, tmp_path, changes):
     values = {**base, **changes}
@@ -161,7 +156,7 @@ def test_files_are_those_of_the_local_writer(base, tmp_path, changes):
     assert min(map(len, records_of)) > 50
 
 
-@pytest.mark.usefixtures("beam")
+@pytest.mark.beam
 @pytest.mark.parametrize(
     "beam_args",
     [
@@ -177,7 +172,7 @@ def test_workers_and_sizes_of_steps_do_not_matter(base, tmp_path, beam_args):
     )
 
 
-@pytest.mark.usefixtures("beam")
+@pytest.mark.beam
 def test_packed_shards_are_those_of_the_local_writer(base, tmp_path):
     create_pretraining_data.run(
         make_options(tmp_path / "local" / f"{NAME}.gz", base)
@@ -192,7 +187,7 @@ def run_options(wanted):
     beam_pretraining_data.run(beam_pretraining_data.BeamOptions(wanted))
 
 
-@pytest.mark.usefixtures("beam")
+@pytest.mark.beam
 def test_command_line(base, tmp_path):
     local = run_local(tmp_path, base)
     arguments = [f"--{k}={v}" for k, v in base.items()]
@@ -214,7 +209,7 @@ def test_command_line(base, tmp_path):
     assert read_shards(tmp_path / "beam") == read_shards(local)
 
 
-@pytest.mark.usefixtures("beam")
+@pytest.mark.beam
 @pytest.mark.parametrize(
     "changes, message",
     [
@@ -233,7 +228,7 @@ def test_mistakes_found_by_workers(base, tmp_path, changes, message):
     assert not list((tmp_path / "beam").iterdir())
 
 
-@pytest.mark.usefixtures("beam")
+@pytest.mark.beam
 def test_records_of_other_options_are_protected(base, tmp_path):
     folder = run_beam(tmp_path, base)
     before = read_shards(folder)

@@ -44,10 +44,6 @@ class Recording:
         """Return the prefix of a recorded checkpoint."""
         return str(self.folder / f"model.ckpt-{step}")
 
-    def has_checkpoint(self, step: int) -> bool:
-        """Tell whether a checkpoint is there."""
-        return pathlib.Path(self.checkpoint(step) + ".index").exists()
-
     def batch(self, *names: str) -> dict[str, tf.Tensor]:
         """Return inputs by name; without names, all there are."""
         known = (

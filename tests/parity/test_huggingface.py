@@ -1,7 +1,7 @@
 """Weights of Hugging Face folders, read and written, against transformers.
 
 The first half compares with a recording; see tests/fixtures/README.md. The
-second half runs transformers: `pip install --group parity`.
+second half runs transformers: `make test-torch`.
 """
 
 import numpy as np
@@ -98,8 +98,9 @@ def run_transformers(model, folder, architecture, batch):
 
     Every weight must be used, except the pooler where the class has none.
     """
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
+    import torch
+    import transformers
+
     weights = {checkpoints.name_of(v): v.numpy() for v in model.variables}
     config = getattr(model, "encoder", model).config
     huggingface.write(str(folder), config, weights)
@@ -130,6 +131,7 @@ CONFIGS = {
 }
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("changes", CONFIGS.values(), ids=CONFIGS)
 def test_transformers_reads_our_pretrainer(tmp_path, changes):
     model = make_model(pretraining.AlbertPretrainer, make_config(**changes))
@@ -140,6 +142,7 @@ def test_transformers_reads_our_pretrainer(tmp_path, changes):
     assert_close(ours["sentence_order_logits"], theirs["sop_logits"])
 
 
+@pytest.mark.torch
 def test_transformers_reads_our_encoder(tmp_path):
     model = make_model(lambda encoder: encoder, make_config())
     batch = make_batch()
@@ -149,6 +152,7 @@ def test_transformers_reads_our_encoder(tmp_path):
     assert_close(ours["pooled_output"], theirs["pooler_output"])
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("labels", [1, 2, 3])
 def test_transformers_reads_our_classifier(tmp_path, labels):
     model = make_model(
@@ -161,6 +165,7 @@ def test_transformers_reads_our_classifier(tmp_path, labels):
     assert_close(model(batch)["logits"], theirs["logits"])
 
 
+@pytest.mark.torch
 def test_transformers_reads_our_multiple_choice(tmp_path):
     model = make_model(classification.AlbertMultipleChoice, make_config())
     batch = {name: value[None] for name, value in make_batch().items()}
@@ -168,6 +173,7 @@ def test_transformers_reads_our_multiple_choice(tmp_path):
     assert_close(model(batch)["logits"], theirs["logits"])
 
 
+@pytest.mark.torch
 def test_transformers_reads_our_question_answering(tmp_path):
     model = make_model(question_answering.AlbertSquadV1, make_config())
     batch = make_batch()
@@ -179,6 +185,7 @@ def test_transformers_reads_our_question_answering(tmp_path):
         assert_close(ours[name], theirs[name])
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     "architecture",
     [
@@ -191,8 +198,9 @@ def test_transformers_reads_our_question_answering(tmp_path):
 )
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_what_transformers_saves_is_read_in_full(tmp_path, architecture, dtype):
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
+    import torch
+    import transformers
+
     config = make_config()
     theirs = getattr(transformers, architecture)(
         transformers.AlbertConfig(**{**vars(config), "hidden_act": "gelu_new"})

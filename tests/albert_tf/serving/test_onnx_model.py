@@ -2,15 +2,10 @@
 
 import collections
 
-import pytest
+import onnx
 
 from albert_tf.serving import id_model, onnx_model
 from tests.albert_tf.serving import id_services
-
-_REASON = "needs pip install --group exports"
-onnx = pytest.importorskip("onnx", reason=_REASON)
-pytest.importorskip("tf2onnx", reason=_REASON)
-pytest.importorskip("onnxruntime", reason=_REASON)
 
 
 def uses_of_kernels(graph):
