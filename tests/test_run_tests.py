@@ -1,5 +1,6 @@
 """The command behind `make test`, on small files of tests."""
 
+import signal
 import subprocess
 import sys
 
@@ -150,6 +151,32 @@ def test_what_cannot_be_collected_fails(run):
     with pytest.raises(SystemExit) as end:
         run({"test_a.py": GOOD, "test_b.py": "import nothing_of_the_kind\n"})
     assert end.value.code not in (0, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_processes(tmp_path, number):
+    # A test tells the command, its parent's, to end, and would go on for ever.
+    content = f"""
+import fcntl, os, threading
+
+def test_for_ever():
+    with open("lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.kill(os.getppid(), {number:d})
+        threading.Event().wait()
+"""
+    (tmp_path / "test_a.py").write_text(content)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools/run_tests.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 128 + number
+    # The lock is free when the process has ended.
+    subprocess.run(
+        ["flock", tmp_path / "lock", "true"], check=True, timeout=300
+    )
 
 
 def test_processes_fit_into_cores_and_memory(run, monkeypatch):

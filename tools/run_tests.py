@@ -14,10 +14,12 @@ import dataclasses
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import types
 from xml.etree import ElementTree
 
 MOST_MIB = 3 * 1024  # Of one process.
@@ -32,6 +34,8 @@ LONG = (
     *("test_serving_page.py", "test_export.py", "test_export_train_step.py"),
 )
 PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+
+_running: set[subprocess.Popen[bytes]] = set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +125,9 @@ def run_files(files: tuple[str, ...], arguments: list[str]) -> Result:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
+        _running.add(process)
         _, status, usage = os.wait4(process.pid, 0)
+        _running.discard(process)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         text = output.read().decode("utf-8", "replace")
@@ -155,6 +161,13 @@ def read_report(path: str) -> tuple[collections.Counter[str], tuple[str, ...]]:
         kind = "failed" if failed else "passed"
         counts["skipped" if skipped is not None else kind] += 1
     return counts, tuple(reasons)
+
+
+def leave(number: int, _: types.FrameType | None) -> None:
+    """End all processes, and this one, as a signal says."""
+    for process in list(_running):
+        process.kill()
+    os._exit(128 + number)
 
 
 def show(result: Result) -> None:
@@ -203,4 +216,6 @@ def closing(results: list[Result], seconds: float) -> str:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, leave)
     sys.exit(main(sys.argv[1:]))
