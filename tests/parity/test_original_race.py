@@ -43,13 +43,25 @@ def test_features_equal_the_original(
 ):
     name = f"dev_{max_seq_length}_{max_qa_length}.jsonl.gz"
     recorded = place.read_rows(f"original_race/{name}")
-    task = race.RaceTask(
-        place.tokenizer(),
-        max_seq_length,
-        race.RaceOptions(max_qa_length=max_qa_length),
-    )
+    options = race.RaceOptions(max_qa_length=max_qa_length)
+    task = race.RaceTask(place.tokenizer(), max_seq_length, options)
     examples = task.read(dev_folder, "dev")
     assert len(examples) == len(recorded) == count
+    assert_equal(task, examples, recorded)
+
+
+def test_gap_is_looked_for_after_cleaning(own_text):
+    """It may be a full-width low line; options bring no spaces into it."""
+    options = race.RaceOptions(max_qa_length=40, middle_only=True)
+    task = race.RaceTask(own_text.tokenizer(), 160, options)
+    examples = task.read(str(own_text.data / "race_gap/dev"), "dev")
+    recorded = own_text.read_rows("original_race/gap_160_40.jsonl.gz")
+    assert len(examples) == len(recorded) == 3
+    assert_equal(task, examples, recorded)
+
+
+def assert_equal(task, examples, recorded):
+    """The features of questions are those of the original, bit by bit."""
     rows = [
         dict(zip(batch, values, strict=True))
         for batch in task.featurize(examples, "dev")
@@ -60,7 +72,7 @@ def test_features_equal_the_original(
         assert row["label_ids"] == line["label"]
         for choice in range(4):
             ids = line["input_ids"][choice]
-            rest = [0] * (max_seq_length - len(ids))
+            rest = [0] * (task.max_seq_length - len(ids))
             assert row["input_ids"][choice].tolist() == ids + rest
             assert row["input_mask"][choice].tolist() == [1] * len(ids) + rest
             assert (

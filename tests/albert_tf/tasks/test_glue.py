@@ -456,6 +456,16 @@ def test_own_texts_without_ids_are_numbered(tmp_path):
         ("own.tsv", "text\ttext_pair\nA.\n", "line 2: 1 columns, .* names 2"),
         ("own.tsv", "text\ttext_pair\n", "has no examples"),
         (
+            "own.tsv",
+            "text\ttext_pair\ttext\nA.\tB.\tC.\n",
+            "line 1: the column 'text' is there 2 times",
+        ),
+        (
+            "own.json",
+            '[{"text": "A",\n"text_pair": }]',
+            r"own.json: this is not JSON \(Expecting value: line 2",
+        ),
+        (
             "own.jsonl",
             '{"text": "A", "text_pair": "B"}\n{"text"\n',
             "line 2: this is not JSON",
@@ -468,6 +478,36 @@ def test_unusable_own_texts_are_refused(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(errors.UserError, match=message):
         make("rte").read(str(tmp_path / name), base.PREDICT)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "keys"),
+    [
+        ("own.tsv", b"id\ttext\na\tA.\nb\n\xff\t.\nd\tD.", [3, 4]),
+        (
+            "own.jsonl",
+            b'{"id": "a", "text": "A."}\n{"text": 5, "id": 1}\n\n'
+            b'\xff\n{"id": "d", "text": "D."}',
+            [2, 4],
+        ),
+    ],
+)
+def test_bad_lines_of_own_texts_stay_in_their_places(
+    tmp_path, name, content, keys
+):
+    (tmp_path / name).write_bytes(content)
+    first, *bad, last = make("cola").read_own(str(tmp_path / name))
+    assert (first.guid, last.guid) == ("a", "d")
+    assert [line.key["line"] for line in bad] == keys
+    for line, number in zip(bad, keys, strict=True):
+        assert f"{name}, line {number}" in line.answer["error"]
+
+
+def test_bad_objects_of_a_list_stay_in_their_places(tmp_path):
+    (tmp_path / "own.json").write_text('[{"id": 1},\n3, {"text": "A."}]')
+    *bad, good = make("cola").read_own(str(tmp_path / "own.json"))
+    assert [line.key for line in bad] == [{"id": 1, "object": 1}, {"object": 2}]
+    assert good.text_a == "A."
 
 
 # Features.

@@ -180,6 +180,15 @@ def test_files_beside_all_txt_are_reported(tmp_path, caplog, folder):
     assert f"({tmp_path}/{folder}20.txt, " in record.getMessage()
 
 
+def test_bad_articles_of_ones_own_stay_in_their_places(tmp_path):
+    numbers = article(5, options=[[1, 2, 3, 4]] * 2)
+    folder = write(tmp_path, "all.txt", article(9), numbers, article(4))
+    found = make().read_own(f"{folder}/all.txt")
+    assert ids([*found[:2], *found[3:]]) == ["middle9", "middle4"]
+    assert found[2].key == {"id": "middle5.txt", "line": 2}
+    assert "an option is 1; it must be a text" in found[2].message
+
+
 @pytest.mark.parametrize("split", ["dev", base.PREDICT])
 def test_articles_without_questions_are_reported(tmp_path, caplog, split):
     empty = article(4, questions=[], options=[], answers=[])
