@@ -22,6 +22,7 @@ from albert_tf import (
     checkpoints,
     errors,
     files,
+    folder_lock,
     huggingface,
     modeling,
     optimization,
@@ -80,7 +81,17 @@ class _Source:
 
 def run(settings: ConvertOptions) -> None:
     """Read, check and write a checkpoint."""
-    _check_target(settings)
+    _refuse_remote(settings)
+    folder = settings.to
+    if settings.format != "huggingface":
+        folder = os.path.dirname(settings.to) or os.curdir
+    with folder_lock.hold(folder, "to"):
+        _check_target(settings)
+        _convert(settings)
+
+
+def _convert(settings: ConvertOptions) -> None:
+    """Convert in a folder that nobody else writes to."""
     source = _read(settings)
     _check_neighbour(settings, source.config)
     _WRITERS[settings.format](source, settings.to)
@@ -94,17 +105,26 @@ def run(settings: ConvertOptions) -> None:
     )
 
 
+def _refuse_remote(settings: ConvertOptions) -> None:
+    """Refuse what is not a local place.
+
+    Raises:
+        errors.UserError: It is none.
+    """
+    if not settings.to or files.is_remote(settings.to):
+        raise errors.UserError(
+            f"--to={settings.to} is not a local place. Convert to one, and "
+            "copy."
+        )
+
+
 def _check_target(settings: ConvertOptions) -> None:
     """Refuse to write over something, before anything is read.
 
     Raises:
-        errors.UserError: It is there, or is not a local place.
+        errors.UserError: It is there.
     """
     target = settings.to
-    if not target or files.is_remote(target):
-        raise errors.UserError(
-            f"--to={target} is not a local place. Convert to one, and copy."
-        )
     if settings.format == "huggingface":
         names = huggingface.CONFIG_NAME, huggingface.WEIGHTS_NAME
         existing = [os.path.join(target, name) for name in names]

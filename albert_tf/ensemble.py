@@ -13,12 +13,14 @@ numbers of a regression; each task says how, in its `combine`. Source: ALBERT
 
 import dataclasses
 import glob
+from collections.abc import Iterable
 
 from absl import logging
 
 from albert_tf import (
     errors,
     files,
+    folder_lock,
     options,
     run_folder,
     run_log,
@@ -56,9 +58,19 @@ def run(settings: EnsembleOptions) -> None:
             f"--run_dirs={settings.run_dirs} have no saved outputs. Run their "
             "command again with --do_eval or --do_predict."
         )
-    files.make_folder(settings.output_dir)
+    with folder_lock.hold(settings.output_dir, "output_dir"):
+        _combine(settings, folders, task, dict.fromkeys(splits))
+
+
+def _combine(
+    settings: EnsembleOptions,
+    folders: list[str],
+    task: base.Task,
+    splits: Iterable[str],
+) -> None:
+    """Write the mean of the outputs of each split, its scores, predictions."""
     numbers: dict[str, float] = {}
-    for split in dict.fromkeys(splits):
+    for split in splits:
         saved = [saved_outputs.load(folder, split) for folder in folders]
         check_alike(folders, saved, split)
         if task.outputs_are_places:

@@ -28,6 +28,7 @@ from albert_tf import (
     checkpoints,
     errors,
     files,
+    folder_lock,
     options,
     strict_json,
 )
@@ -111,7 +112,18 @@ class ExportOptions:
 
 def run(settings: ExportOptions) -> None:
     """Restore a model, save it, and measure what was saved."""
-    check_target(settings)
+    refuse_remote(settings)
+    target = settings.export_dir.rstrip("/")
+    # Beside the folder, which is replaced as a whole.
+    lock = f"{target}{folder_lock.NAME}"
+    with folder_lock.hold_file(lock, "export_dir", settings.export_dir):
+        files.clear_replacement(target)
+        check_target(settings)
+        _run(settings)
+
+
+def _run(settings: ExportOptions) -> None:
+    """Export to a folder that nobody else writes."""
     if settings.format != SAVED_MODEL:
         _FORMATS[settings.format].require()
     found = source.find(settings.source)
@@ -119,7 +131,6 @@ def run(settings: ExportOptions) -> None:
     examples = _read_examples(settings, task)
     reference = source.make_service(found, task)
     used = checkpoints.restore(reference.model, found.checkpoint, found.option)
-    files.make_folder(os.path.dirname(settings.export_dir.rstrip("/")))
     save = _save_model if settings.format == SAVED_MODEL else _save_id_model
     with files.replace_folder(settings.export_dir) as folder:
         report: dict[str, Any] = {
@@ -248,14 +259,18 @@ def _read_examples(
         ) from None
 
 
+def refuse_remote(settings: ExportOptions) -> None:
+    """Refuse to write where a folder cannot be replaced as a whole."""
+    if files.is_remote(settings.export_dir):
+        raise errors.UserError(
+            f"--export_dir={settings.export_dir} is remote. Export to a local "
+            "folder, and copy it."
+        )
+
+
 def check_target(settings: ExportOptions) -> None:
     """Refuse to write where something else would be lost."""
     target = settings.export_dir
-    if files.is_remote(target):
-        raise errors.UserError(
-            f"--export_dir={target} is remote. Export to a local folder, and "
-            "copy it."
-        )
     if not files.exists(target):
         return
     if not settings.overwrite:

@@ -28,6 +28,7 @@ from albert_tf import (
     checkpoints,
     errors,
     files,
+    folder_lock,
     inputs,
     modeling,
     options,
@@ -146,10 +147,19 @@ class Program:
 
 def run(settings: ExportOptions) -> None:
     """Write the program with all that it needs, or a checkpoint."""
-    if settings.to_checkpoint:
-        prefix = write_checkpoint(settings.output_dir, settings.to_checkpoint)
-        logging.info("Wrote %s.", prefix)
-        return
+    _refuse_remote(settings.output_dir)
+    with folder_lock.hold(settings.output_dir, "output_dir"):
+        if settings.to_checkpoint:
+            prefix = write_checkpoint(
+                settings.output_dir, settings.to_checkpoint
+            )
+            logging.info("Wrote %s.", prefix)
+        else:
+            _export(settings)
+
+
+def _export(settings: ExportOptions) -> None:
+    """Write the program with all that it needs."""
     config = modeling.AlbertConfig.from_json_file(
         str(settings.albert_config_file)
     )
@@ -202,18 +212,26 @@ def _find_records(
     return paths
 
 
-def _check_target(settings: ExportOptions) -> None:
-    """Refuse to replace a program unasked; make room for the new one.
+def _refuse_remote(folder: str) -> None:
+    """Refuse a folder that is not local.
 
     Raises:
-        errors.UserError: There is one, or the folder is not local.
+        errors.UserError: It is.
     """
-    folder = settings.output_dir
     if files.is_remote(folder):
         raise errors.UserError(
             f"--output_dir={folder} is remote. Write to a local folder, and "
             "copy it."
         )
+
+
+def _check_target(settings: ExportOptions) -> None:
+    """Refuse to replace a program unasked; make room for the new one.
+
+    Raises:
+        errors.UserError: There is one.
+    """
+    folder = settings.output_dir
     if files.exists(os.path.join(folder, DESCRIPTION_NAME)):
         if not settings.overwrite:
             raise errors.UserError(

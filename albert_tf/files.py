@@ -279,18 +279,19 @@ def write_text(path: str, text: str) -> None:
 def replace_folder(path: str) -> Iterator[str]:
     """Make a folder that takes the place of `path` at the end of the block.
 
-    After an error inside the block it is removed, and `path` is untouched.
+    After an error inside the block it is removed, and `path` is untouched. Of
+    two processes that do so at once one would spoil the other's work; a lock is
+    the caller's.
     """
     path = path.rstrip("/")
-    partial, old = f"{path}.partial", f"{path}.old"
-    shutil.rmtree(partial, ignore_errors=True)
+    clear_replacement(path)
+    partial, old = _beside(path)
     os.makedirs(partial)
     try:
         yield partial
         for folder, _, names in os.walk(partial):
             for name in names:
                 sync(os.path.join(folder, name))
-        shutil.rmtree(old, ignore_errors=True)
         if os.path.exists(path):
             os.replace(path, old)
         try:
@@ -302,3 +303,21 @@ def replace_folder(path: str) -> Iterator[str]:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def clear_replacement(path: str) -> None:
+    """Clear up after a `replace_folder` that was killed.
+
+    What was unfinished is removed. The folder that was about to be replaced is
+    put back if nothing has taken its place.
+    """
+    partial, old = _beside(path)
+    shutil.rmtree(partial, ignore_errors=True)
+    if os.path.exists(old) and not os.path.exists(path):
+        os.replace(old, path)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _beside(path: str) -> tuple[str, str]:
+    """Return where a folder is made, and where the one before it waits."""
+    return f"{path}.partial", f"{path}.replaced"

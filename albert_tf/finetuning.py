@@ -4,6 +4,7 @@ The same for every task; the scripts `run_classifier` and its siblings only
 choose the task and say where its files are.
 """
 
+import contextlib
 import dataclasses
 import gc
 import os
@@ -19,6 +20,7 @@ from albert_tf import (
     checkpoints,
     distribution,
     errors,
+    folder_lock,
     inputs,
     memory_check,
     modeling,
@@ -313,13 +315,25 @@ def run(job: Job) -> None:
         )
     _check_memory(job, strategy)
     data = _Data(job, strategy)
+    is_chief = distribution.is_chief(strategy)
     done = []
-    for one in jobs:
-        done.append(_run_once(one, data, strategy))
-        keras.backend.clear_session()
-        gc.collect()
-    if len(jobs) > 1 and distribution.is_chief(strategy):
-        _finish_several(job, data, done)
+    with _hold_folder(job, is_chief):
+        for one in jobs:
+            with _hold_folder(one, is_chief and len(jobs) > 1):
+                done.append(_run_once(one, data, strategy))
+            keras.backend.clear_session()
+            gc.collect()
+        if len(jobs) > 1 and is_chief:
+            _finish_several(job, data, done)
+
+
+def _hold_folder(
+    job: Job, is_wanted: bool
+) -> contextlib.AbstractContextManager[None]:
+    """Keep other processes out; of several workers the first one does."""
+    if not is_wanted:
+        return contextlib.nullcontext()
+    return folder_lock.hold(job.finetuning.output_dir, "output_dir")
 
 
 def _check_memory(job: Job, strategy: tf.distribute.Strategy) -> None:

@@ -18,7 +18,7 @@ import sys
 
 from absl import logging
 
-from albert_tf import errors, files, options, ranges, scores
+from albert_tf import errors, files, folder_lock, options, ranges, scores
 from albert_tf.options import checked, option
 from albert_tf.tasks import glue
 
@@ -70,6 +70,12 @@ class GlueOptions:
 def run(settings: GlueOptions) -> None:
     """Run all tasks, then write and print the table."""
     names = choose_tasks(settings)
+    with folder_lock.hold(settings.output_dir, "output_dir"):
+        _run(settings, names)
+
+
+def _run(settings: GlueOptions, names: list[str]) -> None:
+    """Run all tasks in a folder that no other suite writes to."""
     for name in names:
         command = [
             *(sys.executable, "-m", "albert_tf.run_classifier"),

@@ -7,6 +7,7 @@ Started again with the same options, it goes on from the last checkpoint of
 --output_dir.
 """
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -20,6 +21,7 @@ from albert_tf import (
     distribution,
     errors,
     files,
+    folder_lock,
     inputs,
     masking,
     memory_check,
@@ -236,6 +238,33 @@ def run(settings: PretrainingOptions) -> None:
         strategy, settings.eval_batch_size, "eval_batch_size"
     )
     _check_memory(settings, config, strategy)
+    with _hold_folder(settings, strategy):
+        _run_in_folder(settings, config, strategy, data, masker)
+
+
+def _hold_folder(
+    settings: PretrainingOptions, strategy: tf.distribute.Strategy
+) -> contextlib.AbstractContextManager[None]:
+    """Keep other processes out; of several workers the first one does.
+
+    Who follows a training keeps other followers out of its own folder.
+    """
+    folder = settings.output_dir
+    if settings.follow_checkpoints:
+        folder = os.path.join(folder, run_log.EVALUATION_FOLDER)
+    if not distribution.is_chief(strategy):
+        return contextlib.nullcontext()
+    return folder_lock.hold(folder, "output_dir")
+
+
+def _run_in_folder(
+    settings: PretrainingOptions,
+    config: modeling.AlbertConfig,
+    strategy: tf.distribute.Strategy,
+    data: "_Data",
+    masker: masking.Masker | None,
+) -> None:
+    """Train and evaluate in a folder that nobody else writes to."""
     is_chief = distribution.is_chief(strategy)
     writes = is_chief and not settings.follow_checkpoints
     (run_folder.claim if writes else run_folder.check_same)(
@@ -307,12 +336,18 @@ def run(settings: PretrainingOptions) -> None:
         if settings.do_eval:
             trainer.restore_best()
             numbers = evaluate()
-            if is_chief:
+    if is_chief:
+        # The training that was followed writes its own card first.
+        with (
+            folder_lock.hold(settings.output_dir, "output_dir", math.inf)
+            if settings.follow_checkpoints
+            else contextlib.nullcontext()
+        ):
+            if settings.do_eval:
                 run_log.write_eval_results(
                     settings.output_dir, trainer.step, numbers
                 )
-    if is_chief:
-        logging.info("Wrote %s.", run_card.write(settings.output_dir))
+            logging.info("Wrote %s.", run_card.write(settings.output_dir))
 
 
 def _check_memory(

@@ -7,15 +7,13 @@ disk. What does not fit its record is named in a warning and done again.
 
 import contextlib
 import errno
-import fcntl
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from absl import logging
 
-from albert_tf import errors, files, strict_json
+from albert_tf import errors, files, folder_lock, strict_json
 from data_prep import checksums
 
 _LOCK, _JOB = "lock", "job"
@@ -23,8 +21,6 @@ _LOCK, _JOB = "lock", "job"
 _JOB_COPIES = _JOB, "job-copy"
 # Which program's folder it is, and how it is laid out.
 _OWNER = "albert_tf create_pretraining_data, 3"
-# Seconds to wait for a killed run whose workers are about to end.
-_PATIENCE = 5.0
 
 
 class WorkFolder:
@@ -200,33 +196,20 @@ def _lock(path: str) -> int:
     Raises:
         errors.UserError: See `hold`.
     """
-    deadline = time.monotonic() + _PATIENCE
-    while True:
+
+    def prepare() -> None:
         _refuse_other_folder(path)
         _make_folder(path)
-        try:
-            descriptor = os.open(
-                os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT, 0o666
-            )
-        except FileNotFoundError:  # Another run has just removed the folder.
-            continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_in_place(descriptor, path):
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-                return descriptor
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                process = os.pread(descriptor, 20, 0).decode()
-                os.close(descriptor)
-                raise errors.UserError(
-                    f"--output_file: another run is writing this output, "
-                    f"process {process} or its workers, in {path}. Wait for "
-                    "it, end it, or choose another --output_file."
-                ) from None
-        os.close(descriptor)
-        time.sleep(0.05)
+
+    def refuse(holder: str) -> errors.UserError:
+        return errors.UserError(
+            f"--output_file: another run is writing this output, {holder}, in "
+            f"{path}. Wait for it, end it, or choose another --output_file."
+        )
+
+    return folder_lock.acquire(
+        os.path.join(path, _LOCK), refuse, prepare=prepare
+    )
 
 
 def _refuse_other_folder(path: str) -> None:
@@ -263,12 +246,3 @@ def _make_folder(path: str) -> None:
             f"{error.strerror}. It must be in a place with free space that "
             "you may write to. Choose another one."
         ) from None
-
-
-def _is_in_place(descriptor: int, path: str) -> bool:
-    """Tell whether an open lock is still the one that others will find."""
-    try:
-        found = os.stat(os.path.join(path, _LOCK))
-    except FileNotFoundError:  # Another run has finished and cleared up.
-        return False
-    return os.path.samestat(os.fstat(descriptor), found)

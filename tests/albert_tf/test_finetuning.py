@@ -19,6 +19,7 @@ from albert_tf import (
     ensemble,
     errors,
     finetuning,
+    folder_lock,
     options,
     predict,
     run_classifier,
@@ -680,6 +681,32 @@ def test_prediction_names_what_is_no_finetuned_model(tmp_path):
     )
     with pytest.raises(errors.UserError, match="is not the folder of a run"):
         predict.run(settings)
+
+
+# Two processes.
+
+
+@pytest.mark.parametrize("num_runs", [1, 2])
+def test_a_second_finetuning_in_a_folder_is_refused_and_changes_nothing(
+    world, tmp_path, monkeypatch, num_runs
+):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
+    with folder_lock.hold(str(tmp_path / "rte"), "output_dir"):
+        with pytest.raises(errors.UserError, match="/rte is in use by"):
+            run_classifier.run(
+                classifier(world, tmp_path / "rte", num_runs=num_runs)
+            )
+        assert os.listdir(tmp_path / "rte") == [folder_lock.NAME]
+
+
+def test_a_second_ensemble_in_a_folder_is_refused(
+    two_runs, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
+    with folder_lock.hold(str(tmp_path / "both"), "output_dir"):
+        with pytest.raises(errors.UserError, match="both is in use by"):
+            average([two_runs / "run_*"], tmp_path / "both")
+        assert os.listdir(tmp_path / "both") == [folder_lock.NAME]
 
 
 # Ensembles.

@@ -4,6 +4,7 @@ Everything runs in processes of its own, as a scheduler would start them.
 """
 
 import json
+import pathlib
 import signal
 import subprocess
 import sys
@@ -12,7 +13,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import preemption, records, run_log
+from albert_tf import (
+    errors,
+    folder_lock,
+    options,
+    preemption,
+    records,
+    run_log,
+    run_pretraining,
+)
 from tests.conftest import LOSS_RTOL
 from tests.end_to_end import processes
 
@@ -58,7 +67,7 @@ def folder(tmp_path_factory):
 
 
 def make_options(folder, name, **changes):
-    options = {
+    return {
         "albert_config_file": folder / "config.json",
         "input_file": folder / "*.tfrecord",
         "output_dir": folder / name,
@@ -74,7 +83,6 @@ def make_options(folder, name, **changes):
         "save_checkpoints_steps": 4,
         **changes,
     }
-    return options
 
 
 def start(folder, name, module="albert_tf.run_pretraining", **changes):
@@ -192,6 +200,45 @@ def test_another_process_may_evaluate(folder, whole):
     assert card.strip().endswith("run_card.md")
     text = (whole / "run_card.md").read_text()
     assert "Last evaluation" in text and "tokens_seen" in text
+
+
+def make_settings(folder, name, **changes):
+    values = make_options(folder, name, **changes)
+    return options.from_dict(
+        run_pretraining.PretrainingOptions,
+        {
+            key: str(value) if isinstance(value, pathlib.Path) else value
+            for key, value in values.items()
+        },
+    )
+
+
+def test_a_second_training_in_a_folder_is_refused_and_changes_nothing(
+    folder, monkeypatch
+):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
+    place = folder / "held"
+    with folder_lock.hold(str(place), "output_dir"):
+        for changes in ({}, {"do_train": False, "do_eval": True}):
+            settings = make_settings(folder, "held", **changes)
+            with pytest.raises(errors.UserError, match="/held is in use by"):
+                run_pretraining.run(settings)
+        assert [path.name for path in place.iterdir()] == [folder_lock.NAME]
+
+
+def test_one_process_at_a_time_follows_beside_the_training(folder, monkeypatch):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
+    changes = {"do_train": False, "do_eval": True, "follow_checkpoints": True}
+    settings = make_settings(folder, "followed", **changes)
+    strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
+    place = str(folder / "followed")
+    with (
+        folder_lock.hold(place, "output_dir"),
+        run_pretraining._hold_folder(settings, strategy),
+        pytest.raises(errors.UserError, match="/evaluation is in use by"),
+        run_pretraining._hold_folder(settings, strategy),
+    ):
+        pass
 
 
 def start_card(folder):
