@@ -11,7 +11,15 @@ from tests.conftest import ROOT
 PACKAGES = ("albert_tf", "data_prep")
 # The files in which preparing data and training meet.
 SHARED = {
-    *("errors", "files", "options", "parallel", "progress", "strict_json"),
+    *(
+        "errors",
+        "files",
+        "folder_lock",
+        "options",
+        "parallel",
+        "progress",
+        "strict_json",
+    ),
     *("masking", "random_streams", "ranges", "record_encoding", "records"),
     "tokenization",
     # Tasks load Keras only to make a model.
