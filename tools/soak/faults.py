@@ -27,7 +27,7 @@ import jobs
 _NAMED = (1, 2)
 _NOBODY = 65534
 _ZEROED_BYTES = 2000
-_LONGEST_WAIT = 200.0
+_LONGEST_WAIT = 500.0
 Outcome = tuple[str, bool]
 # None: the run ended before the fault could happen.
 Maybe = Outcome | None
