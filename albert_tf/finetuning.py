@@ -394,6 +394,7 @@ def _run_once(
             settings.train_batch_size,
         )
         facts = run_card.environment(trainer.model, data.description)
+        facts[run_log.TRAINING_DATA] = data.training_key
         logging.info("%s", run_card.summary(config, facts))
         log.start(trainer.step, train_steps, facts)
         model.train(train_steps, log)
@@ -633,6 +634,11 @@ class _Data:
             self._features[base.TRAIN] = features.shuffled(
                 given, task.name, folder
             )
+
+    @property
+    def training_key(self) -> str:
+        """What tells training features apart: their file is named by it."""
+        return os.path.basename(self._features[base.TRAIN].path)
 
     @property
     def description(self) -> str:

@@ -12,6 +12,7 @@ option before it has spent seconds on loading it.
 import contextlib
 import dataclasses
 import glob
+import hashlib
 import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -452,6 +453,26 @@ def find_manifest_path(record_path: str) -> str | None:
         if name in _read_manifest(path).shards:
             return str(path)
     return None
+
+
+def fingerprint(paths: Sequence[str]) -> str:
+    """Return what tells the content of record files from others, as SHA-256.
+
+    It is that of their sizes and of the digests in their manifests, in the
+    order of the files; the names do not count. No record is read.
+    """
+    digest = hashlib.sha256()
+    for path in paths:
+        manifest = find_manifest(path)
+        pairs = (
+            zip(manifest.shards, manifest.shard_sha256, strict=False)
+            if manifest
+            else ()
+        )
+        known = dict(pairs)
+        size = files.size_and_time(path)[0]
+        digest.update(f"{size} {known.get(os.path.basename(path))}\n".encode())
+    return digest.hexdigest()
 
 
 def remove_manifests(paths: Sequence[str]) -> None:

@@ -18,6 +18,8 @@ from albert_tf import files, strict_json
 FILE_NAME = "metrics.jsonl"
 # Where a process that follows the checkpoints of another keeps its log.
 EVALUATION_FOLDER = "evaluation"
+# What tells training data apart, among the facts.
+TRAINING_DATA = "training_data"
 # Keys of a line that are no losses or metrics.
 NOT_METRICS = {
     "split",
@@ -131,8 +133,10 @@ class RunLog:
         Args:
             step: Updates already done.
             num_train_steps: Step the run stops at, for the ETA.
-            facts: What does not change while training, such as versions.
+            facts: What does not change while training, such as versions. If
+                they have `TRAINING_DATA`, a restart with others is warned of.
         """
+        self._warn_of_other_data(step, facts)
         self._num_train_steps = num_train_steps
         self._lines = [
             line
@@ -144,6 +148,15 @@ class RunLog:
             costs["tokens_per_step"] = self._batch_size * self._work.tokens
         self._lines.append({"split": "facts", "step": step, **facts, **costs})
         self._save()
+
+    def _warn_of_other_data(self, step: int, facts: dict[str, Any]) -> None:
+        known = [value for _, value in self.column("facts", TRAINING_DATA)]
+        if step and known and known[-1] != facts.get(TRAINING_DATA):
+            logging.warning(
+                "The training data are not those of the earlier start. The run "
+                "goes on with them from step %d.",
+                step,
+            )
 
     def write(
         self,

@@ -291,6 +291,7 @@ def _run_in_folder(
         ),
     )
     facts = run_card.environment(trainer.model, data.description)
+    facts[run_log.TRAINING_DATA] = records.fingerprint(data.training)
     logging.info("%s", run_card.summary(config, facts))
 
     def evaluate() -> dict[str, float]:

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import re
 
 import numpy as np
@@ -171,6 +172,21 @@ def test_manifest_is_found_by_the_name_of_any_shard(tmp_path):
     assert records.find_manifest(str(tmp_path / "z.tfrecord")) is None
     records.remove_manifests(paths[1:])
     assert records.find_manifest(paths[0]) is None
+
+
+def test_fingerprint_follows_sizes_and_digests_not_names(tmp_path):
+    paths = [str(tmp_path / name) for name in ("a.tfrecord", "b.tfrecord")]
+    for path in paths:
+        pathlib.Path(path).write_bytes(b"same size")
+    assert records.fingerprint(paths[:1]) == records.fingerprint(paths[1:])
+    assert records.fingerprint(paths) != records.fingerprint(paths[:1])
+    for path, digest in zip(paths, ("one", "two"), strict=True):
+        name = os.path.basename(path)
+        manifest = dataclasses.replace(
+            MANIFEST, shards=(name,), shard_sha256=(digest,)
+        )
+        records.write_manifest([path], manifest)
+    assert records.fingerprint(paths) != records.fingerprint(paths[::-1])
 
 
 def test_manifest_is_found_in_the_current_folder(tmp_path, monkeypatch):

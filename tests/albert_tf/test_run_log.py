@@ -158,3 +158,17 @@ def test_eval_results_are_sorted_lines(tmp_path, capsys):
     text = (tmp_path / "eval_results.txt").read_text()
     assert text == "global_step = 4\nloss = 1.0\nscore = 0.5\n"
     assert capsys.readouterr().out == text
+
+
+def test_restart_with_other_training_data_is_warned_of(tmp_path, caplog):
+    def start(step, data):
+        caplog.clear()
+        log = run_log.RunLog(str(tmp_path), 8)
+        log.start(step, 9, {run_log.TRAINING_DATA: data})
+        return [r.message for r in caplog.records if "data" in r.message]
+
+    assert not start(0, "a")
+    assert not start(0, "b")  # Nothing was trained yet.
+    assert not start(4, "b")
+    assert "goes on with them from step 4" in start(4, "c")[0]
+    assert not start(4, "c")
