@@ -316,7 +316,7 @@ def test_the_original_does_not_search_below_zero(questions):
 
 @pytest.mark.parametrize("name", ["n_best_size", "max_answer_length"])
 def test_wrong_options(name):
-    with pytest.raises(errors.UserError, match=f"--{name}=0 must be at least"):
+    with pytest.raises(errors.UserError, match=f"--{name}=0 is below 1"):
         squad_answers.AnswerOptions(**{name: 0})
 
 
