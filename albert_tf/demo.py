@@ -13,8 +13,11 @@ no password, and no limit on how often somebody asks.
 import contextlib
 import dataclasses
 import http.server
+import os
 import pathlib
 import re
+import socket
+import threading
 from typing import Any
 
 import tensorflow as tf
@@ -30,6 +33,7 @@ PAGE = pathlib.Path(__file__).with_name("demo_page.html")
 
 _DIGITS = re.compile(r"[0-9]{1,12}")
 _LOCAL = ("127.0.0.1", "localhost")
+_ALL = ("", "0.0.0.0")  # noqa: S104 - what the user may ask for.
 _SECONDS = 60  # A browser that sends nothing for so long is hung up on.
 # The page needs nothing but itself and its server.
 _POLICY = (
@@ -60,11 +64,41 @@ class DemoOptions:
 class Server(http.server.ThreadingHTTPServer):
     """Listens for browsers.
 
+    Each connection has a thread; so many of them ask the model at once as there
+    are cores, the others wait.
+
     Attributes:
         demo: Whom to ask; to be set before it serves.
+        host: The address that was asked for.
+        turns: Whoever asks the model takes one.
     """
 
+    # Connections that may wait to be accepted; more are turned away.
+    request_queue_size = 128
     demo: views.Demo
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        """Listen at an address and a port."""
+        super().__init__(address, Handler)
+        self.host = address[0]
+        self.turns = threading.BoundedSemaphore(os.cpu_count() or 1)
+
+    def is_asked_for(self, host: str, reached: str) -> bool:
+        """Tell whether a `Host` header names this server.
+
+        A site that gives its own name the address of this computer (DNS
+        rebinding) can have a browser ask here, but not under another name. The
+        port may be any: a tunnel has its own.
+
+        Args:
+            host: The header.
+            reached: The address at which the browser has reached the server.
+        """
+        names = {"localhost", "127.0.0.1", "[::1]", self.host, reached}
+        if self.host in _ALL:
+            names.add(socket.gethostname())
+        name = re.sub(r":[0-9]{1,5}$", "", host)
+        return name.lower() in {name.lower() for name in names}
 
 
 def listen(host: str, port: int) -> Server:
@@ -74,7 +108,7 @@ def listen(host: str, port: int) -> Server:
         errors.UserError: The port or the host cannot be had.
     """
     try:
-        return Server((host, port), Handler)
+        return Server((host, port))
     except OSError as error:
         raise errors.UserError(
             f"--port={port} of --host={host} cannot be had: {error.strerror}. "
@@ -91,6 +125,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:  # noqa: N802 - http.server's name.
         """Give out the page at `/`, and `Demo.form` at `/form`."""
+        if self._is_from_elsewhere():
+            return
         if self.path == "/":
             self._send(200, "text/html", PAGE.read_bytes())
         elif self.path == "/form":
@@ -101,6 +137,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:  # noqa: N802 - http.server's name.
         """Answer at `/ask`: a `View`, or an `error`."""
+        if self._is_from_elsewhere():
+            return
         length = self.headers.get("Content-Length", "")
         if self.path != "/ask":
             self._send_error(404, "There is nothing here. Use /ask.")
@@ -116,9 +154,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self._answer(self.rfile.read(int(length)))
 
+    def _is_from_elsewhere(self) -> bool:
+        """Refuse a request that the page of another site has made."""
+        host = self.headers.get("Host", "")
+        origin = self.headers.get("Origin")
+        if not self.server.is_asked_for(host, self.connection.getsockname()[0]):
+            self._send_error(
+                421,
+                f"There is no site {host!r} here. Open the address that the "
+                "demo has printed.",
+            )
+        elif origin not in (None, f"http://{host}"):
+            self._send_error(403, f"The page of {origin} may ask nothing here.")
+        else:
+            return False
+        return True
+
     def _answer(self, body: bytes) -> None:
         try:
-            view = self.server.demo.answer(body)
+            with self.server.turns:
+                view = self.server.demo.answer(body)
         except errors.UserError as error:
             self._send_error(400, str(error))
         except tf.errors.OpError as error:

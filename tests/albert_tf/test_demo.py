@@ -6,6 +6,7 @@ import http.client
 import json
 import logging
 import re
+import socket
 import threading
 
 import numpy as np
@@ -387,6 +388,74 @@ def test_forms_of_other_sites_are_refused(ports):
     status, content = post(ports("labels"), body, Content_Type="text/plain")
     assert status == 415
     assert "application/json" in content["error"]
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{0}", "127.0.0.1.evil.example", ""]
+)
+def test_names_of_other_sites_are_refused(ports, host):
+    port = ports("labels")
+    for method, path in (("GET", "/"), ("GET", "/form"), ("POST", "/ask")):
+        status, _, content = fetch(
+            port,
+            method,
+            path,
+            json.dumps(REQUESTS["labels"]) if method == "POST" else None,
+            Host=host.format(port),
+            Content_Type="application/json",
+        )
+        assert status == 421
+        assert "There is no site" in json.loads(content)["error"]
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:{0}", "LOCALHOST", "127.0.0.1:{0}", "[::1]:{0}"]
+)
+def test_names_of_this_computer_are_answered(ports, host):
+    port = ports("labels")
+    host = host.format(port)
+    status, _, _ = fetch(port, "GET", "/form", Host=host)
+    assert status == 200
+    origin = f"http://{host}"
+    status, _ = post(port, REQUESTS["labels"], Host=host, Origin=origin)
+    assert status == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://localhost:1"]
+)
+def test_pages_of_other_sites_are_refused(ports, origin):
+    status, content = post(ports("labels"), REQUESTS["labels"], Origin=origin)
+    assert status == 403
+    assert origin in content["error"]
+
+
+def test_given_host_and_own_name_are_answered_where_others_may_ask():
+    with demo.listen("0.0.0.0", 0) as server:
+        for host in ("0.0.0.0:1", f"{socket.gethostname()}:1", "10.0.0.7:1"):
+            assert server.is_asked_for(host, "10.0.0.7")
+        for host in ("evil.example:1", "10.0.0.8:1", "x10.0.0.7"):
+            assert not server.is_asked_for(host, "10.0.0.7")
+
+
+def test_fifty_connections_at_once_are_answered():
+    with demo.listen("127.0.0.1", 0) as server, contextlib.ExitStack() as stack:
+        # None is accepted before all of them wait.
+        waiting = [
+            stack.enter_context(
+                socket.create_connection(server.server_address, 1.0)
+            )
+            for _ in range(50)
+        ]
+        for connection in waiting:
+            connection.settimeout(60.0)
+            connection.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        answers = [connection.recv(15) for connection in waiting]
+        server.shutdown()
+        thread.join()
+    assert answers == [b"HTTP/1.0 200 OK"] * 50
 
 
 def test_other_paths_answer_nothing(ports):
