@@ -160,6 +160,8 @@ def read(folder: str) -> Summary:
     try:
         content = strict_json.loads(files.read_bytes(path))
         runs = tuple(_parse(run, folder) for run in content["runs"])
+        if {content["key_metric"] in run.scores for run in runs} != {True}:
+            raise ValueError("A run lacks the score that counts.")
         return Summary(content["task_name"], content["key_metric"], runs)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise errors.UserError(

@@ -3,6 +3,9 @@
 import dataclasses
 import io
 import os
+import struct
+import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +16,11 @@ from albert_tf.tasks import base
 
 # Name of the entry that is no output.
 _FACTS = "facts_json"
+# What numpy and zipfile raise for a file that is damaged, or another one.
+_DAMAGE = (
+    *(ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error, struct.error, SyntaxError),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +71,11 @@ def load(folder: str, split: str) -> SavedOutputs:
     try:
         with np.load(io.BytesIO(files.read_bytes(place))) as arrays:
             outputs = {name: arrays[name] for name in arrays.files}
+        if not all(isinstance(v, np.ndarray) for v in outputs.values()):
+            raise ValueError("An entry is no array.")
         facts = strict_json.loads(str(outputs.pop(_FACTS)))
         return SavedOutputs(outputs, facts["source"], facts["facts"])
-    except (ValueError, KeyError, OSError):
+    except _DAMAGE:
         raise errors.UserError(
             f"{place} is damaged. Remove it, and run the folder's command "
             "again with --do_eval or --do_predict."
