@@ -18,8 +18,8 @@ from albert_tf.tasks import base
 _FACTS = "facts_json"
 # What numpy and zipfile raise for a file that is damaged, or another one.
 _DAMAGE = (
-    *(ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error, struct.error, SyntaxError),
+    *(ValueError, KeyError, TypeError, AttributeError, OSError, EOFError),
+    *(RuntimeError, zipfile.BadZipFile, zlib.error, struct.error, SyntaxError),
 )
 
 
@@ -46,7 +46,10 @@ def path(folder: str, split: str) -> str:
 def save(folder: str, split: str, saved: SavedOutputs) -> None:
     """Write the outputs of a split into the folder of a run."""
     content = io.BytesIO()
-    facts = strict_json.dumps({"source": saved.source, "facts": saved.facts})
+    names = sorted(saved.outputs)
+    facts = strict_json.dumps(
+        {"source": saved.source, "facts": saved.facts, "outputs": names}
+    )
     arrays: dict[str, Any] = {_FACTS: np.array(facts), **saved.outputs}
     np.savez(content, **arrays)
     with files.replace_atomically(
@@ -71,9 +74,10 @@ def load(folder: str, split: str) -> SavedOutputs:
     try:
         with np.load(io.BytesIO(files.read_bytes(place))) as arrays:
             outputs = {name: arrays[name] for name in arrays.files}
-        if not all(isinstance(v, np.ndarray) for v in outputs.values()):
-            raise ValueError("An entry is no array.")
         facts = strict_json.loads(str(outputs.pop(_FACTS)))
+        # A zip file whose number of entries is damaged just has fewer.
+        if facts.get("outputs", sorted(outputs)) != sorted(outputs):
+            raise ValueError("An output is missing.")
         return SavedOutputs(outputs, facts["source"], facts["facts"])
     except _DAMAGE:
         raise errors.UserError(
