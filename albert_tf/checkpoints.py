@@ -9,6 +9,7 @@ equal names, equal shapes, nothing left over, nothing left random in silence.
 import dataclasses
 import os
 import re
+import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -235,6 +236,33 @@ def numbered(folder: str) -> list[str]:
         os.path.join(folder, f"model.ckpt-{number}")
         for number in sorted(numbers, reverse=True)
     ]
+
+
+def remove_unfinished(
+    folder: str, *, numbered: bool = True, best: bool = True
+) -> None:
+    """Remove what saves that were killed have left in a local run's folder.
+
+    TensorFlow writes `model.ckpt-N_temp/` before `model.ckpt-N`, and its list
+    of checkpoints under another name first. Nobody else may be saving there.
+
+    Args:
+        folder: The folder.
+        numbered: Whether this process writes the numbered checkpoints, and
+            the list of them.
+        best: Whether it writes that of `BEST_NAME`.
+    """
+    if files.is_remote(folder) or not os.path.isdir(folder):
+        return
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if numbered and re.fullmatch(rf"{STATE_NAME}\.tmp[0-9a-f]{{32}}", name):
+            os.remove(path)
+        is_ours = (best and name == f"{BEST_NAME}_temp") or (
+            numbered and re.fullmatch(r"model\.ckpt-\d+_temp", name)
+        )
+        if is_ours and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def clean_state(folder: str) -> None:

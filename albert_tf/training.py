@@ -174,6 +174,8 @@ class Trainer:
                 workers see different ones.
         """
         self.output_dir = output_dir
+        # Where this process saves.
+        self._folder = distribution.worker_folder(strategy, output_dir)
         self._options = options
         self._strategy = strategy
         self._now = now
@@ -229,11 +231,10 @@ class Trainer:
     @functools.cached_property
     def _manager(self) -> tf.train.CheckpointManager:
         """Saves numbered checkpoints; who only evaluates needs none."""
-        folder = distribution.worker_folder(self._strategy, self.output_dir)
-        checkpoints.clean_state(folder)
+        checkpoints.clean_state(self._folder)
         return tf.train.CheckpointManager(
             self._checkpoint,
-            folder,
+            self._folder,
             max_to_keep=self._options.keep_checkpoint_max,
             checkpoint_name="model.ckpt",
             step_counter=self.optimizer.iterations,
@@ -272,6 +273,7 @@ class Trainer:
             SystemExit: The process was asked to end, by SIGTERM; a checkpoint
                 is written. The code is `preemption.EXIT_CODE`.
         """
+        checkpoints.remove_unfinished(self._folder, best=bool(evaluate))
         batches = iter(self._strategy.experimental_distribute_dataset(dataset))
         clock = _Clock(self._options.max_minutes, self._elapsed, self._now)
         profiler = _Profiler(self._options.profile_steps, self.output_dir)
@@ -310,6 +312,7 @@ class Trainer:
             evaluate: See `train`.
             key_metric: See `train`.
         """
+        checkpoints.remove_unfinished(self._folder, numbered=False)
         done = {step for step, _ in log.column("eval", key_metric)}
         while True:
             for path in reversed(checkpoints.numbered(self.output_dir)):
@@ -454,8 +457,7 @@ class Trainer:
         ]
         is_best = bool(scores) and max(scores)[1] == -self.step
         if self._workers.of_chief(is_best):
-            folder = distribution.worker_folder(self._strategy, self.output_dir)
-            path = os.path.join(folder, checkpoints.BEST_NAME)
+            path = os.path.join(self._folder, checkpoints.BEST_NAME)
             self._write(lambda: self._checkpoint.write(path))
             # None reads it before it is complete.
             self._workers.gather(0.0)

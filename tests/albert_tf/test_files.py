@@ -175,6 +175,39 @@ def test_a_full_disk_keeps_the_name_of_the_file_that_found_it(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.parametrize(
+    "there, expected",
+    [
+        # Killed while the new one was made, before and after the exchange.
+        ({"x": "old", "x.partial": "half"}, "old"),
+        ({"x.replaced": "old", "x.partial": "new"}, "old"),
+        ({"x": "new", "x.replaced": "old"}, "new"),
+        ({"x.partial": "half"}, None),
+        # What has another name is the user's.
+        ({"x": "new", "x.old": "mine"}, "new"),
+    ],
+)
+def test_a_killed_replacement_of_a_folder_is_cleared(tmp_path, there, expected):
+    for name, text in there.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(text)
+    files.clear_replacement(str(tmp_path / "x"))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == ({"x"} if expected else set()) | ({"x.old"} & set(there))
+    if expected:
+        assert (tmp_path / "x" / "file").read_text() == expected
+
+
+def test_a_folder_beside_that_is_the_users_is_not_removed(tmp_path):
+    for name in ("x", "x.old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("mine")
+    with files.replace_folder(str(tmp_path / "x")) as folder:
+        files.write_text(f"{folder}/file", "new")
+    assert (tmp_path / "x" / "file").read_text() == "new"
+    assert (tmp_path / "x.old" / "file").read_text() == "mine"
+
+
 def test_size_and_time_of_a_file(tmp_path):
     touch(tmp_path, "abc")
     os.utime(tmp_path / "abc", ns=(5, 7))

@@ -429,6 +429,36 @@ def test_who_only_evaluates_leaves_the_list_of_checkpoints(
     assert state.read_text() == ""
 
 
+def test_what_killed_saves_left_is_removed_at_the_next_start(
+    make_trainer, tmp_path
+):
+    folder = tmp_path / "run"
+    train(make_trainer(), 3)
+    left = ["model.ckpt-5_temp", "model.ckpt-best_temp"]
+    others = ["model.ckpt-mine_temp", "notes_temp", "model.ckpt-7_temp_too"]
+    for name in left + others:
+        (folder / name).mkdir()
+        (folder / name / "part-00000-of-00001.index").write_text("")
+    (folder / f"checkpoint.tmp{'0a' * 16}").write_text("")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_text("")
+    (folder / "model.ckpt-8_temp").symlink_to("../elsewhere")
+    trainer = make_trainer()
+    train(trainer, STEPS, lambda: {"loss": 1.0})
+    names = {path.name for path in folder.iterdir()}
+    assert not names & set(left)
+    assert not [name for name in names if name.startswith("checkpoint.tmp")]
+    assert names > set(others)
+    assert (tmp_path / "elsewhere" / "file").exists()
+
+
+def test_a_follower_leaves_what_the_training_is_saving(tmp_path):
+    for name in ("model.ckpt-5_temp", "model.ckpt-best_temp"):
+        (tmp_path / name).mkdir()
+    checkpoints.remove_unfinished(str(tmp_path), numbered=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.ckpt-5_temp"]
+
+
 @pytest.mark.parametrize("kept", [0, 100, -1])
 def test_a_truncated_index_is_damage_too(make_trainer, tmp_path, caplog, kept):
     train(make_trainer(save_checkpoints_steps=1), 2)
