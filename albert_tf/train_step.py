@@ -178,7 +178,10 @@ class TrainStep:
             more = one_part(part)
             return part + 1, tf.nest.map_structure(tf.add, sums, more)
 
-        first = (tf.constant(1), one_part(tf.constant(0)))
+        sums = one_part(tf.constant(0))
+        # Or the second part would begin beside the first, in as much memory.
+        with tf.control_dependencies(tf.nest.flatten(sums)):
+            first = tf.constant(1), sums
         _, sums = tf.while_loop(
             lambda part, _: part < self.parts,
             add_part,
