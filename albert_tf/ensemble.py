@@ -13,6 +13,7 @@ numbers of a regression; each task says how, in its `combine`. Source: ALBERT
 
 import dataclasses
 import glob
+import os
 from collections.abc import Iterable
 
 from absl import logging
@@ -183,16 +184,26 @@ def _read_again(
     """Read the examples that outputs are about.
 
     Raises:
-        errors.UserError: The file has changed since.
+        errors.UserError: The file has changed since, or is not here.
     """
-    examples = task.read(saved.source, split)
-    now = features.describe(task, saved.source, split)
+    source = saved.source
+    # A file of outputs may come from anywhere: what it names is looked at only
+    # on this machine, and read as data only if it is what the runs have read.
+    if files.is_remote(source) or not (
+        os.path.isfile(source) or os.path.isdir(source)
+    ):
+        raise errors.UserError(
+            f"The runs of --run_dirs have predicted {source}, which is no file "
+            "or folder of this machine. Copy it here, and run their commands "
+            "again with --do_eval or --do_predict."
+        )
+    now = features.describe(task, source, split)
     if not features.same_content(saved.facts, now):
         raise errors.UserError(
             f"{saved.source} has changed since the runs of --run_dirs "
             "predicted it. Run their commands again, or restore the file."
         )
-    return examples
+    return task.read(source, split)
 
 
 if __name__ == "__main__":

@@ -699,6 +699,20 @@ def test_a_second_finetuning_in_a_folder_is_refused_and_changes_nothing(
         assert os.listdir(tmp_path / "rte") == [folder_lock.NAME]
 
 
+@pytest.mark.parametrize("source", ["gs://bucket/dev.tsv", "/dev/null", "no"])
+def test_an_ensemble_reads_files_of_this_machine_only(
+    two_runs, tmp_path, source
+):
+    shutil.copytree(two_runs, tmp_path / "rte")
+    for number in (1, 2):
+        folder = str(tmp_path / "rte" / f"run_{number}")
+        saved = saved_outputs.load(folder, "dev")
+        other = dataclasses.replace(saved, source=source)
+        saved_outputs.save(folder, "dev", other)
+    with pytest.raises(errors.UserError, match=f"predicted {source}, which"):
+        average([tmp_path / "rte" / "run_*"], tmp_path / "both")
+
+
 def test_a_second_ensemble_in_a_folder_is_refused(
     two_runs, tmp_path, monkeypatch
 ):
