@@ -27,6 +27,9 @@ import jobs
 _NAMED = (1, 2)
 _NOBODY = 65534
 _ZEROED_BYTES = 2000
+# What a killed run may leave beside a whole result; the next start takes it up
+# or away.
+_UNFINISHED = (".partial", ".unfinished", ".lock", ".old")
 _LONGEST_WAIT = 500.0
 Outcome = tuple[str, bool]
 # None: the run ended before the fault could happen.
@@ -362,7 +365,7 @@ def replace_earlier(scene: Scene) -> Outcome:
         for name, value in scene.machine.content(
             scene.job, scene.folder
         ).items()
-        if ".partial" not in name
+        if not any(ending in name for ending in _UNFINISHED)
     }
     unequal = compare.differences(scene.content, found)
     if unequal:
