@@ -271,7 +271,7 @@ def _write_prefix(
 ) -> None:
     """Write a checkpoint beside, and give it its name when it is complete."""
     folder = os.path.dirname(prefix)
-    files.make_folder(folder)
+    files.make_folder(folder, "to")
     files.write_text(
         os.path.join(folder, checkpoints.CONFIG_NAME), config.to_json()
     )

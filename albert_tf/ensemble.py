@@ -70,6 +70,7 @@ def _combine(
     splits: Iterable[str],
 ) -> None:
     """Write the mean of the outputs of each split, its scores, predictions."""
+    files.make_folder(settings.output_dir, "output_dir")
     numbers: dict[str, float] = {}
     for split in splits:
         saved = [saved_outputs.load(folder, split) for folder in folders]

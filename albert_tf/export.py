@@ -131,6 +131,8 @@ def _run(settings: ExportOptions) -> None:
     examples = _read_examples(settings, task)
     reference = source.make_service(found, task)
     used = checkpoints.restore(reference.model, found.checkpoint, found.option)
+    parent = os.path.dirname(settings.export_dir.rstrip("/"))
+    files.make_folder(parent, "export_dir")
     save = _save_model if settings.format == SAVED_MODEL else _save_id_model
     with files.replace_folder(settings.export_dir) as folder:
         report: dict[str, Any] = {

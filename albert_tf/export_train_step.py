@@ -540,7 +540,10 @@ def _read_description(
         content = strict_json.loads(files.read_bytes(path))
         config = modeling.AlbertConfig.from_dict(content["config"], path)
         settings = options.from_dict(ExportOptions, content["options"])
-    except (KeyError, TypeError, strict_json.JsonError) as error:
+    except (
+        *(KeyError, TypeError, AttributeError, OSError),
+        *(strict_json.JsonError, errors.UserError),
+    ) as error:
         raise errors.UserError(
             f"{path} is not what export_train_step has written: {error!r}. "
             "Export the program again."

@@ -11,6 +11,7 @@ import glob
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from typing import IO
@@ -21,6 +22,8 @@ from albert_tf import errors
 # are not complete.
 BESIDE_RECORDS = (".manifest.json", ".card.md", ".card.png", ".partial")
 
+# What `os.path.dirname` leaves of gs://NAME; there is no folder to make.
+_BUCKET = re.compile(r"[a-z0-9]+:")
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -63,7 +66,11 @@ def make_folder(path: str, option: str | None = None) -> None:
     if is_remote(path):
         _gfile().makedirs(path)
         return
+    if _BUCKET.fullmatch(path):
+        return
     try:
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(path)  # A name may be too long, even for `makedirs`.
         os.makedirs(path or ".", exist_ok=True)
     except OSError as error:
         named = f"--{option}: " if option else ""
@@ -203,6 +210,8 @@ def require_target(
     Raises:
         errors.UserError: It is an input, a folder or a device, or exists.
     """
+    if not path:
+        raise errors.UserError(f"--{option} is empty. Name a file.")
     if os.path.realpath(path) in map(os.path.realpath, inputs):
         raise errors.UserError(
             f"--{option}={path} is one of the input files. Give another name."

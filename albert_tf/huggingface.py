@@ -339,7 +339,7 @@ def _read_local(path: str, shown: str) -> dict[str, np.ndarray]:
                         f"{', '.join(_DTYPES)}; save it again in one of them."
                     )
                 tensors[name] = stream.get_tensor(name).astype(np.float32)
-    except safetensors.SafetensorError as error:
+    except (OSError, safetensors.SafetensorError) as error:
         raise errors.UserError(
             f"{shown} cannot be read: {error}. The file is damaged or "
             "incomplete; copy or download it again."

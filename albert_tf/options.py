@@ -24,6 +24,8 @@ from albert_tf import errors, ranges
 
 OptionsT = TypeVar("OptionsT")
 
+# What a byte of the command line that is not UTF-8 becomes.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _HOME = re.compile(r"(^|,\s*)(~[^/,]*)")  # What may name a home folder.
 
 
@@ -181,13 +183,28 @@ def from_flags(
 
     Raises:
         errors.UserError: A rule between options is broken (the checks of each
-            class's `__post_init__`).
+            class's `__post_init__`), a required option is empty, or one is no
+            text.
     """
-    values = {name: flag_values[name].value for name in names(options_class)}
-    for name, value in values.items():
+    values: dict[str, Any] = {}
+    for leaf in _leaves(options_class):
+        value = flag_values[leaf.name].value
         if isinstance(value, str):
-            values[name] = _HOME.sub(_home, value)
+            _check_text(leaf, value)
+            value = _HOME.sub(_home, value)
+        values[leaf.name] = value
     return _build(options_class, values)
+
+
+def _check_text(leaf: _Flag, value: str) -> None:
+    """Refuse what no file's name and no JSON can hold, and nothing at all."""
+    if not value and leaf.default is dataclasses.MISSING:
+        raise errors.UserError(f"--{leaf.name} is empty. It needs a value.")
+    if "\0" in value or not value.isascii() and _SURROGATE.search(value):
+        raise errors.UserError(
+            f"--{leaf.name}={value!a} holds a byte that is no text in UTF-8. "
+            "Write it again, and rename the file if it is one."
+        )
 
 
 def _home(match: re.Match[str]) -> str:
@@ -329,7 +346,16 @@ def _guarded(main: Callable[[], None]) -> int:
 def _parse(arguments: list[str]) -> list[str]:
     """Parse the command line; a typo ends like any other mistake."""
     rest: list[str] = []
-    status = _guarded(lambda: rest.extend(flags.FLAGS(arguments)))
+
+    def parse() -> None:
+        try:
+            rest.extend(flags.FLAGS(arguments))
+        except UnicodeDecodeError as error:
+            raise errors.UserError(
+                f"--flagfile is not UTF-8 ({error}). Convert the file first."
+            ) from None
+
+    status = _guarded(parse)
     if status:
         sys.exit(status)
     return rest

@@ -106,7 +106,7 @@ def claim(
     """
     current = options.to_dict(settings)
     check_same(folder, program, settings, config, vocabulary)
-    files.make_folder(folder)
+    files.make_folder(folder, "output_dir")
     content = {"program": program, "options": current}
     text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
     files.write_text(os.path.join(folder, CONFIG_NAME), config.to_json())

@@ -49,6 +49,9 @@ def run(settings: ZipOptions) -> None:
     Raises:
         errors.UserError: Some are missing, or are there several times.
     """
+    files.require_target(
+        settings.output_file, "output_file", [], overwrite=True
+    )
     found = find_files(settings.input_dir)
     missing = [name for name in NAMES if name not in found]
     if not found or (missing and not settings.allow_missing):

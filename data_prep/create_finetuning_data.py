@@ -86,11 +86,12 @@ def run(settings: FinetuningDataOptions) -> None:
     Raises:
         errors.UserError: Options, input or output are not usable.
     """
-    if files.exists(settings.output_file) and not settings.overwrite:
-        raise errors.UserError(
-            f"--output_file={settings.output_file} already exists. Choose "
-            "another one, or replace it with --overwrite."
-        )
+    files.require_target(
+        settings.output_file,
+        "output_file",
+        [settings.input_file],
+        overwrite=settings.overwrite,
+    )
     if not files.exists(settings.input_file):
         raise errors.UserError(
             f"--input_file={settings.input_file} does not exist. Check the "

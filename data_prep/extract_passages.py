@@ -263,7 +263,7 @@ def run(settings: Options) -> None:
         squad + race,
         overwrite=settings.overwrite,
     )
-    files.make_folder(os.path.dirname(settings.output_file))
+    files.make_folder(os.path.dirname(settings.output_file), "output_file")
     documents = itertools.chain(
         itertools.chain.from_iterable(map(read_squad, squad)),
         itertools.chain.from_iterable(map(read_race, race)),

@@ -156,7 +156,7 @@ def claim_folder(demo: DemoOptions) -> None:
     Raises:
         errors.UserError: The folder holds data of other options.
     """
-    files.make_folder(demo.output_dir)
+    files.make_folder(demo.output_dir, "output_dir")
     path = os.path.join(demo.output_dir, OPTIONS_NAME)
     current = options.to_dict(demo)
     if files.exists(path):

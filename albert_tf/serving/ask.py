@@ -33,6 +33,11 @@ _OTHERS = {
     "model.json": "It is an export for LiteRT or ONNX Runtime; export with "
     "--format=saved_model.",
 }
+# What TensorFlow raises where the graph in a file makes no sense to it.
+_DAMAGED = (
+    *(OSError, LookupError, ValueError, TypeError, AttributeError),
+    *(RuntimeError, tf.errors.OpError),
+)
 # A line that begins so is meant as JSON, even if it is none.
 _LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
 
@@ -102,7 +107,7 @@ def open_model(path: str) -> Any:
         )
     try:
         return tf.saved_model.load(path)
-    except (OSError, IndexError, tf.errors.OpError) as error:
+    except _DAMAGED as error:
         raise errors.UserError(
             f"--saved_model={path} cannot be loaded: {error}. It is damaged or "
             "incomplete. Copy it again, or export it again."

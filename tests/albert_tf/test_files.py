@@ -214,3 +214,19 @@ def test_size_and_time_of_a_file(tmp_path):
     assert files.size_and_time(str(tmp_path / "abc")) == (3, 7)
     files.write_text("ram://test_size/a", "abcd")
     assert files.size_and_time("ram://test_size/a")[0] == 4
+
+
+def test_folder_whose_name_is_too_long(tmp_path):
+    with pytest.raises(errors.UserError, match="--output_dir: Cannot create"):
+        files.make_folder(str(tmp_path / ("a/" * 3000)), "output_dir")
+
+
+def test_bucket_itself_needs_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files.make_folder(os.path.dirname("gs://words"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_output_file_without_a_name():
+    with pytest.raises(errors.UserError, match="--output_file is empty"):
+        files.require_target("", "output_file", [], overwrite=True)

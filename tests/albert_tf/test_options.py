@@ -166,6 +166,10 @@ def interrupt(_: Outer) -> None:
         (str, [], 2, "--name"),
         (str, ["--name=x", "--size=many"], 2, "--size"),
         (str, ["--name=x", "size=3"], 2, "Unexpected argument 'size=3'"),
+        (str, ["--name="], 2, "--name is empty"),
+        (str, ["--name=x", "--note="], 0, ""),
+        (str, ["--name=a\0b"], 2, "--name='a\\x00b' holds a byte"),
+        (str, ["--name=x", "--note=\udcff"], 2, "--note='\\udcff' holds"),
     ],
 )
 def test_status_and_message_inside_a_process(

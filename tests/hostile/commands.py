@@ -1,0 +1,299 @@
+"""Every command with options that work, and a place to run it in.
+
+`{world}` stands for the valid files, `{here}` for the current folder of the
+command, `{out}` for the folder that it may write to.
+"""
+
+import dataclasses
+import importlib
+import os
+import pathlib
+import stat
+import tempfile
+
+from albert_tf import options
+from tests.hostile import world as worlds
+
+STATUSES = {0, 1, 2, 42, 130}
+_MODEL = {
+    "albert_config_file": "{world}/config.json",
+    "spm_model_file": "{world}/spm.model",
+}
+_FINETUNING = {
+    **_MODEL,
+    "init_checkpoint": "{world}/pretrained",
+    "output_dir": "{out}/run",
+    "max_seq_length": worlds.LENGTH,
+    "do_train": True,
+    "train_batch_size": 4,
+    "train_step": 1,
+}
+_WRITER = {
+    "input_file": "{world}/text.txt",
+    "output_file": "{out}/train.tfrecord",
+    "spm_model_file": "{world}/spm.model",
+    "max_seq_length": worlds.LENGTH,
+    "max_predictions_per_seq": worlds.PREDICTIONS,
+    "dupe_factor": 1,
+    "num_workers": 1,
+}
+_STEP = {
+    "albert_config_file": "{world}/config.json",
+    "train_batch_size": 4,
+    "max_seq_length": worlds.LENGTH,
+    "max_predictions_per_seq": worlds.PREDICTIONS,
+    "num_train_steps": 2,
+    "num_warmup_steps": 1,
+}
+# By the names in tests/test_option_names.py.
+COMMANDS: dict[str, dict[str, object]] = {
+    "albert_tf.run_pretraining:PretrainingOptions": {
+        **_MODEL,
+        **worlds.RUN,
+        "input_file": "{world}/records/train.tfrecord",
+        "output_dir": "{out}/run",
+    },
+    "albert_tf.run_classifier:ClassifierOptions": {
+        **_FINETUNING,
+        "data_dir": "{world}/glue",
+        "task_name": "rte",
+    },
+    "albert_tf.run_squad:RunSquadOptions": {
+        **_FINETUNING,
+        "train_file": "{world}/squad.json",
+        "max_query_length": 8,
+        "doc_stride": 8,
+    },
+    "albert_tf.run_race:RunRaceOptions": {
+        **_FINETUNING,
+        "data_dir": "{world}/race",
+        "max_qa_length": 16,
+    },
+    "albert_tf.run_glue:GlueOptions": {
+        "data_dir": "{world}/glue",
+        "output_dir": "{out}/glue",
+        "tasks": "rte",
+        "recipe_dir": "{here}",
+    },
+    "albert_tf.zip_glue_submission:ZipOptions": {
+        "input_dir": "{world}/predictions",
+        "output_file": "{out}/all.zip",
+        "allow_missing": True,
+    },
+    "albert_tf.predict:PredictOptions": {
+        "run_dir": "{world}/rte",
+        "input_file": "{world}/pairs.tsv",
+        "output_file": "{out}/answers.jsonl",
+    },
+    "albert_tf.ensemble:EnsembleOptions": {
+        "run_dirs": "{world}/rte,{world}/rte_again",
+        "output_dir": "{out}/both",
+    },
+    "albert_tf.write_run_card:RunCardOptions": {
+        "output_dir": "{out}/pretrained",
+    },
+    "albert_tf.export_train_step:ExportOptions": {
+        **_STEP,
+        "output_dir": "{out}/step",
+    },
+    "data_prep.create_finetuning_data:FinetuningDataOptions": {
+        "task_name": "rte",
+        "input_file": "{world}/glue/RTE/train.tsv",
+        "output_file": "{out}/rte.tfrecord",
+        "spm_model_file": "{world}/spm.model",
+        "max_seq_length": worlds.LENGTH,
+        "num_workers": 1,
+    },
+    "data_prep.extract_passages:Options": {
+        "squad_file": "{world}/squad.json",
+        "race_dir": "{world}/race/dev",
+        "output_file": "{out}/passages.txt",
+    },
+    "albert_tf.export:ExportOptions": {
+        "run_dir": "{world}/rte",
+        "export_dir": "{out}/served",
+    },
+    "albert_tf.demo:DemoOptions": {
+        "saved_model": "{world}/nowhere",
+        "port": 0,
+    },
+    "albert_tf.convert_checkpoint:ConvertOptions": {
+        "from": "{world}/pretrained",
+        "to": "{out}/converted",
+        "format": "huggingface",
+    },
+    "data_prep.train_sentencepiece:Options": {
+        "input_file": "{world}/text.txt",
+        "output_prefix": "{out}/words",
+        "vocab_size": 120,
+    },
+    "data_prep.split_sentences:Options": {
+        "input_file": "{world}/text.txt",
+        "output_file": "{out}/sentences.txt",
+        "num_processes": 1,
+    },
+    "data_prep.inspect_records:InspectOptions": {
+        "input_file": "{world}/records/train.tfrecord",
+    },
+    "data_prep.make_demo_data:DemoOptions": {
+        "output_dir": "{out}/demo",
+        "num_stories": 3,
+        "num_task_examples": 60,
+    },
+    "data_prep.create_pretraining_data:CreatePretrainingDataOptions": _WRITER,
+    "data_prep.beam_pretraining_data:BeamOptions": _WRITER,
+}
+# Their short names, such as `predict`.
+SHORT = {name.split(":")[0].split(".")[1]: name for name in COMMANDS}
+
+
+def load(name: str) -> tuple[object, type]:
+    """Return what runs a command, and its options."""
+    module_name, options_name = name.split(":")
+    module = importlib.import_module(module_name)
+    return module.run, getattr(module, options_name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A folder for one command; nothing in it may change but `out`."""
+
+    root: pathlib.Path
+    world: worlds.World
+
+    def make(self) -> None:
+        """Fill it with what may lie around, and with hostile names."""
+        for name in ("here", "out", "home", "temp", "beside"):
+            (self.root / name).mkdir()
+        (self.root / "beside" / "precious.txt").write_text("precious")
+        here = self.here
+        (here / "folder").mkdir()
+        (here / "a file").write_text("This is a text.\n")
+        (here / "empty").write_bytes(b"")
+        (here / "loop").symlink_to("loop")
+        (here / "dangling").symlink_to("nowhere")
+        (here / "zero").symlink_to("/dev/zero")
+        (here / "full").symlink_to("/dev/full")
+        os.mkfifo(here / "pipe")
+
+    @property
+    def here(self) -> pathlib.Path:
+        """The current folder of the command."""
+        return self.root / "here"
+
+    @property
+    def out(self) -> pathlib.Path:
+        """The folder that it may write to."""
+        return self.root / "out"
+
+    def flags(self, name: str, changes: dict[str, object]) -> list[str]:
+        """Return the command line: the options that work, some changed."""
+        values = {**COMMANDS[name], **changes}
+        return [
+            f"--{key}={self.fill(value)}"
+            for key, value in values.items()
+            if value is not None
+        ]
+
+    def fill(self, value: object) -> str:
+        """Put paths in the places of `{world}`, `{here}` and `{out}`."""
+        text = str(value)
+        for key, path in (
+            ("{world}", self.world.folder),
+            ("{here}", self.here),
+            ("{out}", self.out),
+        ):
+            text = text.replace(key, str(path))
+        return text
+
+    def environment(self) -> dict[str, str]:
+        """Return variables that lead to watched folders."""
+        folder = str(self.root)
+        return {"HOME": f"{folder}/home", "TMPDIR": f"{folder}/temp"}
+
+    def enter(self, monkeypatch) -> None:
+        """Make it the surroundings of this process."""
+        monkeypatch.chdir(self.here)
+        for key, value in self.environment().items():
+            monkeypatch.setenv(key, value)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+
+    def surroundings(self) -> dict[str, tuple]:
+        """Return everything that must stay as it is."""
+        found = snapshot(self.root)
+        return {
+            path: facts
+            for path, facts in found.items()
+            if path.split("/")[0] != "out"
+        } | {f"world/{k}": v for k, v in snapshot(self.world.folder).items()}
+
+
+def snapshot(folder: pathlib.Path) -> dict[str, tuple]:
+    """Return kind, size and time of everything below a folder."""
+    found = {}
+    for path in folder.rglob("*"):
+        facts = path.lstat()
+        is_folder = stat.S_ISDIR(facts.st_mode)
+        found[str(path.relative_to(folder))] = (
+            facts.st_mode,
+            *(() if is_folder else (facts.st_size, facts.st_mtime_ns)),
+        )
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """What became of a command: exit status, and standard error."""
+
+    status: int
+    said: str
+
+
+def run_inside(name: str, flags: list[str], capfd) -> Done:
+    """Run a command in this process."""
+    capfd.readouterr()
+    try:
+        status = options.run_inside(*load(name), flags)
+    except SystemExit as left:
+        status = left.code or 0
+    return Done(status, capfd.readouterr().err)
+
+
+# What a program that is still writing has in its folder.
+UNFINISHED = (".partial", ".old", ".tmp", "_temp", ".tempstate")
+# What may stay after a failure: work that is gone on with.
+KEPT = ("*.work/*",)
+
+
+def check(
+    done: Done,
+    place: Place,
+    before: dict[str, tuple],
+    says: tuple[str, ...] = (),
+    leaves: tuple[str, ...] = (),
+) -> None:
+    """The invariant: what every command does with whatever it is given.
+
+    Args:
+        done: What became of it.
+        place: Where it ran.
+        before: The surroundings then.
+        says: What its message must name: option or key, file, line.
+        leaves: Patterns of files that may stay after a failure, too.
+    """
+    assert done.status in STATUSES, done
+    assert "Traceback" not in done.said, done.said
+    errors = [x for x in done.said.splitlines() if x.startswith("error: ")]
+    assert len(errors) == (done.status in (1, 2)), done.said
+    for word in says:
+        assert done.status in (1, 2), f"status {done.status}, no {word!r}"
+        message = done.said[done.said.index("error: ") :]
+        assert word in message, f"no {word!r} in: {message}"
+    now = place.surroundings()
+    changed = [k for k in {**before, **now} if before.get(k) != now.get(k)]
+    assert not changed, f"changed: {changed}; {done.said}"
+    left = [path for path in place.out.rglob("*") if not path.is_dir()]
+    assert not [p for p in left if str(p).endswith(UNFINISHED)]
+    if done.status:
+        lost = [p for p in left if not any(map(p.match, (*KEPT, *leaves)))]
+        assert not lost, f"left: {lost}; {done.said}"

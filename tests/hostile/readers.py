@@ -1,0 +1,313 @@
+"""Every reader of files, one line each: what it reads, and how.
+
+A reader gets a copy of a file, or of a folder in which one file is damaged, and
+reads it to its end.
+"""
+
+import pathlib
+import shutil
+from collections.abc import Callable
+from typing import NamedTuple
+
+from albert_tf import (
+    checkpoints,
+    export_train_step,
+    huggingface,
+    modeling,
+    records,
+    run_card,
+    run_folder,
+    scores,
+    tokenization,
+    wordpiece,
+    zip_glue_submission,
+)
+from albert_tf.serving import ask
+from albert_tf.tasks import (
+    base,
+    features,
+    glue,
+    race,
+    saved_outputs,
+    squad_data,
+)
+from data_prep import (
+    corpus,
+    extract_passages,
+    inspect_records,
+    make_demo_data,
+    split_sentences,
+    train_sentencepiece,
+)
+from tests.hostile import world as worlds
+
+Path = pathlib.Path
+
+
+class Reader(NamedTuple):
+    """A reader.
+
+    Attributes:
+        source: File or folder of the world that is copied.
+        damaged: The file in that folder that is damaged; empty for a file.
+        read: What reads the copy.
+        is_text: Whether a damage of JSON or text says something about it.
+    """
+
+    source: str
+    damaged: str
+    read: Callable[[Path], object]
+    is_text: bool = True
+
+
+def corpus_of(path: Path, **values) -> None:
+    """Read a corpus as the writer does."""
+    settings = corpus.CorpusOptions(str(path), **values)
+    reader = corpus.CorpusReader(corpus.find_files(settings), settings)
+    for block in reader.read_blocks():
+        corpus.decode_lines(block, settings)
+
+
+def json_corpus(path: Path) -> None:
+    corpus_of(path, input_format="jsonl", split_sentences=True)
+
+
+def sentences(path: Path) -> None:
+    settings = split_sentences.Options(
+        str(path),
+        str(path.with_name("sentences.out")),
+        num_processes=1,
+        overwrite=True,
+    )
+    split_sentences.run(settings)
+
+
+def vocabulary_text(path: Path) -> None:
+    found = train_sentencepiece.Sentences([str(path)], lower=True)
+    for _ in found:
+        pass
+    if found.failure:
+        raise found.failure
+
+
+def pretraining_records(path: Path) -> None:
+    """Check records as training does, then read them all."""
+    records.check_records(
+        [str(path)],
+        records.Expected(worlds.LENGTH, worlds.PREDICTIONS, 400),
+    )
+    for _ in records.read_records(str(path)):
+        pass
+
+
+def record_folder(folder: Path) -> None:
+    pretraining_records(folder / "train.tfrecord")
+
+
+def inspected(path: Path) -> None:
+    inspect_records.run(inspect_records.InspectOptions(str(path)))
+
+
+def task(name: str, world_path: Path) -> base.Task:
+    """A task of GLUE with a vocabulary of letters."""
+    return glue.GlueTask(name, letters(world_path), worlds.LENGTH)
+
+
+def letters(folder: Path) -> wordpiece.WordPieceTokenizer:
+    """The vocabulary of letters; made anew, so that it is never damaged."""
+    path = folder / "letters.txt"
+    if not path.exists():
+        path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##a\n")
+    return wordpiece.WordPieceTokenizer(str(path))
+
+
+def glue_file(name: str, split: str) -> Callable[[Path], object]:
+    """Read a split of a task."""
+    return lambda path: task(name, path.parent).read(str(path), split)
+
+
+def race_file(path: Path) -> object:
+    race_task = race.RaceTask(
+        letters(path.parent), 64, race.RaceOptions(max_qa_length=32)
+    )
+    return race_task.read(str(path), base.PREDICT)
+
+
+def race_folder(folder: Path) -> object:
+    race_task = race.RaceTask(
+        letters(folder.parent), 64, race.RaceOptions(max_qa_length=32)
+    )
+    return race_task.read(str(folder), base.TRAIN)
+
+
+def requests(path: Path) -> None:
+    with open(path, "rb") as lines:
+        list(ask.read(lines, str(path), {"text": 1, "text_pair": 1}))
+
+
+def feature_file(folder: Path) -> None:
+    """Take a feature file as training does: compare, then shuffle."""
+    path = str(folder / "rte.tfrecord")
+    shutil.rmtree(folder / "shuffled", ignore_errors=True)
+    rte = glue.GlueTask(
+        "rte", tokenization.Tokenizer(str(folder / "spm.model")), worlds.LENGTH
+    )
+    found = features.opened(rte, path, None, "train", "train_feature_file")
+    shuffled = features.shuffled(found, "rte", str(folder / "shuffled"))
+    for _ in records.read_records(shuffled.path):
+        pass
+
+
+def checkpoint(folder: Path) -> None:
+    found = checkpoints.read(str(folder))
+    found.load(found.shapes)
+
+
+def run_log_and_card(folder: Path) -> None:
+    run_card.write(str(folder))
+
+
+def train_step(folder: Path) -> None:
+    export_train_step.write_checkpoint(
+        str(folder), str(folder / "variables.npz")
+    )
+
+
+def glue_split(name: str, split: str) -> Reader:
+    """The reader of a split of GLUE, and its file in the world."""
+    file = glue.TASKS[name].splits[split].file
+    return Reader(f"glue/{file}", "", glue_file(name, split))
+
+
+READERS = {
+    # Corpora.
+    "corpus": Reader("text.txt", "", corpus_of),
+    "corpus.gz": Reader("text.txt.gz", "", corpus_of, False),
+    "corpus.xz": Reader("text.txt.xz", "", corpus_of, False),
+    "corpus.zst": Reader("text.txt.zst", "", corpus_of, False),
+    "corpus.jsonl": Reader("text.jsonl", "", json_corpus),
+    "sentences": Reader("text.txt", "", sentences),
+    "sentences.gz": Reader("text.txt.gz", "", sentences, False),
+    "sentences.tar.gz": Reader("text.tar.gz", "", sentences, False),
+    "vocabulary text": Reader("text.txt", "", vocabulary_text),
+    # Vocabularies and architectures.
+    "spm.model": Reader(
+        "spm.model", "", lambda p: tokenization.Tokenizer(str(p)), False
+    ),
+    "vocab.txt": Reader(
+        "vocab.txt", "", lambda p: wordpiece.WordPieceTokenizer(str(p))
+    ),
+    "albert_config.json": Reader(
+        "config.json",
+        "",
+        lambda p: modeling.AlbertConfig.from_json_file(str(p)),
+    ),
+    "hugging face config": Reader(
+        "huggingface/config.json", "", lambda p: huggingface.read_config(str(p))
+    ),
+    # Records.
+    "records": Reader("records", "train.tfrecord", record_folder, False),
+    "records alone": Reader(
+        "records/train.tfrecord", "", pretraining_records, False
+    ),
+    "manifest": Reader(
+        "records", "train.tfrecord.manifest.json", record_folder
+    ),
+    "inspected": Reader("records/train.tfrecord", "", inspected, False),
+    "features": Reader("features", "rte.tfrecord", feature_file, False),
+    "feature facts": Reader("features", "rte.tfrecord.json", feature_file),
+    # Tasks.
+    "cola train": glue_split("cola", "train"),
+    "cola test": glue_split("cola", "test"),
+    "sst-2 dev": glue_split("sst-2", "dev"),
+    "mrpc test": glue_split("mrpc", "test"),
+    "sts-b train": glue_split("sts-b", "train"),
+    "sts-b test": glue_split("sts-b", "test"),
+    "qqp train": glue_split("qqp", "train"),
+    "mnli train": glue_split("mnli", "train"),
+    "mnli dev": glue_split("mnli", "dev_matched"),
+    "rte test": glue_split("rte", "test"),
+    "ax": glue_split("ax", "ax"),
+    "own pairs.tsv": Reader("pairs.tsv", "", glue_file("rte", base.PREDICT)),
+    "own pairs.jsonl": Reader(
+        "pairs.jsonl", "", glue_file("rte", base.PREDICT)
+    ),
+    "squad": Reader(
+        "squad.json", "", lambda p: squad_data.read(str(p), "train_file")
+    ),
+    "own questions": Reader(
+        "questions.jsonl", "", lambda p: squad_data.read_own(str(p))
+    ),
+    "squad passages": Reader(
+        "squad.json", "", lambda p: list(extract_passages.read_squad(str(p)))
+    ),
+    "race file": Reader("race/train/high/1.txt", "", race_file),
+    "race folder": Reader("race/train", "middle/1.txt", race_folder),
+    "race passages": Reader(
+        "race/train/high/1.txt",
+        "",
+        lambda p: list(extract_passages.read_race(str(p))),
+    ),
+    "requests.tsv": Reader("pairs.tsv", "", requests),
+    "requests.jsonl": Reader("pairs.jsonl", "", requests),
+    # What programs leave behind.
+    "run_options.json": Reader(
+        "rte", "run_options.json", lambda p: run_folder.read(str(p))
+    ),
+    "run's config": Reader(
+        "rte", "albert_config.json", lambda p: run_folder.read(str(p))
+    ),
+    "metrics.jsonl": Reader("rte", "metrics.jsonl", run_log_and_card),
+    "scores.json": Reader(
+        "rte", "scores.json", lambda p: scores.of_best(str(p))
+    ),
+    "saved outputs": Reader(
+        "rte",
+        "dev_outputs.npz",
+        lambda p: saved_outputs.load(str(p), "dev"),
+        False,
+    ),
+    "submission": Reader(
+        "rte",
+        "RTE.tsv",
+        lambda p: zip_glue_submission.run(
+            zip_glue_submission.ZipOptions(
+                str(p), str(p / "all.zip"), allow_missing=True
+            )
+        ),
+    ),
+    "list of checkpoints": Reader("pretrained", "checkpoint", checkpoint),
+    "checkpoint.index": Reader(
+        "pretrained", "model.ckpt-2.index", checkpoint, False
+    ),
+    "checkpoint.data": Reader(
+        "pretrained", "model.ckpt-2.data-00000-of-00001", checkpoint, False
+    ),
+    "safetensors": Reader(
+        "huggingface",
+        "model.safetensors",
+        lambda p: huggingface.read_weights(str(p)),
+        False,
+    ),
+    "saved_model.pb": Reader(
+        "served",
+        "saved_model.pb",
+        lambda p: ask.load(str(p), "serving_default"),
+        False,
+    ),
+    "saved variables": Reader(
+        "served",
+        "variables/variables.index",
+        lambda p: ask.load(str(p), "serving_default"),
+        False,
+    ),
+    "train_step.json": Reader("step", "train_step.json", train_step),
+    "variables.npz": Reader("step", "variables.npz", train_step, False),
+    "demo_options.json": Reader(
+        "demo",
+        "demo_options.json",
+        lambda p: make_demo_data.claim_folder(
+            make_demo_data.DemoOptions(str(p))
+        ),
+    ),
+}

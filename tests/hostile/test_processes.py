@@ -1,0 +1,195 @@
+"""Commands in processes of their own: limits, rights, signals, closed pipes.
+
+Here is what could end a process, fill the memory, or shows only from outside.
+"""
+
+import ctypes
+import gzip
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.hostile import commands
+from tests.hostile.commands import SHORT
+
+SECONDS = 120
+# Much more than a command needs that loads no TensorFlow, and much less than
+# what the bombs unpack to.
+MEMORY = 3 << 29
+_DROP, _OVERRIDE, _READ_SEARCH = 24, 1, 2
+
+
+def as_anybody() -> None:
+    """Give up root's right to read and write what its modes forbid."""
+    libc = ctypes.CDLL(None)
+    for capability in (_OVERRIDE, _READ_SEARCH):
+        libc.prctl(_DROP, capability, 0, 0, 0)  # EPERM: it has none.
+
+
+def little_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def full_disk() -> None:
+    """No file may grow beyond 100 bytes; Python ignores the signal."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+
+@pytest.fixture
+def place(tmp_path, texts):
+    place = commands.Place(tmp_path, texts)
+    place.make()
+    return place
+
+
+def start(place, short, changes, limit=None, **how):
+    module = SHORT[short].split(":")[0]
+    variables = {
+        **os.environ,
+        **place.environment(),
+        "PYTHONPATH": str(ROOT),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "MPLCONFIGDIR": str(place.out),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *place.flags(SHORT[short], changes)],
+        cwd=place.here,
+        env=variables,
+        preexec_fn=limit,
+        stderr=subprocess.PIPE,
+        **{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, **how},
+    )
+
+
+def finish(process, given=None):
+    try:
+        said = process.communicate(given, timeout=SECONDS)[1]
+    finally:
+        process.kill()
+    return commands.Done(process.returncode, said.decode())
+
+
+def run(place, short, changes, limit=None, says=(), leaves=(), **how):
+    """Run a command, and hold it to the invariant."""
+    before = place.surroundings()
+    done = finish(start(place, short, changes, limit, **how))
+    commands.check(done, place, before, says, leaves)
+    return done
+
+
+WRITERS = (
+    *("create_pretraining_data", "split_sentences", "train_sentencepiece"),
+    *("extract_passages", "make_demo_data", "zip_glue_submission"),
+)
+READERS = WRITERS[:3]
+
+
+@pytest.mark.parametrize("short", WRITERS)
+def test_full_disk(place, short):
+    done = run(place, short, {}, full_disk)
+    assert done.status == 1
+    assert str(place.out) in done.said and "File too large" in done.said
+
+
+@pytest.mark.parametrize("short", WRITERS)
+def test_folder_that_may_not_be_written_to(place, short):
+    place.out.chmod(0o500)
+    done = run(place, short, {}, as_anybody)
+    assert done.status in (1, 2)
+    assert str(place.out) in done.said and "Permission denied" in done.said
+
+
+@pytest.mark.parametrize("short", READERS)
+def test_file_that_may_not_be_read(place, short):
+    path = place.here / "a file"
+    path.chmod(0)
+    done = run(place, short, {"input_file": path}, as_anybody)
+    assert done.status in (1, 2) and "a file" in done.said
+
+
+@pytest.mark.parametrize("short", READERS)
+def test_bomb(place, short):
+    """A hundred megabytes of zeros, packed: one line that never ends."""
+    path = place.here / "bomb.gz"
+    path.write_bytes(gzip.compress(bytes(100_000_000), 1))
+    done = run(place, short, {"input_file": path}, little_memory)
+    assert done.status == 2 and "bomb.gz" in done.said
+
+
+@pytest.mark.parametrize("short", READERS)
+def test_standard_input_that_is_closed(place, short):
+    def close():
+        os.close(0)
+
+    run(place, short, {"input_file": "-"}, close, says=("--input_file",))
+
+
+def test_standard_input_that_never_ends(place):
+    with open("/dev/zero", "rb") as zeros:
+        run(
+            place,
+            "create_pretraining_data",
+            {"input_file": "-"},
+            little_memory,
+            stdin=zeros,
+            says=("line 1",),
+        )
+
+
+@pytest.mark.parametrize("short", ["create_pretraining_data"])
+def test_interruption(place, short):
+    before = place.surroundings()
+    changes = {"input_file": "-"}
+    process = start(place, short, changes, stdin=subprocess.PIPE)
+    for line in process.stderr:
+        if b"worker(s)" in line:  # It waits for the text.
+            break
+    process.send_signal(signal.SIGINT)
+    done = finish(process)
+    assert done.status == 130
+    commands.check(done, place, before, leaves=("job.json", "lock"))
+
+
+FLAGS = {
+    "unknown": (["--no_such_option=1"], "no_such_option"),
+    "positional": (["input.txt"], "input.txt"),
+    "only dashes": (["--", "x"], "'x'"),
+    "one dash": (["-output_file"], "output_file"),
+    "missing flag file": (["--flagfile=nowhere.flags"], "nowhere.flags"),
+    "flag file that is a folder": (["--flagfile=folder"], "folder"),
+    "flag file of itself": (["--flagfile=itself"], ""),
+    "flag file of zeros": (["--flagfile=zeros"], "Unexpected argument"),
+    "flag file that is not UTF-8": (
+        ["--flagfile=bytes"],
+        "--flagfile is not UTF-8",
+    ),
+    "half a flag": (["--output_fil"], "output_fil"),
+    "byte that is no text": (["--input_file=\udcff"], "--input_file"),
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_command_lines(place, name):
+    arguments, word = FLAGS[name]
+    (place.here / "itself").write_text("--flagfile=itself\n")
+    (place.here / "zeros").write_bytes(bytes(1000))
+    (place.here / "bytes").write_bytes(b"--input_file=\xff\xfe\n")
+    before = place.surroundings()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "data_prep.split_sentences"]
+        + place.flags(SHORT["split_sentences"], {})
+        + arguments,
+        cwd=place.here,
+        env={**os.environ, **place.environment(), "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    done = finish(process)
+    commands.check(done, place, before)
+    assert done.status == (2 if word else 0)
+    assert word in done.said

@@ -1,0 +1,70 @@
+"""Every reader with everything that can be wrong: it reads, or says what."""
+
+import os
+import shutil
+
+import pytest
+import tensorflow as tf
+
+from albert_tf import errors
+from tests.hostile import damages, limits
+from tests.hostile.readers import READERS
+
+TEXT_READERS = [name for name, reader in READERS.items() if reader.is_text]
+
+
+@pytest.fixture
+def place(world, tmp_path, request):
+    """A copy of what a reader reads: the whole, and the file to be damaged."""
+    reader = READERS[request.param]
+    source = world[reader.source]
+    copy = tmp_path / "copy" / source.name
+    copy.parent.mkdir()
+    (shutil.copytree if source.is_dir() else shutil.copy)(source, copy)
+    if reader.source == "features":
+        shutil.copy(world["spm.model"], copy)
+    return reader, copy, copy / reader.damaged
+
+
+def check(reader, copy, damaged):
+    """Read: a result, or a message that names the file; nothing else.
+
+    Those of disks and of TensorFlow end a command with status 1.
+    """
+    try:
+        with limits.time_limit():
+            reader.read(copy)
+    except (errors.UserError, OSError, tf.errors.OpError) as error:
+        assert damaged.name in str(error) or copy.name in str(error)
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("place", READERS, indirect=True)
+def test_whole_files_are_read(place):
+    assert check(*place) is None
+
+
+@pytest.mark.parametrize("damage", damages.BYTES)
+@pytest.mark.parametrize("place", READERS, indirect=True)
+def test_damaged_bytes(place, damage):
+    reader, copy, damaged = place
+    damaged.write_bytes(damages.BYTES[damage](damaged.read_bytes()))
+    check(*place)
+
+
+@pytest.mark.parametrize("damage", damages.TEXTS)
+@pytest.mark.parametrize("place", TEXT_READERS, indirect=True)
+def test_damaged_text(place, damage):
+    reader, copy, damaged = place
+    damaged.write_bytes(damages.TEXTS[damage](damaged.read_bytes()))
+    check(*place)
+
+
+@pytest.mark.parametrize("kind", damages.KINDS)
+@pytest.mark.parametrize("place", READERS, indirect=True)
+def test_no_files(place, kind):
+    reader, copy, damaged = place
+    os.remove(damaged)
+    damages.KINDS[kind](damaged)
+    check(*place)
