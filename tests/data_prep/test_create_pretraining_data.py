@@ -360,8 +360,9 @@ def disturb():
 
 def disturbed(save):
     def wrapped(*given):
-        save(*given)
+        written = save(*given)
         disturb()
+        return written
     return wrapped
 
 %s.save = disturbed(%s.save)
