@@ -1,0 +1,49 @@
+"""The update at the shape of albert-base, as one program that XLA compiles.
+
+What XLA compiles stays in memory, so this is not beside the small ones of
+test_train_step.py.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import modeling
+from albert_tf.heads import pretraining
+from tests.albert_tf import test_train_step
+from tests.conftest import LOSS_RTOL, ROOT
+
+
+@pytest.mark.parametrize(
+    ("sentence_objective", "precision"),
+    [
+        ("sop", "float32"),
+        ("sop", "bfloat16"),
+        ("none", "float32"),
+        pytest.param("nsp", "float32", marks=pytest.mark.slow),
+    ],
+)
+def test_pretraining_at_base_shape_is_one_program_for_xla(
+    sentence_objective, precision
+):
+    config = modeling.AlbertConfig.from_json_file(
+        str(ROOT / "configs/models/albert_base_v2.json")
+    )
+    # What XLA compiles stays in memory, and all layers are the same.
+    config = dataclasses.replace(config, num_hidden_layers=4)
+    model = pretraining.AlbertPretrainer(
+        modeling.AlbertModel(config, precision=precision),
+        sentence_order=sentence_objective != "none",
+    )
+    objective = pretraining.make_objective(sentence_objective)
+    step = test_train_step.make_step(model, objective, precision)
+    batch = test_train_step.pretraining_batch(config.vocab_size)
+    expected = objective.ratios(model, batch, tf.constant([0, 0]))
+    row = tf.function(step, jit_compile=True)(batch).numpy()
+    name = objective.names.index("masked_lm_loss")
+    loss = expected["masked_lm_loss"].numerator.numpy()
+    rtol = LOSS_RTOL if precision == "float32" else 2e-2
+    np.testing.assert_allclose(row[name, 0], loss, rtol=rtol)
+    assert np.isfinite(row).all() and row[-1, 0] == 0
