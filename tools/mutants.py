@@ -80,7 +80,6 @@ TESTS = {
         "tests/parity/test_original_squad.py"
     ],
     "albert_tf/tasks/squad_answers.py": ["tests/parity/test_original_squad.py"],
-    "albert_tf/tokenization.py": ["tests/parity/test_tokenization.py"],
     "albert_tf/train_step.py": [
         "tests/albert_tf/test_dropout.py",
         "tests/parity/test_original_training.py",
