@@ -543,7 +543,9 @@ def test_recomputing_changes_no_number(small_config, batch, dropout, share):
         small_config,
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
+        num_hidden_layers=2,
         num_hidden_groups=1,
+        inner_group_num=1,
         share=share,
     )
     plain = modeling.AlbertModel(config)
