@@ -168,6 +168,47 @@ def test_windows_may_come_in_blocks(
     assert parts == whole
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_padding_never_takes_a_place(size, questions, windows):
+    """The best of SQuAD 1.1 are those up to the last [SEP]."""
+    options = squad_answers.AnswerOptions(size)
+    plain = v1_outputs(windows)
+    stop = windows.first + windows.length + 1
+    is_padding = np.arange(LENGTH) >= stop[:, None]
+    assert is_padding.any()
+    loud = {
+        name: np.where(is_padding, np.float32(100), logits)
+        for name, logits in plain.items()
+    }
+    assert list(
+        squad_answers.n_best(questions, windows, loud, options)
+    ) == list(squad_answers.n_best(questions, windows, plain, options))
+    # The [SEP] itself takes one, as in the original: nothing is left of it.
+    for logits in loud.values():
+        logits[np.arange(len(windows)), stop - 1] = 99
+    for entries in squad_answers.n_best(
+        questions, windows, loud, squad_answers.AnswerOptions(1)
+    ):
+        assert [entry.text for entry in entries] == ["empty"]
+
+
+def test_an_answer_has_a_character_at_least():
+    """The first piece may come from no character, as "▁" alone may."""
+    question = squad_data.Question("q", "?", "ab", (), True)
+    pieces = squad_features.Pieces(
+        np.array([5, 6]), np.array([0, 0]), np.array([0, 2])
+    )
+    ones = np.ones(1, np.int32)
+    windows = squad_features.Windows(
+        [pieces], [np.array([7])], 0 * ones, 0 * ones, 2 * ones, ()
+    )
+    logits = np.array([[0, 0, 0, 9, 0, 0]], np.float32)
+    outputs = {"start_logits": logits, "end_logits": logits}
+    options = squad_answers.AnswerOptions()
+    (entries,) = squad_answers.n_best([question], windows, outputs, options)
+    assert entries[0].text == "a"
+
+
 def test_a_planted_answer_is_found(questions, windows):
     outputs = v1_outputs(windows)
     pieces = windows.paragraphs[3]
