@@ -23,11 +23,17 @@ _PR_SET_PDEATHSIG = 1  # Of prctl(2).
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# What is imported before the first fork. The writer's processes must not find
-# TensorFlow loaded: they would be spawned in place of forked.
+# What is imported before the first fork. Encodings, too: a user without rights
+# may not be able to read them where Python lies. The writer must not find
+# TensorFlow loaded: its processes would be spawned in place of forked.
+_ENCODINGS = ("encodings.utf_8_sig", "encodings.ascii", "encodings.latin_1")
 _MODULES = {
-    "plain": ("data_prep.create_pretraining_data", "PIL.ImageDraw"),
+    "plain": (
+        *("data_prep.create_pretraining_data", "PIL.ImageDraw"),
+        *_ENCODINGS,
+    ),
     "tensorflow": (
+        *_ENCODINGS,
         *("albert_tf.run_pretraining", "albert_tf.run_classifier"),
         *("albert_tf.export", "albert_tf.predict", "albert_tf.ask_run"),
         *("albert_tf.serving.ask", "tensorflow_text"),
