@@ -170,7 +170,7 @@ def is_passed_over(node: Any) -> bool:
         parent = node.parent
         if parent.type == "raise_stmt":
             return True
-        if node.type == "decorator" and "_cache" in node.get_code():
+        if node.type == "decorator" and "cache" in node.get_code():
             return True
         if parent.type in ("param", "funcdef") and parent.annotation is node:
             return True

@@ -238,3 +238,32 @@ def test_make_optimizer_follows_the_option():
     ):
         options = optimization.OptimizerOptions(optimizer=name)
         assert type(optimization.make_optimizer(options, 10, 2)) is kind
+
+
+def test_pace_multiplies_the_steps():
+    options = optimization.OptimizerOptions(learning_rate=1.0)
+    plain = optimization.WarmupPolynomialDecay(options, 100, 10)
+    fast = optimization.WarmupPolynomialDecay(options, 100, 10, 4.0)
+    for step in (1, 2, 3, 20):
+        rates = fast(tf.constant(step)), plain(tf.constant(4 * step))
+        np.testing.assert_allclose(*rates, rtol=RTOL)
+
+
+def test_only_a_schedule_by_the_clock_has_a_pace_to_set():
+    options = optimization.OptimizerOptions(learning_rate=1.0)
+    assert optimization.make_optimizer(options, 100, 0).pace is None
+    timed = optimization.make_optimizer(options, 100, 0, by_the_clock=True)
+    timed.set_pace(3.0)
+    assert float(timed.pace) == 3.0
+    np.testing.assert_allclose(timed.rate(tf.constant(10)), 0.7, rtol=RTOL)
+
+
+def test_keras_makes_the_same_update():
+    ours, theirs = (tf.Variable([0.5, -1.5], name="kernel") for _ in range(2))
+    gradient = tf.constant([0.3, 0.1])
+    one, other = (optimization.Lamb(0.1) for _ in range(2))
+    one.build([ours])
+    one.update([gradient], [ours], tf.constant(1.0), tf.constant(True))
+    other.apply_gradients([(gradient, theirs)])
+    assert abs(float(ours[0]) - 0.5) > 0.01
+    np.testing.assert_allclose(theirs, ours, rtol=RTOL)
