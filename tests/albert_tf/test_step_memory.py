@@ -79,7 +79,12 @@ MEASURED = [
         case(SMALL, "choice", 30000, 16, 256, **DROPOUT),
         2927,
     ),
+    (case(SMALL, "classifier", 30000, 256, 128), 3794),
+    (case(SMALL, "pretraining", 400, 32, 512, **DROPOUT), 3422),
+    (case(SMALL, "pretraining", 30000, 1, 128), 1060),
     (IN_PARTS, 2320),
+    (case(SMALL, "pretraining", 30000, 256, 128, training=False), 3084),
+    (case(SMALL, "classifier", 30000, 256, 128, training=False), 1144),
 ]
 
 
