@@ -106,11 +106,15 @@ def normalize(
     r"""Clean texts as `tokenization.preprocess_text` does.
 
     Both agree on every character that the Unicode tables of Python and of
-    TensorFlow know. With Python 3.11 (Unicode 14) and TensorFlow 2.20, 40
-    capital letters younger than TensorFlow's table of lower case stay capitals
-    here, and 118 characters that are younger than Python's tables are
-    decomposed only here. With 30k-clean.model, 36 of all characters get other
-    ids: the outlined letters and digits from U+1CCD6 on (Unicode 16).
+    TensorFlow know. With Python 3.11 (Unicode 14) and TensorFlow 2.20:
+
+    - 40 capital letters that TensorFlow's older table of lower case does not
+      know stay capitals here;
+    - a capital sigma that ends a word becomes the other small sigma here if one
+      of 117 letters that are as new stands before it;
+    - 118 characters that are newer than Python's tables are decomposed only
+      here. With 30k-clean.model, 36 of all characters get other ids: the
+      outlined letters and digits from U+1CCD6 on (Unicode 16).
 
     Example:
         normalize(["  Café\t½… "], lower=True) = ["cafe 1⁄2..."]

