@@ -9,6 +9,7 @@
 #   KILLS   of each job of the soak test; default: 50
 #   SOAK    folder of the soak test; default: soak_output
 #   FILES   files that `make mutants` changes
+#   ROUNDS  how many times more `make fuzz` tries than `make test`; default: 20
 #   PIP     flags for pip; PIP= shows its progress
 
 VENV = .venv
@@ -19,6 +20,7 @@ OUTPUT = demo_output
 SEED = 12345
 KILLS = 50
 SOAK = soak_output
+ROUNDS = 20
 PIP = --quiet
 PIP_VERSION = 26.3
 
@@ -35,8 +37,8 @@ PIP_INSTALL = "$(PY)" $(INSTALL)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-beam test-jax test-torch mutants soak lint
-.PHONY: format clean
+.PHONY: help setup demo test test-beam test-jax test-torch fuzz mutants soak
+.PHONY: lint format clean
 
 help:
 	@echo "make setup  install everything into $(VENV) (minutes; once)"
@@ -46,6 +48,7 @@ help:
 	@echo "            torch and transformers; each installs what it needs"
 	@echo "make soak   kill everything at random moments, and compare (hours)"
 	@echo "make mutants FILES=albert_tf/masking.py  change them; do tests notice?"
+	@echo "make fuzz   try many random hostile files and flags (ROUNDS=20)"
 	@echo "make lint   check format, style and types"
 	@echo "make format mend format and what else can be mended by itself"
 	@echo "make clean  remove the environment, caches and build folders"
@@ -77,6 +80,12 @@ soak: setup
 # A killed run goes on where it was; ARGS: see tools/mutants.py.
 mutants: $(MUTANTS_DONE)
 	"$(PY)" tools/mutants.py $(FILES) $(ARGS)
+
+# Another seed each time; it is printed, and FUZZ_SEED=N repeats a run.
+fuzz: setup
+	@seed=$${FUZZ_SEED:-$$(date +%s)}; echo "FUZZ_SEED=$$seed"; \
+	FUZZ_SEED=$$seed FUZZ_ROUNDS="$(ROUNDS)" \
+	    "$(PY)" tools/run_tests.py tests/hostile $(ARGS)
 
 lint: $(LINT_DONE)
 	@failed=; \

@@ -8,6 +8,7 @@ is used again only where all of that is the same.
 import dataclasses
 import hashlib
 import io
+import operator
 import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -76,13 +77,16 @@ def differences(
     facts: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> list[str]:
     """Return a line for each part of `wanted` that `facts` say otherwise."""
-    there = {**facts, **facts.get("options", {})}
-    here = {**wanted, **wanted["options"]}
+    there, here = _with_options(facts), _with_options(wanted)
     return [
         f"  {name}: {there.get(name)!r} there, {value!r} here"
         for name, value in here.items()
         if name != "options" and there.get(name) != value
     ]
+
+
+def _with_options(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {**facts, **facts.get("options", {})}
 
 
 def _content_sha256(path: str) -> str:
@@ -311,7 +315,8 @@ def opened(
 def _read_facts(path: str) -> dict[str, Any]:
     try:
         facts = strict_json.loads(files.read_bytes(path + FACTS_ENDING))
-        int(facts[_RECORDS])
+        operator.index(facts[_RECORDS])
+        _with_options(facts)  # They are no object in a damaged file.
     except (OSError, ValueError, KeyError, TypeError):
         raise errors.UserError(
             f"{path}{FACTS_ENDING} is missing or damaged, so nobody knows what "

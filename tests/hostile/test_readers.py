@@ -1,7 +1,6 @@
 """Every reader with everything that can be wrong: it reads, or says what."""
 
 import os
-import shutil
 
 import pytest
 import tensorflow as tf
@@ -11,19 +10,6 @@ from tests.hostile import damages, limits
 from tests.hostile.readers import READERS
 
 TEXT_READERS = [name for name, reader in READERS.items() if reader.is_text]
-
-
-@pytest.fixture
-def place(world, tmp_path, request):
-    """A copy of what a reader reads: the whole, and the file to be damaged."""
-    reader = READERS[request.param]
-    source = world[reader.source]
-    copy = tmp_path / "copy" / source.name
-    copy.parent.mkdir()
-    (shutil.copytree if source.is_dir() else shutil.copy)(source, copy)
-    if reader.source == "features":
-        shutil.copy(world["spm.model"], copy)
-    return reader, copy, copy / reader.damaged
 
 
 def check(reader, copy, damaged):
@@ -68,3 +54,10 @@ def test_no_files(place, kind):
     os.remove(damaged)
     damages.KINDS[kind](damaged)
     check(*place)
+
+
+JSON_READERS = [
+    name
+    for name, reader in READERS.items()
+    if "json" in reader.source + reader.damaged
+]

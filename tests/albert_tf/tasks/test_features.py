@@ -326,7 +326,10 @@ def test_file_of_other_data_is_refused(tmp_path, tiny_tokenizer):
 def test_file_of_unknown_origin_is_refused(tmp_path, tiny_tokenizer):
     path = make(tmp_path, tiny_tokenizer)
     task = glue.GlueTask("rte", tiny_tokenizer, 16)
-    for content in (b"{}", b"no JSON", b"[]"):
+    for content in (
+        *(b"{}", b"no JSON", b"[]", b'{"num_records": 2.5}'),
+        b'{"num_records": 2, "options": []}',
+    ):
         with open(f"{path}.json", "wb") as stream:
             stream.write(content)
         with pytest.raises(errors.UserError, match="nobody knows"):
