@@ -605,6 +605,7 @@ def test_a_program_of_another_form_is_refused():
         export_train_step._check_form(program, specs)
 
 
+@pytest.mark.jax
 def test_runner_reads_what_lies_beside_the_description(jax_python, tmp_path):
     settings = make_options(tmp_path)
     export_train_step.run(settings)
