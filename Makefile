@@ -100,7 +100,7 @@ format: $(LINT_DONE)
 
 clean:
 	rm -rf "$(VENV)" "$(BEAM)" "$(JAX)" build dist *.egg-info
-	rm -rf .pytest_cache .ruff_cache .mypy_cache .mutants
+	rm -rf .pytest_cache .ruff_cache .mypy_cache .mutants .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The mark is written last. Where it is missing, an earlier set-up was

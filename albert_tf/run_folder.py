@@ -232,4 +232,20 @@ def read(folder: str) -> Run:
     config = modeling.AlbertConfig.from_json_file(
         os.path.join(folder, CONFIG_NAME)
     )
+    _check_task(values, config, path)
     return Run(folder, program, values, config)
+
+
+def _check_task(
+    values: dict[str, Any], config: modeling.AlbertConfig, path: str
+) -> None:
+    """Refuse what no task can be made of; the file may be from anywhere."""
+    name, length = values.get("task_name", ""), values.get("max_seq_length", 1)
+    longest = config.max_position_embeddings
+    if not isinstance(name, str):
+        raise errors.UserError(f"{path}: task_name is {name!r}, not a text.")
+    if not isinstance(length, int) or not 0 < length <= longest:
+        raise errors.UserError(
+            f"{path}: max_seq_length is {length!r}, not a whole number from 1 "
+            f"to {longest}, the positions of {CONFIG_NAME}."
+        )

@@ -76,7 +76,8 @@ def _parse(text: bytes) -> dict[str, Any] | None:
     if not isinstance(line.get("split"), str) or not _is_step(line.get("step")):
         return None
     if line["split"] not in ("train", "eval"):
-        return line
+        counts = (v for k, v in line.items() if k.endswith("_per_step"))
+        return line if all(isinstance(v, (int, float)) for v in counts) else None
     numbers = {k: math.nan if v is None else v for k, v in line.items()}
     known = (v for k, v in numbers.items() if k != "split")
     return numbers if all(isinstance(v, (int, float)) for v in known) else None

@@ -138,7 +138,7 @@ class SourceOptions:
     )
 
     def __post_init__(self) -> None:
-        if (self.run_dir is None) == (self.init_checkpoint is None):
+        if bool(self.run_dir) == bool(self.init_checkpoint):
             raise errors.UserError(
                 "--run_dir and --init_checkpoint: exactly one of the two is "
                 "needed. The first is the folder of a run, the second any "

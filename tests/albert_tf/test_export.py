@@ -152,6 +152,7 @@ def test_bfloat16_takes_half_the_room_and_differs_little(run_dir):
             "--precision=bfloat16 does not go with --format=onnx",
         ),
         ({"run_dir": None}, "--run_dir and --init_checkpoint: exactly one"),
+        ({"run_dir": ""}, "--run_dir and --init_checkpoint: exactly one"),
         ({"init_checkpoint": "x"}, "exactly one of the two"),
         ({"run_dir": None, "init_checkpoint": "x"}, "needs --task"),
         ({"task": "squad"}, "--task=squad is given with --run_dir"),

@@ -155,3 +155,20 @@ def test_damaged_options_are_an_error(claim, tmp_path, text):
     (tmp_path / "run" / run_folder.OPTIONS_NAME).write_text(text)
     with pytest.raises(errors.UserError, match="run_options.json is damaged"):
         claim()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("task_name", 7), ("max_seq_length", "32"), ("max_seq_length", 0)),
+        *(("max_seq_length", 10**30), ("max_seq_length", 1.5)),
+    ],
+)
+def test_options_that_no_task_has_are_an_error(claim, tmp_path, name, value):
+    claim()
+    path = tmp_path / "run" / "run_options.json"
+    made = json.loads(path.read_text())
+    made["options"][name] = value
+    path.write_text(json.dumps(made))
+    with pytest.raises(errors.UserError, match=f"json: {name} is {value!r}"):
+        run_folder.read(str(tmp_path / "run"))

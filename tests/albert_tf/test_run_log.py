@@ -88,6 +88,7 @@ def test_half_written_line_is_left_out(log, tmp_path):
         b'{"split": "train", "step": "5"}',
         b'{"split": "train", "step": true}',
         b'{"split": "train", "step": 5, "loss": "low"}',
+        b'{"split": "facts", "step": 5, "tokens_per_step": "8"}',
         b'{"split": "train", "step": 5, "loss": \xff}',
     ],
     ids=lambda damage: damage[:30],

@@ -221,12 +221,15 @@ class Place:
         monkeypatch.setattr(tempfile, "tempdir", None)
 
     def surroundings(self) -> dict[str, tuple]:
-        """Return everything that must stay as it is."""
+        """Return everything that must stay as it is.
+
+        What AutoGraph writes is removed when the process ends.
+        """
         found = snapshot(self.root)
         return {
             path: facts
             for path, facts in found.items()
-            if path.split("/")[0] != "out"
+            if not path.startswith(("out", "temp/__autograph_generated"))
         } | {f"world/{k}": v for k, v in snapshot(self.world.folder).items()}
 
 

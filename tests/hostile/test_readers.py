@@ -6,8 +6,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import errors
-from tests.hostile import damages, limits
+from tests.hostile import chance, damages, limits
 from tests.hostile.readers import READERS
+
+# Other values that each JSON file is tried with.
+EACH = 8
 
 TEXT_READERS = [name for name, reader in READERS.items() if reader.is_text]
 
@@ -61,3 +64,12 @@ JSON_READERS = [
     for name, reader in READERS.items()
     if "json" in reader.source + reader.damaged
 ]
+
+
+@pytest.mark.parametrize("place", JSON_READERS, indirect=True)
+def test_other_values_in_json(place):
+    reader, copy, damaged = place
+    contents = damages.values_of(damaged.read_bytes())
+    for content in chance.some(contents, EACH):
+        damaged.write_bytes(content)
+        check(*place)

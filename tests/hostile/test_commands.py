@@ -1,0 +1,193 @@
+"""Commands with files and options that nobody meant, in this process."""
+
+import itertools
+import os
+import shutil
+
+import pytest
+
+from tests.hostile import commands, limits
+from tests.hostile.commands import SHORT
+from tests.hostile.rows import ROWS, RUNS
+
+# Options that name files or folders to read, and to write.
+INPUTS = {
+    "run_pretraining": (
+        *("albert_config_file", "input_file", "eval_input_file"),
+        *("spm_model_file", "vocab_file", "init_checkpoint"),
+    ),
+    "run_classifier": (
+        *("albert_config_file", "data_dir", "spm_model_file", "vocab_file"),
+        *("init_checkpoint", "train_feature_file"),
+    ),
+    "run_squad": ("train_file", "train_feature_file"),
+    "run_race": ("data_dir",),
+    "run_glue": ("recipe_dir",),
+    "zip_glue_submission": ("input_dir",),
+    "predict": ("run_dir", "input_file", "checkpoint"),
+    "ensemble": ("run_dirs",),
+    "write_run_card": ("output_dir",),
+    "export_train_step": (
+        *("albert_config_file", "batches_from", "init_checkpoint"),
+    ),
+    "create_finetuning_data": ("input_file", "spm_model_file", "vocab_file"),
+    "extract_passages": ("squad_file", "race_dir"),
+    "export": ("run_dir", "checkpoint", "eval_file"),
+    "demo": ("saved_model",),
+    "convert_checkpoint": ("from", "albert_config_file"),
+    "train_sentencepiece": ("input_file",),
+    "split_sentences": ("input_file",),
+    "inspect_records": ("input_file", "spm_model_file", "vocab_file"),
+    "create_pretraining_data": ("input_file", "spm_model_file", "vocab_file"),
+}
+OUTPUT_FILES = {
+    "zip_glue_submission": ("output_file",),
+    "predict": ("output_file",),
+    "create_finetuning_data": ("output_file",),
+    "extract_passages": ("output_file",),
+    "split_sentences": ("output_file",),
+    "create_pretraining_data": ("output_file",),
+}
+OUTPUT_FOLDERS = {
+    "run_pretraining": ("output_dir",),
+    "run_classifier": ("output_dir",),
+    "run_squad": ("output_dir",),
+    "run_race": ("output_dir",),
+    "ensemble": ("output_dir",),
+    "export_train_step": ("output_dir",),
+    "export": ("export_dir",),
+    "convert_checkpoint": ("to",),
+    "make_demo_data": ("output_dir",),
+}
+OUTPUT_PREFIXES = {"train_sentencepiece": ("output_prefix",)}
+# What is no usable input, whatever is wanted.
+NO_INPUTS = (
+    *("{here}/nothing", "{here}/a file/x", "\0", "a" * 300, "\udcff"),
+)
+# Where nothing can be written, whatever it is.
+NO_PREFIXES = ("", "{here}/a file/x", "a" * 300, "\0", "\udcff", "/proc/x")
+NO_FILES = (*NO_PREFIXES, "{here}/folder", "{here}/full")
+NO_FOLDERS = (*NO_PREFIXES, "{here}/a file", "{here}/loop")
+
+
+def rows(options, values):
+    return [
+        pytest.param(short, name, value, id=f"{short}-{name}-{value[:20]!r}")
+        for short, names in options.items()
+        for name, value in itertools.product(names, values)
+    ]
+
+
+@pytest.fixture
+def place(tmp_path, world, monkeypatch):
+    place = commands.Place(tmp_path, world)
+    place.make()
+    place.enter(monkeypatch)
+    return place
+
+
+def run(place, capfd, short, changes, says=(), leaves=()):
+    """Run a command, and hold it to the invariant."""
+    name = SHORT[short]
+    flags = place.flags(name, changes)
+    before = place.surroundings()
+    with limits.time_limit():
+        done = commands.run_inside(name, flags, capfd)
+    commands.check(done, place, before, says, leaves)
+    return done
+
+
+# The fixture `world` runs those that train. The others need what is not there.
+NOT_ALONE = (
+    *("run_pretraining", "run_classifier", "run_squad", "run_race", "run_glue"),
+    *("export", "demo", "write_run_card", "beam_pretraining_data"),
+)
+
+
+@pytest.mark.parametrize("short", [s for s in SHORT if s not in NOT_ALONE])
+def test_options_that_work(place, capfd, short):
+    assert run(place, capfd, short, {}).status == 0
+
+
+@pytest.mark.parametrize(("short", "name", "value"), rows(INPUTS, NO_INPUTS))
+def test_no_inputs(place, capfd, short, name, value):
+    refuse(place, capfd, short, name, value)
+
+
+@pytest.mark.parametrize(
+    ("short", "name", "value"),
+    [
+        *rows(OUTPUT_FILES, NO_FILES),
+        *rows(OUTPUT_FOLDERS, NO_FOLDERS),
+        *rows(OUTPUT_PREFIXES, NO_PREFIXES),
+        *rows({"run_classifier": ("cached_dir",)}, NO_FOLDERS[1:]),
+    ],
+)
+def test_no_outputs(place, capfd, short, name, value):
+    refuse(place, capfd, short, name, value)
+
+
+# Options that would take the place of the one that is tried.
+ALONE = {
+    "vocab_file": {"spm_model_file": None},
+    "squad_file": {"race_dir": None},
+    "race_dir": {"squad_file": None},
+}
+# They are looked at when the run's folder is already made. It belongs to nobody
+# before its first checkpoint.
+LATE = ("train_feature_file", "cached_dir")
+
+
+def refuse(place, capfd, short, name, value):
+    """Expect a mistake that is named: by the option, or by what was given."""
+    changes = {**ALONE.get(name, {}), name: value}
+    leaves = ("run/*",) if name in LATE else ()
+    done = run(place, capfd, short, changes, leaves=leaves)
+    assert done.status in (1, 2)
+    given = place.fill(value)[:100]
+    words = [f"--{name}", given, os.path.dirname(given)]
+    assert any(word and word in done.said for word in words), done.said
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_rows(place, capfd, row):
+    command, changes, says, files = ROWS[row]
+    for name, content in files.items():
+        path = place.here / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    says = tuple(map(place.fill, says))
+    done = run(place, capfd, command, changes, says)
+    if not says:
+        assert done.status == 0, done.said
+
+
+@pytest.mark.parametrize(
+    ("row", "short"),
+    [(row, short) for row, facts in RUNS.items() for short in facts[2]],
+)
+def test_runs_from_elsewhere(place, capfd, row, short):
+    file, change, _, says = RUNS[row]
+    folder = place.here / "run"
+    if short == "write_run_card":
+        folder = place.out / "pretrained"  # It writes into the folder.
+    shutil.copytree(place.world["rte"], folder)
+    path = folder / file
+    path.write_bytes(change(path.read_bytes()))
+    write_payload(place.here, place.root / "beside")
+    write_payload(folder, place.root / "beside")
+    changes = {"run_dir": folder}
+    if short == "ensemble":
+        changes = {"run_dirs": f"{folder},{place.world['rte_again']}"}
+    elif short == "write_run_card":
+        changes = {}
+    leaves = ("pretrained/*", "pretrained/*/*")
+    done = run(place, capfd, short, changes, says or (), leaves)
+    assert done.status == (0 if says is None else 2), done.said
+
+
+def write_payload(folder, target):
+    """Lay a module beside the data; the surroundings show whether it ran."""
+    (folder / "payload.py").write_text(
+        f"open({str(target / 'payload ran')!r}, 'w').close()\n"
+    )
