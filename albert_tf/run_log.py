@@ -77,7 +77,9 @@ def _parse(text: bytes) -> dict[str, Any] | None:
         return None
     if line["split"] not in ("train", "eval"):
         counts = (v for k, v in line.items() if k.endswith("_per_step"))
-        return line if all(isinstance(v, (int, float)) for v in counts) else None
+        return (
+            line if all(isinstance(v, (int, float)) for v in counts) else None
+        )
     numbers = {k: math.nan if v is None else v for k, v in line.items()}
     known = (v for k, v in numbers.items() if k != "split")
     return numbers if all(isinstance(v, (int, float)) for v in known) else None

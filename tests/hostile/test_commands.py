@@ -61,9 +61,7 @@ OUTPUT_FOLDERS = {
 }
 OUTPUT_PREFIXES = {"train_sentencepiece": ("output_prefix",)}
 # What is no usable input, whatever is wanted.
-NO_INPUTS = (
-    *("{here}/nothing", "{here}/a file/x", "\0", "a" * 300, "\udcff"),
-)
+NO_INPUTS = (*("{here}/nothing", "{here}/a file/x", "\0", "a" * 300, "\udcff"),)
 # Where nothing can be written, whatever it is.
 NO_PREFIXES = ("", "{here}/a file/x", "a" * 300, "\0", "\udcff", "/proc/x")
 NO_FILES = (*NO_PREFIXES, "{here}/folder", "{here}/full")
