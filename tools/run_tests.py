@@ -28,7 +28,8 @@ SHARING = 4  # Short files in a process.
 # They begin first, so that no core waits for one of them in the end.
 LONG = (
     *("test_train_step.py", "test_finetuning.py", "test_training.py"),
-    "test_base_shape.py",
+    *("test_base_shape.py", "test_readers.py", "test_commands.py"),
+    "test_fuzz.py",
     *("test_pretraining_at_scale.py", "test_road.py", "test_services.py"),
     *("test_original_training.py", "test_answer_service.py"),
     *("test_create_pretraining_data.py", "test_id_model.py", "test_demo.py"),

@@ -55,6 +55,7 @@ def start(place, short, changes, limit=None, **how):
         "PYTHONPATH": str(ROOT),
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "MPLCONFIGDIR": str(place.out),
+        "KERAS_HOME": str(place.out),  # It gets a keras.json at import.
     }
     return subprocess.Popen(
         [sys.executable, "-m", module, *place.flags(SHORT[short], changes)],
@@ -139,6 +140,23 @@ def test_standard_input_that_never_ends(place):
             stdin=zeros,
             says=("line 1",),
         )
+
+
+def test_standard_output_that_is_full(place):
+    with open("/dev/full", "wb") as full:
+        leaves = ("keras.json",)
+        done = run(place, "inspect_records", {}, leaves=leaves, stdout=full)
+    assert done.status == 1 and "No space left" in done.said
+
+
+def test_standard_output_that_nobody_reads(place):
+    before = place.surroundings()
+    process = start(place, "inspect_records", {}, stdout=subprocess.PIPE)
+    process.stdout.close()
+    process.stdout = None
+    done = finish(process)
+    assert done.status in (0, 1)
+    commands.check(done, place, before, leaves=("keras.json",))
 
 
 @pytest.mark.parametrize("short", ["create_pretraining_data"])
