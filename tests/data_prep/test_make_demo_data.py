@@ -90,9 +90,9 @@ def test_a_folder_keeps_its_options(tmp_path):
 @pytest.mark.parametrize(
     ("option", "value", "allowed"),
     [
-        ("num_stories", 0, "1 or more"),
-        ("num_stories", -3, "1 or more"),
-        ("num_task_examples", 59, "60 or more"),
+        ("num_stories", 0, "number from 1 to"),
+        ("num_stories", -3, "number from 1 to"),
+        ("num_task_examples", 59, "number from 60 to"),
     ],
 )
 def test_sizes_are_checked(option, value, allowed):
