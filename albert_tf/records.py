@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import glob
 import hashlib
+import operator
 import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -500,6 +501,12 @@ def _read_manifest(path: str) -> Manifest:
         values["shards"] = tuple(values["shards"])
         for name in ("shard_bytes", "shard_sha256", "inputs"):
             values[name] = tuple(values.get(name, ()))
+        if not isinstance(values["vocab_sha256"], str):
+            raise TypeError("vocab_sha256 is no text")
+        for _, size in zip(
+            values["shards"], values["shard_bytes"], strict=True
+        ):
+            operator.index(size)
         return Manifest(**values)
     except errors.UserError:
         raise

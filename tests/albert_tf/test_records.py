@@ -290,6 +290,19 @@ def test_check_names_records_of_another_kind(tmp_path, record):
         records.check_records([path], EXPECTED)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"shard_bytes": ("1",)}, {"shard_bytes": ({},)}),
+        *({"shard_bytes": ()}, {"vocab_sha256": 7}),
+    ],
+)
+def test_values_of_other_types_make_a_manifest_unusable(record_path, change):
+    write_manifest(record_path, **change)
+    with pytest.raises(errors.UserError, match="cannot be read"):
+        records.check_records([record_path], EXPECTED)
+
+
 def test_manifest_is_plain_json(record_path):
     write_manifest(record_path)
     with open(f"{record_path}.manifest.json") as stream:
