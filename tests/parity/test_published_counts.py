@@ -4,6 +4,8 @@ Expected are the exact counts that follow from ALBERT Tables 1 to 4, next to the
 millions that the paper prints. Embeddings, mapping, layers and pooler; no head.
 """
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -21,7 +23,7 @@ SIZES = {
 
 
 def count(size="base", **changes):
-    values = modeling.json.loads(SIZES[size].read_text())
+    values = json.loads(SIZES[size].read_text())
     config = modeling.AlbertConfig.from_dict({**values, **changes})
     with tf.Graph().as_default():  # Shapes without memory.
         variables = modeling.AlbertModel(config).variables
