@@ -103,7 +103,7 @@ def test_widest_model_of_the_paper():
     ],
 )
 def test_bert_shapes(size, layers, expected):
-    width = modeling.json.loads(SIZES[size].read_text())["hidden_size"]
+    width = json.loads(SIZES[size].read_text())["hidden_size"]
     assert expected == count(
         size,
         embedding_size=width,
