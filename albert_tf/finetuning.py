@@ -9,7 +9,6 @@ import dataclasses
 import gc
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -669,7 +668,9 @@ class _Data:
             first_step=first_step,
         )
 
-    def naming_damage(self, split: str) -> AbstractContextManager[None]:
+    def naming_damage(
+        self, split: str
+    ) -> contextlib.AbstractContextManager[None]:
         """Have errors about damaged records of a split name the file."""
         path = self._features[split].path
         return inputs.naming_damage(
