@@ -15,7 +15,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import app, flags, logging
@@ -237,6 +237,25 @@ def from_dict(
         if leaf.default is not dataclasses.MISSING
     }
     return _build(options_class, {**defaults, **values})
+
+
+def refuse_foreign(settings: Any, names: Iterable[str], other: str) -> None:
+    """Make sure that options of another way to use a program are left out.
+
+    Args:
+        settings: The options object.
+        names: Options that only go with `other`.
+        other: An option that is not given.
+
+    Raises:
+        errors.UserError: One of them is given.
+    """
+    for name in names:
+        if getattr(settings, name) is not None:
+            raise errors.UserError(
+                f"--{name}={getattr(settings, name)} goes with --{other}, "
+                "which is not given. Leave it out."
+            )
 
 
 def differences(

@@ -94,16 +94,11 @@ class PredictOptions:
                 "needed. The first is the folder of a finetuned run, the "
                 "second one that albert_tf.export wrote."
             )
-        foreign = (
-            ("signature",) if self.run_dir else ("checkpoint", "task_module")
-        )
-        for name in foreign:
-            if getattr(self, name) is not None:
-                other = "saved_model" if self.run_dir else "run_dir"
-                raise errors.UserError(
-                    f"--{name}={getattr(self, name)} goes with --{other}, "
-                    "which is not given. Leave it out."
-                )
+        if self.run_dir:
+            options.refuse_foreign(self, ("signature",), "saved_model")
+        else:
+            foreign = "checkpoint", "task_module"
+            options.refuse_foreign(self, foreign, "run_dir")
         if self.run_dir and self.input_file in (None, STANDARD):
             raise errors.UserError(
                 "--run_dir needs a file as --input_file. Standard input is "

@@ -144,14 +144,10 @@ class SourceOptions:
                 "needed. The first is the folder of a run, the second any "
                 "checkpoint."
             )
-        foreign = _OF_CHECKPOINT if self.run_dir else _OF_RUN
-        for name in foreign:
-            if getattr(self, name) is not None:
-                other = "init_checkpoint" if self.run_dir else "run_dir"
-                raise errors.UserError(
-                    f"--{name}={getattr(self, name)} goes with --{other}, "
-                    "which is not given. Leave it out."
-                )
+        if self.run_dir:
+            options.refuse_foreign(self, _OF_CHECKPOINT, "init_checkpoint")
+        else:
+            options.refuse_foreign(self, _OF_RUN, "run_dir")
         if self.init_checkpoint and not self.task:
             raise errors.UserError(
                 f"--init_checkpoint={self.init_checkpoint} needs --task: what "
