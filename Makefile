@@ -1,15 +1,15 @@
 # Every command of the project. `make` alone lists them.
 #
 # Variables, given after the command (`make test PYTHON=python3.12`):
-#   PYTHON  interpreter for a new environment; default: the first that fits
+#   PYTHON  interpreter for a new environment; default: the first suitable one
 #   VENV    folder of the environment; default: .venv
 #   ARGS    further arguments for pytest, such as ARGS="-k tokenization"
 #   OUTPUT  folder that `make demo` writes; default: demo_output
 #   SEED    seed of the demo and of the soak test; default: 12345
-#   KILLS   of each job of the soak test; default: 50
+#   KILLS   number of kills per job of the soak test; default: 50
 #   SOAK    folder of the soak test; default: soak_output
 #   FILES   files that `make mutants` changes
-#   ROUNDS  how many times more `make fuzz` tries than `make test`; default: 20
+#   ROUNDS  times as many random files in `make fuzz` as in `make test`; default: 20
 #   PIP     flags for pip; PIP= shows its progress
 
 VENV = .venv
@@ -44,13 +44,13 @@ help:
 	@echo "make setup  install everything into $(VENV) (minutes; once)"
 	@echo "make demo   from a text file to a SavedModel on a tiny model"
 	@echo "make test   run the tests"
-	@echo "make test-beam, test-jax, test-torch   those that need Beam, jax, or"
-	@echo "            torch and transformers; each installs what it needs"
-	@echo "make soak   kill everything at random moments, and compare (hours)"
-	@echo "make mutants FILES=albert_tf/masking.py  change them; do tests notice?"
+	@echo "make test-beam, test-jax, test-torch   the tests that need Beam, jax, or"
+	@echo "            torch and transformers; each installs its packages"
+	@echo "make soak   kill jobs at random moments and compare results (hours)"
+	@echo "make mutants FILES=albert_tf/data/masking.py  mutation tests of files"
 	@echo "make fuzz   try many random hostile files and flags (ROUNDS=20)"
 	@echo "make lint   check format, style and types"
-	@echo "make format mend format and what else can be mended by itself"
+	@echo "make format fix format and what else can be fixed automatically"
 	@echo "make clean  remove the environment, caches and build folders"
 
 setup: $(SETUP_DONE)
@@ -61,27 +61,29 @@ demo: setup
 test: setup
 	"$(PY)" tools/run_tests.py $(ARGS)
 
-# Beam does not fit into the environment, and jax is to run without TensorFlow.
+# Beam conflicts with the environment, and jax is tested without TensorFlow.
 test-beam: $(BEAM)/.setup-done
 	"$(BEAM)/bin/python" tools/run_tests.py -m beam --noconftest \
 	    tests/data_prep/test_beam_pretraining_data.py $(ARGS)
 
 test-jax: setup $(JAX)/.setup-done
 	ALBERT_TF_JAX_PYTHON="$(JAX)/bin/python" "$(PY)" tools/run_tests.py \
-	    -m jax tests/albert_tf/test_export_train_step.py $(ARGS)
+	    -m jax tests/albert_tf/test_export_train_step.py \
+	    tests/benchmarks/test_run_train_step.py $(ARGS)
 
 test-torch: $(TORCH_DONE)
-	"$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py $(ARGS)
+	"$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py \
+	    tests/parity/test_hub_folder.py $(ARGS)
 
 soak: setup
 	"$(PY)" tools/soak --output_dir="$(SOAK)" --kills=$(KILLS) \
 	    --seed="$(SEED)" $(ARGS)
 
-# A killed run goes on where it was; ARGS: see tools/mutants.py.
+# An interrupted run continues. ARGS: see tools/mutants.py.
 mutants: $(MUTANTS_DONE)
 	"$(PY)" tools/mutants.py $(FILES) $(ARGS)
 
-# Another seed each time; it is printed, and FUZZ_SEED=N repeats a run.
+# A new seed each time, which is printed; FUZZ_SEED=N repeats a run.
 fuzz: setup
 	@seed=$${FUZZ_SEED:-$$(date +%s)}; echo "FUZZ_SEED=$$seed"; \
 	FUZZ_SEED=$$seed FUZZ_ROUNDS="$(ROUNDS)" \
@@ -103,13 +105,13 @@ clean:
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .mutants .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The mark is written last. Where it is missing, an earlier set-up was
-# interrupted, and the environment is made anew; where it is older than the
-# requirements, the environment is kept and brought up to date.
+# The marker is written last. If it is missing, an earlier set-up was interrupted,
+# and the environment is created again. If it is older than the requirements, the
+# environment is updated.
 $(SETUP_DONE): requirements.txt constraints.txt pyproject.toml
 	@if [ ! -e "$@" ]; then sh tools/make_venv.sh "$(VENV)" $(PYTHON); fi
 	@rm -f "$@" "$(LINT_DONE)" "$(MUTANTS_DONE)" "$(TORCH_DONE)"
-	@echo "Installing about 130 packages into $(VENV): some minutes, 3.5 GB."
+	@echo "Installing about 130 packages into $(VENV): some minutes, 4 GB."
 	$(PIP_INSTALL) "pip==$(PIP_VERSION)"
 	$(PIP_INSTALL) -r requirements.txt --group exports -c constraints.txt \
 	    --build-constraint constraints.txt
@@ -123,7 +125,7 @@ $(MUTANTS_DONE): $(SETUP_DONE) pyproject.toml
 	$(PIP_INSTALL) --group mutants -c constraints.txt
 	@touch "$@"
 
-# Of other versions than the pinned one, pip may fetch gigabytes for GPUs.
+# With other versions than the pinned ones, pip may download gigabytes for GPUs.
 $(TORCH_DONE): $(SETUP_DONE) pyproject.toml
 	@echo "Installing torch and transformers into $(VENV): 0.9 GB."
 	$(PIP_INSTALL) --group parity -c constraints.txt
@@ -133,7 +135,7 @@ $(BEAM)/.setup-done: data_prep/requirements-beam.txt
 $(JAX)/.setup-done: requirements-jax.txt
 $(BEAM)/.setup-done $(JAX)/.setup-done:
 	sh tools/make_venv.sh "$(@D)" $(PYTHON)
-	@echo "Installing $< into $(@D): 0.6 GB."
+	@echo "Installing $< into $(@D): 0.6 to 1.3 GB."
 	"$(@D)/bin/python" $(INSTALL) "pip==$(PIP_VERSION)"
 	"$(@D)/bin/python" $(INSTALL) -r $<
 	@touch "$@"

@@ -1,12 +1,83 @@
 """ALBERT for TensorFlow 2: pretrain, finetune and serve a lite BERT.
 
-Importing this package starts nothing. It only asks TensorFlow for Keras 2
-(`tf_keras`), the Keras that tf-models-official is built on, so that one process
-never holds two of them.
+    import albert_tf
+
+    config = albert_tf.AlbertConfig.from_json_file("albert_config.json")
+    encoder = albert_tf.AlbertModel(config)
+    albert_tf.restore(encoder, "model.ckpt-best")
+
+The names of `__all__` stay; everything else may move between versions.
+Importing this package loads nothing until a name is used. It sets two
+environment variables, unless they are set: `TF_USE_LEGACY_KERAS` asks
+TensorFlow for Keras 2 (`tf_keras`), which tf-models-official is built on, so
+that one process never holds two of them; `TF_CPP_MIN_LOG_LEVEL` hides what
+TensorFlow says about itself. `TF_CPP_MIN_LOG_LEVEL=0` shows everything.
 """
 
+import importlib
 import os
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+# 2 leaves errors. One of them, "failed call to cuInit", stands for no error
+# where there is no NVIDIA driver.
+os.environ.setdefault(
+    "TF_CPP_MIN_LOG_LEVEL", "2" if os.path.exists("/dev/nvidiactl") else "3"
+)
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from albert_tf.model.checkpoints import restore
+    from albert_tf.model.config import AlbertConfig
+    from albert_tf.model.heads.classification import (
+        AlbertClassifier,
+        AlbertMultipleChoice,
+    )
+    from albert_tf.model.heads.pretraining import AlbertPretrainer
+    from albert_tf.model.heads.question_answering import (
+        AlbertSquadV1,
+        AlbertSquadV2,
+    )
+    from albert_tf.model.modeling import AlbertModel
+    from albert_tf.text.tokenization import Tokenizer
+    from albert_tf.text.wordpiece import WordPieceTokenizer
+
+__all__ = [
+    "AlbertClassifier",
+    "AlbertConfig",
+    "AlbertModel",
+    "AlbertMultipleChoice",
+    "AlbertPretrainer",
+    "AlbertSquadV1",
+    "AlbertSquadV2",
+    "Tokenizer",
+    "WordPieceTokenizer",
+    "restore",
+]
+
+_MODULES = {
+    "AlbertClassifier": "albert_tf.model.heads.classification",
+    "AlbertConfig": "albert_tf.model.config",
+    "AlbertModel": "albert_tf.model.modeling",
+    "AlbertMultipleChoice": "albert_tf.model.heads.classification",
+    "AlbertPretrainer": "albert_tf.model.heads.pretraining",
+    "AlbertSquadV1": "albert_tf.model.heads.question_answering",
+    "AlbertSquadV2": "albert_tf.model.heads.question_answering",
+    "Tokenizer": "albert_tf.text.tokenization",
+    "WordPieceTokenizer": "albert_tf.text.wordpiece",
+    "restore": "albert_tf.model.checkpoints",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'albert_tf' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

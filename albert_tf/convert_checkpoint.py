@@ -4,7 +4,9 @@
         --to=albert_base_hf --format=huggingface
 
 Weights keep every bit. Moments and global step travel between TF1 and TF2
-checkpoints, where the source has them; Hugging Face has no place for them.
+checkpoints, where the source has them; Hugging Face has no place for them. A
+vocabulary that is known travels, with the file that says how its text is
+normalized. A folder for Hugging Face also gets the tokenizer and a model card.
 """
 
 import dataclasses
@@ -14,28 +16,11 @@ import shutil
 from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
-import tf_keras as keras
 from absl import logging
 
-from albert_tf import (
-    checkpoints,
-    errors,
-    files,
-    folder_lock,
-    huggingface,
-    modeling,
-    optimization,
-    options,
-    run_folder,
-)
-from albert_tf.heads import from_checkpoint
-from albert_tf.options import option
-
-_STEP = "global_step"
-_MOMENTS = "adam_m", "adam_v"
-# The one data file of a checkpoint that is written in one piece.
-_DATA_SUFFIX = ".data-00000-of-00001"
+from albert_tf.common import errors, files, folder_lock, options
+from albert_tf.common.options import option
+from albert_tf.text import tokenization
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +28,8 @@ class ConvertOptions:
     """Options of convert_checkpoint."""
 
     from_: str = option(
-        help="Checkpoint to read: all that --init_checkpoint accepts."
+        help="Checkpoint to read: all that --init_checkpoint accepts.",
+        positional=True,
     )
     to: str = option(
         help="Prefix to write, such as FOLDER/model.ckpt-best, or for "
@@ -52,8 +38,8 @@ class ConvertOptions:
     )
     format: str = option(
         help="tf1: variables by name, as the original release has them. tf2: "
-        "a checkpoint of this project. huggingface: config.json and "
-        "model.safetensors.",
+        "a checkpoint of this project. huggingface: a folder that transformers "
+        "uses, with tokenizer and model card; it needs the vocabulary.",
         choices=("tf1", "tf2", "huggingface"),
     )
     albert_config_file: str | None = option(
@@ -61,20 +47,63 @@ class ConvertOptions:
         "JSON file with the architecture. Default: albert_config.json or "
         "config.json beside the checkpoint.",
     )
+    # Hugging Face needs it. Without one: the only one beside the checkpoint.
+    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
+        default_factory=tokenization.VocabularyOptions
+    )
+    task_module: str | None = option(
+        None, "The --task_module of the run in --from, if it had one."
+    )
     overwrite: bool = option(False, "Whether --to may be replaced.")
+
+
+if __name__ == "__main__":
+    options.check_command_line(ConvertOptions)
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.finetuning import registry
+from albert_tf.model import (
+    checkpoint_files,
+    checkpoint_reader,
+    checkpoints,
+    fit,
+    huggingface,
+    modeling,
+    optimization,
+)
+from albert_tf.model.heads import from_checkpoint
+from albert_tf.serving import source as serving_source
+from albert_tf.serving.formats import hub_folder
+from albert_tf.text import tokenizer_check
+from albert_tf.training import run_folder
+
+_STEP = "global_step"
+_MOMENTS = "adam_m", "adam_v"
+# The one data file of a checkpoint that is written in one piece.
+_DATA_SUFFIX = ".data-00000-of-00001"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Source:
-    """A model with its weights, and what the optimizer knew about them."""
+    """A model with its weights, and what the optimizer knew about them.
+
+    Attributes:
+        model: The encoder with its head.
+        config: The architecture.
+        state: What the optimizer knew.
+        path: Where it came from, see `checkpoint_reader.Checkpoint`.
+    """
 
     model: keras.Model
     config: modeling.AlbertConfig
     state: dict[str, np.ndarray]
+    path: str
 
     def weights(self) -> dict[str, np.ndarray]:
         return {
-            checkpoints.name_of(variable): variable.numpy()
+            checkpoint_reader.name_of(variable): variable.numpy()
             for variable in self.model.variables
         }
 
@@ -82,6 +111,8 @@ class _Source:
 def run(settings: ConvertOptions) -> None:
     """Read, check and write a checkpoint."""
     _refuse_remote(settings)
+    if settings.format == "huggingface":
+        tokenizer_check.require_library()
     folder = settings.to
     if settings.format != "huggingface":
         folder = os.path.dirname(settings.to) or os.curdir
@@ -91,10 +122,14 @@ def run(settings: ConvertOptions) -> None:
 
 
 def _convert(settings: ConvertOptions) -> None:
-    """Convert in a folder that nobody else writes to."""
+    """Convert in a folder that no other process writes to."""
     source = _read(settings)
     _check_neighbour(settings, source.config)
-    _WRITERS[settings.format](source, settings.to)
+    if settings.format == "huggingface":
+        _write_huggingface(source, settings)
+    else:
+        _WRITERS[settings.format](source, settings.to)
+        _copy_vocabulary(source, settings)
     logging.info(
         "Wrote %s (%s): %s with %d variables%s.",
         settings.to,
@@ -103,6 +138,30 @@ def _convert(settings: ConvertOptions) -> None:
         len(source.model.variables),
         ", moments and step" if source.state else "",
     )
+
+
+def _find_vocabulary(
+    source: _Source, settings: ConvertOptions
+) -> tuple[tokenization.VocabularyOptions, str]:
+    """Return the vocabulary of a model, if it is known, and the folder of it.
+
+    Raises:
+        errors.UserError: It would be used in another way than in training.
+    """
+    known, folder = serving_source.vocabulary_beside(
+        source.path, settings.vocabulary
+    )
+    return serving_source.choose_vocabulary(
+        settings.vocabulary, known, folder
+    ), folder
+
+
+def _copy_vocabulary(source: _Source, settings: ConvertOptions) -> None:
+    """Give a checkpoint its vocabulary, and how text is normalized for it."""
+    vocabulary, _ = _find_vocabulary(source, settings)
+    folder = os.path.dirname(settings.to) or os.curdir
+    if vocabulary.path and not run_folder.vocabularies(folder):
+        run_folder.copy_vocabulary(vocabulary, folder)
 
 
 def _refuse_remote(settings: ConvertOptions) -> None:
@@ -126,8 +185,7 @@ def _check_target(settings: ConvertOptions) -> None:
     """
     target = settings.to
     if settings.format == "huggingface":
-        names = huggingface.CONFIG_NAME, huggingface.WEIGHTS_NAME
-        existing = [os.path.join(target, name) for name in names]
+        existing = [os.path.join(target, name) for name in hub_folder.NAMES]
         if glob.glob(os.path.join(glob.escape(target), "*.index")):
             raise errors.UserError(
                 f"--to={target} holds TensorFlow checkpoints. Give Hugging "
@@ -171,7 +229,9 @@ def _check_neighbour(
     Raises:
         errors.UserError: It is.
     """
-    path = os.path.join(os.path.dirname(settings.to), checkpoints.CONFIG_NAME)
+    path = os.path.join(
+        os.path.dirname(settings.to), checkpoint_reader.CONFIG_NAME
+    )
     if settings.format == "huggingface" or not files.exists(path):
         return
     if modeling.AlbertConfig.from_json_file(path) != config:
@@ -182,7 +242,7 @@ def _check_neighbour(
 
 
 def _read(settings: ConvertOptions) -> _Source:
-    checkpoint = checkpoints.read(settings.from_, "from")
+    checkpoint = checkpoint_reader.read(settings.from_, "from")
     config = checkpoint.config
     if settings.albert_config_file:
         config = modeling.AlbertConfig.from_json_file(
@@ -195,7 +255,9 @@ def _read(settings: ConvertOptions) -> _Source:
         )
     model = from_checkpoint.make_model(config, checkpoint)
     checkpoints.restore(model, checkpoint, "from")
-    source = _Source(model, config, checkpoint.load(checkpoint.state))
+    source = _Source(
+        model, config, checkpoint.load(checkpoint.state), checkpoint.path
+    )
     _check_state(source, settings.from_)
     return source
 
@@ -242,14 +304,14 @@ def _write_tf1(source: _Source, prefix: str) -> None:
 
 
 def _write_tf2(source: _Source, prefix: str) -> None:
-    """Write the object graph that `training.Trainer` writes."""
-    parts: dict[str, object] = {"model": source.model}
+    """Write the object graph that `training_loop.Trainer` writes."""
+    objects: dict[str, object] = {"model": source.model}
     if len(source.state) > 1:
-        parts["optimizer"] = _optimizer_with(source)
+        objects["optimizer"] = _optimizer_with(source)
     elif source.state:
         step = int(source.state[_STEP])
-        parts[_STEP] = tf.Variable(step, dtype=tf.int64, name=_STEP)
-    checkpoint = tf.train.Checkpoint(**parts)
+        objects[_STEP] = tf.Variable(step, dtype=tf.int64, name=_STEP)
+    checkpoint = tf.train.Checkpoint(**objects)
     _write_prefix(checkpoint.write, prefix, source.config)
 
 
@@ -259,7 +321,7 @@ def _optimizer_with(source: _Source) -> optimization.AdamW:
     optimizer.build(variables)
     optimizer.iterations.assign(source.state.get(_STEP, 0))
     for index, variable in enumerate(variables):
-        name = checkpoints.name_of(variable)
+        name = checkpoint_reader.name_of(variable)
         for kind in _MOMENTS:
             moments = getattr(optimizer, kind)
             moments[index].assign(source.state[f"{name}/{kind}"])
@@ -273,7 +335,7 @@ def _write_prefix(
     folder = os.path.dirname(prefix)
     files.make_folder(folder, "to")
     files.write_text(
-        os.path.join(folder, checkpoints.CONFIG_NAME), config.to_json()
+        os.path.join(folder, checkpoint_reader.CONFIG_NAME), config.to_json()
     )
     partial = f"{prefix}.partial"
     shutil.rmtree(partial, ignore_errors=True)  # Of a killed conversion.
@@ -285,24 +347,47 @@ def _write_prefix(
         for suffix in (_DATA_SUFFIX, ".index"):
             os.replace(os.path.join(partial, "x" + suffix), prefix + suffix)
     except tf.errors.OpError as error:
-        raise errors.UserError(
-            f"Cannot write --to={prefix}: {checkpoints.explain(error)}. Make "
-            "room there, or see that you may write there, and start the same "
-            "command again."
-        ) from None
+        raise checkpoint_files.not_written(f"--to={prefix}", error) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _write_huggingface(source: _Source, folder: str) -> None:
-    huggingface.write(folder, source.config, source.weights())
+def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
+    """Write a folder for transformers.
+
+    Raises:
+        errors.UserError: The vocabulary is missing, or does not fit.
+    """
+    vocabulary, folder = _find_vocabulary(source, settings)
+    if vocabulary.path is None:
+        raise errors.UserError(
+            "has no vocabulary beside it, or several. Without one, "
+            "transformers would take every word for unknown. Name the one it "
+            "was trained with as `spm_model_file` or `vocab_file`.",
+            "from",
+            settings.from_,
+        )
+    tokenizer = fit.load_tokenizer(vocabulary, source.config, "the model")
+    run_dir, task = None, None
+    if run_folder.is_run(folder):
+        run_dir, values = folder, run_folder.read(folder, "from").options
+        if "task_name" in values:
+            registry.load_module_for(values, folder, settings.task_module)
+            task = registry.make(values, tokenizer)
+    hub_folder.write(
+        settings.to,
+        hub_folder.Model(
+            source.config,
+            source.weights(),
+            vocabulary,
+            tokenizer,
+            task,
+            run_dir,
+        ),
+    )
 
 
-_WRITERS = {
-    "tf1": _write_tf1,
-    "tf2": _write_tf2,
-    "huggingface": _write_huggingface,
-}
+_WRITERS = {"tf1": _write_tf1, "tf2": _write_tf2}
 
 if __name__ == "__main__":
     options.run_script(run, ConvertOptions)

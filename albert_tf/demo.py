@@ -2,7 +2,7 @@ r"""Ask a SavedModel on a page in the browser.
 
     python -m albert_tf.demo --saved_model=served/rte/1
 
-Then open http://127.0.0.1:7860. What the page asks for follows from the
+Then open http://127.0.0.1:7860. The form depends on the
 model: a sentence with [MASK], a question and a paragraph, one text or two, or
 an article with options. An export of --task=encoder has nothing to show.
 
@@ -20,12 +20,38 @@ import socket
 import threading
 from typing import Any
 
-import tensorflow as tf
 from absl import logging
 
-from albert_tf import errors, options, ranges, strict_json
-from albert_tf.options import checked, option
-from albert_tf.serving import views
+from albert_tf.common import errors, options, ranges, strict_json
+from albert_tf.common.options import checked, option
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class DemoPageOptions:
+    """Options of demo."""
+
+    saved_model: str = option(
+        help="The --export_dir of albert_tf.export.", positional=True
+    )
+    port: int = option(
+        7860,
+        "Port of the page. 0 takes any free one.",
+        within=ranges.Range(0, 2**16 - 1),
+    )
+    host: str = option(
+        "127.0.0.1",
+        "Address to listen at. The default is for this computer only, 0.0.0.0 "
+        "for every computer that can reach it.",
+    )
+
+
+if __name__ == "__main__":
+    options.check_command_line(DemoPageOptions)
+
+import tensorflow as tf
+
+from albert_tf.serving.client import views
 
 # A longer request is refused before it is read.
 MAX_BYTES = 1_000_000
@@ -33,7 +59,7 @@ PAGE = pathlib.Path(__file__).with_name("demo_page.html")
 
 _DIGITS = re.compile(r"[0-9]{1,12}")
 _LOCAL = ("127.0.0.1", "localhost")
-_ALL = ("", "0.0.0.0")  # noqa: S104 - what the user may ask for.
+_ALL = ("", "0.0.0.0")  # noqa: S104 - the user may choose it.
 _SECONDS = 60  # A browser that sends nothing for so long is hung up on.
 # The page needs nothing but itself and its server.
 _POLICY = (
@@ -43,37 +69,19 @@ _POLICY = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-@checked
-class DemoOptions:
-    """Options of demo."""
-
-    saved_model: str = option(help="The --export_dir of albert_tf.export.")
-    port: int = option(
-        7860,
-        "Port of the page. 0 takes any free one.",
-        within=ranges.Range(0, 2**16 - 1),
-    )
-    host: str = option(
-        "127.0.0.1",
-        "Address to listen at. The default is for this computer only, 0.0.0.0 "
-        "for everybody who can reach it.",
-    )
-
-
 class Server(http.server.ThreadingHTTPServer):
-    """Listens for browsers.
+    """The HTTP server.
 
-    Each connection has a thread; so many of them ask the model at once as there
-    are cores, the others wait.
+    Each connection has a thread. At most one thread for each core uses the
+    model at a time, the others wait.
 
     Attributes:
-        demo: Whom to ask; to be set before it serves.
-        host: The address that was asked for.
-        turns: Whoever asks the model takes one.
+        demo: The model; to be set before it serves.
+        host: The address it listens at.
+        turns: Limits how many threads use the model at a time.
     """
 
-    # Connections that may wait to be accepted; more are turned away.
+    # Connections that may wait to be accepted; more are refused.
     request_queue_size = 128
     demo: views.Demo
 
@@ -86,9 +94,9 @@ class Server(http.server.ThreadingHTTPServer):
     def is_asked_for(self, host: str, reached: str) -> bool:
         """Tell whether a `Host` header names this server.
 
-        A site that gives its own name the address of this computer (DNS
-        rebinding) can have a browser ask here, but not under another name. The
-        port may be any: a tunnel has its own.
+        By DNS rebinding another site can send a browser's requests here, but
+        with its own name in the header. Any port is allowed: a tunnel may
+        change it.
 
         Args:
             host: The header.
@@ -105,7 +113,7 @@ def listen(host: str, port: int) -> Server:
     """Return a server that listens.
 
     Raises:
-        errors.UserError: The port or the host cannot be had.
+        errors.UserError: The port or the host cannot be used.
     """
     try:
         return Server((host, port))
@@ -118,13 +126,13 @@ def listen(host: str, port: int) -> Server:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Gives out the page and the form, and answers what is asked."""
+    """Serves the page and the form, and answers requests."""
 
     server: Server
     timeout = _SECONDS
 
     def do_GET(self) -> None:  # noqa: N802 - http.server's name.
-        """Give out the page at `/`, and `Demo.form` at `/form`."""
+        """Serve the page at `/`, and `Demo.form` at `/form`."""
         if self._is_from_elsewhere():
             return
         if self.path == "/":
@@ -155,7 +163,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._answer(self.rfile.read(int(length)))
 
     def _is_from_elsewhere(self) -> bool:
-        """Refuse a request that the page of another site has made."""
+        """Refuse a request from the page of another site."""
         host = self.headers.get("Host", "")
         origin = self.headers.get("Origin")
         if not self.server.is_asked_for(host, self.connection.getsockname()[0]):
@@ -195,13 +203,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Content-Security-Policy", _POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
-        # Who closes the page while it waits wants no answer.
+        # The page was closed before the answer came.
         with contextlib.suppress(ConnectionError):
             self.end_headers()
             self.wfile.write(content)
 
 
-def run(settings: DemoOptions) -> None:
+def run(settings: DemoPageOptions) -> None:
     """Serve the page until Ctrl-C."""
     with listen(settings.host, settings.port) as server:
         server.demo = views.load(settings.saved_model)
@@ -215,4 +223,4 @@ def run(settings: DemoOptions) -> None:
 
 
 if __name__ == "__main__":
-    options.run_script(run, DemoOptions)
+    options.run_script(run, DemoPageOptions)

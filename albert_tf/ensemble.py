@@ -3,9 +3,9 @@ r"""Average the predictions of several finetuned models, without training again.
     python -m albert_tf.ensemble --run_dirs='runs/rte/run_*' \
         --output_dir=runs/rte/ensemble
 
-The models may be of any size and length, but of one task; for SQuAD, where they
-speak of places in windows, of one vocabulary and one kind of windows. What each
-of them said about a split lies in its folder (`dev_outputs.npz`, and
+The models may be of any size and length, but of one task; for SQuAD, whose
+outputs are positions in windows, of one vocabulary and one kind of windows. The
+outputs of each model for a split are in its folder (`dev_outputs.npz`, and
 `test_outputs.npz` after --do_predict). Class probabilities are averaged, or the
 numbers of a regression; each task says how, in its `combine`. Source: ALBERT
 §4.9.
@@ -14,22 +14,14 @@ numbers of a regression; each task says how, in its `combine`. Source: ALBERT
 import dataclasses
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from absl import logging
 
-from albert_tf import (
-    errors,
-    files,
-    folder_lock,
-    options,
-    run_folder,
-    run_log,
-    scores,
-    tokenization,
-)
-from albert_tf.options import option
-from albert_tf.tasks import base, features, registry, saved_outputs
+from albert_tf.common import errors, files, folder_lock, options, scores
+from albert_tf.common.options import option
+from albert_tf.finetuning import base, features, registry, saved_outputs
+from albert_tf.text import tokenization
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,18 +29,34 @@ class EnsembleOptions:
     """Options of ensemble."""
 
     run_dirs: str = option(
-        help="Folders of finetuned models, or patterns, separated by commas."
+        help="Folders of finetuned models, or patterns, separated by commas.",
+        positional=True,
     )
     output_dir: str = option(help="Folder for scores and predictions.")
+    data_dir: str | None = option(
+        None,
+        "Folder that holds the task's data now, if it has moved since the runs "
+        "have read it.",
+    )
+    predict_file: str | None = option(
+        None, "The same for SQuAD: the file that the runs have predicted."
+    )
     task_module: str | None = option(
         None, "The --task_module of the runs, if they had one."
     )
+
+
+if __name__ == "__main__":
+    options.check_command_line(EnsembleOptions)
+
+from albert_tf.training import run_folder, run_log
 
 
 def run(settings: EnsembleOptions) -> None:
     """Combine the saved outputs of all runs; score and write the result."""
     folders = find_folders(settings.run_dirs)
     task = _make_task(folders, settings.task_module)
+    moved = _moved(settings, task)
     splits = [
         split
         for split in (*task.eval_splits, *task.test_splits)
@@ -60,7 +68,7 @@ def run(settings: EnsembleOptions) -> None:
             "command again with --do_eval or --do_predict."
         )
     with folder_lock.hold(settings.output_dir, "output_dir"):
-        _combine(settings, folders, task, dict.fromkeys(splits))
+        _combine(settings, folders, task, dict.fromkeys(splits), moved)
 
 
 def _combine(
@@ -68,6 +76,7 @@ def _combine(
     folders: list[str],
     task: base.Task,
     splits: Iterable[str],
+    moved: Mapping[str, str],
 ) -> None:
     """Write the mean of the outputs of each split, its scores, predictions."""
     files.make_folder(settings.output_dir, "output_dir")
@@ -75,14 +84,16 @@ def _combine(
     for split in splits:
         saved = [saved_outputs.load(folder, split) for folder in folders]
         check_alike(folders, saved, split)
-        if task.outputs_are_places:
+        if task.outputs_are_positions:
             check_records(folders, saved, split)
-        examples = _read_again(task, saved[0], split)
+        source = moved.get(split, saved[0].source)
+        _check_source(task, saved[0], split, source)
+        examples = task.read(source, split)
         combined = task.combine([one.outputs for one in saved])
         saved_outputs.save(
             settings.output_dir,
             split,
-            dataclasses.replace(saved[0], outputs=combined),
+            saved_outputs.SavedOutputs(combined, source, saved[0].facts),
         )
         if split in task.eval_splits:
             found = task.score(combined, examples)
@@ -124,7 +135,7 @@ def _make_task(folders: list[str], task_module: str | None) -> base.Task:
         errors.UserError: They have no task, or different ones, or used a module
             that is not given.
     """
-    runs = [run_folder.read(folder) for folder in folders]
+    runs = [run_folder.read(folder, "run_dirs") for folder in folders]
     for run_ in runs:
         registry.load_module_for(run_.options, run_.folder, task_module)
     names = {str(run.options.get("task_name")).lower() for run in runs}
@@ -163,7 +174,7 @@ def check_alike(
 def check_records(
     folders: list[str], saved: list[saved_outputs.SavedOutputs], split: str
 ) -> None:
-    """Refuse outputs that speak of places in other records.
+    """Refuse outputs that are positions in other records.
 
     Raises:
         errors.UserError: The records were made with other options.
@@ -172,39 +183,69 @@ def check_records(
         lines = features.differences(saved[0].facts, one.facts)
         if lines:
             raise errors.UserError(
-                f"{saved_outputs.path(folder, split)} speaks of other windows "
+                f"{saved_outputs.path(folder, split)} is about other windows "
                 f"than {saved_outputs.path(folders[0], split)}:\n"
                 + "\n".join(lines)
                 + "\nName runs with the same vocabulary and windows."
             )
 
 
-def _read_again(
-    task: base.Task, saved: saved_outputs.SavedOutputs, split: str
-) -> list[base.Example]:
-    """Read the examples that outputs are about.
+def _moved(settings: EnsembleOptions, task: base.Task) -> Mapping[str, str]:
+    """Return the paths of splits that the user gives.
 
     Raises:
-        errors.UserError: The file has changed since, or is not here.
+        errors.UserError: The option belongs to another kind of task.
     """
-    source = saved.source
+    has_folder = hasattr(task, "sources")
+    wrong = "predict_file" if has_folder else "data_dir"
+    right = "data_dir" if has_folder else "predict_file"
+    if getattr(settings, wrong) is not None:
+        raise errors.UserError(
+            f"--{wrong}={getattr(settings, wrong)} does not go with the task "
+            f"{task.name}. Say with --{right} where its data are."
+        )
+    if settings.data_dir is not None and hasattr(task, "sources"):
+        return dict(task.sources(settings.data_dir))
+    if settings.predict_file is not None:
+        splits = (*task.eval_splits, *task.test_splits)
+        return dict.fromkeys(splits, settings.predict_file)
+    return {}
+
+
+def _check_source(
+    task: base.Task, saved: saved_outputs.SavedOutputs, split: str, source: str
+) -> None:
+    """Refuse a file or folder that outputs are not about.
+
+    Args:
+        task: The task of the runs.
+        saved: The outputs.
+        split: What they are about.
+        source: Where it is read from: named by the outputs, or by the user.
+
+    Raises:
+        errors.UserError: It is not here, or has other content.
+    """
+    named = "--data_dir" if hasattr(task, "sources") else "--predict_file"
     # A file of outputs may come from anywhere: what it names is looked at only
     # on this machine, and read as data only if it is what the runs have read.
     if files.is_remote(source) or not (
         os.path.isfile(source) or os.path.isdir(source)
     ):
+        said = f"The runs of --run_dirs have predicted {source}, which"
+        if source != saved.source:
+            said = f"{named} leads to {source}, which"
         raise errors.UserError(
-            f"The runs of --run_dirs have predicted {source}, which is no file "
-            "or folder of this machine. Copy it here, and run their commands "
-            "again with --do_eval or --do_predict."
+            f"{said} is no file or folder of this machine. Say with {named} "
+            "where the data are."
         )
     now = features.describe(task, source, split)
     if not features.same_content(saved.facts, now):
         raise errors.UserError(
-            f"{saved.source} has changed since the runs of --run_dirs "
-            "predicted it. Run their commands again, or restore the file."
+            f"{source} is not what the runs of --run_dirs have predicted: its "
+            f"content is another. Say with {named} where that is, or run their "
+            "commands again."
         )
-    return task.read(source, split)
 
 
 if __name__ == "__main__":

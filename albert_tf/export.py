@@ -10,8 +10,8 @@ r"""Export a trained model for serving: a SavedModel that takes text.
 The first takes everything from the folder of a run. The second takes any
 checkpoint that can be read (docs/checkpoints.md). The result runs with
 tensorflow and tensorflow-text alone, or, by --format, with LiteRT or ONNX
-Runtime. export.json in it says how large it is and how far its outputs are from
-those of the model in float32.
+Runtime. export.json in it has its size and the largest difference of its
+outputs from the model in float32.
 """
 
 import dataclasses
@@ -21,54 +21,28 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
-from albert_tf import (
-    checkpoints,
-    errors,
-    files,
-    folder_lock,
-    options,
-    strict_json,
-)
-from albert_tf.options import option
-from albert_tf.serving import (
-    id_model,
-    lite_model,
-    onnx_model,
-    quality,
-    saved_model,
-    service,
-    source,
-)
-from albert_tf.tasks import base, squad
+from albert_tf.common import errors, files, folder_lock, options, strict_json
+from albert_tf.common.options import option
+from albert_tf.finetuning import base
+from albert_tf.finetuning.squad import squad
+from albert_tf.serving import source_options
 
 SAVED_MODEL = "saved_model"
 # What each format can compute in.
 _PRECISIONS = {
     SAVED_MODEL: ("float32", "bfloat16"),
-    "litert": id_model.PRECISIONS,
-    "onnx": id_model.PRECISIONS,
+    "litert": ("float32", "int8"),
+    "onnx": ("float32", "int8"),
 }
-_FORMATS = {"litert": lite_model.FORMAT, "onnx": onnx_model.FORMAT}
-# One of them shows that a folder is an export.
-_MARKS = ("saved_model.pb", id_model.DESCRIPTION_NAME)
-REPORT_NAME = "export.json"
-
-# What one must know to make ids of texts, and answers of outputs.
-_TEXT_OPTIONS = (
-    *("task_name", "squad_version", "doc_stride", "max_query_length"),
-    *("max_answer_length", "n_best_size", "null_score_diff_threshold"),
-    *("num_options", "max_qa_length"),
-)
 
 
 @dataclasses.dataclass(frozen=True)
 class ExportOptions:
     """Options of export."""
 
-    source: source.SourceOptions
+    source: source_options.SourceOptions
     export_dir: str = option(help="Folder to write.")
     format: str = option(
         SAVED_MODEL,
@@ -110,6 +84,34 @@ class ExportOptions:
             )
 
 
+if __name__ == "__main__":
+    options.check_command_line(ExportOptions)
+
+import tensorflow as tf
+
+from albert_tf.model import checkpoints
+from albert_tf.serving import quality, source
+from albert_tf.serving.formats import (
+    id_model,
+    lite_model,
+    onnx_model,
+    saved_model,
+)
+from albert_tf.serving.services import service
+
+_FORMATS = {"litert": lite_model.FORMAT, "onnx": onnx_model.FORMAT}
+# One of them shows that a folder is an export.
+_MARKS = ("saved_model.pb", id_model.DESCRIPTION_NAME)
+REPORT_NAME = "export.json"
+
+# What turns texts into ids, and outputs into answers.
+_TEXT_OPTIONS = (
+    *("task_name", "squad_version", "doc_stride", "max_query_length"),
+    *("max_answer_length", "n_best_size", "null_score_diff_threshold"),
+    *("num_options", "max_qa_length"),
+)
+
+
 def run(settings: ExportOptions) -> None:
     """Restore a model, save it, and measure what was saved."""
     refuse_remote(settings)
@@ -119,11 +121,12 @@ def run(settings: ExportOptions) -> None:
     with folder_lock.hold_file(lock, "export_dir", settings.export_dir):
         files.clear_replacement(target)
         check_target(settings)
+        files.require_folder_target(target, "export_dir")
         _run(settings)
 
 
 def _run(settings: ExportOptions) -> None:
-    """Export to a folder that nobody else writes."""
+    """Export to a folder that is locked for this process."""
     if settings.format != SAVED_MODEL:
         _FORMATS[settings.format].require()
     found = source.find(settings.source)
@@ -159,20 +162,20 @@ def _save_model(
     reference: service.Service,
     folder: str,
 ) -> dict[str, Any]:
-    """Write a SavedModel; return how far it is from the reference."""
+    """Write a SavedModel; return its difference from the reference."""
     what = reference
     if settings.precision != "float32":
         what = source.make_service(found, task, settings.precision)
         checkpoints.restore(what.model, found.checkpoint, found.option)
-        what.encoder.freeze()
+        what.encoder.convert_for_serving()
     saved_model.save(what, folder, with_text=settings.with_text)
     loaded = tf.saved_model.load(folder).signatures
-    far = {}
+    largest = {}
     for name, function in service.id_functions(reference).items():
         inputs = id_model.sample(function, found.config)
         answers = _ask(loaded[name], inputs)
-        far[name] = id_model.differences(function, inputs, answers)
-    return {"largest_difference": far}
+        largest[name] = id_model.differences(function, inputs, answers)
+    return {"largest_difference": largest}
 
 
 def _save_id_model(
@@ -182,7 +185,7 @@ def _save_id_model(
     reference: service.Service,
     folder: str,
 ) -> dict[str, Any]:
-    """Write a network for another runtime; return how far it is."""
+    """Write a network for another runtime; return its difference."""
     kept = {k: v for k, v in found.values.items() if k in _TEXT_OPTIONS}
     if isinstance(task, squad.SquadTask) and task.has_null:
         kept["null_score_diff_threshold"] = task.threshold
@@ -275,15 +278,15 @@ def check_target(settings: ExportOptions) -> None:
     target = settings.export_dir
     if not files.exists(target):
         return
+    if not any(files.exists(os.path.join(target, mark)) for mark in _MARKS):
+        raise errors.UserError(
+            f"--export_dir={target} already exists and is not an export, so "
+            "it is not replaced. Choose another folder."
+        )
     if not settings.overwrite:
         raise errors.UserError(
             f"--export_dir={target} already exists. Choose another folder, or "
             "replace it with --overwrite."
-        )
-    if not any(files.exists(os.path.join(target, mark)) for mark in _MARKS):
-        raise errors.UserError(
-            f"--export_dir={target} is not an export, so --overwrite does not "
-            "replace it. Choose another folder."
         )
 
 

@@ -20,35 +20,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
-import tf_keras as keras
 from absl import logging
 
-from albert_tf import (
-    checkpoints,
+from albert_tf.common import (
     errors,
     files,
     folder_lock,
-    inputs,
-    modeling,
     options,
-    pretraining_recipe,
     ranges,
-    records,
     strict_json,
-    train_step,
 )
-from albert_tf.options import checked, option
-
-PROGRAM_NAME = "train_step.mlir"
-DESCRIPTION_NAME = "train_step.json"
-VARIABLES_NAME = "variables.npz"
-BATCHES_NAME = "batches"
-
-# What the only result that is not a variable is called.
-NUMBERS = "numbers"
-# A feature of the records that no training reads.
-_UNUSED = "token_boundary"
+from albert_tf.common.options import checked, option
+from albert_tf.data import layouts, record_check
+from albert_tf.training import training_options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +42,9 @@ class ExportOptions:
 
     output_dir: str = option(help="Folder to write to.")
     albert_config_file: str | None = option(
-        None, "JSON file with the architecture."
+        None,
+        "JSON file with the architecture, or a released model such as "
+        "albert_base_v2.",
     )
     train_batch_size: int = option(
         4096, "Examples per step.", within=ranges.BATCH
@@ -69,23 +55,11 @@ class ExportOptions:
     max_predictions_per_seq: int = option(
         20, "Most pieces to predict in one sequence.", within=ranges.TOKENS
     )
-    precision: str = option(
-        "float32",
-        "What matrix products are computed in.",
-        choices=modeling.PRECISIONS,
-    )
-    recompute: bool = option(
-        False, "Whether to compute each layer again for its gradient."
-    )
-    gradient_accumulation_steps: int = option(
-        1,
-        "Parts that a batch is cut into, one after the other.",
-        within=ranges.BATCH,
-    )
-    seed: int = option(
-        12345,
-        "Seed of initial weights, order of examples and dropout.",
-        within=ranges.SEED,
+    loop_layers: bool = option(
+        False,
+        "Whether the program has a loop over the layers instead of a copy of "
+        "its body for each: it is smaller and compiles faster for TPUs, but a "
+        "step needs more memory. For models whose layers share all weights.",
     )
     batches_from: str | None = option(
         None,
@@ -104,8 +78,11 @@ class ExportOptions:
     overwrite: bool = option(
         False, "Whether a program in --output_dir may be replaced."
     )
-    recipe: pretraining_recipe.RecipeOptions = dataclasses.field(
-        default_factory=pretraining_recipe.RecipeOptions
+    update: training_options.UpdateOptions = dataclasses.field(
+        default_factory=training_options.UpdateOptions
+    )
+    recipe: training_options.RecipeOptions = dataclasses.field(
+        default_factory=training_options.RecipeOptions
     )
 
     def __post_init__(self) -> None:
@@ -114,19 +91,50 @@ class ExportOptions:
                 "--albert_config_file is not given. Name the JSON file with "
                 "the architecture."
             )
-        if self.train_batch_size % self.gradient_accumulation_steps:
+        microbatches = self.update.gradient_accumulation_steps
+        if self.train_batch_size % microbatches:
             raise errors.UserError(
                 f"--train_batch_size={self.train_batch_size} is not a multiple "
                 "of --gradient_accumulation_steps="
-                f"{self.gradient_accumulation_steps}. Change one of the two."
+                f"{microbatches}. Change one of the two."
             )
 
     @property
-    def layout(self) -> records.Layout:
+    def layout(self) -> layouts.Layout:
         """Layout of the records."""
-        return records.pretraining_layout(
+        return layouts.pretraining_layout(
             self.max_seq_length, self.max_predictions_per_seq
         )
+
+
+if __name__ == "__main__":
+    options.check_command_line(ExportOptions)
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.data import inputs
+from albert_tf.model import (
+    checkpoint_files,
+    checkpoint_reader,
+    checkpoints,
+    fit,
+    modeling,
+)
+from albert_tf.training import pretraining_recipe, step_memory, train_step
+
+PROGRAM_NAME = "train_step.mlir"
+DESCRIPTION_NAME = "train_step.json"
+VARIABLES_NAME = "variables.npz"
+BATCHES_NAME = "batches"
+
+# What the only result that is not a variable is called.
+NUMBERS = "numbers"
+# What TensorFlow returns a changed variable through. It is not StableHLO, and
+# TPU compilers refuse it.
+_COPY = re.compile(r"mhlo\.copy (%\w+) : (tensor<[^>]*>)")
+# A feature of the records that no training reads.
+_UNUSED = "token_boundary"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,8 +142,8 @@ class Program:
     """An update as an XLA program.
 
     Attributes:
-        text: StableHLO. Its module says which result may take the memory of
-            which argument.
+        text: StableHLO, no other dialect. Its module says which result may take
+            the memory of which argument.
         arguments: Names in order: those of the batch, then variables.
         results: Names in order: `numbers`, then the variables that change.
     """
@@ -146,7 +154,7 @@ class Program:
 
 
 def run(settings: ExportOptions) -> None:
-    """Write the program with all that it needs, or a checkpoint."""
+    """Write the program and its files, or a checkpoint."""
     _refuse_remote(settings.output_dir)
     with folder_lock.hold(settings.output_dir, "output_dir"):
         if settings.to_checkpoint:
@@ -159,15 +167,16 @@ def run(settings: ExportOptions) -> None:
 
 
 def _export(settings: ExportOptions) -> None:
-    """Write the program with all that it needs."""
+    """Write the program, its variables and, if asked for, batches."""
     config = modeling.AlbertConfig.from_json_file(
         str(settings.albert_config_file)
     )
-    pretraining_recipe.check_length(
+    fit.check_length(
         settings.max_seq_length, config, str(settings.albert_config_file)
     )
     paths = _find_records(settings, config)
     _check_target(settings)
+    _tell_memory(config, settings)
     step = make_step(config, settings)
     recipe = settings.recipe
     checkpoints.initialize(step.model, recipe.init)
@@ -183,6 +192,24 @@ def _export(settings: ExportOptions) -> None:
         _write_batches(paths, settings, int(step.optimizer.iterations.numpy()))
 
 
+def _tell_memory(
+    config: modeling.AlbertConfig, settings: ExportOptions
+) -> None:
+    """Log what a step needs where it runs; the export needs far less."""
+    update = settings.update
+    work = step_memory.Work(
+        config,
+        settings.train_batch_size // update.gradient_accumulation_steps,
+        settings.max_seq_length,
+        settings.max_predictions_per_seq,
+        precision=update.precision,
+        recompute=update.recompute,
+        microbatches=update.gradient_accumulation_steps,
+    )
+    need = sum(work.training().values()) / 2**30
+    logging.info("A step needs about %.1f GiB where the program runs.", need)
+
+
 def _find_records(
     settings: ExportOptions, config: modeling.AlbertConfig
 ) -> list[str]:
@@ -192,13 +219,14 @@ def _find_records(
     paths = files.expand_patterns(
         settings.batches_from, "batches_from", files.BESIDE_RECORDS
     )
-    manifests = records.check_records(
+    manifests = record_check.check_records(
         paths,
-        records.Expected(
+        record_check.Expected(
             settings.max_seq_length,
             settings.max_predictions_per_seq,
             config.vocab_size,
         ),
+        "batches_from",
     )
     wanted = settings.recipe.sentence_objective
     for manifest in manifests:
@@ -226,7 +254,7 @@ def _refuse_remote(folder: str) -> None:
 
 
 def _check_target(settings: ExportOptions) -> None:
-    """Refuse to replace a program unasked; make room for the new one.
+    """Remove an old program, if it may be replaced.
 
     Raises:
         errors.UserError: There is one.
@@ -254,18 +282,20 @@ def make_step(
     config: modeling.AlbertConfig, settings: ExportOptions
 ) -> train_step.TrainStep:
     """Build model, optimizer and guard, with the random weights of a run."""
-    keras.utils.set_random_seed(settings.seed)
-    recipe = settings.recipe
-    model = recipe.make_model(config, settings.precision, settings.recompute)
-    optimizer = recipe.make_optimizer()
+    recipe, update = settings.recipe, settings.update
+    keras.utils.set_random_seed(update.seed)
+    model = pretraining_recipe.make_model(
+        recipe, config, update, loop_layers=settings.loop_layers
+    )
+    optimizer = pretraining_recipe.make_optimizer(recipe)
     optimizer.build(model.trainable_variables)
     return train_step.TrainStep(
         model,
         optimizer,
-        recipe.objective,
-        train_step.Guard(settings.precision),
-        settings.gradient_accumulation_steps,
-        settings.seed,
+        pretraining_recipe.make_objective(recipe),
+        train_step.Guard(update.precision),
+        update.gradient_accumulation_steps,
+        update.seed,
     )
 
 
@@ -283,7 +313,7 @@ def variables_of(step: train_step.TrainStep) -> dict[str, tf.Variable]:
         step.optimizer.iterations,
         *step.guard.variables,
     ):
-        found[checkpoints.name_of(variable)] = variable
+        found[checkpoint_reader.name_of(variable)] = variable
     return found
 
 
@@ -319,6 +349,7 @@ def lower(
     example = {n: tf.zeros(spec.shape, spec.dtype) for n, spec in batch.items()}
     concrete = function.get_concrete_function(example)
     text = function.experimental_get_compiler_ir(example)(stage="stablehlo")
+    text = _without_copies(text)
     # TensorFlow flattens dictionaries in the order of their keys, and puts the
     # variables that a function uses behind its arguments.
     variables = variables_of(step)
@@ -330,6 +361,11 @@ def lower(
     program = Program(text, arguments, results)
     _check_form(program, {**batch, **variables})
     return program
+
+
+def _without_copies(text: str) -> str:
+    """Replace copies by reshapes to the same shape, which change nothing."""
+    return _COPY.sub(r"stablehlo.reshape \1 : (\2) -> \2", text)
 
 
 def _aliases(text: str) -> dict[int, int]:
@@ -426,7 +462,7 @@ def _limits(
         "masked_lm_positions": (0, settings.max_seq_length - 1),
         "masked_lm_ids": (0, config.vocab_size - 1),
         "masked_lm_weights": (0, 1),
-        "next_sentence_labels": (0, 1),
+        "next_sentence_labels": (layouts.NO_LABEL, 1),
         "is_real_example": (0, 1),
     }
 
@@ -441,7 +477,7 @@ def _write(
     folder = settings.output_dir
     values = {n: v.numpy() for n, v in variables_of(step).items()}
     files.write_text(os.path.join(folder, PROGRAM_NAME), program.text)
-    # The moments are zeros: packed, they take no room.
+    # Compressed, because the moments are zeros.
     path = os.path.join(folder, VARIABLES_NAME)
     with files.replace_atomically(path, through_link=False) as stream:
         np.savez_compressed(stream, allow_pickle=False, **values)
@@ -471,7 +507,7 @@ def _write_batches(
             paths,
             settings.layout,
             settings.train_batch_size,
-            seed=settings.seed,
+            seed=settings.update.seed,
             first_step=first_step,
         )
         names = batch_specs(settings)
@@ -513,12 +549,12 @@ def write_checkpoint(folder: str, variables: str) -> str:
         _check_value(variables, name, value, known[name])
         known[name].assign(value)
     files.write_text(
-        os.path.join(folder, checkpoints.CONFIG_NAME), config.to_json()
+        os.path.join(folder, checkpoint_reader.CONFIG_NAME), config.to_json()
     )
     checkpoint = tf.train.Checkpoint(
         model=step.model, optimizer=step.optimizer, guard=step.guard
     )
-    checkpoints.clean_state(folder)
+    checkpoint_files.clean_state(folder)
     manager = tf.train.CheckpointManager(
         checkpoint, folder, max_to_keep=None, checkpoint_name="model.ckpt"
     )

@@ -1,7 +1,7 @@
 r"""Predict a file of your own: with a finetuned run, or with a SavedModel.
 
-    python -m albert_tf.predict --run_dir=runs/rte \
-        --input_file=pairs.tsv --output_file=predictions.jsonl
+    python -m albert_tf.predict pairs.tsv --run_dir=runs/rte \
+        --output_file=predictions.jsonl
 
 The input is a TSV file whose first row names the columns `text`, `text_pair`
 (for tasks with pairs) and, if wanted, `id`; or one JSON object a line with
@@ -12,16 +12,16 @@ for each: JSON lines, or a table if its name ends in .tsv.
 
     python -m albert_tf.predict --saved_model=served/cola/1 < sentences.txt
 
-The keys of the JSON objects, or the columns, are the inputs of the signature:
+The JSON keys, or the columns, are the inputs of the signature:
 `text`, `text_pair`; `question`, `context`; `article`, `question`, `options`.
 Where `text` is the only one, a line may also be the text itself. Each answer
 has the `id` that was given with it, else the number of its `line`.
 
-Answers are written as they come, in the order of the lines. A line that cannot
-be answered has an `error` in its place, with its `line` and, if that can be
-read, its `id`; with --strict the program stops at it. Until all answers are
-there they are in OUTPUT_FILE.unfinished: after a kill or an error the same
-command goes on behind them. The exit status is 0 if any line was answered.
+Answers are written one after another, in the order of the lines. A line that
+cannot be answered gets an `error`, with its `line` and, if it can be read, its
+`id`; with --strict the program stops at it. Until the last answer is written,
+the answers are in OUTPUT_FILE.unfinished: after a kill or an error the same
+command continues there. The exit status is 0 if any line was answered.
 """
 
 import contextlib
@@ -37,11 +37,13 @@ from typing import IO, Any
 import tqdm
 from absl import logging
 
-from albert_tf import errors, files, options, ranges, unfinished
-from albert_tf.options import checked, option
-from albert_tf.tasks import text_files
+from albert_tf.common import errors, files, options, ranges, unfinished
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning import text_files
 
 STANDARD = "-"
+# Bytes at the beginning of a file that tell text from other content.
+_LOOKED_AT = 65536
 _DEFAULT_SIGNATURE = "serving_default"
 
 
@@ -54,12 +56,13 @@ class PredictOptions:
         None, "The --output_dir of run_classifier or its siblings."
     )
     saved_model: str | None = option(
-        None, "In its place: the --export_dir of albert_tf.export."
+        None, "Instead of --run_dir: the --export_dir of albert_tf.export."
     )
     input_file: str | None = option(
         None,
         "TSV or JSON lines, without labels. - is standard input, the default "
         "with --saved_model.",
+        positional=True,
     )
     output_file: str = option(
         STANDARD,
@@ -99,6 +102,11 @@ class PredictOptions:
         else:
             foreign = "checkpoint", "task_module"
             options.refuse_foreign(self, foreign, "run_dir")
+        if self.input_file == "":
+            allowed = "Name a file" + (
+                "." if self.run_dir else ", or leave it out: standard input."
+            )
+            raise errors.UserError(f"--input_file is empty. {allowed}")
         if self.run_dir and self.input_file in (None, STANDARD):
             raise errors.UserError(
                 "--run_dir needs a file as --input_file. Standard input is "
@@ -129,36 +137,46 @@ def _require_readable(path: str) -> None:
     """Refuse what can be no input; a named pipe can.
 
     Raises:
-        errors.UserError: Nothing is there, or a folder.
+        errors.UserError: Nothing is there, or a folder, or the file is not
+            text.
     """
     if not files.exists(path) or os.path.isdir(path):
         raise errors.UserError(
             f"--input_file={path} is not a file. Check the path (the current "
             f"folder is {os.getcwd()})."
         )
+    if os.path.isfile(path):
+        with files.open_binary(path) as stream:
+            if b"\0" in stream.read(_LOOKED_AT):
+                raise errors.UserError(
+                    f"--input_file={path} is not text: it has zero bytes. Give "
+                    "a file of UTF-8 text, such as JSON lines."
+                )
 
 
 def _ask_run(settings: PredictOptions, path: str) -> None:
     """Write the answers of a run, group by group."""
-    from albert_tf import ask_run  # Slow to import: it loads Keras.
+    from albert_tf.finetuning import predictions
 
     assert settings.run_dir is not None
-    asker = ask_run.Asker(
+    if not files.is_remote(path):
+        _require_readable(path)
+    predictor = predictions.RunPredictor(
         settings.run_dir,
         settings.checkpoint,
         settings.batch_size,
         task_module=settings.task_module,
     )
-    items = asker.read(path)
+    items = predictor.read(path)
     if settings.strict:
         items = list(text_files.strictly(items))
-    asker.load()
-    facts = _facts(settings, path, asker.files)
-    with _collect(settings, facts, asker.group) as answers:
+    predictor.load()
+    facts = _facts(settings, path, predictor.files)
+    with _collect(settings, facts, predictor.group) as answers:
         waiting = iter(items[answers.count :])
-        while group := list(itertools.islice(waiting, asker.group)):
-            answers.write(asker.answers(group))
-    asker.tell()
+        while group := list(itertools.islice(waiting, predictor.group)):
+            answers.write(predictor.answers(group))
+    predictor.log_remarks()
     _report(answers)
 
 
@@ -166,19 +184,19 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> None:
     """Write the answers of a SavedModel, batch by batch."""
     if path != STANDARD:
         _require_readable(path)
-    from albert_tf.serving import ask  # Slow to import: it loads TensorFlow.
+    from albert_tf.serving.client import ask
 
     assert settings.saved_model is not None
     name = settings.signature or _DEFAULT_SIGNATURE
     signature = ask.load(settings.saved_model, name)
-    place = "standard input" if path == STANDARD else path
+    source = "standard input" if path == STANDARD else path
     if settings.strict and path != STANDARD and os.path.isfile(path):
         with _input(path) as lines:  # Before the first answer.
             for _ in text_files.strictly(
-                ask.read(lines, place, signature.inputs)
+                ask.read(lines, source, signature.inputs)
             ):
                 pass
-    # Who types wants to see an answer to each line.
+    # Typed lines are answered one by one.
     is_typed = path == STANDARD and sys.stdin.isatty()
     size = 1 if is_typed else settings.batch_size
     facts = _facts(settings, path, _files_below(settings.saved_model))
@@ -189,7 +207,7 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> None:
         _bar(settings, path) as bar,
     ):
         earlier = answers.count
-        items = ask.read(_watched(lines, bar), place, signature.inputs)
+        items = ask.read(_watched(lines, bar), source, signature.inputs)
         if settings.strict:
             items = text_files.strictly(items)
         waiting = itertools.islice(items, earlier, None)
@@ -228,7 +246,7 @@ def _collect(
 def _facts(
     settings: PredictOptions, path: str, model: Iterable[str]
 ) -> dict[str, Any] | None:
-    """Return what answers follow from; None where that cannot be told.
+    """Return what the answers depend on; None if that is not known.
 
     Args:
         settings: The options.
@@ -243,11 +261,11 @@ def _facts(
         source.append(found.st_mtime_ns)
     else:
         source = [os.path.abspath(path), *files.size_and_time(path)]
-    told = options.to_dict(settings)
+    values = options.to_dict(settings)
     for name in ("input_file", "output_file", "strict"):
-        del told[name]
+        del values[name]
     return {
-        **{f"--{name}": value for name, value in told.items()},
+        **{f"--{name}": value for name, value in values.items()},
         "the input": source,
         "the model": {p: files.size_and_time(p) for p in sorted(model)},
     }
@@ -258,8 +276,8 @@ def _files_below(folder: str) -> list[str]:
     if files.is_remote(folder):
         return [os.path.join(folder, "saved_model.pb")]
     return [
-        os.path.join(place, name)
-        for place, _, names in os.walk(folder)
+        os.path.join(path, name)
+        for path, _, names in os.walk(folder)
         for name in names
     ]
 
@@ -295,13 +313,8 @@ def _input(path: str) -> Iterator[Iterable[bytes]]:
     """Open a file, or standard input, which stays open."""
     if path == STANDARD:
         yield sys.stdin.buffer
-    elif files.is_remote(path):
-        from tensorflow.io import gfile  # Slow to import: remote paths only.
-
-        with gfile.GFile(path, "rb") as stream:
-            yield stream
     else:
-        with open(path, "rb") as stream:
+        with files.open_binary(path) as stream:
             yield stream
 
 
@@ -334,8 +347,8 @@ def _output(path: str) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader, such as `head`, has seen enough. Python would complain
-        # once more when it closes the stream.
+        # The reader, such as `head`, has closed the pipe. Python would raise
+        # the error again when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 

@@ -10,44 +10,54 @@ Started again with the same options, it goes on from the last checkpoint of
 
 import dataclasses
 
-from albert_tf import errors, finetuning, options
-from albert_tf.options import option
-from albert_tf.tasks import glue, registry
+from albert_tf.common import errors, options
+from albert_tf.common.options import option
+from albert_tf.finetuning import finetuning_options, race, registry
+from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.finetuning.squad import squad
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassifierOptions:
+class ClassifierOptions(finetuning_options.TaskOptions):
     """Options of run_classifier."""
 
-    finetuning: finetuning.FinetuningOptions
     data_dir: str = option(
         help="Folder that holds the GLUE task folders.", may_change=True
     )
     task_name: str = option(
-        help=f"One of {', '.join(sorted(glue.TASKS))}, in any case."
+        help=f"One of {', '.join(sorted(glue_tasks.TASKS))}, in any case."
     )
     task_module: str | None = option(
         None,
         "Python module that adds tasks of your own to "
-        "albert_tf.tasks.glue.TASKS, see docs/own_task.md.",
+        "albert_tf.finetuning.glue.glue_tasks.TASKS, see docs/own_task.md.",
     )
+
+
+if __name__ == "__main__":
+    options.check_command_line(ClassifierOptions)
+
+from albert_tf.finetuning import finetune
 
 
 def run(settings: ClassifierOptions) -> None:
     """Train, evaluate and predict as the options say."""
     registry.load_module(settings.task_module)
-    tokenizer = finetuning.load_tokenizer(settings.finetuning)
+    tokenizer = finetuning_options.load_tokenizer(settings.finetuning)
     task = registry.make(options.to_dict(settings), tokenizer)
-    if not isinstance(task, glue.GlueTask):
+    if task.name in (race.NAME, squad.NAME):
         raise errors.UserError(
             f"--task_name={settings.task_name} has a script of its own: python "
             f"-m albert_tf.run_{task.name}."
         )
-    finetuning.run(
-        finetuning.Job(
-            "run_classifier", settings, task, task.sources(settings.data_dir)
+    sources = getattr(task, "sources", None)
+    if sources is None:
+        raise errors.UserError(
+            f"--task_name={settings.task_name}: its class "
+            f"{type(task).__name__} has no method sources(data_dir), which "
+            "names the file of each split. Add it as in docs/own_task.md."
         )
-    )
+    finetune.run("run_classifier", settings, task, sources(settings.data_dir))
 
 
 if __name__ == "__main__":

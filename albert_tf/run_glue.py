@@ -18,9 +18,17 @@ import sys
 
 from absl import logging
 
-from albert_tf import errors, files, folder_lock, options, ranges, scores
-from albert_tf.options import checked, option
-from albert_tf.tasks import glue
+from albert_tf.common import (
+    configs,
+    errors,
+    files,
+    folder_lock,
+    options,
+    ranges,
+    scores,
+)
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning.glue import glue_tasks
 
 TABLE_NAME = "glue_table.md"
 # Small tasks that gain from a model that was finetuned for MNLI; ALBERT §4.9.
@@ -42,7 +50,7 @@ class GlueOptions:
     data_dir: str = option(help="Folder that holds the GLUE task folders.")
     output_dir: str = option(help="Folder that gets one folder for each task.")
     tasks: str = option(
-        ",".join(name for name in glue.TASKS if name != "ax"),
+        ",".join(name for name in glue_tasks.TASKS if name != "ax"),
         "Tasks, separated by commas.",
     )
     recipe_dir: str = option(
@@ -104,12 +112,13 @@ def choose_tasks(settings: GlueOptions) -> list[str]:
     Raises:
         errors.UserError: One is not known, has no recipe, or needs MNLI.
     """
+    trained = [name for name in glue_tasks.TASKS if name != "ax"]
     given = [name.strip().lower() for name in settings.tasks.split(",")]
     for name in given:
-        if name not in glue.TASKS or name == "ax":
+        if name not in trained:
             raise errors.UserError(
                 f"--tasks has {name!r}, which is no task that can be trained. "
-                f"Allowed are {', '.join(n for n in glue.TASKS if n != 'ax')}."
+                f"Allowed are {', '.join(trained)}."
             )
         files.require_file(_recipe(settings, name), "recipe_dir")
     if not settings.from_mnli:
@@ -122,7 +131,7 @@ def choose_tasks(settings: GlueOptions) -> list[str]:
 
 
 def _recipe(settings: GlueOptions, name: str) -> str:
-    return os.path.join(settings.recipe_dir, f"{name}.flags")
+    return configs.find(os.path.join(settings.recipe_dir, f"{name}.flags"))
 
 
 def flags_of(settings: GlueOptions, name: str) -> list[str]:
@@ -148,8 +157,8 @@ def flags_of(settings: GlueOptions, name: str) -> list[str]:
 
 def official_scores(name: str, values: dict[str, float]) -> dict[str, float]:
     """Return GLUE's own metrics of a task, those of MNLI for both dev sets."""
-    layout = glue.TASKS[name]
-    wanted = layout.metrics[: layout.official]
+    spec = glue_tasks.TASKS[name]
+    wanted = spec.metrics[: spec.official]
     return {
         key: value
         for key, value in values.items()

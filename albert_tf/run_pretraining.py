@@ -1,7 +1,8 @@
-"""Pretrain ALBERT on TFRecords: masked words and order of sentences.
+r"""Pretrain ALBERT on TFRecords: masked words and order of sentences.
 
     python -m albert_tf.run_pretraining \
-        --flagfile=configs/pretraining/tiny.flags
+        --flagfile=configs/pretraining/tiny.flags --input_file=train.tfrecord \
+        --eval_input_file=dev.tfrecord --output_dir=runs/tiny
 
 Started again with the same options, it goes on from the last checkpoint of
 --output_dir.
@@ -11,41 +12,23 @@ import contextlib
 import dataclasses
 import math
 import os
+from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
-from albert_tf import (
-    checkpoints,
-    distribution,
+from albert_tf.common import (
     errors,
     files,
     folder_lock,
-    inputs,
-    masking,
-    memory_check,
-    modeling,
-    optimization,
     options,
     preemption,
-    pretraining_recipe,
     ranges,
-    records,
-    run_card,
-    run_folder,
-    run_log,
-    step_memory,
-    tokenization,
-    training,
 )
-from albert_tf.options import checked, option
-
-# The batch that the default learning rate was found for. Source: ALBERT §4.1.
-_PAPER_BATCH = 4096
-_PAPER_RATE = 0.00176
-# From so many times the rate of the square-root rule on, a warning.
-_FAR = 2.5
+from albert_tf.common.options import checked, option
+from albert_tf.data import layouts, manifests, masking, record_check
+from albert_tf.text import tokenization
+from albert_tf.training import training_options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +37,9 @@ class PretrainingOptions:
     """Options of run_pretraining."""
 
     albert_config_file: str = option(
-        help="JSON file with the architecture.", may_change=True
+        help="JSON file with the architecture, or a released model such as "
+        "albert_base_v2.",
+        may_change=True,
     )
     input_file: str = option(
         help="TFRecords to train on: files or glob patterns, with commas.",
@@ -76,8 +61,8 @@ class PretrainingOptions:
         0,
         "Most pieces to hide in a sequence, for records that hold no masks "
         "(--masking_time=training of the writer): they are masked afresh "
-        "every time. 0: the records hold masks, and the options of masking "
-        "say nothing but --max_predictions_per_seq, which they must have.",
+        "every time. 0: the records hold masks; of the options of masking "
+        "only --max_predictions_per_seq is used, and must be theirs.",
         within=ranges.Range(0, 2**16),
     )
     do_train: bool = option(True, "Whether to train.", may_change=True)
@@ -110,8 +95,8 @@ class PretrainingOptions:
         "--num_train_steps.",
         may_change=True,
     )
-    recipe: pretraining_recipe.RecipeOptions = dataclasses.field(
-        default_factory=pretraining_recipe.RecipeOptions
+    recipe: training_options.RecipeOptions = dataclasses.field(
+        default_factory=training_options.RecipeOptions
     )
     # Optional: checked against the records, and copied into the folder of the
     # run so that export finds it.
@@ -121,11 +106,11 @@ class PretrainingOptions:
     masks: masking.MaskingOptions = dataclasses.field(
         default_factory=masking.MaskingOptions
     )
-    trainer: training.TrainerOptions = dataclasses.field(
-        default_factory=training.TrainerOptions
+    trainer: training_options.TrainerOptions = dataclasses.field(
+        default_factory=training_options.TrainerOptions
     )
-    devices: distribution.DistributionOptions = dataclasses.field(
-        default_factory=distribution.DistributionOptions
+    devices: training_options.DistributionOptions = dataclasses.field(
+        default_factory=training_options.DistributionOptions
     )
 
     def __post_init__(self) -> None:
@@ -151,7 +136,7 @@ class PretrainingOptions:
                 f"{' and '.join(f'--{n}=0' for n in trained)}: nothing would "
                 "be learned. Leave one of them above 0."
             )
-        names = ("loss", *recipe.objective.names)
+        names = recipe.metric_names
         if self.best_metric not in names:
             raise errors.UserError(
                 f"--best_metric={self.best_metric} is not measured. With "
@@ -165,7 +150,7 @@ class PretrainingOptions:
         return self.masked_lm_budget or self.masks.max_predictions_per_seq
 
     def _check_masking(self) -> None:
-        """Refuse options of masking where nothing is masked."""
+        """Refuse options of masking for records that hold masks."""
         plain = masking.MaskingOptions(
             max_predictions_per_seq=self.masks.max_predictions_per_seq
         )
@@ -186,13 +171,13 @@ class PretrainingOptions:
             )
 
     @property
-    def layout(self) -> records.Layout:
+    def layout(self) -> layouts.Layout:
         """Layout of the records."""
-        layout = records.pretraining_layout(
+        layout = layouts.pretraining_layout(
             self.max_seq_length, self.masks.max_predictions_per_seq
         )
         return (
-            records.without_masks(layout) if self.masked_lm_budget else layout
+            layouts.without_masks(layout) if self.masked_lm_budget else layout
         )
 
     def make_masker(self) -> masking.Masker | None:
@@ -214,7 +199,27 @@ class PretrainingOptions:
         )
 
 
-@preemption.leaving_at_once()
+if __name__ == "__main__":
+    options.check_command_line(PretrainingOptions)
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model import fit, modeling
+from albert_tf.training import (
+    distribution,
+    memory_check,
+    pretraining_data,
+    pretraining_recipe,
+    run_card,
+    run_folder,
+    run_log,
+    step_memory,
+    training_loop,
+)
+
+
+@preemption.exiting_at_once()
 def run(settings: PretrainingOptions) -> None:
     """Train and evaluate as the options say."""
     config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
@@ -226,8 +231,151 @@ def run(settings: PretrainingOptions) -> None:
         settings.recipe.init.init_checkpoint,
         settings.vocabulary,
     )
-    masker = settings.make_masker()
     _warn(settings, data.manifests)
+    _check_batches(settings, strategy)
+    _check_memory(settings, config, strategy)
+    is_chief = distribution.is_chief(strategy)
+    with run_folder.hold(_own_folder(settings), is_wanted=is_chief):
+        writes = is_chief and not settings.follow_checkpoints
+        claim = run_folder.claim if writes else run_folder.check_same
+        claim(
+            settings.output_dir,
+            "run_pretraining",
+            settings,
+            config,
+            pretraining_data.with_settings(settings.vocabulary, data.manifests),
+        )
+        _train_and_evaluate(settings, config, strategy, data)
+
+
+def _own_folder(settings: PretrainingOptions) -> str:
+    """Return the folder that this process locks.
+
+    A process that follows a training has one inside the training's.
+    """
+    if settings.follow_checkpoints:
+        return os.path.join(settings.output_dir, run_log.EVALUATION_FOLDER)
+    return settings.output_dir
+
+
+def _train_and_evaluate(
+    settings: PretrainingOptions,
+    config: modeling.AlbertConfig,
+    strategy: tf.distribute.Strategy,
+    data: pretraining_data.PretrainingData,
+) -> None:
+    """Train and evaluate in a folder that no other process writes to."""
+    trainer = _make_trainer(settings, config, strategy)
+    num_train_steps = settings.recipe.num_train_steps
+    log = _open_log(settings, config, strategy)
+    facts = run_card.environment(
+        trainer.model, data.description, data.fingerprint
+    )
+    logging.info("%s", run_card.summary(config, facts))
+
+    def evaluate() -> dict[str, float]:
+        return trainer.evaluate(
+            data.evaluation_batches(
+                settings.eval_batch_size, settings.max_eval_steps
+            )
+        )
+
+    validation = trainer.validation(log, evaluate, settings.best_metric)
+    with data.naming_damage():
+        if settings.do_train:
+            log.start(trainer.step, num_train_steps, facts)
+            trainer.train(
+                data.training_batches(settings.train_batch_size, trainer.step),
+                num_train_steps,
+                log,
+                validation if settings.do_eval else None,
+            )
+        if settings.follow_checkpoints:
+            logging.info("Waiting for checkpoints in %s.", settings.output_dir)
+            validation.follow(num_train_steps)
+        if settings.do_eval:
+            trainer.restore_best()
+        numbers = evaluate() if settings.do_eval else {}
+    if distribution.is_chief(strategy):
+        _write_results(settings, trainer.step, numbers)
+
+
+def _make_trainer(
+    settings: PretrainingOptions,
+    config: modeling.AlbertConfig,
+    strategy: tf.distribute.Strategy,
+) -> training_loop.Trainer:
+    """Return model and optimizer in a trainer, with their first weights."""
+    recipe, trainer_options = settings.recipe, settings.trainer
+    keras.utils.set_random_seed(trainer_options.seed)
+    with strategy.scope():
+        model = pretraining_recipe.make_model(recipe, config, trainer_options)
+        optimizer = pretraining_recipe.make_optimizer(
+            recipe, by_the_clock=trainer_options.max_minutes > 0
+        )
+    trainer = training_loop.Trainer(
+        model,
+        optimizer,
+        pretraining_recipe.make_objective(recipe),
+        settings.output_dir,
+        trainer_options,
+    )
+    trainer.restore_or_initialize(
+        recipe.init, continue_schedule=recipe.init_schedule == "continue"
+    )
+    _check_steps_left(settings, trainer)
+    return trainer
+
+
+def _check_steps_left(
+    settings: PretrainingOptions, trainer: training_loop.Trainer
+) -> None:
+    """Refuse a schedule of `--init_checkpoint` that has already ended."""
+    recipe = settings.recipe
+    if recipe.init_schedule != "continue" or trainer.resumed_from:
+        return
+    if settings.do_train and trainer.step >= recipe.num_train_steps:
+        raise errors.UserError(
+            f"--init_checkpoint={recipe.init.init_checkpoint} stands at step "
+            f"{trainer.step}, and --num_train_steps={recipe.num_train_steps} "
+            "is not above: with --init_schedule=continue nothing is left to "
+            "train. Set more steps, or --init_schedule=restart."
+        )
+
+
+def _open_log(
+    settings: PretrainingOptions,
+    config: modeling.AlbertConfig,
+    strategy: tf.distribute.Strategy,
+) -> run_log.RunLog:
+    folder = distribution.worker_folder(strategy, settings.output_dir)
+    if settings.follow_checkpoints:
+        folder = os.path.join(folder, run_log.EVALUATION_FOLDER)
+    flops = config.forward_flops(
+        settings.max_seq_length, settings.num_predictions
+    )
+    work = run_log.Work(settings.max_seq_length, 3 * flops)
+    return run_log.RunLog(folder, settings.train_batch_size, work)
+
+
+def _write_results(
+    settings: PretrainingOptions, step: int, numbers: dict[str, float]
+) -> None:
+    """Write the last evaluation, if there was one, and the run's card."""
+    # A training whose checkpoints were followed writes its own card first.
+    with (
+        folder_lock.hold(settings.output_dir, "output_dir", math.inf)
+        if settings.follow_checkpoints
+        else contextlib.nullcontext()
+    ):
+        if settings.do_eval:
+            run_log.write_eval_results(settings.output_dir, step, numbers)
+        logging.info("Wrote %s.", run_card.write(settings.output_dir))
+
+
+def _check_batches(
+    settings: PretrainingOptions, strategy: tf.distribute.Strategy
+) -> None:
     distribution.check_batch(
         strategy,
         settings.train_batch_size,
@@ -237,118 +385,6 @@ def run(settings: PretrainingOptions) -> None:
     distribution.check_batch(
         strategy, settings.eval_batch_size, "eval_batch_size"
     )
-    _check_memory(settings, config, strategy)
-    with _hold_folder(settings, strategy):
-        _run_in_folder(settings, config, strategy, data, masker)
-
-
-def _hold_folder(
-    settings: PretrainingOptions, strategy: tf.distribute.Strategy
-) -> contextlib.AbstractContextManager[None]:
-    """Keep other processes out; of several workers the first one does.
-
-    Who follows a training keeps other followers out of its own folder.
-    """
-    folder = settings.output_dir
-    if settings.follow_checkpoints:
-        folder = os.path.join(folder, run_log.EVALUATION_FOLDER)
-    if not distribution.is_chief(strategy):
-        return contextlib.nullcontext()
-    return folder_lock.hold(folder, "output_dir")
-
-
-def _run_in_folder(
-    settings: PretrainingOptions,
-    config: modeling.AlbertConfig,
-    strategy: tf.distribute.Strategy,
-    data: "_Data",
-    masker: masking.Masker | None,
-) -> None:
-    """Train and evaluate in a folder that nobody else writes to."""
-    is_chief = distribution.is_chief(strategy)
-    writes = is_chief and not settings.follow_checkpoints
-    (run_folder.claim if writes else run_folder.check_same)(
-        settings.output_dir,
-        "run_pretraining",
-        settings,
-        config,
-        settings.vocabulary,
-    )
-
-    trainer = _make_trainer(settings, config, strategy)
-    folder = distribution.worker_folder(strategy, settings.output_dir)
-    if settings.follow_checkpoints:
-        folder = os.path.join(folder, run_log.EVALUATION_FOLDER)
-    log = run_log.RunLog(
-        folder,
-        settings.train_batch_size,
-        run_log.Work(
-            settings.max_seq_length,
-            3
-            * config.forward_flops(
-                settings.max_seq_length, settings.num_predictions
-            ),
-        ),
-    )
-    facts = run_card.environment(trainer.model, data.description)
-    facts[run_log.TRAINING_DATA] = records.fingerprint(data.training)
-    logging.info("%s", run_card.summary(config, facts))
-
-    def evaluate() -> dict[str, float]:
-        return trainer.evaluate(
-            inputs.evaluation_dataset(
-                data.evaluation,
-                settings.layout,
-                settings.eval_batch_size,
-                settings.max_eval_steps,
-                seed=settings.trainer.seed,
-                masker=masker,
-            )
-        )
-
-    with inputs.naming_damage(
-        [*data.training, *data.evaluation], settings.layout
-    ):
-        if settings.do_train:
-            log.start(trainer.step, settings.recipe.num_train_steps, facts)
-            dataset = inputs.training_dataset(
-                data.training,
-                settings.layout,
-                settings.train_batch_size,
-                seed=settings.trainer.seed,
-                first_step=trainer.step,
-                masker=masker,
-            )
-            trainer.train(
-                dataset,
-                settings.recipe.num_train_steps,
-                log,
-                evaluate if settings.do_eval else None,
-                settings.best_metric,
-            )
-        if settings.follow_checkpoints:
-            logging.info("Waiting for checkpoints in %s.", settings.output_dir)
-            trainer.follow(
-                settings.recipe.num_train_steps,
-                log,
-                evaluate,
-                settings.best_metric,
-            )
-        if settings.do_eval:
-            trainer.restore_best()
-            numbers = evaluate()
-    if is_chief:
-        # The training that was followed writes its own card first.
-        with (
-            folder_lock.hold(settings.output_dir, "output_dir", math.inf)
-            if settings.follow_checkpoints
-            else contextlib.nullcontext()
-        ):
-            if settings.do_eval:
-                run_log.write_eval_results(
-                    settings.output_dir, trainer.step, numbers
-                )
-            logging.info("Wrote %s.", run_card.write(settings.output_dir))
 
 
 def _check_memory(
@@ -356,204 +392,79 @@ def _check_memory(
     config: modeling.AlbertConfig,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Estimate the memory of the steps; see `memory_check.check`."""
-    how, replicas = settings.trainer, strategy.num_replicas_in_sync
-
-    def work(batch: int, parts: int) -> step_memory.Work:
-        return step_memory.Work(
-            config,
-            batch // (replicas * parts),
-            settings.max_seq_length,
-            settings.num_predictions,
-            precision=how.precision,
-            recompute=how.recompute,
-            parts=parts,
-            replicas=memory_check.sharing(strategy),
-        )
-
+    """Estimate the memory of the steps; see `memory_check`."""
+    example = step_memory.Work(
+        config,
+        1,
+        settings.max_seq_length,
+        settings.num_predictions,
+        precision=settings.trainer.precision,
+        recompute=settings.trainer.recompute,
+    )
     if settings.do_train:
-        needed = work(
-            settings.train_batch_size, how.gradient_accumulation_steps
-        )
-        memory_check.check(
+        memory_check.check_batch(
             strategy,
-            memory_check.training_step(
-                needed.training(), settings.train_batch_size
-            ),
+            example,
+            "train_batch_size",
+            settings.train_batch_size,
+            settings.trainer.gradient_accumulation_steps,
         )
     if settings.do_eval:
-        needed = work(settings.eval_batch_size, 1)
-        memory_check.check(
-            strategy,
-            memory_check.Step(
-                "an evaluation batch",
-                needed.inference(),
-                "eval_batch_size",
-                settings.eval_batch_size,
-            ),
+        memory_check.check_batch(
+            strategy, example, "eval_batch_size", settings.eval_batch_size
         )
-
-
-def _make_trainer(
-    settings: PretrainingOptions,
-    config: modeling.AlbertConfig,
-    strategy: tf.distribute.Strategy,
-) -> training.Trainer:
-    recipe, how = settings.recipe, settings.trainer
-
-    def continue_schedule(
-        optimizer: optimization.AdamW, variables: list[tf.Variable]
-    ) -> None:
-        path = str(recipe.init.init_checkpoint)
-        checkpoints.restore_optimizer(optimizer, variables, path)
-        step = int(optimizer.iterations.numpy())
-        if settings.do_train and step >= recipe.num_train_steps:
-            raise errors.UserError(
-                f"--init_checkpoint={path} stands at step {step}, and "
-                f"--num_train_steps={recipe.num_train_steps} is not above: "
-                "with --init_schedule=continue nothing is left to train. Set "
-                "more steps, or --init_schedule=restart."
-            )
-
-    return training.Trainer(
-        settings.output_dir,
-        how,
-        strategy,
-        training.Plan(
-            lambda: recipe.make_model(config, how.precision, how.recompute),
-            lambda: recipe.make_optimizer(by_the_clock=how.max_minutes > 0),
-            recipe.objective,
-            lambda model: checkpoints.initialize(model, recipe.init),
-            continue_schedule if recipe.init_schedule == "continue" else None,
-        ),
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Data:
-    training: list[str]
-    evaluation: list[str]
-    description: str
-    manifests: list[records.Manifest]
 
 
 def _find_data(
     settings: PretrainingOptions, config: modeling.AlbertConfig
-) -> _Data:
+) -> pretraining_data.PretrainingData:
     """Find the records and make sure that they are what the run expects."""
-    pretraining_recipe.check_length(
+    fit.check_length(
         settings.max_seq_length, config, settings.albert_config_file
     )
-    fingerprint = None
-    vocabulary = settings.vocabulary
+    vocabulary, fingerprint = settings.vocabulary, None
     if vocabulary.kind and vocabulary.path:
         files.require_file(vocabulary.path, vocabulary.kind)
         fingerprint = files.sha256(vocabulary.path)
-    found = {
-        name: files.expand_patterns(
-            getattr(settings, name), name, files.BESIDE_RECORDS
-        )
-        for name in ("input_file", "eval_input_file")
-        if getattr(settings, name) is not None
-    }
-    training_files = found["input_file"]
-    evaluation_files = found.get("eval_input_file", training_files)
-    manifests = records.check_records(
-        list(dict.fromkeys(training_files + evaluation_files)),
-        records.Expected(
-            settings.max_seq_length,
-            settings.masks.max_predictions_per_seq,
-            config.vocab_size,
-            fingerprint,
-            has_masks=not settings.masked_lm_budget,
-        ),
+    training = evaluation = files.expand_patterns(
+        settings.input_file, "input_file", files.BESIDE_RECORDS
     )
-    for manifest in manifests:
-        _check_settings(vocabulary, manifest)
-        _check_labels(
-            settings.recipe.sentence_objective, manifest, training_files
+    if settings.eval_input_file is not None:
+        evaluation = files.expand_patterns(
+            settings.eval_input_file, "eval_input_file", files.BESIDE_RECORDS
         )
-    known = sum(manifest.num_examples for manifest in manifests)
-    description = (
-        f"{len(training_files)} file(s) for training, {len(evaluation_files)} "
-        f"for evaluation; {known:,} examples in those with a manifest"
+    expected = record_check.Expected(
+        settings.max_seq_length,
+        settings.masks.max_predictions_per_seq,
+        config.vocab_size,
+        fingerprint,
+        has_masks=not settings.masked_lm_budget,
     )
-    return _Data(training_files, evaluation_files, description, manifests)
-
-
-def _check_labels(
-    objective: str, manifest: records.Manifest, training_files: list[str]
-) -> None:
-    """Refuse training records whose label means something else.
-
-    To evaluate on them is allowed: how a model that was trained on nsp does on
-    sop is a result (ALBERT Table 5).
-    """
-    written = pretraining_recipe.written_objective(manifest)
-    if objective in ("none", written):
-        return
-    shards = ", ".join(manifest.shards)
-    if manifest in map(records.find_manifest, training_files):
-        raise errors.UserError(
-            f"--sentence_objective={objective}, but the records {shards} were "
-            f"written for {written}: their labels mean something else. Use "
-            f"--sentence_objective={written}, or none, or write them again."
+    found = record_check.check_records(training, expected)
+    others = record_check.check_records(evaluation, expected, "eval_input_file")
+    found += [manifest for manifest in others if manifest not in found]
+    for manifest in found:
+        pretraining_data.check_settings(vocabulary, manifest)
+        pretraining_data.check_labels(
+            settings.recipe.sentence_objective, manifest, training
         )
-    logging.warning(
-        "The labels of %s mean %s; the model is asked about %s.",
-        shards,
-        written,
-        objective,
+    return pretraining_data.PretrainingData(
+        training,
+        evaluation,
+        found,
+        settings.layout,
+        settings.make_masker(),
+        settings.trainer.seed,
     )
-
-
-def _check_settings(
-    vocabulary: tokenization.VocabularyOptions, manifest: records.Manifest
-) -> None:
-    """Refuse records whose text was cut in another way than the run says.
-
-    The run hands its settings on to finetuning and export.
-    """
-    for name, here in vocabulary.settings.items():
-        if manifest.options.get(name, here) != here:
-            raise errors.UserError(
-                f"--{name}={here}, but the records "
-                f"{', '.join(manifest.shards)} were written with the opposite. "
-                "Say what the records are, or write them again."
-            )
 
 
 def _warn(
-    settings: PretrainingOptions, manifests: list[records.Manifest]
+    settings: PretrainingOptions, found: Sequence[manifests.Manifest]
 ) -> None:
-    """Say aloud what is allowed but probably not meant."""
-    optimizer = settings.recipe.optimizer
-    batch, rate = settings.train_batch_size, optimizer.learning_rate
-    scaled = _PAPER_RATE * math.sqrt(batch / _PAPER_BATCH)
-    is_lamb = optimizer.optimizer == "lamb"
-    if settings.do_train and is_lamb and rate > _FAR * scaled:
-        logging.warning(
-            "--learning_rate=%g is much for batches of %d: the paper's %g is "
-            "for %d, and the square-root rule gives %.2e here. Such runs often "
-            "diverge.",
-            rate,
-            batch,
-            _PAPER_RATE,
-            _PAPER_BATCH,
-            scaled,
-        )
-    # LAMB moves weights by a share of their size, AdamW by about the rate. 1e-3
-    # learns at 32 (configs/pretraining); BERT took 1e-4 at 256 (Devlin et al.,
-    # appendix A.2).
-    if settings.do_train and not is_lamb and batch < 256 and rate > 1.5e-3:
-        logging.warning(
-            "--learning_rate=%g is much for --optimizer=adamw and batches of "
-            "%d: the default, %g, is for lamb and %d. Such runs often diverge; "
-            "1e-3 or less is usual.",
-            rate,
-            batch,
-            _PAPER_RATE,
-            _PAPER_BATCH,
+    """Warn of what is allowed but probably not meant."""
+    if settings.do_train:
+        pretraining_recipe.warn_of_learning_rate(
+            settings.recipe.optimizer, settings.train_batch_size
         )
     budget = settings.masked_lm_budget
     wanted = settings.masks.masked_lm_prob * settings.max_seq_length
@@ -566,20 +477,8 @@ def _warn(
             settings.max_seq_length,
             budget,
         )
-    for manifest in manifests:
-        wanted = manifest.options.get("masked_lm_prob", 0.0) * (
-            manifest.max_seq_length
-        )
-        if manifest.has_masks and wanted > manifest.max_predictions_per_seq + 1:
-            logging.warning(
-                "The records %s were to hide %.0f of %d pieces, but hold only "
-                "%d predictions: fewer are hidden. Write them with a larger "
-                "--max_predictions_per_seq.",
-                ", ".join(manifest.shards),
-                wanted,
-                manifest.max_seq_length,
-                manifest.max_predictions_per_seq,
-            )
+    for manifest in found:
+        pretraining_data.warn_of_lost_masks(manifest)
     if settings.do_eval and settings.eval_input_file is None:
         logging.warning(
             "No --eval_input_file: evaluation measures on --input_file, which "

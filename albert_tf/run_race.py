@@ -10,16 +10,15 @@ Started again with the same options, it goes on from the last checkpoint of
 
 import dataclasses
 
-from albert_tf import finetuning, options
-from albert_tf.options import option
-from albert_tf.tasks import race
+from albert_tf.common import options
+from albert_tf.common.options import option
+from albert_tf.finetuning import finetuning_options, race
 
 
 @dataclasses.dataclass(frozen=True)
-class RunRaceOptions:
+class RunRaceOptions(finetuning_options.TaskOptions):
     """Options of run_race."""
 
-    finetuning: finetuning.FinetuningOptions
     data_dir: str = option(
         help="Folder that holds train, dev and test of RACE.", may_change=True
     )
@@ -29,18 +28,20 @@ class RunRaceOptions:
     )
 
 
+if __name__ == "__main__":
+    options.check_command_line(RunRaceOptions)
+
+from albert_tf.finetuning import finetune
+
+
 def run(settings: RunRaceOptions) -> None:
     """Train, evaluate and predict as the options say."""
     task = race.RaceTask(
-        finetuning.load_tokenizer(settings.finetuning),
+        finetuning_options.load_tokenizer(settings.finetuning),
         settings.finetuning.max_seq_length,
         settings.questions,
     )
-    finetuning.run(
-        finetuning.Job(
-            "run_race", settings, task, task.sources(settings.data_dir)
-        )
-    )
+    finetune.run("run_race", settings, task, task.sources(settings.data_dir))
 
 
 if __name__ == "__main__":

@@ -16,14 +16,15 @@ Started again with the same options, it goes on from the last checkpoint of
 import dataclasses
 import os
 
-from albert_tf import errors, files, finetuning, options, ranges, scores
-from albert_tf.options import checked, option
-from albert_tf.tasks import base, squad
+from albert_tf.common import errors, files, options, ranges, scores
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning import base, finetuning_options
+from albert_tf.finetuning.squad import squad
 
 
 @dataclasses.dataclass(frozen=True)
 @checked
-class SquadFinetuningOptions(finetuning.FinetuningOptions):
+class SquadFinetuningOptions(finetuning_options.FinetuningOptions):
     """The shared options, with the original's length of a sequence."""
 
     max_seq_length: int = option(
@@ -32,7 +33,7 @@ class SquadFinetuningOptions(finetuning.FinetuningOptions):
 
 
 @dataclasses.dataclass(frozen=True)
-class RunSquadOptions:
+class RunSquadOptions(finetuning_options.TaskOptions):
     """Options of run_squad."""
 
     finetuning: SquadFinetuningOptions
@@ -73,19 +74,23 @@ class RunSquadOptions:
         return {split: path for split, path in paths.items() if path}
 
 
+if __name__ == "__main__":
+    options.check_command_line(RunSquadOptions)
+
+from albert_tf.finetuning import finetune
+
+
 def run(settings: RunSquadOptions) -> None:
     """Train, evaluate and predict as the options say."""
     task = squad.SquadTask(
-        finetuning.load_tokenizer(settings.finetuning),
+        finetuning_options.load_tokenizer(settings.finetuning),
         settings.finetuning.max_seq_length,
         settings.questions,
     )
     folder = settings.finetuning.output_dir
     if files.exists(os.path.join(folder, scores.FILE_NAME)):
         task.remember(scores.read(folder).best.scores)
-    finetuning.run(
-        finetuning.Job("run_squad", settings, task, settings.sources)
-    )
+    finetune.run("run_squad", settings, task, settings.sources)
 
 
 if __name__ == "__main__":

@@ -16,16 +16,16 @@ import zipfile
 
 from absl import logging
 
-from albert_tf import errors, files, options
-from albert_tf.options import option
-from albert_tf.tasks import glue
+from albert_tf.common import errors, files, options
+from albert_tf.common.options import option
+from albert_tf.finetuning.glue import glue_tasks
 
 # In the order of the table of tasks; AX.tsv stands there twice.
 NAMES = tuple(
     dict.fromkeys(
         split.submission
-        for layout in glue.TASKS.values()
-        for split in layout.splits.values()
+        for spec in glue_tasks.TASKS.values()
+        for split in spec.splits.values()
         if split.submission
     )
 )
@@ -36,7 +36,7 @@ _HEADER = b"index\tprediction\n"
 class ZipOptions:
     """Options of zip_glue_submission."""
 
-    input_dir: str = option(help="Folder of the runs.")
+    input_dir: str = option(help="Folder of the runs.", positional=True)
     output_file: str = option(help="ZIP file to write.")
     allow_missing: bool = option(
         False, "Whether to pack even if files are missing."

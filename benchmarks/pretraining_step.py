@@ -1,28 +1,29 @@
-"""Time one pretraining step, side by side with the peers.
+"""Time one pretraining step of this project and of others.
 
     python benchmarks/pretraining_step.py --torch_python=venv/bin/python
 
-Every implementation lives in a process of its own. They do a step in turn,
-several rounds; medians are printed as a Markdown table, a table for each
-shape. A step is forward, backward, clipping to norm 1 and update, on one batch
-without padding and without dropout, with the masked-word head on the predicted
-positions only. All processes are alive together: the ten of the default, at
-base size, need some 18 GiB, so name fewer of them on a small machine.
+Every implementation runs in its own process. They compute a step in turn, for
+several rounds; medians are printed as a Markdown table for each shape. A step
+is forward, backward, clipping to norm 1 and update, on one batch without
+padding and without dropout, with the masked-word head on the predicted
+positions only. All processes exist at the same time: the ten of the default
+need about 18 GiB at base size, so select fewer on a small machine.
 
-albert_tf: its train_step.TrainStep, with accuracies and guard. LAMB, as
-model_garden. model_garden: AlbertEncoder in BertPretrainerV2.
+albert_tf: its train_step.TrainStep, with accuracies and the check for
+non-finite numbers. LAMB, as model_garden.
+model_garden: AlbertEncoder in BertPretrainerV2.
 hugging_face: its modules, with the positions gathered before its head; AdamW.
 _bfloat16: mixed precision. _compiled: XLA, or torch.compile. _recompute: with
 --recompute.
 
 Model FLOPs are those of the forward matrix products, times three. The peak is
-that of TensorFlow's product of two square matrices, in the same precision, in
-the same rounds. On a busy machine the ratio of processor seconds, the last
-column, is steadier than that of seconds, but sees no idle processor.
+that of TensorFlow's product of two square matrices in the same precision and
+the same rounds. On a busy machine the ratio of CPU seconds, the last column,
+varies less than that of seconds, but ignores idle CPU time.
 
-The same file serves in the parent and in the processes. Hugging Face's may run
-in another interpreter without this project's packages: hence nothing of them
-is imported here, and argparse reads the options.
+This file is both the parent and the worker processes. Hugging Face's may run in
+another interpreter without this project's packages, so none of them is imported
+here, and argparse reads the options.
 """
 
 import argparse
@@ -41,7 +42,7 @@ PEAK_SIZE = 2048
 PEAK_PRODUCTS = 5  # In one step.
 WARM_UP_STEPS = 2  # The first one compiles.
 LEARNING_RATE = 1e-4
-# Of the peers; ours stand in albert_tf/optimization.py.
+# Of the other implementations; ours are in albert_tf/model/optimization.py.
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
 
@@ -72,11 +73,11 @@ def count_flops(config: Config, shape: Shape) -> int:
     return 3 * (blocks * layer + mapping + pooled + head)
 
 
-# Implementations. Each imports what it needs: only its own process has it. ----
+# Implementations. Each imports what it needs in its own process. --------------
 
 
 def make_batch(config: Config, shape: Shape) -> dict[str, Any]:
-    """Return a random batch of NumPy arrays, the same for everyone."""
+    """Return a random batch of NumPy arrays, the same for all."""
     import numpy as np
 
     random = np.random.default_rng(0)
@@ -113,8 +114,9 @@ def build_albert_tf(
     sys.path.insert(0, str(side_by_side.ROOT))
     import tensorflow as tf
 
-    from albert_tf import modeling, optimization, train_step
-    from albert_tf.heads import pretraining
+    from albert_tf.model import modeling, optimization
+    from albert_tf.model.heads import pretraining
+    from albert_tf.training import train_step
 
     batch = {k: tf.constant(v) for k, v in make_batch(config, shape).items()}
     given = {} if precision == "float32" else {"precision": precision}
@@ -139,7 +141,7 @@ def build_albert_tf(
 def build_model_garden(
     config: Config, shape: Shape, precision: str, compiled: bool
 ) -> Step:
-    """Make the step of Model Garden, put together as its task does."""
+    """Make the step of Model Garden, composed as in its task."""
     import tensorflow as tf
     from official.modeling import activations
     from official.nlp import optimization
@@ -249,11 +251,11 @@ def build_hugging_face(
 def build_peak(
     config: Config, shape: Shape, precision: str, compiled: bool
 ) -> Step:
-    """Make a chain of square matrix products; what it returns means nothing."""
+    """Make a chain of square matrix products; its result has no meaning."""
     import tensorflow as tf
 
     size = (PEAK_SIZE, PEAK_SIZE)
-    # Of this deviation the values keep their size from product to product.
+    # With this deviation the scale of the values stays the same.
     matrix = tf.random.stateless_normal(size, [1, 2], stddev=PEAK_SIZE**-0.5)
     matrix = tf.cast(matrix, precision)
 
@@ -281,8 +283,8 @@ NAMES = [
     for compiled in ("", "_compiled")
     for precision in side_by_side.PRECISIONS
 ]
-# On a CPU, XLA over the whole step gains nothing; such steps, and those that
-# save memory, are measured when they are named.
+# On a CPU, XLA over the whole step gains nothing. Such steps, and those that
+# save memory, are measured only if named.
 DEFAULT_NAMES = [
     name
     for name in NAMES
@@ -292,12 +294,12 @@ DEFAULT_NAMES = [
 
 
 def measure_peak_mib() -> float:
-    """Return the most memory that this process has had."""
+    """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def serve(name: str, config: Config, shape: Shape, answers: IO[str]) -> None:
-    """Answer every line of standard input by a step and what it took.
+    """Compute a step for every line of standard input and report its cost.
 
     Args:
         name: One of `NAMES`.
@@ -319,7 +321,7 @@ def serve(name: str, config: Config, shape: Shape, answers: IO[str]) -> None:
 def start(
     settings: argparse.Namespace, name: str, shape: Shape
 ) -> side_by_side.Worker | None:
-    """Start one implementation; None, and a line that says why, if it fails."""
+    """Start one implementation; if it fails, print why and return None."""
     uses_torch = name.startswith("hugging_face")
     command = [
         settings.torch_python if uses_torch else sys.executable,
@@ -347,7 +349,7 @@ def report(
     config: Config,
     shape: Shape,
 ) -> list[str]:
-    """Return the lines of a Markdown table, and one above it."""
+    """Return a caption and the lines of a Markdown table."""
     seconds = {w.name: w.median("seconds") for w in workers}
     peaks = {
         precision: PEAK_PRODUCTS * 2 * PEAK_SIZE**3 / seconds[name]

@@ -1,4 +1,4 @@
-r"""Time answers of saved models, side by side with the peers.
+r"""Time answers of saved models of this project and of others.
 
     python benchmarks/serving.py --spm_model_file=30k-clean.model \
         --torch_python=torch_venv/bin/python --onnx_python=venv/bin/python
@@ -6,27 +6,27 @@ r"""Time answers of saved models, side by side with the peers.
     python benchmarks/serving.py --spm_model_file=30k-clean.model \
         --onnx_python=venv/bin/python --cold_start
 
-The first asks models that are loaded. Every implementation lives in a process
-of its own and answers in turn: a request is one batch of ids, all of them real
-tokens, as NumPy arrays; the answer is the output of the last block and the
-pooled one, float32 NumPy arrays. Medians are printed as a Markdown table, a
-table for each shape. All processes of a shape are alive together.
+The first times loaded models. Every implementation runs in its own process and
+answers in turn. A request is one batch of ids without padding, as NumPy arrays;
+the answer is the output of the last block and the pooled output, as float32
+NumPy arrays. Medians are printed as a Markdown table for each shape. All
+processes of a shape exist at the same time.
 
-The second times processes from their start to their first answer, for a text.
+The second times processes from their start to their first answer for a text.
 
-Each model has new weights of the same sizes. All but Hugging Face's are written
-before, by other processes; what that takes is not counted.
+Each model has random weights of the same sizes. All but Hugging Face's are
+written before by other processes; that time is not counted.
 
 albert_tf: the SavedModel that albert_tf.export writes, signature `tokens`.
 model_garden: a SavedModel of Model Garden's AlbertEncoder; _bfloat16: its
 policy mixed_bfloat16. hugging_face: AlbertModel in PyTorch's inference mode;
 _bfloat16: its weights converted; _compiled: torch.compile. onnx: what
-albert_tf.export --format=onnx writes, in ONNX Runtime. All have as many threads
-as they take by themselves.
+albert_tf.export --format=onnx writes, in ONNX Runtime. All use their default
+number of threads.
 
-The same file serves in the parent and in the processes, see side_by_side.py.
+This file is both the parent and the worker processes, see side_by_side.py.
 Hugging Face's may run in an interpreter without this project's packages. ONNX's
-interpreter needs them all, and tf2onnx, onnx and onnxruntime.
+interpreter needs all of them and tf2onnx, onnx and onnxruntime.
 """
 
 import argparse
@@ -49,7 +49,7 @@ WARM_UP_REQUESTS = 3  # The first one compiles.
 COLD_START_ROUNDS = 3
 TEXT = "The island has a lighthouse, and nobody remembers who built it."
 
-# What a request holds, and an answer.
+# The arrays of a request and of an answer.
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 OUTPUTS = ("sequence_output", "pooled_output")
 
@@ -80,8 +80,9 @@ def make_service(
     sys.path.insert(0, str(side_by_side.ROOT))
     import tf_keras as keras
 
-    from albert_tf import modeling, tokenization
+    from albert_tf.model import modeling
     from albert_tf.serving import make
+    from albert_tf.text import tokenization
 
     keras.utils.set_random_seed(0)
     config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
@@ -103,10 +104,10 @@ def write_albert_tf(
 ) -> None:
     """Write the SavedModel that albert_tf.export writes."""
     service, _ = make_service(settings, precision)
-    from albert_tf.serving import saved_model
+    from albert_tf.serving.formats import saved_model
 
     if precision != "float32":
-        service.encoder.freeze()
+        service.encoder.convert_for_serving()
     saved_model.save(service, path)
 
 
@@ -144,7 +145,7 @@ def write_model_garden(
 def write_onnx(settings: argparse.Namespace, precision: str, path: str) -> None:
     """Write the folder that albert_tf.export --format=onnx writes."""
     service, vocabulary = make_service(settings, "float32")
-    from albert_tf.serving import id_model, onnx_model
+    from albert_tf.serving.formats import id_model, onnx_model
 
     model = id_model.IdModel(service, vocabulary, precision)
     id_model.save(model, path, onnx_model.FORMAT)
@@ -157,11 +158,11 @@ WRITERS: dict[str, Callable[[argparse.Namespace, str, str], None]] = {
 }
 
 
-# Asking models. Each imports what it needs: only its own process has it. ------
+# Asking models. Each imports what it needs in its own process. ----------------
 
 
 def make_request(config: Config, shape: Shape) -> Arrays:
-    """Return random ids in two segments, int32, the same for everyone."""
+    """Return random ids in two segments, int32, the same for all."""
     import numpy as np
 
     size = (shape.batch, shape.length)
@@ -181,7 +182,7 @@ def load_saved_model(settings: argparse.Namespace) -> Ask:
     model = tf.saved_model.load(settings.model)
 
     def ask(request: Arrays) -> list[Any]:
-        # By the model: its function alone does not keep the weights alive.
+        # The model must be kept: its function does not keep the weights alive.
         tokens = model.signatures["tokens"]
         outputs = tokens(**{k: tf.constant(v) for k, v in request.items()})
         return [outputs[name].numpy() for name in OUTPUTS]
@@ -202,7 +203,7 @@ def make_hugging_face(settings: argparse.Namespace) -> Ask:
     ).eval()
     model = model.to(getattr(torch, precision))
     if compiled:
-        # For inference alone: weights are laid out once.
+        # For inference only: prepares the layout of the weights once.
         model = torch.compile(model, options={"freezing": True})
 
     @torch.inference_mode()
@@ -236,13 +237,13 @@ LOADERS: dict[str, Callable[[argparse.Namespace], Ask]] = {
 
 
 def measure_resident_mib() -> float:
-    """Return the memory that this process has now; Linux only."""
+    """Return the current memory of this process; Linux only."""
     pages = pathlib.Path("/proc/self/statm").read_text().split()[1]
     return int(pages) * resource.getpagesize() / 2**20
 
 
 def serve(settings: argparse.Namespace, answers: IO[str]) -> None:
-    """Answer every line of standard input by a request and what it took.
+    """Make a request for every line of standard input and report its cost.
 
     Args:
         settings: `name`, one of `NAMES`; `model`, its path; the options.
@@ -266,13 +267,13 @@ def serve(settings: argparse.Namespace, answers: IO[str]) -> None:
 
 
 def start_tensorflow(model: str) -> None:
-    """Load TensorFlow, and that is all."""
+    """Only load TensorFlow."""
     del model
     import tensorflow  # noqa: F401
 
 
 def start_saved_model(model: str) -> None:
-    """Answer for a text, by TensorFlow alone."""
+    """Answer for a text, with TensorFlow only."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 - operations of the tokenizer.
 
@@ -282,12 +283,12 @@ def start_saved_model(model: str) -> None:
 
 
 def start_onnx(model: str) -> None:
-    """Answer for a text, by this project's tokenizer and ONNX Runtime."""
+    """Answer for a text, with this project's tokenizer and ONNX Runtime."""
     sys.path.insert(0, str(side_by_side.ROOT))
     import numpy as np
     import onnxruntime
 
-    from albert_tf import tokenization
+    from albert_tf.text import tokenization
 
     tokenizer = tokenization.Tokenizer(f"{model}/spm.model")
     session = onnxruntime.InferenceSession(f"{model}/model.onnx")
@@ -363,7 +364,7 @@ def run(command: Sequence[str]) -> None:
 def write_models(
     settings: argparse.Namespace, names: Sequence[str], folder: str
 ) -> dict[str, str]:
-    """Have models written, and return their paths by name; some may fail."""
+    """Write models and return their paths by name; some may fail."""
     paths = {}
     for name in names:
         implementation, _, _ = side_by_side.parse_name(name)
@@ -388,7 +389,7 @@ def start(
     name: str,
     shape: Shape,
 ) -> side_by_side.Worker | None:
-    """Start one implementation; None, and a line that says why, if it fails."""
+    """Start one implementation; if it fails, print why and return None."""
     implementation, _, _ = side_by_side.parse_name(name)
     if implementation in WRITERS and name not in paths:
         return None
@@ -414,7 +415,7 @@ def start(
 def report(
     workers: Sequence[side_by_side.Worker], base: str, shape: Shape
 ) -> list[str]:
-    """Return the lines of a Markdown table, and one above it."""
+    """Return a caption and the lines of a Markdown table."""
     seconds = {w.name: w.median("seconds") for w in workers}
     processor = {w.name: w.median("processor_seconds") for w in workers}
     header = (
@@ -549,7 +550,7 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "--cold_start",
         action="store_true",
-        help="Time starts of processes, in the place of requests.",
+        help="Time starts of processes instead of requests.",
     )
     add(
         "--implementations",
@@ -580,8 +581,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def play(settings: argparse.Namespace) -> None:
-    """Do what a process of one implementation is for."""
-    # What packages print must not stand among the answers.
+    """Do the work of one implementation's process."""
+    # Output of packages must not be mixed with the answers.
     with side_by_side.open_answers() as answers:
         if settings.role == "serve":
             serve(settings, answers)
@@ -597,7 +598,7 @@ def play(settings: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Compare, or, in a process of an implementation, do its part."""
+    """Compare; or do the work of one implementation's process."""
     parser = make_parser()
     settings = parser.parse_args()
     if settings.role:

@@ -1,12 +1,12 @@
-"""Processes that take turns, and what else the comparisons share.
+"""Processes that work in turn, and other shared parts of the comparisons.
 
-Each implementation lives in a process of its own, so that none can slow the
-others down by its threads or its settings. The parent has them work in turn,
-several rounds, so that what else the machine does meets all of them alike.
+Each implementation runs in its own process, so that its threads and settings do
+not affect the others. The parent has them work in turn for several rounds, so
+that other load affects all of them equally.
 
-A script that uses this serves in the parent and in the processes. These may be
-of another interpreter without this project's packages: hence nothing but the
-standard library is imported here, except inside the functions of the peers.
+A script that uses this is both the parent and the worker processes. Workers may
+use another interpreter without this project's packages, so only the standard
+library is imported here, except inside functions of the implementations.
 """
 
 import argparse
@@ -29,7 +29,7 @@ BASE_CONFIG = ROOT / "configs" / "models" / "albert_base_v2.json"
 
 PRECISIONS = ("float32", "bfloat16")
 
-# Of every process that is measured.
+# For every measured process.
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1"}
 
 Config = Mapping[str, Any]  # The keys of a config file of the original.
@@ -37,7 +37,7 @@ Config = Mapping[str, Any]  # The keys of a config file of the original.
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """What an implementation is fed with.
+    """The shape of a batch.
 
     Attributes:
         length: Tokens of a sequence, special ones included.
@@ -69,7 +69,7 @@ def add_options(
     add(
         "--base",
         default="model_garden_float32",
-        help="The implementation that the others are compared with.",
+        help="The implementation that is compared with the others.",
     )
     add(
         "--shapes",
@@ -108,7 +108,7 @@ def read_config(path: str) -> Config:
     return {"inner_group_num": 1, **json.loads(content)}
 
 
-# The peers. -------------------------------------------------------------------
+# Other implementations. -------------------------------------------------------
 
 
 def make_model_garden_encoder(config: Config, precision: str) -> Any:
@@ -153,14 +153,14 @@ def make_hugging_face_config(config: Config) -> Any:
 
 @contextlib.contextmanager
 def open_answers() -> Iterator[IO[str]]:
-    """Give standard output for answers, and to all others standard error."""
+    """Keep standard output for answers; send other output to standard error."""
     with os.fdopen(os.dup(1), "w") as answers:
-        os.dup2(2, 1)  # What packages print must not stand among the answers.
+        os.dup2(2, 1)  # Output of packages must not be mixed with the answers.
         yield answers
 
 
 def send(answers: IO[str], values: Mapping[str, Any]) -> None:
-    """Write an answer: a JSON object a line."""
+    """Write an answer: one JSON object per line."""
     print(json.dumps(values), file=answers, flush=True)
 
 
@@ -169,7 +169,7 @@ def answer_turns(
     turn: Callable[[], object],
     memory: Callable[[], float],
 ) -> None:
-    """Answer every line of standard input by a turn and what it took.
+    """Work once for every line of standard input and report its cost.
 
     Args:
         answers: Gets `seconds`, `processor_seconds` (of all threads) and `mib`
@@ -194,7 +194,7 @@ def answer_turns(
 
 
 def last_error(text: str) -> str:
-    """Return the last exception in what a process printed, or its last line."""
+    """Return the last exception that a process printed, or its last line."""
     lines = text.strip().split("\n")
     raised = [line for line in lines if re.match(r"[\w.]+Error: ", line)]
     return (raised or lines)[-1]
@@ -281,7 +281,7 @@ def compare(
     rounds: int,
     in_a_row: int = 1,
 ) -> None:
-    """Start processes, have them work in turn, and print what came out.
+    """Start processes, have them work in turn, and print the results.
 
     Args:
         start_one: Starts the process of a name; None if that fails.
@@ -310,7 +310,7 @@ def compare(
 
 
 def take_turns(workers: Sequence[Worker], rounds: int, in_a_row: int) -> str:
-    """Have all work in turn, and say how.
+    """Have all processes work in turn, and print progress.
 
     One more round comes first and does not count: the processes have waited
     for each other, threads and caches are cold.

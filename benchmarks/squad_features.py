@@ -1,13 +1,13 @@
-"""Time SQuAD's features, side by side with Hugging Face's fast tokenizer.
+"""Time SQuAD features against Hugging Face's fast tokenizer.
 
     python benchmarks/squad_features.py --input_file=dev-v2.0.json \
         --spm_model_file=30k-clean.model
 
-Both make training features, answer positions included, in one process on one
-thread; ours up to the bytes of the TFRecord file, the other up to lists of
-numbers. Each round is a fresh process; loading modules and the vocabulary is
-not counted. Medians are printed as a Markdown table. Hugging Face's side needs
-a Python that has transformers; it may be another one.
+Both make training features with answer positions in one process and one thread;
+this project up to the bytes of the TFRecord file, the other up to lists of
+numbers. Each round is a new process; loading modules and the vocabulary is not
+counted. Medians are printed as a Markdown table. Hugging Face needs a Python
+with transformers, which may be another one.
 """
 
 import collections
@@ -25,8 +25,8 @@ from collections.abc import Callable
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from albert_tf import errors, options, ranges  # noqa: E402
-from albert_tf.options import checked, option  # noqa: E402
+from albert_tf.common import errors, options, ranges  # noqa: E402
+from albert_tf.common.options import checked, option  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,13 +43,15 @@ class BenchmarkOptions:
         384, "Tokens of a sequence.", within=ranges.TOKENS
     )
     doc_stride: int = option(
-        128, "As in run_squad; for both.", within=ranges.TOKENS
+        128, "As in run_squad, for both.", within=ranges.TOKENS
     )
     max_query_length: int = option(
-        64, "Ours only: the other keeps all.", within=ranges.TOKENS
+        64,
+        "For this project only; the other does not truncate.",
+        within=ranges.TOKENS,
     )
     huggingface_python: str | None = option(
-        sys.executable, "Python that has transformers; empty for ours alone."
+        sys.executable, "Python with transformers; empty to skip Hugging Face."
     )
 
 
@@ -59,12 +61,13 @@ def measure_ours(
     """Print questions, windows and seconds."""
     import time
 
-    from albert_tf import record_encoding, records, tokenization
-    from albert_tf.tasks import squad_data, squad_features
+    from albert_tf.data import layouts, tfrecord
+    from albert_tf.finetuning.squad import squad_data, squad_features
+    from albert_tf.text import tokenization
 
     tokenizer = tokenization.Tokenizer(vocabulary)
     settings = squad_features.WindowOptions(stride, query)
-    layout = records.squad_layout(length, is_training=True)
+    layout = layouts.squad_layout(length, is_training=True)
     begun = time.perf_counter()
     questions, _ = squad_data.read(input_file, "input_file")
     windows = squad_features.make_windows(
@@ -75,8 +78,8 @@ def measure_ours(
         for values in squad_features.make_features(
             windows, tokenizer, length, positions
         ):
-            messages = record_encoding.encode_batch(layout, values)
-            stream.write(b"".join(record_encoding.frame_batch(messages)))
+            messages = tfrecord.encode_batch(layout, values)
+            stream.write(b"".join(tfrecord.frame_batch(messages)))
     seconds = time.perf_counter() - begun
     print(len(questions), len(windows), seconds)
 
@@ -114,7 +117,7 @@ def measure_huggingface(
             list(contexts),
             truncation="only_second",
             max_length=length,
-            # What two neighbouring windows share.
+            # The overlap of two windows.
             stride=stride,
             return_overflowing_tokens=True,
             return_offsets_mapping=True,

@@ -1,12 +1,12 @@
-"""Time the writer of pretraining data, side by side with the peers.
+"""Time the writer of pretraining data against others.
 
     python benchmarks/writer.py --input_file=text.txt \
         --spm_model_file=30k-clean.model
 
-Every program runs as a whole process, in turn, several rounds; medians are
+Every program runs as a whole process, in turn, for several rounds. Medians are
 printed as a Markdown table, with the peak memory of the largest process. Model
-Garden's writer is part of the installed tf-models-official. The original is run
-when a checkout of it and a Python that can run it are given.
+Garden's writer is part of tf-models-official. The original is included if a
+checkout of it and a Python that can run it are given.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from albert_tf import options, ranges  # noqa: E402
-from albert_tf.options import checked, option  # noqa: E402
+from albert_tf.common import options, ranges  # noqa: E402
+from albert_tf.common.options import checked, option  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ from albert_tf.options import checked, option  # noqa: E402
 class BenchmarkOptions:
     """Options of this benchmark."""
 
-    input_file: str = option(help="One text file, a sentence a line.")
+    input_file: str = option(help="One text file, one sentence per line.")
     spm_model_file: str = option(help="SentencePiece model.")
     rounds: int = option(
         3, "Runs of each program; medians are shown.", within=ranges.RUNS
@@ -76,7 +76,7 @@ def make_cases(
                 *shared,
                 f"--spm_model_file={model}",
                 f"--num_workers={workers}",
-                # As the original: lone sentences get a random partner.
+                # As in the original: single sentences get a random partner.
                 "--single_segment_policy=random",
             ],
             str(ROOT),
@@ -123,7 +123,7 @@ def run_once(case: Case, output: str) -> tuple[float, float]:
         SystemExit: The program failed.
     """
     os.makedirs(case.folder, exist_ok=True)
-    # A process in between, so that the peak is this run's alone.
+    # An intermediate process, so that the peak is only that of this run.
     code = (
         "import resource, subprocess, sys, time\n"
         "begun = time.perf_counter()\n"

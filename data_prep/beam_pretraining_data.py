@@ -4,7 +4,7 @@ r"""Write the records of create_pretraining_data.py on many machines.
         --input_file='corpus/*.txt' --output_file=records/train.tfrecord \
         --num_shards=8 --spm_model_file=vocab/30k-clean.model
 
-The three rooms of the local writer as an Apache Beam pipeline: text becomes
+The three stages of the local writer as an Apache Beam pipeline: text becomes
 blocks of tokens, documents become instances with random keys, instances become
 records in the order of the keys. The functions are the local writer's, and all
 draws follow from the seed and the number of the document, so every file holds
@@ -32,24 +32,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import logging
 
-from albert_tf import (
+from albert_tf.common import (
     errors,
     files,
-    masking,
     options,
     random_streams,
-    record_encoding,
-    records,
-    tokenization,
 )
-from data_prep import (
+from albert_tf.data import manifests, masking, tfrecord
+from albert_tf.text import tokenization
+from data_prep.writer import (
     assemble,
     corpus,
     data_card,
+    decoding,
     instances,
+    record_manifest,
+    same_job,
     segment_pairs,
     statistics,
+    text_lines,
     token_blocks,
+    word_starts,
     writer_options,
 )
 
@@ -59,7 +62,7 @@ _BLOCK_BYTES = 1 << 20
 _UNIT_TOKENS = 1 << 22
 _PART_POSITIONS = 1 << 20
 # Blocks that are kept for random second segments.
-_BLOCKS_AT_HAND = 64
+_BLOCKS_IN_MEMORY = 64
 # Keys are counted by their first bits, so there are at most this many parts.
 _HISTOGRAM_BITS = 16
 # What Beam adds to the message of an exception.
@@ -95,7 +98,7 @@ class BeamOptions:
                 "give the runner's own, for example "
                 "--beam_args=--direct_num_workers=4."
             )
-        if self.records.text.input_file.strip() == corpus.STANDARD_INPUT:
+        if self.records.text.input_file.strip() == text_lines.STANDARD_INPUT:
             raise errors.UserError(
                 "--input_file=- is standard input, which other machines "
                 "cannot read. Files are needed. Write the text to files, or "
@@ -108,13 +111,14 @@ class Recipe(NamedTuple):
 
     Attributes:
         wanted: Options of the writer.
-        rule: Which pieces start a word, see `masking.WORD_START_RULES`.
         outputs: The record files.
+        rule: Where words start, see `word_starts.choose_rule`; it is known
+            when all text has been read.
     """
 
     wanted: writer_options.CreatePretrainingDataOptions
-    rule: str
     outputs: tuple[str, ...]
+    rule: str = ""
 
 
 def run(wanted: BeamOptions) -> None:
@@ -127,13 +131,14 @@ def run(wanted: BeamOptions) -> None:
     beam = _import_beam()
     from apache_beam.options import pipeline_options
 
+    wanted = dataclasses.replace(wanted, records=wanted.records.resolved())
     for name, value in sorted(options.to_dict(wanted).items()):
         logging.info("--%s=%s", name, value)
     inputs, recipe = prepare(wanted.records)
     arguments = [f"--runner={wanted.runner}", *shlex.split(wanted.beam_args)]
     for output in recipe.outputs:
         files.make_folder(os.path.dirname(output), "output_file")
-    records.remove_manifests(recipe.outputs)
+    manifests.remove(recipe.outputs)
     try:
         with beam.Pipeline(
             options=pipeline_options.PipelineOptions(arguments)
@@ -142,7 +147,7 @@ def run(wanted: BeamOptions) -> None:
     except errors.UserError as error:
         message = _BEAM_SUFFIX.sub("", str(error))
         raise errors.UserError(message) from None
-    manifest = records.find_manifest(recipe.outputs[0])
+    manifest = manifests.find(recipe.outputs[0])
     assert manifest is not None
     for line in data_card.lines(manifest):
         logging.info("%s", line)
@@ -175,19 +180,12 @@ def prepare(
     Raises:
         errors.UserError: As `create_pretraining_data.run`.
     """
-    outputs = writer_options.split_outputs(
-        wanted.output_file, wanted.num_shards
-    )
-    inputs = corpus.find_files(wanted.text)
-    writer_options.check_outputs(inputs, outputs, wanted.output_file)
-    writer_options.warn(wanted)
-    tokenizer = tokenization.load(wanted.vocabulary)
+    found = writer_options.prepare(wanted)
     if not wanted.overwrite:
-        writer_options.refuse_other_options(
-            outputs, wanted, tokenizer.fingerprint
+        same_job.refuse_other_options(
+            found.outputs, wanted, found.tokenizer.fingerprint
         )
-    rule = writer_options.choose_rule(wanted.word_start_rule, tokenizer)
-    return inputs, Recipe(wanted, rule, tuple(outputs))
+    return found.inputs, Recipe(wanted, tuple(found.outputs))
 
 
 def build(pipeline: Any, inputs: Sequence[str], recipe: Recipe) -> None:
@@ -207,17 +205,18 @@ def build(pipeline: Any, inputs: Sequence[str], recipe: Recipe) -> None:
         | "directory" >> beam.Map(make_directory, recipe)
     )
     batches, paired = _pair(blocks, directory, recipe)
-    shards, counts = _assemble(batches, recipe)
+    shards, counts = _assemble(batches, directory, recipe)
     kept = directory | "kept" >> beam.Map(lambda d: ("kept", len(d)))
+    rule = directory | "rule" >> beam.Map(lambda d: ("rule", d.rule))
     _ = (
-        (*facts, kept, paired, shards, counts)
+        (*facts, kept, rule, paired, shards, counts)
         | "facts" >> beam.Flatten()
         | "all facts" >> beam.combiners.ToList()
         | "manifest" >> beam.Map(write_manifests, recipe)
     )
 
 
-# First room: text to tokens. --------------------------------------------------
+# Stage 1: text to tokens. --------------------------------------------------
 
 
 def _tokenize(
@@ -281,8 +280,9 @@ def tokenize_block(
     """Turn the lines of a block into tokens."""
     place, block = keyed
     tokenizer = _load_tokenizer(recipe.wanted.vocabulary)
-    lines, facts = corpus.decode_lines(block, recipe.wanted.text)
-    return place, token_blocks.tokenize(lines, tokenizer, facts)
+    lines, facts = decoding.decode_lines(block, recipe.wanted.text)
+    segmenter = recipe.wanted.word_segmenter
+    return place, token_blocks.tokenize(lines, tokenizer, facts, segmenter)
 
 
 @functools.lru_cache(1)  # Once in each process.
@@ -333,7 +333,7 @@ def select_documents(
     return place, block.select(keep)
 
 
-# Second room: tokens to instances. --------------------------------------------
+# Stage 2: tokens to instances. --------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -343,10 +343,12 @@ class Directory:
     Attributes:
         places: Of all blocks, in corpus order.
         ends: For each, how many documents there are up to its end.
+        rule: Where words start, see `word_starts.choose_rule`.
     """
 
     places: list[Place]
     ends: list[int]
+    rule: str
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -355,36 +357,44 @@ class Directory:
 
 def _size(
     keyed: tuple[Place, token_blocks.TokenBlock],
-) -> tuple[Place, int]:
+) -> tuple[Place, int, statistics.Counts]:
     place, block = keyed
-    return place, len(block)
+    return place, len(block), block.facts
 
 
 def make_directory(
-    sizes: Iterable[tuple[Place, int]], recipe: Recipe
+    sizes: Iterable[tuple[Place, int, statistics.Counts]], recipe: Recipe
 ) -> Directory:
-    """Number the documents of all blocks.
+    """Number the documents of all blocks, and decide where words start.
 
     Example:
-        [((1, 0), 5), ((0, 1), 2), ((0, 0), 3)] gives the places (0, 0),
-        (0, 1), (1, 0) and the ends 3, 5, 10
+        Of ((1, 0), 5), ((0, 1), 2), ((0, 0), 3): the places (0, 0), (0, 1),
+        (1, 0) and the ends 3, 5, 10
 
     Args:
-        sizes: Place and number of documents of each block, in any order.
+        sizes: Place, number of documents and facts of each block, in any
+            order.
         recipe: Names the input, for the message.
 
     Raises:
         errors.UserError: There is no document.
     """
-    ordered = sorted(sizes)
-    ends = np.cumsum([0, *(size for _, size in ordered)])[1:].tolist()
+    ordered = sorted(sizes, key=lambda entry: entry[0])
+    ends = np.cumsum([0, *(size for _, size, _ in ordered)])[1:].tolist()
     if not ends or not ends[-1]:
         raise errors.UserError(
             f"--input_file={recipe.wanted.text.input_file} holds no usable "
             "document: no line gives a piece. At least one line of text is "
             "needed. Check that these are the right files."
         )
-    return Directory([place for place, _ in ordered], ends)
+    counts = add_counts(facts for _, _, facts in ordered)
+    wanted = recipe.wanted
+    tokenizer = _load_tokenizer(wanted.vocabulary)
+    rule = word_starts.choose_rule(
+        wanted.word_start_rule, wanted.word_segmenter, tokenizer, counts
+    )
+    word_starts.warn_of_misfit(counts, tokenizer)
+    return Directory([place for place, _, _ in ordered], ends, rule)
 
 
 class BlockCorpus:
@@ -400,13 +410,13 @@ class BlockCorpus:
 
         Args:
             directory: Of all blocks.
-            keyed: The block at hand.
+            keyed: The block that is processed.
             others: All blocks; empty where no random segments are drawn.
         """
         self._directory = directory
         self._others = others
         self._place, self._block = keyed
-        self._fetch = functools.lru_cache(_BLOCKS_AT_HAND)(self._fetch_now)
+        self._fetch = functools.lru_cache(_BLOCKS_IN_MEMORY)(self._fetch_now)
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -482,7 +492,9 @@ def build_instances(
     builder = instances.Builder(
         typing.cast(token_blocks.StoredCorpus, stored),  # It has its methods.
         wanted.pairs,
-        _load_table(recipe).boundaries.astype(bool),
+        word_starts.of_tokens(
+            _load_table(recipe._replace(rule=directory.rule)), directory.rule
+        ),
         random_streams.derive(0, wanted.random_seed),
     )
     number = bisect.bisect_left(directory.places, place)
@@ -498,10 +510,10 @@ def build_instances(
 def _load_table(recipe: Recipe) -> masking.Vocabulary:
     """Return what masking needs to know about the vocabulary."""
     tokenizer = _load_tokenizer(recipe.wanted.vocabulary)
-    return writer_options.make_vocabulary(tokenizer, recipe.rule)
+    return word_starts.make_vocabulary(tokenizer, recipe.rule)
 
 
-# Third room: instances to records. --------------------------------------------
+# Stage 3: instances to records. --------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -518,7 +530,7 @@ class Plan:
     bounds: list[int]
 
 
-def _assemble(batches: Any, recipe: Recipe) -> tuple[Any, Any]:
+def _assemble(batches: Any, directory: Any, recipe: Recipe) -> tuple[Any, Any]:
     """Add the steps from batches of instances to finished files.
 
     Returns:
@@ -537,7 +549,10 @@ def _assemble(batches: Any, recipe: Recipe) -> tuple[Any, Any]:
         | "parts" >> beam.GroupByKey()
         | "encode"
         >> beam.FlatMap(
-            encode_part, beam.pvalue.AsSingleton(plan), recipe
+            encode_part,
+            beam.pvalue.AsSingleton(plan),
+            beam.pvalue.AsSingleton(directory),
+            recipe,
         ).with_outputs("counts", main="pieces")
     )
     shards = (
@@ -627,13 +642,17 @@ def merge_batches(batches: Iterable[Batch]) -> Batch:
 
 
 def encode_part(
-    numbered: tuple[int, Iterable[Batch]], plan: Plan, recipe: Recipe
+    numbered: tuple[int, Iterable[Batch]],
+    plan: Plan,
+    directory: Directory,
+    recipe: Recipe,
 ) -> Iterator[Any]:
     """Yield the records of a part for each file; this is a generator.
 
     Args:
         numbered: Number of the part, and its instances.
         plan: Where the records go.
+        directory: Says where words start.
         recipe: What the workers need.
 
     Yields:
@@ -643,10 +662,10 @@ def encode_part(
     from apache_beam import pvalue
 
     number, batches = numbered
-    assembler = _make_assembler(recipe)
+    assembler = _make_assembler(recipe._replace(rule=directory.rule))
     values, counts = assembler.make_values(*merge_batches(batches))
-    framed = record_encoding.frame_batch(
-        record_encoding.encode_batch(assembler.layout, values)
+    framed = tfrecord.frame_batch(
+        tfrecord.encode_batch(assembler.layout, values)
     )
     first = plan.firsts[number]
     for file, begin, end in assemble.divide(first, len(framed), plan.bounds):
@@ -656,19 +675,7 @@ def encode_part(
 
 @functools.lru_cache(1)  # Once in each process.
 def _make_assembler(recipe: Recipe) -> assemble.Assembler:
-    wanted, table = recipe.wanted, _load_table(recipe)
-    masker = None
-    if wanted.masking_time == "writing":
-        masker = masking.Masker(wanted.masks, table)
-    return assemble.Assembler(
-        prefixes=(),
-        counts=np.zeros([0, 0], np.int64),
-        max_seq_length=wanted.pairs.max_seq_length,
-        num_special=wanted.pairs.num_special,
-        vocabulary=table,
-        masker=masker,
-        layout=wanted.layout,
-    )
+    return writer_options.make_assembler(recipe.wanted, _load_table(recipe))
 
 
 def write_shard(
@@ -707,7 +714,7 @@ def write_manifests(facts: Iterable[tuple[str, Any]], recipe: Recipe) -> None:
 
     Args:
         facts: What the steps found, by name: "file" of each input, "shard" of
-            each output; once "text", "kept", "paired", "records".
+            each output; once "text", "kept", "rule", "paired", "records".
         recipe: What was wanted.
     """
     wanted, outputs = recipe.wanted, recipe.outputs
@@ -718,31 +725,25 @@ def write_manifests(facts: Iterable[tuple[str, Any]], recipe: Recipe) -> None:
     inputs = sorted(found["file"], key=lambda file: file[0])
     shards = sorted(found["shard"])
     (text,), (kept,), (counts,) = found["text"], found["kept"], found["records"]
-    (paired,) = found["paired"]
+    (paired,), (rule,) = found["paired"], found["rule"]
     cut = sum(times for _, _, times in inputs)
     text = {**text, "documents_cut": cut, **paired}
     if wanted.drop_duplicates:
         text["duplicate_documents"] = text["documents"] - kept
-    manifest = writer_options.make_manifest(
-        wanted,
-        tokenizer,
-        recipe.rule,
-        writer_options.Written(
-            outputs,
-            [digest for _, _, digest in shards],
-            counts,
-            [facts for _, facts, _ in inputs],
-            text,
-        ),
+    written = record_manifest.Written(
+        outputs,
+        [digest for _, _, digest in shards],
+        counts,
+        [facts for _, facts, _ in inputs],
+        text,
     )
+    manifest = record_manifest.make(wanted, tokenizer, rule, written)
     versions = {
         **manifest.versions,
         "apache_beam": metadata.version("apache-beam"),
     }
     whole = dataclasses.replace(manifest, versions=versions)
-    for paths, manifest in writer_options.split_manifest(outputs, whole):
-        data_card.write(paths[0], manifest, counts)
-        records.write_manifest(paths, manifest)
+    record_manifest.write(whole, written)
 
 
 if __name__ == "__main__":

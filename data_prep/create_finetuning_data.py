@@ -21,16 +21,22 @@ import dataclasses
 
 from absl import logging
 
-from albert_tf import errors, files, options, ranges, tokenization
-from albert_tf.options import checked, option
-from albert_tf.tasks import (
+from albert_tf.common import (
+    errors,
+    files,
+    options,
+    ranges,
+)
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning import (
     base,
     features,
-    glue,
     race,
     registry,
-    squad_features,
 )
+from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.finetuning.squad import squad_features
+from albert_tf.text import tokenization
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +45,7 @@ class FinetuningDataOptions:
     """Options of create_finetuning_data."""
 
     task_name: str = option(
-        help=f"One of {', '.join([*glue.TASKS, *registry.MAKERS])}."
+        help=f"One of {', '.join([*glue_tasks.TASKS, *registry.MAKERS])}."
     )
     input_file: str = option(
         help="The official file of one split; for RACE the folder of the split."
@@ -104,7 +110,9 @@ def run(settings: FinetuningDataOptions) -> None:
     logging.info("Reading %s as %s.", settings.input_file, split)
     examples = task.read(settings.input_file, split)
     facts = features.describe(task, settings.input_file, split)
-    records = features.encode(task, examples, split, settings.num_workers)
+    records = features.encode(
+        task, examples, split, settings.num_workers, with_padding=True
+    )
     features.write(
         settings.output_file, records, len(examples), facts, through_link=True
     )

@@ -4,16 +4,17 @@ r"""Turn text of any size into TFRecords for pretraining.
         --input_file='corpus/*.txt' --output_file=records/train.tfrecord \
         --spm_model_file=vocab/30k-clean.model
 
-With `--vocab_file=vocab/vocab_chinese.txt` instead, text is cut into WordPiece
-pieces, as for the released Chinese models.
+With `--vocab_file=vocab/vocab_chinese.txt` instead, text is divided into
+WordPiece pieces, as for the released Chinese models.
 
-The input has one sentence a line and an empty line after each document. Three
-rooms, each with all cores and little memory: text becomes blocks of tokens,
-documents become instances sorted by random keys, instances become records in
-the order of the keys. What a room has finished stays in `OUTPUT.work` until the
-end, so the same command, started again after an interruption, goes on (not with
-standard input, which is read anew); the bytes are those of an undisturbed run,
-whatever the number of workers.
+The input has one sentence a line and an empty line after each document. There
+are three stages: `tokenize` turns text into blocks of tokens, `build_instances`
+turns documents into instances sorted by random keys, and `write_records` turns
+instances into records in the order of the keys. Each uses all cores and little
+memory, and keeps finished work in `OUTPUT.work` until the end. After an
+interruption the same command continues with it (standard input is read again).
+The bytes of the records depend neither on interruptions nor on the number of
+workers.
 """
 
 import os
@@ -22,48 +23,56 @@ import sys
 if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
 
-from albert_tf import (
+from albert_tf.common import (
     errors,
     files,
-    masking,
     options,
     parallel,
+    preemption,
     progress,
     random_streams,
-    records,
-    tokenization,
 )
-from data_prep import (
+from albert_tf.data import manifests, masking
+from albert_tf.text import tokenization
+from data_prep.writer import (
     assemble,
     corpus,
     data_card,
+    decoding,
     instances,
+    output_files,
+    record_manifest,
+    same_job,
     shards,
-    statistics,
+    text_lines,
     token_blocks,
+    word_starts,
     work_folder,
     writer_options,
 )
-from data_prep.writer_options import CreatePretrainingDataOptions
+from data_prep.writer.writer_options import CreatePretrainingDataOptions
 
-# How the rooms cut their work. Text is cut into blocks, of whole documents; a
-# block and some of the passes over it are a unit of instances; a range of keys,
-# collected from all units, is a part of the records; parts fill up shards, the
-# output files. None of the sizes changes the result.
+# How the stages divide their work. Text is cut into blocks of whole documents.
+# A block and some of the passes over it are a unit of instances. A range of
+# keys, collected from all units, is a part of the records. None of the sizes
+# changes the result.
 #
-# A piece is this share of everything, but not below the first limit, where the
-# cost of a piece shows, nor above the second one, where its memory does.
+# A piece is this share of everything, but not below the first limit, where
+# overhead shows, nor above the second one, where memory does.
 _PIECES = {"block": 512, "unit": 1024, "part": 1024}
 _BLOCK_BYTES = 1 << 20, 1 << 24
 _UNIT_TOKENS = 1 << 20, 1 << 22
 _PART_POSITIONS = 1 << 19, 1 << 22
+# In the work folder after a mistake of the user, such as a bad line of text.
+_REFUSED = "refused"
 
 
 def run(wanted: CreatePretrainingDataOptions) -> None:
@@ -73,26 +82,29 @@ def run(wanted: CreatePretrainingDataOptions) -> None:
         errors.UserError: Files are missing, unusable or in the way, or another
             run writes them.
     """
+    wanted = wanted.resolved()
     for name, value in sorted(options.to_dict(wanted).items()):
         logging.info("--%s=%s", name, value)
-    outputs = writer_options.split_outputs(
-        wanted.output_file, wanted.num_shards
-    )
-    _refuse_remote(outputs)
-    inputs = corpus.find_files(wanted.text)
-    writer_options.check_outputs(inputs, outputs, wanted.output_file)
-    writer_options.warn(wanted)
-    tokenizer = tokenization.load(wanted.vocabulary)
-    rule = writer_options.choose_rule(wanted.word_start_rule, tokenizer)
-    for output in outputs:
+    _refuse_remote(wanted)
+    found = writer_options.prepare(wanted)
+    for output in found.outputs:
         files.make_folder(os.path.dirname(output), "output_file")
-    place = writer_options.work_place(wanted.output_file)
-    with parallel.leave_when_told(), work_folder.hold(place) as work:
-        _take_up(work, wanted, inputs, outputs, tokenizer.fingerprint)
-        _write(_Shared(wanted, tokenizer, rule, work), inputs, outputs)
+    path = output_files.work_place(wanted.output_file)
+    with preemption.exiting_at_once(), work_folder.hold(path) as work:
+        _take_up(work, wanted, found)
+        job = Job(wanted, found, parallel.count(wanted.num_workers), work)
+        logging.info("Using %d worker(s).", job.workers)
+        with _noting_refusal(work):
+            text = tokenize(job)
+            job = dataclasses.replace(job, rule=_choose_rule(job, text))
+            word_starts.warn_of_misfit(text.counts, found.tokenizer)
+            stored = build_instances(job, text)
+            written = write_records(job, text, stored)
+        _describe(job, written)
 
 
-def _refuse_remote(outputs: Sequence[str]) -> None:
+def _refuse_remote(wanted: CreatePretrainingDataOptions) -> None:
+    outputs = output_files.split(wanted.output_file, wanted.num_shards)
     for path in outputs:
         if files.is_remote(path):
             raise errors.UserError(
@@ -106,9 +118,7 @@ def _refuse_remote(outputs: Sequence[str]) -> None:
 def _take_up(
     work: work_folder.WorkFolder,
     wanted: CreatePretrainingDataOptions,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    vocab_sha256: str,
+    found: writer_options.Prepared,
 ) -> None:
     """Go on with unfinished work, or begin.
 
@@ -116,11 +126,13 @@ def _take_up(
         errors.UserError: There is work of another job, or outputs of other
             options.
     """
-    job = writer_options.make_job(wanted, inputs, outputs, vocab_sha256)
+    vocab_sha256 = found.tokenizer.fingerprint
+    job = same_job.describe(wanted, found.inputs, found.outputs, vocab_sha256)
     before = work.job()
-    changes = writer_options.job_changes(before, job) if before else []
+    changes = same_job.changes(before, job) if before else []
     same_outputs = before is not None and before["outputs"] == job["outputs"]
-    if changes and not wanted.overwrite:
+    is_useful = work.has_finished() and work.read(_REFUSED) is None
+    if changes and is_useful and not wanted.overwrite:
         raise errors.UserError(
             f"--output_file: {work.path} holds unfinished work of another job: "
             f"{'; '.join(changes)}. Repeat those options to go on with it, "
@@ -128,116 +140,89 @@ def _take_up(
             "another --output_file."
         )
     if not (wanted.overwrite or same_outputs):
-        writer_options.refuse_other_options(outputs, wanted, vocab_sha256)
-    if changes or list(inputs) == [corpus.STANDARD_INPUT]:
+        same_job.refuse_other_options(found.outputs, wanted, vocab_sha256)
+    if changes or found.inputs == [text_lines.STANDARD_INPUT]:
         work.forget("")  # What was piped in may be another text now.
     elif before is not None:
         logging.info("Going on with the work in %s", work.path)
     if not same_outputs:
         work.forget("shard-")
+    work.forget(_REFUSED)
     work.begin(job)
 
 
-def _write(
-    shared: "_Shared", inputs: Sequence[str], outputs: Sequence[str]
-) -> None:
-    """Go through the three rooms."""
-    wanted = shared.wanted
-    workers = parallel.count(wanted.num_workers)
-    logging.info("Using %d worker(s).", workers)
-    with parallel.workers(workers, shared) as each:
-        facts = _tokenize(inputs, each, shared)
-    if wanted.drop_duplicates:
-        _drop_duplicates(shared.work, facts)
-    shared.open_corpus(facts["blocks"])
-    with parallel.workers(workers, shared) as each:
-        _build(each, shared)
-    shared.open_units(len(outputs), facts["counts"])
-    with parallel.workers(workers, shared) as each:
-        counts, digests = _assemble(each, shared, outputs)
-    _finish(shared, outputs, facts, counts, digests)
+@contextlib.contextmanager
+def _noting_refusal(work: work_folder.WorkFolder) -> Iterator[None]:
+    """Remember that a job cannot be finished, so that another may begin."""
+    try:
+        yield
+    except parallel.WorkerEndedError:
+        raise
+    except errors.UserError:
+        work.write(_REFUSED, {})
+        raise
 
 
-@dataclasses.dataclass
-class _Shared:
-    """What the workers of all rooms need."""
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What all stages know.
+
+    Attributes:
+        wanted: The options.
+        found: Files and tokenizer.
+        workers: Processes.
+        work: Keeps what is finished.
+        rule: Where words start; known when all text has been read.
+    """
 
     wanted: CreatePretrainingDataOptions
-    tokenizer: tokenization.AnyTokenizer
-    rule: str
+    found: writer_options.Prepared
+    workers: int
     work: work_folder.WorkFolder
-    corpus: token_blocks.StoredCorpus | None = None
-    builder: instances.Builder | None = None
-    assembler: assemble.Assembler | None = None
+    rule: str = ""
 
-    def __post_init__(self) -> None:
-        self.vocabulary = writer_options.make_vocabulary(
-            self.tokenizer, self.rule
-        )
-        self.units: list[instances.Unit] = []
-        self.parts: list[assemble.Part] = []
+    @property
+    def vocabulary(self) -> masking.Vocabulary:
+        """What masking needs to know about the pieces."""
+        return word_starts.make_vocabulary(self.found.tokenizer, self.rule)
 
-    def open_corpus(self, num_blocks: int) -> None:
-        """Look at the finished blocks, and plan the units."""
-        wanted, work = self.wanted, self.work
-        paths = [work.block(index) for index in range(num_blocks)]
-        sizes = [
-            work_folder.known(_block_facts(work, i)) for i in range(num_blocks)
-        ]
-        self.corpus = token_blocks.StoredCorpus(
-            paths, [size["documents"] for size in sizes]
-        )
-        self.builder = instances.Builder(
-            self.corpus,
-            wanted.pairs,
-            self.vocabulary.boundaries.astype(bool),
-            random_streams.derive(0, wanted.random_seed),
-        )
-        self.units = []
-        tokens = [max(1, size["tokens"]) for size in sizes]
-        unit_tokens = _piece_size(
-            "unit", wanted.dupe_factor * sum(tokens), _UNIT_TOKENS
-        )
-        for block, block_tokens in enumerate(tokens):
-            passes = max(1, unit_tokens // block_tokens)
-            for first in range(0, wanted.dupe_factor, passes):
-                end = min(first + passes, wanted.dupe_factor)
-                number = len(self.units)
-                self.units.append(instances.Unit(number, block, first, end))
 
-    def open_units(self, num_outputs: int, counts: dict[str, int]) -> None:
-        """Look at the finished units, and plan the parts.
+def _choose_rule(job: Job, text: "TokenizedText") -> str:
+    wanted = job.wanted
+    return word_starts.choose_rule(
+        wanted.word_start_rule,
+        wanted.word_segmenter,
+        job.found.tokenizer,
+        text.counts,
+    )
 
-        Args:
-            num_outputs: Record files to be written.
-            counts: Of the text; those of the units are added.
-        """
-        wanted = self.wanted
-        for unit in self.units:
-            found = work_folder.known(_unit_facts(self.work, unit))
-            for name, value in found["counts"].items():
-                counts[name] = counts.get(name, 0) + value
-        prefixes = tuple(self.work.unit(u.number) for u in self.units)
-        total = sum(instances.count_rows(prefix) for prefix in prefixes)
-        writer_options.refuse_few_instances(num_outputs, total, counts, wanted)
-        length = wanted.pairs.max_seq_length
-        size = _piece_size("part", total * length, _PART_POSITIONS)
-        bits = max(1, (total * length // size).bit_length())
-        histograms = [instances.count_keys(p, bits) for p in prefixes]
-        in_parts = np.array(histograms)
-        self.parts = assemble.make_parts(in_parts)
-        masker = None
-        if wanted.masking_time == "writing":
-            masker = masking.Masker(wanted.masks, self.vocabulary)
-        self.assembler = assemble.Assembler(
-            prefixes,
-            in_parts,
-            length,
-            wanted.pairs.num_special,
-            self.vocabulary,
-            masker,
-            wanted.layout,
-        )
+
+class TokenizedText(NamedTuple):
+    """What `tokenize` wrote to the work folder.
+
+    Attributes:
+        documents: Documents of each block.
+        tokens: Tokens of each block.
+        inputs: Path, size and sha256 of each text file.
+        counts: What was found in the text.
+    """
+
+    documents: list[int]
+    tokens: list[int]
+    inputs: list[dict[str, Any]]
+    counts: dict[str, int]
+
+
+class StoredInstances(NamedTuple):
+    """What `build_instances` wrote to the work folder.
+
+    Attributes:
+        prefixes: Files of each unit, see `instances`.
+        counts: What was found in the text, and what gave no instance.
+    """
+
+    prefixes: tuple[str, ...]
+    counts: dict[str, int]
 
 
 def _piece_size(piece: str, everything: int, limits: tuple[int, int]) -> int:
@@ -246,65 +231,99 @@ def _piece_size(piece: str, everything: int, limits: tuple[int, int]) -> int:
     return min(max(everything // _PIECES[piece], low), high)
 
 
-# First room: text to tokens.
+# Stage 1: text to blocks of tokens. -------------------------------------------
 
 
-def _tokenize(
-    inputs: Sequence[str], each: parallel.Map, shared: _Shared
-) -> dict[str, Any]:
-    """Write all blocks that are not there yet; return what was found.
+def tokenize(job: Job) -> TokenizedText:
+    """Turn the text into blocks of tokens, without duplicates if wanted.
 
     Raises:
         errors.UserError: There is no usable document.
     """
-    work = shared.work
+    work = job.work
     facts = work.read("text")
-    if facts is not None and all(
+    if facts is None or not all(
         _block_facts(work, index) for index in range(facts["blocks"])
     ):
-        return facts
-    work.forget("duplicates")  # Blocks that are made again have them all.
-    options = shared.wanted.text
-    total = corpus.CorpusReader(inputs, options).total_bytes
+        work.forget("duplicates")  # Blocks that are made again have them all.
+        facts = _write_blocks(job)
+        work.write("text", facts)
+    counts = dict(facts["counts"])
+    if job.wanted.drop_duplicates:
+        dropped = _drop_duplicates(work, facts["blocks"], counts["documents"])
+        counts["duplicate_documents"] = dropped
+        logging.info("Left out as duplicates: %s documents.", dropped)
+    sizes = _block_sizes(work, facts["blocks"])
+    return TokenizedText(
+        [size["documents"] for size in sizes],
+        [size["tokens"] for size in sizes],
+        facts["inputs"],
+        counts,
+    )
+
+
+def _write_blocks(job: Job) -> dict[str, Any]:
+    """Write all blocks that are not there yet; return what was found."""
+    work, settings = job.work, job.wanted.text
+    total = corpus.CorpusReader(job.found.inputs, settings).total_bytes
     size = _piece_size("block", total or 0, _BLOCK_BYTES)
-    reader = corpus.CorpusReader(inputs, options, size)
-    number = 0
+    reader = corpus.CorpusReader(job.found.inputs, settings, size)
+    indices = []
 
     def unfinished() -> Iterator[corpus.Block]:
-        nonlocal number
         for block in reader.read_blocks():
-            number = block.index + 1
+            indices.append(block.index)
             if not _block_facts(work, block.index):
                 yield block
 
-    with progress.Progress("tokenizing", total, "B") as shown:
+    stage = _TokenizeStage(
+        settings, job.found.tokenizer, job.wanted.word_segmenter, work
+    )
+    with (
+        parallel.workers(job.workers, stage) as each,
+        progress.Progress("tokenizing", total, "B") as shown,
+    ):
         for _ in each(_tokenize_block, unfinished()):
             shown.update(reader.bytes_read)
     counts = {"documents_cut": reader.documents_cut}
-    for index in range(number):
-        found = token_blocks.load(work.block(index)).facts
-        for name, value in found.items():
+    for index in indices:
+        for name, value in token_blocks.load(work.block(index)).facts.items():
             counts[name] = counts.get(name, 0) + value
     if not counts.get("documents"):
-        work.remove()
-        raise errors.UserError(
-            f"--input_file holds no usable document: {len(inputs)} file(s), "
-            f"{sum(f.size for f in reader.files):,} bytes, 0 sentences; "
-            f"{counts.get('lines_skipped', 0)} bad line(s) skipped. At least "
-            "one line of text is needed. Check that these are the right "
-            f"files: {', '.join(inputs[:3])}"
-        )
-    files_read = [dataclasses.asdict(file) for file in reader.files]
-    facts = {"blocks": number, "inputs": files_read, "counts": counts}
-    work.write("text", facts)
-    return facts
+        raise _no_document(reader, counts)
+    read = [dataclasses.asdict(file) for file in reader.files]
+    return {"blocks": len(indices), "inputs": read, "counts": counts}
+
+
+def _no_document(
+    reader: corpus.CorpusReader, counts: dict[str, int]
+) -> errors.UserError:
+    paths = [file.path for file in reader.files]
+    return errors.UserError(
+        f"--input_file holds no usable document: {len(paths)} file(s), "
+        f"{sum(f.size for f in reader.files):,} bytes, 0 sentences; "
+        f"{counts.get('lines_skipped', 0)} bad line(s) skipped. At least "
+        "one line of text is needed. Check that these are the right "
+        f"files: {', '.join(paths[:3])}"
+    )
+
+
+class _TokenizeStage(NamedTuple):
+    """What a process needs for `_tokenize_block`."""
+
+    options: corpus.CorpusOptions
+    tokenizer: tokenization.AnyTokenizer
+    segmenter: str
+    work: work_folder.WorkFolder
 
 
 def _tokenize_block(block: corpus.Block) -> None:
-    shared: _Shared = parallel.context()
-    lines, facts = corpus.decode_lines(block, shared.wanted.text)
-    tokens = token_blocks.tokenize(lines, shared.tokenizer, facts)
-    _save_block(shared.work, block.index, tokens)
+    stage: _TokenizeStage = parallel.context()
+    lines, facts = decoding.decode_lines(block, stage.options)
+    tokens = token_blocks.tokenize(
+        lines, stage.tokenizer, facts, stage.segmenter
+    )
+    _save_block(stage.work, block.index, tokens)
 
 
 def _save_block(
@@ -322,44 +341,87 @@ def _block_facts(
     return work.finished(f"block-{index:06d}", [work.block(index)])
 
 
+def _block_sizes(
+    work: work_folder.WorkFolder, num_blocks: int
+) -> list[dict[str, Any]]:
+    return [work_folder.known(_block_facts(work, i)) for i in range(num_blocks)]
+
+
 def _drop_duplicates(
-    work: work_folder.WorkFolder, facts: dict[str, Any]
-) -> None:
-    """Take documents out of the blocks that were there before."""
+    work: work_folder.WorkFolder, num_blocks: int, num_documents: int
+) -> int:
+    """Remove repeated documents from the blocks; return how many there were."""
     found = work.read("duplicates")
     if found is None:
-        numbers = range(facts["blocks"])
-        paths = [work.block(index) for index in numbers]
+        paths = [work.block(index) for index in range(num_blocks)]
         for index, block in token_blocks.drop_duplicates(paths):
             _save_block(work, index, block)
-        sizes = [work_folder.known(_block_facts(work, i)) for i in numbers]
-        left = sum(size["documents"] for size in sizes)
-        found = {"dropped": facts["counts"]["documents"] - left}
+        left = sum(s["documents"] for s in _block_sizes(work, num_blocks))
+        found = {"dropped": num_documents - left}
         work.write("duplicates", found)
-    facts["counts"]["duplicate_documents"] = found["dropped"]
-    logging.info("Left out as duplicates: %s documents.", found["dropped"])
+    dropped: int = found["dropped"]
+    return dropped
 
 
-# Second room: tokens to instances.
+# Stage 2: documents to instances, sorted by random keys. ----------------------
 
 
-def _build(each: parallel.Map, shared: _Shared) -> None:
-    """Write all units of instances that are not there yet."""
-    todo = [unit for unit in shared.units if not _unit_facts(shared.work, unit)]
-    done = len(shared.units) - len(todo)
-    with progress.Progress("pairing", len(shared.units), "units") as shown:
+def build_instances(job: Job, text: TokenizedText) -> StoredInstances:
+    """Turn the documents into instances, each with a random key."""
+    work, wanted = job.work, job.wanted
+    paths = [work.block(index) for index in range(len(text.documents))]
+    builder = instances.Builder(
+        token_blocks.StoredCorpus(paths, text.documents),
+        wanted.pairs,
+        word_starts.of_tokens(job.vocabulary, job.rule),
+        random_streams.derive(0, wanted.random_seed),
+    )
+    units = _plan_units(text.tokens, wanted.dupe_factor)
+    todo = [unit for unit in units if not _unit_facts(work, unit)]
+    done = len(units) - len(todo)
+    with (
+        parallel.workers(job.workers, _BuildStage(builder, work)) as each,
+        progress.Progress("pairing", len(units), "units") as shown,
+    ):
         for _ in each(_build_unit, todo):
             done += 1
             shown.update(done)
+    counts = dict(text.counts)
+    for unit in units:
+        found = work_folder.known(_unit_facts(work, unit))
+        for name, value in found["counts"].items():
+            counts[name] = counts.get(name, 0) + value
+    return StoredInstances(tuple(work.unit(u.number) for u in units), counts)
+
+
+def _plan_units(
+    block_tokens: Sequence[int], dupe_factor: int
+) -> list[instances.Unit]:
+    """Divide the passes over the blocks into units of about equal size."""
+    sizes = [max(1, tokens) for tokens in block_tokens]
+    wanted = _piece_size("unit", dupe_factor * sum(sizes), _UNIT_TOKENS)
+    units: list[instances.Unit] = []
+    for block, size in enumerate(sizes):
+        passes = max(1, wanted // size)
+        for first in range(0, dupe_factor, passes):
+            end = min(first + passes, dupe_factor)
+            units.append(instances.Unit(len(units), block, first, end))
+    return units
+
+
+class _BuildStage(NamedTuple):
+    """What a process needs for `_build_unit`."""
+
+    builder: instances.Builder
+    work: work_folder.WorkFolder
 
 
 def _build_unit(unit: instances.Unit) -> None:
-    shared: _Shared = parallel.context()
-    assert shared.builder
-    built = shared.builder.build(unit)
-    written = instances.save(shared.work.unit(unit.number), built)
+    stage: _BuildStage = parallel.context()
+    built = stage.builder.build(unit)
+    written = instances.save(stage.work.unit(unit.number), built)
     facts = {"counts": built.counts}
-    shared.work.finish(f"unit-{unit.number:06d}", written, facts)
+    stage.work.finish(f"unit-{unit.number:06d}", written, facts)
 
 
 def _unit_facts(
@@ -370,65 +432,81 @@ def _unit_facts(
     return work.finished(f"unit-{unit.number:06d}", paths)
 
 
-# Third room: instances to records.
+# Stage 3: instances to records, in the order of the keys. ---------------------
 
 
-def _assemble(
-    each: parallel.Map, shared: _Shared, outputs: Sequence[str]
-) -> tuple[statistics.Counts, list[str]]:
-    """Write all shards that are not there yet; return counts and SHA-256."""
-    total = sum(part.num_records for part in shared.parts)
-    writer = shards.ShardWriter(outputs, total, shared.work)
+def write_records(
+    job: Job, text: TokenizedText, stored: StoredInstances
+) -> record_manifest.Written:
+    """Turn the instances into record files."""
+    outputs = job.found.outputs
+    assembler, parts = _plan_parts(job, stored)
+    total = sum(part.num_records for part in parts)
+    writer = shards.ShardWriter(outputs, total, job.work)
     if writer.first_record == 0:
-        records.remove_manifests(outputs)
+        manifests.remove(outputs)
     todo = [
         part
-        for part in shared.parts
+        for part in parts
         if part.first_record + part.num_records > writer.first_record
     ]
-    try:
-        with progress.Progress("writing", total, "examples") as shown:
-            for encoded in each(_encode_part, todo):
-                writer.write(encoded)
-                part = encoded.part
-                shown.update(part.first_record + part.num_records)
-    finally:
-        writer.close()
-    return writer.totals()
+    with (
+        parallel.workers(job.workers, assembler) as each,
+        contextlib.closing(writer),
+        progress.Progress("writing", total, "examples") as shown,
+    ):
+        for encoded in each(_encode_part, todo):
+            writer.write(encoded)
+            part = encoded.part
+            shown.update(part.first_record + part.num_records)
+    counts, digests = writer.totals()
+    return record_manifest.Written(
+        outputs, digests, counts, text.inputs, stored.counts
+    )
+
+
+def _plan_parts(
+    job: Job, stored: StoredInstances
+) -> tuple[assemble.Assembler, list[assemble.Part]]:
+    """Divide the instances among parts of about equal size.
+
+    Raises:
+        errors.UserError: There are fewer instances than output files.
+    """
+    wanted, prefixes = job.wanted, stored.prefixes
+    total = sum(map(instances.count_rows, prefixes))
+    writer_options.refuse_few_instances(
+        len(job.found.outputs), total, stored.counts, wanted
+    )
+    length = wanted.pairs.max_seq_length
+    size = _piece_size("part", total * length, _PART_POSITIONS)
+    bits = max(1, (total * length // size).bit_length())
+    in_parts = np.array([instances.count_keys(p, bits) for p in prefixes])
+    assembler = writer_options.make_assembler(
+        wanted, job.vocabulary, prefixes, in_parts
+    )
+    return assembler, assemble.make_parts(in_parts)
 
 
 def _encode_part(part: assemble.Part) -> assemble.Encoded:
-    shared: _Shared = parallel.context()
-    assert shared.assembler
-    return shared.assembler.encode(part)
+    assembler: assemble.Assembler = parallel.context()
+    return assembler.encode(part)
 
 
-def _finish(
-    shared: _Shared,
-    outputs: Sequence[str],
-    facts: dict[str, Any],
-    counts: statistics.Counts,
-    digests: list[str],
-) -> None:
+def _describe(job: Job, written: record_manifest.Written) -> None:
     """Write manifest and data card to each folder, and clear up."""
-    whole = writer_options.make_manifest(
-        shared.wanted,
-        shared.tokenizer,
-        shared.rule,
-        writer_options.Written(
-            outputs, digests, counts, facts["inputs"], facts["counts"]
-        ),
+    whole = record_manifest.make(
+        job.wanted, job.found.tokenizer, job.rule, written
     )
-    described = []
-    for paths, manifest in writer_options.split_manifest(outputs, whole):
-        described.append(data_card.write(paths[0], manifest, counts))
-        described.append(records.write_manifest(paths, manifest))
-    shared.work.remove()
+    described = record_manifest.write(whole, written)
+    job.work.remove()
     for line in data_card.lines(whole):
         logging.info("%s", line)
     writer_options.warn_of_cuts(whole)
     logging.info(
-        "written: %s; described in %s", ", ".join(outputs), ", ".join(described)
+        "written: %s; described in %s",
+        ", ".join(written.outputs),
+        ", ".join(described),
     )
 
 

@@ -1,9 +1,9 @@
-"""Take the texts out of SQuAD and RACE: held-out text to watch pretraining by.
+"""Write the texts of SQuAD and RACE as held-out text for pretraining.
 
-The paper watches pretraining on the texts of the two development sets, prepared
-as the training text was (ALBERT §4.2.1). This script writes them in the layout
-that create_pretraining_data.py reads: one sentence a line, an empty line after
-each document.
+The paper evaluates pretraining on the texts of the two development sets,
+prepared as the training text was (ALBERT §4.2.1). This script writes them in
+the layout that create_pretraining_data.py reads: one sentence a line, an empty
+line after each document.
 
     python data_prep/extract_passages.py --squad_file=dev-v2.0.json \
         --race_dir=RACE/dev --output_file=intrinsic.txt
@@ -30,8 +30,13 @@ from absl import logging
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf import errors, files, options, strict_json
-from data_prep import corpus
+from albert_tf.common import (
+    errors,
+    files,
+    options,
+    strict_json,
+)
+from data_prep.writer import decoding
 
 LEVELS = ("middle", "high")
 _JSON_NAMES: dict[type, str] = {
@@ -236,7 +241,7 @@ def document_lines(
                 counts.duplicates += 1
                 continue
             seen.add(words)
-            for sentence in corpus.split_text(passage):
+            for sentence in decoding.split_text(passage):
                 yield sentence
                 size += 1
         if size:

@@ -1,7 +1,7 @@
 """Write demonstration data: stories to pretrain on, and tasks to fine-tune on.
 
-Before the walk of a real text begins: everything here is generated, so that the
-whole road from a text to a fine-tuned model can be tried without a download.
+Everything is generated, so pretraining, finetuning and export can be tried
+without a download.
 
     python -m data_prep.make_demo_data --output_dir=/tmp/demo
 
@@ -14,8 +14,14 @@ from collections.abc import Iterator
 
 from absl import logging
 
-from albert_tf import errors, files, options, ranges, strict_json
-from data_prep import story_tasks, story_world
+from albert_tf.common import (
+    errors,
+    files,
+    options,
+    ranges,
+    strict_json,
+)
+from data_prep.demo import story_tasks, story_world
 
 # Share of each kind of output that is held out, per story or row of training.
 DEV_STORIES = 1 / 20  # 180 stories by default: about 1,200 segment pairs.

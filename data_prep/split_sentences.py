@@ -1,18 +1,20 @@
 """Cut prose into sentences: the layout create_pretraining_data.py reads.
 
 Input is text whose paragraphs are separated by empty lines; the lines of a
-paragraph are joined, so hard-wrapped books are welcome. Output has one sentence
+paragraph are joined, so lines may be wrapped. Output has one sentence
 per line and an empty line after each document. A file is a document, unless an
 option says otherwise.
 
     python data_prep/split_sentences.py \
         --input_file='books/*.txt' --output_file=corpus.txt
 
-The cutting is done by syntok: rules only, nothing to download, made for
-English, German and Spanish. Text of other languages comes out in larger pieces.
+The rules are in `data_prep/writer/sentences.py`: those of --language, or those
+that fit the script of each paragraph, for Latin letters those of English.
 """
 
+import collections
 import dataclasses
+import functools
 import itertools
 import multiprocessing
 import os
@@ -23,13 +25,17 @@ from collections.abc import Iterable, Iterator
 from typing import IO
 
 from absl import logging
-from syntok import segmenter
 
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf import errors, files, options, ranges
-from data_prep import corpus
+from albert_tf.common import (
+    errors,
+    files,
+    options,
+    ranges,
+)
+from data_prep.writer import corpus, sentences, text_lines
 
 DOCUMENT_END = ""  # Among paragraphs and lines, which are never empty.
 PARAGRAPHS_AT_ONCE = 4096  # Handed to the processes together; some megabytes.
@@ -50,6 +56,7 @@ class Options:
     output_file: str = options.option(
         help="One sentence per line, an empty line after each document."
     )
+    language: str | None = sentences.language_option()
     paragraphs_as_documents: bool = options.option(
         False, "Make a document of each paragraph instead of each file."
     )
@@ -107,7 +114,7 @@ def read_paragraphs(stream: IO[bytes], name: str) -> Iterator[str]:
     Raises:
         errors.UserError: It is no UTF-8 text, or a paragraph is too long.
     """
-    words = map(str.split, _decode_lines(stream, name))
+    words = map(str.split, corpus.read_prose_lines(stream, name))
     for filled, lines in itertools.groupby(words, key=bool):
         if filled:
             paragraph: list[str] = []
@@ -126,36 +133,6 @@ def _too_long(name: str) -> errors.UserError:
         f"{corpus.MAX_PROSE_BYTES:,} characters. An empty line ends a "
         "paragraph. Insert empty lines, for example by sed G."
     )
-
-
-def _decode_lines(stream: IO[bytes], name: str) -> Iterator[str]:
-    for number, line in enumerate(corpus.read_prose_lines(stream, name), 1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            byte = error.object[error.start]
-            raise errors.UserError(
-                f"--input_file: {name} is not UTF-8 text: byte "
-                f"{error.start + 1} of line {number} is 0x{byte:02x}. Convert "
-                "it first, for example by iconv -f latin1 -t utf-8."
-            ) from error
-
-
-def split_paragraph(paragraph: str) -> list[str]:
-    """Cut a paragraph into sentences; every character stays.
-
-    Example:
-        'Mr. Fox left. "Why? I know." He ran.' becomes
-        ['Mr. Fox left.', '"Why?', 'I know."', 'He ran.']
-
-    Args:
-        paragraph: Text on one line; `DOCUMENT_END` gives no sentence.
-    """
-    sentences = itertools.chain(*segmenter.process(paragraph))
-    starts = [sentence[0].offset for sentence in sentences]
-    bounds = itertools.pairwise([0, *starts[1:], len(paragraph)])
-    parts = (paragraph[start:end].strip() for start, end in bounds)
-    return [part for part in parts if part]
 
 
 def document_lines(
@@ -182,10 +159,10 @@ def document_lines(
     """
     limit = 1 if paragraphs_as_documents else max_document_sentences
     size = 0
-    for sentences in paragraphs:
-        yield from sentences
-        size += len(sentences)
-        ends = not sentences or 0 < limit <= size
+    for found in paragraphs:
+        yield from found
+        size += len(found)
+        ends = not found or 0 < limit <= size
         if size and ends:
             yield DOCUMENT_END
             size = 0
@@ -210,20 +187,31 @@ def _all_paragraphs(paths: Iterable[str]) -> Iterator[str]:
             ) from error
 
 
+def _count_rules(
+    paragraphs: Iterable[str], counts: collections.Counter[str]
+) -> Iterator[str]:
+    """Yield paragraphs; count those that are cut by the rules of a language."""
+    for paragraph in paragraphs:
+        if paragraph != DOCUMENT_END:
+            counts[sentences.rules_of(paragraph)] += 1
+        yield paragraph
+
+
 def _split_all(
-    paragraphs: Iterator[str], num_processes: int
+    paragraphs: Iterator[str], num_processes: int, language: str | None
 ) -> Iterator[list[str]]:
     """Yield the sentences of each paragraph, in order.
 
-    Processes get a bounded number of paragraphs at a time, so a corpus of any
-    size passes through.
+    `DOCUMENT_END` gives no sentence. Processes get a bounded number of
+    paragraphs at a time, so a corpus of any size passes through.
     """
+    split = functools.partial(sentences.split_paragraph, language=language)
     if num_processes == 1:
-        yield from map(split_paragraph, paragraphs)
+        yield from map(split, paragraphs)
         return
     with multiprocessing.Pool(num_processes or os.cpu_count()) as pool:
         while batch := list(itertools.islice(paragraphs, PARAGRAPHS_AT_ONCE)):
-            yield from pool.map(split_paragraph, batch, chunksize=64)
+            yield from pool.map(split, batch, chunksize=64)
 
 
 def _check_output(settings: Options, paths: list[str]) -> None:
@@ -247,31 +235,44 @@ def run(settings: Options) -> None:
             no text at all, or the output exists; then nothing is written.
     """
     paths = [settings.input_file.strip()]
-    if paths != [corpus.STANDARD_INPUT]:
+    if paths != [text_lines.STANDARD_INPUT]:
         paths = files.expand_patterns(settings.input_file, "input_file")
     for path in paths:
         corpus.require_readable(path)
     _check_output(settings, paths)
+    sentences.require()
     files.make_folder(os.path.dirname(settings.output_file), "output_file")
+    language, counts = settings.language, collections.Counter[str]()
+    paragraphs = _all_paragraphs(paths)
+    if language is None:
+        paragraphs = _count_rules(paragraphs, counts)
     lines = document_lines(
-        _split_all(_all_paragraphs(paths), settings.num_processes),
+        _split_all(paragraphs, settings.num_processes, language),
         paragraphs_as_documents=settings.paragraphs_as_documents,
         max_document_sentences=settings.max_document_sentences,
     )
-    sentences = documents = 0
+    written = documents = 0
     with files.replace_atomically(settings.output_file) as stream:
         for line in lines:
             stream.write(f"{line}\n".encode())
-            sentences += line != DOCUMENT_END
+            written += line != DOCUMENT_END
             documents += line == DOCUMENT_END
         if not documents:
             raise errors.UserError(
                 f"--input_file={settings.input_file} holds no text. Give files "
                 "with prose."
             )
+    if language is None:
+        logging.info(
+            "--language is not given: %s. Latin letters are taken for English.",
+            ", ".join(
+                f"{count:,} paragraph(s) by the rules of {rules}"
+                for rules, count in counts.most_common()
+            ),
+        )
     logging.info(
         "%d sentences in %d documents written to %s",
-        sentences,
+        written,
         documents,
         settings.output_file,
     )

@@ -1,8 +1,8 @@
 """Train a vocabulary: raw text to PREFIX.model and PREFIX.vocab.
 
-The first step of the walk; create_pretraining_data.py needs the result. The
-text is cleaned exactly as the tokenizer will clean it later, so the vocabulary
-knows what it is going to see. The result depends on the text and the options
+create_pretraining_data.py needs the result. The text is cleaned exactly as the
+tokenizer cleans it later: PREFIX.normalization.json says how. Accents are kept
+where the language needs them. The result depends on the text and the options
 only, not on the machine.
 
     python data_prep/train_sentencepiece.py \
@@ -17,7 +17,6 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
 
 import sentencepiece
 from absl import logging
@@ -26,8 +25,15 @@ from sentencepiece import sentencepiece_model_pb2
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf import errors, files, options, ranges, tokenization
-from data_prep import corpus
+from albert_tf.common import (
+    errors,
+    files,
+    options,
+    ranges,
+)
+from albert_tf.text import normalization, tokenization
+from data_prep.vocabulary import text
+from data_prep.writer import corpus
 
 # Source: the options for spm_train in the original's README, ids included.
 USER_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]
@@ -47,7 +53,6 @@ RELEASED_SETTINGS = {
     "shuffle_input_sentence": True,
 }
 SMALLEST_VOCAB = len(tokenization.SPECIAL_PIECES) + len(USER_SYMBOLS) + 1
-MAX_SENTENCE_BYTES = 4192  # SentencePiece's default; it drops longer lines.
 NUM_THREADS = 16  # Its default too. A part of the result: sums are rounded.
 
 
@@ -62,17 +67,24 @@ class Options:
         "- is standard input. Empty lines are ignored."
     )
     output_prefix: str = options.option(
-        help="PREFIX.model and PREFIX.vocab are written."
+        help="PREFIX.model, PREFIX.vocab and PREFIX.normalization.json are "
+        "written."
     )
     vocab_size: int = options.option(
         30000,
         "Number of pieces.",
         within=ranges.Range(SMALLEST_VOCAB, ranges.MOST_PIECES),
     )
-    character_coverage: float = options.option(
-        0.99995,
-        "Share of the characters in the text that get a piece.",
+    character_coverage: float | None = options.option(
+        None,
+        "Share of the characters in the text that get a piece. Default: "
+        "0.9995 if most letters are Chinese or Japanese, else 0.99995.",
         within=ranges.Range(0.9, 1),
+    )
+    byte_fallback: bool = options.option(
+        False,
+        "Give every byte a piece, and write characters without a piece as "
+        "bytes instead of <unk>; 256 of the --vocab_size pieces.",
     )
     input_sentence_size: int = options.option(
         10000000,
@@ -81,6 +93,11 @@ class Options:
         within=ranges.EXAMPLES_OR_NONE,
     )
     do_lower_case: bool = options.option(True, "Lower-case the text.")
+    keep_accents: bool | None = options.option(
+        None,
+        "Keep accents and other combining characters. Default: the text "
+        "decides, by how many of its letters have some.",
+    )
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -98,65 +115,25 @@ class Options:
                 f"--input_sentence_size={self.input_sentence_size} is neither "
                 "0 nor above 100. Use 0 for all sentences."
             )
+        smallest = SMALLEST_VOCAB + 256
+        if self.byte_fallback and self.vocab_size < smallest:
+            raise errors.UserError(
+                f"is too small for `byte_fallback`, which needs {smallest} at "
+                "least. Use more.",
+                "vocab_size",
+                self.vocab_size,
+            )
 
 
-class Sentences:
-    """The cleaned lines of some files, and what was seen while reading them.
-
-    SentencePiece takes an error of its iterator for the end of the text, so it
-    is kept here.
-
-    Attributes:
-        count: Lines yielded so far.
-        too_long: Those of them that SentencePiece drops.
-        failure: What ended the reading early, if anything did.
-    """
-
-    def __init__(self, paths: Sequence[str], *, lower: bool) -> None:
-        """Remember what to read; nothing is opened yet."""
-        self._paths = paths
-        self._lower = lower
-        self.count = 0
-        self.too_long = 0
-        self.failure: BaseException | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield each line that is not empty once it is cleaned."""
-        try:
-            for path in self._paths:
-                yield from self._read(path)
-        except (Exception, KeyboardInterrupt) as error:
-            self.failure = error
-
-    def _read(self, path: str) -> Iterator[str]:
-        with corpus.open_unpacked(path) as stream:
-            lines = corpus.read_prose_lines(stream, path)
-            for number, line in enumerate(lines, start=1):
-                sentence = tokenization.preprocess_text(
-                    _decode(line, path, number), lower=self._lower
-                )
-                if sentence:
-                    self.count += 1
-                    self.too_long += len(sentence.encode()) > MAX_SENTENCE_BYTES
-                    yield sentence
-
-
-def _decode(line: bytes, path: str, number: int) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise errors.UserError(
-            f"--input_file={path}, line {number}, is not UTF-8 text. Convert "
-            "the file first, for example by iconv -f latin1 -t utf-8."
-        ) from error
-
-
-def train_model(sentences: Sentences, settings: Options) -> bytes:
+def train_model(
+    sentences: text.Sentences, settings: Options, coverage: float
+) -> bytes:
     """Train a SentencePiece model.
 
     Args:
         sentences: The text.
         settings: Sizes; files are neither read nor written here.
+        coverage: Share of the characters that get a piece.
 
     Returns:
         The content of a `.model` file. The same text and settings give the same
@@ -172,9 +149,10 @@ def train_model(sentences: Sentences, settings: Options) -> bytes:
             sentence_iterator=iter(sentences),
             model_writer=model,
             vocab_size=settings.vocab_size,
-            character_coverage=settings.character_coverage,
+            character_coverage=coverage,
+            byte_fallback=settings.byte_fallback,
             input_sentence_size=settings.input_sentence_size,
-            max_sentence_length=MAX_SENTENCE_BYTES,
+            max_sentence_length=text.MAX_SENTENCE_BYTES,
             num_threads=NUM_THREADS,
             minloglevel=2,
             **RELEASED_SETTINGS,
@@ -189,7 +167,7 @@ def train_model(sentences: Sentences, settings: Options) -> bytes:
 
 
 def _explain(
-    failure: RuntimeError, sentences: Sentences, settings: Options
+    failure: RuntimeError, sentences: text.Sentences, settings: Options
 ) -> Exception:
     """Turn SentencePiece's complaint about the text into words for the user.
 
@@ -201,8 +179,8 @@ def _explain(
     if sentences.count == sentences.too_long:
         return errors.UserError(
             f"--input_file={settings.input_file} holds no sentence of at most "
-            f"{MAX_SENTENCE_BYTES} bytes ({sentences.too_long} are longer). "
-            "Give text with one sentence per line."
+            f"{text.MAX_SENTENCE_BYTES} bytes ({sentences.too_long} are "
+            "longer). Give text with one sentence per line."
         )
     if match := re.search(r"too high .* <= (\d+)", str(failure)):
         return errors.UserError(
@@ -235,7 +213,7 @@ def readable_vocab(model: bytes) -> str:
 
 
 def run(settings: Options) -> None:
-    """Train a vocabulary and write its two files.
+    """Train a vocabulary and write its three files.
 
     Raises:
         errors.UserError: See `train_model`; also for files that are missing or
@@ -243,11 +221,20 @@ def run(settings: Options) -> None:
     """
     paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
     files.make_folder(os.path.dirname(settings.output_prefix), "output_prefix")
-    sentences = Sentences(paths, lower=settings.do_lower_case)
-    model = train_model(sentences, settings)
+    lines, counts = text.judge(text.read_lines(paths))
+    rule = text.choose_normalization(
+        counts,
+        normalization.SENTENCEPIECE,
+        do_lower_case=settings.do_lower_case,
+        keep_accents=settings.keep_accents,
+    )
+    coverage = text.choose_coverage(counts, settings.character_coverage)
+    sentences = text.Sentences(lines, text.cleaner(rule))
+    model = train_model(sentences, settings, coverage)
     model_file = f"{settings.output_prefix}.model"
     vocab_file = f"{settings.output_prefix}.vocab"
     files.write_text(vocab_file, readable_vocab(model))
+    normalization.write(model_file, rule)
     with files.replace_atomically(model_file) as stream:
         stream.write(model)
     tokenizer = tokenization.Tokenizer(model_file)  # Proves that it loads.
@@ -255,7 +242,7 @@ def run(settings: Options) -> None:
         logging.warning(
             "%d sentences of more than %d bytes were left out",
             sentences.too_long,
-            MAX_SENTENCE_BYTES,
+            text.MAX_SENTENCE_BYTES,
         )
     logging.info("%d sentences read", sentences.count)
     logging.info(

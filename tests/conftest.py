@@ -1,4 +1,4 @@
-"""What all tests share: devices, tolerances, a small world, real data."""
+"""Shared by all tests: devices, tolerances, small models, real data."""
 
 import dataclasses
 import importlib.util
@@ -12,8 +12,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import pytest
 import tensorflow as tf
 
-from albert_tf import modeling, options, tokenization
-from data_prep import story_world, train_sentencepiece
+from albert_tf.common import options
+from albert_tf.model import modeling
+from albert_tf.text import tokenization
+from data_prep import train_sentencepiece
+from data_prep.demo import story_world
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -34,7 +37,7 @@ tf.config.set_logical_device_configuration(
 
 
 def tiny_config(**changes) -> modeling.AlbertConfig:
-    """One layer: for what runs whole programs."""
+    """One layer, for tests that run whole programs."""
     sizes = {
         "vocab_size": 400,
         "embedding_size": 8,
@@ -59,7 +62,7 @@ def load_tool(name):
 def make_replicas(count: int = 2) -> tf.distribute.MirroredStrategy:
     """Mirror over logical CPUs.
 
-    Every strategy of one process needs collective keys of its own, otherwise
+    Every strategy of one process needs its own collective keys, otherwise
     the second waits for shapes of the first; TensorFlow's tests do the same.
     """
     tf.distribute.MirroredStrategy._collective_key_base += 100_000
@@ -86,6 +89,12 @@ def shared_dir() -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
+def jax_python() -> str:
+    """The interpreter that has jax, of tests with the mark `jax`."""
+    return os.path.abspath(os.environ["ALBERT_TF_JAX_PYTHON"])
+
+
+@pytest.fixture(scope="session")
 def story_text() -> tuple[str, str]:
     """A training and a held-out corpus of the story world."""
     return story_world.make_corpora(12345, 300, 40)
@@ -104,6 +113,14 @@ def tiny_vocab(tmp_path_factory, story_text) -> str:
         )
     )
     return str(folder / "tiny.model")
+
+
+@pytest.fixture
+def undescribed_vocab(tiny_vocab, tmp_path) -> str:
+    """The same model without the file that says how text is normalized."""
+    path = tmp_path / "undescribed.model"
+    path.write_bytes(pathlib.Path(tiny_vocab).read_bytes())
+    return str(path)
 
 
 @pytest.fixture

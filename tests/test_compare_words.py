@@ -5,7 +5,8 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-from albert_tf import errors, modeling
+from albert_tf.common import errors
+from albert_tf.model import modeling
 from tests.conftest import load_tool, tiny_config
 
 

@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import flags
 
-from albert_tf import modeling, options
-from albert_tf.heads import pretraining
+from albert_tf.common import options
+from albert_tf.model import modeling
+from albert_tf.model.heads import pretraining
 from tests.conftest import ROOT
 
 # Variables of the encoder, and with the pretraining heads. The released sizes
@@ -23,6 +23,15 @@ PARAMETERS = {
     "albert_xlarge_v2": (58_724_864, 59_021_490),
     "albert_xxlarge_v1": (222_595_584, 223_158_450),
     "albert_xxlarge_v2": (222_595_584, 223_158_450),
+    "albert_base_zh": (10_547_968, 10_669_322),
+    "albert_large_zh": (16_548_352, 16_702_986),
+    "albert_xlarge_zh": (57_589_248, 57_877_002),
+    "albert_xxlarge_zh": (221_459_968, 222_013_962),
+    "albert_tiny_zh_google": (4_080_520, 4_142_594),
+    "albert_small_zh_google": (4_742_272, 4_813_706),
+    "albert_tiny_zh_brightmart": (4_175_152, 4_295_186),
+    "albert_base_zh_brightmart": (10_877_440, 11_492_234),
+    "albert_large_zh_brightmart": (17_009_664, 18_084_490),
     "albert_small": (4_794_624, 4_858_290),
     "albert_tiny": (257_152, 266_194),
 }
@@ -73,7 +82,7 @@ def count(model):
 def test_model_has_exactly_these_parameters(name):
     assert name in PARAMETERS, f"{MODELS[name]} has no row in the table."
     config = modeling.AlbertConfig.from_json_file(str(MODELS[name]))
-    # In a graph nobody runs: variables get their shapes but no memory.
+    # In a graph that is not run: variables have shapes but no memory.
     with tf.Graph().as_default():
         model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
         assert (count(model.encoder), count(model)) == PARAMETERS[name]
@@ -99,15 +108,14 @@ def options_class_of(recipe):
 def read_recipe(path):
     """The options of a run that says no more than its recipe."""
     options_class = options_class_of(path)
-    values = flags.FlagValues()
-    options.define_flags(options_class, values)
     places = [
         f"--{name}={value}"
         for name, value in PLACES.items()
         if name in options.names(options_class)
     ]
-    values(["program", *places, f"--flagfile={path}"])
-    return options.to_dict(options.from_flags(options_class, values))
+    return options.to_dict(
+        options.parse(options_class, [*places, f"--flagfile={path}"])
+    )
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from albert_tf import errors
+from albert_tf.common import errors
 from tests.conftest import load_tool
 
 
@@ -52,7 +52,7 @@ def test_drawn_paragraphs_come_from_all_articles(tool):
     "values, message",
     [
         ({"tasks": "cola,rtf"}, "--tasks=cola,rtf has 'rtf'"),
-        ({"seeds": 0}, "--seeds=0"),
+        ({"seeds": 0}, "seeds=0"),
         ({"budget": "race"}, "--budget=race: 'race' is not"),
         ({"budget": "race=1,x=2"}, "'x=2' is not a known task"),
     ],

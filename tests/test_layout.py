@@ -1,49 +1,44 @@
-"""The import rules, read from the table in ARCHITECTURE.md."""
+"""Folders are layers; ARCHITECTURE.md states the rule, this file checks it."""
 
 import ast
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
 from tests.conftest import ROOT
 
-PACKAGES = ("albert_tf", "data_prep")
-# The files in which preparing data and training meet.
-SHARED = {
-    *(
-        "errors",
-        "files",
-        "folder_lock",
-        "options",
-        "parallel",
-        "progress",
-        "strict_json",
-    ),
-    *("masking", "random_streams", "ranges", "record_encoding", "records"),
-    "tokenization",
-    # Tasks load Keras only to make a model.
-    *("tasks/base", "tasks/features", "tasks/glue", "tasks/race"),
-    *("tasks/registry", "tasks/squad_features"),
-}
-HEADING = "| File | May import from this project |"
-
-
-def short_name(path: pathlib.Path) -> str:
-    """`albert_tf/tasks/glue.py` is `tasks/glue`, `data_prep/x.py` is itself."""
-    name = path.relative_to(ROOT).with_suffix("").as_posix()
-    return name.removeprefix("albert_tf/")
-
-
-FILES = {
-    short_name(path): path
-    for package in PACKAGES
+# Each may import those before it, and itself. Those of one line do not import
+# each other. Files outside of folders are commands.
+LAYERS = (
+    ("common",),
+    ("text", "data"),
+    ("model",),
+    ("training",),
+    ("finetuning",),
+    ("serving",),
+    ("commands",),
+)
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+FILES = [
+    path
+    for package in ("albert_tf", "data_prep")
     for path in sorted((ROOT / package).rglob("*.py"))
     if path.name != "__init__.py"
+]
+NAMES = [path.relative_to(ROOT).as_posix() for path in FILES]
+# They read and print command lines.
+NAME_FLAGS = {
+    f"albert_tf/common/{name}.py"
+    for name in ("configs", "errors", "option_help", "options")
 }
-SCRIPTS = {
-    name for name, path in FILES.items() if "run_script(" in path.read_text()
-} - {"options"}
+COMMANDS = {
+    name.removesuffix(".py").replace("/", ".")
+    for name in NAMES
+    if name.count("/") == 1
+}
 
 
 def imported_modules(path: pathlib.Path) -> set[str]:
@@ -59,91 +54,79 @@ def imported_modules(path: pathlib.Path) -> set[str]:
     return found
 
 
-def project_imports(name: str) -> set[str]:
-    """Files of this project that a file imports, by short name."""
-    places = {
-        module.replace(".", "/").removeprefix("albert_tf/")
-        for module in imported_modules(FILES[name])
-    }
-    return places & FILES.keys()
+def layer(module: str) -> str:
+    """Return the layer of a module of albert_tf, such as `model`."""
+    folder = module.split(".")[1]
+    return folder if folder in RANK else "commands"
 
 
-def read_table(text: str) -> list[tuple[list[str], set[str]]]:
-    """Rows of the table: files, and what they import."""
-    assert HEADING in text, f"ARCHITECTURE.md has no table {HEADING!r}."
-    lines = text.split(HEADING, 1)[1].splitlines()[2:]
-    rows = []
-    for line in lines:
-        if not line.startswith("|"):
-            break
-        names, imports = line.strip("|").split("|")
-        rows.append(
-            (re.findall("`(.+?)`", names), set(re.findall("`(.+?)`", imports)))
-        )
-    return rows
+@pytest.mark.parametrize("name", NAMES)
+def test_a_layer_imports_only_the_layers_below(name):
+    own = layer(name.replace("/", ".")) if name[0] == "a" else "commands"
+    for module in imported_modules(ROOT / name):
+        if module.startswith("albert_tf."):
+            other = layer(module)
+            assert other == own or RANK[other] < RANK[own], module
+        if not name.startswith("data_prep/"):
+            assert not module.startswith("data_prep"), module
 
 
-@pytest.fixture(scope="module")
-def table() -> list[tuple[list[str], set[str]]]:
-    return read_table((ROOT / "ARCHITECTURE.md").read_text())
+@pytest.mark.parametrize("name", NAMES)
+def test_no_file_imports_a_command(name):
+    assert not imported_modules(ROOT / name) & COMMANDS
 
 
-def test_every_file_has_one_row(table):
-    assert sorted(sum((names for names, _ in table), [])) == sorted(FILES)
+def test_data_prep_imports_no_tensorflow():
+    modules = [
+        name.removesuffix(".py").replace("/", ".")
+        for name in NAMES
+        if name.startswith("data_prep/")
+    ]
+    program = f"import sys, {', '.join(modules)}\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = done.stdout.split()
+    assert "data_prep.create_pretraining_data" in loaded
+    assert not {"tensorflow", "tf_keras"} & set(loaded)
 
 
-def test_files_import_what_the_table_says(table):
-    written = {name: imports for names, imports in table for name in names}
-    actual = {name: project_imports(name) for name in FILES}
-    assert actual == written
+def texts_for_users(path: pathlib.Path) -> list[str]:
+    """Every string of a file but docstrings and what `--help` shows."""
+    tree = ast.parse(path.read_text())
+    left_out = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            left_out.add(node.value)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "option":
+            left_out |= set(ast.walk(node))
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node not in left_out
+    ]
 
 
-def test_imports_go_downwards_only(table):
-    below: set[str] = set()
-    for names, imports in table:
-        assert imports <= below, f"{names} come before {imports - below}."
-        below |= set(names)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_library_names_arguments_and_no_flags(name):
+    if layer(name.replace("/", ".")) == "commands" or name in NAME_FLAGS:
+        return
+    for text in texts_for_users(ROOT / name):
+        is_command = "python -m " in text
+        assert is_command or not re.search(r"--\w|--$", text), text
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_no_file_imports_a_script(name):
-    assert not project_imports(name) & SCRIPTS
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in FILES if name.startswith("data_prep/")]
-)
-def test_preparing_data_never_loads_the_network(name):
-    imports = {
-        other
-        for other in project_imports(name)
-        if not other.startswith("data_prep/")
-    }
-    assert imports <= SHARED
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in FILES if not name.startswith("data_prep/")]
-)
-def test_training_never_loads_the_data_preparation(name):
-    imports = project_imports(name)
-    assert not any(other.startswith("data_prep/") for other in imports)
-
-
-def test_trainer_knows_no_task():
-    seen, waiting = set(), {"training"}
-    while waiting:
-        name = waiting.pop()
-        seen.add(name)
-        waiting |= project_imports(name) - seen
-    assert not any(name.startswith(("tasks/", "heads/")) for name in seen)
-
-
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", NAMES)
 def test_keras_has_one_spelling(name):
-    modules = imported_modules(FILES[name])
+    modules = imported_modules(ROOT / name)
     assert not {m for m in modules if re.match(r"(tensorflow\.)?keras\b", m)}
-    text = FILES[name].read_text()
+    text = (ROOT / name).read_text()
     assert "tf.keras" not in text
     if any(module.startswith("tf_keras") for module in modules):
         assert "import tf_keras as keras\n" in text

@@ -19,7 +19,7 @@ DEFAULTS = {
         "max_eval_steps": 100,
         "best_metric": "masked_lm_accuracy",
     },
-    "albert_tf.pretraining_recipe:RecipeOptions": {
+    "albert_tf.training.training_options:RecipeOptions": {
         "sentence_objective": "sop",
         "masked_lm_factor": 1.0,
         "sentence_factor": 1.0,
@@ -27,23 +27,26 @@ DEFAULTS = {
         "num_warmup_steps": 3125,
         "init_schedule": "restart",
     },
-    "albert_tf.optimization:OptimizerOptions": {
+    "albert_tf.model.model_options:OptimizerOptions": {
         "optimizer": "lamb",
         "learning_rate": 0.00176,
         "poly_power": 1.0,
         "start_warmup_step": 0,
     },
-    "albert_tf.tokenization:VocabularyOptions": {
-        "do_lower_case": True,
-    },
-    "albert_tf.masking:MaskingOptions": {
+    "albert_tf.text.tokenization:VocabularyOptions": {},
+    "albert_tf.data.masking:MaskingOptions": {
         "max_predictions_per_seq": 20,
         "masked_lm_prob": 0.15,
         "ngram": 3,
         "favor_shorter_ngram": True,
         "do_whole_word_mask": True,
     },
-    "albert_tf.training:TrainerOptions": {
+    "albert_tf.training.training_options:UpdateOptions": {
+        "precision": "float32",
+        "gradient_accumulation_steps": 1,
+        "seed": 12345,
+    },
+    "albert_tf.training.training_options:TrainerOptions": {
         "precision": "float32",
         "iterations_per_loop": 1000,
         "save_checkpoints_steps": 5000,
@@ -53,11 +56,11 @@ DEFAULTS = {
         "max_skipped_updates": 10,
         "seed": 12345,
     },
-    "albert_tf.distribution:DistributionOptions": {
+    "albert_tf.training.training_options:DistributionOptions": {
         "distribution_strategy": "one_device",
         "task_index": 0,
     },
-    "albert_tf.finetuning:FinetuningOptions": {
+    "albert_tf.finetuning.finetuning_options:FinetuningOptions": {
         "max_seq_length": 512,
         "train_batch_size": 32,
         "eval_batch_size": 8,
@@ -65,7 +68,7 @@ DEFAULTS = {
         "early_stopping_evaluations": 0,
         "num_runs": 1,
     },
-    "albert_tf.finetuning:LengthOptions": {
+    "albert_tf.finetuning.finetuning_options:LengthOptions": {
         "num_train_epochs": 3.0,
         "warmup_proportion": 0.1,
     },
@@ -80,24 +83,24 @@ DEFAULTS = {
         "early_stopping_evaluations": 0,
         "num_runs": 1,
     },
-    "albert_tf.tasks.squad:SquadOptions": {
+    "albert_tf.finetuning.squad.squad:SquadOptions": {
         "squad_version": "2.0",
         "start_n_top": 5,
         "end_n_top": 5,
         "dropout_prob": 0.1,
     },
-    "albert_tf.tasks.squad_features:WindowOptions": {
+    "albert_tf.finetuning.squad.squad_features:WindowOptions": {
         "doc_stride": 128,
         "max_query_length": 64,
     },
-    "albert_tf.tasks.squad_answers:AnswerOptions": {
+    "albert_tf.finetuning.squad.squad_answers:AnswerOptions": {
         "n_best_size": 20,
         "max_answer_length": 30,
     },
     "albert_tf.run_race:RunRaceOptions": {
         "task_name": "race",
     },
-    "albert_tf.tasks.race:RaceOptions": {
+    "albert_tf.finetuning.race:RaceOptions": {
         "max_qa_length": 128,
         "num_options": 4,
         "options_at_once": 0,
@@ -115,9 +118,6 @@ DEFAULTS = {
         "train_batch_size": 4096,
         "max_seq_length": 512,
         "max_predictions_per_seq": 20,
-        "precision": "float32",
-        "gradient_accumulation_steps": 1,
-        "seed": 12345,
         "num_batches": 100,
     },
     "data_prep.create_finetuning_data:FinetuningDataOptions": {
@@ -129,15 +129,23 @@ DEFAULTS = {
         "precision": "float32",
         "with_text": True,
     },
-    "albert_tf.demo:DemoOptions": {
+    "albert_tf.demo:DemoPageOptions": {
         "port": 7860,
         "host": "127.0.0.1",
     },
     "data_prep.train_sentencepiece:Options": {
         "vocab_size": 30000,
-        "character_coverage": 0.99995,
         "input_sentence_size": 10000000,
         "do_lower_case": True,
+    },
+    "data_prep.train_wordpiece:Options": {
+        "vocab_size": 30000,
+        "unit": "wordpiece",
+        "do_lower_case": True,
+    },
+    "data_prep.compare_vocabularies:CompareOptions": {
+        "word_segmenter": "none",
+        "max_lines": 20000,
     },
     "data_prep.split_sentences:Options": {
         "max_document_sentences": 0,
@@ -152,18 +160,20 @@ DEFAULTS = {
         "num_stories": 3600,
         "num_task_examples": 6000,
     },
-    "data_prep.writer_options:CreatePretrainingDataOptions": {
+    "data_prep.writer.writer_options:CreatePretrainingDataOptions": {
         "random_seed": 12345,
         "dupe_factor": 40,
         "masking_time": "writing",
+        "word_segmenter": "none",
         "num_workers": 0,
     },
-    "data_prep.corpus:CorpusOptions": {
+    "data_prep.writer.corpus:CorpusOptions": {
         "input_format": "lines",
         "json_field": "text",
+        "text_column": "text",
         "on_bad_line": "fail",
     },
-    "data_prep.segment_pairs:PairOptions": {
+    "data_prep.writer.segment_pairs:PairOptions": {
         "max_seq_length": 512,
         "short_seq_prob": 0.1,
         "single_segment_policy": "split",

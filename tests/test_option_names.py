@@ -1,13 +1,13 @@
 """The options of every script: a public interface, so they are frozen here.
 
-A new or renamed option also stands in docs/ and CHANGELOG.md.
+Add a new or renamed option also to docs/ and CHANGELOG.md.
 """
 
 import importlib
 
 import pytest
 
-from albert_tf import options
+from albert_tf.common import options
 
 VOCABULARY = """
     spm_model_file vocab_file do_lower_case keep_accents strip_spurious_marker
@@ -31,7 +31,7 @@ FINETUNING = f"""
     albert_config_file output_dir cached_dir max_seq_length
     do_train do_eval do_predict
     train_batch_size eval_batch_size predict_batch_size
-    train_feature_file early_stopping_evaluations num_runs new_head
+    train_feature_file pad_to_max early_stopping_evaluations num_runs new_head
     hidden_dropout_prob attention_probs_dropout_prob
     train_step warmup_step num_train_epochs warmup_proportion {SHARED}
 """
@@ -40,11 +40,11 @@ RACE = """
     options_at_once dropout_prob
 """
 WRITER = f"""
-    {VOCABULARY} input_file input_format json_field split_sentences
-    on_bad_line output_file num_shards num_workers drop_duplicates
-    masking_time word_start_rule sentence_objective single_segment_policy
-    random_seed dupe_factor overwrite max_seq_length short_seq_prob
-    random_next_sentence {MASKING}
+    {VOCABULARY} input_file input_format json_field text_column split_sentences
+    language on_bad_line output_file num_shards num_workers drop_duplicates
+    masking_time word_start_rule word_segmenter sentence_objective
+    single_segment_policy random_seed dupe_factor overwrite max_seq_length
+    short_seq_prob random_next_sentence {MASKING}
     """
 OPTIONS = {
     "albert_tf.run_pretraining:PretrainingOptions": f"""
@@ -77,14 +77,15 @@ OPTIONS = {
         run_dir saved_model input_file output_file checkpoint signature
         batch_size task_module strict
     """,
-    "albert_tf.ensemble:EnsembleOptions": "run_dirs output_dir task_module",
+    "albert_tf.ensemble:EnsembleOptions": """
+        run_dirs output_dir data_dir predict_file task_module""",
     "albert_tf.write_run_card:RunCardOptions": "output_dir",
     "albert_tf.export_train_step:ExportOptions": """
         output_dir albert_config_file train_batch_size max_seq_length
         max_predictions_per_seq num_train_steps num_warmup_steps
         sentence_objective masked_lm_factor sentence_factor init_schedule
         precision recompute gradient_accumulation_steps seed batches_from
-        num_batches to_checkpoint overwrite
+        num_batches to_checkpoint overwrite loop_layers
         optimizer learning_rate poly_power start_warmup_step
         original_start_warmup
         init_checkpoint init_from_group0 init_shallower new_weights
@@ -104,17 +105,25 @@ OPTIONS = {
         null_score_diff_threshold doc_stride max_query_length max_answer_length
         n_best_size num_options max_qa_length overwrite task_module
     """,
-    "albert_tf.demo:DemoOptions": "saved_model port host",
+    "albert_tf.demo:DemoPageOptions": "saved_model port host",
     "albert_tf.convert_checkpoint:ConvertOptions": """
-        from to format albert_config_file overwrite
+        from to format albert_config_file spm_model_file vocab_file
+        do_lower_case keep_accents strip_spurious_marker task_module overwrite
     """,
     "data_prep.train_sentencepiece:Options": """
         input_file output_prefix vocab_size character_coverage
-        input_sentence_size do_lower_case
+        input_sentence_size do_lower_case keep_accents byte_fallback
+    """,
+    "data_prep.train_wordpiece:Options": """
+        input_file output_prefix vocab_size unit character_coverage
+        do_lower_case keep_accents
+    """,
+    "data_prep.compare_vocabularies:CompareOptions": """
+        input_file vocabularies word_segmenter max_lines
     """,
     "data_prep.split_sentences:Options": """
-        input_file output_file paragraphs_as_documents max_document_sentences
-        num_processes overwrite
+        input_file output_file language paragraphs_as_documents
+        max_document_sentences num_processes overwrite
     """,
     "data_prep.inspect_records:InspectOptions": f"""
         {VOCABULARY} input_file num_examples statistics

@@ -8,7 +8,7 @@ import typing
 
 import pytest
 
-from albert_tf import errors
+from albert_tf.common import errors
 from tests.test_option_names import OPTIONS
 
 
@@ -65,7 +65,7 @@ def test_numbers_beyond_their_range_are_refused(options_class, field, is_whole):
     highest = within.high + 1 if within.below is None else within.below
     odd = [math.nan, math.inf, -math.inf, True, "3", [3]]
     for value in [lowest, highest, *odd, *([1.5] if is_whole else [])]:
-        named = f"--{field.name}={value!r} is "
+        named = f"`{field.name}={value!r}` is "
         with pytest.raises(errors.UserError, match=re.escape(named)) as error:
             make(options_class, **{field.name: value})
         assert str(error.value).endswith(f" number {within}.")

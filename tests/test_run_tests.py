@@ -46,8 +46,8 @@ import subprocess, sys
 def test_in_a_process():
     subprocess.run([sys.executable, "-c", "b'x' * 200_000_000"], check=True)
 """
-# In a process of its own: a new process counts the memory of the one that it
-# comes from, and this one has TensorFlow.
+# In another process: a new process counts the memory of its parent, and this
+# one has TensorFlow.
 LIMITED = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -108,6 +108,11 @@ def test_long_files_come_first_and_alone(run):
         ("a", "b", "c", "d"),
         ("e", "f"),
     ]
+
+
+def test_long_files_exist():
+    files = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    assert set(load_tool("run_tests").LONG) <= files
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The soak test itself, small: its long runs are rare."""
+"""The soak test itself, on few kills."""
 
 import json
 import subprocess

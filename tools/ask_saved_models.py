@@ -1,9 +1,9 @@
-"""Load the demo's SavedModels with TensorFlow alone and ask them something.
+"""Ask the demo's SavedModels, with TensorFlow only.
 
     python tools/ask_saved_models.py demo_output/saved_models
 
-Nothing of this project can be imported, nor tf_keras or SentencePiece:
-what is printed comes out of the SavedModel folders.
+This project, tf_keras and SentencePiece cannot be imported here, so the answers
+come from the SavedModel folders alone.
 """
 
 import sys

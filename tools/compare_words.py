@@ -1,12 +1,12 @@
-r"""Ask a model's word vectors which words are alike: means of cosines.
+r"""Print mean cosine similarities between groups of word vectors of a model.
 
     python tools/compare_words.py --init_checkpoint=RUN \
         --spm_model_file=30k-clean.model --words=good,best --others=bad,worst
 
 RUN is the folder of a `run_pretraining`, or any checkpoint that its
---init_checkpoint takes. Words that the vocabulary cuts in pieces are refused.
-Vectors are those of the table, less their mean over the vocabulary; the last
-number is about a thousand pieces drawn by a seed.
+--init_checkpoint takes. Words of several pieces are refused. The vectors are
+those of the embedding table minus their mean over the vocabulary. The last
+number compares with a thousand pieces drawn with a fixed seed.
 """
 
 import dataclasses
@@ -17,8 +17,10 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import numpy as np
 
-from albert_tf import checkpoints, errors, modeling, options, tokenization
-from albert_tf.options import option
+from albert_tf.common import errors, options
+from albert_tf.common.options import option
+from albert_tf.model import checkpoints, modeling
+from albert_tf.text import tokenization
 
 _DRAWN = 1000
 _SEED = 2019
@@ -28,7 +30,7 @@ _SEED = 2019
 class CompareOptions:
     """Options of compare_words."""
 
-    init_checkpoint: str = option(help="The model.")
+    init_checkpoint: str = option(help="The checkpoint.")
     spm_model_file: str = option(help="Its vocabulary.")
     words: str = option(help="Words of one kind, separated by commas.")
     others: str = option(help="Words of another kind.")
@@ -44,7 +46,7 @@ class CompareOptions:
 
 
 def mean_cosine(one: np.ndarray, other: np.ndarray) -> float:
-    """Return the mean cosine of all pairs but those of a vector with itself.
+    """Return the mean cosine of all pairs of different vectors.
 
     Args:
         one: float [n, size], of length 1.

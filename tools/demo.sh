@@ -1,15 +1,15 @@
 #!/bin/sh
-# The whole road on generated text: vocabulary, TFRecords, pretraining,
-# finetuning, SavedModel, answers. `make demo` runs it.
+# The whole pipeline on generated text: vocabulary, TFRecords, pretraining,
+# finetuning, SavedModels, answers. `make demo` runs it.
 #
 #   tools/demo.sh PYTHON OUTPUT SEED
 #
-# Stopped and started again with the same OUTPUT and SEED, it goes on.
+# After an interruption it continues with the same OUTPUT and SEED.
 set -eu
 python=$1
 output=$2
 seed=$3
-export TF_CPP_MIN_LOG_LEVEL=3 # TensorFlow's own remarks, such as "no GPU".
+export TF_CPP_MIN_LOG_LEVEL=3 # No TensorFlow messages such as "no GPU".
 started=$(date +%s)
 
 step() {
@@ -17,7 +17,7 @@ step() {
     echo "== $(($(date +%s) - started)) s: $*"
 }
 
-step "Make up stories, and a GLUE task about them -> $output/data"
+step "Generate stories, and a GLUE task about them -> $output/data"
 "$python" -m data_prep.make_demo_data \
     --output_dir="$output/data" --random_seed="$seed"
 head -n 4 "$output/data/corpus/train.txt"
@@ -58,7 +58,7 @@ for run in pretrained cola; do
         --export_dir="$output/saved_models/$run" --overwrite
 done
 
-step "Ask them, in a process that has only tensorflow and tensorflow-text"
+step "Ask them, in a process with only tensorflow and tensorflow-text"
 "$python" tools/ask_saved_models.py "$output/saved_models"
 
 step "Done. Run cards: $output/pretrained/run_card.md, $output/cola/run_card.md"

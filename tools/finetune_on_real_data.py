@@ -1,21 +1,20 @@
-r"""Finetune a pretrained model, and one of random weights, on real tasks.
+r"""Finetune on real tasks from pretrained and from random weights.
 
     python tools/finetune_on_real_data.py --data_dir=DATA \
         --init_checkpoint=RUN --output_dir=OUTPUT
 
 DATA holds glue/{CoLA,SST-2,MRPC,RTE,STS-B}/{train,dev}.tsv, SQuAD 2.0 as
-squad/{train,dev}-v2.0.json, RACE as race/RACE.tar.xz (each file but the last as
-it is or packed, with the ending .xz) and vocab/30k-clean.model. RUN is the
-folder of a `run_pretraining`, with its albert_config.json; or of a release,
-which wants --learning_rate=3e-5.
+squad/{train,dev}-v2.0.json, RACE as race/RACE.tar.xz (each file but the last
+plain or compressed as .xz) and vocab/30k-clean.model. RUN is the folder of a
+`run_pretraining` with its albert_config.json, or of a release, which needs
+--learning_rate=3e-5.
 
-For every task a part of the training data is drawn, the same for all runs, and
-so is the part of the development data that scores it. A run trains without
-looking at the scores: its only checkpoint is its last one. Every finished run
-is a line of OUTPUT/results.jsonl; started again, the finished ones are left
-out. In the end the table is printed, and written to OUTPUT/table.md.
+Each task uses a random subset of the training and development data, the same
+for all runs. Only the last checkpoint is evaluated. Every finished run is a
+line of OUTPUT/results.jsonl; a restart skips finished runs. At the end the
+table is printed and written to OUTPUT/table.md.
 
-With no --init_checkpoint only random weights are tried.
+Without --init_checkpoint only random weights are used.
 """
 
 import os
@@ -39,23 +38,21 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf import (
+from albert_tf import run_classifier, run_race, run_squad
+from albert_tf.common import (
     errors,
     files,
     options,
     ranges,
-    run_classifier,
-    run_race,
-    run_squad,
     scores,
-    tokenization,
 )
-from albert_tf.options import checked, option
-from albert_tf.tasks import base, registry
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning import base, registry
+from albert_tf.text import tokenization
 
 RESULTS_NAME = "results.jsonl"
 TABLE_NAME = "table.md"
-# Of the parts of the data, which are the same for all runs.
+# For the subsets of the data, which are the same for all runs.
 _SEED = 2019
 _RANDOM, _PRETRAINED = "random", "pretrained"
 
@@ -66,7 +63,7 @@ class Recipe:
 
     Attributes:
         examples: Training examples (questions of SQuAD and RACE).
-        dev_examples: Examples that score it; 0 means all there are.
+        dev_examples: Development examples; 0 means all.
         epochs: Passes over the training examples.
         options: Further options of the script.
     """
@@ -77,10 +74,10 @@ class Recipe:
     options: Mapping[str, Any]
 
 
-# One run of every task: 12 minutes on one CPU core, five of them for RACE. Its
-# sequences are short on purpose: a logistic regression on the words of 5,000
-# questions' options, without any article, is right for 36 % of dev/middle; so
-# is the option that shares most words with the article.
+# One run of every task takes 12 minutes on one CPU core, five of them for RACE.
+# Its sequences are short on purpose: a logistic regression on the words of
+# 5,000 questions' options, without any article, gets 36 % of dev/middle right;
+# so does the option that shares most words with the article.
 RECIPES = {
     "cola": Recipe(4000, 0, 2, {"max_seq_length": 32}),
     "sst-2": Recipe(8000, 0, 2, {"max_seq_length": 48}),
@@ -110,9 +107,9 @@ RECIPES = {
         },
     ),
 }
-# For all tasks. A small model needs and bears a higher rate than the released.
-# Of a pretrained one on SST-2 LAMB makes 75.5 %; AdamW 74.5 % at 3e-4, and at
-# 1e-3 it learns nothing.
+# For all tasks. A small model needs a higher learning rate than the released
+# ones. On SST-2, pretrained: LAMB 75.5 %; AdamW 74.5 % at 3e-4, and at 1e-3 it
+# learns nothing.
 _COMMON = {
     "optimizer": "lamb",
     "learning_rate": 1e-3,
@@ -216,7 +213,7 @@ class ToolOptions:
 
 
 def run(settings: ToolOptions) -> None:
-    """Do what is not done yet, then write and print the table."""
+    """Do the runs that are not done yet, then write and print the table."""
     output = pathlib.Path(settings.output_dir)
     output.mkdir(parents=True, exist_ok=True)
     starts = [_RANDOM] + [_PRETRAINED] * (settings.init_checkpoint is not None)
@@ -224,7 +221,7 @@ def run(settings: ToolOptions) -> None:
     for name in settings.chosen:
         data = _prepare(settings, name, output)
         baseline = _baseline(settings, name, data)
-        # One seed of everything first: an early look at the whole table.
+        # The first seed of all tasks comes first, for an early table.
         wanted += [
             (seed, name, start, data, baseline)
             for start in starts
@@ -260,7 +257,7 @@ def run(settings: ToolOptions) -> None:
 def _prepare(
     settings: ToolOptions, name: str, output: pathlib.Path
 ) -> pathlib.Path:
-    """Write the parts of a task's data, in the official layout."""
+    """Write the subsets of a task's data, in the official layout."""
     recipe = settings.recipe(name)
     counts = {"train": recipe.examples, "dev": recipe.dev_examples}
     place = output / "data" / f"{name}_{recipe.examples}"
@@ -287,7 +284,7 @@ def _prepare(
 
 
 def _read(path: pathlib.Path) -> str:
-    """Read a text, packed or not."""
+    """Read a text, compressed or not."""
     packed = path.with_name(f"{path.name}.xz")
     if path.exists():
         return path.read_text("utf-8-sig")
@@ -299,7 +296,7 @@ def _read(path: pathlib.Path) -> str:
 
 
 def _draw(items: Sequence[Any], count: int) -> list[Any]:
-    """Return so many of the items in their order; 0 means all."""
+    """Return `count` of the items in their order; 0 means all."""
     if not count or count >= len(items):
         return list(items)
     chosen = random.Random(_SEED).sample(range(len(items)), count)
@@ -314,7 +311,7 @@ def draw_rows(text: str, count: int, *, header: bool) -> str:
 
 
 def draw_squad(content: Any, count: int) -> Any:
-    """Return whole paragraphs with about so many questions, of all articles."""
+    """Return whole paragraphs with about `count` questions, of all articles."""
     places = [
         (article, paragraph)
         for article in content["data"]
@@ -333,7 +330,7 @@ def draw_squad(content: Any, count: int) -> Any:
 def _draw_race(
     archive: pathlib.Path, target: pathlib.Path, part: tuple[str, int]
 ) -> None:
-    """Unpack passages of middle with about so many questions."""
+    """Extract passages of `middle` with about so many questions."""
     split, count = part
     if not archive.exists():
         raise errors.UserError(f"--data_dir has no {archive}.")
@@ -362,7 +359,7 @@ def _values(
     data: pathlib.Path,
     run_of: tuple[str, int],
 ) -> dict[str, Any]:
-    """Return the options of a run, but for its folder."""
+    """Return the options of a run without its folder."""
     start, seed = run_of
     recipe = settings.recipe(name)
     values: dict[str, Any] = {
@@ -393,7 +390,7 @@ def _values(
 
 
 def _key(values: Mapping[str, Any]) -> str:
-    """Return a name for a run that follows from all of its options."""
+    """Return a name for a run, with a hash of its options."""
     text = json.dumps(values, sort_keys=True)
     start = _PRETRAINED if "init_checkpoint" in values else _RANDOM
     ending = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -413,7 +410,7 @@ def _finetune(
     seconds = time.monotonic() - begun
     summary = scores.read(str(folder))
     for path in folder.glob("model.ckpt*"):
-        path.unlink()  # A table of 42 runs would take gigabytes.
+        path.unlink()  # 42 runs would take gigabytes.
     found = summary.best.scores
     return {
         "metric": summary.key_metric,
@@ -426,15 +423,15 @@ def _finetune(
 
 
 def _num_examples(folder: pathlib.Path, values: Mapping[str, Any]) -> int:
-    """Return how many training examples there were."""
+    """Return the number of training examples."""
     (path,) = pathlib.Path(values["cached_dir"]).glob("*-train-*.json")
     return int(json.loads(path.read_text())["num_examples"])
 
 
 def _baseline(settings: ToolOptions, name: str, data: pathlib.Path) -> float:
-    """Return the score of always giving the most frequent answer of training.
+    """Return the score of always giving the most frequent training answer.
 
-    For a correlation that is 0; for SQuAD 2.0 the answer is that there is none.
+    That is 0 for a correlation. For SQuAD 2.0 it is no answer.
     """
     values = _values(settings, name, data, (_RANDOM, 1))
     vocabulary = tokenization.VocabularyOptions(values["spm_model_file"])
@@ -465,7 +462,7 @@ def _read_results(output: pathlib.Path) -> dict[str, dict[str, Any]]:
         try:
             result = json.loads(line)
         except ValueError:
-            continue  # Not ours, or damaged; the run is done again.
+            continue  # Damaged; the run is repeated.
         found[result["key"]] = result
     return found
 

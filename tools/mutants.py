@@ -1,24 +1,22 @@
-r"""Change one thing in a file at a time, and see whether a test notices.
+r"""Mutation tests: make one change to a file and see if a test fails.
 
-    make mutants FILES="albert_tf/masking.py data_prep/segment_pairs.py"
-    make mutants FILES=albert_tf/modeling.py ARGS="--sample=100"
+    make mutants FILES="albert_tf/data/masking.py data_prep/writer/assemble.py"
+    make mutants FILES=albert_tf/model/modeling.py ARGS="--sample=100"
 
 The changes are those of cosmic-ray: numbers plus and minus one, operators and
-comparisons exchanged, conditions negated, loops without a round, decorators and
-statements left out. Texts, what stands in a `raise` and annotations stay as
-they are: messages have tests of their own. So does `lru_cache`, which changes
-the time alone. A change that no test notices has survived: tests/mutants.md
-says of each what became of it.
+comparisons exchanged, conditions negated, loop bodies skipped, decorators and
+statements removed. Strings, `raise` statements and annotations are not changed;
+messages have their own tests. Neither is `lru_cache`, which affects only speed.
+A change that no test notices is a survivor; tests/mutants.md explains each.
 
 Each file is changed in a copy of the project below .mutants/. The tests are
-those of `TESTS`, first those that reach the changed line, the quickest first,
-then the others but for slow ones; the first that fails ends it. Every change
-runs in a process that is forked from one that has TensorFlow imported already,
-but never used.
+those of `TESTS`: first those that reach the changed line, fastest first, then
+the others except slow ones. The first failure ends the trial. Every trial runs
+in a process forked from one that has imported TensorFlow but not used it.
 
-Results stand in .mutants/FILE.sqlite, which cosmic-ray's own tools (cr-report,
-cr-html) read too. A run that was killed goes on where it was; a file that has
-changed begins anew. After adding tests, --survivors tries the survivors again.
+Results are in .mutants/FILE.sqlite, which cosmic-ray's tools (cr-report,
+cr-html) can read. An interrupted run continues; a changed file starts again.
+After adding tests, --survivors tries the survivors again.
 """
 
 import argparse
@@ -54,38 +52,40 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 STORE = ROOT / ".mutants"
 COPY = STORE / "copy"
 
-# Beside the file's own test_FILE.py. For files with options also
+# In addition to the file's test_FILE.py. For files with options also
 # tests/test_option_defaults.py.
 TESTS = {
-    "albert_tf/checkpoints.py": ["tests/parity/test_original_model.py"],
-    "albert_tf/heads/question_answering.py": [
-        "tests/albert_tf/test_dropout.py",
+    "albert_tf/model/checkpoints.py": ["tests/parity/test_original_model.py"],
+    "albert_tf/model/heads/question_answering.py": [
+        "tests/albert_tf/model/test_dropout.py",
         "tests/parity/test_original_heads.py",
     ],
-    "albert_tf/heads/classification.py": [
-        "tests/albert_tf/test_dropout.py",
+    "albert_tf/model/heads/classification.py": [
+        "tests/albert_tf/model/test_dropout.py",
         "tests/parity/test_original_heads.py",
     ],
-    "albert_tf/heads/pretraining.py": [
-        "tests/albert_tf/test_dropout.py",
+    "albert_tf/model/heads/pretraining.py": [
+        "tests/albert_tf/model/test_dropout.py",
         "tests/parity/test_original_model.py",
     ],
-    "albert_tf/huggingface.py": ["tests/parity/test_huggingface.py"],
-    "albert_tf/modeling.py": [
-        "tests/albert_tf/test_dropout.py",
+    "albert_tf/model/huggingface.py": ["tests/parity/test_huggingface.py"],
+    "albert_tf/model/modeling.py": [
+        "tests/albert_tf/model/test_dropout.py",
         "tests/parity/test_original_model.py",
     ],
-    "albert_tf/tasks/squad_features.py": [
+    "albert_tf/finetuning/squad/squad_features.py": [
         "tests/parity/test_original_squad.py"
     ],
-    "albert_tf/tasks/squad_answers.py": ["tests/parity/test_original_squad.py"],
-    "albert_tf/train_step.py": [
-        "tests/albert_tf/test_dropout.py",
+    "albert_tf/finetuning/squad/squad_answers.py": [
+        "tests/parity/test_original_squad.py"
+    ],
+    "albert_tf/training/train_step.py": [
+        "tests/albert_tf/model/test_dropout.py",
         "tests/parity/test_original_training.py",
     ],
 }
 
-# Of cosmic-ray's: one or two exchanges of each operator, not all of them.
+# One or two of cosmic-ray's exchanges of each operator, not all of them.
 EXCHANGES = {
     "Binary": "Add_Sub Sub_Add Mul_Div Div_Mul FloorDiv_Mul Mod_Mul Pow_Mul "
     "LShift_RShift RShift_LShift BitOr_BitAnd BitAnd_BitOr BitXor_BitAnd",
@@ -100,26 +100,26 @@ OTHERS = (
     "ReplaceFalseWithTrue",
 )
 
-# What a process of tests imports first, if it imports it at all.
+# Imported first in a process of tests, if at all.
 HEAVY = ("numpy", "tensorflow", "tf_keras", "tensorflow_text")
-# Times the processor time of a test as it is, and seconds more; the more is for
-# what the tests share, which some other test may have made.
+# Limit of a test: its usual CPU time times a factor, plus seconds for shared
+# fixtures that another test may have built.
 TIME_FACTOR, TIME_MORE = 3, 10
-# Seconds from which a test is slow.
+# A test is slow from this many seconds.
 SLOW = 3
-# Of time on the clock to processor time: for what waits for ever.
+# Ratio of wall time to CPU time, to stop tests that wait forever.
 WAITING = 6
 MEMORY = 8 << 30
 TIME_IS_UP = signal.SIGXCPU, signal.SIGVTALRM, signal.SIGKILL
-# Of the samples.
+# For the samples.
 SEED = 12345
 
 
 class DeleteStatement(operators.Operator):
-    """Leave out a call, or a change of a name that has a value already."""
+    """Remove a call, or a reassignment."""
 
     def mutation_positions(self, node: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield the place of a statement that can be left out."""
+        """Yield the positions of statements that can be removed."""
         if isinstance(node, tree.ExprStmt) and self._changes(node):
             yield node.start_pos, node.end_pos
         is_call = node.type == "atom_expr" and node.children[-1].type == (
@@ -138,7 +138,7 @@ class DeleteStatement(operators.Operator):
         return augmented or bool(names & right)
 
     def mutate(self, node: Any, index: int) -> Any:
-        """Put `pass` in its place."""
+        """Replace it by `pass`."""
         prefix = node.get_first_leaf().prefix
         return tree.Keyword("pass", node.start_pos, prefix)
 
@@ -181,7 +181,7 @@ def is_passed_over(node: Any) -> bool:
 
 
 def find_mutants(path: str, source: str) -> Iterator[work_item.WorkItem]:
-    """Yield everything that can be changed in a file."""
+    """Yield all possible changes of a file."""
     for name, operator in make_operators().items():
         places = (
             (node, *place)
@@ -206,7 +206,7 @@ def apply(source: str, item: work_item.WorkItem) -> str:
 
 
 def difference(path: str, source: str, changed: str) -> str:
-    """Return what was changed, as a patch."""
+    """Return the change as a patch."""
     lines = difflib.unified_diff(
         source.splitlines(), changed.splitlines(), path, path, "", "", 1, ""
     )
@@ -219,7 +219,7 @@ def difference(path: str, source: str, changed: str) -> str:
 def run_child(
     work: Callable[[], int], log: pathlib.Path, seconds: int
 ) -> int | None:
-    """Run something in a forked process, and whatever it starts.
+    """Run a function in a forked process.
 
     Args:
         work: Returns the status of the process.
@@ -272,14 +272,14 @@ def _wait(child: int, until: float) -> int:
 
 
 def run_pytest(arguments: Sequence[str], *plugins_: object) -> int:
-    """Run tests in this process; returns pytest's status."""
+    """Run tests in this process; return pytest's status."""
     plain = ["-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain"]
     shown = ["-q", "-x", "--tb=line"]
     return int(pytest.main([*plain, *shown, *arguments], list(plugins_)))
 
 
 class Watch:
-    """A plugin of pytest that notes what each test reaches and takes."""
+    """A pytest plugin that records coverage and time of each test."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -290,7 +290,7 @@ class Watch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Note one test."""
+        """Record one test."""
         self._coverage.switch_context(item.nodeid)
         begin = time.process_time()
         result = yield
@@ -298,7 +298,7 @@ class Watch:
         return result
 
     def run(self, tests: Sequence[str], result: pathlib.Path) -> int:
-        """Run tests, and write down what was noted."""
+        """Run tests, and write the recorded data."""
         self._coverage.start()
         status = run_pytest(tests, self)
         self._coverage.stop()
@@ -312,15 +312,15 @@ class Watch:
 
 
 class Alarm:
-    """A plugin of pytest that ends the process when a test takes too long."""
+    """A pytest plugin that ends the process if a test takes too long."""
 
     def __init__(self, limit: Callable[[str], int]) -> None:
-        """`limit`: name of a test to seconds of processor time."""
+        """`limit` maps the name of a test to seconds of CPU time."""
         self._limit = limit
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Let the system end it: what hangs may not listen to Python."""
+        """Set a limit of the system, since a hanging test may block Python."""
         signal.setitimer(signal.ITIMER_VIRTUAL, self._limit(item.nodeid))
         result = yield
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -332,7 +332,7 @@ class Alarm:
 
 @dataclasses.dataclass(frozen=True)
 class Notes:
-    """What the tests of a file do, as they are.
+    """The tests of a file, without changes.
 
     Attributes:
         seconds: Processor time of each test, by its name.
@@ -345,7 +345,7 @@ class Notes:
     heavy: list[str]
 
     def rounds(self, first: int, last: int) -> list[list[str]]:
-        """Return tests to run after one another for a change of some lines."""
+        """Return the tests to run, in order, for a change of some lines."""
         reached = {
             test
             for line in range(first, last + 1)
@@ -353,8 +353,8 @@ class Notes:
         }
         everything = sorted(self.seconds, key=self.seconds.__getitem__)
         near = [test for test in everything if test in reached]
-        # What is kept from one test to the next (a fixture of a module, a
-        # compiled function) is reached by the first only.
+        # Only the first test covers what is shared between tests (a module
+        # fixture, a compiled function).
         rest = [
             test
             for test in everything
@@ -363,7 +363,7 @@ class Notes:
         return [tests for tests in (near, rest) if tests]
 
     def limit(self, *tests: str) -> int:
-        """Return the processor time for some tests, in whole seconds."""
+        """Return the CPU time for some tests, in whole seconds."""
         usual = sum(self.seconds[test] for test in tests)
         return int(TIME_FACTOR * usual) + TIME_MORE
 
@@ -380,7 +380,7 @@ def tests_of(path: str) -> list[str]:
 
 
 def make_copy() -> None:
-    """Copy the project to where it is changed."""
+    """Copy the project to the folder for changes."""
     shutil.rmtree(COPY, ignore_errors=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z", "-co", "--exclude-standard"],
@@ -392,14 +392,14 @@ def make_copy() -> None:
         if (ROOT / name).is_file():
             (COPY / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, COPY / name)
-    # The tests look for it beside the project.
+    # The tests expect it beside the project.
     shared = STORE / "shared"
     if (ROOT.parent / "shared").is_dir() and not shared.exists():
         shared.symlink_to(ROOT.parent / "shared")
 
 
 def observe(path: str) -> Notes:
-    """Run the tests of a file as they are.
+    """Run the tests of an unchanged file.
 
     Raises:
         SystemExit: One fails.
@@ -452,7 +452,7 @@ def _killer(status: int | None, log: pathlib.Path) -> str:
 
 
 def store_of(path: str) -> pathlib.Path:
-    """Return where the results of a file stand."""
+    """Return the path of a file's results."""
     return STORE / (path.replace("/", ".").removesuffix(".py") + ".sqlite")
 
 
@@ -473,9 +473,9 @@ def session(path: str, source: str) -> work_db.WorkDB:
 def choose(
     database: work_db.WorkDB, sample: int | None, survivors: bool
 ) -> list[work_item.WorkItem]:
-    """Return what is left to try: all of a sample, or its survivors."""
+    """Return the remaining trials: of a sample, or its survivors."""
     items = sorted(database.work_items, key=lambda item: item.job_id)
-    # The sample of a number is the beginning of that of a larger one.
+    # A smaller sample is a prefix of a larger one.
     random.Random(SEED).shuffle(items)
     results = dict(database.results)
     return [

@@ -2,10 +2,10 @@
 
     python tools/run_tests.py [ARGUMENT OF PYTEST ...]
 
-What TensorFlow has compiled stays in memory as long as the process lives. So
-long files have a process of their own, and short ones share one with a few
-others. They run beside one another as far as cores and memory allow. A process
-that takes more than 3 GiB, or starts one that does, fails.
+Compiled TensorFlow functions stay in memory until the process ends. So each
+long file has its own process, and short files share one. As many processes run
+in parallel as cores and memory allow. A process that uses more than 3 GiB, or
+starts one that does, fails.
 """
 
 import collections
@@ -25,12 +25,16 @@ from xml.etree import ElementTree
 MOST_MIB = 3 * 1024  # Of one process.
 MOST_PROCESSES = 4
 SHARING = 4  # Short files in a process.
-# They begin first, so that no core waits for one of them in the end.
+# They start first, so that no core waits for one of them at the end.
 LONG = (
-    *("test_train_step.py", "test_finetuning.py", "test_training.py"),
+    *("test_train_step.py", "test_finetune.py", "test_training_loop.py"),
     *("test_base_shape.py", "test_readers.py", "test_commands.py"),
     "test_fuzz.py",
-    *("test_pretraining_at_scale.py", "test_road.py", "test_services.py"),
+    *(
+        "test_pretraining_at_scale.py",
+        "test_pipeline.py",
+        "test_saved_model.py",
+    ),
     *("test_original_training.py", "test_answer_service.py"),
     *("test_create_pretraining_data.py", "test_id_model.py", "test_demo.py"),
     *("test_serving_page.py", "test_export.py", "test_export_train_step.py"),
@@ -42,14 +46,14 @@ _running: set[subprocess.Popen[bytes]] = set()
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What the tests of a process gave.
+    """The results of the tests of one process.
 
     Attributes:
-        files: Where the tests stand.
+        files: The test files.
         counts: How many "passed", "failed" and "skipped".
-        reasons: Why tests were skipped, one entry each.
-        mib: The largest process: the tests', or one that they started.
-        is_good: Whether all passed or were skipped, with little memory.
+        reasons: Why tests were skipped, one entry per test.
+        mib: Peak memory of the process, or of one that it started.
+        is_good: Whether all passed or were skipped, within the memory limit.
     """
 
     files: tuple[str, ...]
@@ -69,7 +73,7 @@ def processes() -> int:
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Tell files, folders and tests from pytest's options."""
+    """Separate files, folders and tests from pytest's options."""
     paths = [
         argument
         for argument in arguments
@@ -79,10 +83,10 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def find_files(arguments: list[str]) -> list[str]:
-    """Return the files that have chosen tests.
+    """Return the files with selected tests.
 
     Raises:
-        SystemExit: Pytest cannot collect them, or there is none.
+        SystemExit: Pytest cannot collect tests, or there are none.
     """
     done = subprocess.run(
         [*PYTEST, "--collect-only", "-qq", *arguments],
@@ -98,7 +102,7 @@ def find_files(arguments: list[str]) -> list[str]:
 
 
 def group(files: list[str]) -> list[tuple[str, ...]]:
-    """Deal files out to processes; the longest begin first."""
+    """Assign files to processes; long files come first."""
     long = [(path,) for path in files if os.path.basename(path) in LONG]
     short = [path for path in files if os.path.basename(path) not in LONG]
     return [
@@ -111,7 +115,7 @@ def group(files: list[str]) -> list[tuple[str, ...]]:
 
 
 def run_files(files: tuple[str, ...], arguments: list[str]) -> Result:
-    """Run the chosen tests of some files in a process."""
+    """Run the selected tests of some files in a process."""
     paths, options = split(arguments)
     chosen = [path for path in paths if path.partition("::")[0] in files]
     named = {path.partition("::")[0] for path in chosen}
@@ -151,7 +155,7 @@ def run_files(files: tuple[str, ...], arguments: list[str]) -> Result:
 def read_report(path: str) -> tuple[collections.Counter[str], tuple[str, ...]]:
     """Return the counts of a JUnit file, and why tests were skipped."""
     counts: collections.Counter[str] = collections.Counter()
-    if not os.path.exists(path):  # Pytest did not come to its end.
+    if not os.path.exists(path):  # Pytest crashed.
         return counts, ()
     root = ElementTree.parse(path).getroot()
     reasons = []
@@ -166,7 +170,7 @@ def read_report(path: str) -> tuple[collections.Counter[str], tuple[str, ...]]:
 
 
 def leave(number: int, _: types.FrameType | None) -> None:
-    """End all processes, and this one, as a signal says."""
+    """Kill all processes and end this one after a signal."""
     for process in list(_running):
         process.kill()
     os._exit(128 + number)
@@ -185,7 +189,7 @@ def show(result: Result) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run all chosen tests; return the exit status."""
+    """Run all selected tests; return the exit status."""
     begun = time.monotonic()
     groups = group(find_files(arguments))
     results = []

@@ -1,1 +1,1 @@
-"""What SavedModels and their siblings offer: ids in, and text in."""
+"""From a trained model to a SavedModel, LiteRT or ONNX, and its clients."""

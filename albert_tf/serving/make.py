@@ -2,16 +2,24 @@
 
 from collections.abc import Sequence
 
-from albert_tf import errors, modeling, tokenization
-from albert_tf.heads import classification, pretraining
-from albert_tf.serving import (
+from albert_tf.common import errors
+from albert_tf.finetuning import base, race, task_models
+from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning.squad import squad
+from albert_tf.model import modeling
+from albert_tf.model.heads import (
+    classification,
+    pretraining,
+    question_answering,
+)
+from albert_tf.serving.services import (
     answer_service,
     choice_service,
     encoder_service,
     service,
     text_service,
 )
-from albert_tf.tasks import base, glue, race, squad
+from albert_tf.text import tokenization
 
 
 def of_encoder(
@@ -45,57 +53,51 @@ def of_labels(
 ) -> service.Service:
     """Serve a classifier, new; without labels a regression."""
     model = classification.AlbertClassifier(encoder, len(labels) or 1)
+    given = model, tokenizer, max_seq_length
+    return _of_classifier(*given, labels=labels, pairs=pairs)
+
+
+def _of_classifier(
+    model: classification.AlbertClassifier,
+    tokenizer: tokenization.AnyTokenizer,
+    max_seq_length: int,
+    *,
+    labels: Sequence[str],
+    pairs: bool,
+) -> service.Service:
+    given = model, tokenizer, max_seq_length
     if not labels:
-        return text_service.RegressionService(
-            model, tokenizer, max_seq_length, pairs=pairs
-        )
-    return text_service.ClassifierService(
-        model, tokenizer, max_seq_length, labels=labels, pairs=pairs
-    )
+        return text_service.RegressionService(*given, pairs=pairs)
+    return text_service.ClassifierService(*given, labels=labels, pairs=pairs)
 
 
 def of_task(task: base.Task, encoder: modeling.AlbertModel) -> service.Service:
     """Serve the model of a task, with a new head.
 
     Raises:
-        errors.UserError: Nobody knows how to serve such a task.
+        errors.UserError: There is no service for such a task, or for its head.
     """
+    model = task_models.make_model(task, encoder)
+    rest = task.tokenizer, task.max_seq_length
+    # A subclass of a head may compute something else.
+    head = type(model)
     if isinstance(task, glue.GlueTask):
-        return of_labels(
-            encoder,
-            task.tokenizer,
-            task.max_seq_length,
-            labels=task.labels,
-            pairs=task.has_pairs,
-        )
-    if isinstance(task, race.RaceTask):
-        return choice_service.ChoiceService(
-            task.make_model(encoder),
-            task.tokenizer,
-            task.max_seq_length,
-            task.options,
-        )
-    if isinstance(task, squad.SquadTask):
-        return of_squad(task, encoder)
+        if head is classification.AlbertClassifier:
+            return _of_classifier(
+                model, *rest, labels=task.labels, pairs=task.has_pairs
+            )
+    elif isinstance(task, race.RaceTask):
+        if head is classification.AlbertMultipleChoice:
+            return choice_service.ChoiceService(model, *rest, task.options)
+    elif isinstance(task, squad.SquadTask):
+        if head is question_answering.AlbertSquadV1:
+            return answer_service.AnswerServiceV1(model, *rest, task.options)
+        if head is question_answering.AlbertSquadV2:
+            return answer_service.AnswerServiceV2(
+                model, *rest, task.options, task.threshold
+            )
     raise errors.UserError(
-        f"The task {task.name} is not one that can be exported. Use "
+        f"The task {task.name} with the head {head.__name__} cannot be "
+        "exported: only the heads of GLUE, RACE and SQuAD can. Use "
         "albert_tf.predict."
-    )
-
-
-def of_squad(
-    task: squad.SquadTask, encoder: modeling.AlbertModel
-) -> answer_service.AnswerService:
-    """Serve a model of questions and answers, with a new head."""
-    model = task.make_model(encoder)
-    if not task.has_null:
-        return answer_service.AnswerServiceV1(
-            model, task.tokenizer, task.max_seq_length, task.options
-        )
-    return answer_service.AnswerServiceV2(
-        model,
-        task.tokenizer,
-        task.max_seq_length,
-        task.options,
-        task.threshold,
     )

@@ -1,11 +1,14 @@
-"""What an export is worth: its size, and its score on a development file."""
+"""The size of an export, and its score on a development file.
+
+Tests: tests/albert_tf/test_export.py.
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.tasks import base, batches
+from albert_tf.finetuning import base, batches
 
 # Batches of a task's features to outputs, by name.
 Ask = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
@@ -35,11 +38,12 @@ def score(
         task: The task.
         examples: With labels.
     """
-    parts = []
-    for batch, count in batches.of_examples(task, examples, _BATCH_SIZE):
-        answers = ask(batch)
-        parts.append(
-            {k: v[:count] for k, v in answers.items() if k not in _LEFT_OUT}
-        )
-    outputs = {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
+
+    def ask_without(batch: Mapping[str, np.ndarray]) -> base.Outputs:
+        return {k: v for k, v in ask(batch).items() if k not in _LEFT_OUT}
+
+    # Some formats have a fixed length.
+    outputs = batches.ask(
+        ask_without, task, examples, _BATCH_SIZE, task.max_seq_length
+    )
     return task.score(outputs, examples)

@@ -1,12 +1,16 @@
 """The names that users import: what the README shows, works as it shows it."""
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
 
-from albert_tf import checkpoints, modeling
+import albert_tf
+from albert_tf.model import checkpoint_reader, modeling
 from tests.conftest import FIXTURES, ROOT
 
 
@@ -41,25 +45,15 @@ def test_every_listed_head_is_a_keras_model_on_a_finished_encoder(
     heads = re.findall(r"^(\w+\.Albert\w+)\(encoder(.*?)\)", example, re.M)
     assert len(heads) == 5
     encoder = modeling.AlbertModel(small_config)
-    before = {checkpoints.name_of(v): v for v in encoder.variables}
+    before = {checkpoint_reader.name_of(v): v for v in encoder.variables}
     for name, rest in heads:
         model = eval(
             f"{name}(encoder{rest})",
-            {
-                "encoder": encoder,
-                **{
-                    m: __import__(f"albert_tf.heads.{m}", fromlist=[m])
-                    for m in (
-                        "classification",
-                        "pretraining",
-                        "question_answering",
-                    )
-                },
-            },
+            {"encoder": encoder, "albert_tf": albert_tf},
         )
         assert isinstance(model, modeling.keras.Model)
         assert model.encoder is encoder
-        names = {checkpoints.name_of(v): v for v in model.variables}
+        names = {checkpoint_reader.name_of(v): v for v in model.variables}
         assert all(names[key] is variable for key, variable in before.items())
         assert len(names) > len(before)
 
@@ -68,3 +62,42 @@ def test_inputs_may_be_int64_and_mask_and_segments_left_out(small_config):
     encoder = modeling.AlbertModel(small_config)
     outputs = encoder(dict(input_ids=tf.constant([[2, 5, 3]], tf.int64)))
     assert outputs["pooled_output"].shape == (1, 16)
+
+
+def test_public_names_are_loaded_when_they_are_used():
+    program = """
+import sys, albert_tf
+assert set(albert_tf.__all__) <= set(dir(albert_tf))
+assert "tensorflow" not in sys.modules
+for name in albert_tf.__all__:
+    assert getattr(albert_tf, name).__name__ == name
+assert "tensorflow" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'AlbertModle'"):
+        albert_tf.AlbertModle  # noqa: B018
+
+
+def test_tensorflow_is_quiet_unless_asked():
+    code = (
+        "import albert_tf, os, tensorflow as tf;"
+        "tf.config.list_physical_devices('GPU');"
+        "print(os.environ['TF_CPP_MIN_LOG_LEVEL'])"
+    )
+    environment = dict(os.environ)
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    quiet = run(code, environment)
+    assert quiet.stderr == ""
+    loud = run(code, {**environment, "TF_CPP_MIN_LOG_LEVEL": "0"})
+    assert loud.stdout == "0\n"
+    assert "tensorflow" in loud.stderr
+
+
+def run(code, environment):
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, text=True, capture_output=True
+    )

@@ -2,20 +2,27 @@
 
 import dataclasses
 import json
+import pathlib
 import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import (
+from albert_tf import convert_checkpoint
+from albert_tf.common import errors
+from albert_tf.model import (
+    checkpoint_reader,
     checkpoints,
-    convert_checkpoint,
-    errors,
     modeling,
     optimization,
 )
-from albert_tf.heads import classification, pretraining, question_answering
+from albert_tf.model.heads import (
+    classification,
+    pretraining,
+    question_answering,
+)
+from albert_tf.text import normalization, tokenization, wordpiece
 from tests.conftest import FIXTURES
 
 LAMB = FIXTURES / "original_tiny_lamb"
@@ -32,7 +39,20 @@ HEADS = {
 FORMATS = ("tf1", "tf2", "huggingface")
 
 
+def vocabulary_of(folder, size):
+    """A WordPiece vocabulary with that many pieces."""
+    path = folder / f"vocab_{size}.txt"
+    letters = [f"##{i}" if i % 2 else f"w{i}" for i in range(size - 5)]
+    path.write_text("\n".join([*wordpiece.SPECIAL_PIECES, *letters]) + "\n")
+    return tokenization.VocabularyOptions(vocab_file=str(path))
+
+
 def convert(source, target, name, **changes):
+    if name == "huggingface" and "vocabulary" not in changes:
+        config = checkpoint_reader.read(str(source)).config
+        folder = pathlib.Path(target).parent.parent
+        size = config.vocab_size if config else 400
+        changes["vocabulary"] = vocabulary_of(folder, size)
     convert_checkpoint.run(
         convert_checkpoint.ConvertOptions(
             from_=str(source), to=str(target), format=name, **changes
@@ -43,7 +63,7 @@ def convert(source, target, name, **changes):
 
 def contents(path):
     """All weights and optimizer state by name."""
-    checkpoint = checkpoints.read(str(path))
+    checkpoint = checkpoint_reader.read(str(path))
     return checkpoint.load([*checkpoint.shapes, *checkpoint.state])
 
 
@@ -99,7 +119,7 @@ def test_round_trip_is_bit_equal(saved, tmp_path, name, target):
     checkpoints.restore(other, str(there))
     for variable in other.variables:
         np.testing.assert_array_equal(
-            variable, contents(prefix)[checkpoints.name_of(variable)]
+            variable, contents(prefix)[checkpoint_reader.name_of(variable)]
         )
 
 
@@ -147,7 +167,7 @@ def test_sharing_modes_travel(saved, small_config, tmp_path, share):
     prefix, _ = saved("encoder", config)
     there = convert(prefix, tmp_path / "there" / "x", "tf1")
     assert_same(contents(prefix), contents(there))
-    assert checkpoints.read(str(there)).config == config
+    assert checkpoint_reader.read(str(there)).config == config
 
 
 # What is refused.
@@ -216,7 +236,7 @@ def test_unknown_head_is_refused(copy, tmp_path):
 def test_truncated_file_is_refused(copy, tmp_path):
     data = copy / "model.ckpt-0.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-100])
-    check_refused(copy, tmp_path, "--from=.*cannot be read")
+    check_refused(copy, tmp_path, "`from=.*cannot be read")
 
 
 def test_wrong_config_is_refused(copy, tmp_path):
@@ -255,7 +275,7 @@ def test_existing_target_needs_overwrite(copy, tmp_path, name):
     convert(source, target, name, overwrite=True)
     expected = contents(source)
     if name == "huggingface":  # It has no place for the optimizer.
-        names = checkpoints.read(str(source)).shapes
+        names = checkpoint_reader.read(str(source)).shapes
         expected = {name: expected[name] for name in names}
     assert_same(expected, contents(target))
 
@@ -271,7 +291,7 @@ def test_full_disk_leaves_nothing(copy, tmp_path, monkeypatch):
         raise tf.errors.ResourceExhaustedError(None, None, "No space left")
 
     monkeypatch.setattr(tf.raw_ops, "SaveV2", fail)
-    with pytest.raises(errors.UserError, match="Cannot write --to=.*No space"):
+    with pytest.raises(OSError, match="Cannot write --to=.*No space"):
         convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf1")
     names = {path.name for path in (tmp_path / "to").iterdir()}
     assert names == {"albert_config.json"}
@@ -325,3 +345,17 @@ def test_left_overs_of_a_killed_conversion_are_removed(copy, tmp_path):
     assert names == {
         *("x.index", "x.data-00000-of-00001", "albert_config.json"),
     }
+
+
+@pytest.mark.parametrize("target", ["tf1", "tf2"])
+def test_vocabulary_and_its_normalization_travel(
+    copy, undescribed_vocab, tmp_path, target
+):
+    kept = normalization.Normalization(do_lower_case=False, keep_accents=True)
+    shutil.copy(undescribed_vocab, copy / "spm.model")
+    normalization.write(str(copy / "spm.model"), kept)
+    convert(copy / "model.ckpt-0", tmp_path / "to" / "x", target)
+    copied = str(tmp_path / "to" / "spm.model")
+    with open(copied, "rb") as one, open(undescribed_vocab, "rb") as other:
+        assert one.read() == other.read()
+    assert normalization.read(copied, "sentencepiece") == kept

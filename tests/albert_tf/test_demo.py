@@ -13,10 +13,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import demo, errors, modeling, tokenization
-from albert_tf.serving import make, saved_model, views
-from albert_tf.tasks import race, squad, squad_features
-from tests.albert_tf.serving import test_services
+from albert_tf import demo
+from albert_tf.common import errors
+from albert_tf.finetuning import race
+from albert_tf.finetuning.squad import squad, squad_features
+from albert_tf.model import modeling
+from albert_tf.serving import make
+from albert_tf.serving.client import views
+from albert_tf.serving.formats import saved_model
+from albert_tf.text import tokenization
+from tests.albert_tf.serving import saved_services
 from tests.conftest import tiny_config
 
 LENGTH = 32
@@ -83,7 +89,7 @@ def models(tmp_path_factory, tiny_vocab):
         path = folder / kind
         if not path.exists():
             service = make_service(kind, config, tokenizer)
-            test_services.spread(service.model)
+            saved_services.spread(service.model)
             saved_model.save(service, str(path))
         return str(path)
 
@@ -487,7 +493,7 @@ def test_run_says_where_the_page_is(models, monkeypatch, caplog):
         servers.append(server)
 
     monkeypatch.setattr(demo.Server, "serve_forever", serve)
-    settings = demo.DemoOptions(
+    settings = demo.DemoPageOptions(
         saved_model=models("scores"), port=0, host="0.0.0.0"
     )
     with caplog.at_level(logging.INFO, logger="absl"):
@@ -498,25 +504,25 @@ def test_run_says_where_the_page_is(models, monkeypatch, caplog):
 
 
 def test_only_this_computer_is_listened_to_by_default():
-    assert demo.DemoOptions(saved_model="x").host == "127.0.0.1"
+    assert demo.DemoPageOptions(saved_model="x").host == "127.0.0.1"
 
 
 def test_used_port_is_named_before_the_model_is_loaded(ports):
     port = ports("labels")
     with pytest.raises(errors.UserError, match=f"--port={port} of .*in use"):
-        demo.run(demo.DemoOptions(saved_model="missing", port=port))
+        demo.run(demo.DemoPageOptions(saved_model="missing", port=port))
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
 def test_port_out_of_range_is_refused(port):
     with pytest.raises(
-        errors.UserError, match=f"--port={port} is (below|above)"
+        errors.UserError, match=f"port={port}` is (below|above)"
     ):
-        demo.DemoOptions(saved_model="x", port=port)
+        demo.DemoPageOptions(saved_model="x", port=port)
 
 
 def test_folder_without_model_is_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="--saved_model=.*no SavedModel"):
+    with pytest.raises(errors.UserError, match="`saved_model=.*no SavedModel"):
         views.load(str(tmp_path))
 
 

@@ -4,7 +4,6 @@ import dataclasses
 import errno
 import json
 import pathlib
-import shutil
 
 import numpy as np
 import pytest
@@ -12,29 +11,29 @@ import tensorflow as tf
 
 from albert_tf import (
     convert_checkpoint,
-    errors,
     export,
-    finetuning,
-    modeling,
     run_classifier,
-    run_folder,
     run_pretraining,
     run_squad,
-    tokenization,
 )
-from albert_tf import options as albert_options
-from albert_tf.heads import (
+from albert_tf.common import errors
+from albert_tf.common import options as albert_options
+from albert_tf.finetuning import finetuning_options
+from albert_tf.model import modeling
+from albert_tf.model.heads import (
     classification,
     pretraining,
     question_answering,
 )
-from albert_tf.serving import (
+from albert_tf.serving import source
+from albert_tf.serving.services import (
     answer_service,
     choice_service,
     encoder_service,
-    source,
     text_service,
 )
+from albert_tf.text import tokenization
+from albert_tf.training import run_folder
 from tests.conftest import LAYER_ATOL
 
 
@@ -151,12 +150,12 @@ def test_bfloat16_takes_half_the_room_and_differs_little(run_dir):
             {"precision": "bfloat16", "format": "onnx"},
             "--precision=bfloat16 does not go with --format=onnx",
         ),
-        ({"run_dir": None}, "--run_dir and --init_checkpoint: exactly one"),
-        ({"run_dir": ""}, "--run_dir and --init_checkpoint: exactly one"),
+        ({"run_dir": None}, "`run_dir` and `init_checkpoint`: exactly one"),
+        ({"run_dir": ""}, "`run_dir` and `init_checkpoint`: exactly one"),
         ({"init_checkpoint": "x"}, "exactly one of the two"),
-        ({"run_dir": None, "init_checkpoint": "x"}, "needs --task"),
-        ({"task": "squad"}, "--task=squad is given with --run_dir"),
-        ({"num_labels": 3}, "--num_labels=3 goes with --init_checkpoint"),
+        ({"run_dir": None, "init_checkpoint": "x"}, "needs `task`"),
+        ({"task": "squad"}, "`task=squad` is given with `run_dir`"),
+        ({"num_labels": 3}, "`num_labels=3` goes with `init_checkpoint`"),
         (
             {"with_text": False, "format": "onnx"},
             "--with_text=false goes with --format=saved_model: onnx takes ids",
@@ -168,7 +167,7 @@ def test_bfloat16_takes_half_the_room_and_differs_little(run_dir):
                 "task": "race",
                 "checkpoint": "y",
             },
-            "--checkpoint=y goes with --run_dir",
+            "`checkpoint=y` goes with `run_dir`",
         ),
     ],
 )
@@ -187,18 +186,18 @@ def test_options_that_contradict_one_another(tmp_path, changes, message):
     "changes, message",
     [
         ({"eval_file": "dev.tsv"}, "--eval_file=dev.tsv needs a finetuned"),
-        ({"max_seq_length": 999}, "--max_seq_length=999 is more than the"),
-        ({"max_seq_length": 2}, "--max_seq_length=2 leaves no room"),
+        ({"max_seq_length": 999}, "`max_seq_length=999` is longer than the"),
+        ({"max_seq_length": 2}, "`max_seq_length=2` leaves no tokens"),
         (
             {"doc_stride": 8},
-            "--doc_stride=8 is for squad, but the model is one of pretraining",
+            "`doc_stride=8` is for squad, but the model is one of pretraining",
         ),
         (
             {"do_lower_case": False},
-            "--do_lower_case=false, but the run in .*run was trained with true",
+            "`do_lower_case=false`, but the run in .*run was trained with true",
         ),
-        ({"keep_accents": True}, "--keep_accents=true, but the run in"),
-        ({"task": "encoder", "n_best_size": 3}, "--n_best_size=3 is for squad"),
+        ({"keep_accents": True}, "`keep_accents=true`, but the run in"),
+        ({"task": "encoder", "n_best_size": 3}, "`n_best_size=3` is for squad"),
     ],
 )
 def test_what_does_not_fit_the_run_is_refused(run_dir, changes, message):
@@ -284,10 +283,10 @@ def test_a_folder_of_hugging_face_is_exported(
                 "from": str(tmp_path / "model.ckpt"),
                 "to": str(folder),
                 "format": "huggingface",
+                "spm_model_file": tiny_vocab,
             },
         )
     )
-    shutil.copy(tiny_vocab, folder / "spiece.model")
     export.run(
         make_options(
             export_dir=str(tmp_path / "exported"),
@@ -296,7 +295,7 @@ def test_a_folder_of_hugging_face_is_exported(
         )
     )
     ((_, _, reference, _),) = no_saving
-    assert reference.model.has_sentence_order
+    assert reference.model.sentence_order
     for one, other in zip(
         model.variables, reference.model.variables, strict=True
     ):
@@ -351,7 +350,7 @@ def test_score_of_an_export_stands_beside_that_of_the_model(
 def test_cut_off_checkpoint_is_named(run_dir):
     data = run_dir / "model.ckpt-best.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:2000])
-    refuse(options(run_dir), "--run_dir=.* damaged")
+    refuse(options(run_dir), "`run_dir=.* damaged")
     assert not (run_dir.parent / "exported").exists()
 
 
@@ -375,7 +374,7 @@ def test_names_of_classes_must_be_as_many(tmp_path, config, tiny_vocab):
 
 def test_missing_vocabulary_is_asked_for(run_dir):
     (run_dir / "spm.model").unlink()
-    refuse(options(run_dir), "no copy of its vocabulary.*--spm_model_file")
+    refuse(options(run_dir), "no copy of its vocabulary.*`spm_model_file`")
 
 
 def test_missing_vocabulary_can_be_given(run_dir, tiny_vocab, no_saving):
@@ -393,9 +392,23 @@ def test_other_vocabulary_is_refused(run_dir, config):
 def test_existing_folder_is_kept_without_overwrite(run_dir):
     target = run_dir.parent / "exported"
     target.mkdir()
-    (target / "old").write_text("old")
+    (target / "saved_model.pb").write_text("old")
     refuse(options(run_dir), "--export_dir=.* already exists.*--overwrite")
-    assert (target / "old").read_text() == "old"
+    assert (target / "saved_model.pb").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    "name", ["run/model.ckpt-best.index/x", "link", "a" * 300, "b" * 247]
+)
+def test_folder_that_cannot_be_made_is_refused_at_once(
+    run_dir, name, monkeypatch
+):
+    monkeypatch.setattr(export.source, "find", None)
+    (run_dir.parent / "link").symlink_to("nowhere")
+    before = sorted(run_dir.parent.iterdir())
+    settings = options(run_dir, export_dir=str(run_dir.parent / name))
+    refuse(settings, "`export_dir.* cannot be written|`export_dir`: Cannot")
+    assert sorted(run_dir.parent.iterdir()) == before
 
 
 @pytest.mark.parametrize("form", ["saved_model", "onnx", "litert"])
@@ -462,7 +475,7 @@ def test_mistyped_checkpoint_is_named_not_the_vocabulary(tmp_path):
         export_dir="x", init_checkpoint=wrong, task="encoder"
     )
     with pytest.raises(
-        errors.UserError, match="albert_hff is not a checkpoint"
+        errors.UserError, match="albert_hff` is not a checkpoint"
     ):
         source.find(settings.source)
 
@@ -472,6 +485,8 @@ def test_vocabulary_beside_a_checkpoint_is_used_as_its_run_did(run_dir):
     content = json.loads(path.read_text())
     content["options"]["do_lower_case"] = False
     path.write_text(json.dumps(content))
+    # Runs of earlier versions have no such file.
+    (run_dir / "spm.normalization.json").unlink()
     given = {
         "export_dir": "x",
         "init_checkpoint": str(run_dir / "model.ckpt-best"),
@@ -480,16 +495,16 @@ def test_vocabulary_beside_a_checkpoint_is_used_as_its_run_did(run_dir):
     found = source.find(make_options(**given).source)
     assert found.vocabulary.path == str(run_dir / "spm.model")
     assert not found.vocabulary.do_lower_case
-    with pytest.raises(errors.UserError, match="--keep_accents=true, but"):
+    with pytest.raises(errors.UserError, match="`keep_accents=true`, but"):
         source.find(make_options(**given, keep_accents=True).source)
 
 
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"start_n_top": 3}, "--start_n_top=3 is for SQuAD 2.0"),
-        ({"labels": "a,b"}, "--labels=a,b is for classifier, but .* squad"),
-        ({"num_options": 3}, "--num_options=3 is for race, but .* squad"),
+        ({"start_n_top": 3}, "`start_n_top=3` is for SQuAD 2.0"),
+        ({"labels": "a,b"}, "`labels=a,b` is for classifier, but .* squad"),
+        ({"num_options": 3}, "`num_options=3` is for race, but .* squad"),
     ],
 )
 def test_options_of_other_kinds_are_refused_for_checkpoints(changes, message):
@@ -534,9 +549,9 @@ def squad_run(folder, config, tiny_vocab, version):
     [
         ("2.0", {"doc_stride": 4, "n_best_size": 3, "start_n_top": 2}, None),
         ("1.1", {"doc_stride": 4}, None),
-        ("1.1", {"end_n_top": 2}, "--end_n_top=2 is for SQuAD 2.0"),
+        ("1.1", {"end_n_top": 2}, "`end_n_top=2` is for SQuAD 2.0"),
         ("1.1", {"squad_version": "2.0"}, "was trained for 1.1"),
-        ("2.0", {"max_qa_length": 2}, "--max_qa_length=2 is for race"),
+        ("2.0", {"max_qa_length": 2}, "`max_qa_length=2` is for race"),
     ],
 )
 def test_a_run_of_squad_takes_its_own_options(
@@ -570,14 +585,14 @@ def test_a_file_to_evaluate_on_is_named_by_its_option(
 def test_folder_without_checkpoint_is_refused(run_dir):
     for path in run_dir.glob("model.ckpt*"):
         path.unlink()
-    refuse(options(run_dir), "--run_dir=.* does not say which checkpoint")
+    refuse(options(run_dir), "`run_dir=.* does not say which checkpoint")
 
 
 def test_missing_checkpoint_is_named(run_dir):
     wanted = str(run_dir / "model.ckpt-7")
     refuse(
         options(run_dir, checkpoint=wanted),
-        "--checkpoint=.*model.ckpt-7 is not a checkpoint",
+        "`checkpoint=.*model.ckpt-7` is not a checkpoint",
     )
     assert not (run_dir.parent / "exported").exists()
 
@@ -589,7 +604,7 @@ def test_folder_that_is_no_run_is_refused(run_dir, exists):
         folder.mkdir()
     refuse(
         options(folder, export_dir=str(run_dir.parent / "exported")),
-        "something is not the folder of a run",
+        "`run_dir=.*/something` is not the folder of a run",
     )
 
 
@@ -598,7 +613,7 @@ def classifier_run(folder, config, tiny_vocab, task):
     settings = run_classifier.ClassifierOptions(
         data_dir="glue",
         task_name=task,
-        finetuning=finetuning.FinetuningOptions(
+        finetuning=finetuning_options.FinetuningOptions(
             vocabulary=tokenization.VocabularyOptions(tiny_vocab),
             albert_config_file="c.json",
             output_dir=str(folder),

@@ -3,24 +3,23 @@
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import (
-    ask_run,
-    errors,
-    modeling,
-    options,
-    predict,
-    run_folder,
-    run_squad,
-    tokenization,
-)
-from albert_tf.serving import ask as asking
-from albert_tf.tasks import registry, squad
+from albert_tf import predict, run_squad
+from albert_tf.common import errors, options, scores
+from albert_tf.finetuning import predictions, registry, task_models
+from albert_tf.finetuning.squad import squad
+from albert_tf.model import checkpoint_files, modeling
+from albert_tf.serving.client import ask as asking
+from albert_tf.text import tokenization
+from albert_tf.training import memory_check, run_folder
+from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LAYER_ATOL, ROOT
 
 CONTEXT = "In spring at the mill Mara gave Ivo the ring. Ivo slept at the farm."
@@ -52,22 +51,30 @@ def read_lines(path):
         ({"run_dir": "r"}, "--run_dir needs a file as --input_file"),
         ({"run_dir": "r", "input_file": "-"}, "--run_dir needs a file"),
         (
+            {"run_dir": "r", "input_file": ""},
+            r"--input_file is empty. Name a file\.$",
+        ),
+        (
+            {"saved_model": "s", "input_file": ""},
+            "--input_file is empty. Name a file, or leave it out: standard",
+        ),
+        (
             {"run_dir": "r", "input_file": "i", "signature": "fill_mask"},
-            "--signature=fill_mask goes with --saved_model",
+            "`signature=fill_mask` goes with `saved_model`",
         ),
         (
             {"saved_model": "s", "checkpoint": "model.ckpt-3"},
-            "--checkpoint=model.ckpt-3 goes with --run_dir",
+            "`checkpoint=model.ckpt-3` goes with `run_dir`",
         ),
         (
             {"saved_model": "s", "task_module": "my_task"},
-            "--task_module=my_task goes with --run_dir",
+            "`task_module=my_task` goes with `run_dir`",
         ),
         (
             {"saved_model": "s", "output_file": "o.tsv"},
             "--output_file=o.tsv: tables are written with --run_dir only",
         ),
-        ({"saved_model": "s", "batch_size": 0}, "--batch_size=0 is below 1"),
+        ({"saved_model": "s", "batch_size": 0}, "`batch_size=0` is below 1"),
     ],
 )
 def test_options_that_do_not_go_together(values, message):
@@ -123,7 +130,7 @@ def squad_run(request, tmp_path_factory, small_config, tiny_vocab):
     task = registry.make(
         options.to_dict(settings), tokenization.Tokenizer(tiny_vocab)
     )
-    model = task.make_model(modeling.AlbertModel(config))
+    model = task_models.make_model(task, modeling.AlbertModel(config))
     tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
     return folder, request.param
 
@@ -222,6 +229,22 @@ def test_bad_questions_have_errors_in_their_places(squad_run, tmp_path):
         assert part in found and "in.jsonl, line" in found
 
 
+def test_batch_that_no_memory_holds_is_refused(
+    squad_run, tmp_path, monkeypatch
+):
+    """Before a model is built."""
+    monkeypatch.setattr(memory_check, "free_host_memory", lambda: 2**31)
+    monkeypatch.setattr(predictions.modeling, "AlbertModel", None)
+    row = {"question": QUESTIONS[0], "context": CONTEXT}
+    path = write(tmp_path / "own.jsonl", json_lines([row]))
+    message = (
+        "`batch_size=1048576`: a batch needs about .* and 2.0 GiB are free. "
+        r"Use a smaller `batch_size`\.$"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        ask(squad_run[0], path, tmp_path / "out.jsonl", batch_size=2**20)
+
+
 def test_table_of_answers_has_the_errors_too(squad_run, tmp_path):
     text = f"id\tquestion\tcontext\na\t{QUESTIONS[0]}\t{CONTEXT}\nb\tc\n"
     path = write(tmp_path / "in.tsv", text)
@@ -258,7 +281,7 @@ def test_run_that_was_stopped_goes_on(squad_run, tmp_path, monkeypatch):
     expected = ask(squad_run[0], path, tmp_path / "all.jsonl", batch_size=1)
     output = tmp_path / "out.jsonl"
     asked = []
-    answers = ask_run.Asker.answers
+    answers = predictions.RunPredictor.answers
 
     def stop(self, items):
         if len(asked) == 1:
@@ -266,12 +289,12 @@ def test_run_that_was_stopped_goes_on(squad_run, tmp_path, monkeypatch):
         asked.append(items)
         return answers(self, items)
 
-    monkeypatch.setattr(ask_run.Asker, "answers", stop)
+    monkeypatch.setattr(predictions.RunPredictor, "answers", stop)
     with pytest.raises(KeyboardInterrupt):
         ask(squad_run[0], path, output, batch_size=1)
     assert not output.exists()
     assert read_lines(f"{output}.unfinished") == expected[:8]
-    monkeypatch.setattr(ask_run.Asker, "answers", answers)
+    monkeypatch.setattr(predictions.RunPredictor, "answers", answers)
     assert ask(squad_run[0], path, output, batch_size=1) == expected
     assert not list(tmp_path.glob("*.unfinished*"))
 
@@ -437,8 +460,8 @@ def test_bad_line_leaves_the_old_answers(echo, tmp_path):
 # Runs the script, then tells what it had to load for it.
 SCRIPT = """
 import sys
-from absl import app
-from albert_tf import options, predict
+from albert_tf.common import options
+from albert_tf import predict
 try:
     options.run_script(predict.run, predict.PredictOptions)
 finally:
@@ -464,16 +487,96 @@ def test_standard_input_to_standard_output_without_the_network(echo):
     assert bad["line"] == 43
     messages = done.stderr.splitlines()
     assert any("1 of 42 answers are errors" in m for m in messages)
-    assert messages[-1].split() == [
-        "albert_tf.errors",
-        "albert_tf.files",
-        "albert_tf.options",
-        "albert_tf.predict",
-        "albert_tf.ranges",
-        "albert_tf.serving",
-        "albert_tf.serving.ask",
-        "albert_tf.strict_json",
-        "albert_tf.tasks",
-        "albert_tf.tasks.text_files",
-        "albert_tf.unfinished",
+    layers = {name.split(".")[1] for name in messages[-1].split()}
+    assert layers == {"common", "finetuning", "predict", "serving"}
+    assert "albert_tf.serving.client.ask" in messages[-1]
+    assert "albert_tf.finetuning.text_files" in messages[-1]
+    assert "albert_tf.finetuning.base" not in messages[-1]
+
+
+# The folders of finetuned runs.
+
+
+def test_folder_alone_predicts_as_the_script_did(world, two_runs, tmp_path):
+    lines = small_runs.open_lines(f"{world.glue}/RTE/test.tsv")[1:]
+    own = ["id\ttext\ttext_pair", *lines]
+    small_runs.write(tmp_path / "own.tsv", "".join(f"{line}\n" for line in own))
+    moved = tmp_path / "moved"
+    shutil.copytree(two_runs / "run_1", moved)
+    for name in ("own.jsonl", "own_out.tsv"):
+        predict.run(
+            predict.PredictOptions(
+                run_dir=str(moved),
+                input_file=str(tmp_path / "own.tsv"),
+                output_file=str(tmp_path / name),
+                batch_size=4,
+            )
+        )
+    answers = list(
+        map(json.loads, small_runs.open_lines(tmp_path / "own.jsonl"))
+    )
+    expected = small_runs.open_lines(two_runs / "run_1/RTE.tsv")[1:]
+    assert [f"{a['id']}\t{a['prediction']}" for a in answers] == expected
+    odds = [
+        [float(number) for number in line.split("\t")]
+        for line in small_runs.open_lines(two_runs / "run_1/test_results.tsv")
     ]
+    np.testing.assert_allclose(
+        [list(a["probabilities"].values()) for a in answers],
+        odds,
+        atol=LAYER_ATOL,
+    )
+    table = [
+        line.split("\t")
+        for line in small_runs.open_lines(tmp_path / "own_out.tsv")
+    ]
+    assert table[0] == ["id", "prediction", "entailment", "not_entailment"]
+    assert [row[:2] for row in table[1:]] == [e.split("\t") for e in expected]
+    assert float(table[1][2]) == answers[0]["probabilities"]["entailment"]
+
+
+def test_folder_of_several_runs_means_the_best_one(world, two_runs, tmp_path):
+    """Wherever it lies, and for all that takes a folder."""
+    moved = tmp_path / "moved"
+    shutil.copytree(two_runs, moved)
+    best = os.path.basename(scores.read(str(two_runs)).best.folder)
+    assert scores.read(str(moved)).best.folder == str(moved / best)
+    assert checkpoint_files.find(str(moved)) == str(
+        moved / best / "model.ckpt-best"
+    )
+    small_runs.write(
+        tmp_path / "own.tsv", "text\ttext_pair\nIt rains.\tIt is wet.\n"
+    )
+    for folder, name in ((moved, "outer"), (moved / best, "inner")):
+        predict.run(
+            predict.PredictOptions(
+                run_dir=str(folder),
+                input_file=str(tmp_path / "own.tsv"),
+                output_file=str(tmp_path / name),
+            )
+        )
+    assert small_runs.open_lines(tmp_path / "outer") == small_runs.open_lines(
+        tmp_path / "inner"
+    )
+
+
+def test_prediction_names_what_is_no_finetuned_model(tmp_path):
+    small_runs.write(tmp_path / "own.tsv", "text\nIt rains.\n")
+    settings = predict.PredictOptions(
+        run_dir=str(tmp_path),
+        input_file=str(tmp_path / "own.tsv"),
+        output_file=str(tmp_path / "out.jsonl"),
+    )
+    with pytest.raises(errors.UserError, match="is not the folder of a run"):
+        predict.run(settings)
+
+
+def test_binary_input_is_refused_before_the_model_is_loaded(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    for model in ({"run_dir": "nowhere"}, {"saved_model": "nowhere"}):
+        settings = predict.PredictOptions(
+            input_file=str(path), output_file=str(tmp_path / "out"), **model
+        )
+        with pytest.raises(errors.UserError, match="in.jsonl is not text"):
+            predict.run(settings)

@@ -12,17 +12,17 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
-from albert_tf import errors, options
+from albert_tf.common import errors, options
 from data_prep import (
-    assemble,
     beam_pretraining_data,
     create_pretraining_data,
-    instances,
     train_sentencepiece,
-    writer_options,
 )
+from data_prep.writer import assemble, instances, writer_options
 
 ROOT = pathlib.Path(beam_pretraining_data.__file__).parents[1]
 WORDS = "it rains we stay at home and read old books by the fire".split()
@@ -109,6 +109,7 @@ def read_manifest(folder):
     for name in ("output_file", "num_workers"):
         del manifest["options"][name]
     manifest["versions"].pop("apache_beam", None)
+    del manifest["crc32c"]  # Of all of it.
     return manifest
 
 
@@ -170,6 +171,21 @@ def test_workers_and_sizes_of_steps_do_not_matter(base, tmp_path, beam_args):
     assert read_shards(run_beam(tmp_path, base, beam_args)) == read_shards(
         local
     )
+
+
+@pytest.mark.beam
+@pytest.mark.usefixtures("small_steps")
+def test_records_of_tables_are_those_of_the_local_writer(base, tmp_path):
+    texts = ["it rains .", "we stay at home and read .\nit rains .", "it"] * 40
+    table = pyarrow.table({"text": texts})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    values = base | {
+        "input_file": str(tmp_path / "a.parquet"),
+        "input_format": "parquet",
+    }
+    local, ours = run_local(tmp_path, values), run_beam(tmp_path, values)
+    assert read_shards(ours) == read_shards(local)
+    assert read_manifest(ours) == read_manifest(local)
 
 
 @pytest.mark.beam
@@ -259,9 +275,17 @@ def test_missing_beam_says_how_to_install_it(base, tmp_path, monkeypatch):
         run_options(wanted)
 
 
-def test_directory_numbers_the_documents_of_all_blocks():
-    sizes = [((1, 0), 5), ((0, 1), 2), ((0, 10), 0), ((0, 2), 3)]
-    directory = beam_pretraining_data.make_directory(sizes, None)
+def test_directory_numbers_the_documents_of_all_blocks(base, tmp_path):
+    facts = {"letters": 9, "letters_not_a_to_z": 0, "letter_marks": 0}
+    facts |= {"tokens": 9, "unknown_pieces": 0}
+    places = [((1, 0), 5), ((0, 1), 2), ((0, 10), 0), ((0, 2), 3)]
+    recipe = beam_pretraining_data.Recipe(
+        make_options(tmp_path / NAME, base), ()
+    )
+    directory = beam_pretraining_data.make_directory(
+        [(*place, facts) for place in places], recipe
+    )
+    assert directory.rule == "english"
     assert directory.places == [(0, 1), (0, 2), (0, 10), (1, 0)]
     assert directory.ends == [2, 5, 5, 10]
     assert len(directory) == 10

@@ -3,17 +3,18 @@
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import errors, records, tokenization
-from albert_tf.tasks import features, glue, race, registry
+from albert_tf.common import errors
+from albert_tf.finetuning import features, race, registry
+from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.text import tokenization
 from data_prep import create_finetuning_data
-from tests.conftest import ROOT, changed
+from tests import record_files
+from tests.conftest import changed
 
 WORDS = "it rains we stay at home and read old books by the fire".split()
 
@@ -69,7 +70,7 @@ def test_records_are_those_of_the_task_in_input_order(base):
     examples = task.read(base.input_file, "train")
     layout = task.layout("train")
     expected = [
-        records.encode(layout, dict(zip(batch, values, strict=True)))
+        record_files.encode(layout, dict(zip(batch, values, strict=True)))
         for batch in task.featurize(examples, "train")
         for values in zip(*batch.values(), strict=True)
     ]
@@ -104,22 +105,6 @@ def test_a_facts_file_stands_beside_the_records(base):
         task_of(base), str(path), base.input_file, "train", "train_feature_file"
     )
     assert found == features.FeatureFile(str(path), 700)
-
-
-def test_no_process_loads_tensorflow():
-    """Workers start at once, and no network is near (see ARCHITECTURE.md)."""
-    program = (
-        "import sys, data_prep.create_finetuning_data;"
-        "print(sorted({'tensorflow', 'tf_keras'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "[]"
 
 
 # Splits.
@@ -221,11 +206,11 @@ def test_race_has_its_choices_in_a_row_and_middle_before_high(base, tmp_path):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"task_name": "rtf"}, "--task_name=rtf is not known"),
+        ({"task_name": "rtf"}, "`task_name=rtf` is not known"),
         ({"input_file": "nowhere.tsv"}, "--input_file=nowhere.tsv does not"),
-        ({"max_seq_length": 3}, "--max_seq_length=3 is below 4"),
-        ({"num_workers": -1}, "--num_workers=-1"),
-        ({"spm_model_file": None}, "--spm_model_file and --vocab_file are"),
+        ({"max_seq_length": 3}, "`max_seq_length=3` is below 4"),
+        ({"num_workers": -1}, "`num_workers=-1`"),
+        ({"spm_model_file": None}, "`spm_model_file` and `vocab_file` are"),
     ],
 )
 def test_unusable_options_are_refused(base, tmp_path, changes, message):
@@ -237,7 +222,7 @@ def test_unusable_options_are_refused(base, tmp_path, changes, message):
 def test_existing_records_stay_unless_they_may_go(base, tmp_path):
     path = write(base)
     before = path.read_bytes()
-    with pytest.raises(errors.UserError, match="exists.*--overwrite"):
+    with pytest.raises(errors.UserError, match="exists.*`overwrite`"):
         write(base, max_seq_length=12)
     assert path.read_bytes() == before
     write(base, max_seq_length=12, overwrite=True)
@@ -266,7 +251,7 @@ def test_every_glue_task_has_records(shared_dir, tmp_path):
         "wnli": ("WNLI/dev.tsv", 35),
         "ax": ("AX/diagnostic.tsv", 1104),
     }
-    assert inputs.keys() == glue.TASKS.keys()
+    assert inputs.keys() == glue_tasks.TASKS.keys()
     vocabulary = tokenization.VocabularyOptions(
         str(data / "vocab/30k-clean.model")
     )

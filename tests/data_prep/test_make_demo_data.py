@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from albert_tf import errors
+from albert_tf.common import errors
 from data_prep import make_demo_data
 
 SMALL = {"num_stories": 40, "num_task_examples": 120}
@@ -97,7 +97,7 @@ def test_a_folder_keeps_its_options(tmp_path):
 )
 def test_sizes_are_checked(option, value, allowed):
     with pytest.raises(
-        errors.UserError, match=f"--{option}={value} .*{allowed}"
+        errors.UserError, match=f"`{option}={value}` .*{allowed}"
     ):
         make_demo_data.DemoOptions(output_dir="x", **{option: value})
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from backports import zstd
 
-from albert_tf import errors
+from albert_tf.common import errors
 from data_prep import split_sentences
+from data_prep.writer import sentences
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,6 +55,49 @@ def split(input_file, **changes):
 
 def test_wrapped_lines_are_joined_and_cut_into_sentences(book):
     assert split(book) == [*SENTENCES, "", ""]
+
+
+@pytest.fixture
+def logged(monkeypatch):
+    found = []
+    monkeypatch.setattr(
+        split_sentences.logging,
+        "info",
+        lambda message, *values: found.append(message % values),
+    )
+    return found
+
+
+def test_the_language_chooses_the_rules(book, logged):
+    book.write_text("Es war der 2. Versuch. Er gelang.")
+    found = split(book, language="de")
+    assert found == ["Es war der 2. Versuch.", "Er gelang.", "", ""]
+    assert not any("--language" in line for line in logged)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_without_a_language_the_choice_is_logged(book, logged, processes):
+    book.write_text("One. Two.\n\nThree.\n\n今天很好。我们走吧！\n")
+    found = split(book, num_processes=processes)
+    assert found[3:5] == ["今天很好。", "我们走吧！"]
+    (line,) = (line for line in logged if "--language" in line)
+    assert "2 paragraph(s) by the rules of en, 1 paragraph(s) by" in line
+
+
+def test_unknown_language_is_refused_with_those_known(book):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "data_prep.split_sentences"),
+            *(f"--input_file={book}", f"--output_file={book}.out"),
+            "--language=xx",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    for word in ("--language=xx", *sentences.LANGUAGES):
+        assert word in done.stderr
 
 
 def test_each_file_is_a_document(book):
@@ -151,7 +195,7 @@ def test_what_is_no_prose_is_refused(book, monkeypatch, content):
     with tarfile.open(packed, "w:gz") as archive:
         add(archive, "a.txt", content=b"A.\n" + content)
     name = f"{packed}/a.txt"
-    message = f"{name}(: line 2 is (no text|longer)| has a paragraph of more)"
+    message = f"{name}(`: line 2 is (not text|longer)| has a paragraph of more)"
     with pytest.raises(errors.UserError, match=message):
         split(packed)
     assert not book.with_name("out.txt").exists()
@@ -174,7 +218,7 @@ def test_processes_do_not_change_the_result(book, monkeypatch):
     ],
 )
 def test_no_character_is_lost(text):
-    joined = "".join(split_sentences.split_paragraph(text))
+    joined = "".join(sentences.split_paragraph(text))
     assert joined.replace(" ", "") == text.replace(" ", "")
 
 
@@ -186,10 +230,10 @@ def test_real_book(shared_dir):
     }
     assert len(texts) == 59
     paragraphs = texts[f"{path}/inaugural/1789-Washington.txt"]
-    sentences = sum(map(split_sentences.split_paragraph, paragraphs), [])
-    assert " ".join(sentences) == " ".join(paragraphs)
-    assert sentences[1].endswith("14th day of the present month.")
-    assert 20 < len(sentences) < 30
+    found = sum(map(sentences.split_paragraph, paragraphs), [])
+    assert " ".join(found) == " ".join(paragraphs)
+    assert found[1].endswith("14th day of the present month.")
+    assert 20 < len(found) < 30
 
 
 def test_script(book):
@@ -218,7 +262,7 @@ def test_no_text_writes_nothing(tmp_path):
 
 def test_text_that_is_not_utf8(book):
     book.write_bytes(b"tea\ncaf\xe9\n")
-    message = "book.txt is not UTF-8 text: byte 4 of line 2 is 0xe9"
+    message = "book.txt`: line 2 is not UTF-8: byte 4 of the line is 0xe9"
     with pytest.raises(errors.UserError, match=message):
         split(book)
 
@@ -228,7 +272,7 @@ def test_text_that_is_not_utf8(book):
 def test_damaged_file(name, content, tmp_path):
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(errors.UserError, match="damaged|no text") as found:
+    with pytest.raises(errors.UserError, match="damaged|not text") as found:
         split(path)
     assert "\n" not in str(found.value)
 
@@ -262,7 +306,7 @@ def test_output_that_cannot_be_meant(book, tmp_path):
 
 @pytest.mark.parametrize("name", ["max_document_sentences", "num_processes"])
 def test_options_are_checked(name):
-    with pytest.raises(errors.UserError, match=f"--{name}=-1"):
+    with pytest.raises(errors.UserError, match=f"`{name}=-1`"):
         split_sentences.Options(input_file="a", output_file="b", **{name: -1})
 
 
@@ -278,7 +322,7 @@ def test_no_file_is_replaced_unasked(tmp_path):
         )
     output = tmp_path / "out.txt"
     output.write_text("kept\n")
-    with pytest.raises(errors.UserError, match="--overwrite"):
+    with pytest.raises(errors.UserError, match="`overwrite`"):
         split_sentences.run(
             split_sentences.Options(**given, output_file=str(output))
         )

@@ -1,4 +1,4 @@
-"""Scripts in processes of their own, as a scheduler would start them."""
+"""Scripts in separate processes, as a scheduler would start them."""
 
 import ctypes
 import resource
@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 
 
 def start(module, signal_at=(), **options):
-    """Start a script; `signal_at` is explained in signalled.py."""
+    """Start a script; signalled.py describes `signal_at`."""
     program = ["tests.end_to_end.signalled", *signal_at] if signal_at else []
     return subprocess.Popen(
         [sys.executable, "-m", *map(str, program), module]
@@ -23,7 +23,7 @@ def start(module, signal_at=(), **options):
 
 
 def run_limited(limit, module, **options):
-    """Run a script after one of the functions below; return what it did."""
+    """Run a script after one of the functions below; return the process."""
     begin = (
         "import os, sys\n"
         f"from {__name__} import {limit.__name__}\n"
@@ -42,7 +42,7 @@ def run_limited(limit, module, **options):
 
 
 def obey_permissions():
-    """Have permissions hold for root, too, in the program started next.
+    """Make permissions apply to root as well, in the program started next.
 
     Another user might not be able to run this Python.
     """
@@ -52,7 +52,7 @@ def obey_permissions():
 
 
 def allow_no_byte():
-    """Have every file be full before its first byte."""
+    """Make writing the first byte of any file fail, as on a full disk."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
@@ -83,7 +83,7 @@ def _free_ports(count):
 
 
 def finish(process, code=0):
-    """Wait for the end, and return what it printed."""
+    """Wait for the process to end and return its output."""
     output = process.communicate(timeout=300)[0]
     assert process.returncode == code, output
     assert "Traceback" not in output, output

@@ -1,4 +1,4 @@
-"""A training script that gets a signal at a step, whatever the time is.
+"""A training script that receives a signal at a given step.
 
 Usage: python -m tests.end_to_end.signalled SIGNAL SPLIT STEP MODULE [FLAG...]
 """
@@ -8,11 +8,11 @@ import runpy
 import signal
 import sys
 
-from albert_tf import run_log
+from albert_tf.training import run_log
 
 
 def main(name, split, step, module, *flags):
-    """Run a module; the signal comes when its log has a line of the step."""
+    """Run a module; send the signal when its log has a line of the step."""
     write = run_log.RunLog.write
 
     def write_and_send(log, *line, **rest):

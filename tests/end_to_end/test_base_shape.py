@@ -1,7 +1,6 @@
-"""The update at the shape of albert-base, as one program that XLA compiles.
+"""The update at the shape of albert-base, compiled by XLA as one program.
 
-What XLA compiles stays in memory, so this is not beside the small ones of
-test_train_step.py.
+Compiled programs stay in memory, so this test has its own file.
 """
 
 import dataclasses
@@ -10,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import modeling
-from albert_tf.heads import pretraining
-from tests.albert_tf import test_train_step
+from albert_tf.model import modeling
+from albert_tf.model.heads import pretraining
+from tests.albert_tf.training import test_train_step
 from tests.conftest import LOSS_RTOL, ROOT
 
 
@@ -31,7 +30,7 @@ def test_pretraining_at_base_shape_is_one_program_for_xla(
     config = modeling.AlbertConfig.from_json_file(
         str(ROOT / "configs/models/albert_base_v2.json")
     )
-    # What XLA compiles stays in memory, and all layers are the same.
+    # Compiled programs stay in memory, and all layers are the same.
     config = dataclasses.replace(config, num_hidden_layers=4)
     model = pretraining.AlbertPretrainer(
         modeling.AlbertModel(config, precision=precision),

@@ -1,4 +1,4 @@
-"""Every command of docs/checkpoints.md, on tiny models."""
+"""The commands of docs/checkpoints.md, on tiny models."""
 
 import importlib
 import re
@@ -7,10 +7,12 @@ import shutil
 
 import pytest
 import tensorflow as tf
-from absl import flags
 
-from albert_tf import checkpoints, convert_checkpoint, modeling, options
-from albert_tf.heads import pretraining
+from albert_tf import convert_checkpoint
+from albert_tf.common import options
+from albert_tf.model import checkpoint_files, checkpoint_reader, modeling
+from albert_tf.model.heads import pretraining
+from albert_tf.text import tokenization
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "checkpoints.md").read_text()
@@ -22,7 +24,7 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, small_config, tiny_vocab):
-    """A folder in which the commands can be typed."""
+    """A folder with the inputs of the commands."""
     place = tmp_path_factory.mktemp("place")
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
     run = place / "runs" / "pretrained"
@@ -35,11 +37,15 @@ def place(tmp_path_factory, small_config, tiny_vocab):
     ):
         convert_checkpoint.run(
             convert_checkpoint.ConvertOptions(
-                from_=str(run), to=str(target), format=name
+                from_=str(run),
+                to=str(target),
+                format=name,
+                vocabulary=tokenization.VocabularyOptions(
+                    spm_model_file=tiny_vocab
+                ),
             )
         )
     shutil.copy(tiny_vocab, place / "google" / "30k-clean.model")
-    shutil.copy(tiny_vocab, place / "hf" / "spiece.model")
     (place / "glue" / "CoLA").mkdir(parents=True)
     rows = [f"x\t{i % 2}\t\tThe lamp {i} is red.\n" for i in range(40)]
     (place / "glue" / "CoLA" / "train.tsv").write_text("".join(rows))
@@ -54,10 +60,7 @@ def run(command):
     (name,) = re.findall(
         r"run_script\(run, (\w+)\)", (ROOT / module.__file__).read_text()
     )
-    values = flags.FlagValues()
-    options.define_flags(getattr(module, name), values)
-    values([words[2], *words[3:]])
-    settings = options.from_flags(getattr(module, name), values)
+    settings = options.parse(getattr(module, name), words[3:])
     module.run(settings)
     return settings
 
@@ -74,11 +77,12 @@ def test_command(command, place, monkeypatch):
     settings = run(command)
     if isinstance(settings, convert_checkpoint.ConvertOptions):
         before, after = (
-            checkpoints.read(path) for path in ("runs/pretrained", settings.to)
+            checkpoint_reader.read(path)
+            for path in ("runs/pretrained", settings.to)
         )
         expected, actual = (c.load(c.shapes) for c in (before, after))
         assert expected.keys() == actual.keys()
         for name, value in expected.items():
             assert value.tobytes() == actual[name].tobytes(), name
     else:
-        assert checkpoints.find(settings.finetuning.output_dir)
+        assert checkpoint_files.find(settings.finetuning.output_dir)

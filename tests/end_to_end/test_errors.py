@@ -1,4 +1,4 @@
-"""Mistakes that users make: one clear message, and nothing is overwritten."""
+"""Mistakes of users: one clear message, and nothing is overwritten."""
 
 import dataclasses
 import errno
@@ -12,26 +12,19 @@ import types
 import pytest
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf import (
-    errors,
-    finetuning,
-    masking,
+from albert_tf import run_classifier, run_pretraining
+from albert_tf.common import errors
+from albert_tf.common.options import to_dict
+from albert_tf.data import masking
+from albert_tf.finetuning import finetuning_options
+from albert_tf.model import model_options, modeling
+from albert_tf.text import tokenization
+from albert_tf.training import (
     memory_check,
-    modeling,
-    optimization,
-    pretraining_recipe,
-    run_classifier,
-    run_pretraining,
-    tokenization,
-    training,
+    training_options,
 )
-from albert_tf.options import to_dict
-from data_prep import (
-    corpus,
-    create_pretraining_data,
-    segment_pairs,
-    train_sentencepiece,
-)
+from data_prep import create_pretraining_data, train_sentencepiece
+from data_prep.writer import corpus, segment_pairs
 from tests.conftest import changed, tiny_config
 from tests.end_to_end import processes
 
@@ -64,7 +57,7 @@ def prepared(tmp_path_factory, story_text, tiny_vocab):
 
 @pytest.fixture
 def pretraining(prepared, tiny_vocab, tmp_path):
-    """Options of run_pretraining that work, into a folder of its own."""
+    """Options of run_pretraining that work, with a new folder."""
     return run_pretraining.PretrainingOptions(
         albert_config_file=str(prepared.folder / "config.json"),
         input_file=str(prepared.folder / "train.tfrecord"),
@@ -73,22 +66,22 @@ def pretraining(prepared, tiny_vocab, tmp_path):
         max_seq_length=LENGTH,
         masks=masking.MaskingOptions(max_predictions_per_seq=PREDICTIONS),
         train_batch_size=4,
-        recipe=pretraining_recipe.RecipeOptions(
+        recipe=training_options.RecipeOptions(
             num_train_steps=2,
             num_warmup_steps=1,
-            optimizer=optimization.OptimizerOptions(learning_rate=1e-3),
+            optimizer=model_options.OptimizerOptions(learning_rate=1e-3),
         ),
-        trainer=training.TrainerOptions(iterations_per_loop=1),
+        trainer=training_options.TrainerOptions(iterations_per_loop=1),
     )
 
 
 @pytest.fixture
 def classifier(prepared, tiny_vocab, tmp_path):
-    """Options of run_classifier that work, into a folder of its own."""
+    """Options of run_classifier that work, with a new folder."""
     return run_classifier.ClassifierOptions(
         data_dir=str(prepared.folder / "glue"),
         task_name="rte",
-        finetuning=finetuning.FinetuningOptions(
+        finetuning=finetuning_options.FinetuningOptions(
             vocabulary=tokenization.VocabularyOptions(tiny_vocab),
             albert_config_file=str(prepared.folder / "config.json"),
             output_dir=str(tmp_path / "run"),
@@ -126,9 +119,9 @@ def as_flags(settings, **changes):
 @pytest.mark.parametrize(
     "pattern, message",
     [
-        ("", "--input_file is empty"),
-        (" , ", "--input_file is empty"),
-        ("nowhere/*.tfrecord", "--input_file=nowhere.* matches no file"),
+        ("", "`input_file` is empty"),
+        (" , ", "`input_file` is empty"),
+        ("nowhere/*.tfrecord", "`input_file=nowhere.*` matches no file"),
     ],
 )
 def test_pretraining_input_that_is_not_there(
@@ -137,7 +130,7 @@ def test_pretraining_input_that_is_not_there(
     settings = changed(pretraining, input_file=pattern)
     refuse(run_pretraining.run, settings, message, tmp_path)
     settings = changed(pretraining, eval_input_file=pattern)
-    message = message.replace("--input", "--eval_input")
+    message = message.replace("`input", "`eval_input")
     refuse(run_pretraining.run, settings, message, tmp_path)
 
 
@@ -217,13 +210,13 @@ def test_vocabulary_from_no_text(tmp_path):
 
 def test_task_without_its_file(classifier, tmp_path):
     settings = changed(classifier, data_dir=str(tmp_path))
-    refuse(run_classifier.run, settings, "--data_dir", tmp_path)
+    refuse(run_classifier.run, settings, "`data_dir`", tmp_path)
 
 
 def test_missing_checkpoint(classifier, pretraining, tmp_path):
     nowhere = str(tmp_path / "model.ckpt-9")
     settings = changed(classifier, init_checkpoint=nowhere)
-    refuse(run_classifier.run, settings, "--init_checkpoint=", tmp_path)
+    refuse(run_classifier.run, settings, "`init_checkpoint=", tmp_path)
 
 
 # Vocabulary, architecture and length.
@@ -290,12 +283,12 @@ def test_config_that_is_no_json_object(pretraining, tmp_path, content):
     path = tmp_path / "config.json"
     path.write_text(content)
     settings = changed(pretraining, albert_config_file=str(path))
-    message = "--albert_config_file="
+    message = "`albert_config_file="
     refuse(run_pretraining.run, settings, message, tmp_path)
 
 
 def test_length_above_the_position_table(pretraining, classifier, tmp_path):
-    message = "--max_seq_length=65 is longer than the 64 positions"
+    message = "`max_seq_length=65` is longer than the 64 positions"
     settings = changed(pretraining, max_seq_length=65)
     refuse(run_pretraining.run, settings, message, tmp_path)
     settings = changed(classifier, max_seq_length=65)
@@ -318,7 +311,7 @@ def test_records_of_another_length(pretraining, tmp_path, changes, manifest):
         path.write_bytes(pathlib.Path(settings.input_file).read_bytes())
         settings = changed(settings, input_file=str(path))
     ((name, value),) = changes.items()
-    message = f"--{name}={value}, but the records"
+    message = f"`{name}={value}` is given, but the records"
     refuse(run_pretraining.run, settings, message, tmp_path)
 
 
@@ -363,12 +356,12 @@ def test_batches_that_no_memory_holds(
     monkeypatch.setattr(memory_check, "free_host_memory", lambda: 2**31)
     settings = changed(pretraining, train_batch_size=2**20)
     message = (
-        "--train_batch_size=1048576: a training step needs about .* "
-        "--gradient_accumulation_steps or --recompute"
+        "`train_batch_size=1048576`: a training step needs about .* "
+        "`gradient_accumulation_steps` or `recompute`"
     )
     refuse(run_pretraining.run, settings, message, tmp_path)
     settings = changed(pretraining, do_eval=True, eval_batch_size=2**20)
-    message = "--eval_batch_size=1048576: .* 2.0 GiB are free"
+    message = "`eval_batch_size=1048576`: .* 2.0 GiB are free"
     refuse(run_pretraining.run, settings, message, tmp_path)
     settings = changed(classifier, eval_batch_size=2**20)
     refuse(run_classifier.run, settings, message, tmp_path)
@@ -441,7 +434,7 @@ def test_full_disk_leaves_the_records_as_they_were(
     assert str(tmp_path / "train.tfrecord") in after
 
 
-# As a user sees it.
+# Exit status and output of the process.
 
 
 def check_process(done, status, *words):
@@ -471,7 +464,7 @@ def test_status_and_message_of_a_full_disk(run_module, prepared, tmp_path):
     (tmp_path / "words.model").write_text("old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
-    try:  # A file that grows above the limit finds no room.
+    try:  # Writing beyond the limit fails.
         done = run_module(
             "data_prep.train_sentencepiece",
             f"--input_file={prepared.folder / 'text.txt'}",
@@ -484,7 +477,7 @@ def test_status_and_message_of_a_full_disk(run_module, prepared, tmp_path):
     assert (tmp_path / "words.model").read_text() == "old"
 
 
-# The option for what they write, and the first file of it.
+# The output option of each script, and its first file.
 TEXT_SCRIPTS = {
     "create_pretraining_data": ("output_file", "x.work"),
     "split_sentences": ("output_file", "x"),
@@ -555,7 +548,7 @@ def unmasked(prepared, tmp_path):
 
 def test_records_without_masks_need_a_budget(pretraining, unmasked, tmp_path):
     settings = changed(pretraining, input_file=unmasked)
-    refuse(run_pretraining.run, settings, "hold no masks", tmp_path)
+    refuse(run_pretraining.run, settings, "holds no masks", tmp_path)
     settings = changed(pretraining, masked_lm_budget=5)
     refuse(run_pretraining.run, settings, "hold masks already", tmp_path)
 
@@ -573,11 +566,11 @@ def test_training_masks_records_that_hold_none(pretraining, unmasked):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"masked_lm_budget": -1}, "--masked_lm_budget=-1 is below 0"),
+        ({"masked_lm_budget": -1}, "`masked_lm_budget=-1` is below 0"),
         ({"ngram": 2}, "--ngram=2 says how training masks"),
         (
             {"masked_lm_budget": 5, "spm_model_file": None},
-            "--spm_model_file and --vocab_file are both missing",
+            "`spm_model_file` and `vocab_file` are both missing",
         ),
         (
             {"masked_lm_budget": 5, "do_permutation": True},

@@ -1,4 +1,4 @@
-"""Finetuning in two processes that share every batch."""
+"""Finetuning in two worker processes."""
 
 import pathlib
 import random
@@ -6,14 +6,11 @@ import random
 import numpy as np
 import pytest
 
-from albert_tf import (
-    distribution,
-    run_classifier,
-    run_log,
-    scores,
-)
-from albert_tf.options import from_dict
-from data_prep import story_tasks
+from albert_tf import run_classifier
+from albert_tf.common import scores
+from albert_tf.common.options import from_dict
+from albert_tf.training import distribution, run_log
+from data_prep.demo import story_tasks
 from tests.conftest import LOSS_RTOL, make_replicas, tiny_config
 from tests.end_to_end import processes
 
@@ -21,7 +18,7 @@ SPLITS = {"train": 24, "dev": 13, "test": 5}
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def inputs(tmp_path_factory):
     """RTE in its official layout, and a tiny architecture."""
     folder = tmp_path_factory.mktemp("workers")
     config = tiny_config()
@@ -35,13 +32,13 @@ def world(tmp_path_factory):
     return folder
 
 
-def options(world, vocabulary, name):
+def options(inputs, vocabulary, name):
     return {
         "task_name": "rte",
-        "data_dir": world,
-        "albert_config_file": world / "config.json",
+        "data_dir": inputs,
+        "albert_config_file": inputs / "config.json",
         "spm_model_file": vocabulary,
-        "output_dir": world / name,
+        "output_dir": inputs / name,
         "max_seq_length": 48,
         "train_batch_size": 8,
         "train_step": 6,
@@ -57,25 +54,25 @@ def options(world, vocabulary, name):
     }
 
 
-def test_two_workers_equal_two_replicas(world, tiny_vocab, monkeypatch):
-    two = options(world, tiny_vocab, "two")
+def test_two_workers_equal_two_replicas(inputs, tiny_vocab, monkeypatch):
+    two = options(inputs, tiny_vocab, "two")
     workers = processes.start_workers("albert_tf.run_classifier", **two)
     # Not one device: the draws of dropout depend on the replica.
     replicas = make_replicas()
     monkeypatch.setattr(distribution, "make_strategy", lambda _: replicas)
     one = {
         k: str(v) if isinstance(v, pathlib.Path) else v
-        for k, v in options(world, tiny_vocab, "one").items()
+        for k, v in options(inputs, tiny_vocab, "one").items()
     }
     run_classifier.run(from_dict(run_classifier.ClassifierOptions, one))
     for worker in workers:
         processes.finish(worker)
-    expected, actual = (scores.read(str(world / n)) for n in ("one", "two"))
+    expected, actual = (scores.read(str(inputs / n)) for n in ("one", "two"))
     for alone, shared in zip(expected.runs, actual.runs, strict=True):
         assert shared.step == alone.step
         assert shared.scores == pytest.approx(alone.scores, rel=LOSS_RTOL)
     for run in ("run_1", "run_2"):
-        folders = [world / name / run for name in ("one", "two")]
+        folders = [inputs / name / run for name in ("one", "two")]
         losses = [
             [line["loss"] for line in run_log.read(str(f)) if "loss" in line]
             for f in folders
@@ -84,5 +81,5 @@ def test_two_workers_equal_two_replicas(world, tiny_vocab, monkeypatch):
         names = [{p.name for p in f.iterdir()} for f in folders]
         assert names[1] - names[0] == {"worker_1"}
         assert names[0] <= names[1]
-    tables = [(world / n / "RTE.tsv").read_text() for n in ("one", "two")]
+    tables = [(inputs / n / "RTE.tsv").read_text() for n in ("one", "two")]
     assert tables[0] == tables[1]

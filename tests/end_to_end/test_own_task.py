@@ -1,5 +1,6 @@
-"""Code and commands of docs/own_task.md, typed by a user."""
+"""The code and commands of docs/own_task.md."""
 
+import contextlib
 import json
 import re
 import sys
@@ -7,13 +8,15 @@ import sys
 import pytest
 import tensorflow as tf
 
-from albert_tf import modeling
-from albert_tf.tasks import glue, registry
+from albert_tf.common import errors
+from albert_tf.finetuning import registry
+from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.model import modeling
 from tests.conftest import ROOT
 from tests.end_to_end import test_checkpoint_page
 
 PAGE = (ROOT / "docs" / "own_task.md").read_text()
-TASK, JSON_TASK = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+TASK, JSON_TASK, HEAD = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 COMMANDS = [
     command.replace("\\\n", " ")
     for command in re.findall(r"```\n(python -m .*?)```", PAGE, re.S)
@@ -22,10 +25,14 @@ TABLES = re.findall(r"```\n((?:title|id)\t.*?)```", PAGE, re.S)
 MOODS = ("angry", "content", "neither")
 
 
-@pytest.fixture(params=["table", "json"])
+@pytest.fixture(params=["table", "json", "head"])
 def place(request, tmp_path, small_config, tiny_vocab):
-    """A folder in which the commands can be typed."""
-    code = TASK if request.param == "table" else f"{TASK}\n{JSON_TASK}"
+    """A folder with the inputs of the commands."""
+    code = {
+        "table": TASK,
+        "json": f"{TASK}\n{JSON_TASK}",
+        "head": f"{TASK}\n{JSON_TASK}\n{HEAD}",
+    }[request.param]
     (tmp_path / "my_task.py").write_text(code)
     (tmp_path / "albert_config.json").write_text(small_config.to_json())
     (tmp_path / "30k-clean.model").symlink_to(tiny_vocab)
@@ -71,18 +78,24 @@ def test_a_task_is_short():
 
 
 def forget_module():
-    """Undo what the user's module has added, as in a new process."""
+    """Remove what the user's module added, as in a new process."""
     sys.modules.pop("my_task", None)
-    glue.TASKS.pop("reviews", None)
+    glue_tasks.TASKS.pop("reviews", None)
     registry.MAKERS.pop("reviews", None)
 
 
 def test_page(place, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(place)
+    has_own_head = "MeanClassifier" in (place / "my_task.py").read_text()
     for command in COMMANDS:
+        expected = contextlib.nullcontext()
+        if has_own_head and "albert_tf.export" in command:
+            message = "reviews with the head MeanClassifier cannot be exported"
+            expected = pytest.raises(errors.UserError, match=message)
         try:
-            test_checkpoint_page.run(command)
+            with expected:
+                test_checkpoint_page.run(command)
         finally:
             forget_module()
     table = (place / "runs/reviews/scores.md").read_text()

@@ -1,10 +1,13 @@
-"""Pretraining that is killed, asked to end, spread over processes, continued.
+"""Pretraining that is killed, preempted, distributed and continued.
 
-Everything runs in processes of its own, as a scheduler would start them.
+Everything runs in separate processes, as a scheduler would start them.
 """
 
+import errno
 import json
+import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,15 +16,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import (
+from albert_tf import run_pretraining
+from albert_tf.common import (
     errors,
     folder_lock,
     options,
     preemption,
-    records,
-    run_log,
-    run_pretraining,
 )
+from albert_tf.data import layouts, manifests
+from albert_tf.training import run_log
+from tests import record_files
 from tests.conftest import LOSS_RTOL
 from tests.end_to_end import processes
 
@@ -46,23 +50,25 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("scale")
     (path / "config.json").write_text(json.dumps(CONFIG))
     generator = np.random.default_rng(7)
-    layout = records.pretraining_layout(LENGTH, PREDICTIONS)
-    # Less than is trained on: there are several passes.
-    with records.ShardedWriter(
-        [str(path / f"{i}.tfrecord") for i in "ab"]
-    ) as w:
-        for number in range(30):
-            values = {
-                "input_ids": generator.integers(5, VOCABULARY, LENGTH),
-                "input_mask": [1] * LENGTH,
-                "segment_ids": [0] * 8 + [1] * 8,
-                "token_boundary": [1] * LENGTH,
-                "masked_lm_positions": [1, 5, 9],
-                "masked_lm_ids": generator.integers(5, VOCABULARY, 3),
-                "masked_lm_weights": [1.0] * 3,
-                "next_sentence_labels": [number % 2],
-            }
-            w.write(records.encode(layout, values))
+    layout = layouts.pretraining_layout(LENGTH, PREDICTIONS)
+    # Fewer than the training uses, so that there are several passes.
+    rows = [
+        {
+            "input_ids": generator.integers(5, VOCABULARY, LENGTH),
+            "input_mask": [1] * LENGTH,
+            "segment_ids": [0] * 8 + [1] * 8,
+            "token_boundary": [1] * LENGTH,
+            "masked_lm_positions": [1, 5, 9],
+            "masked_lm_ids": generator.integers(5, VOCABULARY, 3),
+            "masked_lm_weights": [1.0] * 3,
+            "next_sentence_labels": [number % 2],
+        }
+        for number in range(30)
+    ]
+    record_files.write(
+        [path / "a.tfrecord", path / "b.tfrecord"],
+        [record_files.encode(layout, row) for row in rows],
+    )
     return path
 
 
@@ -166,11 +172,10 @@ def test_two_workers_equal_one_device_and_stop_together(folder):
     at = ("SIGTERM", "train", 2)
     for worker in start_workers(folder, "two", signal_at=at, **changes):
         processes.finish(worker, preemption.EXIT_CODE)
-    stopped = [
-        tf.train.latest_checkpoint(str(folder / path))
-        for path in ("two", "two/worker_1")
-    ]
-    assert [path.rsplit("-", 1)[1] for path in stopped] == ["3", "3"]
+    stopped = tf.train.latest_checkpoint(str(folder / "two"))
+    assert stopped.endswith("model.ckpt-3")
+    # The chief's checkpoints are the run's.
+    assert not list((folder / "two" / "worker_1").glob("model.ckpt-*"))
     for worker in start_workers(folder, "two", **changes):
         processes.finish(worker)
     for split in ("train", "eval"):
@@ -221,24 +226,53 @@ def test_a_second_training_in_a_folder_is_refused_and_changes_nothing(
     with folder_lock.hold(str(place), "output_dir"):
         for changes in ({}, {"do_train": False, "do_eval": True}):
             settings = make_settings(folder, "held", **changes)
-            with pytest.raises(errors.UserError, match="/held is in use by"):
+            with pytest.raises(errors.UserError, match="/held` is in use by"):
                 run_pretraining.run(settings)
         assert [path.name for path in place.iterdir()] == [folder_lock.NAME]
+
+
+def test_evaluation_where_nothing_may_be_written_says_what_helps(
+    folder, whole, monkeypatch
+):
+    place = folder / "read_only"
+    shutil.copytree(whole, place)
+    make = folder_lock._open
+
+    def read_only(path):
+        if path.startswith(str(place)):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return make(path)
+
+    only = {"do_train": False, "do_eval": True}
+    same = make_settings(folder, place.name, **only)
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_lock, "_open", read_only)
+        advice = f".* add `init_checkpoint={place}"
+        with pytest.raises(
+            errors.UserError, match=f"cannot be written: Read-only{advice}"
+        ):
+            run_pretraining.run(same)
+        other = {**only, "init_checkpoint": place}
+        run_pretraining.run(make_settings(folder, "evaluated", **other))
+    run_pretraining.run(same)
+    here, there = (
+        (path / "eval_results.txt").read_text().splitlines()
+        for path in (place, folder / "evaluated")
+    )
+    differing = {line.split(" = ")[0] for line in {*here} ^ {*there}}
+    assert len(here) > 3 and differing == {"global_step"}
 
 
 def test_one_process_at_a_time_follows_beside_the_training(folder, monkeypatch):
     monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
     changes = {"do_train": False, "do_eval": True, "follow_checkpoints": True}
     settings = make_settings(folder, "followed", **changes)
-    strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
-    place = str(folder / "followed")
     with (
-        folder_lock.hold(place, "output_dir"),
-        run_pretraining._hold_folder(settings, strategy),
-        pytest.raises(errors.UserError, match="/evaluation is in use by"),
-        run_pretraining._hold_folder(settings, strategy),
+        folder_lock.hold(str(folder / "followed"), "output_dir"),
+        folder_lock.hold(str(folder / "followed/evaluation"), "output_dir"),
+        pytest.raises(errors.UserError, match="/evaluation` is in use by"),
     ):
-        pass
+        run_pretraining.run(settings)
 
 
 def start_card(folder):
@@ -277,11 +311,11 @@ def test_records_for_another_question_are_refused(folder):
     paths = [
         str(records_of_nsp / name) for name in ("a.tfrecord", "b.tfrecord")
     ]
-    records.write_manifest(
+    manifests.write(
         paths,
-        records.Manifest(
+        manifests.Manifest(
             shards=("a.tfrecord", "b.tfrecord"),
-            shard_bytes=records.shard_sizes(paths),
+            shard_bytes=tuple(map(os.path.getsize, paths)),
             num_examples=30,
             max_seq_length=LENGTH,
             max_predictions_per_seq=PREDICTIONS,

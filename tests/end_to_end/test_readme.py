@@ -1,5 +1,6 @@
-"""The README's quickstart, typed into a shell, with less of everything."""
+"""The README's quickstart runs, on less data."""
 
+import json
 import os
 import re
 import subprocess
@@ -7,7 +8,7 @@ import sys
 
 from tests.conftest import ROOT, tiny_config
 
-# What makes it short: text of the README, and what the test types instead.
+# Text of the README, and what the test runs instead to be quick.
 SHORTER = {
     ". .venv/bin/activate\n": "set -e\n",
     "--vocab_size=30000": "--vocab_size=400",
@@ -44,13 +45,13 @@ def test_quickstart(tmp_path, story_text):
     for name in ("train", "dev"):
         path = tmp_path / "glue_data" / "RTE" / f"{name}.tsv"
         path.write_text("\n".join(rows) + "\n")
-    places = [os.path.dirname(sys.executable), os.environ["PATH"]]
+    folders = [os.path.dirname(sys.executable), os.environ["PATH"]]
     done = subprocess.run(
         ["bash", "-c", quickstart()],
         cwd=tmp_path,
         env={
             **os.environ,
-            "PATH": os.pathsep.join(places),
+            "PATH": os.pathsep.join(folders),
             "PYTHONPATH": str(ROOT),
         },
         capture_output=True,
@@ -58,6 +59,8 @@ def test_quickstart(tmp_path, story_text):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "served" / "rte" / "1" / "saved_model.pb").is_file()
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer["label"] in ("entailment", "not_entailment")
 
 
 def test_readme_has_at_most_200_lines():

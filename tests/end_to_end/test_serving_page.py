@@ -1,4 +1,4 @@
-"""What docs/serving.md says, on tiny models."""
+"""The commands, code and statements of docs/serving.md, on tiny models."""
 
 import contextlib
 import dataclasses
@@ -16,18 +16,14 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import flags
 
-from albert_tf import (
-    finetuning,
-    modeling,
-    options,
-    run_classifier,
-    run_folder,
-    run_pretraining,
-    tokenization,
-)
-from albert_tf.heads import classification, pretraining
+from albert_tf import run_classifier, run_pretraining
+from albert_tf.common import options
+from albert_tf.finetuning import finetuning_options
+from albert_tf.model import modeling
+from albert_tf.model.heads import classification, pretraining
+from albert_tf.text import tokenization
+from albert_tf.training import run_folder
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "serving.md").read_text()
@@ -43,7 +39,7 @@ PYTHON, LITERT, ONNX = (
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, small_config, tiny_vocab):
-    """A folder in which the commands can be typed, after its exports."""
+    """A folder with the inputs of the commands, and with their exports."""
     place = tmp_path_factory.mktemp("place")
     config = dataclasses.replace(
         small_config, num_hidden_layers=1, num_hidden_groups=1
@@ -54,7 +50,7 @@ def place(tmp_path_factory, small_config, tiny_vocab):
         "rte": run_classifier.ClassifierOptions(
             data_dir="glue",
             task_name="rte",
-            finetuning=finetuning.FinetuningOptions(
+            finetuning=finetuning_options.FinetuningOptions(
                 vocabulary=vocabulary,
                 albert_config_file="c.json",
                 output_dir="rte",
@@ -91,7 +87,7 @@ def place(tmp_path_factory, small_config, tiny_vocab):
 
 
 def run(command):
-    """Run a command of the page in this process; return what it wrote."""
+    """Run a command of the page in this process; return its output."""
     words = shlex.split(command)
     assert words[:2] == ["python", "-m"]
     module = importlib.import_module(words[2])
@@ -99,10 +95,7 @@ def run(command):
         r"run_script\(run, (\w+)\)", (ROOT / module.__file__).read_text()
     )
     before, _, file = " ".join(words[3:]).partition(" < ")
-    values = flags.FlagValues()
-    options.define_flags(getattr(module, name), values)
-    values([words[2], *before.split()])
-    settings = options.from_flags(getattr(module, name), values)
+    settings = options.parse(getattr(module, name), before.split())
     said = io.TextIOWrapper(io.BytesIO())
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", said)

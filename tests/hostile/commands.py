@@ -1,7 +1,7 @@
-"""Every command with options that work, and a place to run it in.
+"""Every command with options that work, and a folder to run it in.
 
-`{world}` stands for the valid files, `{here}` for the current folder of the
-command, `{out}` for the folder that it may write to.
+`{inputs}` is the folder of valid files, `{here}` the current folder of the
+command, `{out}` the folder that it may write to.
 """
 
 import dataclasses
@@ -11,37 +11,37 @@ import pathlib
 import stat
 import tempfile
 
-from albert_tf import options
-from tests.hostile import world as worlds
+from albert_tf.common import options
+from tests.hostile import valid_inputs
 
 STATUSES = {0, 1, 2, 42, 130}
 _MODEL = {
-    "albert_config_file": "{world}/config.json",
-    "spm_model_file": "{world}/spm.model",
+    "albert_config_file": "{inputs}/config.json",
+    "spm_model_file": "{inputs}/spm.model",
 }
 _FINETUNING = {
     **_MODEL,
-    "init_checkpoint": "{world}/pretrained",
+    "init_checkpoint": "{inputs}/pretrained",
     "output_dir": "{out}/run",
-    "max_seq_length": worlds.LENGTH,
+    "max_seq_length": valid_inputs.LENGTH,
     "do_train": True,
     "train_batch_size": 4,
     "train_step": 1,
 }
 _WRITER = {
-    "input_file": "{world}/text.txt",
+    "input_file": "{inputs}/text.txt",
     "output_file": "{out}/train.tfrecord",
-    "spm_model_file": "{world}/spm.model",
-    "max_seq_length": worlds.LENGTH,
-    "max_predictions_per_seq": worlds.PREDICTIONS,
+    "spm_model_file": "{inputs}/spm.model",
+    "max_seq_length": valid_inputs.LENGTH,
+    "max_predictions_per_seq": valid_inputs.PREDICTIONS,
     "dupe_factor": 1,
     "num_workers": 1,
 }
 _STEP = {
-    "albert_config_file": "{world}/config.json",
+    "albert_config_file": "{inputs}/config.json",
     "train_batch_size": 4,
-    "max_seq_length": worlds.LENGTH,
-    "max_predictions_per_seq": worlds.PREDICTIONS,
+    "max_seq_length": valid_inputs.LENGTH,
+    "max_predictions_per_seq": valid_inputs.PREDICTIONS,
     "num_train_steps": 2,
     "num_warmup_steps": 1,
 }
@@ -49,44 +49,44 @@ _STEP = {
 COMMANDS: dict[str, dict[str, object]] = {
     "albert_tf.run_pretraining:PretrainingOptions": {
         **_MODEL,
-        **worlds.RUN,
-        "input_file": "{world}/records/train.tfrecord",
+        **valid_inputs.RUN,
+        "input_file": "{inputs}/records/train.tfrecord",
         "output_dir": "{out}/run",
     },
     "albert_tf.run_classifier:ClassifierOptions": {
         **_FINETUNING,
-        "data_dir": "{world}/glue",
+        "data_dir": "{inputs}/glue",
         "task_name": "rte",
     },
     "albert_tf.run_squad:RunSquadOptions": {
         **_FINETUNING,
-        "train_file": "{world}/squad.json",
+        "train_file": "{inputs}/squad.json",
         "max_query_length": 8,
         "doc_stride": 8,
     },
     "albert_tf.run_race:RunRaceOptions": {
         **_FINETUNING,
-        "data_dir": "{world}/race",
+        "data_dir": "{inputs}/race",
         "max_qa_length": 16,
     },
     "albert_tf.run_glue:GlueOptions": {
-        "data_dir": "{world}/glue",
+        "data_dir": "{inputs}/glue",
         "output_dir": "{out}/glue",
         "tasks": "rte",
         "recipe_dir": "{here}",
     },
     "albert_tf.zip_glue_submission:ZipOptions": {
-        "input_dir": "{world}/predictions",
+        "input_dir": "{inputs}/predictions",
         "output_file": "{out}/all.zip",
         "allow_missing": True,
     },
     "albert_tf.predict:PredictOptions": {
-        "run_dir": "{world}/rte",
-        "input_file": "{world}/pairs.tsv",
+        "run_dir": "{inputs}/rte",
+        "input_file": "{inputs}/pairs.tsv",
         "output_file": "{out}/answers.jsonl",
     },
     "albert_tf.ensemble:EnsembleOptions": {
-        "run_dirs": "{world}/rte,{world}/rte_again",
+        "run_dirs": "{inputs}/rte,{inputs}/rte_again",
         "output_dir": "{out}/both",
     },
     "albert_tf.write_run_card:RunCardOptions": {
@@ -98,42 +98,51 @@ COMMANDS: dict[str, dict[str, object]] = {
     },
     "data_prep.create_finetuning_data:FinetuningDataOptions": {
         "task_name": "rte",
-        "input_file": "{world}/glue/RTE/train.tsv",
+        "input_file": "{inputs}/glue/RTE/train.tsv",
         "output_file": "{out}/rte.tfrecord",
-        "spm_model_file": "{world}/spm.model",
-        "max_seq_length": worlds.LENGTH,
+        "spm_model_file": "{inputs}/spm.model",
+        "max_seq_length": valid_inputs.LENGTH,
         "num_workers": 1,
     },
     "data_prep.extract_passages:Options": {
-        "squad_file": "{world}/squad.json",
-        "race_dir": "{world}/race/dev",
+        "squad_file": "{inputs}/squad.json",
+        "race_dir": "{inputs}/race/dev",
         "output_file": "{out}/passages.txt",
     },
     "albert_tf.export:ExportOptions": {
-        "run_dir": "{world}/rte",
+        "run_dir": "{inputs}/rte",
         "export_dir": "{out}/served",
     },
-    "albert_tf.demo:DemoOptions": {
-        "saved_model": "{world}/nowhere",
+    "albert_tf.demo:DemoPageOptions": {
+        "saved_model": "{inputs}/nowhere",
         "port": 0,
     },
     "albert_tf.convert_checkpoint:ConvertOptions": {
-        "from": "{world}/pretrained",
+        "from": "{inputs}/pretrained",
         "to": "{out}/converted",
         "format": "huggingface",
     },
     "data_prep.train_sentencepiece:Options": {
-        "input_file": "{world}/text.txt",
+        "input_file": "{inputs}/text.txt",
         "output_prefix": "{out}/words",
         "vocab_size": 120,
     },
+    "data_prep.train_wordpiece:Options": {
+        "input_file": "{inputs}/text.txt",
+        "output_prefix": "{out}/pieces",
+        "unit": "character",
+    },
+    "data_prep.compare_vocabularies:CompareOptions": {
+        "input_file": "{inputs}/text.txt",
+        "vocabularies": "{inputs}/spm.model",
+    },
     "data_prep.split_sentences:Options": {
-        "input_file": "{world}/text.txt",
+        "input_file": "{inputs}/text.txt",
         "output_file": "{out}/sentences.txt",
         "num_processes": 1,
     },
     "data_prep.inspect_records:InspectOptions": {
-        "input_file": "{world}/records/train.tfrecord",
+        "input_file": "{inputs}/records/train.tfrecord",
     },
     "data_prep.make_demo_data:DemoOptions": {
         "output_dir": "{out}/demo",
@@ -157,14 +166,14 @@ def load(name: str) -> tuple[object, type]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Workspace:
     """A folder for one command; nothing in it may change but `out`."""
 
     root: pathlib.Path
-    world: worlds.World
+    inputs: valid_inputs.Inputs
 
     def make(self) -> None:
-        """Fill it with what may lie around, and with hostile names."""
+        """Create its folders, some files, and names that cause trouble."""
         for name in ("here", "out", "home", "temp", "beside"):
             (self.root / name).mkdir()
         (self.root / "beside" / "precious.txt").write_text("precious")
@@ -198,10 +207,10 @@ class Place:
         ]
 
     def fill(self, value: object) -> str:
-        """Put paths in the places of `{world}`, `{here}` and `{out}`."""
+        """Replace `{inputs}`, `{here}` and `{out}` by paths."""
         text = str(value)
         for key, path in (
-            ("{world}", self.world.folder),
+            ("{inputs}", self.inputs.folder),
             ("{here}", self.here),
             ("{out}", self.out),
         ):
@@ -214,7 +223,7 @@ class Place:
         return {"HOME": f"{folder}/home", "TMPDIR": f"{folder}/temp"}
 
     def enter(self, monkeypatch) -> None:
-        """Make it the surroundings of this process."""
+        """Make it the current folder and home of this process."""
         monkeypatch.chdir(self.here)
         for key, value in self.environment().items():
             monkeypatch.setenv(key, value)
@@ -230,7 +239,7 @@ class Place:
             path: facts
             for path, facts in found.items()
             if not path.startswith(("out", "temp/__autograph_generated"))
-        } | {f"world/{k}": v for k, v in snapshot(self.world.folder).items()}
+        } | {f"inputs/{k}": v for k, v in snapshot(self.inputs.folder).items()}
 
 
 def snapshot(folder: pathlib.Path) -> dict[str, tuple]:
@@ -248,7 +257,7 @@ def snapshot(folder: pathlib.Path) -> dict[str, tuple]:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """What became of a command: exit status, and standard error."""
+    """Exit status and standard error of a command."""
 
     status: int
     said: str
@@ -266,22 +275,22 @@ def run_inside(name: str, flags: list[str], capfd) -> Done:
 
 # What a program that is still writing has in its folder.
 UNFINISHED = (".partial", ".old", ".tmp", "_temp", ".tempstate")
-# What may stay after a failure: work that is gone on with.
+# What may stay after a failure: work that a restart continues.
 KEPT = ("*.work/*",)
 
 
 def check(
     done: Done,
-    place: Place,
+    workspace: Workspace,
     before: dict[str, tuple],
     says: tuple[str, ...] = (),
     leaves: tuple[str, ...] = (),
 ) -> None:
-    """The invariant: what every command does with whatever it is given.
+    """Check what must hold for every command and every input.
 
     Args:
-        done: What became of it.
-        place: Where it ran.
+        done: The finished command.
+        workspace: Where it ran.
         before: The surroundings then.
         says: What its message must name: option or key, file, line.
         leaves: Patterns of files that may stay after a failure, too.
@@ -294,10 +303,10 @@ def check(
         assert done.status in (1, 2), f"status {done.status}, no {word!r}"
         message = done.said[done.said.index("error: ") :]
         assert word in message, f"no {word!r} in: {message}"
-    now = place.surroundings()
+    now = workspace.surroundings()
     changed = [k for k in {**before, **now} if before.get(k) != now.get(k)]
     assert not changed, f"changed: {changed}; {done.said}"
-    left = [path for path in place.out.rglob("*") if not path.is_dir()]
+    left = [path for path in workspace.out.rglob("*") if not path.is_dir()]
     assert not [p for p in left if str(p).endswith(UNFINISHED)]
     if done.status:
         lost = [p for p in left if not any(map(p.match, (*KEPT, *leaves)))]

@@ -1,4 +1,4 @@
-"""What can be wrong with a file, whatever it should hold: one line each."""
+"""Damages to files of any kind, one line each."""
 
 import json
 import os
@@ -10,7 +10,7 @@ UTF8_MARK = b"\xef\xbb\xbf"
 
 
 def flip(share: float) -> Damage:
-    """Turn over a bit of the byte that stands at this share of a file."""
+    """Flip one bit of the byte at this share of the file's length."""
 
     def damage(whole: bytes) -> bytes:
         place = int(share * (len(whole) - 1))
@@ -151,7 +151,7 @@ class _Gone:
     """Stands for a key that is removed."""
 
 
-# Wrong types, and numbers and texts at and beyond every edge.
+# Wrong types; numbers and texts at and beyond their limits.
 VALUES: tuple[object, ...] = (
     *(None, True, False, [], {}, [[]], {"": None}, ["\0"], [None, 1]),
     *(0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30, 1e308, 5e-324, 0.5),
@@ -165,7 +165,7 @@ def _to_loop(path: pathlib.Path) -> None:
     path.symlink_to(path.name)
 
 
-# What else can stand under a name. The file is gone when they are called.
+# Other things than a file. They are called after the file is removed.
 KINDS: dict[str, Callable[[pathlib.Path], None]] = {
     "nothing": lambda path: None,
     "folder": lambda path: path.mkdir(),

@@ -1,4 +1,4 @@
-"""Time limits for what must not hang."""
+"""Time limits for tests that might hang."""
 
 import contextlib
 import signal

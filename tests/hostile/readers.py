@@ -9,37 +9,30 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
-from albert_tf import (
-    checkpoints,
-    export_train_step,
-    huggingface,
-    modeling,
-    records,
-    run_card,
-    run_folder,
-    scores,
-    tokenization,
-    wordpiece,
-    zip_glue_submission,
-)
-from albert_tf.serving import ask
-from albert_tf.tasks import (
+from albert_tf import export_train_step, zip_glue_submission
+from albert_tf.common import scores
+from albert_tf.data import record_check, tfrecord
+from albert_tf.finetuning import (
     base,
     features,
-    glue,
     race,
     saved_outputs,
-    squad_data,
 )
+from albert_tf.finetuning.glue import glue, glue_tasks
+from albert_tf.finetuning.squad import squad_data
+from albert_tf.model import checkpoint_reader, huggingface, modeling
+from albert_tf.serving.client import ask
+from albert_tf.text import normalization, tokenization, wordpiece
+from albert_tf.training import run_card, run_folder
 from data_prep import (
-    corpus,
     extract_passages,
     inspect_records,
     make_demo_data,
     split_sentences,
-    train_sentencepiece,
 )
-from tests.hostile import world as worlds
+from data_prep.vocabulary import text
+from data_prep.writer import corpus, decoding
+from tests.hostile import valid_inputs
 
 Path = pathlib.Path
 
@@ -48,7 +41,7 @@ class Reader(NamedTuple):
     """A reader.
 
     Attributes:
-        source: File or folder of the world that is copied.
+        source: File or folder of the inputs that is copied.
         damaged: The file in that folder that is damaged; empty for a file.
         read: What reads the copy.
         is_text: Whether a damage of JSON or text says something about it.
@@ -65,7 +58,7 @@ def corpus_of(path: Path, **values) -> None:
     settings = corpus.CorpusOptions(str(path), **values)
     reader = corpus.CorpusReader(corpus.find_files(settings), settings)
     for block in reader.read_blocks():
-        corpus.decode_lines(block, settings)
+        decoding.decode_lines(block, settings)
 
 
 def json_corpus(path: Path) -> None:
@@ -83,7 +76,7 @@ def sentences(path: Path) -> None:
 
 
 def vocabulary_text(path: Path) -> None:
-    found = train_sentencepiece.Sentences([str(path)], lower=True)
+    found = text.Sentences(text.read_lines([str(path)]), str.strip)
     for _ in found:
         pass
     if found.failure:
@@ -92,11 +85,13 @@ def vocabulary_text(path: Path) -> None:
 
 def pretraining_records(path: Path) -> None:
     """Check records as training does, then read them all."""
-    records.check_records(
+    record_check.check_records(
         [str(path)],
-        records.Expected(worlds.LENGTH, worlds.PREDICTIONS, 400),
+        record_check.Expected(
+            valid_inputs.LENGTH, valid_inputs.PREDICTIONS, 400
+        ),
     )
-    for _ in records.read_records(str(path)):
+    for _ in tfrecord.read_records(str(path)):
         pass
 
 
@@ -108,9 +103,9 @@ def inspected(path: Path) -> None:
     inspect_records.run(inspect_records.InspectOptions(str(path)))
 
 
-def task(name: str, world_path: Path) -> base.Task:
+def task(name: str, inputs_path: Path) -> base.Task:
     """A task of GLUE with a vocabulary of letters."""
-    return glue.GlueTask(name, letters(world_path), worlds.LENGTH)
+    return glue.GlueTask(name, letters(inputs_path), valid_inputs.LENGTH)
 
 
 def letters(folder: Path) -> wordpiece.WordPieceTokenizer:
@@ -150,16 +145,23 @@ def feature_file(folder: Path) -> None:
     path = str(folder / "rte.tfrecord")
     shutil.rmtree(folder / "shuffled", ignore_errors=True)
     rte = glue.GlueTask(
-        "rte", tokenization.Tokenizer(str(folder / "spm.model")), worlds.LENGTH
+        "rte",
+        tokenization.Tokenizer(str(folder / "spm.model")),
+        valid_inputs.LENGTH,
     )
     found = features.opened(rte, path, None, "train", "train_feature_file")
-    shuffled = features.shuffled(found, "rte", str(folder / "shuffled"))
-    for _ in records.read_records(shuffled.path):
+    shuffled = features.shuffled(found, rte, str(folder / "shuffled"))
+    for _ in tfrecord.read_records(shuffled.path):
         pass
 
 
+def normalization_file(path: Path) -> None:
+    vocabulary = str(path).removesuffix(normalization.ENDING) + ".model"
+    normalization.read(vocabulary, normalization.SENTENCEPIECE)
+
+
 def checkpoint(folder: Path) -> None:
-    found = checkpoints.read(str(folder))
+    found = checkpoint_reader.read(str(folder))
     found.load(found.shapes)
 
 
@@ -174,8 +176,8 @@ def train_step(folder: Path) -> None:
 
 
 def glue_split(name: str, split: str) -> Reader:
-    """The reader of a split of GLUE, and its file in the world."""
-    file = glue.TASKS[name].splits[split].file
+    """The reader of a split of GLUE, and its file in the inputs."""
+    file = glue_tasks.TASKS[name].splits[split].file
     return Reader(f"glue/{file}", "", glue_file(name, split))
 
 
@@ -193,6 +195,9 @@ READERS = {
     # Vocabularies and architectures.
     "spm.model": Reader(
         "spm.model", "", lambda p: tokenization.Tokenizer(str(p)), False
+    ),
+    "spm.normalization.json": Reader(
+        "spm.normalization.json", "", normalization_file
     ),
     "vocab.txt": Reader(
         "vocab.txt", "", lambda p: wordpiece.WordPieceTokenizer(str(p))

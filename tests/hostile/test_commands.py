@@ -1,4 +1,4 @@
-"""Commands with files and options that nobody meant, in this process."""
+"""Commands with unusable files and options, in this process."""
 
 import itertools
 import os
@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from tests.hostile import commands, limits
+from tests.hostile.cases import CASES, RUNS
 from tests.hostile.commands import SHORT
-from tests.hostile.rows import ROWS, RUNS
 
 # Options that name files or folders to read, and to write.
 INPUTS = {
@@ -25,7 +25,7 @@ INPUTS = {
     "run_glue": ("recipe_dir",),
     "zip_glue_submission": ("input_dir",),
     "predict": ("run_dir", "input_file", "checkpoint"),
-    "ensemble": ("run_dirs",),
+    "ensemble": ("run_dirs", "data_dir"),
     "write_run_card": ("output_dir",),
     "export_train_step": (
         *("albert_config_file", "batches_from", "init_checkpoint"),
@@ -36,6 +36,8 @@ INPUTS = {
     "demo": ("saved_model",),
     "convert_checkpoint": ("from", "albert_config_file"),
     "train_sentencepiece": ("input_file",),
+    "train_wordpiece": ("input_file",),
+    "compare_vocabularies": ("input_file", "vocabularies"),
     "split_sentences": ("input_file",),
     "inspect_records": ("input_file", "spm_model_file", "vocab_file"),
     "create_pretraining_data": ("input_file", "spm_model_file", "vocab_file"),
@@ -59,10 +61,13 @@ OUTPUT_FOLDERS = {
     "convert_checkpoint": ("to",),
     "make_demo_data": ("output_dir",),
 }
-OUTPUT_PREFIXES = {"train_sentencepiece": ("output_prefix",)}
-# What is no usable input, whatever is wanted.
+OUTPUT_PREFIXES = {
+    "train_sentencepiece": ("output_prefix",),
+    "train_wordpiece": ("output_prefix",),
+}
+# Not usable as any kind of input.
 NO_INPUTS = (*("{here}/nothing", "{here}/a file/x", "\0", "a" * 300, "\udcff"),)
-# Where nothing can be written, whatever it is.
+# Nothing can be written to these.
 NO_PREFIXES = ("", "{here}/a file/x", "a" * 300, "\0", "\udcff", "/proc/x")
 NO_FILES = (*NO_PREFIXES, "{here}/folder", "{here}/full")
 NO_FOLDERS = (*NO_PREFIXES, "{here}/a file", "{here}/loop")
@@ -77,25 +82,26 @@ def rows(options, values):
 
 
 @pytest.fixture
-def place(tmp_path, world, monkeypatch):
-    place = commands.Place(tmp_path, world)
-    place.make()
-    place.enter(monkeypatch)
-    return place
+def workspace(tmp_path, inputs, monkeypatch):
+    workspace = commands.Workspace(tmp_path, inputs)
+    workspace.make()
+    workspace.enter(monkeypatch)
+    return workspace
 
 
-def run(place, capfd, short, changes, says=(), leaves=()):
+def run(workspace, capfd, short, changes, says=(), leaves=()):
     """Run a command, and hold it to the invariant."""
     name = SHORT[short]
-    flags = place.flags(name, changes)
-    before = place.surroundings()
+    flags = workspace.flags(name, changes)
+    before = workspace.surroundings()
     with limits.time_limit():
         done = commands.run_inside(name, flags, capfd)
-    commands.check(done, place, before, says, leaves)
+    commands.check(done, workspace, before, says, leaves)
     return done
 
 
-# The fixture `world` runs those that train. The others need what is not there.
+# Commands that train: the fixture `inputs` runs them. The others need more than
+# it has.
 NOT_ALONE = (
     *("run_pretraining", "run_classifier", "run_squad", "run_race", "run_glue"),
     *("export", "demo", "write_run_card", "beam_pretraining_data"),
@@ -103,13 +109,13 @@ NOT_ALONE = (
 
 
 @pytest.mark.parametrize("short", [s for s in SHORT if s not in NOT_ALONE])
-def test_options_that_work(place, capfd, short):
-    assert run(place, capfd, short, {}).status == 0
+def test_options_that_work(workspace, capfd, short):
+    assert run(workspace, capfd, short, {}).status == 0
 
 
 @pytest.mark.parametrize(("short", "name", "value"), rows(INPUTS, NO_INPUTS))
-def test_no_inputs(place, capfd, short, name, value):
-    refuse(place, capfd, short, name, value)
+def test_no_inputs(workspace, capfd, short, name, value):
+    refuse(workspace, capfd, short, name, value)
 
 
 @pytest.mark.parametrize(
@@ -121,66 +127,62 @@ def test_no_inputs(place, capfd, short, name, value):
         *rows({"run_classifier": ("cached_dir",)}, NO_FOLDERS[1:]),
     ],
 )
-def test_no_outputs(place, capfd, short, name, value):
-    refuse(place, capfd, short, name, value)
+def test_no_outputs(workspace, capfd, short, name, value):
+    refuse(workspace, capfd, short, name, value)
 
 
-# Options that would take the place of the one that is tried.
+# Options that would replace the one that is tried.
 ALONE = {
     "vocab_file": {"spm_model_file": None},
     "squad_file": {"race_dir": None},
     "race_dir": {"squad_file": None},
 }
-# They are looked at when the run's folder is already made. It belongs to nobody
-# before its first checkpoint.
-LATE = ("train_feature_file", "cached_dir")
 
 
-def refuse(place, capfd, short, name, value):
+def refuse(workspace, capfd, short, name, value):
     """Expect a mistake that is named: by the option, or by what was given."""
     changes = {**ALONE.get(name, {}), name: value}
-    leaves = ("run/*",) if name in LATE else ()
-    done = run(place, capfd, short, changes, leaves=leaves)
+    done = run(workspace, capfd, short, changes)
     assert done.status in (1, 2)
-    given = place.fill(value)[:100]
+    given = workspace.fill(value)[:100]
     words = [f"--{name}", given, os.path.dirname(given)]
     assert any(word and word in done.said for word in words), done.said
 
 
-@pytest.mark.parametrize("row", ROWS)
-def test_rows(place, capfd, row):
-    command, changes, says, files = ROWS[row]
+@pytest.mark.parametrize("case", CASES)
+def test_bad_inputs(workspace, capfd, case):
+    command, changes, says, files = CASES[case]
     for name, content in files.items():
-        path = place.here / name
+        path = workspace.here / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    says = tuple(map(place.fill, says))
-    done = run(place, capfd, command, changes, says)
+    says = tuple(map(workspace.fill, says))
+    done = run(workspace, capfd, command, changes, says)
     if not says:
         assert done.status == 0, done.said
 
 
 @pytest.mark.parametrize(
-    ("row", "short"),
-    [(row, short) for row, facts in RUNS.items() for short in facts[2]],
+    ("case", "short"),
+    [(case, short) for case, facts in RUNS.items() for short in facts[2]],
 )
-def test_runs_from_elsewhere(place, capfd, row, short):
-    file, change, _, says = RUNS[row]
-    folder = place.here / "run"
+def test_runs_from_elsewhere(workspace, capfd, case, short):
+    file, change, _, says = RUNS[case]
+    folder = workspace.here / "run"
     if short == "write_run_card":
-        folder = place.out / "pretrained"  # It writes into the folder.
-    shutil.copytree(place.world["rte"], folder)
+        folder = workspace.out / "pretrained"  # It writes into the folder.
+    shutil.copytree(workspace.inputs["rte"], folder)
     path = folder / file
     path.write_bytes(change(path.read_bytes()))
-    write_payload(place.here, place.root / "beside")
-    write_payload(folder, place.root / "beside")
+    write_payload(workspace.here, workspace.root / "beside")
+    write_payload(folder, workspace.root / "beside")
     changes = {"run_dir": folder}
     if short == "ensemble":
-        changes = {"run_dirs": f"{folder},{place.world['rte_again']}"}
+        changes = {"run_dirs": f"{folder},{workspace.inputs['rte_again']}"}
     elif short == "write_run_card":
         changes = {}
     leaves = ("pretrained/*", "pretrained/*/*")
-    done = run(place, capfd, short, changes, says or (), leaves)
+    done = run(workspace, capfd, short, changes, says or (), leaves)
     assert done.status == (0 if says is None else 2), done.said
 
 

@@ -1,6 +1,6 @@
-"""Random files and flags: a reader reads them, or says what is wrong.
+"""Random files and flags: a reader reads them, or reports what is wrong.
 
-They are the same ones every time. `make fuzz` draws others, and more of them.
+The seed is fixed. `make fuzz` draws others, and more of them.
 """
 
 import json
@@ -9,8 +9,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from albert_tf import options
-from tests.hostile import chance, commands, damages
+from albert_tf.common import options
+from tests.hostile import commands, damages, sampling
 from tests.hostile.readers import READERS
 from tests.hostile.test_options import NOWHERE, nothing
 from tests.hostile.test_readers import JSON_READERS, TEXT_READERS, check
@@ -54,14 +54,14 @@ def fuzz(examples):
 
     def decorate(test):
         settings = hypothesis.settings(
-            max_examples=examples * chance.ROUNDS,
-            derandomize=chance.SEED == 0,
+            max_examples=examples * sampling.ROUNDS,
+            derandomize=sampling.SEED == 0,
             database=None,
             deadline=None,
             phases=(hypothesis.Phase.generate,),  # Shrinking takes minutes.
             suppress_health_check=list(hypothesis.HealthCheck),
         )
-        return settings(hypothesis.seed(chance.SEED)(test))
+        return settings(hypothesis.seed(sampling.SEED)(test))
 
     return decorate
 
@@ -85,60 +85,68 @@ def edited(whole: bytes, edits) -> bytes:
     return whole
 
 
-def read_damaged(place, content: bytes) -> None:
-    _, _, damaged = place
+def read_damaged(reader_files, content: bytes) -> None:
+    _, _, damaged = reader_files
     damaged.write_bytes(content)
-    check(*place)
+    check(*reader_files)
 
 
 @pytest.mark.parametrize(
-    "place", [name for name in READERS if name not in SLOW], indirect=True
+    "reader_files",
+    [name for name in READERS if name not in SLOW],
+    indirect=True,
 )
 @fuzz(20)
 @hypothesis.given(edits=EDITS)
-def test_edited_files(place, edits, originals):
-    read_damaged(place, edited(originals(place), edits))
+def test_edited_files(reader_files, edits, originals):
+    read_damaged(reader_files, edited(originals(reader_files), edits))
 
 
-@pytest.mark.parametrize("place", SLOW, indirect=True)
+@pytest.mark.parametrize("reader_files", SLOW, indirect=True)
 @fuzz(3)
 @hypothesis.given(edits=EDITS)
-def test_edited_files_of_slow_readers(place, edits, originals):
-    read_damaged(place, edited(originals(place), edits))
+def test_edited_files_of_slow_readers(reader_files, edits, originals):
+    read_damaged(reader_files, edited(originals(reader_files), edits))
 
 
 @pytest.mark.parametrize(
-    "place", [name for name in TEXT_READERS if name not in SLOW], indirect=True
+    "reader_files",
+    [name for name in TEXT_READERS if name not in SLOW],
+    indirect=True,
 )
 @fuzz(20)
 @hypothesis.given(text=strategies.text(LETTERS, max_size=200))
-def test_random_text(place, text):
-    read_damaged(place, text.encode("utf-8", "surrogatepass"))
+def test_random_text(reader_files, text):
+    read_damaged(reader_files, text.encode("utf-8", "surrogatepass"))
 
 
 @pytest.mark.parametrize(
-    "place", [name for name in JSON_READERS if name not in SLOW], indirect=True
+    "reader_files",
+    [name for name in JSON_READERS if name not in SLOW],
+    indirect=True,
 )
 @fuzz(30)
 @hypothesis.given(data=strategies.data())
-def test_random_json(place, data, originals):
-    read_changed_json(place, data, originals)
+def test_random_json(reader_files, data, originals):
+    read_changed_json(reader_files, data, originals)
 
 
 @pytest.mark.parametrize(
-    "place", [name for name in JSON_READERS if name in SLOW], indirect=True
+    "reader_files",
+    [name for name in JSON_READERS if name in SLOW],
+    indirect=True,
 )
 @fuzz(3)
 @hypothesis.given(data=strategies.data())
-def test_random_json_of_slow_readers(place, data, originals):
-    read_changed_json(place, data, originals)
+def test_random_json_of_slow_readers(reader_files, data, originals):
+    read_changed_json(reader_files, data, originals)
 
 
-def read_changed_json(place, data, originals):
-    content, rest = damages.first_json(originals(place))
+def read_changed_json(reader_files, data, originals):
+    content, rest = damages.first_json(originals(reader_files))
     where = data.draw(strategies.sampled_from([(), *damages.places(content)]))
     changed = damages.replaced(content, where, data.draw(VALUES))
-    read_damaged(place, (json.dumps(changed) + rest).encode())
+    read_damaged(reader_files, (json.dumps(changed) + rest).encode())
 
 
 @pytest.fixture
@@ -146,10 +154,10 @@ def originals():
     """What a file holds before it is damaged for the first time."""
     known = {}
 
-    def original(place):
+    def original(reader_files):
         if not known:
-            known[place[2]] = place[2].read_bytes()
-        return known[place[2]]
+            known[reader_files[2]] = reader_files[2].read_bytes()
+        return known[reader_files[2]]
 
     return original
 
@@ -166,7 +174,7 @@ def test_random_flags(name, data, capfd, tmp_path):
         | strategies.floats().map(str)
     )
     changes = data.draw(strategies.dictionaries(names, values, max_size=4))
-    flags = commands.Place(tmp_path, NOWHERE).flags(name, changes)
+    flags = commands.Workspace(tmp_path, NOWHERE).flags(name, changes)
     status = options.run_inside(nothing, options_class, flags)
     said = capfd.readouterr().err
     assert status in (0, 2), said

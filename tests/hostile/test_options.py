@@ -1,15 +1,15 @@
-"""Every option of every command with values that nobody meant."""
+"""Every option of every command with unusual values."""
 
 import pathlib
 
 import pytest
 
-from albert_tf import options
+from albert_tf.common import options
 from tests import test_option_names
-from tests.hostile import commands, world
+from tests.hostile import commands, valid_inputs
 
 # No file is read: the paths need not be there.
-NOWHERE = world.World(pathlib.Path("/nowhere"))
+NOWHERE = valid_inputs.Inputs(pathlib.Path("/nowhere"))
 
 # By the type of an option. What absl or a rule of ours does not refuse is an
 # option that works, as far as options alone can tell.
@@ -47,7 +47,7 @@ def one_by_one():
     return [
         pytest.param(name, leaf, id=f"{name.split(':')[0]}-{leaf.name}")
         for name in commands.COMMANDS
-        for leaf in options._leaves(commands.load(name)[1])
+        for leaf in options.leaves(commands.load(name)[1])
     ]
 
 
@@ -58,9 +58,9 @@ def test_every_command_is_here():
 @pytest.mark.parametrize(("name", "leaf"), one_by_one())
 def test_values_of_an_option(name, leaf, capfd, tmp_path):
     _, options_class = commands.load(name)
-    place = commands.Place(tmp_path, NOWHERE)
+    workspace = commands.Workspace(tmp_path, NOWHERE)
     for value in VALUES[leaf.type]:
-        flags = place.flags(name, {leaf.name: value})
+        flags = workspace.flags(name, {leaf.name: value})
         status = options.run_inside(nothing, options_class, flags)
         said = capfd.readouterr().err
         assert status in (0, 2), (value, said)

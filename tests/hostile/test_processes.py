@@ -1,6 +1,7 @@
 """Commands in processes of their own: limits, rights, signals, closed pipes.
 
-Here is what could end a process, fill the memory, or shows only from outside.
+These could end the process of the tests, fill its memory, or need a process
+whose exit status and output can be seen.
 """
 
 import ctypes
@@ -41,25 +42,25 @@ def full_disk() -> None:
 
 
 @pytest.fixture
-def place(tmp_path, texts):
-    place = commands.Place(tmp_path, texts)
-    place.make()
-    return place
+def workspace(tmp_path, texts):
+    workspace = commands.Workspace(tmp_path, texts)
+    workspace.make()
+    return workspace
 
 
-def start(place, short, changes, limit=None, **how):
+def start(workspace, short, changes, limit=None, **how):
     module = SHORT[short].split(":")[0]
     variables = {
         **os.environ,
-        **place.environment(),
+        **workspace.environment(),
         "PYTHONPATH": str(ROOT),
         "TF_CPP_MIN_LOG_LEVEL": "2",
-        "MPLCONFIGDIR": str(place.out),
-        "KERAS_HOME": str(place.out),  # It gets a keras.json at import.
+        "MPLCONFIGDIR": str(workspace.out),
+        "KERAS_HOME": str(workspace.out),  # It gets a keras.json at import.
     }
     return subprocess.Popen(
-        [sys.executable, "-m", module, *place.flags(SHORT[short], changes)],
-        cwd=place.here,
+        [sys.executable, "-m", module, *workspace.flags(SHORT[short], changes)],
+        cwd=workspace.here,
         env=variables,
         preexec_fn=limit,
         stderr=subprocess.PIPE,
@@ -75,11 +76,11 @@ def finish(process, given=None):
     return commands.Done(process.returncode, said.decode())
 
 
-def run(place, short, changes, limit=None, says=(), leaves=(), **how):
+def run(workspace, short, changes, limit=None, says=(), leaves=(), **how):
     """Run a command, and hold it to the invariant."""
-    before = place.surroundings()
-    done = finish(start(place, short, changes, limit, **how))
-    commands.check(done, place, before, says, leaves)
+    before = workspace.surroundings()
+    done = finish(start(workspace, short, changes, limit, **how))
+    commands.check(done, workspace, before, says, leaves)
     return done
 
 
@@ -91,49 +92,49 @@ READERS = WRITERS[:3]
 
 
 @pytest.mark.parametrize("short", WRITERS)
-def test_full_disk(place, short):
-    done = run(place, short, {}, full_disk)
+def test_full_disk(workspace, short):
+    done = run(workspace, short, {}, full_disk)
     assert done.status == 1
-    assert str(place.out) in done.said and "File too large" in done.said
+    assert str(workspace.out) in done.said and "File too large" in done.said
 
 
 @pytest.mark.parametrize("short", WRITERS)
-def test_folder_that_may_not_be_written_to(place, short):
-    place.out.chmod(0o500)
-    done = run(place, short, {}, as_anybody)
+def test_folder_that_may_not_be_written_to(workspace, short):
+    workspace.out.chmod(0o500)
+    done = run(workspace, short, {}, as_anybody)
     assert done.status in (1, 2)
-    assert str(place.out) in done.said and "Permission denied" in done.said
+    assert str(workspace.out) in done.said and "Permission denied" in done.said
 
 
 @pytest.mark.parametrize("short", READERS)
-def test_file_that_may_not_be_read(place, short):
-    path = place.here / "a file"
+def test_file_that_may_not_be_read(workspace, short):
+    path = workspace.here / "a file"
     path.chmod(0)
-    done = run(place, short, {"input_file": path}, as_anybody)
+    done = run(workspace, short, {"input_file": path}, as_anybody)
     assert done.status in (1, 2) and "a file" in done.said
 
 
 @pytest.mark.parametrize("short", READERS)
-def test_bomb(place, short):
+def test_bomb(workspace, short):
     """A hundred megabytes of zeros, packed: one line that never ends."""
-    path = place.here / "bomb.gz"
+    path = workspace.here / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(100_000_000), 1))
-    done = run(place, short, {"input_file": path}, little_memory)
+    done = run(workspace, short, {"input_file": path}, little_memory)
     assert done.status == 2 and "bomb.gz" in done.said
 
 
 @pytest.mark.parametrize("short", READERS)
-def test_standard_input_that_is_closed(place, short):
+def test_standard_input_that_is_closed(workspace, short):
     def close():
         os.close(0)
 
-    run(place, short, {"input_file": "-"}, close, says=("--input_file",))
+    run(workspace, short, {"input_file": "-"}, close, says=("--input_file",))
 
 
-def test_standard_input_that_never_ends(place):
+def test_standard_input_that_never_ends(workspace):
     with open("/dev/zero", "rb") as zeros:
         run(
-            place,
+            workspace,
             "create_pretraining_data",
             {"input_file": "-"},
             little_memory,
@@ -142,35 +143,35 @@ def test_standard_input_that_never_ends(place):
         )
 
 
-def test_standard_output_that_is_full(place):
+def test_standard_output_that_is_full(workspace):
     with open("/dev/full", "wb") as full:
         leaves = ("keras.json",)
-        done = run(place, "inspect_records", {}, leaves=leaves, stdout=full)
+        done = run(workspace, "inspect_records", {}, leaves=leaves, stdout=full)
     assert done.status == 1 and "No space left" in done.said
 
 
-def test_standard_output_that_nobody_reads(place):
-    before = place.surroundings()
-    process = start(place, "inspect_records", {}, stdout=subprocess.PIPE)
+def test_standard_output_that_nobody_reads(workspace):
+    before = workspace.surroundings()
+    process = start(workspace, "inspect_records", {}, stdout=subprocess.PIPE)
     process.stdout.close()
     process.stdout = None
     done = finish(process)
     assert done.status in (0, 1)
-    commands.check(done, place, before, leaves=("keras.json",))
+    commands.check(done, workspace, before, leaves=("keras.json",))
 
 
 @pytest.mark.parametrize("short", ["create_pretraining_data"])
-def test_interruption(place, short):
-    before = place.surroundings()
+def test_interruption(workspace, short):
+    before = workspace.surroundings()
     changes = {"input_file": "-"}
-    process = start(place, short, changes, stdin=subprocess.PIPE)
+    process = start(workspace, short, changes, stdin=subprocess.PIPE)
     for line in process.stderr:
         if b"worker(s)" in line:  # It waits for the text.
             break
     process.send_signal(signal.SIGINT)
     done = finish(process)
     assert done.status == 130
-    commands.check(done, place, before, leaves=("job.json", "lock"))
+    commands.check(done, workspace, before, leaves=("job.json", "lock"))
 
 
 FLAGS = {
@@ -192,22 +193,22 @@ FLAGS = {
 
 
 @pytest.mark.parametrize("name", FLAGS)
-def test_command_lines(place, name):
+def test_command_lines(workspace, name):
     arguments, word = FLAGS[name]
-    (place.here / "itself").write_text("--flagfile=itself\n")
-    (place.here / "zeros").write_bytes(bytes(1000))
-    (place.here / "bytes").write_bytes(b"--input_file=\xff\xfe\n")
-    before = place.surroundings()
+    (workspace.here / "itself").write_text("--flagfile=itself\n")
+    (workspace.here / "zeros").write_bytes(bytes(1000))
+    (workspace.here / "bytes").write_bytes(b"--input_file=\xff\xfe\n")
+    before = workspace.surroundings()
     process = subprocess.Popen(
         [sys.executable, "-m", "data_prep.split_sentences"]
-        + place.flags(SHORT["split_sentences"], {})
+        + workspace.flags(SHORT["split_sentences"], {})
         + arguments,
-        cwd=place.here,
-        env={**os.environ, **place.environment(), "PYTHONPATH": str(ROOT)},
+        cwd=workspace.here,
+        env={**os.environ, **workspace.environment(), "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
     )
     done = finish(process)
-    commands.check(done, place, before)
+    commands.check(done, workspace, before)
     assert done.status == (2 if word else 0)
     assert word in done.said

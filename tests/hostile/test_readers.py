@@ -1,15 +1,15 @@
-"""Every reader with everything that can be wrong: it reads, or says what."""
+"""Every reader with damaged files: it reads them, or reports the damage."""
 
 import os
 
 import pytest
 import tensorflow as tf
 
-from albert_tf import errors
-from tests.hostile import chance, damages, limits
+from albert_tf.common import errors
+from tests.hostile import damages, limits, sampling
 from tests.hostile.readers import READERS
 
-# Other values that each JSON file is tried with.
+# How many other values each JSON file is tried with.
 EACH = 8
 
 TEXT_READERS = [name for name, reader in READERS.items() if reader.is_text]
@@ -29,34 +29,31 @@ def check(reader, copy, damaged):
     return None
 
 
-@pytest.mark.parametrize("place", READERS, indirect=True)
-def test_whole_files_are_read(place):
-    assert check(*place) is None
+@pytest.mark.parametrize("reader_files", READERS, indirect=True)
+def test_whole_files_are_read(reader_files):
+    assert check(*reader_files) is None
 
 
-@pytest.mark.parametrize("damage", damages.BYTES)
-@pytest.mark.parametrize("place", READERS, indirect=True)
-def test_damaged_bytes(place, damage):
-    reader, copy, damaged = place
-    damaged.write_bytes(damages.BYTES[damage](damaged.read_bytes()))
-    check(*place)
+def cases():
+    """Yield the name of each reader with each damage."""
+    for name, reader in READERS.items():
+        texts = damages.TEXTS if reader.is_text else {}
+        for damage in (*damages.BYTES, *texts, *damages.KINDS):
+            yield name, damage
 
 
-@pytest.mark.parametrize("damage", damages.TEXTS)
-@pytest.mark.parametrize("place", TEXT_READERS, indirect=True)
-def test_damaged_text(place, damage):
-    reader, copy, damaged = place
-    damaged.write_bytes(damages.TEXTS[damage](damaged.read_bytes()))
-    check(*place)
-
-
-@pytest.mark.parametrize("kind", damages.KINDS)
-@pytest.mark.parametrize("place", READERS, indirect=True)
-def test_no_files(place, kind):
-    reader, copy, damaged = place
-    os.remove(damaged)
-    damages.KINDS[kind](damaged)
-    check(*place)
+@pytest.mark.parametrize(
+    ("reader_files", "damage"), list(cases()), indirect=["reader_files"]
+)
+def test_damaged_files(reader_files, damage):
+    _, _, damaged = reader_files
+    if damage in damages.KINDS:
+        os.remove(damaged)
+        damages.KINDS[damage](damaged)
+    else:
+        change = {**damages.BYTES, **damages.TEXTS}[damage]
+        damaged.write_bytes(change(damaged.read_bytes()))
+    check(*reader_files)
 
 
 JSON_READERS = [
@@ -66,10 +63,10 @@ JSON_READERS = [
 ]
 
 
-@pytest.mark.parametrize("place", JSON_READERS, indirect=True)
-def test_other_values_in_json(place):
-    reader, copy, damaged = place
+@pytest.mark.parametrize("reader_files", JSON_READERS, indirect=True)
+def test_other_values_in_json(reader_files):
+    reader, copy, damaged = reader_files
     contents = damages.values_of(damaged.read_bytes())
-    for content in chance.some(contents, EACH):
+    for content in sampling.some(contents, EACH):
         damaged.write_bytes(content)
-        check(*place)
+        check(*reader_files)

@@ -1,8 +1,8 @@
-"""Texts with recordings of the original: two places, the same tests.
+"""Two sets of texts with recordings of the original, for the same tests.
 
-`own_text` lies in the repository: generated texts, the vocabulary trained on
-them, and what the original gave. `real_text` lies beside the project, where it
-is there: real data and the released vocabularies.
+`own_text` is in the repository: generated texts, a vocabulary trained on them,
+and the original's outputs. `real_text` is beside the project, if at all: real
+data and the released vocabularies.
 """
 
 import dataclasses
@@ -12,22 +12,22 @@ import pathlib
 
 import pytest
 
-from albert_tf import tokenization
+from albert_tf.text import tokenization
 from tests.conftest import FIXTURES
 
-PLACES = ("own_text", "real_text")
+TEXT_SETS = ("own_text", "real_text")
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """Where texts, vocabularies and recordings are.
+class TextSet:
+    """Paths of texts, vocabularies and recordings.
 
     Attributes:
-        recordings: Folder of what the original gave.
-        data: Folder of what it was given.
-        sentencepiece: A vocabulary.
-        wordpiece: Another one.
-        corpus: Text for pretraining, with recorded records of it.
+        recordings: Folder of the original's outputs.
+        data: Folder of its inputs.
+        sentencepiece: SentencePiece vocabulary.
+        wordpiece: WordPiece vocabulary.
+        corpus: Text for pretraining, whose records are recorded.
     """
 
     recordings: pathlib.Path
@@ -43,11 +43,11 @@ class Place:
         return (gzip.decompress(content) if packed else content).decode()
 
     def read_rows(self, name):
-        """The rows of a recording; texts may hold other ends of lines."""
+        """The rows of a recording; texts may contain other line separators."""
         return [json.loads(row) for row in self.read(name).split("\n")[:-1]]
 
     def vocabulary(self, kind, **settings):
-        """The options of a vocabulary, "sentencepiece" or "wordpiece"."""
+        """Vocabulary options for "sentencepiece" or "wordpiece"."""
         names = {"sentencepiece": "spm_model_file", "wordpiece": "vocab_file"}
         path = str(getattr(self, kind))
         return tokenization.VocabularyOptions(**{names[kind]: path}, **settings)
@@ -60,7 +60,7 @@ class Place:
 @pytest.fixture(scope="session")
 def own_text():
     folder = FIXTURES / "own_text"
-    return Place(
+    return TextSet(
         folder,
         folder,
         folder / "spm.model",
@@ -73,7 +73,7 @@ def own_text():
 def real_text(shared_dir):
     vocabularies = shared_dir / "data" / "vocab"
     recordings = shared_dir / "fixtures"
-    return Place(
+    return TextSet(
         recordings,
         shared_dir / "data",
         vocabularies / "30k-clean.model",
@@ -83,6 +83,6 @@ def real_text(shared_dir):
 
 
 @pytest.fixture(scope="session")
-def place(request):
-    """One of PLACES, named by the parameter of a test."""
+def text_set(request):
+    """One of TEXT_SETS, named by the parameter of a test."""
     return request.getfixturevalue(request.param)

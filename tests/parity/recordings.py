@@ -1,7 +1,7 @@
-"""Where the recorded runs of the original are.
+"""Paths of the recorded runs of the original.
 
-The repository holds small copies; the real folder, where it lies beside the
-project, may hold more files of them and further recordings.
+The repository has small copies. The folder beside the project, if it exists,
+may have more files of them and further recordings.
 """
 
 import pathlib
@@ -9,14 +9,14 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import modeling
+from albert_tf.model import modeling
 from tests.conftest import FIXTURES, ROOT
 
 _SHARED = ROOT.parent / "shared" / "fixtures"
 
 
 def folders(prefix: str) -> dict[str, pathlib.Path]:
-    """Return the recordings whose names begin so, by name."""
+    """Return the recordings whose names start with `prefix`, by name."""
     return {
         path.name: path
         for parent in (FIXTURES, _SHARED)
@@ -45,7 +45,7 @@ class Recording:
         return str(self.folder / f"model.ckpt-{step}")
 
     def batch(self, *names: str) -> dict[str, tf.Tensor]:
-        """Return inputs by name; without names, all there are."""
+        """Return inputs by name; all inputs if no name is given."""
         known = (
             *("input_ids", "input_mask", "segment_ids", "label_ids"),
             *("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"),

@@ -1,14 +1,14 @@
-"""Where we differ from the original on purpose: docs/differences.md."""
+"""Deliberate differences from the original: docs/differences.md."""
 
 import json
 
 import numpy as np
 import pytest
 
-from albert_tf.tasks import squad_data, squad_features
-from data_prep import corpus, token_blocks
+from albert_tf.finetuning.squad import squad_data, squad_features
+from data_prep.writer import corpus, decoding, token_blocks
 
-# The number of the question, the piece, what it covers here and there. These
+# Number of the question, the piece, its text here and in the original. These
 # are runs of characters that become one space.
 SPACES = [
     (0, "▁", "", " "),
@@ -64,15 +64,15 @@ def test_questions_in_korean_are_kept(own_text, questions, recorded):
     assert KOREAN in windows.question
 
 
-def test_lines_that_are_no_text_end_a_document_of_wordpiece_too(own_text):
-    """Of zero-width characters or accents; there only one of white space."""
+def test_wordpiece_documents_end_at_lines_without_visible_text(own_text):
+    """Zero-width characters or accents only; the original needs white space."""
     options = corpus.CorpusOptions(
         str(own_text.data / "differences/corpus.txt")
     )
     (block,) = corpus.CorpusReader(
         corpus.find_files(options), options
     ).read_blocks()
-    lines, facts = corpus.decode_lines(block, options)
+    lines, facts = decoding.decode_lines(block, options)
     theirs = json.loads(own_text.read("differences/original_documents.json"))
     counts = {}
     for kind, expected in theirs.items():

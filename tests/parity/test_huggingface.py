@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import checkpoints, huggingface, modeling
-from albert_tf.heads import classification, pretraining, question_answering
+from albert_tf.model import (
+    checkpoint_reader,
+    checkpoints,
+    huggingface,
+    modeling,
+)
+from albert_tf.model.heads import (
+    classification,
+    pretraining,
+    question_answering,
+)
 from tests.conftest import FIXTURES, PARITY_ATOL
 
 RECORDED = FIXTURES / "huggingface_tiny"
@@ -21,11 +30,11 @@ def assert_close(actual, expected):
 
 @pytest.fixture(scope="module")
 def recording():
-    """Our outputs with their weights, and theirs."""
+    """Our outputs with the recorded weights, and the recorded outputs."""
     config = huggingface.read_config(str(RECORDED / "config.json"))
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
     weights = huggingface.read_weights(str(RECORDED))
-    variables = {checkpoints.name_of(v): v for v in model.variables}
+    variables = {checkpoint_reader.name_of(v): v for v in model.variables}
     assert variables.keys() == weights.keys()
     for name, value in weights.items():
         variables[name].assign(value)
@@ -94,14 +103,14 @@ def make_batch():
 
 
 def run_transformers(model, folder, architecture, batch):
-    """Export our model; return what transformers makes of it, as NumPy.
+    """Export our model; return transformers' outputs as NumPy arrays.
 
     Every weight must be used, except the pooler where the class has none.
     """
     import torch
     import transformers
 
-    weights = {checkpoints.name_of(v): v.numpy() for v in model.variables}
+    weights = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
     config = getattr(model, "encoder", model).config
     huggingface.write(str(folder), config, weights)
     loaded, report = getattr(transformers, architecture).from_pretrained(
@@ -214,3 +223,94 @@ def test_what_transformers_saves_is_read_in_full(tmp_path, architecture, dtype):
     assert sum(value.size for value in weights.values()) == sum(
         value.numel() for value in theirs.parameters()
     )
+
+
+READ = {
+    "AlbertModel": lambda encoder: encoder,
+    "AlbertForPreTraining": pretraining.AlbertPretrainer,
+    "AlbertForMaskedLM": lambda e: pretraining.AlbertPretrainer(e, False),
+    "AlbertForSequenceClassification": (
+        lambda e: classification.AlbertClassifier(e, 2)
+    ),
+    "AlbertForMultipleChoice": classification.AlbertMultipleChoice,
+    "AlbertForQuestionAnswering": question_answering.AlbertSquadV1,
+    "AlbertForTokenClassification": lambda encoder: encoder,
+}
+# What they have instead of a name of ours.
+OUTPUTS = {
+    "sequence_output": "last_hidden_state",
+    "pooled_output": "pooler_output",
+    "masked_lm_logits": "logits",
+    "sentence_order_logits": "sop_logits",
+    "logits": "logits",
+    "start_logits": "start_logits",
+    "end_logits": "end_logits",
+}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("embedding_size", [8, 24])
+@pytest.mark.parametrize(
+    ("architecture", "pooler"),
+    [
+        ("AlbertModel", True),
+        ("AlbertModel", False),
+        ("AlbertForPreTraining", True),
+        ("AlbertForMaskedLM", False),
+        ("AlbertForSequenceClassification", True),
+        ("AlbertForMultipleChoice", True),
+        ("AlbertForQuestionAnswering", False),
+        ("AlbertForTokenClassification", False),
+    ],
+)
+def test_outputs_of_what_transformers_saves_are_equal(
+    tmp_path, architecture, pooler, embedding_size
+):
+    import torch
+    import transformers
+
+    values = vars(make_config(embedding_size=embedding_size))
+    theirs_config = transformers.AlbertConfig(
+        **{**values, "hidden_act": "gelu_new"}
+    )
+    torch.manual_seed(7)
+    theirs = getattr(transformers, architecture)(theirs_config)
+    if architecture == "AlbertModel" and not pooler:
+        theirs = transformers.AlbertModel(
+            theirs_config, add_pooling_layer=False
+        )
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    has_pooler = any("pooler" in n for n, _ in theirs.named_parameters())
+    assert has_pooler == pooler
+    theirs.eval().save_pretrained(str(tmp_path))
+
+    checkpoint = checkpoint_reader.read(str(tmp_path))
+    assert checkpoint.config.map_equal_sizes == (embedding_size == 24)
+    ours = READ[architecture](modeling.AlbertModel(checkpoint.config))
+    new = () if pooler else ("bert/pooler",)
+    checkpoints.restore(ours, checkpoint, new_scopes=new)
+    batch = make_batch()
+    if architecture == "AlbertForMultipleChoice":
+        batch = {name: value[None] for name, value in batch.items()}
+    inputs = {
+        "input_ids": batch["input_ids"],
+        "attention_mask": batch["input_mask"],
+        "token_type_ids": batch["segment_ids"],
+    }
+    if architecture == "AlbertForTokenClassification":
+        theirs = theirs.albert
+    with torch.no_grad():
+        expected = theirs(**{n: torch.tensor(v) for n, v in inputs.items()})
+    actual = ours(batch)
+    if architecture == "AlbertForPreTraining":
+        assert_close(actual["masked_lm_logits"], expected["prediction_logits"])
+    compared = [
+        name
+        for name, other in OUTPUTS.items()
+        if name in actual and expected.get(other) is not None
+    ]
+    assert compared
+    for name in compared:
+        assert_close(actual[name], expected[OUTPUTS[name]].numpy())

@@ -1,11 +1,11 @@
-"""The encoder against Model Garden's, an implementation by other hands."""
+"""The encoder against Model Garden's independent implementation."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from official.nlp.modeling import networks
 
-from albert_tf import modeling
+from albert_tf.model import modeling
 from tests.conftest import PARITY_ATOL
 
 CONFIG = modeling.AlbertConfig(

@@ -1,14 +1,14 @@
-"""GLUE features against those that the original made from the same files."""
+"""GLUE features against the original's from the same files."""
 
 import pytest
 
-from albert_tf.tasks import glue
+from albert_tf.finetuning.glue import glue
 
 FOLDERS = {task: task.upper() for task in ("mnli", "mrpc", "qnli", "qqp")}
 FOLDERS |= {"cola": "CoLA", "rte": "RTE", "sst-2": "SST-2", "sts-b": "STS-B"}
 FOLDERS |= {"wnli": "WNLI"}
-# The place, the task, the split, and how many rows are recorded of its file.
-# All of own text; of real text some.
+# The text set, the task, the split, and how many rows are recorded of its file.
+# All tasks of own text, some of real text.
 CASES = [
     *(
         ("own_text", task, split, 40)
@@ -26,22 +26,22 @@ LENGTHS = {"own_text": 48, "real_text": 64}
 
 @pytest.fixture
 def length(request):
-    """Tokens of a sequence, as recorded in a place."""
-    return LENGTHS[request.node.callspec.params["place"]]
+    """Tokens of a sequence, as recorded in a text set."""
+    return LENGTHS[request.node.callspec.params["text_set"]]
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "split", "count"), CASES, indirect=["place"]
+    ("text_set", "name", "split", "count"), CASES, indirect=["text_set"]
 )
-def test_features_equal_the_original(place, name, split, count, length):
-    recorded = place.read_rows(
+def test_features_equal_the_original(text_set, name, split, count, length):
+    recorded = text_set.read_rows(
         f"original_glue/{name}_{split}_{length}.jsonl.gz"
     )
     assert len(recorded) == count
     if (name, split) == ("mnli", "dev"):
         split = "dev_matched"
-    task = glue.GlueTask(name, place.tokenizer(), length)
-    path = place.data / "glue" / FOLDERS[name] / f"{split}.tsv"
+    task = glue.GlueTask(name, text_set.tokenizer(), length)
+    path = text_set.data / "glue" / FOLDERS[name] / f"{split}.tsv"
     examples = task.read(str(path), split)
     chosen = [examples[line["row"]] for line in recorded]
     (batch,) = task.featurize(chosen, split)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import checkpoints, modeling
-from albert_tf.heads import classification, question_answering
+from albert_tf.model import checkpoints, modeling
+from albert_tf.model.heads import classification, question_answering
 from tests.conftest import PARITY_ATOL
 from tests.parity import recordings
 
@@ -50,8 +50,8 @@ def test_regression(name):
     model = restored(recording, lambda e: classification.AlbertClassifier(e, 1))
     assert_close(model(batch)["logits"][:, 0], values["logits"])
     objective = classification.REGRESSION_OBJECTIVE
-    each = objective.values(model, batch, None)["regression_loss"]
-    # Squares of errors near 4: 1e-5 of the outputs is 1e-4 of these.
+    each = objective.sample_values(model, batch, None)["regression_loss"]
+    # Squares of errors near 4: 1e-5 in the outputs is 1e-4 in these.
     np.testing.assert_allclose(each, values["per_example_loss"], rtol=1e-5)
     np.testing.assert_allclose(
         loss(objective, model, batch), values["loss"], rtol=1e-5
@@ -84,7 +84,7 @@ def squad_v2(request):
 
 
 def assert_same_log_probs(actual, expected):
-    """Masked places are -1e30 plus noise: equal up to a part in 1e6."""
+    """Masked positions are -1e30 plus noise: compare with rtol 1e-6."""
     actual = np.array(actual)
     real = expected > -1e20
     np.testing.assert_array_equal(actual > -1e20, real)

@@ -1,6 +1,6 @@
-"""The encoder, the heads and the losses, stage by stage, against the original.
+"""Every output of encoder, heads and losses against the original.
 
-The fixtures hold a checkpoint of the original release, its inputs and every
+The fixtures have a checkpoint of the original release, its inputs and every
 intermediate output; see tests/fixtures/README.md.
 """
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import checkpoints, modeling
-from albert_tf.heads import pretraining
+from albert_tf.model import checkpoint_reader, checkpoints, modeling
+from albert_tf.model.heads import pretraining
 from tests.conftest import FIXTURES, PARITY_ATOL
 
 RECORDINGS = ("original_tiny_lamb", "original_tiny_adamw_groups")
@@ -81,9 +81,9 @@ def test_losses_equal_the_original(recording):
 
 def test_variables_have_the_names_of_the_original(recording):
     model, _, _ = recording
-    stored = checkpoints.read(
+    stored = checkpoint_reader.read(
         str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")
     ).shapes
-    ours = {checkpoints.name_of(variable) for variable in model.variables}
+    ours = {checkpoint_reader.name_of(variable) for variable in model.variables}
     group_0 = {name for name in ours if "group_1/" not in name}
     assert group_0 == set(stored)

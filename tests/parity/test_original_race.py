@@ -1,15 +1,15 @@
-"""RACE features against those that the original made from the same files."""
+"""RACE features against the original's from the same files."""
 
 import tarfile
 
 import pytest
 
-from albert_tf.tasks import race
+from albert_tf.finetuning import race
 
 # The recorded real articles in their order, see fixtures/README.md.
 MIDDLE = (13, 73, 93, 148, 163, 175, 217, 299, 364, 401, 487, 495)
 HIGH = (63, 107, 202, 247, 309, 318, 353, 394, 554, 598, 667, 677)
-# The place, tokens of a sequence, of question and answer, and questions.
+# The text set, tokens of a sequence, of question and answer, and questions.
 CASES = [
     ("own_text", 160, 40, 24),
     ("real_text", 512, 128, 91),
@@ -18,11 +18,11 @@ CASES = [
 
 
 @pytest.fixture
-def dev_folder(place, tmp_path):
+def dev_folder(text_set, tmp_path):
     """The recorded articles, laid out as the official download."""
-    if (place.data / "race/dev").is_dir():
-        return str(place.data / "race/dev")
-    with tarfile.open(place.data / "race/RACE.tar.xz") as archive:
+    if (text_set.data / "race/dev").is_dir():
+        return str(text_set.data / "race/dev")
+    with tarfile.open(text_set.data / "race/RACE.tar.xz") as archive:
         members = [
             archive.getmember(f"RACE/dev/{level}/{number}.txt")
             for level, numbers in (("middle", MIDDLE), ("high", HIGH))
@@ -34,24 +34,24 @@ def dev_folder(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("place", "max_seq_length", "max_qa_length", "count"),
+    ("text_set", "max_seq_length", "max_qa_length", "count"),
     CASES,
-    indirect=["place"],
+    indirect=["text_set"],
 )
 def test_features_equal_the_original(
-    place, dev_folder, max_seq_length, max_qa_length, count
+    text_set, dev_folder, max_seq_length, max_qa_length, count
 ):
     name = f"dev_{max_seq_length}_{max_qa_length}.jsonl.gz"
-    recorded = place.read_rows(f"original_race/{name}")
+    recorded = text_set.read_rows(f"original_race/{name}")
     options = race.RaceOptions(max_qa_length=max_qa_length)
-    task = race.RaceTask(place.tokenizer(), max_seq_length, options)
+    task = race.RaceTask(text_set.tokenizer(), max_seq_length, options)
     examples = task.read(dev_folder, "dev")
     assert len(examples) == len(recorded) == count
     assert_equal(task, examples, recorded)
 
 
-def test_gap_is_looked_for_after_cleaning(own_text):
-    """It may be a full-width low line; options bring no spaces into it."""
+def test_gap_is_searched_after_cleaning(own_text):
+    """The gap may be a full-width low line; options add no spaces."""
     options = race.RaceOptions(max_qa_length=40, middle_only=True)
     task = race.RaceTask(own_text.tokenizer(), 160, options)
     examples = task.read(str(own_text.data / "race_gap/dev"), "dev")

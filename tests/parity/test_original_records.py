@@ -1,4 +1,4 @@
-"""Every record of the original, feature by feature and in its order."""
+"""Every record of the original, feature by feature and in order."""
 
 import random
 
@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import masking, records
-from data_prep import corpus, segment_pairs, token_blocks
-from tests.parity.conftest import PLACES
+from albert_tf.data import layouts, masking, parsing, record_check
+from data_prep.writer import (
+    corpus,
+    decoding,
+    segment_pairs,
+    token_blocks,
+)
+from tests.parity.conftest import TEXT_SETS
 from tests.reference import ngram_masking
 
 RECORDED = "original_tfrecord/original.tfrecord.gz"
@@ -16,21 +21,21 @@ RECORDED = "original_tfrecord/original.tfrecord.gz"
 RUNS = {"own_text": (64, 10, 1434), "real_text": (128, 20, 353)}
 
 
-@pytest.fixture(scope="module", params=PLACES)
+@pytest.fixture(scope="module", params=TEXT_SETS)
 def run(request):
-    """A recorded run: its place, its two lengths and its number of records."""
+    """A recorded run: text set, two lengths and number of records."""
     return request.getfixturevalue(request.param), *RUNS[request.param]
 
 
-def read_documents(place):
-    """The documents of the recorded input, through the writer's first room."""
-    tokenizer = place.tokenizer()
-    options = corpus.CorpusOptions(str(place.corpus))
+def read_documents(text_set):
+    """The documents of the recorded input, as the writer tokenizes them."""
+    tokenizer = text_set.tokenizer()
+    options = corpus.CorpusOptions(str(text_set.corpus))
     documents = []
     for block in corpus.CorpusReader(
         corpus.find_files(options), options
     ).read_blocks():
-        lines, facts = corpus.decode_lines(block, options)
+        lines, facts = decoding.decode_lines(block, options)
         tokens = token_blocks.tokenize(lines, tokenizer, facts)
         documents += [tokens.document(i) for i in range(len(tokens))]
     return documents, tokenizer
@@ -38,13 +43,13 @@ def read_documents(place):
 
 @pytest.fixture(scope="module")
 def written(run):
-    """The recorded run again, with the original's two generators.
+    """Records made again with the original's two random generators.
 
     Documents and pairs are the writer's own; masking is the reference's, which
     draws in the original's order.
     """
-    place, length, predictions, _ = run
-    documents, tokenizer = read_documents(place)
+    text_set, length, predictions, _ = run
+    documents, tokenizer = read_documents(text_set)
     vocabulary = masking.Vocabulary.from_pieces(
         tokenizer.pieces,
         cls_id=tokenizer.cls_id,
@@ -79,7 +84,7 @@ def written(run):
                 masked = masker.mask(tokens, draws, length_draws)
                 instances.append((len(first), len(second), pair.label, masked))
     draws.shuffle(instances)
-    return lay_out(instances, records.pretraining_layout(length, predictions))
+    return lay_out(instances, layouts.pretraining_layout(length, predictions))
 
 
 def lay_out(instances, layout):
@@ -106,18 +111,18 @@ def lay_out(instances, layout):
 
 @pytest.fixture(scope="module")
 def original(run):
-    place, length, predictions, _ = run
-    path = str(place.recordings / RECORDED)
+    text_set, length, predictions, _ = run
+    path = str(text_set.recordings / RECORDED)
     dataset = tf.data.TFRecordDataset(path, compression_type="GZIP")
     batch = next(iter(dataset.batch(10_000)))
-    parsed = records.parse(
-        records.pretraining_layout(length, predictions), batch
+    parsed = parsing.parse(
+        layouts.pretraining_layout(length, predictions), batch
     )
     return {name: value.numpy() for name, value in parsed.items()}
 
 
 @pytest.mark.parametrize(
-    "name", [f.name for f in records.pretraining_layout(128, 20)]
+    "name", [f.name for f in layouts.pretraining_layout(128, 20)]
 )
 def test_feature_equals_the_original(run, written, original, name):
     *_, count = run
@@ -127,13 +132,13 @@ def test_feature_equals_the_original(run, written, original, name):
 
 
 def test_original_records_pass_the_check_without_a_manifest(run, tmp_path):
-    place, length, predictions, _ = run
+    text_set, length, predictions, _ = run
     path = str(tmp_path / "original.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
         for record in tf.data.TFRecordDataset(
-            str(place.recordings / RECORDED), compression_type="GZIP"
+            str(text_set.recordings / RECORDED), compression_type="GZIP"
         ):
             writer.write(record.numpy())
-    vocab_size = place.tokenizer().vocab_size
-    expected = records.Expected(length, predictions, vocab_size)
-    assert records.check_records([path], expected) == []
+    vocab_size = text_set.tokenizer().vocab_size
+    expected = record_check.Expected(length, predictions, vocab_size)
+    assert record_check.check_records([path], expected) == []

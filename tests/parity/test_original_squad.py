@@ -1,4 +1,4 @@
-"""Features of the original, and its alignment, for every question recorded."""
+"""SQuAD features and alignment against recordings of the original."""
 
 import json
 import lzma
@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import records, tokenization
-from albert_tf.tasks import squad_data, squad_features
+from albert_tf.data import layouts
+from albert_tf.finetuning.squad import squad_data, squad_features
+from albert_tf.text import cleaning, tokenization
 from data_prep import create_finetuning_data
-from tests.parity.conftest import PLACES
+from tests.parity.conftest import TEXT_SETS
 
-# The place, the recording, and its number of windows.
+# The text set, the recording, and its number of windows.
 CASES = [
     ("own_text", "dev-v1.1_384_128_64", 117),
     ("own_text", "dev-v1.1_96_32_16", 587),
@@ -27,26 +28,26 @@ CASES = [
     ("real_text", "train2_training_384_128_64", 238),
 ]
 on_all_cases = pytest.mark.parametrize(
-    ("place", "name", "count"), CASES, indirect=["place"]
+    ("text_set", "name", "count"), CASES, indirect=["text_set"]
 )
 
 
-def find_source(place, name):
+def find_source(text_set, name):
     """The path of the file that a recording was made from."""
     file = f"{name.split('_')[0]}.json"
-    mine = place.data / "squad" / file
+    mine = text_set.data / "squad" / file
     return str(
-        mine if mine.exists() else place.recordings / "original_squad" / file
+        mine if mine.exists() else text_set.recordings / "original_squad" / file
     )
 
 
-def find_windows(place, name):
+def find_windows(text_set, name):
     """The questions of a recording, their windows, tokens of a sequence."""
-    questions, _ = squad_data.read(find_source(place, name), "file")
+    questions, _ = squad_data.read(find_source(text_set, name), "file")
     length, stride, query = map(int, name.split("_")[-3:])
     windows = squad_features.make_windows(
         questions,
-        place.tokenizer(),
+        text_set.tokenizer(),
         squad_features.WindowOptions(stride, query),
         length,
     )
@@ -54,11 +55,11 @@ def find_windows(place, name):
 
 
 @on_all_cases
-def test_features_equal_the_recorded_ones(place, name, count):
-    recorded = place.read_rows(f"original_squad/{name}.jsonl.gz")
+def test_features_equal_the_recorded_ones(text_set, name, count):
+    recorded = text_set.read_rows(f"original_squad/{name}.jsonl.gz")
     assert len(recorded) == count
-    questions, windows, length = find_windows(place, name)
-    tokenizer = place.tokenizer()
+    questions, windows, length = find_windows(text_set, name)
+    tokenizer = text_set.tokenizer()
     positions = squad_features.find_answers(windows, questions)
     is_training = "training" in name
     values = {}
@@ -68,7 +69,7 @@ def test_features_equal_the_recorded_ones(place, name, count):
         for key, array in block.items():
             values.setdefault(key, []).append(array)
     values = {key: np.concatenate(arrays) for key, arrays in values.items()}
-    layout = records.squad_layout(length, is_training=is_training)
+    layout = layouts.squad_layout(length, is_training=is_training)
     assert {feature.name for feature in layout} == values.keys()
     assert len(windows) == count
     for row, expected in enumerate(recorded):
@@ -78,7 +79,7 @@ def test_features_equal_the_recorded_ones(place, name, count):
 
 @on_all_cases
 def test_records_on_disk_hold_the_recorded_features(
-    place, name, count, tmp_path
+    text_set, name, count, tmp_path
 ):
     """Written by several processes, read by TensorFlow."""
     length, stride, query = map(int, name.split("_")[-3:])
@@ -87,17 +88,17 @@ def test_records_on_disk_hold_the_recorded_features(
     create_finetuning_data.run(
         create_finetuning_data.FinetuningDataOptions(
             task_name="squad",
-            input_file=find_source(place, name),
+            input_file=find_source(text_set, name),
             output_file=output,
             is_training=is_training,
             max_seq_length=length,
             num_workers=2,
             squad_windows=squad_features.WindowOptions(stride, query),
-            vocabulary=place.vocabulary("sentencepiece"),
+            vocabulary=text_set.vocabulary("sentencepiece"),
         )
     )
     written = list(tf.data.TFRecordDataset(output))
-    recorded = place.read_rows(f"original_squad/{name}.jsonl.gz")
+    recorded = text_set.read_rows(f"original_squad/{name}.jsonl.gz")
     assert len(written) == len(recorded) == count
     names = {"unique_ids": "unique_id"}
     if is_training:
@@ -119,7 +120,7 @@ def test_records_on_disk_hold_the_recorded_features(
 
 
 def describe(row, values, windows, questions, is_training):
-    """What the recording says about a window."""
+    """The recorded features of a window."""
     length = int(values["input_mask"][row].sum())
     for key in ("input_ids", "segment_ids"):
         assert not values[key][row, length:].any()
@@ -163,13 +164,13 @@ def last_characters(ends):
 @pytest.mark.parametrize(
     "name", ["dev-v1.1", "train-v1.1", "dev-v2.0", "train-v2.0"]
 )
-@pytest.mark.parametrize("place", PLACES, indirect=True)
-def test_alignment_is_the_longest_common_subsequence(place, name):
+@pytest.mark.parametrize("text_set", TEXT_SETS, indirect=True)
+def test_alignment_is_the_longest_common_subsequence(text_set, name):
     """The same characters as the original's table, on whole paragraphs.
 
     All 2,967 of the real files agree; every twentieth is tried here.
     """
-    path = place.data / "squad" / f"{name}.json"
+    path = text_set.data / "squad" / f"{name}.json"
     if path.exists():
         packed, every = path.read_bytes(), 3
     else:
@@ -177,14 +178,14 @@ def test_alignment_is_the_longest_common_subsequence(place, name):
         packed, every = lzma.decompress(path.read_bytes()), 20
     data = json.loads(packed)["data"]
     texts = [p["context"] for article in data for p in article["paragraphs"]]
-    tokenizer = place.tokenizer()
+    tokenizer = text_set.tokenizer()
     for text in texts[::every]:
         _, starts, ends = tokenizer.encode_with_offsets(text)
         expected = align_pieces(tokenizer, text)
         assert (starts.tolist(), last_characters(ends)) == expected
 
 
-def test_korean_is_aligned_where_the_original_gives_up(own_text):
+def test_korean_is_aligned_where_the_original_fails(own_text):
     tokenizer = own_text.tokenizer()
     text = "서울은 대한민국의 수도이다."
     assert align_pieces(tokenizer, text) is None
@@ -221,8 +222,8 @@ def align_pieces(tokenizer, text):
 
 
 def align_characters(text, joined):
-    """For each character of the pieces its place in the text, or None."""
-    folded = list(map(tokenization.fold_characters, text))
+    """For each character of the pieces its position in the text, or None."""
+    folded = list(map(cleaning.fold_characters, text))
     band = abs(len(text) - len(joined)) + 5
     for width in (band, 2 * band):
         lengths, moves = fill_table(folded, joined, width)

@@ -1,8 +1,8 @@
-"""Answers to SQuAD from recorded outputs of a model, and official scores.
+"""Answers to SQuAD from recorded model outputs, and official scores.
 
-Recorded are what the original's `write_predictions_v1` and `_v2` wrote from
-random outputs, and what the official scripts said about answers: those, and
-others that are nearly right. See tests/fixtures/README.md.
+Recorded are the answers of the original's `write_predictions_v1` and `_v2` for
+random outputs, and the official scores of these and of nearly correct answers.
+See tests/fixtures/README.md.
 """
 
 import json
@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.tasks import squad_answers, squad_data, squad_metrics
+from albert_tf.finetuning.squad import squad_answers, squad_data, squad_metrics
 from tests.parity.test_original_squad import find_windows
 
 # Answers in an n-best list, pieces of the longest answer, and the unit of the
@@ -29,7 +29,7 @@ ATOL = 1e-12
 
 @pytest.fixture
 def recorded(own_text, name):
-    """Reads what was written for a recording, by its kind."""
+    """Read the original's files for a recording, by kind."""
     return lambda kind: json.loads(
         own_text.read(f"{FOLDER}/{name}_{kind}.json.gz")
     )
@@ -79,7 +79,7 @@ def test_predictions_are_those_of_the_original(recorded, answered):
 
 
 @of_version_2
-def test_null_odds_and_what_they_hide_are_those_of_the_original(
+def test_null_odds_and_thresholded_answers_are_those_of_the_original(
     recorded, answered
 ):
     found, null = answered

@@ -1,8 +1,8 @@
-"""The writer's records against statistics of the original's.
+"""Statistics of the writer's records against the original's.
 
-Recorded: what the original wrote with the same options; see the fixtures'
-README. Two runs of the original itself differ as much, because some of its
-draws are unseeded.
+The original's records with the same options were recorded; see the fixtures'
+README. Two runs of the original differ as much from each other, because some of
+its draws are unseeded.
 """
 
 import dataclasses
@@ -14,19 +14,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import masking, records
-from data_prep import (
-    corpus,
-    create_pretraining_data,
-    inspect_records,
-    segment_pairs,
-)
-from tests.parity.conftest import Place
+from albert_tf.data import layouts, masking, parsing
+from data_prep import create_pretraining_data
+from data_prep.inspection import record_statistics
+from data_prep.writer import corpus, segment_pairs
+from tests.parity.conftest import TextSet
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What was recorded: records of a text, with one seed or several.
+    """Recorded statistics of a text, with one or several seeds.
 
     Attributes:
         names: The recordings, one for each seed.
@@ -34,7 +31,7 @@ class Run:
     """
 
     text: pathlib.Path
-    place: Place
+    text_set: TextSet
     names: tuple[str, ...]
     lengths: tuple[int, int]
     dupe_factor: int
@@ -100,7 +97,7 @@ def statistics_of_ours(run, seed, folder):
             dupe_factor=run.dupe_factor,
             num_workers=1,
             random_seed=seed,
-            vocabulary=run.place.vocabulary("sentencepiece"),
+            vocabulary=run.text_set.vocabulary("sentencepiece"),
             pairs=segment_pairs.PairOptions(
                 max_seq_length=max_seq_length, single_segment_policy="random"
             ),
@@ -109,17 +106,17 @@ def statistics_of_ours(run, seed, folder):
             ),
         )
     )
-    layout = records.pretraining_layout(*run.lengths)
+    layout = layouts.pretraining_layout(*run.lengths)
     parts = [
-        records.parse(layout, serialized)
+        parsing.parse(layout, serialized)
         for serialized in tf.data.TFRecordDataset(output).batch(8192)
     ]
     features = {
         feature.name: np.concatenate([part[feature.name] for part in parts])
         for feature in layout
     }
-    special = inspect_records.SpecialIds(2, 3, 4)
-    found = inspect_records.statistics(features, special)
+    special = record_statistics.SpecialIds(2, 3, 4)
+    found = record_statistics.describe(features, special)
     return {**found, "examples": len(features["input_ids"])}
 
 
@@ -128,7 +125,7 @@ def all_three(request, tmp_path_factory):
     """A recorded run, its statistics and those of ours, for all its seeds."""
     run = request.getfixturevalue(request.param)
     recorded = [
-        json.loads(run.place.read(f"original_writer_stats/{name}"))
+        json.loads(run.text_set.read(f"original_writer_stats/{name}"))
         for name in run.names
     ]
     folder = tmp_path_factory.mktemp("statistics")
@@ -139,7 +136,7 @@ def all_three(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", OF_OWN_TEXT)
-def test_statistic_is_that_of_the_original(all_three, name):
+def test_statistic_equals_the_original(all_three, name):
     run, *both = all_three
     theirs, ours = (
         np.mean([seed[name] for seed in seeds], axis=0) for seeds in both

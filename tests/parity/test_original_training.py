@@ -1,10 +1,10 @@
 """Eight recorded updates of the original, LAMB and AdamW, through our trainer.
 
 The original reads the global step for its learning rate and increments it in
-the same run of the graph, and TensorFlow 1 orders nothing between the two: off
-TPU, update t has the rate of step t or of step t + 1, as chance has it. Both
-occur in one recording. So the rate of each update is found first: of the two
-that the schedule allows, the one whose next loss is the recorded one.
+the same run of the graph. TensorFlow 1 does not order the two, so off TPU
+update t has the learning rate of step t or t + 1 at random. Both occur in one
+recording. So the test first finds the learning rate of each update: of the two
+possible ones, that whose next loss equals the recorded one.
 """
 
 import functools
@@ -13,8 +13,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import checkpoints, modeling, optimization, run_log, training
-from albert_tf.heads import pretraining
+from albert_tf.model import (
+    checkpoint_reader,
+    checkpoints,
+    model_options,
+    modeling,
+    optimization,
+)
+from albert_tf.model.heads import pretraining
+from albert_tf.training import run_log, training_loop, training_options
 from tests.conftest import PARITY_ATOL, make_replicas
 from tests.parity import recordings
 
@@ -29,7 +36,7 @@ NOISE = 1e-8
 
 
 class Table(optimization.keras.optimizers.schedules.LearningRateSchedule):
-    """The rate of every update, from a list."""
+    """The learning rate of every update, from a list."""
 
     def __init__(self, rates):
         self.rates = rates
@@ -39,7 +46,7 @@ class Table(optimization.keras.optimizers.schedules.LearningRateSchedule):
 
 
 class Held(optimization.keras.optimizers.schedules.LearningRateSchedule):
-    """One rate that is set from outside."""
+    """A learning rate that the test sets."""
 
     def __init__(self):
         self.rate = tf.Variable(0.0)
@@ -48,26 +55,23 @@ class Held(optimization.keras.optimizers.schedules.LearningRateSchedule):
         return self.rate + 0.0
 
 
-def make_trainer(recording, folder, schedule, strategy=None, parts=1):
-    def make_model():
+def make_trainer(recording, folder, schedule, strategy=None, microbatches=1):
+    kinds = {"lamb": optimization.Lamb, "adamw": optimization.AdamW}
+    strategy = strategy or tf.distribute.OneDeviceStrategy("/CPU:0")
+    with strategy.scope():
         encoder = modeling.AlbertModel(recording.config)
         model = pretraining.AlbertPretrainer(encoder)
         checkpoints.restore(model, recording.checkpoint(0))
-        return model
-
-    kinds = {"lamb": optimization.Lamb, "adamw": optimization.AdamW}
-    return training.Trainer(
+        optimizer = kinds[str(recording.values["optimizer"])](schedule)
+    return training_loop.Trainer(
+        model,
+        optimizer,
+        pretraining.OBJECTIVE,
         str(folder),
-        training.TrainerOptions(
+        training_options.TrainerOptions(
             iterations_per_loop=1,
             save_checkpoints_steps=1000,
-            gradient_accumulation_steps=parts,
-        ),
-        strategy or tf.distribute.OneDeviceStrategy("/CPU:0"),
-        training.Plan(
-            make_model,
-            lambda: kinds[str(recording.values["optimizer"])](schedule),
-            pretraining.OBJECTIVE,
+            gradient_accumulation_steps=microbatches,
         ),
     )
 
@@ -79,9 +83,9 @@ def dataset(recording):
 
 
 def allowed_rates(values):
-    """The rates of all steps, with the recorded options."""
+    """The learning rates of all steps, with the recorded options."""
     schedule = optimization.WarmupPolynomialDecay(
-        optimization.OptimizerOptions(
+        model_options.OptimizerOptions(
             learning_rate=float(values["learning_rate"]),
             poly_power=float(values["poly_power"]),
             start_warmup_step=int(values["start_warmup_step"]),
@@ -100,7 +104,7 @@ def recorded_losses(values):
 
 @functools.cache
 def recorded_rates(name, folder):
-    """Find which of the two possible rates each recorded update had."""
+    """Find the learning rate of each recorded update, of the two possible."""
     recording = recordings.Recording(name)
     held = Held()
     trainer = make_trainer(recording, folder, held)
@@ -138,22 +142,22 @@ def recorded_rates(name, folder):
 
 @pytest.fixture(params=recordings.parameters("original_tiny"))
 def replayed(request, tmp_path_factory):
-    """A recording and the rates its updates had."""
+    """A recording and the learning rates of its updates."""
     recording = recordings.Recording(request.param)
     folder = tmp_path_factory.getbasetemp()  # Nothing is written there.
     return recording, recorded_rates(request.param, folder)
 
 
-def replay(recording, rates, folder, **how):
-    trainer = make_trainer(recording, folder, Table([*rates, 0.0]), **how)
+def replay(recording, rates, folder, **devices):
+    trainer = make_trainer(recording, folder, Table([*rates, 0.0]), **devices)
     steps = len(rates)
     folder.mkdir()
     log = run_log.RunLog(str(folder), 1)
-    log.start(0, steps + 1, {})
+    log.start(0, steps + 1)
     data = dataset(recording)
     trainer.train(data, steps, log)
     state = {
-        f"{checkpoints.name_of(variable)}{suffix}": value.numpy()
+        f"{checkpoint_reader.name_of(variable)}{suffix}": value.numpy()
         for index, variable in enumerate(trainer.model.trainable_variables)
         for suffix, value in (
             ("", variable),
@@ -166,17 +170,17 @@ def replay(recording, rates, folder, **how):
 
 
 @pytest.mark.parametrize(
-    ("make_strategy", "parts"),
+    ("make_strategy", "microbatches"),
     [
         (lambda: None, 1),
         (make_replicas, 1),
         (lambda: None, 2),
         (make_replicas, 2),
     ],
-    ids=["one device", "two replicas", "two parts", "two replicas, two parts"],
+    ids=["one device", "two replicas", "two microbatches", "both"],
 )
 def test_losses_gradient_norm_and_state(
-    replayed, tmp_path, make_strategy, parts
+    replayed, tmp_path, make_strategy, microbatches
 ):
     recording, rates = replayed
     log, state = replay(
@@ -184,7 +188,7 @@ def test_losses_gradient_norm_and_state(
         rates,
         tmp_path / "run",
         strategy=make_strategy(),
-        parts=parts,
+        microbatches=microbatches,
     )
     losses = [loss for _, loss in log.column("train", "loss")]
     np.testing.assert_allclose(

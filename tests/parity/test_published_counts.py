@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import modeling
+from albert_tf.model import modeling
 from tests.conftest import ROOT
 
 BASE = ROOT / "configs" / "models" / "albert_base_v2.json"

@@ -8,8 +8,8 @@ import unicodedata
 import pytest
 import tensorflow as tf
 
-from albert_tf import text_ops, tokenization, tokenization_ops
-from tests.parity.conftest import PLACES
+from albert_tf.text import cleaning, text_ops, tokenization_ops
+from tests.parity.conftest import TEXT_SETS
 
 CORPORA = [
     ("own_text", "corpus.txt"),
@@ -32,7 +32,7 @@ LETTERS_OF_UNICODE_14 = {
     *(0x2C2F, 0x2C5F, *range(0xA7C0, 0xA7DA), *range(0x10570, 0x105C0)),
     *(*range(0x10780, 0x107C0), *range(0x1DF00, 0x1DF20)),
 }
-# The place, the kind of vocabulary, the recording, and its number of rows.
+# The text set, the kind of vocabulary, the recording, and its number of rows.
 RECORDED = [
     ("own_text", "sentencepiece", "original_tokenization.jsonl", 300),
     ("own_text", "wordpiece", "original_wordpiece.jsonl", 300),
@@ -65,11 +65,11 @@ def differing(tokenizer, texts):
 
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("place", "name"), CORPORA, indirect=["place"])
-def test_graph_equals_python_on_a_corpus(place, name, kind, lower):
-    lines = read_lines(place.data / name)
+@pytest.mark.parametrize(("text_set", "name"), CORPORA, indirect=["text_set"])
+def test_graph_equals_python_on_a_corpus(text_set, name, kind, lower):
+    lines = read_lines(text_set.data / name)
     every = 1 + len(lines) // 5000  # All of them in the slow test.
-    tokenizer = place.tokenizer(kind, do_lower_case=lower)
+    tokenizer = text_set.tokenizer(kind, do_lower_case=lower)
     assert differing(tokenizer, lines[::every]) == []
 
 
@@ -77,18 +77,18 @@ def test_graph_equals_python_on_a_corpus(place, name, kind, lower):
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_graph_equals_python_on_every_line(kind, lower, request):
-    for place, name in CORPORA:
-        place = request.getfixturevalue(place)
-        tokenizer = place.tokenizer(kind, do_lower_case=lower)
-        lines = read_lines(place.data / name)
+    for text_set, name in CORPORA:
+        text_set = request.getfixturevalue(text_set)
+        tokenizer = text_set.tokenizer(kind, do_lower_case=lower)
+        lines = read_lines(text_set.data / name)
         assert differing(tokenizer, lines) == [], name
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("place", PLACES, indirect=True)
-def test_graph_equals_python_on_every_assigned_character(place, kind, lower):
-    tokenizer = place.tokenizer(kind, do_lower_case=lower)
+@pytest.mark.parametrize("text_set", TEXT_SETS, indirect=True)
+def test_graph_equals_python_on_every_assigned_character(text_set, kind, lower):
+    tokenizer = text_set.tokenizer(kind, do_lower_case=lower)
     missing = ("Cn", "Co")  # Not assigned; for private use.
     assigned = [c for c in CHARACTERS if unicodedata.category(c) not in missing]
     texts = [f"a{c}b {c}1今{c}" for c in assigned]
@@ -101,12 +101,12 @@ def test_graph_equals_python_on_every_assigned_character(place, kind, lower):
 
 @pytest.mark.slow  # 20 to 25 s each.
 @pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("place", PLACES, indirect=True)
-def test_only_characters_younger_than_pythons_tables_differ(place, lower):
+@pytest.mark.parametrize("text_set", TEXT_SETS, indirect=True)
+def test_only_characters_younger_than_pythons_tables_differ(text_set, lower):
     texts = [f"a{c}b {c}1" for c in CHARACTERS]
-    tokenizer = place.tokenizer("wordpiece", do_lower_case=lower)
+    tokenizer = text_set.tokenizer("wordpiece", do_lower_case=lower)
     assert differing(tokenizer, texts) == []
-    tokenizer = place.tokenizer("sentencepiece", do_lower_case=lower)
+    tokenizer = text_set.tokenizer("sentencepiece", do_lower_case=lower)
     # The outlined letters and digits of Unicode 16 are letters to TensorFlow.
     first = 0x1CCD6 if lower else 0x1CCF0
     outlined = [f"a{chr(c)}b {chr(c)}1" for c in range(first, 0x1CCFA)]
@@ -118,9 +118,9 @@ def lower(request):
     return request.param
 
 
-def recorded_cases(place, name, count, lower):
+def recorded_cases(text_set, name, count, lower):
     """The rows of one case."""
-    rows = place.read_rows(name)
+    rows = text_set.read_rows(name)
     assert len(rows) == count
     cases = [case for case in rows if case["lower"] is lower]
     assert cases
@@ -128,11 +128,13 @@ def recorded_cases(place, name, count, lower):
 
 
 @pytest.mark.parametrize(
-    ("place", "kind", "name", "count"), RECORDED, indirect=["place"]
+    ("text_set", "kind", "name", "count"), RECORDED, indirect=["text_set"]
 )
-def test_python_equals_the_recorded_original(place, kind, name, count, lower):
-    cases = recorded_cases(place, name, count, lower)
-    tokenizer = place.tokenizer(kind, do_lower_case=lower)
+def test_python_equals_the_recorded_original(
+    text_set, kind, name, count, lower
+):
+    cases = recorded_cases(text_set, name, count, lower)
+    tokenizer = text_set.tokenizer(kind, do_lower_case=lower)
     texts = [case["text"] for case in cases]
     ids = [case["ids"] for case in cases]
     pieces = [tokenizer.encode_pieces(text) for text in texts]
@@ -144,27 +146,29 @@ def test_python_equals_the_recorded_original(place, kind, name, count, lower):
 
 
 @pytest.mark.parametrize(
-    ("place", "kind", "name", "count"), RECORDED, indirect=["place"]
+    ("text_set", "kind", "name", "count"), RECORDED, indirect=["text_set"]
 )
-def test_graph_equals_the_recorded_original(place, kind, name, count, lower):
-    cases = recorded_cases(place, name, count, lower)
-    tokenizer = place.tokenizer(kind, do_lower_case=lower)
+def test_graph_equals_the_recorded_original(text_set, kind, name, count, lower):
+    cases = recorded_cases(text_set, name, count, lower)
+    tokenizer = text_set.tokenizer(kind, do_lower_case=lower)
     graph = tokenization_ops.make_graph_tokenizer(tokenizer)
     texts = tf.constant([case["text"] for case in cases])
     assert graph.tokenize(texts).to_list() == [case["ids"] for case in cases]
 
 
 @pytest.mark.parametrize(
-    ("place", "kind", "name", "count"),
+    ("text_set", "kind", "name", "count"),
     [case for case in RECORDED if case[1] == "sentencepiece"],
-    indirect=["place"],
+    indirect=["text_set"],
 )
-def test_cleaned_text_is_that_of_the_original(place, kind, name, count, lower):
-    cases = recorded_cases(place, name, count, lower)
+def test_cleaned_text_is_that_of_the_original(
+    text_set, kind, name, count, lower
+):
+    cases = recorded_cases(text_set, name, count, lower)
     expected = [case["normalized"] for case in cases]
     texts = [case["text"] for case in cases]
     assert expected == [
-        tokenization.preprocess_text(text, lower=lower) for text in texts
+        cleaning.preprocess_text(text, lower=lower) for text in texts
     ]
     cleaned = text_ops.normalize(tf.constant(texts), lower).numpy()
     assert [text.decode() for text in cleaned] == expected

@@ -30,6 +30,14 @@ def keep_all(place, block, x):
 class Encoder:
     """Layers that share all parameters of their group, with a mapping."""
 
+    # The layers of a block by the names of their weights.
+    self_attention = "attention_1/self"
+    attention_output = "attention_1/output/dense"
+    attention_norm = "LayerNorm"
+    inner = "ffn_1/intermediate/dense"
+    outer = "ffn_1/intermediate/output/dense"
+    feed_forward_norm = "LayerNorm_1"
+
     def __init__(self, config, weights, drop=keep_all):
         """`weights`: name to array; `drop`: (place, block, x) to x."""
         self.config = config
@@ -50,20 +58,41 @@ class Encoder:
 
     def embed(self, ids, segments):
         """Embeddings, [B, S, E]."""
-        tables = [
+        segment_table, position_table = (
             self.weights[f"bert/embeddings/{name}_embeddings"]
-            for name in ("word", "token_type", "position")
-        ]
-        x = tables[0][ids] + tables[1][segments] + tables[2][: ids.shape[1]]
-        x = self.norm(x, "bert/embeddings/LayerNorm")
+            for name in ("token_type", "position")
+        )
+        x = self.words()[ids] + segment_table[segments]
+        x = self.norm(
+            x + position_table[: ids.shape[1]], "bert/embeddings/LayerNorm"
+        )
         return self.drop(EMBEDDINGS, 0, x)
+
+    def words(self):
+        """The table of words, before the encoder and in the masked LM head."""
+        return self.weights["bert/embeddings/word_embeddings"]
+
+    def widen(self, embedded):
+        """[B, S, E] to [B, S, H]."""
+        return self.dense(embedded, "bert/encoder/embedding_hidden_mapping_in")
+
+    def scopes(self):
+        """The scope of each block, in order of application."""
+        config = self.config
+        for layer in range(config.num_hidden_layers):
+            group = layer * config.num_hidden_groups // config.num_hidden_layers
+            for inner in range(config.inner_group_num):
+                yield (
+                    f"bert/encoder/transformer/group_{group}/"
+                    f"inner_group_{inner}"
+                )
 
     def attend(self, x, mask, scope, block):
         """Attention, residual and norm; a loop over the heads."""
         heads = self.config.num_attention_heads
         size = x.shape[-1] // heads
         query, key, value = (
-            self.dense(x, f"{scope}/attention_1/self/{name}")
+            self.dense(x, f"{scope}/{self.self_attention}/{name}")
             for name in ("query", "key", "value")
         )
         columns = [slice(h * size, (h + 1) * size) for h in range(heads)]
@@ -76,38 +105,30 @@ class Encoder:
         shares = self.drop(PROBABILITIES, block, shares)  # [B, heads, S, S]
         context = [shares[:, h] @ value[..., c] for h, c in enumerate(columns)]
         y = self.dense(
-            np.concatenate(context, -1), f"{scope}/attention_1/output/dense"
+            np.concatenate(context, -1), f"{scope}/{self.attention_output}"
         )
         return self.norm(
-            x + self.drop(ATTENTION, block, y), f"{scope}/LayerNorm"
+            x + self.drop(ATTENTION, block, y), f"{scope}/{self.attention_norm}"
         )
 
     def feed_forward(self, x, scope, block, activation=gelu):
         """Two dense layers, residual and norm."""
-        inner = f"{scope}/ffn_1/intermediate"
-        y = activation(self.dense(x, f"{inner}/dense"))
-        y = self.dense(y, f"{inner}/output/dense")
+        y = activation(self.dense(x, f"{scope}/{self.inner}"))
+        y = self.dense(y, f"{scope}/{self.outer}")
         return self.norm(
-            x + self.drop(FEED_FORWARD, block, y), f"{scope}/LayerNorm_1"
+            x + self.drop(FEED_FORWARD, block, y),
+            f"{scope}/{self.feed_forward_norm}",
         )
 
     def encode(self, ids, mask, segments):
         """The outputs of `modeling.AlbertModel`, but for the words alone."""
-        config = self.config
         embedded = self.embed(ids, segments)
-        x = self.dense(embedded, "bert/encoder/embedding_hidden_mapping_in")
+        x = self.widen(embedded)
         layers = []
-        for layer in range(config.num_hidden_layers):
-            group = layer * config.num_hidden_groups // config.num_hidden_layers
-            for inner in range(config.inner_group_num):
-                scope = (
-                    f"bert/encoder/transformer/group_{group}/"
-                    f"inner_group_{inner}"
-                )
-                block = len(layers)
-                x = self.attend(x, mask, scope, block)
-                x = self.feed_forward(x, scope, block)
-                layers.append(x)
+        for block, scope in enumerate(self.scopes()):
+            x = self.attend(x, mask, scope, block)
+            x = self.feed_forward(x, scope, block)
+            layers.append(x)
         pooled = np.tanh(self.dense(x[:, 0], "bert/pooler/dense"))
         return {
             "embedding_output": embedded,
@@ -115,3 +136,39 @@ class Encoder:
             "sequence_output": x,
             "pooled_output": pooled,
         }
+
+    def masked_lm_logits(self, x, positions):
+        """Of the positions [B, P] in the sequence output, [B, P, V]."""
+        x = x[np.arange(len(x))[:, None], positions]
+        scope = "cls/predictions/transform"
+        x = gelu(self.dense(x, f"{scope}/dense"))
+        x = self.norm(x, f"{scope}/LayerNorm")
+        return x @ self.words().T + self.weights["cls/predictions/output_bias"]
+
+
+class BrightmartEncoder(Encoder):
+    """That of brightmart's albert_zh, by its names; one shared block.
+
+    Written after its modeling.py, not after ours. The table of words has the
+    width of the encoder: it is the product of two.
+    """
+
+    self_attention = "attention/self"
+    attention_output = "attention/output/dense"
+    attention_norm = "attention/output/LayerNorm"
+    inner = "intermediate/dense"
+    outer = "output/dense"
+    feed_forward_norm = "output/LayerNorm"
+
+    def words(self):
+        """[V, H]."""
+        scope = "bert/embeddings/word_embeddings"
+        return self.weights[scope] @ self.weights[f"{scope}_2"]
+
+    def widen(self, embedded):
+        """It is wide."""
+        return embedded
+
+    def scopes(self):
+        """The same for every layer."""
+        return ["bert/encoder/layer_shared"] * self.config.num_hidden_layers

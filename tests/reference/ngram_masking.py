@@ -2,8 +2,8 @@
 
 Source: ALBERT §4.1; in the original, create_pretraining_data.
 create_masked_lm_predictions. Equally seeded generators give the original's
-records. The tests compare `albert_tf.masking`, which draws otherwise and works
-on many sequences at once, with this.
+records. The tests compare `albert_tf.data.masking`, which draws otherwise and
+works on many sequences at once, with this.
 """
 
 import bisect
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from albert_tf import masking
+from albert_tf.data import masking
 
 # BERT's replacement rule, kept by ALBERT: of the chosen pieces 80 % become
 # [MASK], half of the others stay and half become a random piece.

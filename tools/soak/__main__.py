@@ -1,18 +1,18 @@
-r"""Kill everything that can be killed, and compare what comes out in the end.
+r"""Kill jobs at random moments and compare their final results.
 
     python tools/soak --output_dir=soak_output --kills=50
 
-Every job is run undisturbed, twice, and then over and over again: killed (`kill
--9`) at random moments, one to six times in a row, sometimes with its whole
-process group and sometimes alone, and started again with the same command until
-it ends by itself. What is in its folder then must equal the undisturbed run's:
-every file, every tensor of every checkpoint, every number of the logs; times
-apart (see compare.py). Other faults than kills follow (see faults.py).
+Every job runs undisturbed twice. Then it runs many times and is killed (`kill
+-9`) at random moments, one to six times, with or without its process group, and
+restarted with the same command until it ends by itself. Its folder must then
+equal that of the undisturbed run: every file, every tensor of every checkpoint,
+every number of the logs, except times (see compare.py). Other faults follow
+(see faults.py).
 
-The moments follow from --seed, as shares of the undisturbed run's time: one in
-four anywhere in it, the others after it has begun to write. Results are kept in
---output_dir, so the same command goes on where it was stopped; they count only
-for the code that they were found with.
+The moments are drawn from --seed as fractions of the undisturbed run's time:
+one in four from all of it, the others after the first output. Results are kept
+in --output_dir, so the same command continues after an interruption; they are
+valid only for the code that produced them.
 """
 
 import datetime
@@ -40,13 +40,13 @@ import compare  # noqa: E402
 import faults  # noqa: E402
 import jobs  # noqa: E402
 
-from albert_tf import errors, options  # noqa: E402
-from albert_tf.options import option  # noqa: E402
+from albert_tf.common import errors, options  # noqa: E402
+from albert_tf.common.options import option  # noqa: E402
 
 RESULTS_NAME = "results.jsonl"
-# Kills in a row before a run is left alone.
+# Most kills of one run.
 _MOST_KILLS = 6
-# Share of the kills that may come before a run has begun to write.
+# Share of the kills that may come before the first output.
 _EARLY = 0.25
 
 
@@ -55,19 +55,19 @@ class SoakOptions:
     """Options of the soak test."""
 
     output_dir: str = option(help="Folder for what the jobs write.")
-    kills: int = option(50, "Kills of each job that hit it while it runs.")
+    kills: int = option(50, "Kills of each job while it runs.")
     jobs: str = option(
-        ",".join(job.name for job in jobs.JOBS), "Jobs, with commas."
+        ",".join(job.name for job in jobs.JOBS), "Jobs, separated by commas."
     )
     faults: str = option(
         ",".join(fault.name for fault in faults.FAULTS),
-        "Other faults, with commas, of the chosen jobs; empty for none.",
+        "Other faults for these jobs, separated by commas; empty for none.",
     )
     fault_rounds: int = option(3, "Rounds of each fault.")
     num_stories: int = option(
         3600, "Stories that the writer reads; 3,600 are 2.9 MB."
     )
-    seed: int = option(12345, "The random moments and places follow from it.")
+    seed: int = option(12345, "Seed of the random moments and places.")
 
     def __post_init__(self) -> None:
         for name, known in (("jobs", jobs.JOBS), ("faults", faults.FAULTS)):
@@ -89,7 +89,7 @@ def run(settings: SoakOptions) -> None:
     """Run all jobs, and print the tables.
 
     Raises:
-        SystemExit: Something came out differently; the status is 1.
+        SystemExit: A result differs; the status is 1.
     """
     code = _code()
     place = pathlib.Path(settings.output_dir).resolve() / code[:12]
@@ -97,7 +97,7 @@ def run(settings: SoakOptions) -> None:
     results = Results(place / RESULTS_NAME)
     with bench.Bench(place) as machine:
         chosen = _chosen(jobs.JOBS, settings.jobs)
-        machine.make_world(
+        machine.make_inputs(
             settings.num_stories,
             models=any(job.command.kind == "tensorflow" for job in chosen),
         )
@@ -120,7 +120,7 @@ def _chosen(known: Sequence[Any], names: str) -> list[Any]:
 
 
 def _code() -> str:
-    """Return a digest of all code, so that results of other code are apart."""
+    """Return a digest of all code, to separate results of other code."""
     digest = hashlib.sha256()
     for folder in ("albert_tf", "data_prep", "tools/soak"):
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -130,7 +130,7 @@ def _code() -> str:
 
 
 class Results:
-    """What was found so far, a JSON object a line."""
+    """The results so far, one JSON object per line."""
 
     def __init__(self, path: pathlib.Path):
         """Read the file of an earlier start."""
@@ -140,7 +140,7 @@ class Results:
             try:
                 self.lines.append(json.loads(line))
             except ValueError:
-                continue  # Cut off by a kill; it is found out again.
+                continue  # Truncated by a kill; it is measured again.
 
     def add(self, **values: Any) -> dict[str, Any]:
         """Keep a line."""
@@ -163,12 +163,12 @@ def _say(text: str) -> None:
 
 @dataclasses.dataclass
 class Undisturbed:
-    """What an undisturbed run leaves, and how long it takes.
+    """The result and time of an undisturbed run.
 
     Attributes:
         content: See compare.py.
-        begins: Share of the time after which it has begun to write.
-        seconds: All of its time; kept up to date by `pace`.
+        begins: Share of the time until the first output.
+        seconds: Its total time; updated by `pace`.
     """
 
     content: dict[str, str]
@@ -181,7 +181,7 @@ class Undisturbed:
         return rng.uniform(low, 1.0)
 
     def pace(self, kills: Sequence[dict[str, Any]]) -> None:
-        """Learn how long it takes by now; others use the machine, too."""
+        """Update the total time; other load on the machine changes it."""
         first = kills[0]
         if not first["hit"]:
             self.seconds *= max(0.8, first["share"])
@@ -192,10 +192,10 @@ class Undisturbed:
 def undisturbed(
     machine: bench.Bench, job: jobs.Job, results: Results
 ) -> Undisturbed:
-    """Return what an undisturbed run leaves.
+    """Return the result of an undisturbed run.
 
     Raises:
-        errors.UserError: Two of them leave different things.
+        errors.UserError: Two of them differ.
     """
     known = results.of("undisturbed", job.name)
     if known:
@@ -234,7 +234,7 @@ def _soak(
     settings: SoakOptions,
     results: Results,
 ) -> None:
-    """Kill a job until it was hit often enough."""
+    """Kill a job until enough kills have hit it."""
     expected = undisturbed(machine, job, results)
     before = time.monotonic()
     begun_with = _hits(results, job)
@@ -248,7 +248,7 @@ def _soak(
         unequal = compare.differences(expected.content, line.pop("content"))
         equal = not unequal and not line["failed"]
         results.add(**line, equal=equal, differs_in=unequal[:20])
-        if equal:  # Else somebody will want to look at it.
+        if equal:  # Otherwise keep it for inspection.
             shutil.rmtree(folder)
         left = settings.kills - _hits(results, job)
         done = settings.kills - left - begun_with
@@ -275,7 +275,7 @@ def _trial(
     expected: Undisturbed,
     draws: tuple[random.Random, int],
 ) -> dict[str, Any]:
-    """Kill a run several times, and let it end; return what happened.
+    """Kill a run several times, let it finish; return the result.
 
     Args:
         machine: Starts it.
@@ -289,7 +289,7 @@ def _trial(
     kills: list[dict[str, Any]] = []
     status: list[int] = []
     for _ in range(most):
-        share, how = expected.draw(rng), rng.choice(bench.HOW)
+        share, how = expected.draw(rng), rng.choice(bench.KINDS_OF_KILL)
         process = machine.start(job.command, folder)
         time.sleep(share * expected.seconds)
         status = process.kill(how)
@@ -321,7 +321,7 @@ def _try_fault(
     settings: SoakOptions,
     results: Results,
 ) -> None:
-    """Let a fault happen to a job, round by round."""
+    """Apply a fault to a job for several rounds."""
     expected = undisturbed(machine, job, results)
     done = [x for x in results.of("fault", fault.name) if x["on"] == job.name]
     for number in range(len(done), settings.fault_rounds):
@@ -351,7 +351,7 @@ def _try_fault(
 
 
 def to_markdown(results: Results, settings: SoakOptions) -> str:
-    """Return what was found, with date, machine and versions."""
+    """Return the tables, with date, machine and versions."""
     rows = [
         _where(settings),
         "",

@@ -19,12 +19,12 @@ from typing import Any
 import jobs
 
 HERE = pathlib.Path(__file__).resolve().parent
-# What is killed: whole process groups; or processes only, so that what they
-# have started must notice by itself; or one of several workers.
-HOW = ("group", "process", "one worker")
-# A run that takes longer hangs.
+# What is killed: process groups; or only the processes, so that their children
+# must notice by themselves; or one of several workers.
+KINDS_OF_KILL = ("group", "process", "one worker")
+# A longer run counts as hanging.
 _LONGEST_SECONDS = 600.0
-# A worker that has lost the other one ends within this time, or is killed.
+# A worker without the other one ends within this time, or is killed.
 _GRACE_SECONDS = 20.0
 _NUM_SERVERS = 2
 
@@ -32,12 +32,12 @@ _NUM_SERVERS = 2
 class Bench:
     """Starts commands by servers that were forked for them.
 
-    Each kind has two servers with different hash seeds, which take turns: a
-    restart is a process in which sets have another order.
+    Each kind has two servers with different hash seeds, which take turns, so
+    that sets have another order after a restart.
     """
 
     def __init__(self, place: pathlib.Path):
-        """Remember where everything is written."""
+        """Set the folder for all files."""
         self.place = place
         self._servers: dict[str, list[_Server]] = {}
         self._turn = 0
@@ -55,29 +55,29 @@ class Bench:
             for server in servers:
                 server.close()
 
-    def make_world(self, num_stories: int, *, models: bool) -> None:
-        """Make what jobs read, unless it is there.
+    def make_inputs(self, num_stories: int, *, models: bool) -> None:
+        """Create the inputs of the jobs, unless they exist.
 
         Args:
             num_stories: In the text.
-            models: Whether what has been trained is needed, too.
+            models: Whether trained models are needed as well.
         """
-        world = self.place / "world"
-        if not (world / "texts").exists():
-            shutil.rmtree(world, ignore_errors=True)
-            world.mkdir()
+        inputs = self.place / "inputs"
+        if not (inputs / "texts").exists():
+            shutil.rmtree(inputs, ignore_errors=True)
+            inputs.mkdir()
             for name, content in jobs.CONFIGS.items():
-                (world / name).write_text(json.dumps(content))
+                (inputs / name).write_text(json.dumps(content))
             first, *others = jobs.TEXTS
             self._make([first], num_stories=num_stories)
             self._make(others)
-            _add_inputs(world)
-            (world / "texts").touch()
-        if models and not (world / "models").exists():
+            _add_inputs(inputs)
+            (inputs / "texts").touch()
+        if models and not (inputs / "models").exists():
             for name in jobs.MODEL_FOLDERS:
-                shutil.rmtree(world / name, ignore_errors=True)
+                shutil.rmtree(inputs / name, ignore_errors=True)
             self._make(jobs.MODELS)
-            (world / "models").touch()
+            (inputs / "models").touch()
 
     def _make(self, commands: Sequence[jobs.Command], **options: Any) -> None:
         for command in commands:
@@ -90,11 +90,11 @@ class Bench:
         return self.place / job.name / name
 
     def make_folder(self, job: jobs.Job, name: str) -> pathlib.Path:
-        """Make a new folder for one run of a job; an earlier one goes."""
+        """Make a new folder for one run of a job, replacing an earlier one."""
         folder = self.folder(job, name)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        (folder / "world").symlink_to(self.place / "world")
+        (folder / "inputs").symlink_to(self.place / "inputs")
         return folder
 
     def start(
@@ -138,7 +138,7 @@ class Bench:
         return Run(server, pids)
 
     def content(self, job: jobs.Job, folder: pathlib.Path) -> dict[str, str]:
-        """Return what a finished run has left; see compare.py."""
+        """Return the content of a finished run's folder; see compare.py."""
         if job.question:
             (status,) = self.start(job.question, folder).wait()
             if status:
@@ -160,10 +160,10 @@ class Bench:
 
 
 class Run:
-    """The processes of a command that was started."""
+    """The processes of a running command."""
 
     def __init__(self, server: "_Server", pids: list[int]):
-        """Remember who can be asked for their ends."""
+        """Store the server that knows when they end."""
         self._server = server
         self._pids = pids
 
@@ -179,7 +179,7 @@ class Run:
     def wait_watching(
         self, folder: pathlib.Path, pattern: str
     ) -> tuple[list[int], float]:
-        """Wait; also return seconds until a file of the pattern was there."""
+        """Wait; also return seconds until a file matched the pattern."""
         ended = threading.Event()
         seen: list[float] = []
         begun = time.monotonic()
@@ -197,11 +197,11 @@ class Run:
         return status, seen[0] if seen else 0.0
 
     def has_ended(self) -> bool:
-        """Tell whether all its processes have, without waiting for them."""
+        """Tell whether all processes have ended, without waiting for them."""
         return all(_is_zombie(pid) for pid in self._pids)
 
     def kill(self, how: str) -> list[int]:
-        """Kill it now; return the exit statuses, -9 where it was hit."""
+        """Kill it now; return the exit statuses, -9 for killed processes."""
         if how == "one worker" and len(self._pids) > 1:
             os.kill(self._pids[-1], signal.SIGKILL)
             return self.wait(_GRACE_SECONDS)
@@ -249,14 +249,14 @@ class _Server:
         return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        """Have it end."""
+        """End the server."""
         assert self._process.stdin
         self._process.stdin.close()
         self._process.wait()
 
 
 def _is_zombie(pid: int) -> bool:
-    """Tell whether a process has ended and nobody has asked how."""
+    """Tell whether a process has ended and was not waited for."""
     found = pathlib.Path(f"/proc/{pid}/stat").read_text()
     return found.rsplit(")", 1)[1].split()[0] == "Z"
 
@@ -269,15 +269,15 @@ def _free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def _add_inputs(world: pathlib.Path) -> None:
-    """Write the inputs that no script of the project makes."""
-    text = (world / "data/corpus/train.txt").read_bytes()
+def _add_inputs(inputs: pathlib.Path) -> None:
+    """Write the inputs that no command of the project makes."""
+    text = (inputs / "data/corpus/train.txt").read_bytes()
     packed = gzip.compress(text, mtime=0)
-    (world / "data/corpus/train.txt.gz").write_bytes(packed)
-    rows = (world / "data/glue/RTE/train.tsv").read_text().splitlines()[1:]
+    (inputs / "data/corpus/train.txt.gz").write_bytes(packed)
+    rows = (inputs / "data/glue/RTE/train.tsv").read_text().splitlines()[1:]
     pairs = []
     for number in range(400):
         _, text_a, text_b, _ = rows[number % len(rows)].split("\t")
         pairs.append({"id": str(number), "text": text_a, "text_pair": text_b})
     lines = "".join(json.dumps(pair) + "\n" for pair in pairs)
-    (world / "pairs.jsonl").write_text(lines)
+    (inputs / "pairs.jsonl").write_text(lines)

@@ -1,10 +1,10 @@
-r"""Say what is in a folder, so that two runs can be compared bit by bit.
+r"""Describe a folder's content, to compare two runs bit by bit.
 
     python tools/soak/compare.py FOLDER OUTPUT.json
 
-One entry for each file, checkpoint tensor and line of numbers. What contains
-times is compared without them: metrics (seconds and rates), run cards,
-checkpoint state files, TensorBoard files (their names have times, too).
+One entry for each file, checkpoint tensor and line of metrics. Times are left
+out: metrics (seconds and rates), run cards, checkpoint state files, TensorBoard
+files (whose names contain times).
 """
 
 import hashlib
@@ -15,15 +15,15 @@ import re
 import sys
 from collections.abc import Iterator
 
-# Links to what all runs share, and logs of the soak test itself.
-NOT_RESULTS = ("world", "log")
-# Only that they are there: they show times, or how long things took.
+# Links to the shared inputs, and logs of the soak test itself.
+NOT_RESULTS = ("inputs", "log")
+# Only their presence is compared, because they contain times.
 _PRESENT = re.compile(
     r"run_card\.md|learning_curves\.png|events\.out\.tfevents.*"
     r"|.*\.card\.(md|png)"
 )
-# Keys of JSON files: the size of a graph, whose order of nodes is not the same
-# twice; and the ports at which workers have met.
+# Keys of JSON files that vary: the size of a graph, because of the order of its
+# nodes, and the ports of workers.
 _VARYING = {"export.json": "bytes", "run_options.json": "worker_hosts"}
 _METRIC_TIMES = {
     *("time", "examples_per_second", "tokens_per_second", "gigaflops"),
@@ -32,12 +32,12 @@ _METRIC_TIMES = {
 
 
 def describe(folder: pathlib.Path) -> dict[str, str]:
-    """Return name and content, as text or SHA-256, of everything in it."""
+    """Return name and content (text or SHA-256) of everything in it."""
     return dict(_entries(folder))
 
 
 def differences(one: dict[str, str], other: dict[str, str]) -> list[str]:
-    """Return the names that only one has, or that differ."""
+    """Return the names that are in only one, or that differ."""
     return sorted(
         name
         for name in one.keys() | other.keys()
@@ -61,7 +61,7 @@ def _entries(folder: pathlib.Path) -> Iterator[tuple[str, str]]:
 
 
 def _content(path: pathlib.Path) -> Iterator[tuple[str, str]]:
-    """Yield what a file holds: ending of the entry's name, and its value."""
+    """Yield the entries of a file: suffix of the name, and value."""
     name = path.name
     if name.startswith("events.out.tfevents"):
         return
@@ -81,13 +81,13 @@ def _content(path: pathlib.Path) -> Iterator[tuple[str, str]]:
     elif _PRESENT.fullmatch(name):
         yield "", "there"
     elif name in ("saved_model.pb", "fingerprint.pb"):
-        yield "", "there"  # The order of nodes is not the same twice.
+        yield "", "there"  # The order of nodes varies.
     else:
         yield "", hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _tensors(prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield all tensors of a checkpoint but the time that it took."""
+    """Yield all tensors of a checkpoint except the elapsed time."""
     import tensorflow as tf  # Slow to import: checkpoints only.
 
     try:
@@ -106,7 +106,7 @@ def _tensors(prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _numbers(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a log without times, and without one a start."""
+    """Yield the lines of a log without times and without the facts line."""
     place = 0
     for line in text.splitlines():
         values = json.loads(line)

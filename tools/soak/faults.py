@@ -1,9 +1,9 @@
-"""Faults beside kills: full disks, damaged and changed files, no rights.
+"""Other faults: full disks, damaged and changed files, no permission.
 
-Each function lets a fault happen to one run of a job. It returns what was seen,
-in a few words, and whether that is right: a mistake is named without a
-traceback, and once it is mended the same command comes to the result of the
-undisturbed run.
+Each function applies a fault to one run of a job. It returns a short
+description of the outcome and whether it is correct: the run reports the fault
+without a traceback, and after it is fixed the same command gives the result of
+the undisturbed run.
 """
 
 import contextlib
@@ -32,13 +32,13 @@ _ZEROED_BYTES = 2000
 _UNFINISHED = (".partial", ".unfinished", ".lock", ".old")
 _LONGEST_WAIT = 500.0
 Outcome = tuple[str, bool]
-# None: the run ended before the fault could happen.
+# None: the run ended before the fault.
 Maybe = Outcome | None
 
 
 @dataclasses.dataclass
 class Scene:
-    """One run of a job that something happens to.
+    """One run of a job, for a fault.
 
     Attributes:
         machine: Starts it.
@@ -60,7 +60,7 @@ class Scene:
 
     @property
     def log(self) -> str:
-        """What all starts have printed."""
+        """The output of all starts."""
         return (self.folder / "log").read_text(errors="replace")
 
     def run(self, **limits: Any) -> int:
@@ -71,7 +71,7 @@ class Scene:
         return max(started.wait(), key=abs)
 
     def kill_when(self, is_time: Callable[[], bool]) -> bool:
-        """Start, and kill when it is time; return whether it still ran."""
+        """Start, and kill at the right time; return whether it was running."""
         process = self.machine.start(
             self.job.command, self.folder, self.options
         )
@@ -83,7 +83,7 @@ class Scene:
         return -9 in process.kill("group")
 
     def kill_somewhere(self) -> bool:
-        """Kill at a random moment; return whether it still ran."""
+        """Kill at a random moment; return whether it was running."""
         share = self.rng.uniform(0.05, 0.95)
         end = time.monotonic() + share * self.seconds
         return self.kill_when(lambda: time.monotonic() >= end)
@@ -104,7 +104,7 @@ class Scene:
         return (errors or lines or ["nothing"])[-1][:200].replace("|", "/")
 
     def is_named(self, status: int, *words: str) -> bool:
-        """Tell whether a failed run has said what is wrong, and no more."""
+        """Tell whether a failed run ended with an error message only."""
         said = self.last_words()
         return (
             status in _NAMED
@@ -115,7 +115,7 @@ class Scene:
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """A fault and the jobs that it happens to.
+    """A fault and the jobs that it applies to.
 
     Attributes:
         name: For the command line.
@@ -134,7 +134,7 @@ class Fault:
 
 
 def fill_disk(scene: Scene) -> Outcome:
-    """Have too little room, then enough."""
+    """Run with a full disk, then with enough space."""
     whole = scene.folder.parent / "undisturbed" / "out"
     sizes = [p.stat().st_size for p in whole.rglob("*") if p.is_file()]
     share = scene.rng.uniform(0.0, 0.9)
@@ -155,7 +155,7 @@ def fill_disk(scene: Scene) -> Outcome:
 
 @contextlib.contextmanager
 def _small_disk(folder: pathlib.Path, size: int) -> Iterator[bool]:
-    """Put a small disk under a folder; tell whether that was possible."""
+    """Mount a small disk at a folder; return whether that was possible."""
     folder.mkdir()
     # Less than a page would mean no limit.
     mounted = _mount(f"size={max(size, 4096)}", folder)
@@ -179,7 +179,7 @@ def _mount(options: str, folder: pathlib.Path) -> bool:
 
 
 def _damage(path: pathlib.Path, rng: random.Random) -> str:
-    """Damage a file in one of three ways; return which."""
+    """Damage a file in one of three ways; return the way."""
     content = bytearray(path.read_bytes())
     how = rng.choice(("truncated", "zeroed", "bit flipped"))
     place = rng.randrange(max(1, len(content)))
@@ -218,7 +218,7 @@ def _newest(scene: Scene) -> tuple[int, str]:
 
 
 def damage_work(scene: Scene) -> Maybe:
-    """Kill a writer, and damage a file of what it has finished."""
+    """Kill a writer, and damage a finished file."""
     if not scene.kill_somewhere():
         return None
     known: dict[str, list[pathlib.Path]] = {}
@@ -239,11 +239,11 @@ def damage_work(scene: Scene) -> Maybe:
 
 
 def _own_copy(scene: Scene, option: str, pattern: str) -> list[pathlib.Path]:
-    """Copy inputs, so that they may change; the job then reads the copies."""
+    """Copy inputs that will change; the job then reads the copies."""
     place = scene.folder / "own"
     place.mkdir()
     copies = []
-    for path in sorted((scene.folder / "world").glob(pattern)):
+    for path in sorted((scene.folder / "inputs").glob(pattern)):
         copy = place / path.name
         (shutil.copytree if path.is_dir() else shutil.copy)(path, copy)
         copies.append(copy)
@@ -253,7 +253,7 @@ def _own_copy(scene: Scene, option: str, pattern: str) -> list[pathlib.Path]:
 
 
 def _refused(scene: Scene, what: str) -> Outcome:
-    """Start again after a change, which must be refused."""
+    """Restart after a change; the run must refuse it."""
     status = scene.run()
     said = scene.last_words()
     named = status in _NAMED and "Traceback" not in scene.log
@@ -261,16 +261,16 @@ def _refused(scene: Scene, what: str) -> Outcome:
 
 
 def _warned(scene: Scene) -> Outcome:
-    """Start again with other data, which is allowed but said."""
+    """Restart with other data; the run must warn."""
     status = scene.run()
     warned = "The training data are not those" in scene.log
     if status:
         return f"status {status}: {scene.last_words()}", False
-    return ("goes on with a warning" if warned else "not noticed"), warned
+    return ("continues with a warning" if warned else "not noticed"), warned
 
 
 def _kill_late(scene: Scene) -> bool:
-    """Kill when the run has something to go on with."""
+    """Kill when the run has something to continue from."""
     return scene.kill_when(
         lambda: (
             any(scene.folder.glob(scene.job.begins))
@@ -281,7 +281,7 @@ def _kill_late(scene: Scene) -> bool:
 
 
 def change_text(scene: Scene) -> Maybe:
-    """Change the text under a killed writer."""
+    """Change the text of a killed writer."""
     (text,) = _own_copy(scene, "input_file", "data/corpus/train.txt")
     if not _kill_late(scene):
         return None
@@ -291,29 +291,29 @@ def change_text(scene: Scene) -> Maybe:
 
 
 def change_vocabulary(scene: Scene) -> Maybe:
-    """Put another vocabulary of the same size under the same name."""
+    """Replace the vocabulary by another one of the same size."""
     (vocabulary,) = _own_copy(scene, "spm_model_file", "tiny.model")
-    # What init_checkpoint and records were made with is not asked here.
+    # The vocabulary of init_checkpoint and records is not checked here.
     if not _kill_late(scene):
         return None
-    shutil.copy(scene.folder / "world" / "other.model", vocabulary)
+    shutil.copy(scene.folder / "inputs" / "other.model", vocabulary)
     return _refused(scene, "the vocabulary is another one")
 
 
 def change_records(scene: Scene) -> Maybe:
-    """Put other records under the same name, their manifest included."""
+    """Replace the records and their manifest by others."""
     copies = _own_copy(scene, "input_file", "records/unmasked.tfrecord*")
     if not _kill_late(scene):
         return None
     for copy in copies:
         name = copy.name.replace("unmasked", "other")
-        text = (scene.folder / "world" / "records" / name).read_bytes()
+        text = (scene.folder / "inputs" / "records" / name).read_bytes()
         copy.write_bytes(text.replace(b"other.tfrecord", b"unmasked.tfrecord"))
     return _warned(scene)
 
 
 def damage_records(scene: Scene) -> Maybe:
-    """Flip a bit of the records that a killed run goes on with."""
+    """Flip a bit of the records of a killed run."""
     copies = _own_copy(scene, "input_file", "records/unmasked.tfrecord*")
     if not _kill_late(scene):
         return None
@@ -333,11 +333,11 @@ def change_examples(scene: Scene) -> Maybe:
     return _warned(scene)
 
 
-# No rights.
+# No permission.
 
 
 def take_rights(scene: Scene) -> Outcome:
-    """Run as a user who may not write, then as one who may."""
+    """Run as a user without write permission, then with it."""
     if os.getuid() != 0:
         return "not tried: needs root", True
     out = scene.folder / "out"
@@ -352,11 +352,11 @@ def take_rights(scene: Scene) -> Outcome:
     return outcome or "named, then equal", equal
 
 
-# What stood there before.
+# Earlier results.
 
 
 def replace_earlier(scene: Scene) -> Outcome:
-    """Kill a run that replaces a result: the old or the new one is there."""
+    """Kill a run that replaces a result: the old or new one must remain."""
     if scene.run():
         return f"status: {scene.last_words()}", False
     scene.kill_somewhere()
@@ -378,13 +378,13 @@ _TRAINING = ("trainer", "finetuning")
 FAULTS = (
     Fault(
         "full_disk",
-        "the disk is full, then it is not",
+        "the disk is full, then has space",
         ("writer_shards", *_TRAINING, "export", "predict_saved_model"),
         fill_disk,
     ),
     Fault(
         "no_rights",
-        "an ordinary user may not write there",
+        "the user has no write permission",
         ("writer_shards", *_TRAINING, "export", "predict_saved_model"),
         take_rights,
     ),

@@ -1,4 +1,4 @@
-"""The commands that the soak test kills, and the small world they run in."""
+"""The commands that the soak test kills, and their small inputs."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ CONFIGS = {"config.json": _CONFIG}
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A script and its options; paths are seen from the job's folder.
+    """A script and its options; paths are relative to the job's folder.
 
     Attributes:
         module: The script.
         options: Values by name.
-        workers: Processes that share the run; more than one meet by ports.
+        workers: Processes of the run; several connect by ports.
     """
 
     module: str
@@ -35,7 +35,7 @@ class Command:
     @property
     def kind(self) -> str:
         """Which server starts it."""
-        # Only scripts that load no TensorFlow at all may be started plainly.
+        # Scripts without TensorFlow have a server without it.
         data = self.module.startswith("data_prep.")
         return "plain" if data else "tensorflow"
 
@@ -53,8 +53,8 @@ class Job:
         name: Shown in the table.
         about: What it does, for the table.
         command: The command.
-        begins: Pattern of the file that shows that a run has begun to write.
-        question: Asked of the result before it is compared.
+        begins: Pattern of the first output file.
+        question: Command to run on the result before it is compared.
     """
 
     name: str
@@ -64,9 +64,9 @@ class Job:
     question: Command | None = None
 
 
-_VOCABULARY = {"spm_model_file": "world/tiny.model"}
+_VOCABULARY = {"spm_model_file": "inputs/tiny.model"}
 _WRITER = {
-    "input_file": "world/data/corpus/train.txt",
+    "input_file": "inputs/data/corpus/train.txt",
     "output_file": "out/records.tfrecord",
     **_VOCABULARY,
     "max_seq_length": 48,
@@ -74,9 +74,9 @@ _WRITER = {
     "dupe_factor": 5,
 }
 _PRETRAINING = {
-    "albert_config_file": "world/config.json",
-    "input_file": "world/records/train.tfrecord",
-    "eval_input_file": "world/records/dev.tfrecord",
+    "albert_config_file": "inputs/config.json",
+    "input_file": "inputs/records/train.tfrecord",
+    "eval_input_file": "inputs/records/dev.tfrecord",
     **_VOCABULARY,
     "output_dir": "out",
     "max_seq_length": 48,
@@ -94,10 +94,10 @@ _PRETRAINING = {
 }
 _FINETUNING = {
     "task_name": "rte",
-    "data_dir": "world/data/glue",
-    "albert_config_file": "world/config.json",
+    "data_dir": "inputs/data/glue",
+    "albert_config_file": "inputs/config.json",
     **_VOCABULARY,
-    "init_checkpoint": "world/pretrained",
+    "init_checkpoint": "inputs/pretrained",
     "output_dir": "out",
     "max_seq_length": 48,
     "train_batch_size": 8,
@@ -112,30 +112,30 @@ _FINETUNING = {
     "do_predict": True,
 }
 
-# What all jobs read, made once, in this order; the second part only for jobs
-# that load TensorFlow.
+# The inputs of all jobs, made once in this order; MODELS only for jobs with
+# TensorFlow.
 TEXTS = (
     Command(
         "data_prep.make_demo_data",
         {
-            "output_dir": "world/data",
+            "output_dir": "inputs/data",
             "num_task_examples": 120,
         },
     ),
     Command(
         "data_prep.train_sentencepiece",
         {
-            "input_file": "world/data/corpus/train.txt,"
-            "world/data/corpus/glossary.txt",
-            "output_prefix": "world/tiny",
+            "input_file": "inputs/data/corpus/train.txt,"
+            "inputs/data/corpus/glossary.txt",
+            "output_prefix": "inputs/tiny",
             "vocab_size": 400,
         },
     ),
     Command(
         "data_prep.train_sentencepiece",
         {
-            "input_file": "world/data/corpus/*.txt",
-            "output_prefix": "world/other",
+            "input_file": "inputs/data/corpus/*.txt",
+            "output_prefix": "inputs/other",
             "vocab_size": 400,
         },
     ),
@@ -144,8 +144,8 @@ TEXTS = (
             "data_prep.create_pretraining_data",
             {
                 **_WRITER,
-                "input_file": "world/data/corpus/dev.txt",
-                "output_file": f"world/records/{name}.tfrecord",
+                "input_file": "inputs/data/corpus/dev.txt",
+                "output_file": f"inputs/records/{name}.tfrecord",
                 "dupe_factor": 1,
                 **options,
             },
@@ -164,7 +164,7 @@ MODELS = (
         "albert_tf.run_pretraining",
         {
             **_PRETRAINING,
-            "output_dir": "world/pretrained",
+            "output_dir": "inputs/pretrained",
             "save_checkpoints_steps": 10,
         },
     ),
@@ -172,13 +172,13 @@ MODELS = (
         "albert_tf.run_classifier",
         {
             **_FINETUNING,
-            "output_dir": "world/finetuned",
+            "output_dir": "inputs/finetuned",
             "save_checkpoints_steps": 10,
         },
     ),
     Command(
         "albert_tf.export",
-        {"run_dir": "world/finetuned", "export_dir": "world/exported"},
+        {"run_dir": "inputs/finetuned", "export_dir": "inputs/exported"},
     ),
 )
 
@@ -194,7 +194,7 @@ def _writer(name: str, about: str, **options: Any) -> Job:
 def _asking(**options: Any) -> Command:
     return Command(
         "albert_tf.predict",
-        {"input_file": "world/pairs.jsonl", "batch_size": 4, **options},
+        {"input_file": "inputs/pairs.jsonl", "batch_size": 4, **options},
     )
 
 
@@ -212,7 +212,7 @@ JOBS = (
         "writer_gz",
         "writer, 2 workers, gz in and out, 3 shards",
         num_workers=2,
-        input_file="world/data/corpus/train.txt.gz",
+        input_file="inputs/data/corpus/train.txt.gz",
         output_file=",".join(f"out/{i}.tfrecord.gz" for i in "abc"),
     ),
     _writer(
@@ -228,8 +228,8 @@ JOBS = (
             "albert_tf.run_pretraining",
             {
                 **_PRETRAINING,
-                "input_file": "world/records/unmasked.tfrecord",
-                "eval_input_file": "world/records/unmasked.tfrecord",
+                "input_file": "inputs/records/unmasked.tfrecord",
+                "eval_input_file": "inputs/records/unmasked.tfrecord",
                 "masked_lm_budget": 7,
             },
         ),
@@ -257,7 +257,7 @@ JOBS = (
         Command(
             "albert_tf.export",
             {
-                "run_dir": "world/finetuned",
+                "run_dir": "inputs/finetuned",
                 "export_dir": "out/exported",
                 "overwrite": True,
             },
@@ -269,11 +269,11 @@ JOBS = (
     Job(
         "predict",
         "predict with a finetuned run",
-        _asking(run_dir="world/finetuned", output_file="out/answers.jsonl"),
+        _asking(run_dir="inputs/finetuned", output_file="out/answers.jsonl"),
     ),
     Job(
         "predict_saved_model",
         "predict with a SavedModel",
-        _asking(saved_model="world/exported", output_file="out/answers.jsonl"),
+        _asking(saved_model="inputs/exported", output_file="out/answers.jsonl"),
     ),
 )

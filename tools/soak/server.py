@@ -1,9 +1,9 @@
-"""Starts scripts in forked processes, which need not import TensorFlow again.
+"""Starts scripts in forked processes, without importing TensorFlow again.
 
 The soak test starts this file with `plain` or `tensorflow` and sends requests
-as JSON lines: `{"start": {...}}` is answered with the process id, `{"wait":
-PID}` with the exit status, negative for a signal. A child is a process like any
-other: it leads a group of its own, and dies of SIGKILL at any moment.
+as JSON lines: `{"start": {...}}` returns the process id, `{"wait": PID}` the
+exit status, negative for a signal. Each child leads its own process group and
+can be killed at any moment.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ _PR_SET_PDEATHSIG = 1  # Of prctl(2).
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# What is imported before the first fork. Encodings, too: a user without rights
-# may not be able to read them where Python lies. The writer must not find
-# TensorFlow loaded: its processes would be spawned in place of forked.
+# Imported before the first fork. This includes encodings, because a user
+# without permissions may not be able to read Python's files. The writer must
+# not find TensorFlow loaded, or its processes are spawned instead of forked.
 _ENCODINGS = ("encodings.utf_8_sig", "encodings.ascii", "encodings.latin_1")
 _MODULES = {
     "plain": (
@@ -35,8 +35,12 @@ _MODULES = {
     "tensorflow": (
         *_ENCODINGS,
         *("albert_tf.run_pretraining", "albert_tf.run_classifier"),
-        *("albert_tf.export", "albert_tf.predict", "albert_tf.ask_run"),
-        *("albert_tf.serving.ask", "tensorflow_text"),
+        *(
+            "albert_tf.export",
+            "albert_tf.predict",
+            "albert_tf.finetuning.predictions",
+        ),
+        *("albert_tf.serving.client.ask", "tensorflow_text"),
         *("matplotlib.backends.backend_agg", "matplotlib.figure"),
         "tensorboard.plugins.scalar.summary_v2",
     ),
@@ -64,7 +68,7 @@ def serve(kind: str) -> None:
 
 
 def _end_with_parent() -> None:
-    """Have the system kill this process when the one above it ends."""
+    """Have the system kill this process when its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -79,7 +83,9 @@ def _start(**request: Any) -> int:
     pid = os.fork()
     if pid:
         with contextlib.suppress(PermissionError):
-            os.setpgid(pid, pid)  # The child does so, too: nobody waits.
+            os.setpgid(
+                pid, pid
+            )  # The child does so as well; either may be first.
         return pid
     status = 1
     try:
@@ -111,7 +117,7 @@ def _run(
         folder: Where it runs.
         log: File for what it prints.
         file_limit: Most bytes of a file, as with a full disk.
-        user: Number of a user without rights, in place of root.
+        user: Id of a user without permissions, instead of root.
     """
     _redirect(log)
     os.chdir(folder)
@@ -131,7 +137,7 @@ def _run(
 
 
 def _redirect(log: str) -> None:
-    """Have standard input empty, and output and errors in a file."""
+    """Redirect output and errors to a file, and empty standard input."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     for source, target in ((nothing, 0), (written, 1), (written, 2)):

@@ -1,0 +1,67 @@
+"""The configs and recipes that come with this package, found by name."""
+
+import difflib
+import os
+import pathlib
+
+from albert_tf.common import errors
+
+_PACKAGE = pathlib.Path(__file__).parents[1]
+# In an installed package, and in a clone.
+_FOLDERS = (_PACKAGE / "configs", _PACKAGE.parent / "configs")
+_FLAGFILE = "--flagfile="
+
+
+def folder() -> pathlib.Path:
+    """Return the folder `configs`."""
+    return next((f for f in _FOLDERS if f.is_dir()), _FOLDERS[0])
+
+
+def names() -> list[str]:
+    """Return the names of the model configs, such as `albert_base_v2`."""
+    return sorted(path.stem for path in folder().glob("models/*.json"))
+
+
+def find(path: str) -> str:
+    """Return the path of a config or recipe; a file of that name wins.
+
+    Args:
+        path: A path, the name of a model config (`albert_base_v2`), or a path
+            that begins with `configs/`.
+
+    Returns:
+        `path` itself, if it is none of ours.
+    """
+    if os.path.exists(path):
+        return path
+    inside = path.removeprefix("configs/")
+    if path in names():
+        inside = f"models/{path}.json"
+    elif inside == path:
+        return path
+    ours = folder() / inside
+    return str(ours) if ours.exists() else path
+
+
+def find_model(path: str) -> str:
+    """Return the path of a model config; see `find`.
+
+    Raises:
+        errors.UserError: It is almost the name of one.
+    """
+    found = find(path)
+    near = difflib.get_close_matches(path, names(), 1, 0.8)
+    if near and not os.path.exists(found):
+        raise errors.UserError(
+            f"is not a file. Did you mean {near[0]}?",
+            "albert_config_file",
+            path,
+        )
+    return found
+
+
+def find_flagfile(argument: str) -> str:
+    """Return an argument of the command line, its recipe found by name."""
+    if not argument.startswith(_FLAGFILE):
+        return argument
+    return _FLAGFILE + find(argument.removeprefix(_FLAGFILE))

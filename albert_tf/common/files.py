@@ -1,0 +1,386 @@
+"""Files on disk or in a bucket: find them by pattern, replace them whole.
+
+Paths with a scheme (`gs://`, `ram://`) go through `tf.io.gfile`; plain paths
+use the standard library, so that preparing data never loads TensorFlow for
+them.
+"""
+
+import contextlib
+import errno
+import glob
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+from albert_tf.common import errors
+
+# What stands beside record files and is none: manifest, data card, files that
+# are not complete.
+BESIDE_RECORDS = (".manifest.json", ".card.md", ".card.png", ".partial")
+
+# What `os.path.dirname` leaves of gs://NAME; there is no folder to make.
+_BUCKET = re.compile(r"[a-z0-9]+:")
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def is_remote(path: str) -> bool:
+    """Tell whether `path` names a place that only TensorFlow can open."""
+    return "://" in path
+
+
+def _gfile():  # type: ignore[no-untyped-def]
+    from tensorflow.io import gfile  # Slow to import: only for remote paths.
+
+    return gfile
+
+
+def exists(path: str) -> bool:
+    """Tell whether a file or folder of this name exists."""
+    return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def list_folder(folder: str) -> list[str]:
+    """Return the names in a folder, sorted; none if it does not exist."""
+    if is_remote(folder):
+        found = _gfile().listdir(folder) if _gfile().isdir(folder) else []
+        return sorted(name.rstrip("/") for name in found)
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def size_and_time(path: str) -> tuple[int, int]:
+    """Return bytes and time of the last change, in nanoseconds, of a file."""
+    if is_remote(path):
+        remote = _gfile().stat(path)
+        return int(remote.length), int(remote.mtime_nsec)
+    local = os.stat(path)
+    return local.st_size, local.st_mtime_ns
+
+
+def size(path: str) -> int:
+    """Return the bytes of a file."""
+    return size_and_time(path)[0]
+
+
+def find_by_ending(folder: str, ending: str) -> list[str]:
+    """Return the paths in a folder whose names end so, sorted."""
+    if is_remote(folder):
+        return sorted(_gfile().glob(f"{folder}/*{ending}"))
+    return sorted(glob.glob(os.path.join(glob.escape(folder), f"*{ending}")))
+
+
+def remove(path: str) -> None:
+    """Remove a file."""
+    _gfile().remove(path) if is_remote(path) else os.remove(path)
+
+
+def make_folder(path: str, option: str | None = None) -> None:
+    """Create a folder and its parents; fine if it exists.
+
+    Args:
+        path: The folder; an empty string is the current one.
+        option: Name of the option the path came from, for the message.
+
+    Raises:
+        errors.UserError: A file of that name is in the way, or the place may
+            not be written.
+    """
+    if is_remote(path):
+        _gfile().makedirs(path)
+        return
+    if _BUCKET.fullmatch(path):
+        return
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(path)  # A name may be too long, even for `makedirs`.
+        os.makedirs(path or ".", exist_ok=True)
+    except OSError as error:
+        named = f"`{option}`: " if option else ""
+        raise errors.UserError(
+            f"{named}Cannot create the folder {path!r}: {error.strerror}. "
+            "Choose a place that you may write to."
+        ) from error
+
+
+def expand_patterns(
+    patterns: str, option: str, without: tuple[str, ...] = ()
+) -> list[str]:
+    """Expand comma-separated glob patterns into a sorted list of files.
+
+    Args:
+        patterns: For example `"corpus/a.txt,corpus/b/*.txt"`.
+        option: Name of the option the patterns came from, for the message.
+        without: Files with these endings are left out, as if they were not
+            there; `BESIDE_RECORDS` where record files are wanted.
+
+    Returns:
+        Paths, sorted within each pattern, each named once.
+
+    Raises:
+        errors.UserError: Nothing was given, or a pattern matches no file.
+    """
+    found: dict[str, None] = {}
+    wanted = [pattern.strip() for pattern in patterns.split(",")]
+    wanted = [pattern for pattern in wanted if pattern]
+    if not wanted:
+        raise errors.UserError(
+            "is empty. Give one or more files or glob patterns, separated by "
+            "commas.",
+            option,
+        )
+    for pattern in wanted:
+        if is_remote(pattern):
+            matches = sorted(_gfile().glob(pattern))
+        else:
+            matches = sorted(p for p in glob.glob(pattern) if os.path.isfile(p))
+        matches = [path for path in matches if not path.endswith(without)]
+        if not matches:
+            raise errors.UserError(_no_match(pattern), option, pattern)
+        found.update(dict.fromkeys(matches))
+    return list(found)
+
+
+def _no_match(pattern: str) -> str:
+    """Say why a pattern gives no file, and what to do."""
+    if not is_remote(pattern) and os.path.isdir(pattern):
+        inside = os.path.join(pattern, "*")
+        return f"is a folder. Files are needed. Use '{inside}'."
+    if not is_remote(pattern) and _is_special(pattern):
+        return (
+            "is a pipe or a device. Regular files are needed. Write its "
+            "content to a file, or, where the program allows it, pipe it into "
+            "standard input."
+        )
+    return (
+        "matches no file. Check the spelling (the current folder is "
+        f"{os.getcwd()}), and quote patterns so that the shell leaves them "
+        "alone."
+    )
+
+
+def _is_special(path: str) -> bool:
+    """Tell whether a path leads to something that is no regular file."""
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+def require_file(path: str, option: str) -> str:
+    """Return `path` if it is a file.
+
+    Raises:
+        errors.UserError: It is missing or a folder.
+    """
+    present = exists(path) if is_remote(path) else os.path.isfile(path)
+    if not present and not is_remote(path) and os.path.isdir(path):
+        raise errors.UserError(
+            "is not a file but a folder. Name a file in it.", option, path
+        )
+    if not present:
+        raise errors.UserError(
+            "is not a file. Check the path (the current folder is "
+            f"{os.getcwd()}).",
+            option,
+            path,
+        )
+    return path
+
+
+def open_binary(path: str) -> IO[bytes]:
+    """Open a file for reading."""
+    if is_remote(path):
+        opened: IO[bytes] = _gfile().GFile(path, "rb")
+        return opened
+    return open(path, "rb")
+
+
+def read_bytes(path: str) -> bytes:
+    """Read a whole file."""
+    with open_binary(path) as stream:
+        return bytes(stream.read())
+
+
+def sha256(path: str) -> str:
+    """Return the hexadecimal SHA-256 of a file's content."""
+    return hashlib.sha256(read_bytes(path)).hexdigest()
+
+
+@contextlib.contextmanager
+def name_full_disk(path: str) -> Iterator[None]:
+    """Have errors about space on the disk name the file that is written."""
+    try:
+        yield
+    except OSError as error:
+        is_named = not str(error.filename or ".partial").endswith(".partial")
+        if error.errno not in NO_ROOM or is_named:
+            raise
+        free = shutil.disk_usage(os.path.dirname(path) or ".").free
+        reason = f"{error.strerror} ({free:,} bytes are free)"
+        raise OSError(error.errno, reason, path) from error
+
+
+def require_replaceable(path: str, option: str) -> None:
+    """Make sure that nothing but a regular file stands under a local name.
+
+    Raises:
+        errors.UserError: A folder, a pipe or a device does.
+    """
+    if not is_remote(path) and _is_special(path):
+        kind = "a folder" if os.path.isdir(path) else "a pipe or a device"
+        raise errors.UserError(
+            f"`{option}`: {path} is {kind}. Only regular files are replaced. "
+            "Choose another name."
+        )
+
+
+def require_target(
+    path: str, option: str, inputs: Sequence[str], *, overwrite: bool
+) -> None:
+    """Make sure that an output file may be written.
+
+    Args:
+        path: Where it goes.
+        option: Name of the option that names it, for messages.
+        inputs: Files that are read for it.
+        overwrite: Whether an earlier file may be replaced.
+
+    Raises:
+        errors.UserError: It is an input, a folder or a device, or exists.
+    """
+    if not path:
+        raise errors.UserError("is empty. Name a file.", option)
+    if os.path.realpath(path) in map(os.path.realpath, inputs):
+        raise errors.UserError(
+            "is one of the input files. Give another name.", option, path
+        )
+    if os.path.isdir(path):
+        raise errors.UserError("is a folder. Name a file in it.", option, path)
+    require_replaceable(path, option)
+    if exists(path) and not overwrite:
+        raise errors.UserError(
+            "exists. Give another name, or replace it with `overwrite`.",
+            option,
+            path,
+        )
+
+
+@contextlib.contextmanager
+def replace_atomically(
+    path: str, *, through_link: bool = True
+) -> Iterator[IO[bytes]]:
+    """Open a file for writing that appears under its name only when complete.
+
+    The bytes go to `PATH.partial`, are synced to the disk and renamed. After an
+    error inside the `with` block the partial file is removed and whatever stood
+    under `path` before is untouched.
+
+    Args:
+        path: The file.
+        through_link: Whether a symbolic link stays, and the file that it leads
+            to is replaced: for files that the user names. A link in the folder
+            of a run is replaced itself: it may have come with the folder, and
+            lead to any file of the user's.
+
+    Raises:
+        OSError: The file cannot be written; something that is no regular file,
+            such as a device, stands under its name; or the disk is full.
+    """
+    if is_remote(path):  # Object stores show an object only when it is closed.
+        with _gfile().GFile(path, "wb") as stream:
+            yield stream
+        return
+    is_replaced = os.path.islink(path) and not through_link
+    if _is_special(path) and not is_replaced:
+        raise OSError(errno.EEXIST, "There is no regular file under", path)
+    target = path if is_replaced else os.path.realpath(path)
+    partial = f"{target}.partial"
+    if os.path.islink(partial):  # Nobody but this function makes one.
+        os.remove(partial)
+    try:
+        with name_full_disk(path), open(partial, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(partial)
+        raise
+
+
+def sync(path: str) -> None:
+    """Have the disk hold what was written to a local file."""
+    with name_full_disk(path), open(path, "rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a small text file atomically, as UTF-8; a link is replaced."""
+    with replace_atomically(path, through_link=False) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+@contextlib.contextmanager
+def replace_folder(path: str) -> Iterator[str]:
+    """Make a folder that takes the place of `path` at the end of the block.
+
+    After an error inside the block it is removed, and `path` is untouched. Of
+    two processes that do so at once one would spoil the other's work; a lock is
+    the caller's.
+    """
+    path = path.rstrip("/")
+    clear_replacement(path)
+    partial, old = _beside(path)
+    os.makedirs(partial)
+    try:
+        yield partial
+        for folder, _, names in os.walk(partial):
+            for name in names:
+                sync(os.path.join(folder, name))
+        if os.path.exists(path):
+            os.replace(path, old)
+        try:
+            os.replace(partial, path)
+        except OSError:
+            if os.path.exists(old):
+                os.replace(old, path)
+            raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def require_folder_target(path: str, option: str) -> None:
+    """Make sure that `replace_folder` can make a local folder of this name.
+
+    Args:
+        path: The folder; `clear_replacement` has cleared up beside it.
+        option: Name of the option that names it, for messages.
+
+    Raises:
+        errors.UserError: It cannot: the place may not be written, the name is
+            too long, or is that of a link to nothing.
+    """
+    if os.path.islink(path) and not os.path.exists(path):
+        make_folder(path, option)  # A link is in the way.
+    for beside in _beside(path):
+        make_folder(beside, option)
+        os.rmdir(beside)
+
+
+def clear_replacement(path: str) -> None:
+    """Clear up after a `replace_folder` that was killed.
+
+    What was unfinished is removed. The folder that was about to be replaced is
+    put back if nothing has taken its place.
+    """
+    partial, old = _beside(path)
+    shutil.rmtree(partial, ignore_errors=True)
+    if os.path.exists(old) and not os.path.exists(path):
+        os.replace(old, path)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _beside(path: str) -> tuple[str, str]:
+    """Return where a folder is made, and where the one before it waits."""
+    return f"{path}.partial", f"{path}.replaced"

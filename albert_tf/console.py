@@ -1,0 +1,41 @@
+"""Console scripts: `albert-predict` is `python -m albert_tf.predict`.
+
+Each command stays a module, so both ways do the same. Tests:
+tests/test_wheel.py, which installs the package and runs one of them.
+"""
+
+import functools
+import runpy
+
+
+def _run(module: str) -> None:
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _command(module: str) -> functools.partial[None]:
+    return functools.partial(_run, module)
+
+
+pretrain = _command("albert_tf.run_pretraining")
+classifier = _command("albert_tf.run_classifier")
+squad = _command("albert_tf.run_squad")
+race = _command("albert_tf.run_race")
+glue = _command("albert_tf.run_glue")
+ensemble = _command("albert_tf.ensemble")
+predict = _command("albert_tf.predict")
+demo = _command("albert_tf.demo")
+export = _command("albert_tf.export")
+export_train_step = _command("albert_tf.export_train_step")
+convert_checkpoint = _command("albert_tf.convert_checkpoint")
+write_run_card = _command("albert_tf.write_run_card")
+zip_glue_submission = _command("albert_tf.zip_glue_submission")
+extract_passages = _command("data_prep.extract_passages")
+split_sentences = _command("data_prep.split_sentences")
+train_sentencepiece = _command("data_prep.train_sentencepiece")
+train_wordpiece = _command("data_prep.train_wordpiece")
+compare_vocabularies = _command("data_prep.compare_vocabularies")
+create_pretraining_data = _command("data_prep.create_pretraining_data")
+beam_pretraining_data = _command("data_prep.beam_pretraining_data")
+inspect_records = _command("data_prep.inspect_records")
+create_finetuning_data = _command("data_prep.create_finetuning_data")
+make_demo_data = _command("data_prep.make_demo_data")

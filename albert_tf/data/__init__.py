@@ -1,0 +1,1 @@
+"""Records: their layout, masking, and batches for training."""

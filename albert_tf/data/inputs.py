@@ -1,0 +1,361 @@
+"""TFRecord files to batches for training and evaluation.
+
+The batches are a pure function of files, seed and step. A restarted run skips
+the passes it has finished and the records it has seen of the current pass, and
+continues with the same batches.
+"""
+
+import contextlib
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.common import errors, random_streams
+from albert_tf.data import (
+    layouts,
+    length_groups,
+    manifests,
+    masking,
+    parsing,
+    tfrecord,
+)
+
+# Files read at the same time; their records are taken in turn.
+INTERLEAVED_FILES = 16
+# Records held back for shuffling. Those of a dupe_factor lie in one shuffled
+# file, so a few thousand mix well.
+SHUFFLE_BUFFER = 10_000
+
+# Between the seeds of two passes.
+_SEEDS = 2**31
+
+# What keys of masks are for.
+_TRAINING, _EVALUATION = range(2)
+
+# Records that are parsed together, in search of one that cannot be.
+_SEARCHED_AT_ONCE = 1000
+
+Batch = dict[str, tf.Tensor]
+
+
+def training_dataset(
+    paths: Sequence[str],
+    layout: layouts.Layout,
+    batch_size: int,
+    *,
+    seed: int,
+    first_step: int = 0,
+    masker: masking.Masker | None = None,
+) -> tf.data.Dataset:
+    """Endless, shuffled batches of `batch_size` examples.
+
+    Args:
+        paths: TFRecord files.
+        layout: Layout of their records.
+        batch_size: Examples per batch, over all replicas.
+        seed: Decides the order, anew in every pass over the files.
+        first_step: Batches to leave out at the beginning.
+        masker: Hides pieces of records that hold no masks, anew in every pass.
+    """
+    records = _shuffled_records(paths, seed, first_step * batch_size)
+    dataset = records.batch(batch_size, drop_remainder=True)
+    dataset = dataset.enumerate(first_step)
+    key = random_streams.derive(0, _TRAINING, seed)
+    return _finish(dataset, layout, batch_size, masker, key)
+
+
+def grouped_training_dataset(
+    paths: Sequence[str],
+    layout: layouts.Layout,
+    batch_size: int,
+    *,
+    seed: int,
+    shortest: int,
+    first_step: int = 0,
+) -> tf.data.Dataset:
+    """Endless, shuffled batches of similar length, see `length_groups`.
+
+    Args:
+        paths: TFRecord files.
+        layout: Layout of their records.
+        batch_size: Examples per batch, over all replicas.
+        seed: Decides the order, anew in every pass over the files.
+        shortest: Tokens of a batch, at least.
+        first_step: Batches to leave out at the beginning.
+    """
+    # Windows are read from their beginning.
+    done = first_step % length_groups.batches_in_window(batch_size)
+    records = _shuffled_records(paths, seed, (first_step - done) * batch_size)
+    dataset = length_groups.shuffled_batches(
+        records, layout, batch_size, seed, first_step
+    )
+
+    def finish(serialized: tf.Tensor) -> Batch:
+        batch = _pad(parsing.parse(layout, serialized), batch_size)
+        return length_groups.trim(batch, layout, shortest)
+
+    return _prefetched(dataset, finish)
+
+
+def _shuffled_records(
+    paths: Sequence[str], seed: int, seen: int
+) -> tf.data.Dataset:
+    """Yield serialized records without end, after the first `seen` of them."""
+
+    def one_pass(number: tf.Tensor) -> tf.data.Dataset:
+        own = number * _SEEDS + seed
+        files = tf.data.Dataset.from_tensor_slices(list(paths))
+        files = files.shuffle(len(paths), own, reshuffle_each_iteration=False)
+        dataset = files.interleave(
+            _open,
+            cycle_length=INTERLEAVED_FILES,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        return dataset.shuffle(
+            SHUFFLE_BUFFER, own, reshuffle_each_iteration=False
+        )
+
+    passes = 0
+    if seen:
+        passes, seen = divmod(seen, count_examples(paths))
+    dataset = tf.data.Dataset.range(passes, tf.int64.max).flat_map(one_pass)
+    return dataset.skip(seen)
+
+
+def evaluation_dataset(
+    paths: Sequence[str],
+    layout: layouts.Layout,
+    batch_size: int,
+    max_batches: int | None = None,
+    *,
+    seed: int = 0,
+    masker: masking.Masker | None = None,
+) -> tf.data.Dataset:
+    """All examples once, in file order; the last batch is filled with zeros.
+
+    Args:
+        paths: TFRecord files.
+        layout: Layout of their records.
+        batch_size: Examples per batch, over all replicas.
+        max_batches: Stop after so many batches; None for all.
+        seed: Decides about masks.
+        masker: Hides pieces of records that hold no masks, every time the same.
+    """
+    dataset = tf.data.Dataset.from_tensor_slices(list(paths))
+    dataset = dataset.flat_map(_open).batch(batch_size)
+    if max_batches is not None:
+        dataset = dataset.take(max_batches)
+    key = random_streams.derive(0, _EVALUATION, seed)
+    return _finish(dataset.enumerate(), layout, batch_size, masker, key)
+
+
+def grouped_evaluation_dataset(
+    paths: Sequence[str],
+    layout: layouts.Layout,
+    batch_size: int,
+    shortest: int,
+) -> tf.data.Dataset:
+    """All examples once, in batches of similar length, see `length_groups`.
+
+    Args:
+        paths: TFRecord files.
+        layout: Layout of their records.
+        batch_size: Examples per batch, over all replicas.
+        shortest: Tokens of a batch, at least.
+
+    Returns:
+        Batches as `evaluation_dataset` has them, with `record_number` int32
+        [batch], the place of each record in the files, from 0.
+    """
+    records = tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(_open)
+    numbered = length_groups.sorted_batches(records, layout, batch_size)
+
+    def finish(numbers: tf.Tensor, serialized: tf.Tensor) -> Batch:
+        batch = parsing.parse(layout, serialized)
+        batch["record_number"] = tf.cast(numbers, tf.int32)
+        batch = _pad(batch, batch_size)
+        return length_groups.trim(batch, layout, shortest)
+
+    return _prefetched(numbered, finish)
+
+
+def count_examples(paths: Sequence[str]) -> int:
+    """Return how many records are in the files.
+
+    Their manifests say it, if they name no other files; else all are read.
+    """
+    names = {os.path.abspath(path) for path in paths}
+    found: dict[str, int] = {}
+    for path in paths:
+        manifest = manifests.find(path)
+        folder = os.path.dirname(os.path.abspath(path))
+        shards = (
+            [os.path.join(folder, s) for s in manifest.shards]
+            if manifest
+            else []
+        )
+        if manifest is None or not names.issuperset(shards):
+            break
+        found[min(shards)] = manifest.num_examples
+    else:
+        return sum(found.values())
+    dataset = tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(_open)
+    return int(dataset.reduce(np.int64(0), lambda sum_, _: sum_ + 1))
+
+
+@contextlib.contextmanager
+def naming_damage(
+    paths: Sequence[str],
+    layout: layouts.Layout,
+    remedy: str = "Copy the file again, or write the records again.",
+) -> Iterator[None]:
+    """Have errors about damaged records name the file and the record.
+
+    TensorFlow names neither. After an error in the block, the files are read
+    in search of the first record that is damaged or of another layout.
+
+    Args:
+        paths: TFRecord files.
+        layout: Of their records.
+        remedy: What to do, for the message.
+
+    Raises:
+        errors.UserError: There is one.
+    """
+    try:
+        yield
+    except tf.errors.DataLossError:
+        for path in paths:
+            for _ in tfrecord.read_records(path, remedy):
+                pass
+        raise
+    except tf.errors.InvalidArgumentError as error:
+        for path in paths:
+            number = _find_other_layout(path, layout)
+            if number is not None:
+                raise errors.UserError(
+                    f"The record file {path} is damaged: record {number:,} has "
+                    f"another layout than training wants. {remedy}"
+                ) from error
+        raise
+
+
+def _find_other_layout(path: str, layout: layouts.Layout) -> int | None:
+    """Return the number of the first record that does not fit a layout."""
+    messages, first = tfrecord.read_records(path), 1
+    while some := list(itertools.islice(messages, _SEARCHED_AT_ONCE)):
+        if not _fits(layout, some):
+            number = first
+            while _fits(layout, some[number - first : number - first + 1]):
+                number += 1
+            return number
+        first += len(some)
+    return None
+
+
+def _fits(layout: layouts.Layout, serialized: list[bytes]) -> bool:
+    try:
+        parsing.parse(layout, tf.constant(serialized))
+    except tf.errors.InvalidArgumentError:
+        return False
+    return True
+
+
+def _open(path: tf.Tensor) -> tf.data.Dataset:
+    """Read a file; one whose name ends in .gz is unpacked."""
+    packed = tf.strings.regex_full_match(path, r".*\.gz")
+    return tf.data.TFRecordDataset(path, tf.where(packed, "GZIP", ""))
+
+
+def _finish(
+    dataset: tf.data.Dataset,
+    layout: layouts.Layout,
+    batch_size: int,
+    masker: masking.Masker | None,
+    key: int,
+) -> tf.data.Dataset:
+    """Parse numbered batches of examples and give them a static shape."""
+
+    def finish(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
+        batch = _pad(parsing.parse(layout, serialized), batch_size)
+        return _mask(batch, number, masker, key) if masker else batch
+
+    return _prefetched(dataset, finish)
+
+
+def _prefetched(
+    dataset: tf.data.Dataset, finish: Callable[..., Batch]
+) -> tf.data.Dataset:
+    """Turn serialized records into batches, ahead of their use."""
+    dataset = dataset.map(
+        finish,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    options = tf.data.Options()
+    # Every worker reads all files and keeps its part of each batch, so that the
+    # order of examples does not depend on the number of workers.
+    options.experimental_distribute.auto_shard_policy = (
+        tf.data.experimental.AutoShardPolicy.DATA
+    )
+    return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
+
+
+def _mask(
+    batch: Batch, number: tf.Tensor, masker: masking.Masker, key: int
+) -> Batch:
+    """Hide pieces, with draws that follow from the number of the batch."""
+    size, length = batch["input_ids"].shape
+    width = masker.num_predictions
+
+    def mask(
+        ids: np.ndarray, real: np.ndarray, boundary: np.ndarray, number: int
+    ) -> tuple[np.ndarray, ...]:
+        keys = random_streams.derive_array(
+            np.full(size, random_streams.derive(key, int(number)), np.uint64),
+            np.arange(size),
+        )
+        masked = masker.mask(ids, real.sum(1), keys, boundary)
+        weights = np.arange(width) < masked.counts[:, None]
+        return (
+            masked.input_ids,
+            masked.positions,
+            masked.labels,
+            weights.astype(np.float32),
+        )
+
+    names = "input_ids", "input_mask", "token_boundary"
+    ids, positions, labels, weights = tf.numpy_function(
+        mask,
+        [*(batch[name] for name in names), number],
+        [tf.int32, tf.int32, tf.int32, tf.float32],
+        stateful=False,
+    )
+    return {
+        **batch,
+        "input_ids": tf.ensure_shape(ids, [size, length]),
+        "masked_lm_positions": tf.ensure_shape(positions, [size, width]),
+        "masked_lm_ids": tf.ensure_shape(labels, [size, width]),
+        "masked_lm_weights": tf.ensure_shape(weights, [size, width]),
+    }
+
+
+def _pad(batch: Batch, batch_size: int) -> Batch:
+    """Fill up a batch with zeros and mark which examples are real.
+
+    Adds `is_real_example` int32 [batch] where the records do not bring it:
+    1 for examples of the file, 0 for filling. Every sum leaves filling out.
+    """
+    size = tf.shape(batch["input_ids"])[0]
+    batch = {"is_real_example": tf.ones([size], tf.int32), **batch}
+    padded = {}
+    for name, value in batch.items():
+        widths = [[0, batch_size - size]] + [[0, 0]] * (value.shape.rank - 1)
+        padded[name] = tf.ensure_shape(
+            tf.pad(value, widths), [batch_size, *value.shape[1:]]
+        )
+    return padded

@@ -1,0 +1,37 @@
+"""The lengths that sequences are padded to.
+
+There are few of them, so that few shapes are compiled. Without TensorFlow.
+"""
+
+from albert_tf.data import layouts
+
+# The shortest batches have this length, unless a task needs more.
+SHORTEST = 16
+# Lengths are multiples of the second number up to the first one.
+_STEPS = ((64, 16), (256, 32))
+_LONG_STEP = 64
+
+
+def allowed(shortest: int, longest: int) -> list[int]:
+    """Return the lengths that batches are padded to, ascending.
+
+    Example:
+        allowed(16, 128) = [16, 32, 48, 64, 96, 128]
+
+    Args:
+        shortest: No batch is shorter, unless `longest` is.
+        longest: Length of the records; the last of the result.
+    """
+    found: list[int] = []
+    length = 0
+    while True:
+        length += next((s for top, s in _STEPS if length < top), _LONG_STEP)
+        if length >= longest:
+            return [*found, longest]
+        if length >= shortest:
+            found.append(length)
+
+
+def sequence_features(layout: layouts.Layout) -> frozenset[str]:
+    """Return the names of the features whose padding may be left out."""
+    return frozenset(f.name for f in layout if f.padding is not None)

@@ -1,0 +1,177 @@
+"""The manifest of pretraining records: what they were made from, and how.
+
+The writer puts this JSON file beside the record files; training compares it
+with its own options (`record_check`).
+"""
+
+import dataclasses
+import hashlib
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import google_crc32c
+
+from albert_tf.common import errors, files, strict_json
+
+MANIFEST_ENDING = ".manifest.json"
+FORMAT_VERSION = 1
+_CHECKSUM = "crc32c"  # A key of the file that is no field.
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """How a set of pretraining record files was made.
+
+    Attributes:
+        shards: Base names of the record files, in writing order.
+        shard_bytes: Their sizes.
+        num_examples: Records in all files together.
+        max_seq_length: Length of `input_ids`.
+        max_predictions_per_seq: Length of `masked_lm_positions`: twice the
+            writer's option with `--do_permutation`.
+        vocab_size: Pieces of the vocabulary, special ones included.
+        vocab_sha256: Fingerprint of the vocabulary.
+        random_seed: Seed of all draws.
+        options: All options of the program that wrote the records.
+        shard_sha256: Of each file.
+        has_masks: Whether pieces are hidden; without it, training hides them.
+        word_start_rule: Which pieces start a word.
+        inputs: Path, bytes and SHA-256 of each text file.
+        corpus: What was found in the text, counted.
+        summary: What the records are like: shares and distributions.
+        versions: Of the programs that decide about the content.
+        format_version: Of this file.
+    """
+
+    shards: tuple[str, ...]
+    shard_bytes: tuple[int, ...]
+    num_examples: int
+    max_seq_length: int
+    max_predictions_per_seq: int
+    vocab_size: int
+    vocab_sha256: str
+    random_seed: int
+    options: Mapping[str, Any]
+    versions: Mapping[str, str]
+    shard_sha256: tuple[str, ...] = ()
+    has_masks: bool = True
+    word_start_rule: str = ""
+    inputs: Sequence[Mapping[str, Any]] = ()
+    corpus: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    summary: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    format_version: int = FORMAT_VERSION
+
+
+def write(paths: Sequence[str], manifest: Manifest) -> str:
+    """Write the manifest of finished record files beside the first of them.
+
+    Its `crc32c` is that of the rest as one line of JSON with sorted keys.
+
+    Args:
+        paths: The record files.
+        manifest: What to write.
+
+    Returns:
+        The path of the manifest: `<first path>.manifest.json`.
+    """
+    path = f"{paths[0]}{MANIFEST_ENDING}"
+    plain = strict_json.dumps(dataclasses.asdict(manifest))
+    content = strict_json.loads(plain)
+    content[_CHECKSUM] = _checksum(content)
+    text = strict_json.dumps(content, indent=2, sort_keys=True)
+    files.write_text(path, text + "\n")
+    return path
+
+
+def find(record_path: str) -> Manifest | None:
+    """Return the manifest that lists a record file, or None.
+
+    Args:
+        record_path: A record file; its folder is searched.
+
+    Raises:
+        errors.UserError: A manifest in that folder cannot be read.
+    """
+    path = _find_path(record_path)
+    return None if path is None else _read(path)
+
+
+def _find_path(record_path: str) -> str | None:
+    """Return the path of the manifest that lists a record file, or None.
+
+    Raises:
+        errors.UserError: A manifest in that folder cannot be read.
+    """
+    folder, name = os.path.split(record_path)
+    for path in files.find_by_ending(folder, MANIFEST_ENDING):
+        if name in _read(path).shards:
+            return path
+    return None
+
+
+def fingerprint(paths: Sequence[str]) -> str:
+    """Return what tells the content of record files from others, as SHA-256.
+
+    It is that of their sizes and of the digests in their manifests, in the
+    order of the files; the names do not count. No record is read.
+    """
+    digest = hashlib.sha256()
+    for path in paths:
+        manifest = find(path)
+        pairs = (
+            zip(manifest.shards, manifest.shard_sha256, strict=False)
+            if manifest
+            else ()
+        )
+        known = dict(pairs)
+        size = files.size(path)
+        digest.update(f"{size} {known.get(os.path.basename(path))}\n".encode())
+    return digest.hexdigest()
+
+
+def remove(paths: Sequence[str]) -> None:
+    """Remove all manifests that list one of these record files."""
+    for path in paths:
+        while (manifest_path := _find_path(path)) is not None:
+            files.remove(manifest_path)
+
+
+def _checksum(content: Mapping[str, Any]) -> int:
+    text = strict_json.dumps(content, sort_keys=True)
+    return int(google_crc32c.value(text.encode()))
+
+
+def _read(path: str) -> Manifest:
+    try:
+        values = strict_json.loads(files.read_bytes(path))
+        version = values["format_version"]
+        if version != FORMAT_VERSION:
+            raise errors.UserError(
+                f"The manifest {path} has format version {version}; this "
+                f"program reads version {FORMAT_VERSION}. Use the program "
+                "that wrote the records, or write them again."
+            )
+        # Manifests of earlier versions have no checksum.
+        checksum = values.pop(_CHECKSUM, None)
+        if checksum is not None and checksum != _checksum(values):
+            raise ValueError("it was changed: its checksum does not fit")
+        values["shards"] = tuple(values["shards"])
+        for name in ("shard_bytes", "shard_sha256", "inputs"):
+            values[name] = tuple(values.get(name, ()))
+        if not isinstance(values["vocab_sha256"], str):
+            raise TypeError("vocab_sha256 is no text")
+        for _, size in zip(
+            values["shards"], values["shard_bytes"], strict=True
+        ):
+            operator.index(size)
+        return Manifest(**values)
+    except errors.UserError:
+        raise
+    except (ValueError, KeyError, TypeError) as error:
+        raise errors.UserError(
+            f"The manifest {path} cannot be read ({error}). It must be the "
+            "file that data_prep.create_pretraining_data wrote. Write the "
+            "records again, or remove the file to use them unchecked."
+        ) from error

@@ -1,0 +1,633 @@
+"""Hide runs of one to a few words, in many sequences at once.
+
+N-gram masking (ALBERT §4.1; in the original, create_pretraining_data.
+create_masked_lm_predictions). The writer masks with it, and so does training on
+records that hold no masks. All sequences of a batch are processed together, but
+the result for one depends on its tokens and its key only: batches of any size
+give the same masks.
+
+Dimensions in comments: n sequences, S positions, W words, P predictions.
+"""
+
+import dataclasses
+import re
+import string
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from albert_tf.common import random_streams, ranges
+from albert_tf.common.options import checked, option
+
+# BERT's replacement rule, kept by ALBERT: of the chosen pieces 80 % become
+# [MASK], half of the others stay and half become a random piece.
+_MASK_PROB = 0.8
+_KEEP_PROB = 0.5
+
+# Purposes of draws; each has its own random stream in every sequence.
+_ORDER, _LENGTH, _REPLACE, _PIECE, _MOVED_ORDER, _MOVED_LENGTH, _MOVE = range(7)
+
+# The original's list of characters that do not make a piece a word start; its
+# author left out these four, so that they do.
+_MARKS = frozenset(string.punctuation) - frozenset("'<=>")
+_INSIDE_WORD = _MARKS | frozenset(string.ascii_lowercase)
+# SentencePiece's pieces for single bytes, parts of characters without a piece.
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
+# Blocks of Unicode of scripts without spaces between words: Thai, Lao, Tibetan;
+# Myanmar; Khmer; kana; Chinese characters; those of half width.
+_WITHOUT_SPACES = (
+    ("\u0e00", "\u0fff"),
+    ("\u1000", "\u109f"),
+    ("\u1780", "\u17ff"),
+    ("\u3040", "\u30ff"),
+    ("\u31f0", "\u31ff"),
+    ("\u3400", "\u4dbf"),
+    ("\u4e00", "\u9fff"),
+    ("\uf900", "\ufaff"),
+    ("\uff66", "\uff9f"),
+    ("\U00020000", "\U0003ffff"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class MaskingOptions:
+    """How many pieces are hidden and in what runs."""
+
+    max_predictions_per_seq: int = option(
+        20, "Most pieces to predict in one sequence.", within=ranges.TOKENS
+    )
+    masked_lm_prob: float = option(
+        0.15,
+        "Share of the pieces to predict; 0 switches masking off.",
+        within=ranges.SHARE,
+    )
+    ngram: int = option(
+        3,
+        "Longest run of words that is masked at once.",
+        within=ranges.Range(1, 100),
+    )
+    favor_shorter_ngram: bool = option(
+        True,
+        "True: runs of n words have a probability proportional to 1/n. False: "
+        "the same probabilities in reverse order.",
+    )
+    do_whole_word_mask: bool = option(
+        True, "Mask whole words instead of single pieces."
+    )
+    stop_ngrams_at_sep: bool = option(
+        False,
+        "Let runs end where a segment ends. The original lets them go on "
+        "behind the [SEP].",
+    )
+    do_permutation: bool = option(
+        False,
+        "Also exchange some unmasked pieces with each other and predict them; "
+        "the records then hold twice --max_predictions_per_seq.",
+    )
+
+    @property
+    def record_predictions(self) -> int:
+        """Length of the prediction lists in a record."""
+        return self.max_predictions_per_seq * (2 if self.do_permutation else 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """What masking needs to know about the pieces.
+
+    Attributes:
+        size: Number of pieces, special ones included; replacements are drawn
+            from all of them.
+        cls_id: Id of [CLS].
+        sep_id: Id of [SEP].
+        mask_id: Id of [MASK].
+        boundaries: uint8 [size], 1 for pieces that start a word, [CLS], [SEP].
+    """
+
+    size: int
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    boundaries: np.ndarray
+
+    @classmethod
+    def from_pieces(
+        cls,
+        pieces: Sequence[str],
+        *,
+        cls_id: int,
+        sep_id: int,
+        mask_id: int,
+        starts_word: Callable[[str], bool],
+    ) -> "Vocabulary":
+        """Make the tables of a vocabulary.
+
+        Args:
+            pieces: All pieces in the order of their ids.
+            cls_id: Id of [CLS].
+            sep_id: Id of [SEP].
+            mask_id: Id of [MASK].
+            starts_word: One of `WORD_START_RULES`.
+        """
+        boundaries = np.array([starts_word(piece) for piece in pieces], "u1")
+        boundaries[[cls_id, sep_id]] = 1
+        return cls(len(pieces), cls_id, sep_id, mask_id, boundaries)
+
+
+def has_no_spaces(character: str) -> bool:
+    """Tell whether a character's script puts no spaces between words.
+
+    Example:
+        True for "天", "カ" and "ไ"; False for "ü", "한" and "。"
+    """
+    return any(low <= character <= high for low, high in _WITHOUT_SPACES)
+
+
+def wordpiece_starts_word(piece: str) -> bool:
+    """Tell whether a WordPiece piece begins a word.
+
+    Source: the original's create_pretraining_data.is_start_piece.
+
+    Example:
+        "rain", "今", "," and "[UNK]" start a word; "##ing" continues one.
+    """
+    return not piece.startswith("##")
+
+
+def english_starts_word(piece: str) -> bool:
+    """Tell whether a SentencePiece piece begins a word of English text.
+
+    Pieces with other letters than a to z count as words of their own.
+
+    Source: the original's create_pretraining_data.is_start_piece.
+
+    Example:
+        "▁rain", "<unk>", "!", "19", "'s", "é" and "が" start a word;
+        "ing", "s", ".com" and "ing." continue one.
+
+    DIFFERS: text that the vocabulary does not know arrives here as the piece
+    <unk>, which starts a word; the original looks at the unknown characters,
+    and lets, for example, an unknown "``" continue the word before it.
+    A byte of a character without a piece, which the original's vocabularies do
+    not have, continues the word before it.
+    """
+    if _BYTE.fullmatch(piece):
+        return False
+    if piece.startswith(("▁", "<")) or piece in _MARKS:
+        return True
+    return not _INSIDE_WORD.issuperset(piece.lower())
+
+
+def marker_starts_word(piece: str) -> bool:
+    """Tell whether a SentencePiece piece begins a word of any alphabet.
+
+    Words begin at SentencePiece's own mark; special pieces and single signs
+    that are no letters or digits are words of their own. In scripts without
+    spaces between words every piece is a word.
+
+    Example:
+        "▁дождь", "▁", "<unk>", "[MASK]", "!" and "天气" start a word; "ями",
+        "s" and "<0xE5>" continue one.
+    """
+    if _BYTE.fullmatch(piece):
+        return False
+    if piece.startswith(("▁", "<", "[")) or has_no_spaces(piece[:1]):
+        return True
+    return len(piece) == 1 and not piece.isalnum()
+
+
+# Value of --word_start_rule to the rule.
+WORD_START_RULES: dict[str, Callable[[str], bool]] = {
+    "english": english_starts_word,
+    "marker": marker_starts_word,
+    "wordpiece": wordpiece_starts_word,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedBatch:
+    """Sequences with some of their pieces hidden; padding is 0 everywhere.
+
+    Attributes:
+        input_ids: int32 [n, S], pieces after masking.
+        token_boundary: uint8 [n, S], 1 for [CLS], [SEP], word-start pieces.
+        positions: int32 [n, P], where something is to be predicted, ascending.
+        labels: int32 [n, P], the original ids at these positions.
+        counts: int32 [n], predictions of each sequence.
+        run_lengths: int64 [N + 1], how many runs of 0 to N words were chosen.
+    """
+
+    input_ids: np.ndarray
+    token_boundary: np.ndarray
+    positions: np.ndarray
+    labels: np.ndarray
+    counts: np.ndarray
+    run_lengths: np.ndarray
+
+
+class Masker:
+    """Masks batches of sequences; holds what is the same for all of them."""
+
+    def __init__(self, options: MaskingOptions, vocabulary: Vocabulary) -> None:
+        """Compute the distribution of run lengths."""
+        self._options = options
+        self._vocabulary = vocabulary
+        self._cumulative = cumulative_lengths(
+            options.ngram, options.favor_shorter_ngram
+        )
+
+    @property
+    def num_predictions(self) -> int:
+        """Width P of the outputs."""
+        return self._options.record_predictions
+
+    def mask(
+        self,
+        tokens: np.ndarray,
+        lengths: np.ndarray,
+        keys: np.ndarray,
+        boundary: np.ndarray | None = None,
+    ) -> MaskedBatch:
+        """Hide some pieces of every sequence.
+
+        Example:
+            [CLS] ▁it ▁rain s [SEP] ▁we ▁stay [SEP], so a budget of one piece;
+            the random order of words begins with ▁rain: its two pieces do not
+            fit. The next is ▁we, run length 1:
+            input_ids = [CLS] ▁it ▁rain s [SEP] [MASK] ▁stay [SEP]
+            positions = [5], labels = [▁we]
+            token_boundary = [1, 1, 1, 0, 1, 1, 1, 1]
+
+        Args:
+            tokens: int [n, S], [CLS] and [SEP] included, padded with 0.
+            lengths: int [n], tokens of each sequence.
+            keys: uint64 [n], see `random_streams`.
+            boundary: uint8 [n, S], 1 where a word starts, as records say it;
+                by default the vocabulary says it.
+
+        Returns:
+            The batch. With `masked_lm_prob` 0 nothing is hidden.
+        """
+        tokens = tokens.astype(np.int32)
+        real = np.arange(tokens.shape[1]) < lengths[:, None]
+        if boundary is None:
+            boundary = self._vocabulary.boundaries[tokens] * real
+        outputs = tokens.copy()
+        predicted = np.zeros(tokens.shape, bool)
+        run_lengths = np.zeros(self._options.ngram + 1, np.int64)
+        if self._options.masked_lm_prob > 0:
+            words = Words.find(
+                tokens, real, boundary, self._vocabulary, self._options
+            )
+            budget = self._budget(lengths)
+            predicted, run_lengths = self._hide(words, budget, keys, outputs)
+        positions, labels, counts = _collect(
+            predicted, tokens, self._options.record_predictions
+        )
+        return MaskedBatch(
+            outputs, boundary, positions, labels, counts, run_lengths
+        )
+
+    def _hide(
+        self,
+        words: "Words",
+        budget: np.ndarray,
+        keys: np.ndarray,
+        outputs: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Replace pieces of chosen words, and exchange those of others.
+
+        Args:
+            words: The candidates.
+            budget: int [n], pieces to choose, in both steps.
+            keys: uint64 [n].
+            outputs: int32 [n, S], changed in place.
+
+        Returns:
+            bool [n, S], where something is to be predicted; and how many runs
+            of each length were chosen for replacement.
+        """
+        choice = _RunChoice(words, self._cumulative, keys, _ORDER, _LENGTH)
+        chosen, run_lengths = choice.run(budget)
+        predicted = words.positions(chosen)
+        self._replace(outputs, predicted, keys)
+        if self._options.do_permutation:
+            choice = _RunChoice(
+                words,
+                self._cumulative,
+                keys,
+                _MOVED_ORDER,
+                _MOVED_LENGTH,
+                taken=chosen,
+            )
+            moved = words.positions(choice.run(budget)[0])
+            _exchange(outputs, moved, keys)
+            predicted = predicted | moved
+        return predicted, run_lengths
+
+    def _budget(self, lengths: np.ndarray) -> np.ndarray:
+        """Return how many pieces to predict, int [n]; half goes to even."""
+        share = np.rint(lengths * self._options.masked_lm_prob).astype(int)
+        return np.minimum(
+            self._options.max_predictions_per_seq, np.maximum(1, share)
+        )
+
+    def _replace(
+        self, outputs: np.ndarray, chosen: np.ndarray, keys: np.ndarray
+    ) -> None:
+        """Decide about each chosen piece: [MASK], itself or a random piece."""
+        rows, columns = np.nonzero(chosen)
+        decide, draw = (
+            random_streams.derive_array(keys, purpose)[rows]
+            for purpose in (_REPLACE, _PIECE)
+        )
+        # Two draws of one stream: which of the three, and which of the last.
+        first = random_streams.uniform(decide, 2 * columns)
+        second = random_streams.uniform(decide, 2 * columns + 1)
+        pieces = random_streams.uniform(draw, columns) * self._vocabulary.size
+        kept = outputs[rows, columns]
+        other = np.where(second < _KEEP_PROB, kept, pieces.astype(np.int32))
+        outputs[rows, columns] = np.where(
+            first < _MASK_PROB, self._vocabulary.mask_id, other
+        )
+
+
+def cumulative_lengths(ngram: int, favor_shorter: bool) -> np.ndarray:
+    """Return the cumulative distribution of run lengths 1 to `ngram`.
+
+    Source: ALBERT §4.1, p(n) = (1/n) / (1/1 + ... + 1/N).
+
+    Example:
+        ngram = 3 has p = 6/11, 3/11, 2/11; result = [0.545, 0.818, 1.0]
+
+    Args:
+        ngram: Longest run, in words.
+        favor_shorter: False reverses p.
+    """
+    weights = 1.0 / np.arange(1, ngram + 1)
+    if not favor_shorter:
+        weights = weights[::-1]
+    cumulative: np.ndarray = weights.cumsum() / weights.sum()
+    cumulative[-1] = 1.0
+    return cumulative
+
+
+@dataclasses.dataclass(frozen=True)
+class Words:
+    """The candidates for masking of a batch of sequences.
+
+    Attributes:
+        counts: int [n], words of each sequence.
+        sizes: int32 [n, W], pieces of each word.
+        ends: int32 [n, W], number of the word at which a run that begins here
+            has to end, not included.
+        word_of: int32 [n, S], number of the word that a piece belongs to.
+        candidate: bool [n, S], whether a piece belongs to a word.
+        before: int32 [n, W + 1], pieces before each word.
+    """
+
+    counts: np.ndarray
+    sizes: np.ndarray
+    ends: np.ndarray
+    word_of: np.ndarray
+    candidate: np.ndarray
+    before: np.ndarray
+
+    @classmethod
+    def find(
+        cls,
+        tokens: np.ndarray,
+        real: np.ndarray,
+        boundary: np.ndarray,
+        vocabulary: Vocabulary,
+        options: MaskingOptions,
+    ) -> "Words":
+        """Group the pieces of sequences into words.
+
+        Example:
+            [CLS] ▁it ▁rain s [SEP] ▁we ▁stay [SEP]
+            sizes = [1, 2, 1, 1]
+
+        As in the original, a continuation piece joins the word before it even
+        across the [SEP] between the segments.
+
+        Args:
+            tokens: int32 [n, S].
+            real: bool [n, S], False for padding.
+            boundary: uint8 [n, S], 1 where a word starts.
+            vocabulary: Special ids.
+            options: Whole words or single pieces; whether runs stop at [SEP].
+        """
+        is_sep = tokens == vocabulary.sep_id
+        candidate = real & ~is_sep & (tokens != vocabulary.cls_id)
+        if options.do_whole_word_mask:
+            # The first candidate opens a word, whatever it is.
+            seen = np.cumsum(candidate, axis=1, dtype=np.int32)
+            opens = candidate & ((boundary == 1) | (seen == 1))
+        else:
+            opens = candidate
+        word_of = np.cumsum(opens, axis=1, dtype=np.int32) - 1
+        counts = word_of[:, -1] + 1
+        n, width = len(tokens), max(1, int(counts.max(initial=0)))
+        row_of = np.arange(n, dtype=np.int64)[:, None]
+        flat = (row_of * width + word_of)[candidate]
+        sizes = np.bincount(flat, minlength=n * width).reshape(n, width)
+        before = np.zeros([n, width + 1], np.int32)
+        np.cumsum(sizes, axis=1, out=before[:, 1:])
+        ends = np.broadcast_to(counts[:, None], sizes.shape)
+        if options.stop_ngrams_at_sep:
+            # Words opened before the first [SEP] end there.
+            past = np.cumsum(is_sep, axis=1) > 0
+            in_first = (opens & ~past).sum(1)[:, None]
+            ends = np.where(np.arange(width) < in_first, in_first, ends)
+        return cls(counts, sizes, ends, word_of, candidate, before)
+
+    def pieces(
+        self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
+    ) -> np.ndarray:
+        """Return how many pieces the runs from start to before end have."""
+        result: np.ndarray = self.before[rows, end] - self.before[rows, start]
+        return result
+
+    def positions(self, chosen: np.ndarray) -> np.ndarray:
+        """Return which pieces belong to chosen words, bool [n, S]."""
+        # Before the first word its number is -1, but there is no candidate.
+        picked = np.take_along_axis(chosen, self.word_of.clip(0), axis=1)
+        return self.candidate & picked
+
+
+class _RunChoice:
+    """Chooses runs of words until the budgets are used up.
+
+    Every sequence goes through its words in random order (the first steps of a
+    Fisher-Yates shuffle). At each it draws a length, shortens the run word by
+    word until its pieces fit the rest of the budget, and takes it if it fits
+    and no word of it is chosen already.
+    """
+
+    def __init__(
+        self,
+        words: Words,
+        cumulative: np.ndarray,
+        keys: np.ndarray,
+        order_stream: int,
+        length_stream: int,
+        taken: np.ndarray | None = None,
+    ) -> None:
+        """Begin with nothing chosen.
+
+        Args:
+            words: The candidates.
+            cumulative: float64 [N], the distribution of run lengths.
+            keys: uint64 [n].
+            order_stream: Purpose of the draws of the order.
+            length_stream: Purpose of the draws of the lengths.
+            taken: bool [n, W], words that may not be chosen.
+        """
+        self._words = words
+        self._cumulative = cumulative
+        n, width = words.sizes.shape
+        # Wider than the words, so that runs may be looked up beyond the last.
+        self._chosen = np.zeros([n, width + len(cumulative)], bool)
+        self._blocked = self._chosen.copy()
+        if taken is not None:
+            self._blocked[:, :width] = taken
+        self._order = np.tile(np.arange(width, dtype=np.int32), (n, 1))
+        self._order_keys = random_streams.derive_array(keys, order_stream)
+        self._length_keys = random_streams.derive_array(keys, length_stream)
+
+    def run(self, budget: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Choose.
+
+        Args:
+            budget: int [n], pieces that may be chosen.
+
+        Returns:
+            bool [n, W], the chosen words; and how many runs of each length.
+        """
+        longest, counts = len(self._cumulative), self._words.counts
+        used = np.zeros(len(budget), int)
+        run_lengths = np.zeros(longest + 1, np.int64)
+        rows = np.flatnonzero(counts > 0)
+        step = 0
+        while len(rows):
+            start, end = self._draw(rows, step)
+            left = budget[rows] - used[rows]
+            end, pieces = self._shorten(rows, start, end, left)
+            fits = (pieces <= left) & self._is_free(rows, start, end)
+            self._take(rows[fits], start[fits], end[fits])
+            used[rows] += pieces * fits
+            run_lengths += np.bincount(
+                (end - start)[fits], minlength=longest + 1
+            )
+            step += 1
+            going_on = (used[rows] < budget[rows]) & (step < counts[rows])
+            rows = rows[going_on]
+        return self._chosen[:, : self._words.sizes.shape[1]], run_lengths
+
+    def _draw(
+        self, rows: np.ndarray, step: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return first word and end of the next run of some rows, int [k]."""
+        start = _next_of_shuffle(
+            self._order,
+            rows,
+            step,
+            self._words.counts[rows],
+            self._order_keys[rows],
+        )
+        draw = random_streams.uniform(self._length_keys[rows], step)
+        length = np.searchsorted(self._cumulative, draw, "right") + 1
+        return start, np.minimum(start + length, self._words.ends[rows, start])
+
+    def _shorten(
+        self,
+        rows: np.ndarray,
+        start: np.ndarray,
+        end: np.ndarray,
+        left: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Shorten runs to at most `left` pieces, or to one word.
+
+        Returns:
+            The new ends and the pieces of the runs, int [k].
+        """
+        pieces = self._words.pieces(rows, start, end)
+        for _ in range(len(self._cumulative) - 1):
+            too_long = (pieces > left) & (end - start > 1)
+            if not too_long.any():
+                break
+            end = end - too_long
+            pieces = self._words.pieces(rows, start, end)
+        return end, pieces
+
+    def _is_free(
+        self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
+    ) -> np.ndarray:
+        """Tell whether no word of the runs is blocked, bool [k]."""
+        free = np.ones(len(rows), bool)
+        for offset in range(len(self._cumulative)):
+            inside = start + offset < end
+            free &= ~(inside & self._blocked[rows, start + offset])
+        return free
+
+    def _take(
+        self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
+    ) -> None:
+        """Choose the words of the runs."""
+        for offset in range(len(self._cumulative)):
+            inside = start + offset < end
+            place = rows[inside], start[inside] + offset
+            self._chosen[place] = True
+            self._blocked[place] = True
+
+
+def _next_of_shuffle(
+    order: np.ndarray,
+    rows: np.ndarray,
+    step: int,
+    counts: np.ndarray,
+    keys: np.ndarray,
+) -> np.ndarray:
+    """Return the next entry of each row's shuffle, and remember it.
+
+    Args:
+        order: int32 [n, W], changed in place: entries not returned yet stand
+            from `step` on.
+        rows: Rows that take the step, int [k].
+        step: Entries returned so far.
+        counts: int [k], entries of each row.
+        keys: uint64 [k].
+    """
+    draw = random_streams.uniform(keys, step)
+    place = step + (draw * (counts - step)).astype(np.int64)
+    entry = order[rows, place]
+    order[rows, place] = order[rows, step]
+    return entry
+
+
+def _exchange(outputs: np.ndarray, moved: np.ndarray, keys: np.ndarray) -> None:
+    """Exchange the pieces at the moved positions of each row at random."""
+    rows, columns = np.nonzero(moved)
+    draws = random_streams.derive_array(
+        random_streams.derive_array(keys, _MOVE)[rows], columns
+    )
+    # Within each row, in the order of the draws.
+    source = np.lexsort([draws, rows])
+    outputs[rows, columns] = outputs[rows[source], columns[source]]
+
+
+def _collect(
+    predicted: np.ndarray, tokens: np.ndarray, width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return positions, labels, int32 [n, width], and counts, int32 [n]."""
+    rows, columns = np.nonzero(predicted)
+    counts = predicted.sum(1, dtype=np.int32)
+    first = np.cumsum(counts) - counts
+    place = np.arange(len(rows)) - first[rows]
+    positions = np.zeros([len(tokens), width], np.int32)
+    labels = positions.copy()
+    positions[rows, place] = columns
+    labels[rows, place] = tokens[rows, columns]
+    return positions, labels, counts

@@ -1,0 +1,198 @@
+"""Check that record files are what training expects."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from albert_tf.common import errors, files
+from albert_tf.data import examples, layouts, manifests, tfrecord
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """What training wants its records to be.
+
+    Attributes:
+        max_seq_length: Length of `input_ids`.
+        max_predictions_per_seq: Length of `masked_lm_positions`.
+        vocab_size: Rows of the embedding table.
+        vocab_sha256: Fingerprint of the vocabulary, or None when training does
+            not know it.
+        has_masks: Whether pieces are hidden in the records already.
+    """
+
+    max_seq_length: int
+    max_predictions_per_seq: int
+    vocab_size: int
+    vocab_sha256: str | None = None
+    has_masks: bool = True
+
+
+def check_records(
+    paths: Sequence[str], expected: Expected, argument: str = "input_file"
+) -> list[manifests.Manifest]:
+    """Make sure that pretraining records are what training expects.
+
+    Files with a manifest are compared with it. For files without one, such as
+    those of the original program, the first record is looked at.
+
+    Args:
+        paths: Record files.
+        expected: What they must have been written with.
+        argument: Name of the argument that named the files, for messages.
+
+    Returns:
+        The manifests found, each once.
+
+    Raises:
+        errors.UserError: A file is missing, empty, damaged or cut short, or was
+            written with another length, number of predictions or vocabulary.
+    """
+    found: list[manifests.Manifest] = []
+    for path in paths:
+        first = next(tfrecord.read_records(path), None)
+        if first is None:
+            raise errors.UserError(
+                "holds no record. Training needs one in every file. Leave the "
+                "file out, or write the records again with fewer output files "
+                "or more text.",
+                argument,
+                path,
+            )
+        manifest = manifests.find(path)
+        if manifest is None:
+            _check_first_record(path, first, expected, argument)
+            continue
+        _check_manifest(path, manifest, expected, argument)
+        if manifest not in found:
+            found.append(manifest)
+    return found
+
+
+def _check_manifest(
+    path: str,
+    manifest: manifests.Manifest,
+    expected: Expected,
+    argument: str,
+) -> None:
+    """Compare a record file with its manifest, and that with the options."""
+    name = os.path.basename(path)
+    size = manifest.shard_bytes[manifest.shards.index(name)]
+    if files.size(path) != size:
+        raise errors.UserError(
+            f"has {files.size(path):,} bytes; its manifest says {size:,}. It "
+            "is cut short or was replaced. Copy it again, or write the records "
+            "again.",
+            argument,
+            path,
+        )
+    found = Expected(
+        manifest.max_seq_length,
+        manifest.max_predictions_per_seq,
+        manifest.vocab_size,
+        manifest.vocab_sha256,
+        manifest.has_masks,
+    )
+    _check_lengths(path, found, expected, argument)
+    if manifest.vocab_size != expected.vocab_size:
+        raise errors.UserError(
+            "was written with a vocabulary of "
+            f"{manifest.vocab_size} pieces; the model has {expected.vocab_size}"
+            ". Both must be equal. Use a model config with vocab_size="
+            f"{manifest.vocab_size}, or write the records again with the "
+            "model's vocabulary.",
+            argument,
+            path,
+        )
+    if expected.vocab_sha256 not in (None, manifest.vocab_sha256):
+        raise errors.UserError(
+            "was written with another vocabulary (SHA-256 "
+            f"{manifest.vocab_sha256[:12]}) than the one given (SHA-256 "
+            f"{str(expected.vocab_sha256)[:12]}). Both must be the same file. "
+            "Give the vocabulary of the records, or write them again.",
+            argument,
+            path,
+        )
+
+
+def _check_first_record(
+    path: str, record: bytes, expected: Expected, argument: str
+) -> None:
+    """Check a record that has no manifest by its own numbers."""
+    try:
+        features = examples.decode(record)
+    except ValueError:
+        features = {}
+    layout = layouts.without_masks(layouts.pretraining_layout(1, 1))
+    missing = [
+        feature.name
+        for feature in layout
+        if feature.name not in features
+        and not (expected.has_masks and feature.name == "token_boundary")
+    ]
+    if missing:
+        raise errors.UserError(
+            "does not hold pretraining records: its first record lacks "
+            f"{', '.join(missing)}. Give files written by "
+            "data_prep.create_pretraining_data.",
+            argument,
+            path,
+        )
+    numbers = {
+        name: values if getattr(values, "dtype", None) == np.int64 else []
+        for name, values in features.items()
+    }
+    ids, labels = numbers["input_ids"], numbers.get("masked_lm_ids", [])
+    found = Expected(
+        max_seq_length=len(ids),
+        max_predictions_per_seq=len(numbers.get("masked_lm_positions", [])),
+        vocab_size=int(max([*ids, *labels], default=0)) + 1,
+        has_masks="masked_lm_ids" in features,
+    )
+    _check_lengths(path, found, expected, argument)
+    if found.vocab_size > expected.vocab_size:
+        raise errors.UserError(
+            f"holds the piece id {found.vocab_size - 1}; the model has "
+            f"{expected.vocab_size} pieces, so ids go up to "
+            f"{expected.vocab_size - 1}. Use the model config that belongs to "
+            "the vocabulary of the records, or write them again.",
+            argument,
+            path,
+        )
+
+
+def _check_lengths(
+    path: str, found: Expected, expected: Expected, argument: str
+) -> None:
+    """Compare the masks and lengths of records with what training expects."""
+    if found.has_masks and not expected.has_masks:
+        raise errors.UserError(
+            f"is given, but the records `{argument}={path}` hold masks "
+            "already. Remove the option, or write records with "
+            "`masking_time=training`.",
+            "masked_lm_budget",
+        )
+    if expected.has_masks and not found.has_masks:
+        raise errors.UserError(
+            "holds no masks (`masking_time=training`). Give "
+            "`masked_lm_budget=20` to mask them in training, or write them "
+            "again.",
+            argument,
+            path,
+        )
+    names = ["max_seq_length"]
+    if expected.has_masks:
+        names.append("max_predictions_per_seq")
+    for name in names:
+        here, wanted = getattr(found, name), getattr(expected, name)
+        if here != wanted:
+            raise errors.UserError(
+                f"is given, but the records `{argument}={path}` were written "
+                f"with {name}={here}. Both must be equal (with "
+                "`do_permutation` the records hold twice the predictions). Use "
+                f"`{name}={here}`, or write the records again.",
+                name,
+                wanted,
+            )

@@ -1,0 +1,1 @@
+"""Tasks, and one finetuning run for all of them."""

@@ -1,0 +1,213 @@
+"""The interface of a finetuning task.
+
+A task says how examples are read, how they become records, and how a model's
+outputs are scored and written. Its head is in `task_models`. Everything else
+(feature files, batches, steps, checkpoints, several runs, ensembles) is the
+same for all tasks.
+
+`data_prep/create_finetuning_data.py` uses tasks too, so they import no
+TensorFlow.
+
+Tests: tests/albert_tf/finetuning/glue/test_glue.py and those of the other
+tasks.
+"""
+
+import abc
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from albert_tf.data import layouts, lengths
+from albert_tf.finetuning import text_files
+from albert_tf.text import tokenization
+
+# Splits that every task has; a task may have more.
+TRAIN, DEV, TEST = "train", "dev", "test"
+# A user's own file: the texts of a test split, without labels.
+PREDICT = "predict"
+
+# Whatever `Task.read` returns; each task has a dataclass of its own.
+Example = Any
+# What happened to examples while they became features, and their names.
+Remarks = dict[str, list[str]]
+# One array for each output of the model, one row for each record.
+Outputs = Mapping[str, np.ndarray]
+
+
+class Task(abc.ABC):
+    """One finetuning task, with its tokenizer and its lengths.
+
+    Attributes:
+        name: Value of `task_name`.
+        key_metric: The score that chooses the best checkpoint; larger is
+            better.
+        eval_splits: Splits with labels that are scored after each checkpoint.
+            The scores of the first one have the plain names.
+        test_splits: Splits whose predictions are written.
+        outputs_are_positions: Whether outputs are positions in the records.
+            Then only outputs for the same records can be averaged.
+        tokenizer: Cuts texts into ids.
+        max_seq_length: Tokens S of a sequence, special ones included.
+        remarks: What `remark` has collected; None: it logs at once.
+    """
+
+    name: str
+    key_metric: str
+    eval_splits: tuple[str, ...] = (DEV,)
+    test_splits: tuple[str, ...] = (TEST,)
+    outputs_are_positions: bool = False
+
+    def __init__(
+        self, tokenizer: tokenization.AnyTokenizer, max_seq_length: int
+    ):
+        """Keep what turns texts into ids."""
+        self.tokenizer = tokenizer
+        self.max_seq_length = max_seq_length
+        self.remarks: Remarks | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that the features depend on, without the vocabulary."""
+        return {"task_name": self.name, "max_seq_length": self.max_seq_length}
+
+    # Text to records.
+
+    @abc.abstractmethod
+    def read(self, path: str, split: str) -> list[Example]:
+        """Read the file (RACE: the folder) of a split, in its order.
+
+        Args:
+            path: Where the split lies.
+            split: One of the task's splits, or `PREDICT`: a user's own file,
+                without labels.
+
+        Raises:
+            errors.UserError: It is missing or not in the official layout; the
+                message names file and line, or the id of the example.
+        """
+
+    def read_own(self, path: str) -> list[Example | text_files.BadLine]:
+        """Read a user's own file; a bad line becomes a `BadLine`.
+
+        By default a bad line is an error.
+
+        Raises:
+            errors.UserError: The file is missing, or no line can be read.
+        """
+        return self.read(path, PREDICT)
+
+    @abc.abstractmethod
+    def layout(self, split: str) -> layouts.Layout:
+        """Return the features that are read from the records of a split."""
+
+    @abc.abstractmethod
+    def featurize(
+        self, examples: Sequence[Example], split: str
+    ) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield the values of records, in order, in batches of any size.
+
+        The records of an example follow from it alone: files are made from
+        blocks of examples, in several processes.
+
+        Yields:
+            By the names of `layout`, arrays [records, *shape]. An example may
+            have several records.
+        """
+
+    def renumber(self, framed: Sequence[bytes], first: int) -> Sequence[bytes]:
+        """Give records that have a number their number in the whole file.
+
+        Args:
+            framed: Records of a block of examples, framed for a TFRecord file.
+            first: How many records stand before them.
+        """
+        del first
+        return framed
+
+    def remark(self, what: str, names: Sequence[str]) -> None:
+        """Report that something was cut or left out.
+
+        Args:
+            what: The end of a sentence, such as "questions are cut."
+            names: The affected examples; nothing is reported if there are none.
+        """
+        if names and self.remarks is None:
+            log_remarks({what: list(names)})
+        elif names and self.remarks is not None:
+            self.remarks.setdefault(what, []).extend(names)
+
+    # What the model needs.
+
+    @property
+    def sequences_at_once(self) -> int:
+        """Sequences of an example that go through the encoder together."""
+        return 1
+
+    @property
+    def starts_at_once(self) -> int:
+        """Starts of answers in the beam search of prediction; 0 without one."""
+        return 0
+
+    @property
+    def shortest(self) -> int:
+        """Tokens of the shortest batches, where padding is cut."""
+        return lengths.SHORTEST
+
+    @property
+    def output_widths(self) -> Mapping[str, int]:
+        """Size of the second axis of outputs with a value for each token."""
+        return {}
+
+    # Outputs to results. `outputs` has one row for each record of `examples`.
+
+    @abc.abstractmethod
+    def score(
+        self, outputs: Outputs, examples: Sequence[Example]
+    ) -> dict[str, float]:
+        """Return the official metrics; `key_metric` is among them."""
+
+    def remember(self, scores: Mapping[str, float]) -> None:
+        """Keep what new examples need from an earlier result of `score`."""
+        del scores
+
+    @abc.abstractmethod
+    def answers(
+        self, outputs: Outputs, examples: Sequence[Example]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what is predicted for each example, ready for JSON.
+
+        Yields:
+            `id`, `prediction`, and probabilities or scores.
+        """
+
+    @abc.abstractmethod
+    def write_predictions(
+        self,
+        outputs: Outputs,
+        examples: Sequence[Example],
+        split: str,
+        output_dir: str,
+    ) -> None:
+        """Write the prediction files of a split, under their official names."""
+
+    @abc.abstractmethod
+    def combine(self, runs: Sequence[Outputs]) -> Outputs:
+        """Average the outputs of several models for the same examples.
+
+        Source: ALBERT §4.9.
+
+        Args:
+            runs: From each model, for the same records.
+
+        Returns:
+            Outputs that `score`, `answers` and `write_predictions` take.
+        """
+
+
+def log_remarks(remarks: Remarks) -> None:
+    """Log remarks, each with the number of examples."""
+    for what, names in remarks.items():
+        shown = ", ".join(names[:3]) + ", ..." * (len(names) > 3)
+        logging.warning("%d %s (%s)", len(names), what, shown)

@@ -1,0 +1,110 @@
+"""Examples to batches of arrays, without files."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from albert_tf.data import lengths
+from albert_tf.finetuning import base
+from albert_tf.training import evaluation
+
+Batch = dict[str, np.ndarray]
+
+
+def of_examples(
+    task: base.Task,
+    examples: Sequence[base.Example],
+    batch_size: int,
+    shortest: int | None = None,
+) -> Iterator[tuple[Batch, np.ndarray]]:
+    """Yield batches of records of similar length.
+
+    The longest records come first. Each batch is padded to one of the lengths
+    of `lengths.allowed`; the last one is filled with rows of zeros.
+
+    Args:
+        task: Makes records of examples.
+        examples: Any number.
+        batch_size: Rows of a batch.
+        shortest: Tokens of a batch, at least. Default: the task's.
+
+    Yields:
+        By name [batch_size, *shape], int32 and float32; and the numbers of the
+        records, int64 [records], which are the first rows.
+    """
+    records = _records(task, examples)
+    layout = task.layout(base.PREDICT)
+    sequences = lengths.sequence_features(layout)
+    sizes = np.zeros(len(records[layout[0].name]), np.int64)
+    if sequences:
+        sums = records["input_mask"].sum(-1)
+        sizes = sums.max(tuple(range(1, sums.ndim)), initial=0)
+    order = np.argsort(-sizes, kind="stable")
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        batch = {}
+        for name, values in records.items():
+            if name in sequences:
+                allowed = lengths.allowed(
+                    shortest or task.shortest, values.shape[-1]
+                )
+                length = allowed[np.searchsorted(allowed, sizes[rows[0]])]
+                values = values[..., :length]
+            batch[name] = np.zeros(
+                (batch_size, *values.shape[1:]), values.dtype
+            )
+            batch[name][: len(rows)] = values[rows]
+        yield batch, rows
+
+
+def ask(
+    model: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]],
+    task: base.Task,
+    examples: Sequence[base.Example],
+    batch_size: int,
+    shortest: int | None = None,
+) -> base.Outputs:
+    """Return the outputs of a model for all records of examples, in order.
+
+    Examples without any record have outputs of the right shape, without rows.
+
+    Args:
+        model: Takes a batch by name, returns outputs by name.
+        task: Makes records of examples.
+        examples: Any number.
+        batch_size: Records that the model gets together.
+        shortest: See `of_examples`.
+    """
+    parts, numbers = [], [np.zeros(0, np.int64)]
+    for batch, rows in of_examples(task, examples, batch_size, shortest):
+        outputs = model(batch)
+        parts.append({k: v[: len(rows)] for k, v in outputs.items()})
+        numbers.append(rows)
+    if not parts:
+        empty = model(_zeros(task, batch_size))
+        parts = [{name: values[:0] for name, values in empty.items()}]
+    joined = evaluation.concatenate(parts, task.output_widths)
+    order = np.argsort(np.concatenate(numbers))
+    return {name: values[order] for name, values in joined.items()}
+
+
+def _records(task: base.Task, examples: Sequence[base.Example]) -> Batch:
+    """Return all records of examples, by name [records, *shape]."""
+    found = list(task.featurize(examples, base.PREDICT))
+    return {
+        name: np.concatenate(
+            [none[:0], *(part[name] for part in found)]
+        ).astype(none.dtype)
+        for name, none in _zeros(task, 1).items()
+    }
+
+
+def _zeros(task: base.Task, batch_size: int) -> Batch:
+    """Return a batch of zeros, in full length."""
+    kinds = {"int64": np.int32, "float32": np.float32}
+    return {
+        feature.name: np.zeros(
+            (batch_size, *feature.shape), kinds[feature.dtype]
+        )
+        for feature in task.layout(base.PREDICT)
+    }

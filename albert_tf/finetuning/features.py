@@ -1,0 +1,352 @@
+"""Feature files: records of examples, cached under a key of their inputs.
+
+Beside each file `X` lies `X.json`, which says how many records it has and what
+they follow from: the content of the data, the vocabulary, the options. A file
+is used again only where all of that is the same.
+"""
+
+import dataclasses
+import hashlib
+import io
+import operator
+import os
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from albert_tf.common import errors, files, parallel, progress, strict_json
+from albert_tf.data import examples as messages_of
+from albert_tf.data import layouts, tfrecord
+from albert_tf.finetuning import base
+
+FACTS_ENDING = ".json"
+_EXAMPLES, _RECORDS = "num_examples", "num_records"
+_CONTENT = "content_sha256"
+# Of the order of training records in cached files. The order in which they are
+# learnt follows from `seed`, by shuffling again.
+_SEED = 12345
+# Examples that a process turns into records at a time. It decides nothing else.
+_BLOCK = 256
+# Starting a process takes longer than this many examples.
+_WORTH_A_PROCESS = 8192
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureFile:
+    """A finished TFRecord file of features.
+
+    Attributes:
+        path: The file.
+        num_records: Records in it.
+    """
+
+    path: str
+    num_records: int
+
+
+def describe(task: base.Task, source: str, split: str) -> dict[str, Any]:
+    """Return everything that the features of a split follow from.
+
+    Args:
+        task: The task with its tokenizer and options.
+        source: File or folder of the split.
+        split: Its name.
+    """
+    return {
+        "split": split,
+        "options": {**task.settings, **task.tokenizer.settings},
+        "vocab_sha256": task.tokenizer.fingerprint,
+        "layout": repr(task.layout(split)),
+        _CONTENT: _content_sha256(source),
+    }
+
+
+def same_content(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Tell whether two descriptions are about the same data."""
+    return bool(one[_CONTENT] == other[_CONTENT])
+
+
+def differences(
+    facts: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> list[str]:
+    """Return a line for each part of `wanted` that `facts` say otherwise."""
+    there, here = _with_options(facts), _with_options(wanted)
+    return [
+        f"  {name}: {there.get(name)!r} there, {value!r} here"
+        for name, value in here.items()
+        if name != "options" and there.get(name) != value
+    ]
+
+
+def _with_options(facts: Mapping[str, Any]) -> dict[str, Any]:
+    # Files of earlier versions do not say what WordPiece did with accents.
+    return {"keep_accents": False, **facts, **facts.get("options", {})}
+
+
+def _content_sha256(path: str) -> str:
+    """Return the fingerprint of a file, or of all files below a folder."""
+    digest = hashlib.sha256()
+    names = files.list_folder(path)
+    if not names and files.exists(path):
+        return files.sha256(path)
+    for name in names:
+        inner = _content_sha256(os.path.join(path, name))
+        digest.update(f"{name}\0{inner}\0".encode())
+    return digest.hexdigest()
+
+
+def encode(
+    task: base.Task,
+    examples: Sequence[base.Example],
+    split: str,
+    num_workers: int = 0,
+    *,
+    with_padding: bool = False,
+) -> Iterator[Sequence[bytes]]:
+    """Yield the records of examples, in order, framed for a TFRecord file.
+
+    Shows progress, and says at the end what was cut or left out. The records do
+    not depend on the number of processes.
+
+    Args:
+        task: Turns examples into features.
+        examples: All of a file.
+        split: Its name.
+        num_workers: Processes; 0 is one per core, if there is work for them.
+        with_padding: Whether records hold padding, as the original's do.
+    """
+    total = len(examples)
+    layout = task.layout(split)
+    if with_padding:
+        layout = layouts.with_padding(layout)
+    if not num_workers:
+        num_workers = min(parallel.count(0), total // _WORTH_A_PROCESS)
+    num_workers = max(1, min(num_workers, -(-total // _BLOCK)))
+    if type(task).__module__ == "__main__":
+        num_workers = 1  # Other processes do not know the script's classes.
+    blocks = (examples[i : i + _BLOCK] for i in range(0, total, _BLOCK))
+    num_examples = num_records = 0
+    remarks: base.Remarks = {}
+    with (
+        parallel.workers(num_workers, (task, split, layout)) as each,
+        progress.Progress("features", total, "examples") as bar,
+    ):
+        for count, block, found in each(_encode_block, blocks):
+            yield task.renumber(block, num_records)
+            num_records += len(block)
+            num_examples += count
+            for what, names in found.items():
+                remarks.setdefault(what, []).extend(names)
+            bar.update(num_examples)
+    base.log_remarks(remarks)
+
+
+def _encode_block(
+    examples: Sequence[base.Example],
+) -> tuple[int, list[bytes], base.Remarks]:
+    """Return how many examples a block has, their framed records, remarks."""
+    task, split, layout = parallel.context()
+    framed: list[bytes] = []
+    task.remarks = {}
+    try:
+        for values in task.featurize(examples, split):
+            messages = tfrecord.encode_batch(layout, values)
+            framed += tfrecord.frame_batch(messages)
+        return len(examples), framed, task.remarks
+    finally:
+        task.remarks = None
+
+
+def write(
+    path: str,
+    batches: Iterable[Sequence[bytes]],
+    num_examples: int,
+    facts: dict[str, Any],
+    *,
+    through_link: bool = False,
+) -> FeatureFile:
+    """Write framed records to a file, and what they follow from beside it.
+
+    Args:
+        path: The file; its folder is created.
+        batches: From `encode`.
+        num_examples: Examples that the records were made of.
+        facts: From `describe`.
+        through_link: See `files.replace_atomically`.
+    """
+    files.make_folder(os.path.dirname(path))
+    num_records = 0
+    with files.replace_atomically(path, through_link=through_link) as stream:
+        for batch in batches:
+            stream.write(b"".join(batch))
+            num_records += len(batch)
+    facts = {**facts, _EXAMPLES: num_examples, _RECORDS: num_records}
+    text = strict_json.dumps(facts, indent=2, sort_keys=True) + "\n"
+    files.write_text(path + FACTS_ENDING, text)
+    logging.info(
+        "Wrote %d records of %d examples to %s", num_records, num_examples, path
+    )
+    return FeatureFile(path, num_records)
+
+
+def cached(
+    task: base.Task,
+    source: str,
+    split: str,
+    folder: str,
+    examples: Sequence[base.Example],
+) -> FeatureFile:
+    """Return the features of a split; make them if they are not there.
+
+    The name holds a key of everything that the features follow from, so changed
+    texts, another vocabulary or another length make another file.
+
+    Args:
+        task: Turns examples into features.
+        source: File or folder of the split.
+        split: Its name.
+        folder: Where the file is, or will be.
+        examples: All of them, as read. The records of training are shuffled, so
+            that batches do not follow the order of the data.
+    """
+    facts = describe(task, source, split)
+    path = _place(folder, task.name, facts)
+    found = _reused(path)
+    if found:
+        return found
+    batches = encode(task, examples, split)
+    if split == base.TRAIN:
+        batches = _shuffled(batches)
+    return write(path, batches, len(examples), facts)
+
+
+def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
+    """Return training records in another order than that of the data.
+
+    The result is the file that `cached` makes from the same data.
+
+    Args:
+        file: From `opened`, in the order of the data.
+        task: The task.
+        folder: Where the copy is, or will be.
+
+    Raises:
+        errors.UserError: The file is damaged.
+    """
+    facts = _read_facts(file.path)
+    num_examples = facts.pop(_EXAMPLES)
+    num_records = facts.pop(_RECORDS)
+    path = _place(folder, task.name, facts)
+    found = _reused(path)
+    if found:
+        return found
+    messages: list[bytes] = []
+    damage = f"there are {num_records:,} in {file.path}{FACTS_ENDING}"
+    content = io.BytesIO(files.read_bytes(file.path))
+    try:
+        messages.extend(tfrecord.read_frames(content))
+    except ValueError as error:
+        damage = f"in the next one, {error}"
+    if len(messages) != num_records or content.read():
+        raise errors.UserError(
+            f"{file.path} is damaged: {len(messages):,} records are whole; "
+            f"{damage}. Make it again with data_prep.create_finetuning_data."
+        )
+    try:
+        records = _without_padding(task.layout(base.TRAIN), messages)
+    except ValueError as error:
+        raise errors.UserError(
+            f"{file.path} is damaged: {error}. Make it again with "
+            "data_prep.create_finetuning_data."
+        ) from None
+    return write(path, _shuffled([records]), num_examples, facts)
+
+
+def _without_padding(
+    layout: layouts.Layout, messages: Sequence[bytes]
+) -> list[bytes]:
+    """Write records that hold padding again, without it, framed.
+
+    Raises:
+        ValueError: One has other features.
+    """
+    padded = layouts.with_padding(layout)
+    records: list[bytes] = []
+    for start in range(0, len(messages), _BLOCK):
+        block = messages[start : start + _BLOCK]
+        values = messages_of.decode_batch(padded, block)
+        encoded = tfrecord.encode_batch(layout, values)
+        records += tfrecord.frame_batch(encoded)
+    return records
+
+
+def _place(folder: str, task_name: str, facts: Mapping[str, Any]) -> str:
+    """Return the path of features that follow from these facts."""
+    key = hashlib.sha256(
+        strict_json.dumps(facts, sort_keys=True).encode()
+    ).hexdigest()
+    name = f"{task_name}-{facts['split']}-{key[:16]}.tfrecord"
+    return os.path.join(folder, name)
+
+
+def _reused(path: str) -> FeatureFile | None:
+    if not (files.exists(path) and files.exists(path + FACTS_ENDING)):
+        return None
+    logging.info("Using the features of an earlier run: %s", path)
+    return FeatureFile(path, _read_facts(path)[_RECORDS])
+
+
+def _shuffled(batches: Iterable[Sequence[bytes]]) -> Iterator[list[bytes]]:
+    records = [record for batch in batches for record in batch]
+    random.Random(_SEED).shuffle(records)
+    for start in range(0, len(records), _BLOCK):
+        yield records[start : start + _BLOCK]
+
+
+def opened(
+    task: base.Task, path: str, source: str | None, split: str, option: str
+) -> FeatureFile:
+    """Return a file of data_prep.create_finetuning_data, if it fits.
+
+    Args:
+        task: The task that reads the file.
+        path: The file.
+        source: File or folder of the split, if it is there to compare.
+        split: Its name.
+        option: Name of the option the path came from, for messages.
+
+    Raises:
+        errors.UserError: It was made from other data, with another vocabulary,
+            or with other options.
+    """
+    files.require_file(path, option)
+    facts = _read_facts(path)
+    wanted = describe(task, source or "", split)
+    if source is None:
+        wanted.pop(_CONTENT)
+    lines = differences(facts, wanted)
+    if lines:
+        raise errors.UserError(
+            "was not made for this run:\n"
+            + "\n".join(lines)
+            + "\nMake it again with data_prep.create_finetuning_data and the "
+            f"options of this run, or leave `{option}` out.",
+            option,
+            path,
+        )
+    return FeatureFile(path, facts[_RECORDS])
+
+
+def _read_facts(path: str) -> dict[str, Any]:
+    try:
+        facts = strict_json.loads(files.read_bytes(path + FACTS_ENDING))
+        operator.index(facts[_RECORDS])
+        _with_options(facts)  # They are no object in a damaged file.
+    except (OSError, ValueError, KeyError, TypeError):
+        raise errors.UserError(
+            f"{path}{FACTS_ENDING} is missing or damaged, so it is not known "
+            f"what {path} was made from. Remove {path}; it will be made again."
+        ) from None
+    return dict(facts)

@@ -1,0 +1,161 @@
+"""Finetune a task: one run, or several that differ in their seeds.
+
+The same for every task; the commands `run_classifier`, `run_squad` and
+`run_race` choose the task and say where its files are.
+"""
+
+import dataclasses
+import gc
+import os
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+import tf_keras as keras
+from absl import logging
+
+from albert_tf.common import options, preemption, scores
+from albert_tf.finetuning import (
+    base,
+    finetuning_options,
+    one_run,
+    run_data,
+    saved_outputs,
+)
+from albert_tf.training import (
+    distribution,
+    memory_check,
+    run_folder,
+    step_memory,
+)
+
+
+@preemption.exiting_at_once()
+def run(
+    program: str,
+    settings: finetuning_options.TaskOptions,
+    task: base.Task,
+    sources: Mapping[str, str],
+) -> None:
+    """Train, evaluate and predict one task, once or several times.
+
+    With several runs, each has a folder `run_1`, `run_2` and so on, and the
+    best one's predictions are written beside these folders. Of several workers
+    the first writes; features and logs of the others are in `worker_N`.
+
+    Args:
+        program: Name of the command, such as `run_classifier`.
+        settings: Its options.
+        task: The task.
+        sources: File or folder of each split that is there.
+    """
+    shared = settings.finetuning
+    # First of all: several workers must meet before TensorFlow does anything.
+    strategy = distribution.make_strategy(shared.devices)
+    runs = _options_of_runs(settings)
+    for one in runs:
+        run_folder.check_start(
+            one.finetuning.output_dir,
+            shared.init.init_checkpoint,
+            shared.vocabulary,
+        )
+    _check_memory(shared, task, strategy)
+    data = run_data.RunData(shared, task, sources, strategy)
+    is_chief, several = distribution.is_chief(strategy), len(runs) > 1
+    done = []
+    with run_folder.hold(shared.output_dir, is_wanted=is_chief):
+        for one in runs:
+            with run_folder.hold(
+                one.finetuning.output_dir, is_wanted=is_chief and several
+            ):
+                done.append(one_run.run_once(program, one, data, strategy))
+            keras.backend.clear_session()
+            gc.collect()
+        if several and is_chief:
+            _finish_several(shared, data, done)
+
+
+def _options_of_runs(
+    settings: finetuning_options.TaskOptions,
+) -> list[finetuning_options.TaskOptions]:
+    """Return the options of each run: its folder and its seed."""
+    shared = settings.finetuning
+    if shared.num_runs == 1:
+        return [settings]
+    values = options.to_dict(settings)
+    values |= {
+        "num_runs": 1,
+        "cached_dir": shared.cached_dir or shared.output_dir,
+    }
+    return [
+        options.from_dict(
+            type(settings),
+            {
+                **values,
+                "output_dir": os.path.join(shared.output_dir, f"run_{number}"),
+                "seed": shared.trainer.seed + number - 1,
+            },
+        )
+        for number in range(1, shared.num_runs + 1)
+    ]
+
+
+def _check_memory(
+    settings: finetuning_options.FinetuningOptions,
+    task: base.Task,
+    strategy: tf.distribute.Strategy,
+) -> None:
+    """Estimate the memory of the steps; see `memory_check`."""
+    example = step_memory.Work(
+        settings.read_config(),
+        task.sequences_at_once,
+        settings.max_seq_length,
+        starts=task.starts_at_once,
+        precision=settings.trainer.precision,
+        recompute=settings.trainer.recompute,
+    )
+    if settings.do_train:
+        memory_check.check_batch(
+            strategy,
+            dataclasses.replace(example, starts=min(example.starts, 1)),
+            "train_batch_size",
+            settings.train_batch_size,
+            settings.trainer.gradient_accumulation_steps,
+        )
+    for name, is_wanted in (
+        ("eval_batch_size", settings.do_eval),
+        ("predict_batch_size", settings.do_predict),
+    ):
+        if is_wanted:
+            memory_check.check_batch(
+                strategy, example, name, getattr(settings, name)
+            )
+
+
+def _finish_several(
+    settings: finetuning_options.FinetuningOptions,
+    data: run_data.RunData,
+    runs: Sequence[scores.Run],
+) -> None:
+    """Sum up several runs, and write the predictions of the best one."""
+    folder = settings.output_dir
+    if settings.do_eval:
+        summary = one_run.sum_up(data.task, folder, runs)
+        print(summary.to_markdown(), flush=True)
+    if not settings.do_predict:
+        return
+    best = scores.best_folder(folder)
+    if best == folder:
+        logging.warning(
+            "No scores say which run is the best, so the predictions are in "
+            "their folders only. With `do_eval` they also come into %s.",
+            folder,
+        )
+        return
+    for split in data.test_splits:
+        data.task.write_predictions(
+            saved_outputs.load(best, split).outputs,
+            data.examples[split],
+            split,
+            folder,
+        )
+    logging.info("The predictions are those of %s", best)

@@ -1,0 +1,226 @@
+"""The options that all finetuning commands share."""
+
+import dataclasses
+
+from albert_tf.common import errors, ranges
+from albert_tf.common.options import checked, option
+from albert_tf.model import (
+    fit,
+    model_options,
+)
+from albert_tf.model.config import AlbertConfig
+from albert_tf.text import tokenization
+from albert_tf.training import training_options
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class LengthOptions:
+    """How many updates a run makes.
+
+    DIFFERS: the original's run_classifier trains 1000 steps without warm-up
+    where nothing is said; here epochs and shares count, as in its run_squad.
+    """
+
+    train_step: int | None = option(
+        None,
+        "Step to stop at. Default: by --num_train_epochs.",
+        within=ranges.STEPS,
+    )
+    warmup_step: int | None = option(
+        None,
+        "Steps of linear warm-up. Default: by --warmup_proportion.",
+        within=ranges.STEPS_OR_NONE,
+    )
+    num_train_epochs: float = option(
+        3.0,
+        "Passes over the training records, without --train_step.",
+        within=ranges.Range(above=0, high=10**6),
+    )
+    warmup_proportion: float = option(
+        0.1,
+        "Share of the steps that warms up, without --warmup_step.",
+        within=ranges.SHARE,
+    )
+
+    def steps(self, num_records: int, batch_size: int) -> tuple[int, int]:
+        """Return the updates of the run, and of its warm-up.
+
+        Raises:
+            errors.UserError: The warm-up is longer than the run.
+        """
+        train = self.train_step
+        if train is None:
+            epochs = self.num_train_epochs
+            train = max(1, int(num_records * epochs / batch_size))
+        warmup = self.warmup_step
+        if warmup is None:
+            warmup = int(train * self.warmup_proportion)
+        if warmup > train:
+            raise errors.UserError(
+                f"does not fit the {train} steps of the run: the warm-up is a "
+                "part of them.",
+                "warmup_step",
+                warmup,
+            )
+        return train, warmup
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class FinetuningOptions:
+    """Options that all finetuning scripts share."""
+
+    albert_config_file: str = option(
+        help="JSON file with the architecture, or a released model such as "
+        "albert_base_v2.",
+        may_change=True,
+    )
+    output_dir: str = option(
+        help="Folder for checkpoints, logs and predictions.", may_change=True
+    )
+    cached_dir: str | None = option(
+        None, "Folder of feature files. Default: --output_dir.", may_change=True
+    )
+    train_feature_file: str | None = option(
+        None,
+        "Training features from data_prep.create_finetuning_data. Default: "
+        "made in --cached_dir.",
+        may_change=True,
+    )
+    max_seq_length: int = option(
+        512, "Tokens per example; longer is cut.", within=ranges.TOKENS_OF_TASK
+    )
+    pad_to_max: bool = option(
+        False,
+        "Whether to pad all examples to --max_seq_length, as on TPUs. By "
+        "default examples of similar length share a batch, and each batch is "
+        "as long as its longest example.",
+    )
+    do_train: bool = option(False, "Whether to train.", may_change=True)
+    do_eval: bool = option(
+        False,
+        "Whether to evaluate on the dev set: after every checkpoint when "
+        "training, else the best checkpoint.",
+        may_change=True,
+    )
+    do_predict: bool = option(
+        False,
+        "Whether to predict the test set with the best checkpoint.",
+        may_change=True,
+    )
+    train_batch_size: int = option(
+        32, "Examples per step, all replicas.", within=ranges.BATCH
+    )
+    eval_batch_size: int = option(
+        8,
+        "Examples per evaluation batch, all replicas.",
+        within=ranges.BATCH,
+        may_change=True,
+    )
+    predict_batch_size: int = option(
+        8,
+        "Examples per prediction batch, all replicas.",
+        within=ranges.BATCH,
+        may_change=True,
+    )
+    early_stopping_evaluations: int = option(
+        0,
+        "Stop after so many evaluations in a row without a better score. 0: "
+        "never.",
+        within=ranges.STEPS_OR_NONE,
+        may_change=True,
+    )
+    num_runs: int = option(
+        1,
+        "Runs with seeds --seed, --seed + 1, and so on, each in a folder of "
+        "its own; median, mean and spread are reported.",
+        within=ranges.RUNS,
+        may_change=True,
+    )
+    new_head: bool = option(
+        False,
+        "Whether the head starts from random weights although "
+        "--init_checkpoint has one: from a model finetuned for another task.",
+        may_change=True,
+    )
+    hidden_dropout_prob: float | None = option(
+        None,
+        "Dropout of the encoder. Default: that of --albert_config_file.",
+        within=ranges.DROPOUT,
+    )
+    attention_probs_dropout_prob: float | None = option(
+        None,
+        "Dropout of attention. Default: that of --albert_config_file.",
+        within=ranges.DROPOUT,
+    )
+    length: LengthOptions = dataclasses.field(default_factory=LengthOptions)
+    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
+        default_factory=tokenization.VocabularyOptions
+    )
+    init: model_options.InitOptions = dataclasses.field(
+        default_factory=model_options.InitOptions
+    )
+    optimizer: model_options.OptimizerOptions = dataclasses.field(
+        default_factory=lambda: model_options.OptimizerOptions(
+            optimizer="adamw", learning_rate=5e-5
+        )
+    )
+    trainer: training_options.TrainerOptions = dataclasses.field(
+        default_factory=lambda: training_options.TrainerOptions(
+            save_checkpoints_steps=1000
+        )
+    )
+    devices: training_options.DistributionOptions = dataclasses.field(
+        default_factory=training_options.DistributionOptions
+    )
+
+    def __post_init__(self) -> None:
+        self.vocabulary.require()
+        if not (self.do_train or self.do_eval or self.do_predict):
+            raise errors.UserError(
+                "None of `do_train`, `do_eval` and `do_predict` is set. Set "
+                "at least one."
+            )
+        if self.early_stopping_evaluations and not self.do_eval:
+            raise errors.UserError(
+                "needs the scores of `do_eval`. Set `do_eval`, or leave "
+                "`early_stopping_evaluations` out.",
+                "early_stopping_evaluations",
+            )
+        if self.new_head and not self.init.init_checkpoint:
+            raise errors.UserError(
+                "says how to use `init_checkpoint`, which is not given. Add "
+                "it, or leave `new_head` out.",
+                "new_head",
+            )
+
+    def read_config(self) -> AlbertConfig:
+        """Read the architecture, with the dropout that the options ask for."""
+        config = AlbertConfig.from_json_file(self.albert_config_file)
+        names = "hidden_dropout_prob", "attention_probs_dropout_prob"
+        given = {name: getattr(self, name) for name in names}
+        changes = {k: v for k, v in given.items() if v is not None}
+        return dataclasses.replace(config, **changes)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskOptions:
+    """What the options of every finetuning command have; each adds its own."""
+
+    finetuning: FinetuningOptions
+
+
+def load_tokenizer(settings: FinetuningOptions) -> tokenization.AnyTokenizer:
+    """Open the vocabulary, and make sure that it belongs to the architecture.
+
+    Raises:
+        errors.UserError: It does not, or sequences are too long.
+    """
+    config = settings.read_config()
+    fit.check_length(
+        settings.max_seq_length, config, settings.albert_config_file
+    )
+    return fit.load_tokenizer(
+        settings.vocabulary, config, settings.albert_config_file
+    )

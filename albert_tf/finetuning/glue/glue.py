@@ -1,0 +1,253 @@
+"""A GLUE task: examples to records, and logits to scores and predictions.
+
+Source: the original's classifier_utils.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.common import errors, files
+from albert_tf.data import layouts
+from albert_tf.finetuning import base, packing, probabilities, text_files
+from albert_tf.finetuning.glue import glue_data, glue_metrics, glue_tasks
+from albert_tf.text import tokenization
+
+# Examples that are featurized together.
+_BATCH = 256
+
+
+class GlueTask(base.Task):
+    """A task with one label or number for each text or pair of texts.
+
+    Attributes:
+        labels: Label strings in the order of the logits; empty for a number.
+        is_regression: Whether a number is predicted rather than a label.
+        has_pairs: Whether an example has two texts.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+    ):
+        """Look up a task of `glue_tasks.TASKS` by its name, in any case.
+
+        Raises:
+            errors.UserError: There is no such task.
+        """
+        super().__init__(tokenizer, max_seq_length)
+        self.name = name.lower()
+        known = {task.lower(): spec for task, spec in glue_tasks.TASKS.items()}
+        if self.name not in known:
+            raise errors.UserError(
+                f"is not known. Allowed are {', '.join(sorted(known))}, and "
+                "those of `task_module`.",
+                "task_name",
+                name,
+            )
+        self._spec = known[self.name]
+        self.labels = self._spec.labels
+        self.is_regression = self._spec.is_regression
+        self.has_pairs = self._spec.has_pairs
+        self.key_metric = self._spec.metrics[0]
+        splits = self._spec.splits
+        self.eval_splits = tuple(s for s in splits if s.startswith(base.DEV))
+        self.test_splits = tuple(s for s in splits if splits[s].label is None)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `base.Task.settings`; with labels and columns."""
+        columns = {
+            name: [split.text_a, split.text_b, split.label, split.header]
+            for name, split in self._spec.splits.items()
+        }
+        labels = list(self.labels)
+        return {**super().settings, "labels": labels, "columns": columns}
+
+    def sources(self, data_dir: str) -> dict[str, str]:
+        """Return the path of each split, such as `DATA_DIR/RTE/dev.tsv`.
+
+        Those that may be missing, and are, have none.
+        """
+        needed = {base.TRAIN, *self.eval_splits[:1], *self.test_splits[:1]}
+        paths = {}
+        for split_name, split in self._spec.splits.items():
+            names = [split.file, *filter(None, [split.other_file])]
+            found = [os.path.join(data_dir, name) for name in names]
+            there = [path for path in found if files.exists(path)]
+            if there or split_name in needed:
+                paths[split_name] = (there or found)[0]
+        return paths
+
+    def read(self, path: str, split: str) -> list[glue_data.TextExample]:
+        """Read a split; rows are strict, and quotes are ordinary characters.
+
+        DIFFERS: the original skips rows of QQP that are too short in silence;
+        here they are counted and reported. It lower-cases labels; here they
+        keep their case.
+
+        Raises:
+            errors.UserError: The file is missing, empty or not UTF-8, a row has
+                another number of columns, its header is missing, or a label is
+                unknown.
+        """
+        if split == base.PREDICT:
+            examples = list(text_files.strictly(self.read_own(path)))
+        else:
+            examples = list(glue_data.read(self._spec, self.name, path, split))
+        if not examples:
+            raise errors.UserError(
+                f"{path} has no examples. Give a file that has some."
+            )
+        return examples
+
+    def read_own(
+        self, path: str
+    ) -> list[glue_data.TextExample | text_files.BadLine]:
+        """Read a user's texts: TSV with a header, or JSON objects.
+
+        Their names are `text`, `text_pair` where the task has pairs, and, if
+        wanted, `id`; without it examples have the numbers 0, 1, and so on.
+
+        Raises:
+            errors.UserError: See `text_files.read_own`.
+        """
+        return glue_data.read_own(self._spec, self.name, path)
+
+    def layout(self, split: str) -> layouts.Layout:
+        """Return the layout of a classification or regression record."""
+        del split  # The same for all.
+        return layouts.classification_layout(
+            self.max_seq_length, regression=self.is_regression
+        )
+
+    def featurize(
+        self, examples: Sequence[glue_data.TextExample], split: str
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield one record for each example.
+
+        A label that is not known becomes 0, as in the original.
+        """
+        del split
+        kind = np.float32 if self.is_regression else np.int64
+        cut: list[str] = []
+        for start in range(0, len(examples), _BATCH):
+            part = examples[start : start + _BATCH]
+            pairs = list(
+                zip(
+                    self.tokenizer.encode_batch([e.text_a for e in part]),
+                    self.tokenizer.encode_batch([e.text_b for e in part]),
+                    strict=True,
+                )
+            )
+            cut += [
+                example.guid
+                for example, texts in zip(part, pairs, strict=True)
+                if sum(map(len, texts))
+                > packing.max_pieces(texts[1], self.max_seq_length)
+            ]
+            packed = [
+                packing.pack(first, second, self.tokenizer, self.max_seq_length)
+                for first, second in pairs
+            ]
+            yield {
+                **{k: np.stack([p[k] for p in packed]) for k in packing.NAMES},
+                "label_ids": np.array([e.label or 0 for e in part], kind),
+                "is_real_example": np.ones(len(part), np.int64),
+            }
+        self.remark(
+            f"examples are longer than `max_seq_length={self.max_seq_length}` "
+            "and cut.",
+            cut,
+        )
+
+    def score(
+        self, outputs: base.Outputs, examples: Sequence[glue_data.TextExample]
+    ) -> dict[str, float]:
+        """Return the task's metrics, and for labels the `loss` too."""
+        expected = np.array([example.label for example in examples])
+        logits = outputs["logits"]
+        if self.is_regression:
+            numbers = logits[:, 0]
+            return glue_metrics.score(self._spec.metrics, numbers, expected)
+        scores = glue_metrics.score(
+            self._spec.metrics, logits.argmax(-1), expected
+        )
+        return {**scores, "loss": probabilities.cross_entropy(logits, expected)}
+
+    def answers(
+        self, outputs: base.Outputs, examples: Sequence[glue_data.TextExample]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the label and all probabilities by label, or the number.
+
+        A number is as the model gives it: it may lie outside of the `bounds`.
+        """
+        logits = outputs["logits"]
+        if self.is_regression:
+            for example, number in zip(examples, logits[:, 0], strict=True):
+                yield {"id": example.guid, "prediction": float(number)}
+            return
+        rows = probabilities.softmax(logits)
+        for example, row in zip(examples, rows, strict=True):
+            yield {
+                "id": example.guid,
+                "prediction": self.labels[row.argmax()],
+                "probabilities": dict(
+                    zip(self.labels, row.tolist(), strict=True)
+                ),
+            }
+
+    def write_predictions(
+        self,
+        outputs: base.Outputs,
+        examples: Sequence[glue_data.TextExample],
+        split: str,
+        output_dir: str,
+    ) -> None:
+        """Write what is predicted for a split, in three layouts.
+
+        `SPLIT_results.tsv` holds the probabilities (STS-B: the number) and
+        `submit_results.tsv`, for the first split, the labels: both as in the
+        original. The file of the leaderboard (such as `RTE.tsv`) holds the
+        labels under its own name; numbers in it are cut off at the task's
+        `bounds`.
+        """
+        answers = list(self.answers(outputs, examples))
+        if self.is_regression:
+            rows = [str(answer["prediction"]) for answer in answers]
+        else:
+            rows = [
+                "\t".join(str(p) for p in answer["probabilities"].values())
+                for answer in answers
+            ]
+        _write_lines(output_dir, f"{split}_results.tsv", rows)
+        header = "index\tprediction"
+        lines = [f"{a['id']}\t{a['prediction']}" for a in answers]
+        if split == self.test_splits[0]:
+            _write_lines(output_dir, "submit_results.tsv", [header, *lines])
+        submission = self._spec.splits[split].submission
+        if self.is_regression:
+            predictions = [answer["prediction"] for answer in answers]
+            numbers = np.clip(predictions, *self._spec.bounds).tolist()
+            lines = [
+                f"{answer['id']}\t{number}"
+                for answer, number in zip(answers, numbers, strict=True)
+            ]
+        if submission:
+            _write_lines(output_dir, submission, [header, *lines])
+
+    def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
+        """Average probabilities, or numbers."""
+        logits = [outputs["logits"] for outputs in runs]
+        if self.is_regression:
+            return {"logits": np.mean(logits, 0)}
+        return {"logits": probabilities.average(logits)}
+
+
+def _write_lines(folder: str, name: str, lines: Sequence[str]) -> None:
+    text = "".join(f"{line}\n" for line in lines)
+    files.write_text(os.path.join(folder, name), text)

@@ -1,0 +1,207 @@
+"""Files of a GLUE task to examples.
+
+Source: the original's classifier_utils (processors).
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from absl import logging
+
+from albert_tf.common import errors, files
+from albert_tf.finetuning import text_files
+from albert_tf.finetuning.glue import glue_tasks
+
+# Columns of labels, in lower case, in files that may be taken for unlabelled.
+_LABEL_COLUMNS = ("label", "quality")
+
+
+@dataclasses.dataclass(frozen=True)
+class TextExample:
+    """One or two texts with a label.
+
+    Attributes:
+        guid: Names the example in prediction files.
+        text_a: First text.
+        text_b: Second text; empty if there is only one.
+        label: Index of the right label, or the right number; None where it is
+            not known.
+    """
+
+    guid: str
+    text_a: str
+    text_b: str = ""
+    label: float | None = None
+
+
+def read(
+    spec: glue_tasks.TaskSpec, name: str, path: str, split: str
+) -> Iterator[TextExample]:
+    """Yield the examples of an official file.
+
+    Args:
+        spec: The task.
+        name: Its name, for messages.
+        path: The file.
+        split: Its split.
+
+    Raises:
+        errors.UserError: See `glue.GlueTask.read`.
+    """
+    columns = spec.splits.get(split)
+    if columns is None:
+        raise errors.UserError(
+            f"The task {name} has no {split} split. It has "
+            f"{', '.join(spec.splits)}."
+        )
+    if not files.exists(path):
+        raise errors.UserError(
+            f"has no {columns.file} (looked for {path}). Give the folder that "
+            "holds the GLUE task folders.",
+            "data_dir",
+        )
+    short = []
+    rows = text_files.read_rows(path)
+    for number, (where, fields) in enumerate(rows, 1):
+        if number <= columns.header:
+            _check_header(spec, fields, columns, where)
+            continue
+        if columns.skip_short and len(fields) < columns.count:
+            short.append(number)
+            continue
+        yield _parse(spec, fields, columns, where, f"{split}-{number}")
+    if short:
+        logging.warning(
+            "%s: left out %d row(s) with fewer than %d columns, lines %s",
+            path,
+            len(short),
+            columns.count,
+            ", ".join(map(str, short[:20])) + " ..." * (len(short) > 20),
+        )
+
+
+def _check_header(
+    spec: glue_tasks.TaskSpec,
+    fields: list[str],
+    columns: glue_tasks.Split,
+    where: str,
+) -> None:
+    """Refuse a first row that is no header, or that of other rows.
+
+    A labelled file may have been given as the test file: in SST-2 and MRPC
+    both have the same number of columns.
+
+    Raises:
+        errors.UserError: It has another number of columns, a label or an
+            index instead of its name, or it names labels in a file that is
+            to be predicted.
+    """
+    _check_count(fields, columns, where)
+    column = 0 if columns.label is None else columns.label
+    value = fields[column].strip()
+    if _is_value(value, columns, spec):
+        raise errors.UserError(
+            f"{where}: column {column + 1} holds {value!r}, so this is an "
+            "example and the header is missing. Put a row with the names "
+            f"of the {columns.count} columns before it."
+        )
+    if columns.label is not None:
+        return
+    for split in spec.splits.values():
+        if split.label is None or split.count != columns.count:
+            continue
+        name = fields[split.label].strip()
+        if name.lower() in _LABEL_COLUMNS:
+            raise errors.UserError(
+                f"{where}: the column {name!r} holds labels, and this file "
+                "is to be predicted. Give the official test file."
+            )
+
+
+def _is_value(
+    written: str, columns: glue_tasks.Split, spec: glue_tasks.TaskSpec
+) -> bool:
+    """Tell whether this is a label (without labels: an index), no name."""
+    if columns.label is None:
+        return written.isdecimal()
+    if not spec.is_regression:
+        return written in spec.labels
+    try:
+        float(written)
+    except ValueError:
+        return False
+    return True
+
+
+def _parse(
+    spec: glue_tasks.TaskSpec,
+    fields: list[str],
+    columns: glue_tasks.Split,
+    where: str,
+    guid: str,
+) -> TextExample:
+    _check_count(fields, columns, where)
+    label = None
+    if columns.label is None:
+        guid = fields[0]
+    else:
+        label = _parse_label(spec, fields[columns.label].strip(), where)
+    text_b = "" if columns.text_b is None else fields[columns.text_b]
+    return TextExample(guid, fields[columns.text_a], text_b, label)
+
+
+def _parse_label(spec: glue_tasks.TaskSpec, written: str, where: str) -> float:
+    if spec.is_regression:
+        try:
+            number = float(written)
+        except ValueError:
+            number = math.nan
+        lowest, highest = spec.bounds
+        if not lowest <= number <= highest:
+            raise errors.UserError(
+                f"{where}: the label {written!r} is not a number from "
+                f"{lowest:g} to {highest:g}, the bounds of the task. Correct "
+                "the row."
+            )
+        return number
+    if written not in spec.labels:
+        raise errors.UserError(
+            f"{where}: the label {written!r} is not one of "
+            f"{', '.join(spec.labels)}. Correct the row."
+        )
+    return spec.labels.index(written)
+
+
+def _check_count(
+    fields: list[str], columns: glue_tasks.Split, where: str
+) -> None:
+    if len(fields) != columns.count:
+        raise errors.UserError(
+            f"{where}: {len(fields)} columns instead of {columns.count}. "
+            "Columns are separated by one tab each; texts may not hold tabs."
+        )
+
+
+def read_own(
+    spec: glue_tasks.TaskSpec, name: str, path: str
+) -> list[TextExample | text_files.BadLine]:
+    """Read a user's texts; see `glue.GlueTask.read_own`."""
+    wanted = ["text", "text_pair"] if spec.has_pairs else ["text"]
+
+    def parse(
+        where: str, number: int, values: Mapping[str, Any]
+    ) -> Iterator[TextExample]:
+        for key in wanted:
+            if not isinstance(values.get(key), str):
+                raise errors.UserError(
+                    f"{where} has no text {key!r}; there are "
+                    f"{', '.join(values) or 'none'}. {name} needs "
+                    f"{' and '.join(wanted)}: as columns that the first "
+                    "row of a TSV file names, or as keys of JSON objects."
+                )
+        texts = [values[key] for key in wanted]
+        yield TextExample(str(values.get("id", number)), *texts)
+
+    return list(text_files.read_own(path, parse, (".tsv", ".txt")))

@@ -1,0 +1,109 @@
+"""The official metrics of GLUE.
+
+Equal to those of scikit-learn and scipy, without needing the two packages.
+
+Source: the GLUE paper, table 1; names as in the original's classifier_utils
+where it has them.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+
+def _accuracy(predicted: np.ndarray, expected: np.ndarray) -> float:
+    return float((predicted == expected).mean())
+
+
+def _f1(predicted: np.ndarray, expected: np.ndarray) -> float:
+    """Return F1 of class 1; 0 if it is neither predicted nor expected."""
+    is_predicted, is_expected = predicted == 1, expected == 1
+    total = is_predicted.sum() + is_expected.sum()
+    return float(2 * (is_predicted & is_expected).sum() / max(total, 1))
+
+
+def _matthews(predicted: np.ndarray, expected: np.ndarray) -> float:
+    """Return Matthews correlation; 0 where its denominator is 0.
+
+    Source: Gorodkin, "Comparing two K-category assignments by a K-category
+    correlation coefficient", equation 8; for two classes it is Matthews'.
+    """
+    if _is_constant(predicted) or _is_constant(expected):
+        return 0.0
+    classes = np.union1d(predicted, expected)
+    counts = [
+        (values[:, None] == classes).sum(0, dtype=np.float64)
+        for values in (predicted, expected)
+    ]
+    total, correct = len(expected), (predicted == expected).sum()
+    covariance = correct * total - counts[0] @ counts[1]
+    variances = [total**2 - count @ count for count in counts]
+    return float(covariance / np.sqrt(variances[0] * variances[1]))
+
+
+def _pearson(predicted: np.ndarray, expected: np.ndarray) -> float:
+    """Return Pearson's correlation; 0 where it is not defined."""
+    if _is_constant(predicted) or _is_constant(expected):
+        return 0.0
+    # Divided before multiplied: tiny or huge numbers stay in range.
+    units = []
+    for values in (predicted, expected):
+        centered = values.astype(np.float64) - values.mean(dtype=np.float64)
+        units.append(centered / np.linalg.norm(centered))
+    return float(np.clip(units[0] @ units[1], -1.0, 1.0))
+
+
+def _spearman(predicted: np.ndarray, expected: np.ndarray) -> float:
+    """Return Spearman's rank correlation; 0 where it is not defined."""
+    return _pearson(_ranks(predicted), _ranks(expected))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Return ranks from 1; equal values have the mean of their ranks.
+
+    Example:
+        _ranks([5, 3, 5, 9]) = [2.5, 1, 2.5, 4]
+    """
+    _, inverse, counts = np.unique(
+        values, return_inverse=True, return_counts=True
+    )
+    last = np.cumsum(counts)
+    return np.asarray((last - (counts - 1) / 2)[inverse])
+
+
+def _mean_squared_error(predicted: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.square(expected - predicted).mean())
+
+
+def _is_constant(values: np.ndarray) -> bool:
+    return bool((values == values[0]).all())
+
+
+_METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "accuracy": _accuracy,
+    "f1": _f1,
+    "matthew_corr": _matthews,
+    "mse": _mean_squared_error,
+    "pearson": _pearson,
+    "spearmanr": _spearman,
+}
+NAMES = tuple(_METRICS)
+
+
+def score(
+    names: Sequence[str], predicted: np.ndarray, expected: np.ndarray
+) -> dict[str, float]:
+    """Return the metrics of these names, as shares and correlations up to 1.
+
+    Args:
+        names: `accuracy`, `f1` (of class 1) and `matthew_corr` for classes;
+            `pearson`, `spearmanr` and `mse` for numbers.
+        predicted: [examples], classes or numbers.
+        expected: The same.
+
+    Raises:
+        ValueError: A prediction is not finite.
+    """
+    if not np.isfinite(predicted).all():
+        raise ValueError("Predictions are NaN or infinite.")
+    return {name: _METRICS[name](predicted, expected) for name in names}

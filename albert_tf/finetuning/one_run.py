@@ -1,0 +1,260 @@
+"""One run of finetuning: train a task with one seed, score and predict."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tf_keras as keras
+from absl import logging
+
+from albert_tf.common import scores
+from albert_tf.finetuning import (
+    base,
+    features,
+    finetuning_options,
+    run_data,
+    saved_outputs,
+    task_models,
+)
+from albert_tf.model import (
+    checkpoint_reader,
+    model_options,
+    modeling,
+    optimization,
+)
+from albert_tf.training import (
+    distribution,
+    run_card,
+    run_folder,
+    run_log,
+    training_loop,
+)
+
+
+def run_once(
+    program: str,
+    settings: finetuning_options.TaskOptions,
+    data: run_data.RunData,
+    strategy: tf.distribute.Strategy,
+) -> scores.Run:
+    """Train, evaluate and predict with one seed, in one folder.
+
+    Args:
+        program: Name of the command.
+        settings: Its options, with the folder and the seed of this run.
+        data: The task and its data.
+        strategy: The devices.
+    """
+    shared, task = settings.finetuning, data.task
+    training, folder = shared.trainer, shared.output_dir
+    is_chief = distribution.is_chief(strategy)
+    _prepare_folder(program, settings, data, is_chief)
+    keras.utils.set_random_seed(training.seed)
+    with strategy.scope():
+        encoder = modeling.AlbertModel(
+            shared.read_config(),
+            precision=training.precision,
+            recompute=training.recompute,
+        )
+        model = task_models.make_model(task, encoder)
+        optimizer = optimization.make_optimizer(
+            shared.optimizer,
+            *data.steps(),
+            by_the_clock=training.max_minutes > 0,
+        )
+    objective = task_models.objective(task)
+    trainer = training_loop.Trainer(
+        model, optimizer, objective, folder, training
+    )
+    init = _initial_weights(shared, model)
+    trainer.restore_or_initialize(init, new_heads=True)
+    task_trainer = _TaskTrainer(shared, data, trainer)
+    if shared.do_train:
+        task_trainer.train(_start_log(shared, data, trainer, strategy))
+    trainer.restore_best()
+    numbers = task_trainer.evaluate(save=is_chief) if shared.do_eval else {}
+    done = scores.Run(folder, training.seed, trainer.step, numbers)
+    if is_chief and shared.do_eval:
+        run_log.write_eval_results(folder, trainer.step, numbers)
+        sum_up(task, folder, [done])
+    task_trainer.write_predictions(is_chief)
+    if is_chief:
+        logging.info("Wrote %s", run_card.write(folder))
+    return done
+
+
+def _prepare_folder(
+    program: str,
+    settings: finetuning_options.TaskOptions,
+    data: run_data.RunData,
+    is_chief: bool,
+) -> None:
+    """Make the features, and then the folder this run's."""
+    shared = settings.finetuning
+    run = (
+        *(shared.output_dir, program, settings),
+        *(shared.read_config(), shared.vocabulary),
+    )
+    run_folder.check_same(*run)
+    # Errors in their files come before the folder becomes the run's.
+    data.make_features(shared)
+    if is_chief:
+        run_folder.claim(*run)
+
+
+def _start_log(
+    settings: finetuning_options.FinetuningOptions,
+    data: run_data.RunData,
+    trainer: training_loop.Trainer,
+    strategy: tf.distribute.Strategy,
+) -> run_log.RunLog:
+    facts = run_card.environment(
+        trainer.model, data.description, data.training_key
+    )
+    logging.info("%s", run_card.summary(settings.read_config(), facts))
+    log = run_log.RunLog(
+        distribution.worker_folder(strategy, settings.output_dir),
+        settings.train_batch_size,
+    )
+    train_steps, _ = data.steps()
+    log.start(trainer.step, train_steps, facts)
+    return log
+
+
+def _initial_weights(
+    settings: finetuning_options.FinetuningOptions, model: keras.Model
+) -> model_options.InitOptions:
+    """Return where the weights of a model come from."""
+    init = settings.init
+    if settings.do_train and not init.init_checkpoint:
+        logging.warning(
+            "No `init_checkpoint`: the encoder starts from random weights."
+        )
+    if not settings.new_head:
+        return init
+    encoder = {checkpoint_reader.name_of(v) for v in model.encoder.variables}
+    names = {checkpoint_reader.name_of(v) for v in model.variables} - encoder
+    scopes = ",".join([*init.new_scopes, *sorted(names)])
+    return dataclasses.replace(init, new_weights=scopes)
+
+
+def sum_up(
+    task: base.Task, output_dir: str, runs: Sequence[scores.Run]
+) -> scores.Summary:
+    """Write the scores of one or several runs and their statistics."""
+    summary = scores.Summary(task.name, task.key_metric, tuple(runs))
+    scores.write(output_dir, summary)
+    return summary
+
+
+class _StopEarlyError(Exception):
+    """Ends the trainer when nothing gets better; not a mistake."""
+
+
+class _TaskTrainer:
+    """Trains, scores and predicts with the data of a task."""
+
+    def __init__(
+        self,
+        settings: finetuning_options.FinetuningOptions,
+        data: run_data.RunData,
+        trainer: training_loop.Trainer,
+    ):
+        self._settings = settings
+        self._data = data
+        self._trainer = trainer
+
+    def train(self, log: run_log.RunLog) -> None:
+        """Train to the end, or until evaluations no longer improve."""
+        settings, key = self._settings, self._data.task.key_metric
+        patience = settings.early_stopping_evaluations
+        train_steps, _ = self._data.steps()
+
+        def is_over(values: Sequence[float]) -> bool:
+            # The logs of workers may differ: one of them may be new.
+            return self._trainer.of_chief(is_stuck(values, patience))
+
+        def evaluate() -> dict[str, float]:
+            numbers = self.evaluate()
+            history = [value for _, value in log.column("eval", key)]
+            if is_over([*history, numbers[key]]):
+                # The trainer, which is left here, does not write them.
+                log.write("eval", self._trainer.step, numbers)
+                log.flush()
+                raise _StopEarlyError
+            return numbers
+
+        validation = self._trainer.validation(log, evaluate, key)
+        before = [value for _, value in log.column("eval", key)]
+        try:
+            if is_over(before):  # An earlier start was stopped here.
+                raise _StopEarlyError
+            with self._data.naming_damage(base.TRAIN):
+                self._trainer.train(
+                    self._data.shuffled(self._trainer.step),
+                    train_steps,
+                    log,
+                    validation if settings.do_eval else None,
+                )
+        except _StopEarlyError:
+            logging.info(
+                "Stopped at step %d: %d evaluations without a better %s.",
+                self._trainer.step,
+                patience,
+                key,
+            )
+
+    def evaluate(self, *, save: bool = False) -> dict[str, float]:
+        """Return the scores of all evaluation splits.
+
+        Those of the second one have the ending of its name (`accuracy` and
+        `accuracy_mismatched`).
+        """
+        numbers: dict[str, float] = {}
+        splits = self._data.eval_splits
+        for split in splits:
+            outputs = self.predict(split, save=save)
+            found = self._data.task.score(outputs, self._data.examples[split])
+            numbers |= scores.named(found, split, splits)
+        return numbers
+
+    def predict(self, split: str, *, save: bool = False) -> base.Outputs:
+        """Return the outputs for a split; keep them in the run's folder."""
+        with self._data.naming_damage(split):
+            outputs = self._trainer.predict(
+                self._data.all_batches(split), self._data.task.output_widths
+            )
+        if save:
+            source = self._data.sources[split]
+            facts = features.describe(self._data.task, source, split)
+            saved_outputs.save(
+                self._settings.output_dir,
+                split,
+                saved_outputs.SavedOutputs(outputs, source, facts),
+            )
+        return outputs
+
+    def write_predictions(self, is_chief: bool) -> None:
+        """Predict the test splits; the first worker writes the files."""
+        folder = self._settings.output_dir
+        for split in self._data.test_splits:
+            outputs = self.predict(split, save=is_chief)
+            if is_chief:
+                self._data.task.write_predictions(
+                    outputs, self._data.examples[split], split, folder
+                )
+
+
+def is_stuck(values: Sequence[float], patience: int) -> bool:
+    """Tell whether the last `patience` values are all no better than before.
+
+    Example:
+        is_stuck([0.5, 0.7, 0.7, 0.6], 2) = True
+
+    Args:
+        values: Scores in their order; larger is better.
+        patience: 0 never gives up.
+    """
+    if not patience or len(values) <= patience:
+        return False
+    return max(values[-patience:]) <= max(values[:-patience])

@@ -1,0 +1,179 @@
+"""Predictions of a finetuned run for a user's file.
+
+Tests: tests/albert_tf/test_predict.py.
+"""
+
+import glob
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from albert_tf.common import errors, files, scores
+from albert_tf.finetuning import (
+    base,
+    batches,
+    registry,
+    task_models,
+    text_files,
+)
+from albert_tf.model import checkpoints, modeling
+from albert_tf.text import tokenization
+from albert_tf.training import (
+    distribution,
+    memory_check,
+    run_folder,
+    step_memory,
+    training_options,
+)
+
+# Batches in a group of examples. All windows of a question are in one group,
+# and only the last batch of a group is padded.
+_BATCHES = 8
+
+Item = base.Example | text_files.BadLine
+
+
+class RunPredictor:
+    """The model of a run.
+
+    Attributes:
+        files: Paths of the checkpoint, the options and the scores, once the
+            model is loaded.
+        group: Number of items that `answers` should get at a time.
+    """
+
+    def __init__(
+        self,
+        run_dir: str,
+        checkpoint: str | None,
+        batch_size: int,
+        *,
+        task_module: str | None = None,
+    ) -> None:
+        """Find the task of a run; its model is loaded by `load`.
+
+        Args:
+            run_dir: Folder of the run.
+            checkpoint: The one to use; None for the best, else the latest.
+            batch_size: Records that go through the model together.
+            task_module: Python module with the task of the run, if it needs
+                one.
+
+        Raises:
+            errors.UserError: The folder is not that of a finetuned model.
+        """
+        self._source = run_folder.read(run_dir)
+        options = self._source.options
+        if "task_name" not in options:
+            raise errors.UserError(
+                f"was made by {self._source.program}, which finetunes no "
+                "task. Name the folder of a finetuned model. For embeddings "
+                "or fill-mask export this one: python -m albert_tf.export "
+                f"--run_dir={run_dir} --export_dir=EXPORT, then python -m "
+                "albert_tf.predict --saved_model=EXPORT "
+                "[--signature=fill_mask].",
+                "run_dir",
+                run_dir,
+            )
+        registry.load_module_for(options, self._source.folder, task_module)
+        vocabulary = tokenization.load(self._source.vocabulary)
+        self._task = registry.make(options, vocabulary)
+        self._task.remember(scores.of_best(run_dir))
+        self._named = (
+            checkpoint or run_dir,
+            ("checkpoint" if checkpoint else "run_dir"),
+        )
+        self._batch_size = batch_size
+        self._call: Callable[..., Mapping[str, np.ndarray]] | None = None
+        self.files: list[str] = []
+        self.group = _BATCHES * batch_size
+
+    def read(self, path: str) -> list[Item]:
+        """Read a file of the user's; see `base.Task.read_own`.
+
+        Raises:
+            errors.UserError: It has no example.
+        """
+        items = self._task.read_own(path)
+        if not items:
+            raise errors.UserError(
+                f"{path} has no examples. Give a file that has some."
+            )
+        if all(isinstance(item, text_files.BadLine) for item in items):
+            next(text_files.strictly(items))
+        return items
+
+    def load(self) -> None:
+        """Build the model.
+
+        Raises:
+            errors.UserError: There is no checkpoint for it, or far too little
+                memory for a batch.
+        """
+        self._check_memory()
+        model = task_models.make_model(
+            self._task, modeling.AlbertModel(self._source.config)
+        )
+        used = checkpoints.restore(model, *self._named).path
+        logging.info("Predicting with %s", used)
+        folder = self._source.folder
+        names = (run_folder.OPTIONS_NAME, scores.FILE_NAME)
+        self.files = [
+            *tf.io.gfile.glob(f"{glob.escape(used)}*"),
+            *(os.path.join(folder, name) for name in names),
+        ]
+        self.files = [p for p in self.files if files.exists(p)]
+        # Batches have several lengths; they share one trace.
+        call = tf.function(
+            lambda batch: model(batch), autograph=False, reduce_retracing=True
+        )
+
+        def ask(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            outputs = call({k: tf.constant(v) for k, v in batch.items()})
+            return {name: value.numpy() for name, value in outputs.items()}
+
+        self._call = ask
+        self._task.remarks = {}
+
+    def _check_memory(self) -> None:
+        """Estimate the memory of a batch; see `memory_check.check`."""
+        task, batch = self._task, self._batch_size
+        example = step_memory.Work(
+            self._source.config,
+            task.sequences_at_once,
+            task.max_seq_length,
+            starts=task.starts_at_once,
+        )
+        strategy = distribution.make_strategy(
+            training_options.DistributionOptions()
+        )
+        memory_check.check_batch(strategy, example, "batch_size", batch)
+
+    def answers(self, items: Sequence[Item]) -> list[dict[str, Any]]:
+        """Return the prediction for each item, or its error.
+
+        See `base.Task.answers`.
+        """
+        examples = [i for i in items if not isinstance(i, text_files.BadLine)]
+        found = iter(
+            self._task.answers(self._outputs(examples), examples)
+            if examples
+            else ()
+        )
+        return [
+            item.answer if isinstance(item, text_files.BadLine) else next(found)
+            for item in items
+        ]
+
+    def log_remarks(self) -> None:
+        """Log what was cut or left out."""
+        base.log_remarks(self._task.remarks or {})
+
+    def _outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
+        """Return the outputs of the model for all records of the examples."""
+        assert self._call is not None, "`load` comes first."
+        return batches.ask(self._call, self._task, examples, self._batch_size)

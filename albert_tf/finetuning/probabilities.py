@@ -1,0 +1,41 @@
+"""Logits of classes to probabilities, their average, and their loss."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Return the probabilities, float64 [n, classes], of logits."""
+    shifted = np.asarray(logits, np.float64)
+    shifted = shifted - shifted.max(-1, keepdims=True)
+    odds = np.exp(shifted)
+    return np.asarray(odds / odds.sum(-1, keepdims=True))
+
+
+def average(logits: Sequence[np.ndarray]) -> np.ndarray:
+    """Return logits whose probabilities are the mean of those of each model.
+
+    Example:
+        Probabilities [0.5, 0.5] and [0.9, 0.1] give those of log [0.7, 0.3].
+
+    Args:
+        logits: From each model [n, classes], equal shapes.
+    """
+    mean = np.mean([softmax(one) for one in logits], 0)
+    # A probability of 0 stays the lowest, without log(0).
+    return np.asarray(np.log(np.maximum(mean, np.finfo(np.float64).tiny)))
+
+
+def cross_entropy(logits: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mean cross-entropy in nats.
+
+    Args:
+        logits: [n, classes].
+        labels: int [n].
+    """
+    shifted = np.asarray(logits, np.float64)
+    shifted = shifted - shifted.max(-1, keepdims=True)
+    log_sums = np.log(np.exp(shifted).sum(-1))
+    chosen = np.take_along_axis(shifted, labels[:, None], -1)[:, 0]
+    return float((log_sums - chosen).mean())

@@ -1,0 +1,322 @@
+"""RACE: reading comprehension with four options for each question.
+
+Source: ALBERT appendix A.4; in the original, race_utils.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.common import errors, files, ranges, strict_json
+from albert_tf.common.options import checked, option
+from albert_tf.data import layouts
+from albert_tf.finetuning import (
+    base,
+    packing,
+    probabilities,
+    race_data,
+    text_files,
+)
+from albert_tf.text import tokenization
+
+NAME = "race"
+# Questions that are featurized together; each has several sequences.
+_BATCH = 32
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class RaceOptions:
+    """How questions are read and turned into sequences."""
+
+    max_qa_length: int = option(
+        128,
+        "Tokens of question and option together; of longer ones the last are "
+        "kept.",
+        within=ranges.TOKENS,
+    )
+    num_options: int = option(
+        4,
+        "Options of a question.",
+        within=ranges.Range(2, len(race_data.LETTERS)),
+    )
+    pad_options: bool = option(
+        False,
+        "Whether questions with fewer than --num_options options are filled up "
+        "with empty ones that are never chosen. Otherwise they are refused.",
+    )
+    middle_only: bool = option(False, "Whether to leave out high.")
+    high_only: bool = option(False, "Whether to leave out middle.")
+    options_at_once: int = option(
+        0,
+        "Options that go through the encoder together, for less memory: a "
+        "divisor of --num_options. 0 means all.",
+        within=ranges.Range(0, len(race_data.LETTERS)),
+        may_change=True,
+    )
+    dropout_prob: float = option(
+        0.1, "Dropout before the last layer.", within=ranges.DROPOUT
+    )
+
+    def __post_init__(self) -> None:
+        if self.options_at_once and self.num_options % self.options_at_once:
+            raise errors.UserError(
+                f"does not divide `num_options={self.num_options}`. Use a "
+                "divisor, or 0 for all at once.",
+                "options_at_once",
+                self.options_at_once,
+            )
+        if self.middle_only and self.high_only:
+            raise errors.UserError(
+                "`middle_only` and `high_only` leave nothing. Drop one."
+            )
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The wanted ones of `race_data.LEVELS`."""
+        if self.middle_only:
+            return race_data.LEVELS[:1]
+        return race_data.LEVELS[1:] if self.high_only else race_data.LEVELS
+
+
+class RaceTask(base.Task):
+    """RACE."""
+
+    name = NAME
+    key_metric = "accuracy"
+
+    def __init__(
+        self,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        options: RaceOptions,
+    ):
+        """Keep tokenizer and options.
+
+        Raises:
+            errors.UserError: `max_qa_length` leaves no tokens for the article.
+        """
+        super().__init__(tokenizer, max_seq_length)
+        self.options = options
+        if not 0 < options.max_qa_length <= max_seq_length - 4:
+            raise errors.UserError(
+                "leaves no tokens for the article in "
+                f"`max_seq_length={max_seq_length}`. Use 1 to "
+                f"{max_seq_length - 4}.",
+                "max_qa_length",
+                options.max_qa_length,
+            )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `base.Task.settings`."""
+        names = "max_qa_length", "num_options", "middle_only", "high_only"
+        return {
+            **super().settings,
+            **{name: getattr(self.options, name) for name in names},
+        }
+
+    def sources(self, data_dir: str) -> dict[str, str]:
+        """Return the folder of each split.
+
+        They lie in `data_dir`, or in `data_dir/RACE` as in the original.
+        """
+        inner = os.path.join(data_dir, "RACE")
+        folder = inner if files.exists(inner) else data_dir
+        splits = base.TRAIN, base.DEV, base.TEST
+        return {split: os.path.join(folder, split) for split in splits}
+
+    def read(self, path: str, split: str) -> list[race_data.RaceQuestion]:
+        """See `race_data.Reader.read`; a user's own file is read strictly."""
+        if split == base.PREDICT:
+            return list(text_files.strictly(self.read_own(path)))
+        return self._reader().read(path)
+
+    def read_own(
+        self, path: str
+    ) -> list[race_data.RaceQuestion | text_files.BadLine]:
+        """See `race_data.Reader.read_own`."""
+        return self._reader().read_own(path)
+
+    def _reader(self) -> race_data.Reader:
+        return race_data.Reader(
+            self.options.levels,
+            self.options.num_options,
+            self.options.pad_options,
+            self.remark,
+        )
+
+    def layout(self, split: str) -> layouts.Layout:
+        """Return the layout of a multiple-choice record.
+
+        The sequences of a question lie one behind the other, as in the
+        original; a batch has them as [questions, options, S].
+        """
+        del split
+        sequences = (self.options.num_options, self.max_seq_length)
+        return (
+            *(
+                layouts.Feature(name, sequences, "int64", 0)
+                for name in packing.NAMES
+            ),
+            layouts.Feature("label_ids", (), "int64"),
+            layouts.Feature("is_real_example", (), "int64"),
+        )
+
+    def featurize(
+        self, examples: Sequence[race_data.RaceQuestion], split: str
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield one record for each question.
+
+        Each option: `[CLS] article [SEP] question and option [SEP]`. Of
+        question and option the last `max_qa_length` pieces are kept, then the
+        article is cut at its end. Options that fill up are all padding.
+        """
+        del split
+        limit, most = self.options.max_qa_length, self.max_seq_length - 3
+        cut_choices: list[str] = []
+        cut_articles: list[str] = []
+        for start in range(0, len(examples), _BATCH):
+            part = examples[start : start + _BATCH]
+            shape = (3, len(part), *self.layout(base.TRAIN)[0].shape)
+            packed = np.zeros(shape, np.int64)
+            for row, (article, choices) in enumerate(self._encode(part)):
+                longest = max(map(len, choices))
+                if longest > limit:
+                    cut_choices.append(part[row].guid)
+                if len(article) + min(longest, limit) > most:
+                    cut_articles.append(part[row].guid)
+                for column, choice in enumerate(choices):
+                    values = self._pack(article, choice)
+                    packed[:, row, column] = [
+                        values[name] for name in packing.NAMES
+                    ]
+            yield {
+                **dict(zip(packing.NAMES, packed, strict=True)),
+                "label_ids": np.array([e.label or 0 for e in part], np.int64),
+                "is_real_example": np.ones(len(part), np.int64),
+            }
+        self.remark(
+            f"questions have a choice longer than `max_qa_length={limit}`, "
+            "which is cut at its beginning.",
+            cut_choices,
+        )
+        self.remark(
+            "questions have an article that does not fit beside the choice "
+            f"into `max_seq_length={self.max_seq_length}`; it is cut at its "
+            "end.",
+            cut_articles,
+        )
+
+    def choices(self, example: race_data.RaceQuestion) -> list[str]:
+        """Return the question with each option: in its gaps, or behind it.
+
+        Both are cleaned before, if the vocabulary is one of SentencePiece: so
+        a full-width low line is a gap too, and an option brings no spaces into
+        it.
+
+        Source: original release, race_utils.RaceProcessor.process_text, which
+        does not clean for WordPiece.
+
+        Example:
+            question = "He is _ .", options = ("old", "tall")
+            result = ["he is old .", "he is tall ."]
+        """
+        question, *options = map(
+            self._clean, (example.question, *example.options)
+        )
+        if race_data.BLANK in question:
+            return [
+                question.replace(race_data.BLANK, option) for option in options
+            ]
+        return [f"{question} {option}" for option in options]
+
+    def _clean(self, text: str) -> str:
+        if isinstance(self.tokenizer, tokenization.Tokenizer):
+            return self.tokenizer.clean(text)
+        return text
+
+    def _encode(
+        self, examples: Sequence[race_data.RaceQuestion]
+    ) -> Iterator[tuple[list[int], list[list[int]]]]:
+        """Yield the ids of each question's article and choices."""
+        articles = list(dict.fromkeys(e.article for e in examples))
+        ids = dict(
+            zip(articles, self.tokenizer.encode_batch(articles), strict=True)
+        )
+        for example in examples:
+            choices = self.tokenizer.encode_batch(self.choices(example))
+            yield ids[example.article], choices
+
+    def _pack(
+        self, article: Sequence[int], choice: Sequence[int]
+    ) -> dict[str, np.ndarray]:
+        choice = choice[-self.options.max_qa_length :]
+        length = self.max_seq_length - 3 - len(choice)
+        return packing.pack(
+            article[:length], choice, self.tokenizer, self.max_seq_length
+        )
+
+    @property
+    def sequences_at_once(self) -> int:
+        """Options of a question that go through the encoder together."""
+        return self.options.options_at_once or self.options.num_options
+
+    def score(
+        self, outputs: base.Outputs, examples: Sequence[race_data.RaceQuestion]
+    ) -> dict[str, float]:
+        """Return `accuracy`, `accuracy_middle`, `accuracy_high` and `loss`.
+
+        A level that has no questions has no accuracy.
+        """
+        labels = np.array([example.label for example in examples])
+        levels = np.array([example.level for example in examples])
+        correct = outputs["logits"].argmax(-1) == labels
+        scores = {"accuracy": float(correct.mean())}
+        for level in race_data.LEVELS:
+            if (levels == level).any():
+                scores[f"accuracy_{level}"] = float(
+                    correct[levels == level].mean()
+                )
+        loss = probabilities.cross_entropy(outputs["logits"], labels)
+        return {**scores, "loss": loss}
+
+    def answers(
+        self, outputs: base.Outputs, examples: Sequence[race_data.RaceQuestion]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the chosen letter and the probability of each letter."""
+        rows = probabilities.softmax(outputs["logits"])
+        for example, row in zip(examples, rows, strict=True):
+            letters = race_data.LETTERS[: len(example.options)]
+            yield {
+                "id": example.guid,
+                "prediction": race_data.LETTERS[row.argmax()],
+                "probabilities": dict(zip(letters, row.tolist(), strict=False)),
+            }
+
+    def write_predictions(
+        self,
+        outputs: base.Outputs,
+        examples: Sequence[race_data.RaceQuestion],
+        split: str,
+        output_dir: str,
+    ) -> None:
+        """Write `SPLIT_predictions.jsonl` and `predict_results.txt`.
+
+        The first has one object for each question, the second the scores, as
+        in the original; RACE's test questions have their answers.
+        """
+        answers = self.answers(outputs, examples)
+        text = "".join(strict_json.dumps(a) + "\n" for a in answers)
+        path = os.path.join(output_dir, f"{split}_predictions.jsonl")
+        files.write_text(path, text)
+        scores = self.score(outputs, examples)
+        text = "".join(f"{name} = {scores[name]}\n" for name in sorted(scores))
+        files.write_text(os.path.join(output_dir, "predict_results.txt"), text)
+
+    def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
+        """Average the probabilities of the options."""
+        return {"logits": probabilities.average([r["logits"] for r in runs])}

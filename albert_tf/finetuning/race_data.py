@@ -1,0 +1,312 @@
+"""RACE's articles to questions.
+
+Source: in the original, race_utils.RaceProcessor.
+
+Tests: tests/albert_tf/finetuning/test_race.py.
+"""
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from albert_tf.common import errors, files, strict_json
+from albert_tf.finetuning import text_files
+
+LEVELS = ("middle", "high")
+BLANK = "_"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LAYOUT = "{train,dev,test}/{middle,high}/N.txt"
+
+
+@dataclasses.dataclass(frozen=True)
+class RaceQuestion:
+    """One question about an article.
+
+    Attributes:
+        guid: The article's id and the number of the question, from 0: such as
+            `high19088.txt-0`.
+        level: `middle` or `high`; empty if it is not known.
+        article: The article.
+        question: The question, or a sentence with a gap, `_`.
+        options: Possible answers.
+        label: Index of the right option; None where it is not known.
+    """
+
+    guid: str
+    level: str
+    article: str
+    question: str
+    options: tuple[str, ...]
+    label: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """Reads questions.
+
+    Attributes:
+        levels: Those of `LEVELS` that are read from an official folder.
+        num_options: Options that a question may have.
+        pad_options: Whether it may have fewer.
+        remark: Takes what was left out, see `base.Task.remark`.
+    """
+
+    levels: tuple[str, ...]
+    num_options: int
+    pad_options: bool
+    remark: Callable[[str, Sequence[str]], None]
+
+    def read(self, path: str) -> list[RaceQuestion]:
+        """Read all questions of a split: middle first, files by number.
+
+        Each level's folder holds one file for each article, `N.txt`, or all of
+        them in `all.txt`, one JSON object a line. An `all.txt` in the split's
+        folder itself (for your own data, without levels), or a single file, is
+        read in the same way; in a user's own file, `answers` may be missing.
+        What else lies there is reported, unless its name begins with a dot.
+
+        Raises:
+            errors.UserError: A folder is missing, a file is not in the official
+                layout, or a question has another number of options.
+        """
+        if not files.exists(path):
+            raise errors.UserError(
+                f"{path} does not exist. RACE has {_LAYOUT}: give the folder "
+                "that holds them as `data_dir`, and do not ask for a split "
+                "that it lacks."
+            )
+        if files.list_folder(path):
+            paths = list(self._find(path))
+        else:
+            paths = [("", path)]
+        examples = list(self._read_files(paths))
+        if not examples:
+            raise _no_questions(path)
+        return examples
+
+    def read_own(self, path: str) -> list[RaceQuestion | text_files.BadLine]:
+        """Read a user's articles, with or without answers.
+
+        The questions of an article that cannot be used are one bad line.
+
+        Raises:
+            errors.UserError: See `text_files.read_own`; or there is no
+                question.
+        """
+        no_questions: list[str] = []
+
+        def make(
+            where: str, number: int, article: Mapping[str, Any]
+        ) -> list[RaceQuestion]:
+            del number
+            found = list(self._parse(where, "", article, needs_answers=False))
+            if not found:
+                no_questions.append(where)
+            return found
+
+        found = list(text_files.read_own(path, make, ()))
+        self.remark("articles have no questions.", no_questions)
+        if not found:
+            raise _no_questions(path)
+        return found
+
+    def _read_files(
+        self, paths: Sequence[tuple[str, str]]
+    ) -> Iterator[RaceQuestion]:
+        """Yield the questions of files; report where there are none."""
+        no_articles: list[str] = []
+        no_questions: list[str] = []
+        for level, path in paths:
+            articles = list(text_files.read_objects(path))
+            if not articles:
+                no_articles.append(path)
+            for where, article in articles:
+                questions = list(
+                    self._parse(where, level, article, needs_answers=True)
+                )
+                if not questions:
+                    no_questions.append(where)
+                yield from questions
+        self.remark("files have no article.", no_articles)
+        self.remark("articles have no questions.", no_questions)
+
+    def _find(self, folder: str) -> Iterator[tuple[str, str]]:
+        """Yield level and path of each file of a split."""
+        names = files.list_folder(folder)
+        if "all.txt" in names and not set(LEVELS) & set(names):
+            self._report_others(folder, names, ["all.txt"])
+            yield "", os.path.join(folder, "all.txt")
+            return
+        self._report_others(folder, names, LEVELS)
+        for level in self.levels:
+            inner = os.path.join(folder, level)
+            names = files.list_folder(inner)
+            numbered = [n for n in names if re.fullmatch(r"\d+\.txt", n)]
+            numbered.sort(key=lambda n: int(n.removesuffix(".txt")))
+            chosen = ["all.txt"] if "all.txt" in names else numbered
+            if not chosen:
+                raise errors.UserError(
+                    f"{inner} has neither all.txt nor files like 13.txt. RACE "
+                    f"has {_LAYOUT}; name the folder that holds them (or use "
+                    "`middle_only`, `high_only`)."
+                )
+            self._report_others(inner, names, chosen)
+            for name in chosen:
+                yield level, os.path.join(inner, name)
+
+    def _report_others(
+        self, folder: str, names: Sequence[str], chosen: Sequence[str]
+    ) -> None:
+        """Report what is not read, hidden files aside."""
+        known = set(chosen)
+        others = [n for n in names if n not in known and not n.startswith(".")]
+        self.remark(
+            "files or folders are left out: a level is read from all.txt or, "
+            "without it, from files like 13.txt.",
+            [os.path.join(folder, name) for name in others],
+        )
+
+    def _parse(
+        self,
+        where: str,
+        level: str,
+        article: Mapping[str, Any],
+        *,
+        needs_answers: bool,
+    ) -> Iterator[RaceQuestion]:
+        """Yield the questions of one article.
+
+        Raises:
+            errors.UserError: It is not in the official layout.
+        """
+        name = str(article.get("id", os.path.basename(where)))
+        where = f"{where} (id {name})"
+        text, questions, options = (
+            _checked(article, key, kind, where)
+            for key, kind in (
+                ("article", str),
+                ("questions", list),
+                ("options", list),
+            )
+        )
+        answers = None
+        if needs_answers or "answers" in article:
+            answers = _checked(article, "answers", list, where)
+        _check_article(text, questions, options, answers, where)
+        level = level or _level_of(name)
+        for number, question in enumerate(questions):
+            at = f"{where}, question {number}"
+            _check_text(question, at)
+            self._check_options(options[number], at)
+            yield RaceQuestion(
+                guid=f"{name}-{number}",
+                level=level,
+                article=text,
+                question=question,
+                options=tuple(options[number]),
+                label=answers and _label(answers[number], options[number], at),
+            )
+
+    def _check_options(self, options: Any, where: str) -> None:
+        wanted = self.num_options
+        count = len(options) if isinstance(options, list) else 0
+        if count < 2 or count > wanted:
+            raise errors.UserError(
+                f"{where}: {count} options instead of {wanted}. Correct the "
+                f"file, or use `num_options={max(count, 2)}` with "
+                "`pad_options`."
+            )
+        for text in options:
+            _check_text(text, f"{where}: an option")
+        if count < wanted and not self.pad_options:
+            raise errors.UserError(
+                f"{where}: {count} options instead of {wanted}. Correct the "
+                "file, or use `pad_options` to fill up such questions with "
+                "options that are never chosen."
+            )
+
+
+def _checked(
+    article: Mapping[str, Any], key: str, kind: type, where: str
+) -> Any:
+    """Return a value of an article.
+
+    Raises:
+        errors.UserError: There is none, or none of this kind.
+    """
+    value = article.get(key)
+    if not isinstance(value, kind):
+        name = "text" if kind is str else "list"
+        raise errors.UserError(
+            f"{where} has no {name} {key!r}. An article of RACE has "
+            "'article', 'questions', 'options', 'answers' and 'id'."
+        )
+    return value
+
+
+def _check_article(
+    text: str,
+    questions: list[Any],
+    options: list[Any],
+    answers: list[Any] | None,
+    where: str,
+) -> None:
+    """Make sure that there is a text, and as many options as questions.
+
+    Raises:
+        errors.UserError: Something is missing.
+    """
+    if not text.strip():
+        raise errors.UserError(
+            f"{where}: the article is empty, so its questions cannot be "
+            "answered. Write the text, or remove the file."
+        )
+    if len(questions) != len(options) or (
+        answers is not None and len(questions) != len(answers)
+    ):
+        raise errors.UserError(
+            f"{where}: {len(questions)} questions, {len(options)} lists of "
+            f"options and {len(answers or ())} answers. Correct the file."
+        )
+
+
+def _no_questions(path: str) -> errors.UserError:
+    return errors.UserError(
+        f"{path} has no questions. Give a file or folder that has some."
+    )
+
+
+def _check_text(value: Any, what: str) -> None:
+    """Make sure that a question or an option is a text.
+
+    Raises:
+        errors.UserError: It is something else, such as a number.
+    """
+    if not isinstance(value, str):
+        raise errors.UserError(
+            f"{what} is {strict_json.shown(value)}; it must be a text. Write "
+            "it in quotes."
+        )
+
+
+def _label(answer: Any, options: Sequence[str], where: str) -> int:
+    """Return the index that a letter means.
+
+    Raises:
+        errors.UserError: There is no such option.
+    """
+    letters = list(LETTERS[: len(options)])
+    if answer not in letters:
+        raise errors.UserError(
+            f"{where}: the answer {answer!r} is not one of "
+            f"{', '.join(letters)}. Correct the file."
+        )
+    return letters.index(answer)
+
+
+def _level_of(article_id: str) -> str:
+    """Return the level that an id such as `high12.txt` begins with."""
+    found = re.match("|".join(LEVELS), article_id)
+    return found[0] if found else ""

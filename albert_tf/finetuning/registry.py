@@ -1,0 +1,102 @@
+"""From the options of a run to its task."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from albert_tf.common import errors, options
+from albert_tf.finetuning import base, race
+from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning.squad import squad
+from albert_tf.text import tokenization
+
+# A run's options by name, such as `run_folder.Run.options`.
+Options = Mapping[str, Any]
+
+
+Maker = Callable[[Options, tokenization.AnyTokenizer], base.Task]
+
+
+def _maker(task: Callable[..., base.Task], options_class: type[Any]) -> Maker:
+    def make_task(
+        values: Options, tokenizer: tokenization.AnyTokenizer
+    ) -> base.Task:
+        own: Any = options.from_dict(options_class, values)
+        return task(tokenizer, values["max_seq_length"], own)
+
+    return make_task
+
+
+# Tasks with a class of their own, by `task_name`. A module named by
+# `task_module` may add its own.
+MAKERS: dict[str, Maker] = {
+    race.NAME: _maker(race.RaceTask, race.RaceOptions),
+    squad.NAME: _maker(squad.SquadTask, squad.SquadOptions),
+}
+
+
+def make(values: Options, tokenizer: tokenization.AnyTokenizer) -> base.Task:
+    """Make the task that the options of a run describe.
+
+    A task of the user's must be known already, see `load_module`.
+
+    Args:
+        values: `task_name`, in any case, `max_seq_length` and the task's own
+            options.
+        tokenizer: The vocabulary.
+
+    Raises:
+        errors.UserError: There is no such task.
+    """
+    name = values["task_name"].lower()
+    makers = {task.lower(): maker for task, maker in MAKERS.items()}
+    if name in makers:
+        return makers[name](values, tokenizer)
+    return glue.GlueTask(name, tokenizer, values["max_seq_length"])
+
+
+def load_module_for(values: Options, folder: str, given: str | None) -> None:
+    """Import the module that the task of a run needs, if the user names it.
+
+    What a folder says never decides which code runs: it may come from
+    anywhere.
+
+    Args:
+        values: The run's options.
+        folder: Its folder, for the message.
+        given: The `task_module` of the command line.
+
+    Raises:
+        errors.UserError: The run used a module and none is given, or Python
+            does not find it.
+    """
+    used = values.get("task_module")
+    if used and not given:
+        raise errors.UserError(
+            f"The run in {folder} used `task_module={used}`. A module is "
+            "never imported because a folder names it: if you trust its code, "
+            f"add `task_module={used}`."
+        )
+    load_module(given)
+
+
+def load_module(name: str | None) -> None:
+    """Import a module of the user's that adds tasks to `glue_tasks.TASKS`.
+
+    Args:
+        name: From the command line, never from data.
+
+    Raises:
+        errors.UserError: Python does not find it.
+    """
+    if not name:
+        return
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise errors.UserError(
+            f"cannot be imported: {error}. Name it as in an import statement, "
+            "and put its folder on PYTHONPATH.",
+            "task_module",
+            name,
+        ) from None

@@ -1,0 +1,202 @@
+"""The data of finetuning: from the files of a task to batches."""
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+from absl import logging
+
+from albert_tf.common import errors, files
+from albert_tf.data import inputs, lengths
+from albert_tf.finetuning import base, features, finetuning_options
+from albert_tf.training import distribution
+
+
+class RunData:
+    """The splits that a command reads: examples, features, batches.
+
+    Attributes:
+        task: The task.
+        sources: File or folder of each split that is there.
+        eval_splits: Splits to evaluate on.
+        test_splits: Splits to predict.
+        examples: Of each split that is read.
+    """
+
+    def __init__(
+        self,
+        settings: finetuning_options.FinetuningOptions,
+        task: base.Task,
+        sources: Mapping[str, str],
+        strategy: tf.distribute.Strategy,
+    ):
+        """Read the examples of all wanted splits.
+
+        Args:
+            settings: The options of the command.
+            task: The task.
+            sources: File or folder of each split that is there.
+            strategy: The devices.
+
+        Raises:
+            errors.UserError: A split is missing or unusable, or the devices
+                cannot share the batches equally.
+        """
+        self.task = task
+        self.sources = sources
+        self._settings = settings
+        self._strategy = strategy
+        self._features: dict[str, features.FeatureFile] = {}
+        self.eval_splits = self._available(
+            settings.do_eval, task.eval_splits, "do_eval"
+        )
+        self.test_splits = self._available(
+            settings.do_predict, task.test_splits, "do_predict"
+        )
+        wanted = dict.fromkeys((*self.eval_splits, *self.test_splits))
+        if settings.do_train and not settings.train_feature_file:
+            splits = self._available(True, (base.TRAIN,), "do_train")
+            wanted = {**dict.fromkeys(splits), **wanted}
+        self.examples = {s: task.read(sources[s], s) for s in wanted}
+        self._check_batches()
+
+    def _available(
+        self, wanted: bool, splits: Sequence[str], option_name: str
+    ) -> tuple[str, ...]:
+        """Return those of the wanted splits that are there.
+
+        Raises:
+            errors.UserError: None of them is there.
+        """
+        if not wanted:
+            return ()
+        found = tuple(s for s in splits if s in self.sources)
+        for split in splits:
+            if found and split not in found:
+                logging.warning("Without %s: it has no file.", split)
+        if not found:
+            raise errors.UserError(
+                f"is set, but the task {self.task.name} has no file for it"
+                f"{': ' if splits else ''}{', '.join(splits)}. "
+                f"Leave `{option_name}` out.",
+                option_name,
+            )
+        return found
+
+    def _check_batches(self) -> None:
+        settings = self._settings
+        microbatches = settings.trainer.gradient_accumulation_steps
+        for name, wanted, divisor in (
+            ("train_batch_size", settings.do_train, microbatches),
+            ("eval_batch_size", settings.do_eval, 1),
+            ("predict_batch_size", settings.do_predict, 1),
+        ):
+            if wanted:
+                size = getattr(settings, name)
+                distribution.check_batch(self._strategy, size, name, divisor)
+
+    def make_features(
+        self, settings: finetuning_options.FinetuningOptions
+    ) -> None:
+        """Make the feature files that are not there yet."""
+        option = "cached_dir" if settings.cached_dir else "output_dir"
+        folder = distribution.worker_folder(
+            self._strategy, getattr(settings, option)
+        )
+        sources, task = self.sources, self.task
+        given = None
+        if settings.do_train and settings.train_feature_file:
+            given = features.opened(
+                task,
+                settings.train_feature_file,
+                sources.get(base.TRAIN),
+                base.TRAIN,
+                "train_feature_file",
+            )
+        files.make_folder(folder, option)
+        if given:
+            self._features[base.TRAIN] = features.shuffled(given, task, folder)
+        for split, examples in self.examples.items():
+            if split not in self._features:
+                self._features[split] = features.cached(
+                    task, sources[split], split, folder, examples
+                )
+
+    @property
+    def training_key(self) -> str:
+        """What tells training features apart: their file is named by it."""
+        return os.path.basename(self._features[base.TRAIN].path)
+
+    @property
+    def description(self) -> str:
+        """One sentence on the data, for the run card."""
+        counts = (
+            f"{file.num_records:,} {split}"
+            for split, file in self._features.items()
+        )
+        return f"{self.task.name}: {', '.join(counts)} records"
+
+    def steps(self) -> tuple[int, int]:
+        """Return the updates of the run, and of its warm-up."""
+        settings = self._settings
+        if not settings.do_train:
+            return 1, 0  # Of no schedule; nothing is trained.
+        return settings.length.steps(
+            self._features[base.TRAIN].num_records, settings.train_batch_size
+        )
+
+    def shuffled(self, first_step: int) -> tf.data.Dataset:
+        """Return endless training batches, from that of `first_step` on."""
+        settings, task = self._settings, self.task
+        records = (
+            [self._features[base.TRAIN].path],
+            task.layout(base.TRAIN),
+            settings.train_batch_size,
+        )
+        seed, shortest = settings.trainer.seed, self._shortest(base.TRAIN)
+        if shortest is None:
+            return inputs.training_dataset(
+                *records, seed=seed, first_step=first_step
+            )
+        return inputs.grouped_training_dataset(
+            *records, seed=seed, shortest=shortest, first_step=first_step
+        )
+
+    def _shortest(self, split: str) -> int | None:
+        """Return the tokens of the shortest batches; None: all are equal.
+
+        On TPUs every shape takes minutes to compile.
+        """
+        is_tpu = isinstance(self._strategy, tf.distribute.TPUStrategy)
+        layout = self.task.layout(split)
+        if self._settings.pad_to_max or is_tpu:
+            return None
+        return self.task.shortest if lengths.sequence_features(layout) else None
+
+    def naming_damage(
+        self, split: str
+    ) -> contextlib.AbstractContextManager[None]:
+        """Have errors about damaged records of a split name the file."""
+        path = self._features[split].path
+        return inputs.naming_damage(
+            [path],
+            self.task.layout(split),
+            f"Remove it and {path}{features.FACTS_ENDING}, and start the same "
+            "command again: it is made again.",
+        )
+
+    def all_batches(self, split: str) -> tf.data.Dataset:
+        """Return all records of a split in batches.
+
+        They are in order, or have `record_number`.
+        """
+        settings = self._settings
+        size = settings.predict_batch_size
+        if split in self.eval_splits:
+            size = settings.eval_batch_size
+        records = [self._features[split].path], self.task.layout(split), size
+        shortest = self._shortest(split)
+        if shortest is None:
+            return inputs.evaluation_dataset(*records)
+        return inputs.grouped_evaluation_dataset(*records, shortest)

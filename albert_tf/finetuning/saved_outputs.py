@@ -1,0 +1,86 @@
+"""The outputs of a model for a split, kept for ensembles."""
+
+import dataclasses
+import io
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from albert_tf.common import errors, files, strict_json
+from albert_tf.finetuning import base
+
+# Name of the entry that is no output.
+_FACTS = "facts_json"
+# What numpy and zipfile raise for a file that is damaged, or another one.
+_DAMAGE = (
+    *(ValueError, KeyError, TypeError, AttributeError, OSError, EOFError),
+    *(RuntimeError, zipfile.BadZipFile, zlib.error, struct.error, SyntaxError),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedOutputs:
+    """Outputs for all records of a split.
+
+    Attributes:
+        outputs: See `base.Outputs`.
+        source: File or folder that the split was read from.
+        facts: What the records depend on, see `features.describe`.
+    """
+
+    outputs: base.Outputs
+    source: str
+    facts: Mapping[str, Any]
+
+
+def path(folder: str, split: str) -> str:
+    """Return where a run keeps the outputs of a split."""
+    return os.path.join(folder, f"{split}_outputs.npz")
+
+
+def save(folder: str, split: str, saved: SavedOutputs) -> None:
+    """Write the outputs of a split into the folder of a run."""
+    content = io.BytesIO()
+    names = sorted(saved.outputs)
+    facts = strict_json.dumps(
+        {"source": saved.source, "facts": saved.facts, "outputs": names}
+    )
+    arrays: dict[str, Any] = {_FACTS: np.array(facts), **saved.outputs}
+    np.savez(content, **arrays)
+    with files.replace_atomically(
+        path(folder, split), through_link=False
+    ) as stream:
+        stream.write(content.getvalue())
+
+
+def load(folder: str, split: str) -> SavedOutputs:
+    """Read what `save` wrote.
+
+    Raises:
+        errors.UserError: There is nothing, or it is damaged.
+    """
+    file = path(folder, split)
+    if not files.exists(file):
+        raise errors.UserError(
+            f"{file} is not there. Run the folder's command again with "
+            "`do_eval` (for a dev split) or `do_predict` (for a test split), "
+            "without `do_train` if it is trained."
+        )
+    try:
+        with np.load(io.BytesIO(files.read_bytes(file))) as arrays:
+            outputs = {name: arrays[name] for name in arrays.files}
+        facts = strict_json.loads(str(outputs.pop(_FACTS)))
+        # A zip file whose number of entries is damaged just has fewer.
+        if facts.get("outputs", sorted(outputs)) != sorted(outputs):
+            raise ValueError("An output is missing.")
+        return SavedOutputs(outputs, facts["source"], facts["facts"])
+    except _DAMAGE:
+        raise errors.UserError(
+            f"{file} is damaged. Remove it, and run the folder's command "
+            "again with `do_eval` or `do_predict`."
+        ) from None

@@ -1,0 +1,353 @@
+"""SQuAD 1.1 and 2.0: the span of a paragraph that answers a question.
+
+Source: ALBERT appendix A.4; in the original, squad_utils and run_squad_v1/_v2.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from albert_tf.common import ranges
+from albert_tf.common.options import checked, option
+from albert_tf.data import layouts, lengths
+from albert_tf.finetuning import base, text_files
+from albert_tf.finetuning.squad import (
+    squad_answers,
+    squad_data,
+    squad_features,
+    squad_results,
+    squad_splits,
+)
+from albert_tf.text import tokenization
+
+NAME = "squad"
+VERSIONS = ("1.1", "2.0")
+_THRESHOLD = "null_score_diff_threshold"
+# Where nothing is known about the scores: "no answer" is as likely as not.
+_EVEN = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class SquadOptions:
+    """Which version of SQuAD, and how answers are found."""
+
+    squad_version: str = option(
+        "2.0",
+        "1.1: every question has an answer, a linear head. 2.0: questions may "
+        "have none, a head with beam search.",
+        choices=VERSIONS,
+    )
+    start_n_top: int = option(
+        5,
+        "Starts that are followed; 2.0 only.",
+        within=ranges.TOKENS,
+        may_change=True,
+    )
+    end_n_top: int = option(
+        5,
+        "Ends for each start; 2.0 only.",
+        within=ranges.TOKENS,
+        may_change=True,
+    )
+    dropout_prob: float = option(
+        0.1,
+        "Dropout in the part that finds questions without answer.",
+        within=ranges.DROPOUT,
+    )
+    null_score_diff_threshold: float | None = option(
+        None,
+        "Questions with a higher score have no answer; 2.0 only. Default: the "
+        "one with the best F1 on the questions, where their answers are known; "
+        "else that of --do_eval.",
+        within=ranges.THRESHOLD,
+        may_change=True,
+    )
+    original_threshold: bool = option(
+        False,
+        "Whether the threshold is searched, applied and scored as in the "
+        "original, which takes logits for probabilities; for comparisons.",
+        may_change=True,
+    )
+    windows: squad_features.WindowOptions = dataclasses.field(
+        default_factory=squad_features.WindowOptions
+    )
+    answers: squad_answers.AnswerOptions = dataclasses.field(
+        default_factory=squad_answers.AnswerOptions
+    )
+
+    @property
+    def rule(self) -> squad_answers.ThresholdRule:
+        """How the threshold is found and applied."""
+        if self.original_threshold:
+            return squad_answers.ORIGINAL_RULE
+        return squad_answers.RULE
+
+
+class SquadTask(base.Task):
+    """SQuAD 1.1 or 2.0. An example is a question, its records are windows."""
+
+    name = NAME
+    key_metric = "f1"
+    outputs_are_positions = True
+
+    def __init__(
+        self,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        options: SquadOptions,
+    ):
+        """Keep tokenizer and options.
+
+        Raises:
+            errors.UserError: Sequences are too short for questions.
+        """
+        super().__init__(tokenizer, max_seq_length)
+        options.windows.check_length(max_seq_length)
+        self._options = options
+        self._known_threshold = options.null_score_diff_threshold
+        self._has_warned = False
+
+    @property
+    def options(self) -> SquadOptions:
+        """The version, and how answers are found."""
+        return self._options
+
+    @property
+    def threshold(self) -> float:
+        """The threshold for "no answer" of questions whose answers are unknown.
+
+        It is the option's; else the last that was found; else 0, with a
+        warning.
+        """
+        if self._known_threshold is not None:
+            return self._known_threshold
+        if not self._has_warned:
+            logging.warning(
+                "Without `null_score_diff_threshold` and without answers to "
+                "find it on, questions whose score for no answer is above %g "
+                "have none.",
+                _EVEN,
+            )
+        self._has_warned = True
+        return _EVEN
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `base.Task.settings`."""
+        return {
+            **super().settings,
+            **dataclasses.asdict(self._options.windows),
+        }
+
+    def remember(self, scores: Mapping[str, float]) -> None:
+        """Take the threshold for new questions from an earlier `score`."""
+        if self._known_threshold is None:
+            self._known_threshold = scores.get(_THRESHOLD)
+
+    @property
+    def has_null(self) -> bool:
+        """Whether questions may have no answer."""
+        return self._options.squad_version == "2.0"
+
+    # Text to records.
+
+    def read(self, path: str, split: str) -> list[squad_data.Question]:
+        """Read all questions of a file; say what was repaired or left out.
+
+        Questions for training have an answer, or none by `is_impossible`. The
+        first of several answers is learnt; one that does not stand in its
+        paragraph cannot be, so its question is left out. DIFFERS: the original
+        stops at several answers.
+
+        Raises:
+            errors.UserError: The file is missing or not in SQuAD's layout, an
+                answer is missing where one is needed, or the file is of the
+                other version.
+        """
+        if split == base.PREDICT:
+            return list(text_files.strictly(squad_data.read_own(path)))
+        return squad_splits.read(path, split, has_null=self.has_null)
+
+    def read_own(
+        self, path: str
+    ) -> list[squad_data.Question | text_files.BadLine]:
+        """See `squad_data.read_own`."""
+        return squad_data.read_own(path)
+
+    def layout(self, split: str) -> layouts.Layout:
+        """Return the layout of a window."""
+        return layouts.squad_layout(
+            self.max_seq_length, is_training=split == base.TRAIN
+        )
+
+    def renumber(self, framed: Sequence[bytes], first: int) -> Sequence[bytes]:
+        """Give windows their numbers in the whole file."""
+        return squad_features.renumber(framed, first)
+
+    def featurize(
+        self, examples: Sequence[squad_data.Question], split: str
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the windows of all questions; their numbers begin anew.
+
+        The windows of a part of a file get their numbers in the whole by
+        `squad_features.renumber`.
+        """
+        windows = self._windows(examples)
+        self.remark(
+            "questions are longer than `max_query_length="
+            f"{self._options.windows.max_query_length}` and cut.",
+            [examples[row].id for row in windows.cut],
+        )
+        empty = [
+            q.id
+            for q, s in zip(examples, windows.spans, strict=True)
+            if s.start == s.stop
+        ]
+        self.remark(
+            "questions have no window, since nothing of their paragraph is in "
+            "the vocabulary's alphabet.",
+            empty,
+        )
+        positions = None
+        if split == base.TRAIN:
+            positions = squad_features.find_answers(windows, examples)
+        yield from squad_features.make_features(
+            windows, self.tokenizer, self.max_seq_length, positions
+        )
+
+    def _windows(
+        self, examples: Sequence[squad_data.Question]
+    ) -> squad_features.Windows:
+        return squad_features.make_windows(
+            examples, self.tokenizer, self._options.windows, self.max_seq_length
+        )
+
+    # The model.
+
+    @property
+    def starts_at_once(self) -> int:
+        """Starts that are followed in predicting; only by 2.0."""
+        return self._options.start_n_top if self.has_null else 0
+
+    @property
+    def shortest(self) -> int:
+        """Tokens of the shortest batches: enough for the best starts and ends.
+
+        So all batches have outputs of the same shapes.
+        """
+        tops = self._options.start_n_top, self._options.end_n_top
+        return max(lengths.SHORTEST, *tops)
+
+    @property
+    def output_widths(self) -> Mapping[str, int]:
+        """The logits of 1.1, which have a value for each token."""
+        names = () if self.has_null else ("start_logits", "end_logits")
+        return dict.fromkeys(names, self.max_seq_length)
+
+    # Outputs to results.
+
+    def score(
+        self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
+    ) -> dict[str, float]:
+        """Return the official metrics in percent.
+
+        For 1.1 `exact_match` and `f1`; for 2.0 those of
+        `squad_answers.score_with_threshold`. The threshold is remembered for
+        questions whose answers are not known.
+        """
+        results = self._results(outputs, examples)
+        threshold = self._threshold(results)
+        if self.has_null:
+            self._known_threshold = threshold
+        return results.score(threshold)
+
+    def answers(
+        self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the text, the n-best list and, for 2.0, the null score.
+
+        The prediction is "" for a question without an answer.
+        """
+        results = self._results(outputs, examples)
+        yield from results.answers(self._threshold(results))
+
+    def write_predictions(
+        self,
+        outputs: base.Outputs,
+        examples: Sequence[squad_data.Question],
+        split: str,
+        output_dir: str,
+    ) -> None:
+        """Write `predictions.json`, `nbest_predictions.json`, `null_odds.json`.
+
+        The first is what the official scripts take: id to text, "" for no
+        answer. The second has the n-best list of each question, the third, for
+        2.0, the score for "no answer". Where the answers are known,
+        `predict_results.txt` has the scores.
+        """
+        del split  # The names are the original's.
+        results = self._results(outputs, examples)
+        threshold = self._threshold(results)
+        if self.has_null and results.are_labelled:
+            self._known_threshold = threshold
+        results.write(threshold, output_dir)
+
+    def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
+        """Average the scores of spans and of "no answer".
+
+        For 2.0 the starts and ends of all models are concatenated. A span that
+        several models propose gets the mean of its scores; so does "no
+        answer". DIFFERS: for 1.1 the original averages only over the models
+        that have a span among their best; here over all of them.
+        """
+        if not self.has_null:
+            return _mean(runs, ("start_logits", "end_logits"))
+        return {
+            name: np.concatenate([_columns(run[name]) for run in runs], axis=1)
+            for name in runs[0]
+        }
+
+    def _results(
+        self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
+    ) -> squad_results.Results:
+        windows = self._windows(examples)
+        lists = squad_answers.n_best(
+            examples, windows, outputs, self._options.answers
+        )
+        null_scores = None
+        if self.has_null:
+            null_scores = squad_answers.null_scores(
+                examples, windows, outputs["cls_logits"]
+            )
+        n_best = dict(zip((q.id for q in examples), lists, strict=True))
+        return squad_results.Results(
+            examples, n_best, null_scores, self._options.rule
+        )
+
+    def _threshold(self, results: squad_results.Results) -> float:
+        """Return the threshold for "no answer"; 1.1 needs none.
+
+        It is the option's; else the best one, where the answers are known; else
+        the last that was found.
+        """
+        if not self.has_null:
+            return _EVEN
+        given = self._options.null_score_diff_threshold
+        if given is None and results.are_labelled:
+            return results.best_threshold()
+        return self.threshold
+
+
+def _columns(values: np.ndarray) -> np.ndarray:
+    """Return values [windows, n]; one number for each window is n = 1."""
+    return values[:, None] if values.ndim == 1 else values
+
+
+def _mean(
+    runs: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]
+) -> dict[str, np.ndarray]:
+    return {name: np.mean([run[name] for run in runs], 0) for name in names}

@@ -1,0 +1,454 @@
+"""From the model's outputs for windows to one answer per question.
+
+The third step of a SQuAD run. Every window proposes spans; the spans of all
+windows of a question are ranked together, turned into texts of the paragraph,
+and for SQuAD 2.0 compared with the score for "no answer".
+
+Source: in the original, squad_utils.accumulate_predictions_v1/_v2,
+write_predictions_v1/_v2 and find_best_thresh_v2.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from albert_tf.common import ranges
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning.squad import squad_data, squad_features, squad_metrics
+
+# The answer to a question whose windows propose nothing.
+_EMPTY_V1 = ("empty", 0.0)
+_EMPTY_V2 = ("", -1e6)
+# The score for "no answer" of a question without a window.
+_NO_WINDOW = 1e6
+
+_BLOCK = 1024  # Windows whose pairs are ranked together; bounds the memory.
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class AnswerOptions:
+    """How answers are chosen."""
+
+    n_best_size: int = option(
+        20,
+        "Answers per question in nbest_predictions.json.",
+        within=ranges.N_BEST,
+        may_change=True,
+    )
+    max_answer_length: int = option(
+        30,
+        "Pieces of the longest answer.",
+        within=ranges.TOKENS,
+        may_change=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Spans:
+    """Possible answers, best first.
+
+    Attributes:
+        start: int [spans], number of the first character in the paragraph.
+        end: int [spans], number of the last character plus 1.
+        start_score: float64 [spans].
+        end_score: float64 [spans].
+    """
+
+    start: np.ndarray
+    end: np.ndarray
+    start_score: np.ndarray
+    end_score: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """One entry of the n-best list of a question.
+
+    Attributes:
+        text: A part of the paragraph.
+        probability: Among the entries of the list, which add up to 1.
+        start_log_prob: Score of the start; a logit for SQuAD 1.1.
+        end_log_prob: Score of the end; a logit for SQuAD 1.1.
+    """
+
+    text: str
+    probability: float
+    start_log_prob: float
+    end_log_prob: float
+
+
+def n_best(
+    questions: Sequence[squad_data.Question],
+    windows: squad_features.Windows,
+    outputs: Mapping[str, np.ndarray],
+    options: AnswerOptions,
+) -> Iterator[list[Candidate]]:
+    """Yield the best answers to each question.
+
+    DIFFERS: padding is never among the best starts and ends of
+    SQuAD 1.1, so answers do not depend on how long it is. In the original it
+    does.
+
+    Args:
+        questions: In order.
+        windows: Their windows.
+        outputs: One row for each window, from either head: `start_logits` and
+            `end_logits` [windows, S], or `start_top_log_probs` and
+            `start_top_index` [windows, K], `end_top_log_probs` and
+            `end_top_index` [windows, K * L].
+        options: How many, and how long.
+
+    Yields:
+        At least one entry, the best first; no two have the same text.
+    """
+    is_version_1 = "start_logits" in outputs
+    empty_text, empty_score = _EMPTY_V1 if is_version_1 else _EMPTY_V2
+    empty = Candidate(empty_text, 1.0, empty_score, empty_score)
+    ranked = rank(windows, outputs, options)
+    for question, spans in zip(questions, ranked, strict=True):
+        yield _distinct(question.context, spans, options.n_best_size) or [empty]
+
+
+def _distinct(context: str, spans: Spans, size: int) -> list[Candidate]:
+    """Turn ranked spans into entries with different texts."""
+    found: dict[str, tuple[float, float]] = {}
+    for start, end, *scores in zip(
+        spans.start.tolist(),
+        spans.end.tolist(),
+        spans.start_score.tolist(),
+        spans.end_score.tolist(),
+        strict=True,
+    ):
+        if len(found) == size:
+            break
+        found.setdefault(context[start:end].strip(), (scores[0], scores[1]))
+    totals = [start + end for start, end in found.values()]
+    return [
+        Candidate(text, probability, *scores)
+        for (text, scores), probability in zip(
+            found.items(), _softmax(totals), strict=True
+        )
+    ]
+
+
+def _softmax(scores: Sequence[float]) -> list[float]:
+    powers = [math.exp(score - max(scores)) for score in scores]
+    return [power / sum(powers) for power in powers]
+
+
+def rank(
+    windows: squad_features.Windows,
+    outputs: Mapping[str, np.ndarray],
+    options: AnswerOptions,
+) -> list[Spans]:
+    """Rank the possible answers of all windows of each question.
+
+    A span stands inside the part of the window that holds the paragraph, begins
+    with a piece that no other window sees better, does not end before it begins
+    and is not too long. The sum of its two scores is its rank; of equal ones
+    the earlier window, then the better start, goes first. A span that a window
+    proposes several times, as the combined outputs of several models do, has
+    the mean of its scores.
+
+    Returns:
+        For each question.
+    """
+    sees_best = _sees_best(windows)
+    columns = [
+        _block_pairs(windows, outputs, options, sees_best, slice(at, stop))
+        for at, stop in _blocks(len(windows))
+    ]
+    if not columns:
+        columns = [(np.zeros(0),) * 5]
+    window, start, end, start_score, end_score = map(
+        np.concatenate, zip(*columns, strict=True)
+    )
+    window, start, end = (a.astype(np.int64) for a in (window, start, end))
+    if "start_top_index" in outputs:
+        rows = _merge_equal(window, start, end, start_score, end_score)
+        window, start, end, start_score, end_score = rows
+    question = windows.question[window]
+    order = np.lexsort((-(start_score + end_score), question))
+    edges = np.searchsorted(
+        question[order], np.arange(len(windows.queries) + 1)
+    )
+    ranked = []
+    for row, (at, stop) in enumerate(itertools.pairwise(edges.tolist())):
+        part = order[at:stop]
+        pieces = windows.paragraphs[row]
+        ranked.append(
+            Spans(
+                pieces.starts[start[part]],
+                # As in the original, nothing ends before the first character.
+                np.maximum(pieces.ends[end[part]], 1),
+                start_score[part],
+                end_score[part],
+            )
+        )
+    return ranked
+
+
+def _blocks(total: int) -> list[tuple[int, int]]:
+    return [(at, min(at + _BLOCK, total)) for at in range(0, total, _BLOCK)]
+
+
+def _sees_best(windows: squad_features.Windows) -> tuple[np.ndarray, ...]:
+    """Return which pieces each window sees best, all windows in a row.
+
+    Returns:
+        bool [all pieces of all windows], and where each window begins in it.
+    """
+    parts: list[np.ndarray] = []
+    for span in windows.spans:
+        begins = windows.begin[span].tolist()
+        lengths = windows.length[span].tolist()
+        pairs = tuple(zip(begins, lengths, strict=True))
+        parts += squad_features.max_context(pairs)
+    flat = np.concatenate(parts) if parts else np.zeros(0, bool)
+    return flat, np.cumsum(windows.length) - windows.length
+
+
+def _block_pairs(
+    windows: squad_features.Windows,
+    outputs: Mapping[str, np.ndarray],
+    options: AnswerOptions,
+    sees_best: tuple[np.ndarray, ...],
+    block: slice,
+) -> tuple[np.ndarray, ...]:
+    """Return the valid spans of some windows, best starts first.
+
+    Returns:
+        Window, first and last piece of the paragraph, score of start and end;
+        one entry for each span.
+    """
+    part = {name: values[block] for name, values in outputs.items()}
+    if "start_logits" in part:
+        stop = windows.first[block] + windows.length[block] + 1  # Past [SEP].
+        is_padding = np.arange(part["start_logits"].shape[1]) >= stop[:, None]
+        for name in ("start_logits", "end_logits"):
+            part[name] = np.where(is_padding, -np.inf, part[name])
+    start, end, start_score, end_score = _propose(part, options.n_best_size)
+    # To pieces of the paragraph; [windows, starts, ends of each].
+    first = windows.first[block][:, None, None]
+    length = windows.length[block][:, None, None]
+    start, end = start - first, end - first
+    valid = (start >= 0) & (start < length) & (end >= start) & (end < length)
+    valid &= end - start < options.max_answer_length
+    row, *at = np.nonzero(valid)
+    start, end, start_score, end_score = (
+        np.broadcast_to(values, valid.shape)[row, at[0], at[1]]
+        for values in (start, end, start_score, end_score)
+    )
+    window = row + block.start
+    flat, origin = sees_best
+    is_best = flat[origin[window] + start]
+    begin = windows.begin[window]
+    columns = (window, start + begin, end + begin, start_score, end_score)
+    return tuple(column[is_best] for column in columns)
+
+
+def _propose(
+    outputs: Mapping[str, np.ndarray], n_best_size: int
+) -> tuple[np.ndarray, ...]:
+    """Return starts, ends and their scores, as positions of the sequence.
+
+    Returns:
+        Starts [windows, K, 1], ends [windows, 1 or K, L], and the float64
+        scores of both.
+    """
+    if "start_logits" in outputs:
+        tops = []
+        for name in ("start_logits", "end_logits"):
+            logits = outputs[name].astype(np.float64)
+            top = np.argsort(-logits, axis=1, kind="stable")[:, :n_best_size]
+            tops.append((top, np.take_along_axis(logits, top, 1)))
+        (start, start_score), (end, end_score) = tops
+        return (
+            start[..., None],
+            end[:, None],
+            start_score[..., None],
+            end_score[:, None],
+        )
+    total, starts = outputs["start_top_index"].shape
+    shape = (total, starts, outputs["end_top_index"].shape[1] // starts)
+    return (
+        outputs["start_top_index"][..., None],
+        outputs["end_top_index"].reshape(shape),
+        outputs["start_top_log_probs"][..., None].astype(np.float64),
+        outputs["end_top_log_probs"].reshape(shape).astype(np.float64),
+    )
+
+
+def _merge_equal(
+    window: np.ndarray,
+    start: np.ndarray,
+    end: np.ndarray,
+    start_score: np.ndarray,
+    end_score: np.ndarray,
+) -> tuple[np.ndarray, ...]:
+    """Merge equal spans, at the position of the first."""
+    width = int(end.max(initial=0)) + 1
+    _, first, group, count = np.unique(
+        (window * width + start) * width + end,
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+    )
+    if len(first) == len(window):
+        return window, start, end, start_score, end_score
+    order = np.argsort(first)
+    kept = first[order]
+    means = [
+        (np.bincount(group, scores) / count)[order]
+        for scores in (start_score, end_score)
+    ]
+    return window[kept], start[kept], end[kept], means[0], means[1]
+
+
+def null_scores(
+    questions: Sequence[squad_data.Question],
+    windows: squad_features.Windows,
+    cls_logits: np.ndarray,
+) -> dict[str, float]:
+    """Return the score for "no answer" of each question.
+
+    It is the lowest of its windows: one window that holds an answer is enough.
+    Of several models it is the mean of theirs.
+
+    Args:
+        questions: In order.
+        windows: Their windows.
+        cls_logits: float [windows] or [windows, models], larger where there is
+            no answer.
+
+    Returns:
+        Id to score; 1,000,000 for a question without a window.
+    """
+    return {
+        question.id: float(
+            cls_logits[span].min(axis=0, initial=_NO_WINDOW).mean()
+        )
+        for question, span in zip(questions, windows.spans, strict=True)
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class ThresholdRule:
+    """How the threshold for "no answer" is found and applied.
+
+    Attributes:
+        floor: The threshold at which nothing is answered; the search begins
+            there. None stands for just below the lowest score.
+        inclusive: Whether a question whose score equals the threshold is
+            answered, as the search assumes.
+        scoring: The threshold that the reported scores apply on top; None for
+            the one that was found.
+    """
+
+    floor: float | None = None
+    inclusive: bool = True
+    scoring: float | None = None
+
+    def is_answered(self, null_score: float, threshold: float) -> bool:
+        """Tell whether a question gets its text."""
+        if self.inclusive:
+            return null_score <= threshold
+        return null_score < threshold
+
+    def lowest(self, scores: Mapping[str, float]) -> float:
+        """Return where the search begins, as a number that JSON can hold."""
+        if self.floor is not None:
+            return self.floor
+        return math.nextafter(min(scores.values(), default=0.0), -math.inf)
+
+
+RULE = ThresholdRule()
+# The scores are logits, but the original treats them as probabilities: it never
+# tries a threshold below 0 unless it helps at once, and reports questions with
+# a score above 1 as not answered. The question at the threshold is lost.
+ORIGINAL_RULE = ThresholdRule(
+    floor=squad_metrics.OFFICIAL_FLOOR,
+    inclusive=False,
+    scoring=squad_metrics.OFFICIAL_THRESHOLD,
+)
+
+
+def find_threshold(
+    questions: Sequence[squad_data.Question],
+    texts: Mapping[str, str],
+    scores: Mapping[str, float],
+    rule: ThresholdRule = RULE,
+) -> float:
+    """Find the threshold for "no answer" that makes F1 largest.
+
+    DIFFERS: the search begins just below the lowest score rather than at 0,
+    since the scores are logits; `ORIGINAL_RULE` begins at 0.
+
+    Args:
+        questions: With answers, or the mark that there is none.
+        texts: Id to the best text.
+        scores: Id to the score for "no answer".
+        rule: Where the search begins.
+    """
+    _, threshold = squad_metrics.best_threshold(
+        squad_metrics.raw_scores(questions, texts, squad_metrics.f1),
+        texts,
+        scores,
+        {question.id: bool(question.answers) for question in questions},
+        rule.lowest(scores),
+    )
+    return threshold
+
+
+def apply_threshold(
+    texts: Mapping[str, str],
+    scores: Mapping[str, float],
+    threshold: float,
+    rule: ThresholdRule = RULE,
+) -> dict[str, str]:
+    """Return the texts, "" where the score for "no answer" is too high.
+
+    DIFFERS: a question at the threshold is answered, as the search counts it;
+    with `ORIGINAL_RULE` it is not.
+    """
+    return {
+        id_: text if rule.is_answered(scores[id_], threshold) else ""
+        for id_, text in texts.items()
+    }
+
+
+def score_with_threshold(
+    questions: Sequence[squad_data.Question],
+    texts: Mapping[str, str],
+    scores: Mapping[str, float],
+    threshold: float,
+    rule: ThresholdRule = RULE,
+) -> dict[str, float]:
+    """Score the answers to SQuAD 2.0.
+
+    DIFFERS: the official scoring applies a threshold of its own, 1, which is
+    meant for probabilities; here it is the one that was found. With
+    `ORIGINAL_RULE` it is 1.
+
+    Args:
+        questions: With answers, or the mark that there is none.
+        texts: Id to the best text, whatever the score for "no answer".
+        scores: Id to the score for "no answer".
+        threshold: From `find_threshold`, on these questions or others.
+        rule: How it is applied.
+
+    Returns:
+        `squad_metrics.score_version_2`, and `null_score_diff_threshold`.
+    """
+    limit = threshold
+    if rule.scoring is not None:
+        texts = apply_threshold(texts, scores, threshold, rule)
+        limit = rule.scoring
+    results = squad_metrics.score_version_2(
+        questions, texts, scores, threshold=limit, floor=rule.lowest(scores)
+    )
+    return {**results, "null_score_diff_threshold": threshold}

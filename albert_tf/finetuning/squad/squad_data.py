@@ -1,0 +1,363 @@
+"""SQuAD's official JSON to questions, read strictly.
+
+The first step of a SQuAD run: a file of version 1.1 or 2.0, with or without
+answers, becomes a list of `Question`. If an answer is not at its
+`answer_start`, it is searched for in the paragraph; a `Report` counts what was
+repaired and what was not found.
+
+Source: the layout is that of rajpurkar.github.io/SQuAD-explorer; in the
+original, squad_utils.read_squad_examples.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from albert_tf.common import errors, files, strict_json
+from albert_tf.finetuning import text_files
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """One answer of an annotator.
+
+    Attributes:
+        text: The answer, a part of the paragraph.
+        start: Number of its first character in the paragraph; -1 if the text
+            does not stand in the paragraph at all.
+    """
+
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Number of the last character plus 1."""
+        return self.start + len(self.text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """One question about a paragraph; its neighbours share the paragraph.
+
+    Attributes:
+        id: Names the question in prediction files, where keys are texts.
+        text: The question.
+        context: The paragraph, the same string for all of its questions.
+        answers: The annotators' answers, best first; empty for a question
+            without an answer; None where the file does not say.
+        is_impossible: Whether the paragraph holds no answer; only SQuAD 2.0
+            has such questions.
+        has_number: Whether `id` is a whole number in the file, as those of
+            COVID-QA are.
+    """
+
+    id: str
+    text: str
+    context: str
+    answers: tuple[Answer, ...] | None
+    is_impossible: bool = False
+    has_number: bool = False
+
+    @property
+    def given_id(self) -> str | int:
+        """The id as it stands in the file."""
+        return int(self.id) if self.has_number else self.id
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Counts and repairs of a file.
+
+    Attributes:
+        num_paragraphs: Paragraphs.
+        num_questions: Questions.
+        num_answers: Answers of all annotators.
+        repaired: Ids of questions with an answer that stands elsewhere than
+            `answer_start` says; it was moved to the nearest place.
+        not_found: Ids of questions with an answer that does not stand in the
+            paragraph at all.
+    """
+
+    num_paragraphs: int
+    num_questions: int
+    num_answers: int
+    repaired: tuple[str, ...]
+    not_found: tuple[str, ...]
+
+    def lines(self, path: str) -> list[str]:
+        """Return one line for each thing that a user should know."""
+        lines = [
+            f"{path}: {self.num_questions:,} questions about "
+            f"{self.num_paragraphs:,} paragraphs"
+        ]
+        if self.repaired:
+            lines.append(
+                f"{path}: {_count(self.repaired)} an answer that is not where "
+                "answer_start says; it was moved to the nearest place where "
+                "its text stands."
+            )
+        if self.not_found:
+            lines.append(
+                f"{path}: {_count(self.not_found)} an answer that does not "
+                "stand in the paragraph. Training leaves these questions out; "
+                "evaluation compares texts and keeps them."
+            )
+        return lines
+
+
+def _count(ids: tuple[str, ...]) -> str:
+    shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
+    verb = "question has" if len(ids) == 1 else "questions have"
+    return f"{len(ids):,} {verb} (id {shown})"
+
+
+def read(path: str, option: str) -> tuple[list[Question], Report]:
+    """Read a file of SQuAD 1.1 or 2.0.
+
+    DIFFERS: the original does not compare `answer_start` with the text, so
+    that a wrong one trains a wrong span.
+
+    Args:
+        path: The JSON file, local or remote.
+        option: Name of the option it came from, for messages.
+
+    Returns:
+        All questions in the order of the file, and the report.
+
+    Raises:
+        errors.UserError: The file is missing, not in the official layout, has
+            an empty paragraph, or two questions with one id.
+    """
+    content = strict_json.read(
+        files.require_file(path, option),
+        "Give the official file, such as dev-v2.0.json, unpacked.",
+        f"`{option}={path}`",
+    )
+    return parse(content, path)
+
+
+def read_own(path: str) -> list[Question | text_files.BadLine]:
+    """Read a user's questions, without answers.
+
+    The file has SQuAD's layout, or one JSON object for each question, or it is
+    a TSV file whose first row names the columns. The names are `question`,
+    `context` and, if wanted, `id`; without it questions have the numbers 0, 1,
+    and so on. A file in SQuAD's layout is read strictly; elsewhere a question
+    that cannot be used, or has an id of an earlier one, is a bad line.
+
+    Raises:
+        errors.UserError: The file is missing or has another layout.
+    """
+    seen: set[str] = set()
+
+    def make(
+        where: str, number: int, entry: Mapping[str, Any]
+    ) -> Iterator[Question]:
+        if "data" in entry and not number:
+            yield from parse(entry, path)[0]
+            return
+        question = _own_question(where, number, entry)
+        if question.id in seen:
+            raise errors.UserError(
+                f"{where}: an earlier question has the id {question.id}, too. "
+                "Answers are kept by id, so each needs its own. Rename it."
+            )
+        seen.add(question.id)
+        yield question
+
+    questions = list(text_files.read_own(path, make))
+    if not questions:
+        raise _no_questions(path)
+    return questions
+
+
+def _own_question(
+    where: str, number: int, entry: Mapping[str, Any]
+) -> Question:
+    context = _get(entry, "context", str, where)
+    if not context.strip():
+        raise errors.UserError(
+            f"{where}: the context is empty, so the question cannot be "
+            "answered. Write the text, or remove the question."
+        )
+    text = _get(entry, "question", str, where)
+    if "id" not in entry:
+        return Question(str(number), text, context, None)
+    id_ = _get(entry, "id", (str, int), where)
+    has_number = isinstance(id_, int)
+    return Question(str(id_), text, context, None, has_number=has_number)
+
+
+def parse(content: Any, path: str) -> tuple[list[Question], Report]:
+    """Turn the content of a file into questions; see `read`.
+
+    Args:
+        content: What `json` made of the file.
+        path: Name of the file, for messages.
+    """
+    questions: list[Question] = []
+    repaired: list[str] = []
+    not_found: list[str] = []
+    num_paragraphs = 0
+    for context, entries, where in _paragraphs(content, path):
+        num_paragraphs += 1
+        for number, entry in enumerate(entries, 1):
+            question, moves = _question(entry, context, f"{where} {number}")
+            questions.append(question)
+            if -1 in moves:
+                not_found.append(question.id)
+            if any(move > 0 for move in moves):
+                repaired.append(question.id)
+    _check_ids(questions, path)
+    report = Report(
+        num_paragraphs,
+        len(questions),
+        sum(len(question.answers or ()) for question in questions),
+        tuple(repaired),
+        tuple(not_found),
+    )
+    return questions, report
+
+
+def _paragraphs(
+    content: Any, path: str
+) -> Iterator[tuple[str, list[Any], str]]:
+    """Yield text, questions and place of each paragraph."""
+    for article_number, article in enumerate(
+        _get(content, "data", list, path), 1
+    ):
+        where = f"{path}, article {article_number}"
+        paragraphs = _get(article, "paragraphs", list, where)
+        for number, paragraph in enumerate(paragraphs, 1):
+            place = f"{where}, paragraph {number}"
+            entries = _get(paragraph, "qas", list, place)
+            context = _get(paragraph, "context", str, place)
+            if not context.strip():
+                ids = [e.get("id") for e in entries if isinstance(e, dict)]
+                raise errors.UserError(
+                    f"{place}: the context is empty, so its questions (ids "
+                    f"{', '.join(map(str, ids)) or 'none'}) cannot be "
+                    "answered. Write the text, or remove the paragraph."
+                )
+            yield context, entries, f"{place}, question"
+
+
+def _question(
+    entry: Any, context: str, where: str
+) -> tuple[Question, list[int]]:
+    """Check one question; also say how far each answer was moved."""
+    given = _get(entry, "id", (str, int), where)
+    id_, has_number = str(given), isinstance(given, int)
+    where = f"{where} (id {id_})"
+    text = _get(entry, "question", str, where)
+    is_impossible = False
+    if "is_impossible" in entry:
+        is_impossible = _get(entry, "is_impossible", bool, where)
+    if "answers" not in entry:
+        return (
+            Question(id_, text, context, None, is_impossible, has_number),
+            [],
+        )
+    answers, moves = [], []
+    for written in _get(entry, "answers", list, where):
+        wanted = _get(written, "answer_start", int, where)
+        answer = place_answer(
+            context, _get(written, "text", str, where), wanted
+        )
+        answers.append(answer)
+        moves.append(-1 if answer.start < 0 else abs(answer.start - wanted))
+    if is_impossible and answers:
+        raise errors.UserError(
+            f"{where}: is_impossible is true, but there are answers. Remove "
+            "them (SQuAD 2.0 keeps them as plausible_answers), or set "
+            "is_impossible to false."
+        )
+    question = Question(
+        id_, text, context, tuple(answers), is_impossible, has_number
+    )
+    return question, moves
+
+
+def place_answer(context: str, text: str, start: int) -> Answer:
+    """Find the text of an answer in the paragraph.
+
+    Example:
+        place_answer("to be or not to be", "be", 3) = Answer("be", 3)
+        place_answer("to be or not to be", "be", 14) = Answer("be", 16)
+        place_answer("to be or not to be", "bee", 3) = Answer("bee", -1)
+
+    Args:
+        context: The paragraph.
+        text: The answer.
+        start: Where it should stand.
+
+    Returns:
+        The answer there, else at the nearest place where the text stands (the
+        earlier one of two), else with start -1. An empty text stands nowhere.
+    """
+    if not text:
+        return Answer(text, -1)
+    if start >= 0 and context.startswith(text, start):
+        return Answer(text, start)
+    places = []
+    place = context.find(text)
+    while place >= 0:
+        places.append(place)
+        place = context.find(text, place + 1)
+    return Answer(text, min(places, key=lambda p: abs(p - start), default=-1))
+
+
+def _get(
+    entry: Any, key: str, kind: type | tuple[type, ...], where: str
+) -> Any:
+    """Return the value of a key that must be there."""
+    if not isinstance(entry, Mapping):
+        raise errors.UserError(
+            f"{where}: {strict_json.shown(entry)} stands where an object with "
+            f"the key {key!r} must be. Give a file in SQuAD's official layout."
+        )
+    if key not in entry:
+        raise errors.UserError(
+            f"{where}: the key {key!r} is missing; there are "
+            f"{', '.join(map(repr, entry)) or 'none'}. Give a file in SQuAD's "
+            "official layout."
+        )
+    value = entry[key]
+    is_no_number = kind is not bool and isinstance(value, bool)
+    if not isinstance(value, kind) or is_no_number:
+        raise errors.UserError(
+            f"{where}: {key!r} is {strict_json.shown(value)}; it must be "
+            f"{_KINDS[kind]}. Correct the file."
+        )
+    return value
+
+
+_KINDS: dict[type | tuple[type, ...], str] = {
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    (str, int): "a text or a whole number",
+}
+
+
+def _check_ids(questions: list[Question], path: str) -> None:
+    counts = collections.Counter(question.id for question in questions)
+    twice = [id_ for id_, count in counts.items() if count > 1]
+    if twice:
+        raise errors.UserError(
+            f"{path}: {len(twice)} ids belong to several questions, the first "
+            f"is {twice[0]}. Predictions are kept by id, so each needs its "
+            "own. Rename them."
+        )
+    if not questions:
+        raise _no_questions(path)
+
+
+def _no_questions(path: str) -> errors.UserError:
+    return errors.UserError(
+        f"{path} has no questions. Give the official file, such as "
+        "dev-v2.0.json."
+    )

@@ -1,0 +1,390 @@
+"""SQuAD questions to windows over their paragraphs, and windows to records.
+
+The second step of a SQuAD run. A paragraph that is too long for one sequence
+is divided into overlapping windows:
+
+    [CLS] question [SEP] window [SEP] padding
+
+A paragraph is cut into pieces once for all of its questions, and the tokenizer
+says which characters each piece comes from. So the time grows with the length
+of the text.
+
+Source: the original's squad_utils.convert_examples_to_features.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from albert_tf.common import errors, ranges
+from albert_tf.common.options import checked, option
+from albert_tf.data import layouts, tfrecord
+from albert_tf.finetuning.squad import squad_data
+from albert_tf.text import tokenization
+
+FIRST_UNIQUE_ID = 1_000_000_000
+NUM_SPECIAL = 3  # [CLS], [SEP], [SEP].
+# Bytes of a framed record: length and checksum, the number, checksum.
+_FRAME_HEAD, _NUMBER, _FRAME_TAIL = 12, 5, 4
+_BLOCK = 1024  # Windows that become arrays together; bounds the memory.
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class WindowOptions:
+    """How questions and paragraphs are cut."""
+
+    doc_stride: int = option(
+        128,
+        "Pieces from the start of one window to the start of the next.",
+        within=ranges.TOKENS,
+    )
+    max_query_length: int = option(
+        64,
+        "Pieces of a question; longer ones are cut, and counted.",
+        within=ranges.TOKENS,
+    )
+
+    def check_length(self, max_seq_length: int) -> None:
+        """Refuse sequences that are too short for a question.
+
+        Raises:
+            errors.UserError: Nothing is left for the paragraph.
+        """
+        if max_seq_length <= self.max_query_length + NUM_SPECIAL:
+            raise errors.UserError(
+                "leaves no tokens for the paragraph beside "
+                f"`max_query_length={self.max_query_length}` and {NUM_SPECIAL} "
+                "special tokens. Use a smaller `max_query_length`, or longer "
+                "sequences where the model has the positions; the original has "
+                "384 and 64.",
+                "max_seq_length",
+                max_seq_length,
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """A paragraph in pieces.
+
+    Attributes:
+        ids: int32 [pieces].
+        starts: int32 [pieces], number of the first character of each piece in
+            the paragraph, the space before a word included.
+        ends: int32 [pieces], number of the last character plus 1.
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """All windows of some questions, in order.
+
+    Attributes:
+        paragraphs: For each question its paragraph; equal ones are one object.
+        queries: For each question its first `max_query_length` ids.
+        question: int32 [windows], row of the question.
+        begin: int32 [windows], number of the first piece of the paragraph.
+        length: int32 [windows], pieces of the paragraph in the window.
+        cut: Rows of the questions that were longer than `max_query_length`.
+    """
+
+    paragraphs: Sequence[Pieces]
+    queries: Sequence[np.ndarray]
+    question: np.ndarray
+    begin: np.ndarray
+    length: np.ndarray
+    cut: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.question)
+
+    @functools.cached_property
+    def first(self) -> np.ndarray:
+        """Position of the first piece of the paragraph, int32 [windows]."""
+        lengths = np.fromiter(map(len, self.queries), np.int32)
+        return lengths[self.question] + 2
+
+    @functools.cached_property
+    def spans(self) -> list[slice]:
+        """For each question its windows."""
+        edges = np.searchsorted(
+            self.question, np.arange(len(self.queries) + 1)
+        ).tolist()
+        return [slice(*pair) for pair in itertools.pairwise(edges)]
+
+
+def make_windows(
+    questions: Sequence[squad_data.Question],
+    tokenizer: tokenization.AnyTokenizer,
+    options: WindowOptions,
+    max_seq_length: int,
+) -> Windows:
+    """Cut questions and paragraphs into pieces and lay windows over them.
+
+    DIFFERS: the original aligns pieces and characters by a longest common
+    subsequence, for each question anew, and drops a question whose paragraph it
+    cannot align (Korean, for one). Here every question has its windows; the
+    only paragraph without one has no pieces, as one of control characters.
+
+    Args:
+        questions: In order; equal paragraphs are cut once.
+        tokenizer: The vocabulary.
+        options: How questions and paragraphs are cut.
+        max_seq_length: Tokens of a sequence, special ones included.
+
+    Raises:
+        errors.UserError: Sequences are too short for questions.
+    """
+    options.check_length(max_seq_length)
+    queries = _encode_queries(questions, tokenizer)
+    longest = options.max_query_length
+    cut = [row for row, ids in enumerate(queries) if len(ids) > longest]
+    queries = [ids[:longest] for ids in queries]
+    paragraphs: list[Pieces] = []
+    rows: list[tuple[int, int, int]] = []
+    known: dict[str, Pieces] = {}
+    for row, (question, query) in enumerate(
+        zip(questions, queries, strict=True)
+    ):
+        if question.context not in known:
+            known[question.context] = Pieces(
+                *tokenizer.encode_with_offsets(question.context)
+            )
+        pieces = known[question.context]
+        paragraphs.append(pieces)
+        limit = max_seq_length - len(query) - NUM_SPECIAL
+        rows += [
+            (row, begin, length)
+            for begin, length in split(
+                len(pieces.ids), limit, options.doc_stride
+            )
+        ]
+    question_rows, begins, lengths = np.array(rows, np.int32).reshape(-1, 3).T
+    return Windows(paragraphs, queries, question_rows, begins, lengths, cut)
+
+
+def _encode_queries(
+    questions: Sequence[squad_data.Question],
+    tokenizer: tokenization.AnyTokenizer,
+) -> list[np.ndarray]:
+    ids, lengths = tokenizer.encode_flat([q.text for q in questions])
+    edges = [0, *np.cumsum(lengths).tolist()]
+    return [ids[begin:end] for begin, end in itertools.pairwise(edges)]
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def split(
+    num_pieces: int, limit: int, doc_stride: int
+) -> tuple[tuple[int, int], ...]:
+    """Return first piece and length of each window.
+
+    Example:
+        split(10, 6, 3) = ((0, 6), (3, 6), (6, 4))
+        split(5, 6, 3) = ((0, 5),)
+        split(0, 6, 3) = ()
+    """
+    windows = []
+    begin = 0
+    while begin < num_pieces:
+        length = min(limit, num_pieces - begin)
+        windows.append((begin, length))
+        if begin + length == num_pieces:
+            break
+        begin += min(length, doc_stride)
+    return tuple(windows)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def max_context(windows: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
+    """Tell which pieces each window sees best.
+
+    A piece that stands in several windows belongs to the one where the shorter
+    of its two sides, plus a hundredth of the length of the window, is longest;
+    between equal ones the order decides.
+
+    Example:
+        max_context(((0, 6), (3, 6), (6, 4))) =
+            [[1, 1, 1, 1, 1, 0], [0, 0, 1, 1, 1, 0], [0, 0, 1, 1]], as bool
+
+    Args:
+        windows: First piece and length of each, from `split`.
+
+    Returns:
+        For each window bool [length].
+    """
+    num_pieces = windows[-1][0] + windows[-1][1] if windows else 0
+    best = np.full(num_pieces, -np.inf)
+    owner = np.zeros(num_pieces, np.int32)
+    for index, (begin, length) in enumerate(windows):
+        offset = np.arange(length)
+        scores = np.minimum(offset, offset[::-1]) + 0.01 * length
+        part = slice(begin, begin + length)
+        owner[part][scores > best[part]] = index
+        best[part] = np.maximum(best[part], scores)
+    return [
+        owner[begin : begin + length] == index
+        for index, (begin, length) in enumerate(windows)
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Positions:
+    """The right answer of each window; 0 and 0 where it holds none.
+
+    Attributes:
+        start: int32 [windows], position of the first piece of the answer.
+        end: int32 [windows], position of the last piece.
+        is_impossible: bool [windows], whether the window holds no whole answer.
+    """
+
+    start: np.ndarray
+    end: np.ndarray
+    is_impossible: np.ndarray
+
+
+def find_answers(
+    windows: Windows, questions: Sequence[squad_data.Question]
+) -> Positions:
+    """Say where the first answer of each question stands.
+
+    A window that does not hold the whole answer is kept and points to [CLS], as
+    one of a question without an answer does.
+
+    Args:
+        windows: The windows of `questions`.
+        questions: Each answer stands in its paragraph.
+    """
+    spans = np.full([len(questions), 2], -1, np.int64)
+    for row, (question, pieces) in enumerate(
+        zip(questions, windows.paragraphs, strict=True)
+    ):
+        if question.answers and len(pieces.ids):
+            answer = question.answers[0]
+            spans[row] = find_pieces(pieces, answer.start, answer.end)
+    start, end = spans[windows.question].T
+    holds = (
+        (start >= windows.begin)
+        & (end < windows.begin + windows.length)
+        & (start >= 0)
+    )
+    shift = windows.first - windows.begin
+    return Positions(
+        np.where(holds, start + shift, 0).astype(np.int32),
+        np.where(holds, end + shift, 0).astype(np.int32),
+        ~holds,
+    )
+
+
+def find_pieces(pieces: Pieces, start: int, end: int) -> tuple[int, int]:
+    """Return the first and the last piece of a range of characters.
+
+    Example, with the pieces "▁two", "▁words" of "two words":
+        find_pieces(pieces, 4, 9) = (1, 1)
+        find_pieces(pieces, 1, 5) = (0, 1)
+    """
+    last = len(pieces.ids) - 1
+    begin = min(int(np.searchsorted(pieces.ends, start, "right")), last)
+    stop = int(np.searchsorted(pieces.starts, end, "left")) - 1
+    return begin, max(begin, stop)
+
+
+def make_features(
+    windows: Windows,
+    tokenizer: tokenization.AnyTokenizer,
+    max_seq_length: int,
+    positions: Positions | None = None,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Turn windows into the values of records, block by block.
+
+    Example, [CLS] 2, [SEP] 3, a question of the piece 11, a window of the
+    pieces 21 and 22, max_seq_length 7:
+        input_ids   = [2, 11, 3, 21, 22, 3, 0]
+        input_mask  = [1,  1, 1,  1,  1, 1, 0]
+        segment_ids = [0,  0, 0,  1,  1, 1, 0]
+        p_mask      = [0,  1, 1,  0,  0, 1, 1]
+
+    Args:
+        windows: From `make_windows`.
+        tokenizer: Gives the special ids.
+        max_seq_length: Length S of the sequences.
+        positions: For training.
+
+    Yields:
+        By the names of `layouts.squad_layout`, arrays [n, ...] for the next n
+        windows, n at most 1024.
+    """
+    for begin in range(0, len(windows), _BLOCK):
+        block = slice(begin, min(begin + _BLOCK, len(windows)))
+        values = _block(windows, block, tokenizer, max_seq_length)
+        if positions is not None:
+            values["start_positions"] = positions.start[block]
+            values["end_positions"] = positions.end[block]
+            values["is_impossible"] = positions.is_impossible[block].view(
+                np.int8
+            )
+        yield values
+
+
+def renumber(framed: Sequence[bytes], first: int) -> list[bytes]:
+    """Give the records of a part of a file their numbers in the whole file.
+
+    Args:
+        framed: Records whose `unique_ids` count from 1,000,000,000, framed for
+            a TFRecord file.
+        first: How many records stand before them.
+    """
+    # The number is the end of a message: its name comes last in the alphabet,
+    # and its length in bytes does not depend on its value.
+    layout = (layouts.Feature("unique_ids", (), "int64"),)
+    numbers = FIRST_UNIQUE_ID + first + np.arange(len(framed), dtype=np.int64)
+    encoded = tfrecord.encode_batch(layout, {"unique_ids": numbers})
+    messages = [
+        record[_FRAME_HEAD:-_FRAME_TAIL][:-_NUMBER] + number[-_NUMBER:]
+        for record, number in zip(framed, encoded, strict=True)
+    ]
+    return tfrecord.frame_batch(messages)
+
+
+def _block(
+    windows: Windows,
+    block: slice,
+    tokenizer: tokenization.AnyTokenizer,
+    max_seq_length: int,
+) -> dict[str, np.ndarray]:
+    first, length = windows.first[block], windows.length[block]
+    ids = np.zeros([len(first), max_seq_length], np.int32)
+    ids[:, 0] = tokenizer.cls_id
+    rows = zip(
+        ids,
+        windows.question[block].tolist(),
+        windows.begin[block].tolist(),
+        length.tolist(),
+        first.tolist(),
+        strict=True,
+    )
+    for row, question, begin, count, start in rows:
+        row[1 : start - 1] = windows.queries[question]
+        pieces = windows.paragraphs[question]
+        row[start : start + count] = pieces.ids[begin : begin + count]
+    every = np.arange(len(ids))
+    ids[every, first - 1] = tokenizer.sep_id
+    ids[every, first + length] = tokenizer.sep_id
+    position = np.arange(max_seq_length, dtype=np.int32)
+    begin, end = first[:, None], (first + length)[:, None]
+    is_window = (position >= begin) & (position < end)
+    is_real = position <= end
+    numbers = np.arange(block.start, block.stop, dtype=np.int64)
+    return {
+        "unique_ids": FIRST_UNIQUE_ID + numbers,
+        "input_ids": ids,
+        "input_mask": is_real.view(np.int8),
+        "segment_ids": (is_real & (position >= begin)).view(np.int8),
+        "p_mask": (~is_window & (position > 0)).view(np.int8),
+    }

@@ -1,0 +1,114 @@
+"""What the outputs of a model say about questions: texts, scores, files.
+
+Tests: tests/albert_tf/finetuning/squad/test_squad.py, through the task.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from albert_tf.common import files, strict_json
+from albert_tf.finetuning.squad import (
+    squad_answers,
+    squad_data,
+    squad_metrics,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """The candidates for the answers of some questions.
+
+    Where a method takes a threshold, it is that for "no answer"; SQuAD 1.1
+    ignores it.
+
+    Attributes:
+        questions: In the order of their file.
+        n_best: Id of each question to its best answers.
+        null_scores: Id to the score for "no answer"; None for SQuAD 1.1.
+        rule: How the threshold is found and applied.
+    """
+
+    questions: Sequence[squad_data.Question]
+    n_best: Mapping[str, Sequence[squad_answers.Candidate]]
+    null_scores: Mapping[str, float] | None
+    rule: squad_answers.ThresholdRule
+
+    @property
+    def are_labelled(self) -> bool:
+        """Whether all questions say what their answer is, or that none is."""
+        return all(
+            q.answers or (q.answers == () and q.is_impossible)
+            for q in self.questions
+        )
+
+    @property
+    def _texts(self) -> dict[str, str]:
+        """Id to the best text, whatever the score for "no answer"."""
+        return {id_: entries[0].text for id_, entries in self.n_best.items()}
+
+    def best_threshold(self) -> float:
+        """Return the threshold with the best F1; the questions are labelled."""
+        return squad_answers.find_threshold(
+            self.questions, self._texts, self.null_scores or {}, self.rule
+        )
+
+    def texts(self, threshold: float) -> dict[str, str]:
+        """Return id to text, "" where there is no answer."""
+        if self.null_scores is None:
+            return self._texts
+        return squad_answers.apply_threshold(
+            self._texts, self.null_scores, threshold, self.rule
+        )
+
+    def score(self, threshold: float) -> dict[str, float]:
+        """Return the official metrics; see `squad.SquadTask.score`."""
+        if self.null_scores is None:
+            return squad_metrics.score_version_1(self.questions, self._texts)
+        return squad_answers.score_with_threshold(
+            self.questions,
+            self._texts,
+            self.null_scores,
+            threshold,
+            self.rule,
+        )
+
+    def answers(self, threshold: float) -> Iterator[dict[str, Any]]:
+        """Yield what `squad.SquadTask.answers` yields."""
+        texts = self.texts(threshold)
+        for question in self.questions:
+            id_ = question.id
+            answer: dict[str, Any] = {
+                "id": question.given_id,
+                "prediction": texts[id_],
+                "n_best": _as_dicts(self.n_best[id_]),
+            }
+            if self.null_scores is not None:
+                answer["null_score"] = self.null_scores[id_]
+            yield answer
+
+    def write(self, threshold: float, output_dir: str) -> None:
+        """Write the files of `squad.SquadTask.write_predictions`."""
+        contents: dict[str, Any] = {
+            "predictions": self.texts(threshold),
+            "nbest_predictions": {
+                id_: _as_dicts(entries) for id_, entries in self.n_best.items()
+            },
+        }
+        if self.null_scores is not None:
+            contents["null_odds"] = self.null_scores
+        for name, content in contents.items():
+            text = strict_json.dumps(content, indent=4) + "\n"
+            files.write_text(os.path.join(output_dir, f"{name}.json"), text)
+        if self.are_labelled:
+            scores = self.score(threshold)
+            lines = [f"{name} = {scores[name]}\n" for name in sorted(scores)]
+            path = os.path.join(output_dir, "predict_results.txt")
+            files.write_text(path, "".join(lines))
+
+
+def _as_dicts(
+    entries: Sequence[squad_answers.Candidate],
+) -> list[dict[str, Any]]:
+    return [dataclasses.asdict(entry) for entry in entries]

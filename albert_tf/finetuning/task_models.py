@@ -1,0 +1,96 @@
+"""The model of each kind of task, and what it is trained for.
+
+A task with a head of its own registers its class here, see docs/own_task.md:
+`@task_models.make_model.register` and, for another loss,
+`@task_models.objective.register`. A subclass of a known task has that task's
+model unless it registers one.
+
+Source: ALBERT appendix A.4.
+"""
+
+import functools
+
+import tf_keras as keras
+
+from albert_tf.finetuning import base, race
+from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning.squad import squad
+from albert_tf.model import modeling, objectives
+from albert_tf.model.heads import classification, question_answering
+
+
+@functools.singledispatch
+def make_model(task: base.Task, encoder: modeling.AlbertModel) -> keras.Model:
+    """Put the head of a task, with new weights, on an encoder.
+
+    Raises:
+        TypeError: Nothing is registered for the task's class.
+    """
+    raise TypeError(_missing("make_model", task))
+
+
+@functools.singledispatch
+def objective(task: base.Task) -> objectives.Objective:
+    """Return what the model of a task is trained for.
+
+    Raises:
+        TypeError: Nothing is registered for the task's class.
+    """
+    raise TypeError(_missing("objective", task))
+
+
+_WHAT = {"make_model": "model", "objective": "loss"}
+
+
+def _missing(function: str, task: base.Task) -> str:
+    return (
+        f"The task {task.name} has no {_WHAT[function]}. Register one with "
+        f"@task_models.{function}.register."
+    )
+
+
+@make_model.register
+def _(task: glue.GlueTask, encoder: modeling.AlbertModel) -> keras.Model:
+    return classification.AlbertClassifier(encoder, len(task.labels) or 1)
+
+
+@objective.register
+def _(task: glue.GlueTask) -> objectives.Objective:
+    if task.is_regression:
+        return classification.REGRESSION_OBJECTIVE
+    return classification.OBJECTIVE
+
+
+@make_model.register
+def _(task: race.RaceTask, encoder: modeling.AlbertModel) -> keras.Model:
+    return classification.AlbertMultipleChoice(
+        encoder,
+        task.options.dropout_prob,
+        choices_at_once=task.options.options_at_once or None,
+    )
+
+
+@objective.register
+def _(task: race.RaceTask) -> objectives.Objective:
+    del task
+    return classification.OBJECTIVE
+
+
+@make_model.register
+def _(task: squad.SquadTask, encoder: modeling.AlbertModel) -> keras.Model:
+    # The pooler has no part in it and keeps its weights, as in the original.
+    if not task.has_null:
+        return question_answering.AlbertSquadV1(encoder)
+    return question_answering.AlbertSquadV2(
+        encoder,
+        task.options.start_n_top,
+        task.options.end_n_top,
+        task.options.dropout_prob,
+    )
+
+
+@objective.register
+def _(task: squad.SquadTask) -> objectives.Objective:
+    if task.has_null:
+        return question_answering.V2_OBJECTIVE
+    return question_answering.V1_OBJECTIVE

@@ -1,0 +1,288 @@
+"""Rows and JSON objects of text files, each with file and line for messages.
+
+Official files are read strictly. In a user's own file (`read_own`) a line that
+cannot be used becomes a `BadLine`, so that the other lines get their answers;
+`strictly` stops at the first one.
+
+Tests: tests/albert_tf/finetuning/glue/test_glue_data.py.
+"""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from albert_tf.common import errors, files, strict_json
+
+T = TypeVar("T")
+_ADVICE = "The file must hold one JSON object a line, or one list of objects."
+
+
+@dataclasses.dataclass(frozen=True)
+class BadLine:
+    """A line that cannot be answered.
+
+    Attributes:
+        key: Its `line` (in a list its `object`), from 1, and its `id` if that
+            can be read.
+        message: What is wrong, with the file and the line.
+    """
+
+    key: dict[str, Any]
+    message: str
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """What is written instead of an answer."""
+        return {**self.key, "error": self.message}
+
+
+def bad_line(
+    key: dict[str, Any], values: Any, error: errors.UserError
+) -> BadLine:
+    """Return what stands for a line.
+
+    Args:
+        key: Where it is, such as `{"line": 3}`.
+        values: What was read of it.
+        error: Why it cannot be answered.
+    """
+    if isinstance(values, dict) and "id" in values:
+        key = {"id": values["id"], **key}
+    return BadLine(key, str(error))
+
+
+def strictly(items: Iterable[T | BadLine]) -> Iterator[T]:
+    """Yield all items.
+
+    Raises:
+        errors.UserError: One is a bad line.
+    """
+    for item in items:
+        if isinstance(item, BadLine):
+            raise errors.UserError(item.message)
+        yield item
+
+
+# The parameters: file and line, number of the entry from 0, values by name.
+Parse = Callable[[str, int, dict[str, Any]], Iterable[T]]
+_Entry = tuple[str, dict[str, Any], dict[str, Any]]
+
+
+def read_own(
+    path: str, parse: Parse[T], tables: tuple[str, ...] = (".tsv",)
+) -> Iterator[T | BadLine]:
+    """Yield what becomes of each row or JSON object of a user's file.
+
+    Args:
+        path: A table whose first row names the columns; or JSON: one object a
+            line, a list of objects, or one object.
+        parse: Makes examples of an entry; raises `errors.UserError` if it
+            cannot.
+        tables: How the names of tables end.
+
+    Raises:
+        errors.UserError: The file is missing, the first row of a table cannot
+            be used, or nothing in the file is JSON.
+    """
+    is_table = path.endswith(tables)
+    entries = _own_rows(path) if is_table else _own_objects(path)
+    for number, entry in enumerate(entries):
+        if isinstance(entry, BadLine):
+            yield entry
+            continue
+        where, key, values = entry
+        try:
+            made = list(parse(where, number, values))
+        except errors.UserError as error:
+            yield bad_line(key, values, error)
+        else:
+            yield from made
+
+
+def _own_lines(path: str) -> list[tuple[str, dict[str, Any], bytes]]:
+    """Return `PATH, line N`, key and bytes of each line, no byte order mark."""
+    content = _read(path).removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
+    lines = content.split(b"\n") if content else []
+    return [
+        (f"{path}, line {number}", {"line": number}, line)
+        for number, line in enumerate(lines, 1)
+    ]
+
+
+def _entry(
+    where: str, key: dict[str, Any], parse: Callable[[], dict[str, Any]]
+) -> _Entry | BadLine:
+    """Return what `parse` makes of a line, or a bad line."""
+    try:
+        return where, key, parse()
+    except errors.UserError as error:
+        return BadLine(key, str(error))
+
+
+def _own_rows(path: str) -> Iterator[_Entry | BadLine]:
+    names: list[str] = []
+    for where, key, line in _own_lines(path):
+        if not names:
+            names = column_names(decode(line, where), where)
+            continue
+        yield _entry(where, key, functools.partial(row, line, names, where))
+
+
+def _own_objects(path: str) -> Iterator[_Entry | BadLine]:
+    try:
+        whole = strict_json.loads(_read(path))
+    except strict_json.JsonError as error:
+        entries = list(_objects_of_lines(path))
+        if entries and all(isinstance(entry, BadLine) for entry in entries):
+            raise errors.UserError(
+                f"{path}: this is not JSON ({error}). {_ADVICE}"
+            ) from None
+        yield from entries
+        return
+    several = isinstance(whole, list)
+    for number, value in enumerate(whole if several else [whole], 1):
+        where = f"{path}, object {number}" if several else path
+        parse = functools.partial(_check_object, where, value)
+        yield _entry(where, {"object": number}, parse)
+
+
+def _objects_of_lines(path: str) -> Iterator[_Entry | BadLine]:
+    for where, key, line in _own_lines(path):
+        if line.strip():
+            yield _entry(where, key, functools.partial(_object, where, line))
+
+
+def _object(where: str, line: bytes) -> dict[str, Any]:
+    return _check_object(where, _parse(where, decode(line, where)))
+
+
+def decode(line: bytes, where: str) -> str:
+    """Return a line as text, without its end.
+
+    Raises:
+        errors.UserError: It is not UTF-8.
+    """
+    try:
+        return line.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise errors.UserError(
+            f"{where} is not UTF-8 (byte {error.start}). Convert the file "
+            "first."
+        ) from None
+
+
+def column_names(text: str, where: str) -> list[str]:
+    """Return the names in the first row of a table.
+
+    Raises:
+        errors.UserError: One of them stands there twice.
+    """
+    names = text.split("\t")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise errors.UserError(
+            f"{where}: the column {twice[0]!r} is there {len(twice)} times. "
+            "Each needs a name of its own: rename or remove the others."
+        )
+    return names
+
+
+def row(line: bytes, names: Sequence[str], where: str) -> dict[str, str]:
+    """Return the fields of a row by the names of their columns.
+
+    Raises:
+        errors.UserError: It is not UTF-8, or has more or fewer fields.
+    """
+    fields = decode(line, where).split("\t")
+    if len(fields) != len(names):
+        raise errors.UserError(
+            f"{where}: {len(fields)} columns, but the first row names "
+            f"{len(names)}. Columns are separated by one tab each."
+        )
+    return dict(zip(names, fields, strict=True))
+
+
+def read_text(path: str) -> str:
+    """Read a UTF-8 file; a byte order mark is no part of it.
+
+    Raises:
+        errors.UserError: It is missing, a folder, or not UTF-8.
+    """
+    try:
+        return _read(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise errors.UserError(
+            f"{path} is not UTF-8 (byte {error.start}). Convert it first."
+        ) from None
+
+
+def _read(path: str) -> bytes:
+    try:
+        return files.read_bytes(path)
+    except OSError as error:
+        raise errors.UserError(
+            f"{path} cannot be read: {error.strerror}. Check the path (the "
+            f"current folder is {os.getcwd()})."
+        ) from None
+
+
+def read_lines(path: str) -> Iterator[tuple[str, str]]:
+    """Yield `PATH, line N` and each line.
+
+    Only line feeds (after a carriage return or not) end a line: texts may hold
+    other separators.
+    """
+    text = read_text(path).replace("\r\n", "\n").removesuffix("\n")
+    for number, line in enumerate(text.split("\n") if text else (), 1):
+        yield f"{path}, line {number}", line
+
+
+def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield `PATH, line N` and fields of each line; quotes mean nothing."""
+    for where, line in read_lines(path):
+        yield where, line.split("\t")
+
+
+def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield file and line, and content, of each JSON object.
+
+    The file holds one object a line (empty lines are allowed), a list of
+    objects, or one object over several lines.
+
+    Raises:
+        errors.UserError: It holds something else.
+    """
+    text = read_text(path)
+    try:
+        whole = strict_json.loads(text)
+    except strict_json.JsonError:
+        whole = None
+    if whole is not None:
+        several = isinstance(whole, list)
+        for number, value in enumerate(whole if several else [whole], 1):
+            where = f"{path}, object {number}" if several else path
+            yield where, _check_object(where, value)
+        return
+    for where, line in read_lines(path):
+        if line.strip():
+            yield where, _check_object(where, _parse(where, line))
+
+
+def _parse(where: str, line: str) -> Any:
+    try:
+        return strict_json.loads(line)
+    except strict_json.JsonError as error:
+        raise errors.UserError(
+            f"{where}: this is not JSON ({error}). {_ADVICE}"
+        ) from None
+
+
+def _check_object(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise errors.UserError(
+            f"{where}: {type(value).__name__} instead of a JSON object. "
+            'Objects look like {"id": "1", "text": "It rains."}.'
+        )
+    return value

@@ -1,1 +1,0 @@
-"""Models that put a task on top of a finished encoder."""

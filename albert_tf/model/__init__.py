@@ -1,0 +1,1 @@
+"""The encoder, its heads, objectives, optimizer and checkpoints."""

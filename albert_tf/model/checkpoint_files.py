@@ -1,0 +1,244 @@
+"""The files of checkpoints: find one, clean up after killed saves.
+
+A prefix is a checkpoint's path without `.index`.
+"""
+
+import os
+import re
+import shutil
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from albert_tf.common import errors, files, scores
+from albert_tf.model import huggingface
+
+# Name of the copy of the best evaluated checkpoint, as in the original.
+BEST_NAME = "model.ckpt-best"
+# The file in which TensorFlow lists the checkpoints of a folder.
+STATE_NAME = "checkpoint"
+_SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
+
+
+def find(path: str, option: str = "init_checkpoint") -> str:
+    """Return the checkpoint that `path` means.
+
+    Args:
+        path: A prefix (`.../model.ckpt-best`) or one of its files; a folder,
+            which means its best checkpoint, else its latest, or those of the
+            best of several runs in it; an unpacked TF-Hub module; a Hugging
+            Face folder or the weights in it.
+        option: Name of the option the path came from, for messages.
+
+    Returns:
+        A prefix without `.index`, or a Hugging Face folder.
+
+    Raises:
+        errors.UserError: There is no checkpoint.
+    """
+    if path.endswith(".safetensors"):
+        return _hugging_face_folder_of(path, option)
+    prefix = _SUFFIX.sub("", path.rstrip("/"))
+    if tf.io.gfile.isdir(prefix):
+        found = _in_folder(prefix)
+        if found:
+            return found
+        best = scores.best_folder(prefix)
+        if best != prefix:
+            return find(best, option)
+        raise _ambiguous(prefix, f"`{option}={path}`")
+    if not is_prefix(prefix):
+        raise errors.UserError(
+            f"is not a checkpoint: {prefix}.index does not exist. Give the "
+            "path up to, not including, '.index'.",
+            option,
+            path,
+        )
+    return prefix
+
+
+def _in_folder(folder: str) -> str | None:
+    """Return the checkpoint that a folder means, None if it does not say."""
+    for name in (BEST_NAME, "variables/variables"):
+        if is_prefix(os.path.join(folder, name)):
+            return os.path.join(folder, name)
+    latest = _latest(folder)
+    if latest:
+        return latest
+    return folder if huggingface.is_folder(folder) else None
+
+
+def _ambiguous(folder: str, what: str) -> errors.UserError:
+    found = sorted(
+        name.removesuffix(".index")
+        for name in tf.io.gfile.listdir(folder)
+        if name.endswith(".index")
+    )
+    hint = "such as FOLDER/model.ckpt-125000"
+    if found:
+        hint = f"one of {', '.join(found[:5])} there"
+    return errors.UserError(
+        f"{what} is a folder that does not say which checkpoint is meant (no "
+        f"{BEST_NAME}.index, no file named checkpoint that names an existing "
+        "one, no config.json of a Hugging Face ALBERT). Name the prefix, "
+        f"{hint}."
+    )
+
+
+def _hugging_face_folder_of(path: str, option: str) -> str:
+    folder, name = os.path.split(path)
+    folder = folder or "."
+    known = name == huggingface.WEIGHTS_NAME and files.exists(path)
+    if not (known and huggingface.is_folder(folder)):
+        raise errors.UserError(
+            f"is not the {huggingface.WEIGHTS_NAME} of a Hugging Face ALBERT "
+            "folder with its config.json. Name a folder that holds both.",
+            option,
+            path,
+        )
+    return folder
+
+
+def _latest(folder: str) -> str | None:
+    """Return the checkpoint that the file named checkpoint says is the latest.
+
+    Only its name counts, because the folder may have been moved. Checkpoints in
+    other folders are ignored.
+    """
+    state = _read_state(folder)
+    if state is None:
+        return None
+    name = os.path.basename(state.model_checkpoint_path)
+    prefix = os.path.join(folder, name)
+    return prefix if is_prefix(prefix) else None
+
+
+def is_prefix(prefix: str) -> bool:
+    """Tell whether a path is the prefix of an existing checkpoint."""
+    return bool(tf.io.gfile.exists(prefix + ".index"))
+
+
+def numbered(folder: str) -> list[str]:
+    """Return the prefixes `model.ckpt-N` in a run's folder, newest first.
+
+    The file named checkpoint is not read, because it may be damaged too.
+    """
+    if not tf.io.gfile.isdir(folder):
+        return []
+    numbers = [
+        int(found[1])
+        for name in tf.io.gfile.listdir(folder)
+        if (found := re.fullmatch(r"model\.ckpt-(\d+)\.index", name))
+    ]
+    return [
+        os.path.join(folder, f"model.ckpt-{number}")
+        for number in sorted(numbers, reverse=True)
+    ]
+
+
+def remove_unfinished(
+    folder: str, *, numbered: bool = True, best: bool = True
+) -> None:
+    """Remove what killed saves left in a local run's folder.
+
+    TensorFlow writes `model.ckpt-N_temp/` before `model.ckpt-N`, and its list
+    of checkpoints under another name first. When it deletes a checkpoint, the
+    index goes first. No other process may be saving.
+
+    Args:
+        folder: The folder.
+        numbered: Whether this process writes the numbered checkpoints, and
+            the list of them.
+        best: Whether it writes that of `BEST_NAME`.
+    """
+    if files.is_remote(folder) or not os.path.isdir(folder):
+        return
+    ours = "|".join(
+        [r"model\.ckpt-\d+"] * numbered + [re.escape(BEST_NAME)] * best
+    )
+    for name in os.listdir(folder) if ours else ():
+        path = os.path.join(folder, name)
+        if numbered and re.fullmatch(rf"{STATE_NAME}\.tmp[0-9a-f]{{32}}", name):
+            os.remove(path)
+        data = re.fullmatch(rf"({ours})\.data-\d{{5}}-of-\d{{5}}", name)
+        if data and not is_prefix(os.path.join(folder, data[1])):
+            os.remove(path)
+        is_folder = re.fullmatch(rf"({ours})_temp", name)
+        if is_folder and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def clean_state(folder: str) -> None:
+    """Make TensorFlow's list of checkpoints name exactly those in its folder.
+
+    A `tf.train.CheckpointManager` deletes the oldest in the list, wherever they
+    lie, and the folder may come from somebody else. Checkpoints that are not in
+    the list would never be deleted; a checkpoint that was saved just before the
+    process was killed may be missing there, or the list may be damaged.
+    """
+    path = os.path.join(folder, STATE_NAME)
+    state = _read_state(folder) if files.exists(path) else None
+    if state is None and files.exists(path):
+        logging.warning("%s is damaged; it will be made again.", path)
+    prefixes = numbered(folder)[::-1]
+    if not prefixes:
+        if files.exists(path):
+            tf.io.gfile.remove(path)
+        return
+    # TensorFlow makes paths in a relative folder relative to it; to an absolute
+    # folder it adds the name.
+    names = [os.path.basename(prefix) for prefix in prefixes]
+    listed = names if os.path.isabs(folder) else prefixes
+    times = _listed_times(state)
+    tf.compat.v1.train.update_checkpoint_state(
+        folder,
+        listed[-1],
+        listed,
+        all_model_checkpoint_timestamps=[
+            times.get(name) or _time(prefix)
+            for name, prefix in zip(names, prefixes, strict=True)
+        ],
+        # Only later checkpoints may be deleted.
+        last_preserved_timestamp=0.0,
+    )
+
+
+def _listed_times(state: Any) -> dict[str, float]:
+    """Return the time of each checkpoint in TensorFlow's list."""
+    if state is None:
+        return {}
+    names = map(os.path.basename, state.all_model_checkpoint_paths)
+    times = state.all_model_checkpoint_timestamps
+    return dict(zip(names, times, strict=False))
+
+
+def _time(prefix: str) -> float:
+    """Return when a checkpoint was written, in seconds."""
+    return files.size_and_time(f"{prefix}.index")[1] / 1e9
+
+
+def _read_state(folder: str) -> Any:
+    """Return TensorFlow's list of checkpoints, None if it cannot be read."""
+    try:
+        return tf.train.get_checkpoint_state(folder)
+    except (ValueError, UnicodeDecodeError, tf.errors.OpError):
+        return None
+
+
+def explain(error: tf.errors.OpError) -> str:
+    """Return an error of TensorFlow without the names of its operations."""
+    return re.sub(r"\{\{.*?\}\} ?| \[Op:.*\]", "", error.message).strip()
+
+
+def not_written(what: str, error: tf.errors.OpError) -> OSError:
+    """Return the error to raise when TensorFlow cannot write a checkpoint.
+
+    Args:
+        what: What was to be written, and where.
+        error: What TensorFlow said.
+    """
+    return OSError(
+        f"Cannot write {what}: {explain(error)}. Make room there, or see that "
+        "you may write there"
+    )

@@ -1,0 +1,184 @@
+"""Read checkpoints of any kind by the original's variable names.
+
+Variables of this project carry the names of the original release, a TF2
+checkpoint stores the name of each variable beside its place in the object
+graph, and huggingface.py translates names.
+"""
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from albert_tf.common import errors, files
+from albert_tf.model import brightmart, checkpoint_files, huggingface
+from albert_tf.model.config import AlbertConfig
+
+CONFIG_NAME = "albert_config.json"
+# Where a TF2 checkpoint keeps its object graph; TF1 checkpoints have none.
+_OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+# Names of the optimizer's variables: VARIABLE/adam_m in TF1 checkpoints,
+# adam_m/VARIABLE in ours. The `lamb_` names are those of an internal version
+# of the original (export_checkpoints).
+_MOMENT = re.compile(r"^(.*)/(?:adam|lamb)_([mv])$|^adam_([mv])/(.*)$")
+_COUNTERS = (
+    *("iteration", "current_learning_rate", "learning_rate", "pace"),
+    *("skipped", "skipped_in_row", "good_in_row", "loss_scale"),
+    *("elapsed", "save_counter"),
+)
+# What TensorFlow 1's own Adam writes; it fits no optimizer of ours.
+_OTHER_STATE = re.compile(r"/Adam(_1)?$|^beta[12]_power$")
+# Heads whose variables have no scope in common.
+_HEADS = {
+    "output_weights": "classifier",
+    "output_bias": "classifier",
+    "start_logits": "squad_v2",
+    "end_logits": "squad_v2",
+    "answer_class": "squad_v2",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """The weights of a checkpoint, by the original's variable names.
+
+    Attributes:
+        path: Prefix without `.index`, or a Hugging Face folder.
+        shapes: Variable name to its shape, without optimizer state.
+        config: The architecture in the config file beside it, if there is one.
+        load: Variable names to their values. Raises `errors.UserError` if the
+            file that holds them is damaged.
+        state: Optimizer state, if any: `VARIABLE/adam_m`, `VARIABLE/adam_v`
+            and `global_step`, to be loaded like weights.
+    """
+
+    path: str
+    shapes: Mapping[str, list[int]]
+    config: AlbertConfig | None
+    load: Callable[[Iterable[str]], dict[str, np.ndarray]]
+    state: Collection[str] = ()
+
+
+def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
+    """Open a checkpoint of any kind that `find` knows.
+
+    Raises:
+        errors.UserError: There is none, or its files are damaged.
+    """
+    found = checkpoint_files.find(path, option)
+    if not checkpoint_files.is_prefix(found):
+        weights = huggingface.read_weights(found)
+        return Checkpoint(
+            path=found,
+            shapes={n: list(value.shape) for n, value in weights.items()},
+            config=config_beside(found),
+            load=lambda names: {name: weights[name] for name in names},
+        )
+    try:
+        reader = tf.train.load_checkpoint(found)
+        shapes = reader.get_variable_to_shape_map()
+        if _OBJECT_GRAPH_KEY in shapes:
+            keys = _names_of_object_graph(reader.get_tensor(_OBJECT_GRAPH_KEY))
+        else:
+            keys = {name: name for name in shapes}
+    except (tf.errors.OpError, ValueError, IndexError) as error:
+        raise _damaged(f"`{option}={path}`", error) from None
+    keys = _original_names(keys)
+
+    def load(names: Iterable[str]) -> dict[str, np.ndarray]:
+        try:
+            return {name: reader.get_tensor(keys[name]) for name in names}
+        except (tf.errors.OpError, IndexError) as error:
+            raise _damaged(f"`{option}={path}`", error) from None
+
+    state = {n for n in keys if n == "global_step" or _MOMENT.search(n)}
+    return Checkpoint(
+        path=found,
+        shapes={n: shapes[key] for n, key in keys.items() if n not in state},
+        config=config_beside(found),
+        load=load,
+        state=state,
+    )
+
+
+def _damaged(what: str, error: Exception) -> errors.UserError:
+    return errors.UserError(
+        f"{what} cannot be read: {error}. The file is damaged or incomplete; "
+        "copy it again, or use an earlier checkpoint."
+    )
+
+
+def _names_of_object_graph(serialized: bytes) -> dict[str, str]:
+    """Return variable name to checkpoint key for a TF2 checkpoint."""
+    graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    graph.ParseFromString(serialized)
+    return {
+        attribute.full_name: attribute.checkpoint_key
+        for node in graph.nodes
+        for attribute in node.attributes
+        if attribute.full_name
+    }
+
+
+def _original_names(keys: Mapping[str, str]) -> dict[str, str]:
+    """Give variables, moments and step the original's names; drop the rest."""
+    named = {}
+    for name, key in keys.items():
+        # Variables taken out of a TF-Hub module carry one more scope.
+        name = brightmart.our_name(name.removeprefix("module/"))
+        moment = _MOMENT.search(name)
+        if moment:
+            variable = moment[1] or moment[4]
+            name = f"{variable}/adam_{moment[2] or moment[3]}"
+        elif name == "iteration":
+            name = "global_step"
+        if name not in _COUNTERS and not _OTHER_STATE.search(name):
+            named[name] = key
+    return named
+
+
+def config_beside(path: str) -> AlbertConfig | None:
+    """Return the architecture from the config file beside a checkpoint.
+
+    Args:
+        path: From `find`.
+
+    Returns:
+        None if there is no such file, or none that can be understood, which a
+        warning says.
+    """
+    if not checkpoint_files.is_prefix(path):
+        return huggingface.read_config(
+            os.path.join(path, huggingface.CONFIG_NAME)
+        )
+    config_file = os.path.join(os.path.dirname(path), CONFIG_NAME)
+    if not files.exists(config_file):
+        return None
+    try:
+        return AlbertConfig.from_json_file(config_file)
+    except errors.UserError as error:
+        logging.warning("%s is not used: %s", config_file, error)
+        return None
+
+
+def name_of(variable: tf.Variable) -> str:
+    """Return a variable's name in the original's checkpoints."""
+    return str(variable.name).split(":", 1)[0]
+
+
+def part_of(name: str) -> str:
+    """Return the encoder's or head's scope that a variable belongs to.
+
+    Example:
+        part_of("bert/pooler/dense/bias") = "bert"
+        part_of("cls/predictions/output_bias") = "cls/predictions"
+        part_of("output_weights") = "classifier"
+    """
+    depth = 2 if name.startswith("cls/") else 1
+    scope = "/".join(name.split("/")[:depth])
+    return _HEADS.get(scope, scope)

@@ -1,0 +1,451 @@
+"""Restore checkpoints: put weights into a model by name.
+
+One rule restores every kind of checkpoint: equal names, equal shapes, nothing
+left over, and no variable keeps random values unless that was asked for.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+from absl import logging
+
+from albert_tf.common import errors
+from albert_tf.model import (
+    base,
+    brightmart,
+    checkpoint_reader,
+    model_options,
+    optimization,
+)
+from albert_tf.model.config import AlbertConfig
+
+# Keys of a config that neither names nor shapes of variables can show.
+_SILENT_KEYS = ("hidden_act", "num_attention_heads", "num_hidden_layers")
+
+
+@dataclasses.dataclass(frozen=True)
+class Restored:
+    """What `restore` did.
+
+    Attributes:
+        path: Prefix or folder of the checkpoint that was read.
+        new: Names of the variables that kept their random values.
+        copied: Names of the variables that took those of another layer.
+    """
+
+    path: str
+    new: tuple[str, ...]
+    copied: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """Return one line for the log."""
+        line = f"All weights start from {self.path}."
+        if self.new:
+            line = (
+                f"Weights start from {self.path}, except these, which are new: "
+                f"{', '.join(self.new)}."
+            )
+        if self.copied:
+            line += f" {len(self.copied)} take the values of another layer."
+        return line
+
+
+def restore(
+    model: keras.Model,
+    source: str | checkpoint_reader.Checkpoint,
+    option: str = "init_checkpoint",
+    *,
+    new_scopes: Collection[str] = (),
+    new_heads: bool = False,
+    layers: str = "same",
+) -> Restored:
+    """Put the weights of a checkpoint into the variables of `model`.
+
+    Parts of the checkpoint that the model does not have, such as the heads when
+    an encoder is restored, are not read. Nothing is assigned unless everything
+    fits.
+
+    Source: the original's modeling.get_assignment_map_from_checkpoint, which
+    leaves random what it does not find.
+
+    Args:
+        model: An encoder, or an encoder with heads.
+        source: A path, see `checkpoint_files.find`; or what
+            `checkpoint_reader.read` returned.
+        option: Name of the option the path came from, for messages.
+        new_scopes: Scopes of variables that keep their values.
+        new_heads: Whether heads that the checkpoint lacks altogether keep their
+            values too.
+        layers: See `model_options.InitOptions.layers`.
+
+    Raises:
+        errors.UserError: A variable has no partner of its shape, or does not
+            exist yet; the checkpoint has more variables in the model's own
+            parts; or its config file says that the same weights mean another
+            function.
+    """
+    base.check_variables(model)
+    checkpoint = source
+    if isinstance(checkpoint, str):
+        checkpoint = checkpoint_reader.read(checkpoint, option)
+    what = f"`{option}={checkpoint.path}`"
+    variables = {checkpoint_reader.name_of(v): v for v in model.variables}
+    encoder = getattr(model, "encoder", model)
+    is_new = _new_variables(
+        variables, encoder.name, checkpoint, new_scopes, new_heads
+    )
+    kept = [name for name in variables if not is_new(name)]
+    partners = _find_partners(encoder, checkpoint, kept, layers, what)
+    _check_partners(variables, partners, checkpoint.shapes, is_new, what)
+    if checkpoint.config:
+        _check_config(encoder.config, checkpoint.config, layers, what)
+    return _assign(variables, partners, checkpoint, what)
+
+
+def _new_variables(
+    names: Collection[str],
+    encoder_name: str,
+    checkpoint: checkpoint_reader.Checkpoint,
+    new_scopes: Collection[str],
+    new_heads: bool,
+) -> Callable[[str], bool]:
+    """Return a function that tells whether a variable keeps its value."""
+    _check_scopes(new_scopes, names)
+    parts = set()
+    if new_heads:
+        parts = set(map(checkpoint_reader.part_of, names)) - {encoder_name}
+        parts -= set(map(checkpoint_reader.part_of, checkpoint.shapes))
+
+    def is_new(name: str) -> bool:
+        if checkpoint_reader.part_of(name) in parts:
+            return True
+        return any(f"{name}/".startswith(f"{scope}/") for scope in new_scopes)
+
+    return is_new
+
+
+def _find_partners(
+    encoder: keras.Model,
+    checkpoint: checkpoint_reader.Checkpoint,
+    names: Collection[str],
+    layers: str,
+    what: str,
+) -> dict[str, str]:
+    """Return the name in the checkpoint that each variable takes.
+
+    Raises:
+        errors.UserError: The checkpoint does not fit `InitOptions.layers`.
+    """
+    if layers == "shallower":
+        return _shallower_names(encoder.config, checkpoint, names, what)
+    if layers == "group0":
+        _check_one_group(checkpoint, what)
+        return {name: _in_group0(name, checkpoint.shapes) for name in names}
+    return {name: name for name in names}
+
+
+def _in_group0(name: str, stored: Collection[str]) -> str:
+    """Return a name, or that in the first group where it is not stored."""
+    if name in stored:
+        return name
+    return re.sub(r"/group_\d+/", "/group_0/", name)
+
+
+def _assign(
+    variables: Mapping[str, tf.Variable],
+    partners: Mapping[str, str],
+    checkpoint: checkpoint_reader.Checkpoint,
+    what: str,
+) -> Restored:
+    """Load the values, check them and assign them.
+
+    Raises:
+        errors.UserError: Some are not finite float32 numbers.
+    """
+    values = checkpoint.load(set(partners.values()))
+    _check_numbers(values, what)
+    for name, partner in partners.items():
+        variables[name].assign(values[partner])
+    return Restored(
+        checkpoint.path,
+        new=tuple(name for name in variables if name not in partners),
+        copied=tuple(n for n, partner in partners.items() if n != partner),
+    )
+
+
+def _shallower_names(
+    config: AlbertConfig,
+    checkpoint: checkpoint_reader.Checkpoint,
+    variables: Iterable[str],
+    what: str,
+) -> dict[str, str]:
+    """Return which name in a shallower checkpoint each variable takes.
+
+    Layer i of L takes what layer floor(i * K / L) of the checkpoint's K layers
+    uses; where layers share, the first that uses a variable decides.
+
+    Raises:
+        errors.UserError: The checkpoint is deeper, or no config file beside it
+            says how deep it is.
+    """
+    other = checkpoint.config
+    if other is None:
+        raise errors.UserError(
+            f"{what} has no {checkpoint_reader.CONFIG_NAME} beside it, so "
+            "`init_shallower` cannot know its layers. Put the file there."
+        )
+    layers, others = config.num_hidden_layers, other.num_hidden_layers
+    if others > layers:
+        raise errors.UserError(
+            f"{what} has {others} layers, more than the {layers} of the model. "
+            "`init_shallower` is for checkpoints with fewer."
+        )
+    attentions: dict[str, int] = {}
+    ffns: dict[str, int] = {}
+    for layer, (attention, ffn) in enumerate(config.layer_groups):
+        source = other.layer_groups[layer * others // layers]
+        attentions.setdefault(str(attention), source[0])
+        ffns.setdefault(str(ffn), source[1])
+
+    def renamed(name: str) -> str:
+        found = re.search(r"/group_(\d+)/inner_group_\d+/(\w+)", name)
+        if not found:
+            return name
+        groups = ffns if found[2] in ("ffn_1", "LayerNorm_1") else attentions
+        return name.replace(
+            f"/group_{found[1]}/", f"/group_{groups[found[1]]}/"
+        )
+
+    return {name: renamed(name) for name in variables}
+
+
+def _check_one_group(
+    checkpoint: checkpoint_reader.Checkpoint, what: str
+) -> None:
+    """Refuse to unshare what is not shared by all layers.
+
+    Raises:
+        errors.UserError: The checkpoint has more than one group.
+    """
+    groups = {
+        found[1]
+        for name in checkpoint.shapes
+        if (found := re.search(r"/group_(\d+)/", name))
+    }
+    if len(groups) > 1:
+        raise errors.UserError(
+            f"{what} has {len(groups)} groups of layers, but "
+            "`init_from_group0` is for checkpoints with one. Use a config with "
+            "the same groups, and leave `init_from_group0` out."
+        )
+
+
+def _check_numbers(values: Mapping[str, np.ndarray], what: str) -> None:
+    """Refuse weights that are not finite float32 numbers.
+
+    Raises:
+        errors.UserError: Some are not.
+    """
+    for name, value in values.items():
+        if value.dtype != np.float32:
+            raise errors.UserError(
+                f"{what} holds {name} as {value.dtype}; weights are float32. "
+                "Convert the checkpoint with the program that wrote it."
+            )
+        if not np.isfinite(value).all():
+            raise errors.UserError(
+                f"{what} holds numbers in {name} that are not finite. Its "
+                "training has failed; use an earlier checkpoint."
+            )
+
+
+def _check_scopes(scopes: Collection[str], variables: Collection[str]) -> None:
+    for scope in scopes:
+        if not any(f"{name}/".startswith(f"{scope}/") for name in variables):
+            names = {"/".join(name.split("/")[:2]) for name in variables}
+            raise errors.UserError(
+                f"names {scope!r}, but no variable of the model is called so. "
+                f"Its scopes are {', '.join(sorted(names))}.",
+                "new_weights",
+            )
+
+
+def _check_partners(
+    variables: Mapping[str, tf.Variable],
+    partners: Mapping[str, str],
+    stored: Mapping[str, list[int]],
+    is_new: Callable[[str], bool],
+    what: str,
+) -> None:
+    """Refuse unless both sides hold the same names with the same shapes."""
+    parts = {checkpoint_reader.part_of(name) for name in variables}
+    lines = [
+        f"  {name}: model {list(variables[name].shape)}, checkpoint "
+        f"{stored.get(partner, 'nothing')}"
+        for name, partner in partners.items()
+        if stored.get(partner) != list(variables[name].shape)
+    ]
+    lines += [
+        f"  {name}: model nothing, checkpoint {shape}"
+        for name, shape in stored.items()
+        if checkpoint_reader.part_of(name) in parts
+        and name not in set(partners.values())
+        and not is_new(name)
+    ]
+    if lines:
+        raise errors.UserError(
+            f"{what} does not fit the model:\n"
+            + "\n".join(sorted(lines))
+            + f"\n{_explain_misfit(variables, stored)}"
+        )
+
+
+def _explain_misfit(variables: Collection[str], stored: Collection[str]) -> str:
+    """Say what to do about variables that do not match."""
+    if brightmart.PROJECTION in set(stored) - set(variables):
+        return (
+            "This is the layout of brightmart's albert_zh. Use the config file "
+            "of its archive, or `albert_config_file=albert_tiny_zh_brightmart` "
+            "(also base and large). The key that makes the difference is "
+            "project_words_first."
+        )
+    if any(name.startswith("bert/encoder/layer_") for name in stored):
+        return (
+            "This is the layout of BERT, whose layers share nothing. This "
+            "project reads ALBERT only."
+        )
+    if not set(variables) & set(stored):
+        return (
+            "The checkpoint has none of the model's variables, but "
+            f"{', '.join(sorted(stored)[:3])} and so on. Only the layouts in "
+            "docs/checkpoints.md can be read."
+        )
+    return (
+        f"Use the {checkpoint_reader.CONFIG_NAME} that belongs to the "
+        "checkpoint, whole and undamaged, and the task that its head was "
+        "trained for. Where a run starts from it, scopes that are meant to "
+        "be random are named in `new_weights`."
+    )
+
+
+def _check_config(
+    config: AlbertConfig,
+    other: AlbertConfig,
+    layers: str,
+    what: str,
+) -> None:
+    """Refuse weights that were trained for another function.
+
+    Raises:
+        errors.UserError: See `restore`.
+    """
+    lines = [
+        f"  {key}: model {getattr(config, key)}, checkpoint "
+        f"{getattr(other, key)}"
+        for key in _SILENT_KEYS
+        if getattr(config, key) != getattr(other, key)
+        and not (layers == "shallower" and key == "num_hidden_layers")
+    ]
+    if (
+        not lines
+        and layers == "same"
+        and config.layer_groups != other.layer_groups
+    ):
+        lines = [
+            f"  group of each layer, attention and feed-forward: model "
+            f"{config.layer_groups}, checkpoint {other.layer_groups}"
+        ]
+    if lines:
+        raise errors.UserError(
+            f"{what} does not fit the model, says the config file beside it:\n"
+            + "\n".join(lines)
+            + "\nUse that file as `albert_config_file`."
+        )
+
+
+def initialize(
+    model: keras.Model,
+    options: model_options.InitOptions,
+    *,
+    new_heads: bool = False,
+) -> Restored | None:
+    """Give a new model the weights it starts from, and say which.
+
+    Args:
+        model: An encoder with heads.
+        options: Without `init_checkpoint` nothing is done.
+        new_heads: See `restore`.
+
+    Raises:
+        errors.UserError: See `restore`.
+    """
+    if not options.init_checkpoint:
+        return None
+    restored = restore(
+        model,
+        options.init_checkpoint,
+        new_scopes=options.new_scopes,
+        new_heads=new_heads,
+        layers=options.layers,
+    )
+    logging.info("%s", restored.describe())
+    if options.init_from_group0 and not restored.copied:
+        logging.warning(
+            "`init_from_group0` changed nothing: the checkpoint has all groups."
+        )
+    return restored
+
+
+def restore_optimizer(
+    optimizer: optimization.AdamW,
+    variables: Iterable[tf.Variable],
+    path: str,
+    option: str = "init_checkpoint",
+) -> None:
+    """Restore the optimizer state, step and moments, of a checkpoint.
+
+    Args:
+        optimizer: Built for the variables.
+        variables: In the order it was built for.
+        path: See `checkpoint_files.find`.
+        option: Name of the option the path came from, for messages.
+
+    Raises:
+        errors.UserError: The checkpoint holds no such state, or not of all
+            variables.
+    """
+    checkpoint = checkpoint_reader.read(path, option)
+    wanted = {
+        f"{checkpoint_reader.name_of(variable)}/{kind}": moments[index]
+        for index, variable in enumerate(variables)
+        for kind, moments in (
+            ("adam_m", optimizer.adam_m),
+            ("adam_v", optimizer.adam_v),
+        )
+    }
+    missing = {"global_step", *wanted} - set(checkpoint.state)
+    if missing:
+        raise errors.UserError(
+            f"lacks {len(missing)} values of the optimizer state, such as "
+            f"{min(missing)}. Released checkpoints often have none: start a "
+            "new schedule from them (`init_schedule=restart`).",
+            option,
+            path,
+        )
+    values = checkpoint.load(["global_step", *wanted])
+    for name, variable in wanted.items():
+        if list(values[name].shape) != list(variable.shape):
+            raise errors.UserError(
+                f"holds {name} as {values[name].shape}, the model needs "
+                f"{tuple(variable.shape)}. Use `init_schedule=restart`.",
+                option,
+                path,
+            )
+    for name, variable in wanted.items():
+        variable.assign(values[name])
+    optimizer.iterations.assign(int(values["global_step"]))
+    logging.info("Step and moments continue at %d.", values["global_step"])

@@ -1,0 +1,318 @@
+"""The configuration of an encoder: its keys, their checks, its files."""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.common import (
+    configs,
+    errors,
+    files,
+    ranges,
+    strict_json,
+)
+from albert_tf.model import brightmart, huggingface_config
+
+# What the encoder computes in; variables are float32 always.
+PRECISIONS = ("float32", "bfloat16", "float16")
+
+# Activations by their names in config files. gelu is the tanh form, as in the
+# original; gelu_erf is the exact one, which Hugging Face calls gelu. The two
+# differ by up to 5e-4.
+HIDDEN_ACTS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
+
+# What all layers of a group share. Source: ALBERT §4.5.
+SHARING = ("all", "attention", "ffn", "none")
+
+# The strings that each text key may hold.
+_CHOICES = {"hidden_act": HIDDEN_ACTS, "share": SHARING}
+
+# The numbers that each key may hold; the paper's largest model has 64 heads,
+# 4,096 columns and 24 layers.
+_RANGES = {
+    "vocab_size": ranges.Range(1, ranges.MOST_PIECES),
+    "embedding_size": ranges.Range(1, 2**14),
+    "hidden_size": ranges.Range(1, 2**14),
+    "num_hidden_layers": ranges.Range(1, 1000),
+    "num_hidden_groups": ranges.Range(1, 1000),
+    "inner_group_num": ranges.Range(1, 100),
+    "num_attention_heads": ranges.Range(1, 2**14),
+    "intermediate_size": ranges.Range(1, 2**16),
+    "hidden_dropout_prob": ranges.DROPOUT,
+    "attention_probs_dropout_prob": ranges.DROPOUT,
+    "max_position_embeddings": ranges.TOKENS,
+    "type_vocab_size": ranges.TOKENS,
+    "initializer_range": ranges.Range(0, below=1),
+}
+
+# Keys that the original does not have.
+_OWN_KEYS = (
+    "share",
+    "float_group_index",
+    "project_words_first",
+    "map_equal_sizes",
+)
+
+# Keys of released config files that no released code reads.
+HISTORIC_KEYS = (
+    "down_scale_factor",
+    "gap_size",
+    "layers_to_keep",
+    "net_structure_type",
+    "num_memory_blocks",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class AlbertConfig:
+    """The shape of an ALBERT encoder, with the original's JSON keys.
+
+    Source: ALBERT Table 1; in the original, modeling.AlbertConfig, whose
+    defaults (those of xxlarge) are kept.
+
+    Attributes:
+        vocab_size: Number of pieces V.
+        embedding_size: Width E of the embedding tables.
+        hidden_size: Width H of the encoder.
+        num_hidden_layers: Layers applied in a row.
+        num_hidden_groups: Groups of layers; the layers of a group share
+            parameters, see `share`. 1 shares over all layers.
+        inner_group_num: Attention and feed-forward blocks inside one layer,
+            each with its own parameters.
+        num_attention_heads: Heads N; each has H / N columns.
+        intermediate_size: Width I of the feed-forward part.
+        hidden_act: Activation of the feed-forward part and of the masked LM
+            head: gelu (tanh form), gelu_erf, relu, tanh or linear.
+        hidden_dropout_prob: Dropout after embeddings, attention output and
+            feed-forward output, a probability in [0, 1).
+        attention_probs_dropout_prob: Dropout of attention probabilities.
+        max_position_embeddings: Longest sequence, in tokens.
+        type_vocab_size: Number of segment ids.
+        initializer_range: Standard deviation of the truncated normal that
+            kernels and tables start from.
+        share: What the layers of a group share: all, attention (with its
+            norm), ffn (with its norm) or none. Not in the original, whose
+            files mean `all`.
+        float_group_index: Choose the group of a layer by the original's
+            arithmetic, see `group_of_layer`.
+        project_words_first: Project words to the hidden width, then add
+            segments and positions and normalize, all in this width; see
+            `brightmart`. The original adds and normalizes first.
+        map_equal_sizes: Project embeddings to the hidden width also where both
+            are equal, as transformers does. The original does not.
+
+    Raises:
+        errors.UserError: A value is out of range or two values do not fit.
+    """
+
+    vocab_size: int
+    embedding_size: int = 128
+    hidden_size: int = 4096
+    num_hidden_layers: int = 12
+    num_hidden_groups: int = 1
+    inner_group_num: int = 1
+    num_attention_heads: int = 64
+    intermediate_size: int = 16384
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    share: str = "all"
+    float_group_index: bool = False
+    project_words_first: bool = False
+    map_equal_sizes: bool = False
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check_value(field.name, field.type, getattr(self, field.name))
+        if self.hidden_size % self.num_attention_heads:
+            raise errors.UserError(
+                f"hidden_size={self.hidden_size} is not a multiple of "
+                f"num_attention_heads={self.num_attention_heads}. Every head "
+                "takes an equal share of the columns; change one of the two."
+            )
+        if self.num_hidden_groups > self.num_hidden_layers:
+            raise errors.UserError(
+                f"num_hidden_groups={self.num_hidden_groups} is more than "
+                f"num_hidden_layers={self.num_hidden_layers}. Some groups "
+                "would never be used; use at most one group per layer."
+            )
+        if self.share == "none" and self.num_hidden_groups not in (
+            1,
+            self.num_hidden_layers,
+        ):
+            raise errors.UserError(
+                f"share='none' and num_hidden_groups={self.num_hidden_groups} "
+                "contradict each other: nothing is shared inside a group. Drop "
+                "one of the two keys."
+            )
+
+    @classmethod
+    def from_dict(
+        cls, values: Mapping[str, Any], source: str = "the config"
+    ) -> "AlbertConfig":
+        """Build a config from JSON keys.
+
+        Args:
+            values: The object of an `albert_config.json`.
+            source: Where it came from, for messages.
+
+        Raises:
+            errors.UserError: A key is unknown or missing, or a value is wrong.
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        for key in values:
+            if key not in known and key not in HISTORIC_KEYS:
+                close = difflib.get_close_matches(key, known, 1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise errors.UserError(
+                    f"Unknown key {key!r} in {source}.{hint} Allowed are "
+                    f"{', '.join(known)}; the historic keys "
+                    f"{', '.join(HISTORIC_KEYS)} are accepted and ignored."
+                )
+        if "vocab_size" not in values:
+            raise errors.UserError(
+                f"The key 'vocab_size' is missing in {source}. Add the number "
+                "of pieces of your vocabulary."
+            )
+        try:
+            return cls(**{key: values[key] for key in values if key in known})
+        except errors.UserError as error:
+            raise errors.UserError(f"In {source}: {error}") from None
+
+    @classmethod
+    def from_json_file(cls, path: str) -> "AlbertConfig":
+        """Read a config file: ours, Hugging Face's or brightmart's.
+
+        Args:
+            path: The file, or the name of a released model: `albert_base_v2`.
+
+        Raises:
+            errors.UserError: The file is missing, is not a JSON object, or has
+                keys or values that are not allowed.
+        """
+        source = f"`albert_config_file={path}`"
+        values = strict_json.read_object(
+            files.require_file(configs.find_model(path), "albert_config_file"),
+            'Such a file looks like {"vocab_size": 30000}; those of the '
+            "released models are in configs/models.",
+            source,
+        )
+        if huggingface_config.describes_albert(values):
+            values = huggingface_config.translate(values, source)
+        elif brightmart.describes_albert(values):
+            values = brightmart.translate_config(values, source)
+        return cls.from_dict(values, source)
+
+    def to_json(self) -> str:
+        """Return the config as JSON: sorted keys, two-space indent.
+
+        Keys that the original does not have are left out at their defaults.
+        """
+        values = dataclasses.asdict(self)
+        for field in dataclasses.fields(self):
+            if field.name in _OWN_KEYS and values[field.name] == field.default:
+                del values[field.name]
+        return strict_json.dumps(values, indent=2, sort_keys=True) + "\n"
+
+    def group_of_layer(self, layer: int) -> int:
+        """Return the group of layers that layer `layer` belongs to.
+
+        DIFFERS: integer arithmetic, unless `float_group_index` is set. The
+        original divides in floating point and falls one group short for some
+        depths, such as layer 15 of 22 groups in 22 layers.
+
+        Source: original release, modeling.transformer_model.
+        """
+        groups, layers = self.num_hidden_groups, self.num_hidden_layers
+        if self.float_group_index:
+            return int(layer / layers * groups)
+        return layer * groups // layers
+
+    def attention_of_layer(self, layer: int) -> int:
+        """Return the number of the attention parameters that a layer uses."""
+        shared = self.share in ("all", "attention")
+        return self.group_of_layer(layer) if shared else layer
+
+    def ffn_of_layer(self, layer: int) -> int:
+        """Return the number of the feed-forward parameters a layer uses."""
+        shared = self.share in ("all", "ffn")
+        return self.group_of_layer(layer) if shared else layer
+
+    @property
+    def layer_groups(self) -> list[tuple[int, int]]:
+        """Attention and feed-forward parameters that each layer uses."""
+        return [
+            (self.attention_of_layer(layer), self.ffn_of_layer(layer))
+            for layer in range(self.num_hidden_layers)
+        ]
+
+    def forward_flops(self, length: int, predictions: int) -> float:
+        """Return the operations of all matrix products for one sequence.
+
+        A training step does three times as many. Additions and multiplications
+        count one each; other operations are left out.
+
+        Args:
+            length: Tokens.
+            predictions: Positions that the masked LM head predicts; 0 if
+                there is no such head.
+        """
+        width, narrow = self.hidden_size, self.embedding_size
+        dense = 4 * width**2 + 2 * width * self.intermediate_size
+        block = 2 * length * (dense + 2 * length * width)
+        projected = self.project_words_first or self.maps_embeddings
+        mapping = 2 * length * narrow * width if projected else 0
+        head = 2 * predictions * narrow * (width + self.vocab_size)
+        if self.project_words_first:
+            head += 2 * predictions * width**2
+        blocks = self.num_hidden_layers * self.inner_group_num
+        return float(blocks * block + mapping + head)
+
+    @property
+    def embedding_width(self) -> int:
+        """Columns of the sum of word, segment and position embeddings."""
+        first = self.project_words_first
+        return self.hidden_size if first else self.embedding_size
+
+    @property
+    def maps_embeddings(self) -> bool:
+        """Whether their normalized sum is projected to the hidden width."""
+        if self.project_words_first:
+            return False
+        return self.map_equal_sizes or self.embedding_size != self.hidden_size
+
+    @property
+    def sharing(self) -> str:
+        """What is shared, in words."""
+        layers, groups = self.num_hidden_layers, self.num_hidden_groups
+        if layers == 1:
+            return "1 layer"
+        if self.share == "none" or groups == layers:
+            return f"{layers} layers that share nothing"
+        what = {"all": "all", "attention": "attention", "ffn": "feed-forward"}
+        return (
+            f"{layers} layers in {groups} group(s) that share "
+            f"{what[self.share]} parameters"
+        )
+
+
+def _check_value(key: str, kind: Any, value: Any) -> None:
+    """Refuse a config value of the wrong type or out of its range."""
+    if kind is str:
+        if value not in list(_CHOICES[key]):
+            raise errors.UserError(
+                f"{key}={value!r} is not known. Allowed are "
+                f"{', '.join(_CHOICES[key])}."
+            )
+        return
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise errors.UserError(f"{key}={value!r} is not true or false.")
+        return
+    complaint = _RANGES[key].complaint(value, whole=kind is int)
+    if complaint:
+        raise errors.UserError(f"{key}={value!r} {complaint}")

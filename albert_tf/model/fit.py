@@ -1,0 +1,55 @@
+"""Whether sequence length and vocabulary fit an architecture."""
+
+from albert_tf.common import errors
+from albert_tf.model.config import AlbertConfig
+from albert_tf.text import tokenization
+
+
+def check_length(
+    max_seq_length: int, config: AlbertConfig, config_file: str
+) -> None:
+    """Make sure that there are positions for the length.
+
+    Args:
+        max_seq_length: Tokens of a sequence.
+        config: The architecture.
+        config_file: Where it is from, for the message.
+
+    Raises:
+        errors.UserError: There are too few.
+    """
+    if max_seq_length > config.max_position_embeddings:
+        raise errors.UserError(
+            f"is longer than the {config.max_position_embeddings} positions of "
+            f"{config_file}. Use at most that, or a model with more "
+            "max_position_embeddings.",
+            "max_seq_length",
+            max_seq_length,
+        )
+
+
+def load_tokenizer(
+    vocabulary: tokenization.VocabularyOptions,
+    config: AlbertConfig,
+    config_file: str,
+) -> tokenization.AnyTokenizer:
+    """Load a vocabulary, and make sure that it is the model's.
+
+    Args:
+        vocabulary: The file, and how it is used.
+        config: The architecture.
+        config_file: Where it is from, for the message.
+
+    Raises:
+        errors.UserError: It has another number of pieces, or is no vocabulary.
+    """
+    tokenizer = tokenization.load(vocabulary)
+    if tokenizer.vocab_size != config.vocab_size:
+        raise errors.UserError(
+            f"has {tokenizer.vocab_size} pieces, but {config_file} has "
+            f"vocab_size {config.vocab_size}. Use the vocabulary that the "
+            "model was trained with.",
+            str(vocabulary.kind),
+            vocabulary.path,
+        )
+    return tokenizer

@@ -1,0 +1,1 @@
+"""Models around the encoder: pretraining, classes, choices, answers."""

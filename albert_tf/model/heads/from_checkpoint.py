@@ -1,0 +1,58 @@
+"""Which model a checkpoint belongs to, told from the names of its weights."""
+
+from collections.abc import Callable
+
+import tf_keras as keras
+
+from albert_tf.common import errors
+from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.model.heads import (
+    classification,
+    pretraining,
+    question_answering,
+)
+
+MakeModel = Callable[[modeling.AlbertModel], keras.Model]
+
+
+def make_model(
+    config: modeling.AlbertConfig, checkpoint: checkpoint_reader.Checkpoint
+) -> keras.Model:
+    """Build the encoder, with the head whose weights a checkpoint holds.
+
+    The weights are still random; see `checkpoints.restore`. One label may be a
+    regression or the score of a choice (RACE); the weights are the same, and a
+    classifier of one label is returned.
+
+    Args:
+        config: The architecture.
+        checkpoint: From `checkpoint_reader.read`.
+
+    Raises:
+        errors.UserError: It holds weights of a head that is not known.
+    """
+    encoder = modeling.AlbertModel(config)
+    parts = {checkpoint_reader.part_of(name) for name in checkpoint.shapes}
+    heads = frozenset(parts - {encoder.name})
+    labels = checkpoint.shapes.get("output_weights", [0])[0]
+    known: dict[frozenset[str], MakeModel] = {
+        frozenset(): lambda e: e,
+        frozenset({"cls/predictions", "cls/seq_relationship"}): (
+            pretraining.AlbertPretrainer
+        ),
+        frozenset({"cls/predictions"}): (
+            lambda e: pretraining.AlbertPretrainer(e, sentence_order=False)
+        ),
+        frozenset({"classifier"}): (
+            lambda e: classification.AlbertClassifier(e, labels)
+        ),
+        frozenset({"cls/squad"}): question_answering.AlbertSquadV1,
+        frozenset({"squad_v2"}): question_answering.AlbertSquadV2,
+    }
+    if heads not in known:
+        allowed = "; ".join(", ".join(sorted(h)) for h in known if h)
+        raise errors.UserError(
+            f"{checkpoint.path} holds weights that belong to no model of this "
+            f"project: {', '.join(sorted(heads))}. Known heads are: {allowed}."
+        )
+    return known[heads](encoder)

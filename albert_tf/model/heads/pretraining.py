@@ -1,0 +1,196 @@
+"""Pretraining heads: masked LM and sentence order.
+
+Source: ALBERT §3.1; in the original, run_pretraining.get_masked_lm_output and
+run_pretraining.get_sentence_order_output.
+"""
+
+import functools
+from collections.abc import Mapping
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.data import layouts
+from albert_tf.model import (
+    fused_ops,
+    layers,
+    model_inputs,
+    model_options,
+    modeling,
+    objectives,
+)
+from albert_tf.model.heads import head
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertPretrainer(head.Head):
+    """An encoder with the masked LM head and the sentence-order head."""
+
+    input_keys = (*model_inputs.ENCODER, "masked_lm_positions")
+
+    def __init__(
+        self, encoder: modeling.AlbertModel, sentence_order: bool = True
+    ):
+        """Add the heads, with new variables, to an encoder.
+
+        Args:
+            encoder: A finished encoder; its weights are trained along.
+            sentence_order: Whether there is a sentence-order head. Some public
+                checkpoints lack it.
+        """
+        super().__init__(encoder, "albert_pretrainer")
+        config, width = encoder.config, encoder.config.embedding_width
+        self.transform = layers.Dense(
+            "cls/predictions/transform/dense",
+            config.hidden_size,
+            width,
+            config,
+        )
+        self.transform_norm = layers.LayerNorm(
+            "cls/predictions/transform/LayerNorm", width
+        )
+        self.output_bias = self.add_weight(
+            name="cls/predictions/output_bias",
+            shape=[config.vocab_size],
+            initializer="zeros",
+        )
+        self.sentence_order = sentence_order
+        if not sentence_order:
+            return
+        self.order_weights = self.add_weight(
+            name="cls/seq_relationship/output_weights",
+            shape=[2, config.hidden_size],
+            initializer=layers.truncated_normal(config.initializer_range),
+        )
+        self.order_bias = self.add_weight(
+            name="cls/seq_relationship/output_bias",
+            shape=[2],
+            initializer="zeros",
+        )
+
+    def call_head(
+        self,
+        outputs: Mapping[str, tf.Tensor],
+        inputs: Mapping[str, tf.Tensor],
+        dropout: layers.Dropout,
+    ) -> dict[str, tf.Tensor]:
+        """Return the logits of both heads.
+
+        Args:
+            outputs: Of the encoder.
+            inputs: With `masked_lm_positions` int32 [B, P], padded with 0.
+            dropout: Not used.
+
+        Returns:
+            `masked_lm_logits` float [B, P, V] and, with a sentence-order head,
+            `sentence_order_logits` float [B, 2]; index 1 means that the
+            segments were swapped.
+        """
+        results = {
+            "masked_lm_logits": self.masked_lm_logits(
+                outputs["sequence_output"], inputs["masked_lm_positions"]
+            )
+        }
+        if self.sentence_order:
+            results["sentence_order_logits"] = self.sentence_order_logits(
+                outputs["pooled_output"]
+            )
+        return results
+
+    def masked_lm_logits(
+        self, sequence_output: tf.Tensor, positions: tf.Tensor
+    ) -> tf.Tensor:
+        """Return float [B, P, V] from sequence [B, S, H], positions [B, P]."""
+        x = tf.gather(sequence_output, positions, batch_dims=1)  # [B, P, H]
+        activation = fused_ops.PLAIN.activation(self.encoder.config.hidden_act)
+        x = self.transform_norm(activation(self.transform(x)))
+        # In float32: a softmax over so many classes needs the precision.
+        rows = tf.reshape(tf.cast(x, tf.float32), [-1, x.shape[-1]])
+        logits = self.encoder.embeddings.score_words(rows) + self.output_bias
+        shape = tf.concat([tf.shape(positions), tf.shape(logits)[1:]], 0)
+        return tf.reshape(logits, shape)
+
+    def sentence_order_logits(self, pooled_output: tf.Tensor) -> tf.Tensor:
+        """Return float [B, 2] for the pooled output [B, H]."""
+        logits = tf.matmul(pooled_output, self.order_weights, transpose_b=True)
+        return logits + self.order_bias
+
+
+def make_objective(
+    sentence_objective: str = "sop",
+    masked_lm_factor: float = 1.0,
+    sentence_factor: float = 1.0,
+) -> objectives.Objective:
+    """Return the objective that `AlbertPretrainer` is trained for.
+
+    Args:
+        sentence_objective: sop (label 1: segments are swapped), nsp (label 1:
+            the second segment is from another document) or none (masked LM
+            only).
+        masked_lm_factor: Factor of the masked LM loss.
+        sentence_factor: Factor of the sentence loss.
+    """
+    sentence = model_options.SENTENCE_OBJECTIVES[sentence_objective]
+    losses = {"masked_lm_loss": masked_lm_factor}
+    metrics = ["masked_lm_accuracy"]
+    if sentence:
+        losses[f"{sentence}_loss"] = sentence_factor
+        metrics.append(f"{sentence}_accuracy")
+    return objectives.Objective(
+        losses=losses,
+        metrics=tuple(metrics),
+        sample_weights=functools.partial(_sample_weights, sentence),
+        sample_values=functools.partial(_sample_values, sentence),
+        # Keeps the loss finite for a batch without any prediction. Original
+        # release, run_pretraining.get_masked_lm_output.
+        epsilons={"masked_lm_loss": 1e-5},
+    )
+
+
+def _sample_weights(
+    sentence: str, batch: objectives.Batch
+) -> objectives.Tensors:
+    real = objectives.real_examples(batch)  # [B]
+    masked = batch["masked_lm_weights"] * real[:, None]  # [B, P]
+    found = {"masked_lm_loss": masked, "masked_lm_accuracy": masked}
+    if sentence:
+        has_label = batch["next_sentence_labels"][:, 0] != layouts.NO_LABEL
+        labelled = real * tf.cast(has_label, tf.float32)
+        found |= {
+            f"{sentence}_loss": labelled,
+            f"{sentence}_accuracy": labelled,
+        }
+    return found
+
+
+def _sample_values(
+    sentence: str,
+    model: AlbertPretrainer,
+    batch: objectives.Batch,
+    dropout_seed: tf.Tensor | None,
+) -> objectives.Tensors:
+    outputs = objectives.outputs(model, batch, dropout_seed)
+    found = _loss_and_accuracy(
+        "masked_lm", outputs["masked_lm_logits"], batch["masked_lm_ids"]
+    )
+    if sentence:
+        # The records keep BERT's name, whatever the labels mean.
+        labels = batch["next_sentence_labels"][:, 0]
+        # Any class will do where there is no label: its weight is 0.
+        labels = tf.where(labels == layouts.NO_LABEL, 0, labels)
+        found |= _loss_and_accuracy(
+            sentence, outputs["sentence_order_logits"], labels
+        )
+    return found
+
+
+def _loss_and_accuracy(
+    name: str, logits: tf.Tensor, labels: tf.Tensor
+) -> objectives.Tensors:
+    return {
+        f"{name}_loss": objectives.cross_entropy(logits, labels),
+        f"{name}_accuracy": objectives.correct(logits, labels),
+    }
+
+
+OBJECTIVE = make_objective()

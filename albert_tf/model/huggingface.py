@@ -1,0 +1,567 @@
+"""Hugging Face folders: read one, write one, as a translation of names.
+
+Such a folder holds `config.json` and `model.safetensors`. The same numbers are
+in a checkpoint of the original release, under other names and with dense
+kernels transposed. One table below pairs the names; reading and writing both
+use it.
+
+Source of names and settings: transformers 5.23.0, models/albert.
+"""
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from absl import logging
+
+from albert_tf.common import errors, files, strict_json
+from albert_tf.model import fused_ops, huggingface_config, modeling
+
+CONFIG_NAME = huggingface_config.CONFIG_NAME
+WEIGHTS_NAME = "model.safetensors"
+VOCABULARY_NAME = "spiece.model"
+
+# Other forms of weights, with what to do about them.
+_SAVE_AGAIN = (
+    "Load the folder once with transformers and save it again with "
+    "save_pretrained(FOLDER, safe_serialization=True)."
+)
+_OTHER_WEIGHTS = {
+    f"{WEIGHTS_NAME}.index.json": "Load the folder once with transformers and "
+    "save it again with save_pretrained(FOLDER, max_shard_size='100GB').",
+    "pytorch_model.bin": _SAVE_AGAIN,
+    "pytorch_model.bin.index.json": _SAVE_AGAIN,
+    "tf_model.h5": "Load it once with transformers 4 and TensorFlow "
+    "(AlbertForPreTraining.from_pretrained(FOLDER, from_tf=True)), and save it "
+    "with save_pretrained(FOLDER, safe_serialization=True).",
+}
+
+# What each kind of layer calls its variables: ours and theirs. A `kernel` is
+# [in, out] here and [out, in] there; all else has one shape.
+_LEAVES = {
+    "table": (("", ".weight"),),
+    "bias": (("", ".bias"),),
+    "dense": (("/kernel", ".weight"), ("/bias", ".bias")),
+    "norm": (("/gamma", ".weight"), ("/beta", ".bias")),
+    "output": (("output_weights", ".weight"), ("output_bias", ".bias")),
+}
+_BLOCK = (
+    "bert/encoder/transformer/group_{group}/inner_group_{inner}/",
+    "albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}.",
+)
+_MAPPING = "bert/encoder/embedding_hidden_mapping_in"
+_MAPPING_THEIRS = "albert.encoder.embedding_hidden_mapping_in"
+# The table of names: ours, the kind of layer, theirs.
+_ENCODER = (
+    *(
+        (f"bert/embeddings/{name}", kind, f"albert.embeddings.{name}")
+        for name, kind in (
+            ("word_embeddings", "table"),
+            ("token_type_embeddings", "table"),
+            ("position_embeddings", "table"),
+            ("LayerNorm", "norm"),
+        )
+    ),
+    (_MAPPING, "dense", _MAPPING_THEIRS),
+    *(
+        (_BLOCK[0] + ours, kind, _BLOCK[1] + theirs)
+        for ours, kind, theirs in (
+            ("attention_1/self/query", "dense", "attention.query"),
+            ("attention_1/self/key", "dense", "attention.key"),
+            ("attention_1/self/value", "dense", "attention.value"),
+            ("attention_1/output/dense", "dense", "attention.dense"),
+            ("LayerNorm", "norm", "attention.LayerNorm"),
+            ("ffn_1/intermediate/dense", "dense", "ffn"),
+            ("ffn_1/intermediate/output/dense", "dense", "ffn_output"),
+            ("LayerNorm_1", "norm", "full_layer_layer_norm"),
+        )
+    ),
+    ("bert/pooler/dense", "dense", "albert.pooler"),
+)
+_MASKED_LM = (
+    ("cls/predictions/transform/dense", "dense", "predictions.dense"),
+    ("cls/predictions/transform/LayerNorm", "norm", "predictions.LayerNorm"),
+    ("cls/predictions/output_bias", "bias", "predictions"),
+)
+_SENTENCE_ORDER = (
+    ("cls/seq_relationship/", "output", "sop_classifier.classifier"),
+)
+_CLASSIFIER = (("", "output", "classifier"),)
+_SQUAD_V1 = (("cls/squad/", "output", "qa_outputs"),)
+_HEADS = (*_MASKED_LM, *_SENTENCE_ORDER, *_CLASSIFIER, *_SQUAD_V1)
+
+# The class that transformers has for each set of heads.
+_ARCHITECTURES = {
+    "AlbertForPreTraining": (*_MASKED_LM, *_SENTENCE_ORDER),
+    "AlbertForMaskedLM": _MASKED_LM,
+    "AlbertForSequenceClassification": _CLASSIFIER,
+    "AlbertForQuestionAnswering": _SQUAD_V1,
+    "AlbertModel": (),
+}
+
+# Tensors that transformers ties: each equals another, and may replace it.
+_TIED = {
+    "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
+    "predictions.decoder.bias": "predictions.bias",
+}
+# The numbers 0, 1, 2, ..., which older versions saved, too.
+_BUFFER = "embeddings.position_ids"
+_DTYPES = ("F32", "F16", "BF16")
+
+
+def is_folder(path: str) -> bool:
+    """Tell whether `path` is a folder with the config of an ALBERT.
+
+    Raises:
+        errors.UserError: Its `config.json` is damaged.
+    """
+    config_file = os.path.join(path, CONFIG_NAME)
+    if not files.exists(config_file):
+        return False
+    return huggingface_config.describes_albert(_read_json(config_file))
+
+
+def read_config(path: str) -> modeling.AlbertConfig:
+    """Read a `config.json`.
+
+    Raises:
+        errors.UserError: The file is damaged, or describes a network that this
+            project cannot compute.
+    """
+    values = huggingface_config.translate(_read_json(path), path)
+    config = modeling.AlbertConfig.from_dict(values, path)
+    if config.embedding_size == config.hidden_size:
+        folder = os.path.dirname(path)
+        config = dataclasses.replace(
+            config, map_equal_sizes=_has_mapping(folder)
+        )
+    if not _same_groups(config, config.num_hidden_groups):
+        raise errors.UserError(
+            f"{path} has {config.num_hidden_groups} num_hidden_groups for "
+            f"{config.num_hidden_layers} num_hidden_layers. For these, "
+            "transformers rounds the group of a layer in another way than this "
+            "project. Choose a model whose groups divide its layers."
+        )
+    return config
+
+
+def read_weights(folder: str) -> dict[str, np.ndarray]:
+    """Read the weights of a folder under the original's names.
+
+    Dense kernels are transposed to [in, out]. Where embeddings and encoder have
+    one size, the mapping between them is left out if it is an identity: the
+    original has no such layer then. A classifier of tokens is left out, too:
+    this project has none.
+
+    Args:
+        folder: See `is_folder`. A model that was saved in half precision is
+            read too.
+
+    Returns:
+        Variable name to float32 array, for example `bert/pooler/dense/kernel`
+        to [H, H].
+
+    Raises:
+        errors.UserError: There are no weights that can be read, or this project
+            has no variables for some of them.
+    """
+    config_file = os.path.join(folder, CONFIG_NAME)
+    config = read_config(config_file)
+    path = _find_weights(folder)
+    tensors = _without_token_head(
+        _read_json(config_file), _untied(_read_tensors(path), path), path
+    )
+    ours = {
+        theirs: name
+        for name, theirs in _names(config, config.num_hidden_groups)
+    }
+    unknown = tensors.keys() - ours.keys()
+    if unknown:
+        raise errors.UserError(
+            f"{path} holds {_listed(unknown)}, which {CONFIG_NAME} leaves no "
+            "place for. Allowed are an ALBERT encoder with the heads of "
+            f"{', '.join(_ARCHITECTURES)}. Save only the part you need, such "
+            "as model.albert.save_pretrained(FOLDER) for the encoder."
+        )
+    weights = {
+        ours[name]: _transposed(ours[name], tensor)
+        for name, tensor in tensors.items()
+    }
+    if not config.maps_embeddings:
+        for leaf in ("kernel", "bias"):
+            weights.pop(f"{_MAPPING}/{leaf}", None)
+    return weights
+
+
+@dataclasses.dataclass(frozen=True)
+class Details:
+    """What `config.json` says besides the architecture.
+
+    Attributes:
+        labels: Names of a classifier's classes; empty if they are not known.
+        is_regression: Whether a classifier with one output gives a number.
+        is_choice: Whether its output is the score of a choice (RACE).
+        ids: The special pieces by transformers' names; by default those of the
+            released vocabulary.
+    """
+
+    labels: Sequence[str] = ()
+    is_regression: bool = False
+    is_choice: bool = False
+    ids: Mapping[str, int] = dataclasses.field(
+        default_factory=lambda: {
+            "pad_token_id": 0,  # <pad>
+            "bos_token_id": 2,  # [CLS]
+            "eos_token_id": 3,  # [SEP]
+        }
+    )
+
+
+def write(
+    folder: str,
+    config: modeling.AlbertConfig,
+    weights: Mapping[str, np.ndarray],
+) -> None:
+    """Write `config.json` and `model.safetensors`, without a tokenizer.
+
+    Args:
+        folder: Made if it does not exist.
+        config: See `files_of`.
+        weights: See `files_of`.
+
+    Raises:
+        errors.UserError: See `files_of`. Nothing has been written then.
+    """
+    values, data = files_of(config, weights)
+    files.make_folder(folder)
+    files.write_text(
+        os.path.join(folder, CONFIG_NAME),
+        strict_json.dumps(values, indent=2, sort_keys=True) + "\n",
+    )
+    with files.replace_atomically(
+        os.path.join(folder, WEIGHTS_NAME), through_link=False
+    ) as stream:
+        stream.write(data)
+
+
+def files_of(
+    config: modeling.AlbertConfig,
+    weights: Mapping[str, np.ndarray],
+    details: Details | None = None,
+) -> tuple[dict[str, Any], bytes]:
+    """Return the content of `config.json` and of `model.safetensors`.
+
+    Args:
+        config: Architecture of the encoder.
+        weights: Variable name to array: the whole encoder, and the heads of one
+            model.
+        details: What else is known. By default a classifier with one label is
+            an AlbertForSequenceClassification; AlbertForMultipleChoice reads
+            the same folder.
+
+    Raises:
+        errors.UserError: transformers has no model that computes this one.
+    """
+    _check_order(config)
+    groups = _groups_to_write(config)
+    weights = dict(weights)
+    if not config.maps_embeddings:
+        weights[f"{_MAPPING}/kernel"] = np.eye(config.hidden_size)
+        weights[f"{_MAPPING}/bias"] = np.zeros(config.hidden_size)
+    architecture = _architecture(weights)
+    names = dict(_names(config, groups))
+    _check_complete(
+        weights, [name for name in names if name.startswith("bert/")]
+    )
+    prefix = "albert." if architecture == "AlbertModel" else ""
+    tensors = {
+        names[name].removeprefix(prefix): np.ascontiguousarray(
+            _transposed(name, weights[name]), np.float32
+        )
+        for name in sorted(weights, key=names.__getitem__)
+    }
+    details = details or Details()
+    values = {
+        **_config_values(config, groups),
+        "architectures": [architecture],
+        **details.ids,
+    }
+    if "output_bias" in weights:
+        values |= _label_values(len(weights["output_bias"]), details)
+    return values, safetensors.numpy.save(tensors, {"format": "pt"})
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    if not files.exists(path):
+        raise errors.UserError(
+            f"{path} does not exist. Name a Hugging Face folder, which holds "
+            f"{CONFIG_NAME} and {WEIGHTS_NAME}."
+        )
+    return strict_json.read_object(path, "Copy or download it again.")
+
+
+def _same_groups(config: modeling.AlbertConfig, groups: int) -> bool:
+    """Tell whether transformers would use the same parameters in each layer.
+
+    Source: transformers, AlbertTransformer.forward. The two divisions round
+    differently from both of `modeling.AlbertConfig.group_of_layer`.
+    """
+    layers = config.num_hidden_layers
+    theirs = [int(layer / (layers / groups)) for layer in range(layers)]
+    return config.layer_groups == [(group, group) for group in theirs]
+
+
+def _names(
+    config: modeling.AlbertConfig, groups: int
+) -> Iterable[tuple[str, str]]:
+    """Yield every pair of names, ours and theirs, heads included."""
+    for ours, kind, theirs in (*_ENCODER, *_HEADS):
+        blocks = [(0, 0)]
+        if ours.startswith(_BLOCK[0]):
+            inner = range(config.inner_group_num)
+            blocks = [(i, j) for i in range(groups) for j in inner]
+        for our_leaf, their_leaf in _LEAVES[kind]:
+            for group, block in blocks:
+                numbers = {"group": group, "inner": block}
+                yield (
+                    (ours + our_leaf).format(**numbers),
+                    (theirs + their_leaf).format(**numbers),
+                )
+
+
+def _transposed(name: str, value: np.ndarray) -> np.ndarray:
+    """Transpose a dense kernel; return other variables as they are."""
+    if name.endswith("/kernel"):
+        return np.ascontiguousarray(value.T)
+    return value
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Name the first three, and say how many more there are."""
+    names = sorted(names)
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+def _find_weights(folder: str) -> str:
+    path = os.path.join(folder, WEIGHTS_NAME)
+    if files.exists(path):
+        return path
+    for name, mend in _OTHER_WEIGHTS.items():
+        if files.exists(os.path.join(folder, name)):
+            raise errors.UserError(
+                f"{folder} has no {WEIGHTS_NAME}, but {name}, which this "
+                f"project does not read. {mend}"
+            )
+    raise errors.UserError(
+        f"{folder} has no {WEIGHTS_NAME}. Copy or download it to its "
+        f"{CONFIG_NAME}."
+    )
+
+
+def _read_tensors(path: str) -> dict[str, np.ndarray]:
+    """Return all tensors of a file as float32, without the known buffer."""
+    if files.is_remote(path):  # safetensors opens local files only.
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, WEIGHTS_NAME)
+            with open(copy, "wb") as stream:
+                stream.write(files.read_bytes(path))
+            return _read_local(copy, path)
+    return _read_local(path, path)
+
+
+def _read_local(path: str, shown: str) -> dict[str, np.ndarray]:
+    tensors = {}
+    try:
+        with safetensors.safe_open(path, framework="numpy") as stream:
+            for name in stream.keys():
+                if name.endswith(_BUFFER):
+                    continue
+                dtype = stream.get_slice(name).get_dtype()
+                if dtype not in _DTYPES:
+                    raise errors.UserError(
+                        f"{shown} holds {name} as {dtype}. Allowed are "
+                        f"{', '.join(_DTYPES)}; save it again in one of them."
+                    )
+                tensors[name] = stream.get_tensor(name).astype(np.float32)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise errors.UserError(
+            f"{shown} cannot be read: {error}. The file is damaged or "
+            "incomplete; copy or download it again."
+        ) from None
+    return tensors
+
+
+def _untied(
+    tensors: Mapping[str, np.ndarray], path: str
+) -> dict[str, np.ndarray]:
+    """Give every tensor its full name, and tied tensors only one.
+
+    An encoder that was saved alone lacks the `albert.` before its names.
+
+    Raises:
+        errors.UserError: Two tensors that should be tied are not equal.
+    """
+    full = {}
+    for name, tensor in tensors.items():
+        bare = name.split(".")[0] in ("embeddings", "encoder", "pooler")
+        full[f"albert.{name}" if bare else name] = tensor
+    for copy, name in _TIED.items():
+        if copy not in full:
+            continue
+        tensor = full.pop(copy)
+        if not np.array_equal(tensor, full.setdefault(name, tensor)):
+            raise errors.UserError(
+                f"{path} holds a {copy} that differs from {name}. This project "
+                "has one variable for both, as the paper has. Choose a model "
+                "that was trained with tie_word_embeddings."
+            )
+    return full
+
+
+def _without_token_head(
+    values: Mapping[str, Any], tensors: dict[str, np.ndarray], path: str
+) -> dict[str, np.ndarray]:
+    """Leave out a classifier of tokens, whose names are those of texts'."""
+    if "AlbertForTokenClassification" not in (
+        values.get("architectures") or []
+    ):
+        return tensors
+    logging.warning(
+        "%s holds a classifier of tokens (AlbertForTokenClassification), which "
+        "this project does not have. Its encoder is read.",
+        path,
+    )
+    head = ("classifier.weight", "classifier.bias")
+    return {name: value for name, value in tensors.items() if name not in head}
+
+
+def _has_mapping(folder: str) -> bool:
+    """Tell whether the mapping of a model with E == H does something.
+
+    transformers always has one. An identity is what `files_of` writes for a
+    model without one. Without weights it is not known; transformers' own
+    models have one.
+    """
+    path = os.path.join(folder, WEIGHTS_NAME)
+    if not files.exists(path):
+        return True
+    tensors = _untied(_read_tensors(path), path)
+    theirs = _MAPPING_THEIRS
+    kernel = tensors.get(f"{theirs}.weight")
+    bias = tensors.get(f"{theirs}.bias")
+    if kernel is None or bias is None or kernel.ndim != 2:
+        return True  # Restoring names what is missing.
+    return not np.array_equal(kernel, np.eye(len(kernel))) or bool(bias.any())
+
+
+def _check_order(config: modeling.AlbertConfig) -> None:
+    """Refuse words that are projected before positions are added."""
+    if config.project_words_first:
+        raise errors.UserError(
+            "project_words_first=True, the layout of brightmart's albert_zh, "
+            "is not that of transformers, which projects words after segments "
+            "and positions are added. Keep this model in a checkpoint of this "
+            "project, or export it as a SavedModel."
+        )
+
+
+def _groups_to_write(config: modeling.AlbertConfig) -> int:
+    """Return `num_hidden_groups` for transformers.
+
+    Raises:
+        errors.UserError: No number of groups gives the same network.
+    """
+    groups = config.num_hidden_groups
+    if config.share == "none":
+        groups = config.num_hidden_layers
+    if _same_groups(config, groups):
+        return groups
+    if config.share not in ("all", "none"):
+        raise errors.UserError(
+            f"share={config.share!r} has no counterpart in transformers, where "
+            "a layer shares all parameters or none. Allowed are all and none; "
+            "keep this model in a checkpoint of this project."
+        )
+    raise errors.UserError(
+        f"{groups} num_hidden_groups for {config.num_hidden_layers} "
+        f"num_hidden_layers (float_group_index={config.float_group_index}) "
+        "cannot be written: transformers rounds the group of a layer in "
+        "another way. Keep this model in a checkpoint of this project."
+    )
+
+
+def _architecture(weights: Mapping[str, np.ndarray]) -> str:
+    """Return the class of transformers that has the heads in `weights`.
+
+    Raises:
+        errors.UserError: There is none.
+    """
+    heads = {name for name in weights if not name.startswith("bert/")}
+    allowed = {
+        architecture: {
+            ours + leaf for ours, kind, _ in rows for leaf, _ in _LEAVES[kind]
+        }
+        for architecture, rows in _ARCHITECTURES.items()
+    }
+    for architecture, names in allowed.items():
+        if heads == names:
+            return architecture
+    raise errors.UserError(
+        f"No ALBERT of transformers has a head with just {_listed(heads)}. "
+        f"Allowed are the heads of {', '.join(allowed)}; the head for SQuAD "
+        "2.0 has no counterpart. Give the encoder alone, or keep this model in "
+        "a checkpoint of this project."
+    )
+
+
+def _check_complete(
+    weights: Mapping[str, np.ndarray], wanted: Iterable[str]
+) -> None:
+    """Refuse an encoder that lacks variables or has more."""
+    stored = {name for name in weights if name.startswith("bert/")}
+    wrong = stored ^ set(wanted)
+    if wrong:
+        raise errors.UserError(
+            f"The weights do not fit the config: {_listed(wrong)} on one side "
+            "only. Give the albert_config.json that belongs to the checkpoint."
+        )
+
+
+def _config_values(
+    config: modeling.AlbertConfig, groups: int
+) -> dict[str, Any]:
+    """Return the network's part of `config.json`."""
+    values = dataclasses.asdict(config)
+    return {
+        **{key: values[key] for key in huggingface_config.SAME_KEYS},
+        "num_hidden_groups": groups,
+        "hidden_act": huggingface_config.their_activation(config.hidden_act),
+        "model_type": "albert",
+        "layer_norm_eps": fused_ops.LAYER_NORM_EPSILON,
+        "tie_word_embeddings": True,
+        # Dropout of their heads in training; ours have the same by default.
+        "classifier_dropout_prob": 0.1,
+        "dtype": "float32",
+    }
+
+
+def _label_values(count: int, details: Details) -> dict[str, Any]:
+    """Return the keys that say what the outputs of a classifier mean."""
+    labels = details.labels or [f"LABEL_{index}" for index in range(count)]
+    if details.is_choice:
+        return {"architectures": ["AlbertForMultipleChoice"]}
+    values: dict[str, Any] = {
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+    if details.is_regression:
+        values["problem_type"] = "regression"
+    elif details.labels:
+        values["problem_type"] = "single_label_classification"
+    return values

@@ -1,0 +1,93 @@
+"""The inputs of models: their names, the other names they may have, checks."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.common import errors
+
+ENCODER = ("input_ids", "input_mask", "segment_ids")
+# Names that batches of this project's records and features have beside those.
+# A model that does not need them ignores them.
+BATCH = (
+    *("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"),
+    "token_boundary",
+    *("next_sentence_labels", "label_ids", "is_real_example", "unique_ids"),
+    "record_number",
+    *("p_mask", "start_positions", "end_positions", "is_impossible"),
+)
+# Names of Hugging Face, and ours.
+ALIASES = {"attention_mask": "input_mask", "token_type_ids": "segment_ids"}
+
+
+def standardize(inputs: Any, known: Sequence[str]) -> dict[str, Any]:
+    """Return a model's inputs by the names of this project.
+
+    Args:
+        inputs: Name to tensor; or `input_ids` alone. The names of `ALIASES`
+            are translated, those of `BATCH` are left out.
+        known: Names that the model takes.
+
+    Raises:
+        errors.UserError: A name is not known or given twice, `input_ids` are
+            missing or not whole numbers, or Keras 3 calls.
+    """
+    _refuse_keras_3(inputs)
+    if not isinstance(inputs, Mapping):
+        inputs = {"input_ids": inputs}
+    found: dict[str, Any] = {}
+    for key, value in inputs.items():
+        name = ALIASES.get(key, key)
+        if name in BATCH and name not in known:
+            continue
+        if name not in known:
+            aliases = "; ".join(f"{a} means {b}" for a, b in ALIASES.items())
+            raise errors.UserError(
+                f"Unknown input {key!r}. Known are {', '.join(known)} "
+                f"({aliases}). Rename it, or leave it out."
+            )
+        if name in found:
+            raise errors.UserError(
+                f"{key!r} gives {name} a second time. Give it under one name."
+            )
+        found[name] = value
+    if "input_ids" not in found:
+        raise errors.UserError(
+            f"input_ids are missing; the inputs are {', '.join(inputs)}. Give "
+            "the ids of the pieces, whole numbers [batch, sequence]."
+        )
+    _check_ids(found["input_ids"])
+    return found
+
+
+def _check_ids(ids: Any) -> None:
+    dtype = getattr(ids, "dtype", None)
+    if dtype is not None and not tf.as_dtype(dtype).is_integer:
+        raise errors.UserError(
+            f"input_ids are {tf.as_dtype(dtype).name}; they must be whole "
+            'numbers. Use int32, such as keras.Input([None], dtype="int32").'
+        )
+
+
+def _refuse_keras_3(inputs: Any) -> None:
+    """Refuse to be used in a model of Keras 3, which ignores our variables.
+
+    Raises:
+        errors.UserError: A symbolic tensor of Keras 3 is among the inputs, or
+            a layer of Keras 3 is being called.
+    """
+    tensors = inputs.values() if isinstance(inputs, Mapping) else [inputs]
+    symbolic = any(
+        type(tensor).__module__.startswith("keras.") for tensor in tensors
+    )
+    # Where Keras 3 keeps the layer that is being called.
+    state = sys.modules.get("keras.src.backend.common.global_state")
+    if symbolic or (state and state.get_global_attribute("current_call_ctx")):
+        raise errors.UserError(
+            "This model belongs to Keras 2 (tf_keras) and cannot be a part of "
+            "a Keras 3 model, which would not train or save its variables. "
+            "Build it with tf_keras (import tf_keras as keras), or "
+            "set TF_USE_LEGACY_KERAS=1 before TensorFlow is imported."
+        )

@@ -1,0 +1,109 @@
+"""Options of initial weights and of the optimizer; imports no TensorFlow."""
+
+import dataclasses
+
+from albert_tf.common import errors, ranges
+from albert_tf.common.options import checked, option
+
+# What each objective over two segments is called in losses and metrics.
+SENTENCE_OBJECTIVES = {
+    "sop": "sentence_order",
+    "nsp": "next_sentence",
+    "none": "",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class InitOptions:
+    """The weights that a run starts from."""
+
+    init_checkpoint: str | None = option(
+        None,
+        "Checkpoint to start from: a prefix such as FOLDER/model.ckpt-best, "
+        "the folder of a run, or a Hugging Face folder. Without it all weights "
+        "start from random values.",
+    )
+    init_from_group0: bool = option(
+        False,
+        "Whether groups of layers that --init_checkpoint lacks start from its "
+        "first group: unshares a shared model.",
+    )
+    init_shallower: bool = option(
+        False,
+        "Whether --init_checkpoint may have fewer layers than the model: each "
+        "of its layers then fills several in a row. With parameters shared by "
+        "all layers nothing is copied; the same block is applied more often.",
+    )
+    new_weights: str | None = option(
+        None,
+        "Scopes that start from random values although --init_checkpoint is "
+        "given, separated by commas, such as cls/seq_relationship.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.init_checkpoint is not None and not self.init_checkpoint:
+            raise errors.UserError(
+                "is empty. Name a checkpoint, or leave it out to start from "
+                "random weights.",
+                "init_checkpoint",
+            )
+        if self.init_from_group0 and self.init_shallower:
+            raise errors.UserError(
+                "`init_from_group0` and `init_shallower` contradict each "
+                "other. The first is for models of the same depth."
+            )
+        if self.init_checkpoint:
+            return
+        for name in ("init_from_group0", "init_shallower", "new_weights"):
+            if getattr(self, name):
+                raise errors.UserError(
+                    "says how to use `init_checkpoint`, which is not given. "
+                    f"Add it, or leave out `{name}`.",
+                    name,
+                )
+
+    @property
+    def layers(self) -> str:
+        """How the model's layers follow from those of the checkpoint.
+
+        same: they are the same. group0: groups that the checkpoint lacks take
+        the weights of its only group. shallower: it may have fewer layers, see
+        `_shallower_names` (ALBERT appendix A.1).
+        """
+        if self.init_from_group0:
+            return "group0"
+        return "shallower" if self.init_shallower else "same"
+
+    @property
+    def new_scopes(self) -> tuple[str, ...]:
+        """The scopes of `new_weights`."""
+        scopes = (self.new_weights or "").split(",")
+        return tuple(s.strip().strip("/") for s in scopes if s.strip())
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class OptimizerOptions:
+    """How weights are updated."""
+
+    optimizer: str = option("lamb", "Optimizer.", choices=("lamb", "adamw"))
+    learning_rate: float = option(
+        0.00176,
+        "Peak learning rate. The default is for batch 4096; scale it with the "
+        "square root of the batch.",
+        within=ranges.LEARNING_RATE,
+    )
+    poly_power: float = option(
+        1.0, "Power of the polynomial decay.", within=ranges.Range(0, 100)
+    )
+    start_warmup_step: int = option(
+        0,
+        "Step at which the warm-up begins.",
+        within=ranges.STEPS_OR_NONE,
+        may_change=False,
+    )
+    original_start_warmup: bool = option(
+        False,
+        "Whether the rate before --start_warmup_step is the original's, which "
+        "continues the line of the warm-up below 0; for comparisons.",
+    )

@@ -1,0 +1,609 @@
+"""The ALBERT encoder: embeddings, attention, feed-forward, pooler.
+
+Every variable carries the name that it has in the original release
+(`bert/encoder/transformer/group_0/inner_group_0/attention_1/self/query/kernel`),
+so released checkpoints are restored by name and the optimizer's exclusion rules
+mean what they mean there. Variables exist as soon as a model is constructed.
+
+Dimensions in comments and einsum strings:
+    B batch, S sequence (attending), T sequence (attended to), E embedding,
+    H hidden, I intermediate, N heads, D size of one head, V vocabulary.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.common import errors
+from albert_tf.model import base, fused_ops, layers
+from albert_tf.model.config import PRECISIONS, AlbertConfig
+
+__all__ = ["PRECISIONS", "AlbertConfig", "AlbertModel"]
+
+# Added to the scores of padded keys. Finite, so that a row without any real key
+# still gives numbers. Original release, modeling.attention.
+MASKED_SCORE = -10000.0
+
+
+class Embeddings(keras.layers.Layer):
+    """Sum of word, segment and position embeddings, normalized, [B, S, E].
+
+    With `config.project_words_first` words are projected before the sum, which
+    is [B, S, H] then.
+
+    Source: ALBERT §3.1, factorized embedding; in the original,
+    modeling.embedding_lookup and modeling.embedding_postprocessor.
+    """
+
+    def __init__(self, config: AlbertConfig, scope: str):
+        super().__init__(name="embeddings", dtype="float32")
+        self._config = config
+        narrow, width = config.embedding_size, config.embedding_width
+        self.word_embeddings = self._table(
+            f"{scope}/word_embeddings", config.vocab_size, narrow
+        )
+        self.word_projection = None
+        if config.project_words_first:
+            self.word_projection = self._table(
+                f"{scope}/word_embeddings_2", narrow, width
+            )
+        self.token_type_embeddings = self._table(
+            f"{scope}/token_type_embeddings", config.type_vocab_size, width
+        )
+        self.position_embeddings = self._table(
+            f"{scope}/position_embeddings",
+            config.max_position_embeddings,
+            width,
+        )
+        self.layer_norm = layers.LayerNorm(f"{scope}/LayerNorm", width)
+
+    def _table(self, name: str, rows: int, columns: int) -> tf.Variable:
+        return self.add_weight(
+            name=name,
+            shape=[rows, columns],
+            initializer=layers.truncated_normal(self._config.initializer_range),
+        )
+
+    def convert_weights(self, dtype: tf.DType) -> None:
+        """Convert the table of words; the others are small."""
+        table = tf.cast(self.word_embeddings, dtype)
+        self.word_embeddings = _constant_variable(table)
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        dropout: layers.Dropout = layers.NO_DROPOUT,
+        ops: fused_ops.Ops = fused_ops.PLAIN,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the words alone and the sum, both [B, S, E] or [B, S, H]."""
+        length = tf.shape(inputs["input_ids"])[1]
+        words = tf.gather(self.word_embeddings, inputs["input_ids"])
+        words = tf.cast(words, tf.float32)
+        if self.word_projection is not None:
+            words = tf.einsum("bse,eh->bsh", words, self.word_projection)
+        # Rows, not a product with one-hot vectors: how the gradient is clipped
+        # depends on it, see docs/design.md.
+        x = words + tf.gather(self.token_type_embeddings, inputs["segment_ids"])
+        x += self.position_embeddings[:length]
+        x = self.layer_norm(x, ops)
+        return words, dropout(x, self._config.hidden_dropout_prob)
+
+    def score_words(self, x: tf.Tensor) -> tf.Tensor:
+        """Return the products of x with the embeddings of all words.
+
+        Args:
+            x: float32 [R, E], or [R, H] with `config.project_words_first`.
+
+        Returns:
+            float32 [R, V].
+        """
+        if self.word_projection is not None:
+            x = tf.matmul(x, self.word_projection, transpose_b=True)
+        table = tf.cast(self.word_embeddings, tf.float32)
+        return tf.matmul(x, table, transpose_b=True)
+
+
+class Weights(NamedTuple):
+    """The weights of a sublayer in the form that it computes with.
+
+    Attributes:
+        kernel: [H, 3 H] or [H, I]. Attention: the kernels of query, key and
+            value side by side, that of the query scaled (see
+            `Attention._input_weights`).
+        bias: [3 H] or [I]; that of the query is scaled too.
+        output_kernel: [H, H] or [I, H].
+        output_bias: [H].
+        gamma: float32 [H].
+        beta: float32 [H].
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor
+    output_kernel: tf.Tensor
+    output_bias: tf.Tensor
+    gamma: tf.Tensor
+    beta: tf.Tensor
+
+
+class Sublayer(keras.layers.Layer):
+    """What attention and feed-forward have in common, [B, S, H] to [B, S, H].
+
+    Both end with a linear layer, dropout, the residual and a norm (post-norm,
+    as BERT).
+
+    Layers that share parameters apply the same object several times in a pass.
+    `prepare` converts the weights once, and every application in the pass gets
+    them as the argument `weights` of its `call`. Without the argument, `call`
+    prepares them itself.
+    """
+
+    output_dense: layers.Dense
+    layer_norm: layers.LayerNorm
+
+    def __init__(self, config: AlbertConfig, name: str):
+        super().__init__(name=name, autocast=False, dtype="float32")
+        self._config = config
+        self._converted: Weights | None = None
+
+    def _input_weights(self) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """Return kernels and biases of the first linear layer, in columns."""
+        raise NotImplementedError
+
+    def prepare(self, dtype: tf.DType) -> Weights:
+        """Return the weights in the dtype that is computed in."""
+        if self._converted:
+            return Weights(*map(tf.convert_to_tensor, self._converted))
+        kernels, biases = self._input_weights()
+        return Weights(
+            tf.concat([tf.cast(kernel, dtype) for kernel in kernels], 1),
+            tf.concat([tf.cast(bias, dtype) for bias in biases], 0),
+            tf.cast(self.output_dense.kernel, dtype),
+            tf.cast(self.output_dense.bias, dtype),
+            tf.convert_to_tensor(self.layer_norm.gamma),
+            tf.convert_to_tensor(self.layer_norm.beta),
+        )
+
+    def convert_weights(self, dtype: tf.DType) -> None:
+        """See `AlbertModel.convert_for_serving`."""
+        self._converted = Weights(*map(_constant_variable, self.prepare(dtype)))
+
+    def _finish(
+        self,
+        x: tf.Tensor,
+        hidden: tf.Tensor,
+        weights: Weights,
+        dropout: layers.Dropout,
+        ops: fused_ops.Ops,
+    ) -> tf.Tensor:
+        """Apply output layer, dropout, residual and norm."""
+        y = layers.linear(hidden, weights.output_kernel, weights.output_bias)
+        y = dropout(y, self._config.hidden_dropout_prob)
+        return ops.layer_norm(x + y, weights.gamma, weights.beta)
+
+
+class Attention(Sublayer):
+    """Multi-head self-attention.
+
+    Source: original release, modeling.attention_ffn_block, first half.
+    """
+
+    def __init__(self, config: AlbertConfig, scope: str):
+        super().__init__(config, "attention_1")
+        width = config.hidden_size
+        self._head_size = width // config.num_attention_heads
+        path = f"{scope}/attention_1"
+        # Three kernels, not one: LAMB scales the step of each by its own norm.
+        self.query = layers.Dense(f"{path}/self/query", width, width, config)
+        self.key = layers.Dense(f"{path}/self/key", width, width, config)
+        self.value = layers.Dense(f"{path}/self/value", width, width, config)
+        self.output_dense = layers.Dense(
+            f"{path}/output/dense", width, width, config
+        )
+        self.layer_norm = layers.LayerNorm(f"{scope}/LayerNorm", width)
+
+    def _input_weights(self) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        # Attention scores are divided by √D. Scaling the query's weights does
+        # that with fewer multiplications.
+        scale = self._head_size**-0.5
+        others = self.key, self.value
+        return (
+            [self.query.kernel * scale, *(o.kernel for o in others)],
+            [self.query.bias * scale, *(o.bias for o in others)],
+        )
+
+    def call(
+        self,
+        x: tf.Tensor,
+        attention_bias: tf.Tensor,
+        weights: Weights | None = None,
+        dropout: layers.Dropout = layers.NO_DROPOUT,
+        ops: fused_ops.Ops = fused_ops.PLAIN,
+    ) -> tf.Tensor:
+        """Return float [B, S, H].
+
+        Args:
+            x: float [B, S, H].
+            attention_bias: float32 [B, 1, 1, T], added to the attention scores.
+            weights: See `Sublayer`.
+            dropout: Dropout of probabilities and output.
+            ops: Version of softmax and norm.
+        """
+        weights = weights or self.prepare(x.dtype)
+        query, key, value = self._project(x, weights)
+        # The query is scaled already, see _input_weights.
+        scores = tf.matmul(query, key, transpose_b=True)  # [B, N, S, T]
+        probabilities = dropout(
+            ops.softmax(scores, attention_bias),
+            self._config.attention_probs_dropout_prob,
+        )
+        context = tf.transpose(tf.matmul(probabilities, value), [0, 2, 1, 3])
+        context = tf.reshape(context, tf.shape(x))
+        return self._finish(x, context, weights, dropout, ops)
+
+    def _project(self, x: tf.Tensor, weights: Weights) -> list[tf.Tensor]:
+        """Return query, key and value, each [B, N, S, D]."""
+        projected = layers.linear(x, weights.kernel, weights.bias)
+        sizes = [3, self._config.num_attention_heads, self._head_size]
+        # The shape of x, not of projected: tf2onnx gets that one wrong.
+        shape = tf.concat([tf.shape(x)[:2], sizes], 0)
+        split = tf.reshape(projected, shape)
+        return tf.unstack(tf.transpose(split, [2, 0, 3, 1, 4]))
+
+
+class FeedForward(Sublayer):
+    """Two linear layers with an activation in between, at every position.
+
+    Source: original release, modeling.attention_ffn_block, second half.
+    """
+
+    def __init__(self, config: AlbertConfig, scope: str):
+        super().__init__(config, "ffn_1")
+        width, intermediate = config.hidden_size, config.intermediate_size
+        path = f"{scope}/ffn_1/intermediate"
+        self.intermediate = layers.Dense(
+            f"{path}/dense", width, intermediate, config
+        )
+        self.output_dense = layers.Dense(
+            f"{path}/output/dense", intermediate, width, config
+        )
+        self.layer_norm = layers.LayerNorm(f"{scope}/LayerNorm_1", width)
+
+    def _input_weights(self) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        return [self.intermediate.kernel], [self.intermediate.bias]
+
+    def call(
+        self,
+        x: tf.Tensor,
+        weights: Weights | None = None,
+        dropout: layers.Dropout = layers.NO_DROPOUT,
+        ops: fused_ops.Ops = fused_ops.PLAIN,
+    ) -> tf.Tensor:
+        """Return float [B, S, H]; for the arguments see `Attention`."""
+        weights = weights or self.prepare(x.dtype)
+        activation = ops.activation(self._config.hidden_act)
+        hidden = layers.linear(x, weights.kernel, weights.bias, activation)
+        return self._finish(x, hidden, weights, dropout, ops)
+
+
+class Pooler(layers.Dense):
+    """A linear layer with tanh on the first position, [B, S, H] to [B, H]."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Return float32 [B, H]."""
+        return tf.tanh(tf.cast(super().call(x[:, 0]), tf.float32))
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertModel(base.AlbertBase):
+    """The ALBERT encoder.
+
+    Example:
+        config = AlbertConfig.from_json_file("albert_config.json")
+        encoder = AlbertModel(config)
+        outputs = encoder(dict(input_ids=ids))   # ids: int32 [batch, seq_len]
+        outputs["pooled_output"]                 # float32 [batch, hidden]
+
+    Source: ALBERT §3.1; in the original, modeling.AlbertModel.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        scope: str = "bert",
+        *,
+        precision: str | None = None,
+        recompute: bool = False,
+        loop_layers: bool = False,
+    ):
+        """Create the encoder and all its variables, in float32.
+
+        Args:
+            config: Shape of the encoder.
+            scope: First part of every variable name.
+            precision: What is computed in: one of `PRECISIONS`. Norms and
+                softmax are in float32 always. None follows Keras' global
+                policy: float32, or mixed_bfloat16 for bfloat16.
+            recompute: Whether training keeps only the inputs of each block and
+                computes the block again for its gradient: less memory, a third
+                more time (Chen et al., arXiv 1604.06174).
+            loop_layers: Whether the layers are a loop in training, instead of
+                one after the other in the graph: a smaller program, but more
+                memory. `all_encoder_layers` then holds only the last.
+
+        Raises:
+            errors.UserError: The precision or the policy is not known, or
+                `loop_layers` is set and layers have weights of their own.
+        """
+        super().__init__(name=scope)
+        self.config = config
+        self.scope = scope
+        self.precision = precision or _precision_of_policy()
+        _check_precision(self.precision)
+        self.recompute = recompute
+        self.loop_layers = loop_layers
+        self._inference_ops = fused_ops.PLAIN
+        width = config.hidden_size
+        self.embeddings = Embeddings(config, f"{scope}/embeddings")
+        self.embedding_mapping = self._make_mapping()
+        # By the numbers in `config.layer_groups`, then by inner group; empty
+        # for a number that no layer uses.
+        self.attentions: list[list[Attention]] = []
+        self.feed_forwards: list[list[FeedForward]] = []
+        self._add_groups(f"{scope}/encoder/transformer")
+        if loop_layers:
+            self._check_loop()
+        self.pooler = Pooler(f"{scope}/pooler/dense", width, width, config)
+
+    def _make_mapping(self) -> layers.Dense | None:
+        if not self.config.maps_embeddings:
+            return None
+        return layers.Dense(
+            f"{self.scope}/encoder/embedding_hidden_mapping_in",
+            self.config.embedding_size,
+            self.config.hidden_size,
+            self.config,
+        )
+
+    def _check_loop(self) -> None:
+        if len(set(self._blocks())) > 1:
+            raise errors.UserError(
+                "is for models whose layers share all weights. This one has "
+                f"{self.config.num_hidden_groups} groups of "
+                f"{self.config.inner_group_num} blocks; do not set it.",
+                "loop_layers",
+                True,
+            )
+
+    def _add_groups(self, scope: str) -> None:
+        config = self.config
+        attentions, feed_forwards = map(
+            set, zip(*config.layer_groups, strict=True)
+        )
+        for group in range(max(attentions | feed_forwards) + 1):
+            paths = [
+                f"{scope}/group_{group}/inner_group_{inner}"
+                for inner in range(config.inner_group_num)
+            ]
+            self.attentions.append(
+                [Attention(config, p) for p in paths if group in attentions]
+            )
+            self.feed_forwards.append(
+                [
+                    FeedForward(config, p)
+                    for p in paths
+                    if group in feed_forwards
+                ]
+            )
+
+    def _blocks(self) -> list[tuple[Attention, FeedForward]]:
+        """Return the blocks of all layers, in order of application."""
+        return [
+            block
+            for group, ffn_group in self.config.layer_groups
+            for block in zip(
+                self.attentions[group],
+                self.feed_forwards[ffn_group],
+                strict=True,
+            )
+        ]
+
+    @property
+    def sublayers(self) -> list[Sublayer]:
+        """Every attention and feed-forward once, however often applied."""
+        blocks = itertools.chain.from_iterable(self._blocks())
+        return list(dict.fromkeys(blocks))
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, Any]:
+        """Encode a batch of sequences.
+
+        Args:
+            inputs: `input_ids` int32 [B, S]; optionally `input_mask` int32
+                [B, S], 1 for real tokens and 0 for padding (default: all real),
+                and `segment_ids` int32 [B, S] (default: all 0). Padding
+                positions get values too; nothing attends to them. The model
+                itself also takes `input_ids` alone, and Hugging Face's names
+                `attention_mask` and `token_type_ids`.
+            training: Whether to apply dropout.
+            dropout_seed: int32 [2]; the same seed gives the same dropout. By
+                default one is drawn from TensorFlow's global generator.
+
+        Returns:
+            `word_embedding_output` and `embedding_output` float32 [B, S, E]
+            ([B, S, H] with `config.project_words_first`);
+            `all_encoder_layers`, a list of float [B, S, H] with one entry for
+            each inner block of each layer; `sequence_output`, its last entry;
+            `pooled_output` float32 [B, H]. Those of the encoder's layers are of
+            its `precision`.
+
+        Raises:
+            errors.UserError: The sequence is longer than the position table
+                (only for shapes that are known when the graph is built; others
+                fail inside TensorFlow).
+        """
+        inputs = self._complete(inputs)
+        ops = fused_ops.FUSED if training else self._inference_ops
+        seed = layers.derive_seed(dropout_seed, 0) if training else None
+        words, embedded = self.embeddings(inputs, layers.Dropout(seed), ops)
+        x = tf.cast(embedded, self.precision)
+        if self.embedding_mapping is not None:
+            x = self.embedding_mapping(x)
+        outputs = self._encode(x, inputs["input_mask"], seed, ops)
+        return {
+            "word_embedding_output": words,
+            "embedding_output": embedded,
+            "all_encoder_layers": outputs,
+            "sequence_output": outputs[-1],
+            "pooled_output": self.pooler(outputs[-1]),
+        }
+
+    def _encode(
+        self,
+        x: tf.Tensor,
+        input_mask: tf.Tensor,
+        seed: tf.Tensor | None,
+        ops: fused_ops.Ops,
+    ) -> list[tf.Tensor]:
+        """Apply all blocks to x [B, S, H]; return the output of each."""
+        # Not [:, None, None, :]: LiteRT has no operation for that.
+        mask = tf.expand_dims(tf.expand_dims(input_mask, 1), 1)
+        attention_bias = (1.0 - tf.cast(mask, tf.float32)) * MASKED_SCORE
+        blocks = self._blocks()
+        # A layer that is applied several times is prepared once.
+        weights = {s: s.prepare(x.dtype) for s in self.sublayers}
+
+        def apply(
+            block: tuple[Attention, FeedForward],
+            x: tf.Tensor,
+            seed: tf.Tensor | None,
+        ) -> tuple[tf.Tensor, tf.Tensor | None]:
+            if seed is not None:
+                seed = layers.derive_seed(seed, 1)
+            function = self._make_block(*block, attention_bias, seed, ops)
+            attention, ffn = block
+            return function(x, *weights[attention], *weights[ffn]), seed
+
+        if self.loop_layers and seed is not None:
+            return [
+                _repeat(
+                    functools.partial(apply, blocks[0]), x, seed, len(blocks)
+                )
+            ]
+        outputs = []
+        for block in blocks:
+            x, seed = apply(block, x, seed)
+            outputs.append(x)
+        return outputs
+
+    def _make_block(
+        self,
+        attention: Attention,
+        ffn: FeedForward,
+        attention_bias: tf.Tensor,
+        seed: tf.Tensor | None,
+        ops: fused_ops.Ops,
+    ) -> Callable[..., tf.Tensor]:
+        """Return a block as a function of x and of its weights' tensors.
+
+        They are arguments because `tf.recompute_grad` gives no gradients to
+        other tensors that a function uses.
+        """
+        count = len(Weights._fields)
+
+        def block(x: tf.Tensor, *tensors: tf.Tensor) -> tf.Tensor:
+            # Created here, so that a second computation draws the same.
+            dropout = layers.Dropout(seed)
+            weights, ffn_weights = tensors[:count], tensors[count:]
+            x = attention(x, attention_bias, Weights(*weights), dropout, ops)
+            return ffn(x, Weights(*ffn_weights), dropout, ops)
+
+        training = seed is not None
+        return (
+            tf.recompute_grad(block) if self.recompute and training else block
+        )
+
+    def convert_for_serving(self) -> None:
+        """Convert the weights to the encoder's precision for good.
+
+        For serving: they take less memory, and are not converted in every pass.
+        The encoder can neither be trained nor restored afterwards.
+        """
+        dtype = tf.as_dtype(self.precision)
+        for sublayer in self.sublayers:
+            sublayer.convert_weights(dtype)
+        self.embeddings.convert_weights(dtype)
+        self._inference_ops = fused_ops.SERVING
+
+    def _complete(
+        self, inputs: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        ids = tf.convert_to_tensor(inputs["input_ids"])
+        longest = self.config.max_position_embeddings
+        if ids.shape[1] is not None and ids.shape[1] > longest:
+            raise errors.UserError(
+                f"input_ids are {ids.shape[1]} tokens long, but the position "
+                f"table has {longest} rows. Cut the input, or use a config "
+                "with more max_position_embeddings."
+            )
+        return {
+            "input_ids": ids,
+            "input_mask": inputs.get("input_mask", tf.ones_like(ids)),
+            "segment_ids": inputs.get("segment_ids", tf.zeros_like(ids)),
+        }
+
+
+def _repeat(
+    apply: Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
+    x: tf.Tensor,
+    seed: tf.Tensor,
+    times: int,
+) -> tf.Tensor:
+    """Apply a function of x and seed several times, in a loop of the graph."""
+    _, x, _ = tf.while_loop(
+        lambda number, *_: number < times,
+        lambda number, *state: (number + 1, *apply(*state)),
+        (tf.constant(0), x, seed),
+        parallel_iterations=1,
+        # XLA needs a bound to keep what the gradient reads.
+        maximum_iterations=times,
+    )
+    return x
+
+
+def _constant_variable(value: tf.Tensor) -> tf.Variable:
+    """Return a variable that optimizers do not update."""
+    return tf.Variable(value, trainable=False)
+
+
+def _precision_of_policy() -> str:
+    """Return the precision that Keras' global policy asks for.
+
+    Raises:
+        errors.UserError: This project does not have such a precision.
+    """
+    name = keras.mixed_precision.global_policy().name
+    known = {"float32": "float32", "mixed_bfloat16": "bfloat16"}
+    if name not in known:
+        raise errors.UserError(
+            f"Keras' global policy is {name!r}. Allowed are "
+            f"{', '.join(known)}. Set one of them, or choose with "
+            "AlbertModel(config, precision=...), one of "
+            f"{', '.join(PRECISIONS)}; float16 needs loss scaling."
+        )
+    return known[name]
+
+
+def _check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise errors.UserError(
+            f"precision={precision!r} is not known. Allowed are "
+            f"{', '.join(PRECISIONS)}."
+        )

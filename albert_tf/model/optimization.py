@@ -1,0 +1,313 @@
+"""Learning-rate schedule, AdamW and LAMB as the original release computes them.
+
+Neither optimizer corrects the bias of its moments, unlike those of Keras, Model
+Garden and Hugging Face. Source: original release, optimization.py and
+lamb_optimizer.py; LAMB is You et al., arXiv 1904.00962.
+"""
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model import model_options
+
+BETA_1 = 0.9
+BETA_2 = 0.999
+EPSILON = 1e-6
+WEIGHT_DECAY = 0.01
+# All gradients together are scaled down to this Euclidean norm.
+CLIP_NORM = 1.0
+# Variables with such names have no weight decay and no trust ratio.
+EXCLUDED = re.compile("LayerNorm|layer_norm|bias")
+
+
+class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up from 0, then polynomial decay to 0 at the last step.
+
+    The decay counts from step 0, not from the end of the warm-up, so there is a
+    small step between the two. The learning rate of the first update is 0.
+
+    DIFFERS: before `start_warmup_step` the original's learning rate is
+    negative; here it is that of the decay, unless `original_start_warmup` is
+    set.
+    """
+
+    def __init__(
+        self,
+        options: model_options.OptimizerOptions,
+        num_train_steps: int,
+        num_warmup_steps: int,
+        pace: tf.Variable | float = 1.0,
+    ):
+        """Make the schedule.
+
+        Args:
+            options: Peak, power and start of the warm-up.
+            num_train_steps: Step at which the rate is 0.
+            num_warmup_steps: Steps of the warm-up.
+            pace: Factor on the step; a variable where the trainer adapts the
+                schedule to a time limit.
+        """
+        super().__init__()
+        self._options = options
+        self._num_train_steps = num_train_steps
+        self._num_warmup_steps = num_warmup_steps
+        self.pace = pace
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the learning rate of the update after `step` others."""
+        options = self._options
+        step = tf.cast(step, tf.float32) * self.pace
+        done = tf.minimum(step / self._num_train_steps, 1.0)
+        decay = options.learning_rate * (1.0 - done) ** options.poly_power
+        if not self._num_warmup_steps:
+            return decay
+        since = step - options.start_warmup_step
+        warmup = options.learning_rate * since / self._num_warmup_steps
+        warming = since < self._num_warmup_steps
+        if not options.original_start_warmup:
+            warming &= since >= 0
+        return tf.where(warming, warmup, decay)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {
+            "options": self._options,
+            "num_train_steps": self._num_train_steps,
+            "num_warmup_steps": self._num_warmup_steps,
+        }
+
+
+def is_excluded(variable: tf.Variable) -> bool:
+    """Tell whether a variable has no weight decay and layer adaptation."""
+    return bool(EXCLUDED.search(variable.name))
+
+
+class UpdateArguments(NamedTuple):
+    """What the updates of all variables have in common, see `AdamW.update`."""
+
+    factor: tf.Tensor
+    finite: tf.Tensor
+    learning_rate: tf.Tensor
+
+
+class AdamW(keras.optimizers.Optimizer):
+    """Adam without bias correction, with decoupled weight decay.
+
+    m ← 0.9 m + 0.1 g;  v ← 0.999 v + 0.001 g²;  u = m / (√v + 1e-6)
+    u ← u + 0.01 w  unless excluded;  w ← w - learning_rate · u
+    """
+
+    _layer_adaptation = False  # Whether a step is scaled by ‖w‖ / ‖u‖.
+
+    def __init__(self, learning_rate: Any, name: str = "adamw"):
+        super().__init__(name=name, jit_compile=False)
+        self._learning_rate = self._build_learning_rate(learning_rate)
+
+    def build(self, var_list: list[tf.Variable]) -> None:
+        """Create the two moments of every variable, float32 zeros."""
+        super().build(var_list)
+        if getattr(self, "_built", False):
+            return
+        self._built = True
+        self.adam_m = [
+            self.add_variable_from_reference(v, "adam_m") for v in var_list
+        ]
+        self.adam_v = [
+            self.add_variable_from_reference(v, "adam_v") for v in var_list
+        ]
+
+    def learning_rate_at(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the learning rate, float32 [], of the update after `step`."""
+        if callable(self._learning_rate):
+            return self._learning_rate(step)
+        return tf.convert_to_tensor(self._learning_rate)
+
+    @property
+    def pace(self) -> tf.Variable | None:
+        """The variable of a schedule that was made `by_the_clock`."""
+        pace = getattr(self._learning_rate, "pace", None)
+        return pace if isinstance(pace, tf.Variable) else None
+
+    def set_pace(self, pace: float) -> None:
+        """Change the pace of the schedule, see `WarmupPolynomialDecay`."""
+        self._learning_rate.pace.assign(pace)
+
+    def update(
+        self,
+        gradients: list[tf.Tensor],
+        variables: list[tf.Variable],
+        factor: tf.Tensor,
+        finite: tf.Tensor,
+    ) -> None:
+        """Make one update in every replica, or none.
+
+        Args:
+            gradients: Of the `variables`, summed over replicas.
+            variables: Some or all of those the optimizer is built for.
+            factor: float32 [], multiplies the gradients.
+            finite: bool []. Where it is false, neither variables nor moments
+                change; the step still counts.
+        """
+
+        def update_replicas(
+            strategy: tf.distribute.Strategy,
+            gradients: list[tf.Tensor],
+            factor: tf.Tensor,
+            finite: tf.Tensor,
+        ) -> None:
+            arguments = UpdateArguments(
+                factor, finite, self.learning_rate_at(self.iterations)
+            )
+            for gradient, variable in zip(gradients, variables, strict=True):
+                m, v = self._moments(variable)
+                strategy.extended.update(
+                    variable, self._update, (gradient, m, v, arguments)
+                )
+            self.iterations.assign_add(1)
+
+        replica = tf.distribute.get_replica_context()
+        replica.merge_call(update_replicas, (gradients, factor, finite))
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
+        """Update one variable and its moments; for Keras."""
+        arguments = UpdateArguments(
+            factor=tf.constant(1.0),
+            finite=tf.constant(True),
+            learning_rate=tf.cast(self.learning_rate, variable.dtype),
+        )
+        gradient = tf.convert_to_tensor(gradient)
+        self._update(variable, gradient, *self._moments(variable), arguments)
+
+    def _moments(
+        self, variable: tf.Variable
+    ) -> tuple[tf.Variable, tf.Variable]:
+        index = self._index_dict[self._var_key(variable)]
+        return self.adam_m[index], self.adam_v[index]
+
+    def _update(
+        self,
+        variable: tf.Variable,
+        gradient: tf.Tensor,
+        m: tf.Variable,
+        v: tf.Variable,
+        arguments: UpdateArguments,
+    ) -> None:
+        """Update one variable and its moments."""
+        included = not is_excluded(variable)
+        rule = _rule(included, included and self._layer_adaptation)
+        vectors = [tf.reshape(x, [-1]) for x in (variable, gradient, m, v)]
+        updated = rule(*vectors, arguments)
+        for old, new in zip((variable, m, v), updated, strict=True):
+            old.assign(tf.reshape(new, old.shape))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {
+            "learning_rate": self._serialize_hyperparameter(
+                self._learning_rate
+            ),
+            "name": self.name,
+        }
+
+
+class Lamb(AdamW):
+    """AdamW whose step is scaled by ‖w‖ / ‖u‖ of each variable."""
+
+    _layer_adaptation = True
+
+    def __init__(self, learning_rate: Any, name: str = "lamb"):
+        super().__init__(learning_rate, name)
+
+
+@functools.cache
+def _rule(
+    weight_decay: bool, layer_adaptation: bool
+) -> Callable[..., tuple[tf.Tensor, ...]]:
+    """Return a function that computes the new variable and moments.
+
+    XLA compiles it to a few passes over memory instead of twenty. It takes flat
+    vectors, so that one function serves variables of all shapes.
+
+    Args:
+        weight_decay: Whether weights decay.
+        layer_adaptation: Whether the step is scaled by ‖w‖ / ‖u‖.
+    """
+    vector = tf.TensorSpec([None], tf.float32)
+    number = tf.TensorSpec([], tf.float32)
+    arguments = UpdateArguments(number, tf.TensorSpec([], tf.bool), number)
+
+    @tf.function(
+        input_signature=[*[vector] * 4, arguments],
+        jit_compile=True,
+        autograph=False,
+    )
+    def rule(
+        w: tf.Tensor,
+        gradient: tf.Tensor,
+        m: tf.Tensor,
+        v: tf.Tensor,
+        arguments: UpdateArguments,
+    ) -> tuple[tf.Tensor, ...]:
+        """Return the new w, m and v."""
+        g = gradient * arguments.factor
+        new_m = BETA_1 * m + (1.0 - BETA_1) * g
+        new_v = BETA_2 * v + (1.0 - BETA_2) * tf.square(g)
+        update = new_m / (tf.sqrt(new_v) + EPSILON)
+        if weight_decay:
+            update += WEIGHT_DECAY * w
+        learning_rate = arguments.learning_rate
+        if layer_adaptation:
+            learning_rate *= _trust_ratio(w, update)
+        new_w = w - learning_rate * update
+        finite = arguments.finite
+        return (
+            tf.where(finite, new_w, w),
+            tf.where(finite, new_m, m),
+            tf.where(finite, new_v, v),
+        )
+
+    return rule
+
+
+def _trust_ratio(weights: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
+    """Return ‖w‖ / ‖u‖, or 1 where one of them is 0."""
+    weight_norm, update_norm = tf.norm(weights), tf.norm(update)
+    both = (weight_norm > 0) & (update_norm > 0)
+    return tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)
+
+
+def make_optimizer(
+    options: model_options.OptimizerOptions,
+    num_train_steps: int,
+    num_warmup_steps: int,
+    *,
+    by_the_clock: bool = False,
+) -> AdamW:
+    """Make the optimizer with its schedule; call it in the strategy's scope.
+
+    Args:
+        options: See `model_options.OptimizerOptions`.
+        num_train_steps: Step at which the rate is 0.
+        num_warmup_steps: Steps of the warm-up.
+        by_the_clock: Whether the trainer adapts the pace of the schedule so
+            that it ends at a time limit.
+    """
+    schedule = WarmupPolynomialDecay(
+        options,
+        num_train_steps,
+        num_warmup_steps,
+        tf.Variable(
+            1.0,
+            trainable=False,
+            name="pace",
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+        )
+        if by_the_clock
+        else 1.0,
+    )
+    return {"lamb": Lamb, "adamw": AdamW}[options.optimizer](schedule)

@@ -1,0 +1,1 @@
+"""Ask a SavedModel, and show its answers."""

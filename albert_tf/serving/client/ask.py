@@ -1,0 +1,316 @@
+"""Ask a SavedModel: lines to requests, batches of them to answers.
+
+Nothing here knows the model: what a request must hold is read from the
+signature. So neither Keras nor the network is built, only TensorFlow and TF
+Text are loaded.
+"""
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 - registers the tokenizer's operations.
+from absl import logging
+
+from albert_tf.common import errors, files, strict_json
+from albert_tf.finetuning import text_files
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# The inputs of a signature, by name: 1 text, or a list of this length.
+Inputs = Mapping[str, int]
+# Folders that are no SavedModel: a file that shows it, and the advice.
+# Written out: most of the files that know these names would load the network.
+_OTHERS = {
+    **dict.fromkeys(
+        ("run_options.json", "scores.json"),
+        "It is the folder of a run: export it with albert_tf.export, or ask it "
+        "with albert_tf.predict and its `run_dir`.",
+    ),
+    "model.json": "It is an export for LiteRT or ONNX Runtime; export with "
+    "`format=saved_model`.",
+}
+# What TensorFlow raises for a graph that it cannot read.
+_DAMAGED = (
+    *(OSError, LookupError, ValueError, TypeError, AttributeError),
+    *(RuntimeError, tf.errors.OpError),
+)
+# A line that begins so is meant as JSON, even if it is none.
+_LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """One thing to ask.
+
+    Attributes:
+        key: What tells its answer apart: the given `id`, else the `line`.
+        texts: By the name of the input, a text or a list of texts.
+    """
+
+    key: dict[str, Any]
+    texts: dict[str, Any]
+
+
+class Signature:
+    """A signature of a SavedModel that takes texts.
+
+    Attributes:
+        inputs: Its inputs.
+    """
+
+    def __init__(self, model: Any, name: str) -> None:
+        """Look at a signature; see `load`."""
+        # The function alone does not keep the model's weights alive.
+        self._model = model
+        self._function = model.signatures[name]
+        specs = self._function.structured_input_signature[1]
+        self.inputs: Inputs = {
+            key: 1 if spec.shape.rank == 1 else spec.shape[1]
+            for key, spec in sorted(specs.items())
+        }
+
+    def __call__(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
+        """Return the answer to each request: its key, and all outputs."""
+        outputs = self._function(
+            **{
+                name: tf.constant([request.texts[name] for request in requests])
+                for name in self.inputs
+            }
+        )
+        values = {name: _plain(outputs[name].numpy()) for name in outputs}
+        return [
+            {**request.key, **_answer({k: v[row] for k, v in values.items()})}
+            for row, request in enumerate(requests)
+        ]
+
+
+def open_model(path: str) -> Any:
+    """Load a SavedModel.
+
+    Raises:
+        errors.UserError: There is none, or it is damaged.
+    """
+    if not files.exists(os.path.join(path, "saved_model.pb")):
+        advice = "Name what albert_tf.export wrote, such as served/rte/1."
+        for name, mend in _OTHERS.items():
+            if files.exists(os.path.join(path, name)):
+                advice = mend
+        raise errors.UserError(
+            f"is no SavedModel: it has no saved_model.pb. {advice}",
+            "saved_model",
+            path,
+        )
+    try:
+        return tf.saved_model.load(path)
+    except _DAMAGED as error:
+        raise errors.UserError(
+            f"cannot be loaded: {error}. It is damaged or incomplete. Copy it "
+            "again, or export it again.",
+            "saved_model",
+            path,
+        ) from None
+
+
+def load(path: str, name: str) -> Signature:
+    """Load a SavedModel for one of its signatures.
+
+    Raises:
+        errors.UserError: There is no SavedModel, no such signature, or it does
+            not take texts.
+    """
+    model = open_model(path)
+    usable = [
+        key
+        for key, function in sorted(model.signatures.items())
+        if all(
+            spec.dtype == tf.string
+            for spec in function.structured_input_signature[1].values()
+        )
+    ]
+    if name not in usable:
+        is_known = name in model.signatures
+        raise errors.UserError(
+            ("takes ids, not texts" if is_known else "does not exist")
+            + f" in {path}. Those that take texts are "
+            f"{', '.join(usable) or 'none'}.",
+            "signature",
+            name,
+        )
+    return Signature(model, name)
+
+
+def answer_all(
+    signature: Signature, items: Sequence[Request | text_files.BadLine]
+) -> list[dict[str, Any]]:
+    """Return what is written for each item: an answer, or its error."""
+    requests = [item for item in items if isinstance(item, Request)]
+    found = iter(signature(requests) if requests else ())
+    return [
+        item.answer if isinstance(item, text_files.BadLine) else next(found)
+        for item in items
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """Return an array as lists, and texts, which are bytes, as such."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype == object:
+        return [_plain(item) for item in value]
+    return value.tolist()
+
+
+def _answer(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the outputs for one request, by name.
+
+    Rows that only fill up a text with fewer masks than its neighbours in the
+    batch are left out: an answer does not depend on its neighbours.
+    """
+    if "pieces" not in outputs:
+        return dict(sorted(outputs.items()))
+    count = sum(bool(best) for best, *_ in outputs["pieces"])
+    filled = {k: outputs[k][:count] for k in ("pieces", "probabilities")}
+    return dict(sorted({**outputs, **filled}.items()))
+
+
+def read(
+    lines: Iterable[bytes], name: str, inputs: Inputs
+) -> Iterator[Request | text_files.BadLine]:
+    """Yield the request of each line; empty lines are counted and left out.
+
+    A line that is no request becomes a `BadLine`.
+
+    Args:
+        lines: Of a file, as they come.
+        name: Its name, for messages. If it ends in .tsv, the first line names
+            the columns of the others.
+        inputs: What is needed.
+
+    Raises:
+        errors.UserError: The first line of a table cannot be used.
+    """
+    names: list[str] | None = None
+    empty = []
+    for number, line in enumerate(lines, 1):
+        where = f"{name}, line {number}"
+        line = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
+        if number == 1 and name.endswith(".tsv"):
+            header = text_files.decode(line, where)
+            names = text_files.column_names(header, where)
+            _check_names(names, inputs, where)
+        elif line.decode(errors="replace").strip():
+            yield _item(line, number, names, inputs, where)
+        else:
+            empty.append(number)
+    if empty:
+        logging.warning(
+            "%s: left out %d empty lines; the first is line %d. Write an empty "
+            'text as {"text": ""}.',
+            name,
+            len(empty),
+            empty[0],
+        )
+
+
+def _item(
+    line: bytes,
+    number: int,
+    names: Sequence[str] | None,
+    inputs: Inputs,
+    where: str,
+) -> Request | text_files.BadLine:
+    """Return the request of a line; `names` are the columns of a table."""
+    values: dict[str, Any] | None = None
+    try:
+        if names:
+            values = text_files.row(line, names, where)
+        else:
+            values = _entry(text_files.decode(line, where), inputs, where)
+        return _request(values, number, inputs, where)
+    except errors.UserError as error:
+        return text_files.bad_line({"line": number}, values, error)
+
+
+def _entry(text: str, inputs: Inputs, where: str) -> dict[str, Any]:
+    """Return the JSON object of a line, or the line as the only text."""
+    takes_lines = list(inputs) == ["text"]
+    if takes_lines and not _LIKE_JSON.match(text):
+        return {"text": text}
+    try:
+        entry = strict_json.loads(text)
+    except strict_json.JsonError as error:
+        entry = error
+    if not isinstance(entry, dict):
+        found = f" ({entry})" if isinstance(entry, Exception) else ""
+        keys = ", ".join(f'"{name}": ...' for name in inputs)
+        raise errors.UserError(
+            f"{where} is not one JSON object{found}. Write {{{keys}}}"
+            + (', also for a text that begins with "{".' * takes_lines or ".")
+        )
+    return entry
+
+
+def _request(
+    entry: Mapping[str, Any], number: int, inputs: Inputs, where: str
+) -> Request:
+    """Return the inputs of the signature from an object."""
+    _check_names(entry, inputs, where)
+    texts = {
+        name: _text(entry[name], f"{where}: {name!r}")
+        if count == 1
+        else _texts(entry[name], count, f"{where}: {name!r}")
+        for name, count in inputs.items()
+    }
+    key = {"id": entry["id"]} if "id" in entry else {"line": number}
+    return Request(key, texts)
+
+
+def _check_names(names: Iterable[str], inputs: Inputs, where: str) -> None:
+    """Make sure that all inputs are named.
+
+    Raises:
+        errors.UserError: One is not.
+    """
+    known = list(names)
+    missing = [name for name in inputs if name not in known]
+    if missing:
+        raise errors.UserError(
+            f"{where} has no {missing[0]!r}; there are "
+            f"{', '.join(map(repr, known)) or 'none'}. The signature needs "
+            f"{', '.join(inputs)}."
+        )
+
+
+def _text(value: Any, what: str) -> str:
+    """Return a text.
+
+    Raises:
+        errors.UserError: It is none.
+    """
+    if not isinstance(value, str):
+        raise errors.UserError(
+            f"{what} is {strict_json.shown(value)}; it must be a text. Correct "
+            "the line."
+        )
+    return value
+
+
+def _texts(value: Any, count: int, what: str) -> list[str]:
+    """Return a list of texts, filled up with empty ones.
+
+    Raises:
+        errors.UserError: It is none, or has another length.
+    """
+    if not isinstance(value, list) or not 2 <= len(value) <= count:
+        raise errors.UserError(
+            f"{what} is {strict_json.shown(value)}; it must be a list of 2 to "
+            f"{count} texts. Correct the line."
+        )
+    texts = [_text(item, f"{what}, number {i}") for i, item in enumerate(value)]
+    return texts + [""] * (count - len(texts))

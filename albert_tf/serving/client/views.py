@@ -1,0 +1,264 @@
+"""How the demo page shows the answers of each kind of model.
+
+A `Demo` has a model, the form of its inputs, and the view of its answers;
+demo.py serves it.
+
+Tests: tests/albert_tf/test_demo.py.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from albert_tf.common import errors
+from albert_tf.finetuning import text_files
+from albert_tf.serving.client import ask
+from albert_tf.text import tokenization
+
+Texts = Mapping[str, Any]
+Answer = Mapping[str, Any]
+Part = tuple[str, bool]  # Of a text; whether it is highlighted.
+Bar = tuple[str, float, str]  # Name, probability, remark.
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What the page shows as an answer; all of it is plain text.
+
+    Attributes:
+        headline: The answer in a few words.
+        passage: The text that was asked about, in parts.
+        charts: Bars, by the title of their chart.
+        notes: What the reader should know.
+    """
+
+    headline: str
+    passage: Sequence[Part]
+    charts: Mapping[str, Sequence[Bar]]
+    notes: Sequence[str]
+
+
+def show_masks(texts: Texts, answer: Answer) -> View:
+    """Fill the best piece into each mask, and chart what else there is.
+
+    Raises:
+        errors.UserError: There is no mask.
+    """
+    first, *others = texts["text"].split(tokenization.MASK)
+    if not others:
+        raise errors.UserError(
+            f"There is no {tokenization.MASK} in the text. Write it where a "
+            "word is to be guessed."
+        )
+    passage = [(first, False)]
+    # A mask that was cut off has no pieces.
+    for after, pieces in itertools.zip_longest(others, answer["pieces"]):
+        filling = _word(pieces[0]) if pieces else tokenization.MASK
+        passage += [(filling, bool(pieces)), (after, False)]
+    masks = zip(answer["pieces"], answer["probabilities"], strict=True)
+    charts = {
+        f"Mask {number}": _bars(*mask) for number, mask in enumerate(masks, 1)
+    }
+    return View("Filled in", passage, charts, _notes(answer))
+
+
+def _word(piece: str) -> str:
+    """Return a piece without the marks of SentencePiece and WordPiece."""
+    return piece.removeprefix("\u2581").removeprefix("##") or piece
+
+
+def show_answer(texts: Texts, answer: Answer) -> View:
+    """Highlight the answer, whose offsets are bytes, in its context."""
+    context = texts["context"].encode()
+    start, end = answer["start"], answer["end"]
+    passage = [
+        (context[:start].decode(), False),
+        (context[start:end].decode(), True),
+        (context[end:].decode(), False),
+    ]
+    scores = [f"score {score:.2f}" for score in answer["n_best_scores"]]
+    names, probabilities = (
+        answer[f"n_best_{name}"] for name in ("answers", "probabilities")
+    )
+    charts = {}
+    if "no_answer_probability" in answer:
+        probability = answer["no_answer_probability"]
+        charts["No answer"] = _bars(["The text has no answer"], [probability])
+    charts["Best answers"] = _bars(names, probabilities, scores)
+    headline = answer["answer"] or "No answer"
+    return View(headline, passage, charts, _notes(answer))
+
+
+def show_choice(texts: Texts, answer: Answer) -> View:
+    """Chart the options."""
+    given = texts["options"]
+    headline = f"{answer['label']}: {given[answer['choice']]}"
+    charts = {"Options": _bars(given, answer["probabilities"])}
+    return View(headline, (), charts, _notes(answer))
+
+
+def show_label(texts: Texts, answer: Answer) -> View:
+    """Chart the classes."""
+    del texts
+    charts = {"Classes": _bars(answer["labels"], answer["probabilities"])}
+    return View(answer["label"], (), charts, _notes(answer))
+
+
+def show_score(texts: Texts, answer: Answer) -> View:
+    """Give the number of a regression."""
+    del texts
+    return View(f"Score {answer['score']:.2f}", (), {}, _notes(answer))
+
+
+def _bars(
+    names: Iterable[str],
+    probabilities: Iterable[float],
+    remarks: Iterable[str] = itertools.repeat(""),
+) -> list[Bar]:
+    """Return bars; names of nothing, which fill up a list, get none."""
+    rows = zip(names, probabilities, remarks, strict=False)
+    return [bar for bar in rows if bar[0]]
+
+
+def _notes(answer: Answer) -> list[str]:
+    """Say what was cut."""
+    notes = {
+        "truncated": "The text is too long for the model: a part was left out.",
+        "question_truncated": "The question is too long: its end was left out.",
+    }
+    return [note for name, note in notes.items() if answer.get(name)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of models.
+
+    Attributes:
+        title: What it does, as a heading.
+        hint: What to do.
+        samples: What stands in the fields at first, by input.
+        show: Texts and their answer to what is shown.
+    """
+
+    title: str
+    hint: str
+    samples: Texts
+    show: Callable[[Texts, Answer], View]
+
+
+_STORY = (
+    "The ferry to the island leaves the old harbour at nine in the morning. "
+    "Mara bought two tickets because Ivo had lost his."
+)
+_PAIR = {
+    "text": "Mara bought two tickets for the ferry.",
+    "text_pair": "Mara has a ticket.",
+}
+
+# By an output that tells them apart; the first that fits is it.
+KINDS = {
+    "pieces": Kind(
+        "Masked words",
+        f"Write {tokenization.MASK} where a word is to be guessed. Among the "
+        "candidates, \u2581 begins a word and ## continues one.",
+        {"text": f"The ferry leaves the {tokenization.MASK} in the morning."},
+        show_masks,
+    ),
+    "answer": Kind(
+        "Questions and answers",
+        "The answer is looked for in the context.",
+        {"question": "Where does the ferry leave?", "context": _STORY},
+        show_answer,
+    ),
+    "choice": Kind(
+        "Multiple choice",
+        "Two options are needed at least. An underscore in the question is a "
+        "gap that the option fills.",
+        {
+            "article": _STORY,
+            "question": "Mara bought two _.",
+            "options": ["tickets", "lamps", "boats", "maps"],
+        },
+        show_choice,
+    ),
+    "label": Kind("Classes", "The text is classified.", _PAIR, show_label),
+    "score": Kind("Score", "The text gets a number.", _PAIR, show_score),
+}
+
+
+class Demo:
+    """A model, how to ask it, and how to show what it says."""
+
+    def __init__(self, signature: ask.Signature, kind: Kind):
+        """Keep both; see `load`."""
+        self._signature = signature
+        self._kind = kind
+
+    def form(self) -> dict[str, Any]:
+        """Return what the page needs for its form.
+
+        Returns:
+            `title` and `hint`; `fields`, the samples by name of the input, a
+            text or a list of texts.
+        """
+        inputs = self._signature.inputs
+        fields = {}
+        for name, sample in self._kind.samples.items():
+            if name in inputs and isinstance(sample, list):
+                count = inputs[name]
+                fields[name] = (sample + [""] * count)[:count]
+            elif name in inputs:
+                fields[name] = sample
+        return {
+            "title": self._kind.title,
+            "hint": self._kind.hint,
+            "fields": fields,
+        }
+
+    def answer(self, body: bytes) -> View:
+        """Answer a JSON object with a text for each input.
+
+        Raises:
+            errors.UserError: It is none, or there is nothing to answer.
+        """
+        # As a line of a file; an empty one is no request.
+        read = ask.read([body], "request", self._signature.inputs)
+        requests = list(text_files.strictly(read))
+        if not requests:
+            raise errors.UserError("The request is empty. Fill in the form.")
+        texts = requests[0].texts
+        for name, value in texts.items():
+            if isinstance(value, str):
+                if not value.strip():
+                    words = name.replace("_", " ")
+                    raise errors.UserError(f"The {words} is empty. Fill it in.")
+            elif sum(bool(text.strip()) for text in value) < 2:
+                raise errors.UserError(f"Fill in two {name} at least.")
+        (answer,) = self._signature(requests)
+        return self._kind.show(texts, answer)
+
+
+def load(path: str) -> Demo:
+    """Load a SavedModel and find out what it can do.
+
+    Raises:
+        errors.UserError: There is no SavedModel, or nothing to show.
+    """
+    model = ask.open_model(path)
+    for (output, kind), name in itertools.product(
+        KINDS.items(), sorted(model.signatures)
+    ):
+        function = model.signatures[name]
+        inputs = function.structured_input_signature[1]
+        is_known = inputs.keys() <= kind.samples.keys()
+        if is_known and output in function.structured_outputs:
+            return Demo(ask.Signature(model, name), kind)
+    raise errors.UserError(
+        "has nothing to show: none of its signatures, "
+        f"{', '.join(sorted(model.signatures)) or 'it has none'}, takes texts "
+        f"and gives one of {', '.join(KINDS)}. Export a pretrained model with "
+        "its heads, or a finetuned one.",
+        "saved_model",
+        path,
+    )

@@ -1,0 +1,1 @@
+"""How an exported model is stored: SavedModel, LiteRT, ONNX."""

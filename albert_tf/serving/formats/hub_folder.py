@@ -1,0 +1,165 @@
+"""A folder that transformers use: weights, tokenizer and model card.
+
+config.json, model.safetensors  see model/huggingface.py
+tokenizer.json                  how text is cut, see text/tokenizer_json.py
+tokenizer_config.json, special_tokens_map.json
+spiece.model (or vocab.txt)     the vocabulary, for this project, with its
+                                normalization
+README.md                       the model card, see model_card.py
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from albert_tf.common import files, strict_json
+from albert_tf.finetuning import base, race
+from albert_tf.finetuning.glue import glue
+from albert_tf.model import huggingface, modeling
+from albert_tf.serving.formats import model_card
+from albert_tf.text import (
+    normalization,
+    tokenization,
+    tokenizer_check,
+    tokenizer_json,
+)
+
+TOKENIZER_NAME = "tokenizer.json"
+# The vocabulary's name in the folder, by the option that names it.
+VOCABULARY_NAMES = {
+    "spm_model_file": huggingface.VOCABULARY_NAME,
+    "vocab_file": "vocab.txt",
+}
+_TOKENIZER_CONFIG_NAME = "tokenizer_config.json"
+_SPECIAL_NAME = "special_tokens_map.json"
+# What is written; of the vocabularies one, with its normalization.
+NAMES = (
+    huggingface.CONFIG_NAME,
+    huggingface.WEIGHTS_NAME,
+    TOKENIZER_NAME,
+    _TOKENIZER_CONFIG_NAME,
+    _SPECIAL_NAME,
+    model_card.NAME,
+    *VOCABULARY_NAMES.values(),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """What is written.
+
+    Attributes:
+        config: Architecture of the encoder.
+        weights: Variable name to array; see `huggingface.write`.
+        vocabulary: The file of its vocabulary and how it is used.
+        tokenizer: The same, loaded.
+        task: What it was finetuned for, if that is known.
+        run_dir: The folder of its run, if it has one.
+    """
+
+    config: modeling.AlbertConfig
+    weights: Mapping[str, np.ndarray]
+    vocabulary: tokenization.VocabularyOptions
+    tokenizer: tokenization.AnyTokenizer
+    task: base.Task | None = None
+    run_dir: str | None = None
+
+
+def write(folder: str, model: Model) -> None:
+    """Write the folder.
+
+    Raises:
+        errors.UserError: transformers has no model that computes this one, or
+            the library `tokenizers` would cut text in another way. Nothing has
+            been written then.
+    """
+    tokenizer = model.tokenizer
+    rules = tokenizer_json.make(tokenizer)
+    tokenizer_check.check(rules, tokenizer)
+    _warn_of_numbers(tokenizer)
+    config, weights = huggingface.files_of(
+        model.config, model.weights, _details(model)
+    )
+    special = tokenizer_json.special_pieces(tokenizer)
+    texts = {
+        TOKENIZER_NAME: rules,
+        _TOKENIZER_CONFIG_NAME: _json(_tokenizer_config(model)),
+        _SPECIAL_NAME: _json(special),
+        model_card.NAME: model_card.text(
+            folder, config, tokenizer, model.run_dir
+        ),
+        huggingface.CONFIG_NAME: _json(config),
+    }
+    assert model.vocabulary.kind and model.vocabulary.path
+    vocabulary = VOCABULARY_NAMES[model.vocabulary.kind]
+    described = os.path.basename(normalization.path_beside(vocabulary))
+    texts[described] = tokenizer.normalization.to_json()
+    contents = {name: text.encode() for name, text in texts.items()}
+    contents[vocabulary] = files.read_bytes(model.vocabulary.path)
+    contents[huggingface.WEIGHTS_NAME] = weights
+    files.make_folder(folder, "to")
+    for name in set(VOCABULARY_NAMES.values()) - {vocabulary}:
+        path = os.path.join(folder, name)
+        if files.exists(path):  # Of an earlier export.
+            files.remove(path)
+    for name, content in contents.items():
+        with files.replace_atomically(
+            os.path.join(folder, name), through_link=False
+        ) as stream:
+            stream.write(content)
+
+
+def _json(values: Mapping[str, Any]) -> str:
+    return strict_json.dumps(values, indent=2, sort_keys=True) + "\n"
+
+
+def _details(model: Model) -> huggingface.Details:
+    """Return what `config.json` says besides the architecture."""
+    tokenizer, task = model.tokenizer, model.task
+    labels: tuple[str, ...] = ()
+    if isinstance(task, glue.GlueTask):
+        labels = tuple(task.labels)
+    return huggingface.Details(
+        labels=labels,
+        is_regression=isinstance(task, glue.GlueTask) and not labels,
+        is_choice=isinstance(task, race.RaceTask),
+        ids={
+            "pad_token_id": tokenizer.pad_id,
+            "bos_token_id": tokenizer.cls_id,
+            "eos_token_id": tokenizer.sep_id,
+        },
+    )
+
+
+def _tokenizer_config(model: Model) -> dict[str, Any]:
+    """Return the content of `tokenizer_config.json`.
+
+    The class is one that takes `tokenizer.json` as it is; that of ALBERT makes
+    rules of its own.
+    """
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": model.config.max_position_embeddings,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        **tokenizer_json.special_pieces(model.tokenizer),
+    }
+
+
+def _warn_of_numbers(tokenizer: tokenization.AnyTokenizer) -> None:
+    """Say that some numbers with commas get other ids."""
+    table = getattr(tokenizer, "digit_comma_ids", {})
+    pieces = [tokenizer.pieces[id_] for id_ in table]
+    inner = [p for p in pieces if not p.startswith(tokenization.WORD_START)]
+    if inner:
+        logging.warning(
+            "The vocabulary has %d pieces like %r, which continue a word and "
+            "end in a comma. transformers will give other ids than this "
+            "project for some numbers with commas; see docs/checkpoints.md.",
+            len(inner),
+            inner[0],
+        )

@@ -1,0 +1,217 @@
+"""Models that take ids, for other runtimes than TensorFlow.
+
+Such an export is a folder: the network in one file, the vocabulary, and a small
+JSON file that says what goes in and what comes out. Text is cut into pieces
+outside: the other runtimes have no operations for it. lite_model.py and
+onnx_model.py each describe one format.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from albert_tf.common import errors, files, strict_json
+from albert_tf.model import modeling
+from albert_tf.serving.services import service
+from albert_tf.text import tokenization
+from albert_tf.training import run_folder
+
+# int8: kernels and tables are 8-bit numbers in the file, and what is multiplied
+# with a kernel becomes so on the way, by its own range: no data is needed.
+PRECISIONS = ("float32", "int8")
+
+DESCRIPTION_NAME = "model.json"
+
+Arrays = Mapping[str, np.ndarray]
+# tf.functions with fixed inputs, by name.
+Functions = dict[str, Any]
+
+# The random input of the comparison: rows, and tokens at most.
+_TRIED_ROWS, _TRIED_TOKENS = 2, 64
+
+
+class Format(NamedTuple):
+    """A format of a network, as functions.
+
+    Attributes:
+        name: What the option `format` calls it.
+        file_name: Name of the network's file in the folder.
+        require: Raises `errors.UserError` where a package is missing.
+        functions: Takes a service, returns what is converted of it.
+        convert: Takes these functions, the precision and a path; writes there.
+        ask: Takes the path, the name of a function and inputs; returns outputs.
+    """
+
+    name: str
+    file_name: str
+    require: Callable[[], None]
+    functions: Callable[[service.Service], Functions]
+    convert: Callable[[Functions, str, str], None]
+    ask: Callable[[str, str, Arrays], Arrays]
+
+
+@dataclasses.dataclass(frozen=True)
+class IdModel:
+    """A service whose tokenizer stays outside.
+
+    Attributes:
+        service: What is asked.
+        vocabulary: The vocabulary of the service.
+        precision: Of the network, one of `PRECISIONS`.
+        options: What else one must know to make inputs from a text or an answer
+            from outputs, such as `doc_stride`. JSON values by name.
+
+    Raises:
+        errors.UserError: The precision is unknown, or the service has another.
+    """
+
+    service: service.Service
+    vocabulary: tokenization.VocabularyOptions
+    precision: str = "float32"
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise errors.UserError(
+                "is no precision of this format. Allowed are "
+                f"{', '.join(PRECISIONS)}.",
+                "precision",
+                self.precision,
+            )
+        trained = self.service.encoder.precision
+        if trained != "float32":
+            raise errors.UserError(
+                f"The encoder computes in {trained}. Only one that computes in "
+                "float32 is converted. Build it with precision='float32'."
+            )
+
+
+def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
+    """Write the network, its vocabulary and its description.
+
+    The network is run with random ids. The largest difference of each output
+    from that of the service is logged and written to the description.
+
+    Args:
+        what: What to save.
+        path: Folder to write; see `files.replace_folder`.
+        form: The format.
+
+    Returns:
+        What the file `DESCRIPTION_NAME` says: `format`, `precision`, `service`
+        (its class); `functions`, by name, each with `inputs` and `outputs`
+        (dtype, and shape with null for what may vary) and `largest_difference`,
+        for each output of floating point; `max_positions` and `max_seq_length`
+        (tokens); `texts` that a sequence is made of, where that varies;
+        `labels`, in the order of the logits; `special_ids`;
+        `vocabulary`, its file and how it is used; `options`.
+
+    Raises:
+        errors.UserError: A package is missing, or the format has no operation
+            for a part of the network.
+    """
+    form.require()
+    functions = form.functions(what.service)
+    files.make_folder(path)
+    network = os.path.join(path, form.file_name)
+    form.convert(functions, what.precision, network)
+    description = describe(what, form.name)
+    for name, function in functions.items():
+        inputs = sample(function, what.service.encoder.config)
+        answers = form.ask(network, name, inputs)
+        largest = differences(function, inputs, answers)
+        description["functions"][name] = {
+            **signature(function),
+            "largest_difference": largest,
+        }
+        logging.info("%s, %s, differs by %s", form.name, name, largest)
+    run_folder.copy_vocabulary(what.vocabulary, path)
+    files.write_text(
+        os.path.join(path, DESCRIPTION_NAME),
+        strict_json.dumps(description, indent=2, sort_keys=True) + "\n",
+    )
+    return description
+
+
+def sample(
+    function: Any, config: modeling.AlbertConfig
+) -> dict[str, np.ndarray]:
+    """Return random sequences for a function, the last of them padded.
+
+    Ids are random and the same each time; what else goes in is 0.
+    """
+    length = min(_TRIED_TOKENS, config.max_position_embeddings)
+    inputs = {}
+    for spec in function.input_signature:
+        shape = [_TRIED_ROWS, *spec.shape[1:-1], length]
+        inputs[spec.name] = np.zeros(shape, np.int32)
+    ids = inputs["input_ids"]
+    generator = np.random.default_rng(0)
+    ids[:] = generator.integers(config.vocab_size, size=ids.shape)
+    mask = inputs["input_mask"]
+    mask[:] = 1
+    mask[-1, ..., length // 2 :] = 0
+    return inputs
+
+
+def differences(
+    function: Any, inputs: Arrays, answers: Arrays
+) -> dict[str, float]:
+    """Return the largest differences of answers from a function's.
+
+    Only for outputs of floating point.
+    """
+    names = [spec.name for spec in function.input_signature]
+    outputs = function(*(tf.constant(inputs[name]) for name in names))
+    return {
+        name: float(np.max(np.abs(value.numpy() - answers[name])))
+        for name, value in sorted(outputs.items())
+        if value.dtype.is_floating
+    }
+
+
+def describe(what: IdModel, format_name: str) -> dict[str, Any]:
+    """Return the description without what is measured; see `save`."""
+    asked = what.service
+    tokenizer = tokenization.load(what.vocabulary)
+    return {
+        "format": format_name,
+        "precision": what.precision,
+        "service": type(asked).__name__,
+        "functions": {},
+        "max_positions": asked.encoder.config.max_position_embeddings,
+        "max_seq_length": asked.max_seq_length,
+        "texts": list(getattr(asked, "texts", ())),
+        "labels": list(getattr(asked, "labels", ())),
+        "special_ids": {
+            name: getattr(tokenizer, f"{name}_id")
+            for name in ("pad", "unk", "cls", "sep", "mask")
+        },
+        "vocabulary": {
+            str(what.vocabulary.kind): _vocabulary_name(what),
+            **tokenizer.settings,
+        },
+        "options": dict(what.options),
+    }
+
+
+def signature(function: Any) -> dict[str, Any]:
+    """Return `inputs` and `outputs`, each with dtype and shape, by name."""
+    specs = {spec.name: spec for spec in function.input_signature}
+    outputs = function.get_concrete_function().structured_outputs
+    return {
+        key: {
+            name: {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
+            for name, spec in values.items()
+        }
+        for key, values in (("inputs", specs), ("outputs", outputs))
+    }
+
+
+def _vocabulary_name(what: IdModel) -> str:
+    return run_folder.VOCABULARY_NAMES[str(what.vocabulary.kind)]

@@ -1,0 +1,89 @@
+"""Services for phones: LiteRT, with its built-in operations alone.
+
+The file has the signatures of the SavedModel that take ids, under their names.
+Batch and length may vary.
+
+    from ai_edge_litert import interpreter
+
+    model = interpreter.Interpreter("exported/rte/model.tflite")
+    ask = model.get_signature_runner("tokens")
+    ask(input_ids=ids, input_mask=mask, segment_ids=segments)["probabilities"]
+"""
+
+import pathlib
+import re
+import tempfile
+
+import tensorflow as tf
+from tensorflow.lite.python import convert_phase
+
+from albert_tf.common import errors, files
+from albert_tf.serving.formats import id_model
+from albert_tf.serving.services import service
+
+# Where the converter lists operations that LiteRT lacks, in a page of text.
+_MISSING = re.compile(r"^(?:TF Select|Custom) ops: (.+)$", re.MULTILINE)
+
+
+def _require() -> None:
+    try:
+        import ai_edge_litert  # noqa: F401 - for this format alone.
+    except ImportError as error:
+        raise errors.UserError(
+            f"needs a package that is missing: {error.name}. Install it: pip "
+            "install ai-edge-litert",
+            "format",
+            "litert",
+        ) from error
+
+
+def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
+    """Write the network.
+
+    What layers and signatures share stands in the file once. One exception: in
+    int8, models that predict masked words have their table of words twice, in
+    other scales for its rows than for its columns.
+
+    Raises:
+        errors.UserError: There is no operation for a part of it.
+    """
+    root = tf.Module()
+    concrete = [f.get_concrete_function() for f in functions.values()]
+    root.weights = [v for function in concrete for v in function.variables]
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(root, folder, signatures=functions)
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            folder, signature_keys=list(functions)
+        )
+        if precision == "int8":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        try:
+            content = converter.convert()
+        except convert_phase.ConverterError as error:
+            missing = _MISSING.findall(str(error))
+            if not missing:
+                raise
+            raise errors.UserError(
+                f"has no operation for {', '.join(missing)}, which are a part "
+                "of this model. Use `format=onnx`, or the SavedModel.",
+                "format",
+                "litert",
+            ) from error
+    with files.name_full_disk(path):
+        pathlib.Path(path).write_bytes(content)
+
+
+def _ask(path: str, name: str, inputs: id_model.Arrays) -> id_model.Arrays:
+    from ai_edge_litert import interpreter  # For this format alone.
+
+    return interpreter.Interpreter(path).get_signature_runner(name)(**inputs)
+
+
+FORMAT = id_model.Format(
+    name="litert",
+    file_name="model.tflite",
+    require=_require,
+    functions=service.id_functions,
+    convert=_convert,
+    ask=_ask,
+)

@@ -1,0 +1,125 @@
+"""The model card of a Hugging Face folder, with metadata for the hub.
+
+The run card is part of it, without the folders of the machine: model cards are
+published.
+
+Tests: tests/albert_tf/serving/formats/test_hub_folder.py.
+"""
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.common import scores, strict_json
+from albert_tf.text import tokenization
+from albert_tf.training import run_card
+
+NAME = "README.md"
+# The hub's name of what each class of transformers does.
+PIPELINES = {
+    "AlbertForPreTraining": "fill-mask",
+    "AlbertForMaskedLM": "fill-mask",
+    "AlbertForSequenceClassification": "text-classification",
+    "AlbertForQuestionAnswering": "question-answering",
+    "AlbertForMultipleChoice": "multiple-choice",
+    "AlbertModel": "feature-extraction",
+}
+_FENCE = 3 * "-"  # Around the metadata.
+_BY_PIPELINE = ("fill-mask", "text-classification", "feature-extraction")
+# A folder in front of a name, of this machine: not of a URL.
+_FOLDERS = re.compile(r"(?<![\w./:~])~?/(?:[^\s/|,]+/)*(?=[^\s/|,])")
+
+
+def text(
+    folder: str,
+    config: Mapping[str, Any],
+    tokenizer: tokenization.AnyTokenizer,
+    run_dir: str | None = None,
+) -> str:
+    """Return the card.
+
+    Args:
+        folder: Where the model is written; its last part is the model's name.
+        config: Content of `config.json`.
+        tokenizer: The vocabulary.
+        run_dir: The folder of the run that trained the model.
+    """
+    name = os.path.basename(os.path.normpath(folder))
+    architecture = config["architectures"][0]
+    results = scores.of_best(run_dir) if run_dir else {}
+    sections = [
+        _header(name, PIPELINES[architecture], results),
+        f"# {name}\n",
+        f"An ALBERT ({architecture}), written by albert_tf.\n",
+        "## Use\n",
+        _use(architecture),
+        "## Text\n",
+        _text_rules(tokenizer, config),
+    ]
+    if run_dir:
+        card = _FOLDERS.sub("", run_card.text(run_dir))
+        sections.append(re.sub("^#", "##", card, flags=re.MULTILINE))
+    return "\n".join(sections)
+
+
+def _header(name: str, pipeline: str, results: Mapping[str, float]) -> str:
+    """Return the metadata as YAML, whose values are written as JSON."""
+    lines = [
+        _FENCE,
+        "library_name: transformers",
+        f"pipeline_tag: {pipeline}",
+        "tags: [albert, albert_tf]",
+        "# Not known here: license, language, datasets. Add them.",
+    ]
+    metrics = [
+        {"type": metric, "value": value}
+        for metric, value in results.items()
+        if math.isfinite(value)
+    ]
+    if metrics:
+        result = {
+            "task": {"type": pipeline},
+            "dataset": {"name": "development set", "type": "development"},
+            "metrics": metrics,
+        }
+        index = [{"name": name, "results": [result]}]
+        lines.append(f"model-index: {strict_json.dumps(index)}")
+    return "\n".join([*lines, _FENCE]) + "\n"
+
+
+def _use(architecture: str) -> str:
+    pipeline = PIPELINES[architecture]
+    if pipeline in _BY_PIPELINE:
+        example = "It is [MASK]." if pipeline == "fill-mask" else "It is here."
+        code = (
+            "import transformers\n\n"
+            f'model = transformers.pipeline("{pipeline}", "THIS_FOLDER")\n'
+            f'model("{example}")\n'
+        )
+    else:
+        code = (
+            f"from transformers import AutoTokenizer, {architecture}\n\n"
+            'tokenizer = AutoTokenizer.from_pretrained("THIS_FOLDER")\n'
+            f'model = {architecture}.from_pretrained("THIS_FOLDER")\n'
+        )
+    return f"```python\n{code}```\n"
+
+
+def _text_rules(
+    tokenizer: tokenization.AnyTokenizer, config: Mapping[str, Any]
+) -> str:
+    kind = "WordPiece"
+    if isinstance(tokenizer, tokenization.Tokenizer):
+        kind = "SentencePiece"
+    rule = tokenizer.normalization
+    case = "lower-cased" if rule.do_lower_case else "cased"
+    accents = "kept" if rule.unicode_form in ("NFKC", "none") else "removed"
+    return (
+        f"{kind}, {tokenizer.vocab_size:,} pieces, {case}, accents "
+        f"{accents}, at most "
+        f"{config['max_position_embeddings']} tokens. `tokenizer.json` has "
+        "these rules. Special pieces in a text are text, but `[MASK]` is a "
+        "mask.\n"
+    )

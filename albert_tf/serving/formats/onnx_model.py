@@ -1,0 +1,169 @@
+"""Services for ONNX Runtime.
+
+The file has one function, `tokens`; batch and length may vary. Of a pretrained
+model it has the inputs and outputs of the signatures `tokens`, `mlm` and
+`sentence_order` of the SavedModel together. Without masked
+words, give one position, 0, for each sequence.
+
+    import onnxruntime
+
+    model = onnxruntime.InferenceSession("exported/rte/model.onnx")
+    inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+    (probabilities,) = model.run(["probabilities"], inputs)
+"""
+
+import functools
+import importlib
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.common import errors
+from albert_tf.serving.formats import id_model
+from albert_tf.serving.services import encoder_service, service
+
+# The version of ONNX's operations.
+_OPSET = 17
+# What int8 makes 8-bit numbers of: kernels, and tables that rows are taken of.
+_QUANTIZED = ["MatMul", "Gather"]
+_ERRORS_ONLY = 3  # ONNX Runtime's number of that level of logging.
+
+
+def _require() -> None:
+    for name in ("tf2onnx", "onnxruntime"):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise errors.UserError(
+                f"needs a package that is missing: {error.name}. Install all "
+                "it needs: pip install onnx onnxruntime tf2onnx",
+                "format",
+                "onnx",
+            ) from error
+
+
+def _functions(what: service.Service) -> id_model.Functions:
+    """Return one function, as a file has one, and weights are stored once."""
+    if not isinstance(what, encoder_service.PretrainedService):
+        return {"tokens": service.id_functions(what)["tokens"]}
+    names = (*service.IDS, "mlm_positions")
+    together = functools.partial(_pretrained_outputs, what)
+    return {"tokens": service.with_ids(together, names)}
+
+
+def _pretrained_outputs(
+    what: encoder_service.PretrainedService,
+    input_ids: tf.Tensor,
+    input_mask: tf.Tensor,
+    segment_ids: tf.Tensor,
+    mlm_positions: tf.Tensor,
+) -> service.Tensors:
+    outputs = what.mlm(input_ids, input_mask, segment_ids, mlm_positions)
+    if what.model.sentence_order:
+        pooled = outputs["pooled_output"]
+        outputs["sop_logits"] = what.model.sentence_order_logits(pooled)
+    return outputs
+
+
+def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
+    """Write the network.
+
+    What layers share stands in the file once. One exception: in int8, models
+    that predict masked words have their table of words twice, in other scales
+    for its rows than for its columns.
+
+    Raises:
+        errors.UserError: There is no operation for a part of it.
+    """
+    import onnx  # An extra, as all of this family.
+    import tf2onnx
+    from onnxruntime import quantization
+
+    (function,) = functions.values()
+    model, _ = tf2onnx.convert.from_function(
+        function,
+        function.input_signature,
+        opset=_OPSET,
+        custom_op_handlers={"Erfc": (_write_erfc, [])},
+    )
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        raise errors.UserError(
+            "has no operation for a part of this model. Use the SavedModel. "
+            f"What the checker says: {error}",
+            "format",
+            "onnx",
+        ) from error
+    if precision == "float32":
+        _share_transposed(model)
+        onnx.save(model, path)
+        return
+    # Layers share kernels directly. If an Identity stood between a kernel and
+    # its uses, only the first of them would be quantized.
+    quantization.quant_utils.add_pre_process_metadata(model)
+    quantization.quantize_dynamic(
+        model,
+        path,
+        op_types_to_quantize=_QUANTIZED,
+        per_channel=True,
+        weight_type=quantization.QuantType.QInt8,
+    )
+
+
+def _write_erfc(graph: Any, node: Any, name: str, _: list[Any]) -> None:
+    """Write 1 - erf for an operation that ONNX does not have.
+
+    TensorFlow's exact GELU has it; tf2onnx 1.17 leaves it as it is
+    (github.com/onnx/tensorflow-onnx/issues/2347).
+    """
+    one = graph.make_const(f"{name}_one", np.float32(1))
+    erf = graph.make_node("Erf", list(node.input))
+    node.type = "Sub"
+    graph.replace_inputs(node, [one.output[0], erf.output[0]])
+
+
+def _share_transposed(model: Any) -> None:
+    """Store a matrix once that is also there transposed.
+
+    That is the table of words, where masked words are predicted. ONNX Runtime
+    transposes it when it loads the file.
+    """
+    import onnx
+
+    graph = model.graph
+    tall = [i for i in graph.initializer if len(i.dims) == 2]
+    tall = [i for i in tall if i.dims[0] > i.dims[1]]
+    for wide in list(graph.initializer):
+        same = [i for i in tall if list(i.dims) == list(wide.dims)[::-1]]
+        for matrix in same:
+            one, two = map(onnx.numpy_helper.to_array, (matrix, wide))
+            if np.array_equal(one, two.T):
+                node = onnx.helper.make_node(
+                    "Transpose", [matrix.name], [wide.name], perm=[1, 0]
+                )
+                graph.node.insert(0, node)
+                graph.initializer.remove(wide)
+                break
+
+
+def _ask(path: str, name: str, inputs: id_model.Arrays) -> id_model.Arrays:
+    del name  # There is one only.
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = _ERRORS_ONLY
+    session = onnxruntime.InferenceSession(path, settings)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+
+FORMAT = id_model.Format(
+    name="onnx",
+    file_name="model.onnx",
+    require=_require,
+    functions=_functions,
+    convert=_convert,
+    ask=_ask,
+)

@@ -1,0 +1,1 @@
+"""What an exported model offers: signatures for ids and for plain text."""

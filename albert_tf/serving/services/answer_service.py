@@ -1,0 +1,305 @@
+"""Signatures of a finetuned question-answering model, SQuAD."""
+
+import abc
+from typing import ClassVar
+
+import tensorflow as tf
+
+from albert_tf.finetuning.squad import squad
+from albert_tf.model.heads import question_answering
+from albert_tf.serving.services import answer_ops, service
+from albert_tf.serving.services.service import Signature, Tensors
+from albert_tf.text import tokenization
+
+# Windows that go through the network together. A long context has hundreds;
+# so the memory does not grow with it.
+_AT_ONCE = 16
+
+
+class AnswerService(service.Service, abc.ABC):
+    """Finds the answer to a question in a context of any length.
+
+    A long context is divided into overlapping windows. They go through the
+    network in batches of 16.
+    """
+
+    model: question_answering.AlbertSquadV1 | question_answering.AlbertSquadV2
+    reads_offsets = True
+    # Inputs of `tokens`, and the outputs that answers are made of.
+    ids: ClassVar[tuple[str, ...]]
+    parts: ClassVar[dict[str, tf.TensorSpec]]
+    # The score of a question without any span; see `squad_answers`.
+    empty_score: ClassVar[float]
+
+    def __init__(
+        self,
+        model: question_answering.AlbertSquadV1
+        | question_answering.AlbertSquadV2,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        options: squad.SquadOptions,
+    ):
+        """Keep what the signatures need.
+
+        Args:
+            model: See `service.Service`.
+            tokenizer: See `service.Service`.
+            max_seq_length: Tokens of a window with its question.
+            options: How windows are made and answers are found.
+
+        Raises:
+            errors.UserError: Sequences are too short for questions.
+        """
+        options.windows.check_length(max_seq_length)
+        super().__init__(model, tokenizer, max_seq_length)
+        self._options = options
+
+    def signatures(self) -> dict[str, Signature]:
+        """Return the signatures by name."""
+        return {
+            "tokens": service.with_ids(self.ask, self.ids),
+            "serving_default": service.with_texts(
+                self.answer, "question", "context"
+            ),
+        }
+
+    def samples(self) -> dict[str, Tensors]:
+        """See `service.Service`."""
+        tokens = super().samples()["tokens"]
+        mask = tf.zeros_like(tokens["input_ids"])
+        texts = {
+            "question": tf.constant(["What is it?"]),
+            "context": tf.constant(["A text."]),
+        }
+        return {
+            "tokens": {name: tokens.get(name, mask) for name in self.ids},
+            "serving_default": texts,
+        }
+
+    @abc.abstractmethod
+    def ask(self, *ids: tf.Tensor) -> Tensors:
+        """Ask the model about sequences, int32 [batch, seq]; see `ids`."""
+
+    @abc.abstractmethod
+    def propose(
+        self, outputs: Tensors, windows: answer_ops.WindowTensors
+    ) -> answer_ops.Proposals:
+        """Return starts and ends, given what `ask` says about windows."""
+
+    def answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
+        """Answer questions, string [batch], about contexts, string [batch].
+
+        Where a context has no piece that the vocabulary could hold, as an empty
+        one, there is no answer.
+
+        Returns:
+            `answer` string [batch], a part of the context as it was given, ""
+            if there is none;
+            `start` and `end` int32 [batch], its first byte in the context and
+            its last one plus 1; 0 and 0 for "";
+            `score` float32 [batch], the sum of the scores of start and end;
+            `question_truncated` bool [batch], whether the question was too long
+            and its end left out;
+            and what `answer_ops.n_best` returns.
+        """
+        return self._find(question, context)[0]
+
+    def _find(
+        self, question: tf.Tensor, context: tf.Tensor
+    ) -> tuple[Tensors, Tensors, answer_ops.WindowTensors]:
+        """Return what `answer` does, what `ask` said of windows, and these."""
+        longest = self._options.windows.max_query_length
+        asked = self.tokenizer.tokenize(question)
+        queries = asked[:, :longest]
+        pieces, starts, ends = self.tokenizer.tokenize_with_offsets(context)
+        windows = answer_ops.make_windows(
+            tf.cast(queries.row_lengths(), tf.int32),
+            tf.cast(pieces.row_lengths(), tf.int32),
+            self.max_seq_length,
+            self._options.windows.doc_stride,
+        )
+        outputs = self._ask_all(self._lay_out(queries, pieces, windows))
+        answers = self._options.answers
+        found = answer_ops.n_best(
+            context,
+            answer_ops.find_spans(
+                windows,
+                starts,
+                ends,
+                self.propose(outputs, windows),
+                answers.max_answer_length,
+            ),
+            answers.n_best_size,
+            self.empty_score,
+        )
+        best = {
+            "answer": found["n_best_answers"][:, 0],
+            "score": found["n_best_scores"][:, 0],
+            "start": found["n_best_start"][:, 0],
+            "end": found["n_best_end"][:, 0],
+            "question_truncated": asked.row_lengths() > longest,
+        }
+        return {**best, **found}, outputs, windows
+
+    def _lay_out(
+        self,
+        queries: tf.RaggedTensor,
+        pieces: tf.RaggedTensor,
+        windows: answer_ops.WindowTensors,
+    ) -> Tensors:
+        """Return the inputs of the model, as long as the longest window."""
+        inputs, _ = self.pack(
+            tf.gather(queries, windows.question),
+            answer_ops.cut(windows, pieces),
+        )
+        length = tf.shape(inputs["input_ids"])[1]
+        return {**inputs, "p_mask": answer_ops.p_mask(windows, length)}
+
+    def _ask_all(self, inputs: Tensors) -> Tensors:
+        """Return `parts` for all windows, some at a time."""
+        total = tf.shape(inputs["input_ids"])[0]
+        count = tf.maximum(1, -(-total // _AT_ONCE))
+        arrays = {
+            name: tf.TensorArray(
+                spec.dtype,
+                count,
+                infer_shape=False,
+                element_shape=spec.shape,
+            )
+            for name, spec in self.parts.items()
+        }
+
+        def step(
+            number: tf.Tensor, arrays: dict[str, tf.TensorArray]
+        ) -> tuple[tf.Tensor, dict[str, tf.TensorArray]]:
+            begin = number * _AT_ONCE
+            rows = [inputs[name][begin : begin + _AT_ONCE] for name in self.ids]
+            outputs = self.ask(*rows)
+            return number + 1, {
+                name: array.write(number, outputs[name])
+                for name, array in arrays.items()
+            }
+
+        _, arrays = tf.while_loop(
+            lambda number, _: number < count,
+            step,
+            (0, arrays),
+            parallel_iterations=1,
+        )
+        return {name: array.concat() for name, array in arrays.items()}
+
+
+class AnswerServiceV1(AnswerService):
+    """Every question has an answer (SQuAD 1.1).
+
+    DIFFERS: a question without any span gets the answer "", where the files of
+    `SquadTask` and of the original say "empty".
+    """
+
+    model: question_answering.AlbertSquadV1
+    ids = service.IDS
+    parts: ClassVar = {
+        "start_logits": tf.TensorSpec([None, None]),
+        "end_logits": tf.TensorSpec([None, None]),
+    }
+    empty_score = 0.0
+
+    def ask(self, *ids: tf.Tensor) -> Tensors:
+        """What `Service.tokens` gives, `start_logits` and `end_logits`.
+
+        The last two are float32 [batch, seq], for padding too.
+        """
+        outputs = self.tokens(*ids)
+        return {**outputs, **self.model.logits(outputs["sequence_output"])}
+
+    def propose(
+        self, outputs: Tensors, windows: answer_ops.WindowTensors
+    ) -> answer_ops.Proposals:
+        """See `AnswerService`."""
+        return answer_ops.propose_each(
+            outputs["start_logits"],
+            outputs["end_logits"],
+            windows,
+            self._options.answers.n_best_size,
+        )
+
+
+class AnswerServiceV2(AnswerService):
+    """Questions may have no answer (SQuAD 2.0)."""
+
+    model: question_answering.AlbertSquadV2
+    ids = (*service.IDS, "p_mask")
+    parts: ClassVar = {
+        "start_top_log_probs": tf.TensorSpec([None, None]),
+        "start_top_index": tf.TensorSpec([None, None], tf.int32),
+        "end_top_log_probs": tf.TensorSpec([None, None]),
+        "end_top_index": tf.TensorSpec([None, None], tf.int32),
+        "cls_logits": tf.TensorSpec([None]),
+    }
+    empty_score = -2e6
+
+    def __init__(
+        self,
+        model: question_answering.AlbertSquadV2,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        options: squad.SquadOptions,
+        threshold: float,
+    ):
+        """Keep what the signatures need.
+
+        Args:
+            model: See `AnswerService`.
+            tokenizer: See `AnswerService`.
+            max_seq_length: See `AnswerService`.
+            options: See `AnswerService`.
+            threshold: Questions with a higher score for "no answer" have none.
+        """
+        super().__init__(model, tokenizer, max_seq_length, options)
+        self._threshold = threshold
+
+    def ask(self, *ids: tf.Tensor) -> Tensors:
+        """What `Service.tokens` gives, and what `AlbertSquadV2.search` does.
+
+        Args:
+            ids: The last of them is `p_mask`, 1 where no answer may be: in the
+                question, on padding, on markers but the first.
+        """
+        inputs = service.of_one_shape(dict(zip(self.ids, ids, strict=True)))
+        p_mask = inputs.pop("p_mask")
+        outputs = self.tokens(**inputs)
+        found = self.model.search(outputs["sequence_output"], p_mask)
+        return {**outputs, **found}
+
+    def propose(
+        self, outputs: Tensors, windows: answer_ops.WindowTensors
+    ) -> answer_ops.Proposals:
+        """See `AnswerService`."""
+        return answer_ops.propose_found(outputs)
+
+    def answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
+        """Answer questions, string [batch], about contexts, string [batch].
+
+        Returns:
+            What `AnswerService.answer` does. Where the score for "no answer" is
+            above the threshold, `answer` is "", and `start` and `end` are 0;
+            `score` and the n-best list say what would have been answered.
+            `no_answer_score` float32 [batch], the lowest of all windows,
+            1,000,000 without any; `no_answer_probability` float32 [batch].
+        """
+        found, outputs, windows = self._find(question, context)
+        score = answer_ops.null_scores(
+            outputs["cls_logits"], windows, tf.size(question)
+        )
+        rule = self._options.rule
+        limit = tf.constant(self._threshold, tf.float64)
+        wide = tf.cast(score, tf.float64)
+        is_answered = wide <= limit if rule.inclusive else wide < limit
+        return {
+            **found,
+            "answer": tf.where(is_answered, found["answer"], ""),
+            "start": tf.where(is_answered, found["start"], 0),
+            "end": tf.where(is_answered, found["end"], 0),
+            "no_answer_score": score,
+            "no_answer_probability": tf.sigmoid(score),
+        }

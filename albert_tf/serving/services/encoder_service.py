@@ -1,0 +1,135 @@
+"""Signatures of encoders and pretrained models."""
+
+import tensorflow as tf
+
+from albert_tf.model.heads import pretraining
+from albert_tf.serving.services import service
+from albert_tf.serving.services.service import Signature, Tensors
+from albert_tf.text import tokenization
+
+# Pieces that fill_mask proposes for each mask.
+TOP_PIECES = 5
+
+
+class EncoderService(service.Service):
+    """An encoder without a head: embeddings of texts."""
+
+    def signatures(self) -> dict[str, Signature]:
+        """Return the signatures by name."""
+        return {
+            **super().signatures(),
+            "serving_default": service.with_texts(self.embed, "text"),
+        }
+
+    def samples(self) -> dict[str, Tensors]:
+        """See `service.Service`."""
+        text = tf.constant(["A text."])
+        return {**super().samples(), "serving_default": {"text": text}}
+
+    def embed(self, text: tf.Tensor) -> Tensors:
+        """`pooled_output`, `mean_output` (over tokens), and `truncated`.
+
+        Returns:
+            float32 [batch, hidden] twice, and bool [batch]: whether the text
+            was too long and its end left out.
+        """
+        inputs, truncated = self.pack(self.tokenizer.tokenize(text))
+        outputs = self.encode(inputs)
+        mask = tf.cast(inputs["input_mask"], tf.float32)[:, :, None]
+        total = tf.reduce_sum(outputs["sequence_output"] * mask, 1)
+        return {
+            "pooled_output": outputs["pooled_output"],
+            "mean_output": total / tf.reduce_sum(mask, 1),
+            "truncated": truncated,
+        }
+
+
+class PretrainedService(EncoderService):
+    """A pretrained model: embeddings, masked words, sentence order."""
+
+    model: pretraining.AlbertPretrainer
+    reads_masks = True
+
+    def signatures(self) -> dict[str, Signature]:
+        """Return the signatures by name."""
+        with_positions = (*service.IDS, "mlm_positions")
+        signatures = {
+            **super().signatures(),
+            "mlm": service.with_ids(self.mlm, with_positions),
+            "fill_mask": service.with_texts(self.fill_mask, "text"),
+        }
+        if self.model.sentence_order:
+            signatures["sentence_order"] = service.with_ids(self.sentence_order)
+        return signatures
+
+    def samples(self) -> dict[str, Tensors]:
+        """See `service.Service`."""
+        samples = super().samples()
+        ids = samples["tokens"]
+        masked = tf.constant([f"A {tokenization.MASK} text."])
+        samples["mlm"] = {**ids, "mlm_positions": tf.constant([[0]])}
+        samples["fill_mask"] = {"text": masked}
+        if self.model.sentence_order:
+            samples["sentence_order"] = ids
+        return samples
+
+    def mlm(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        mlm_positions: tf.Tensor,
+    ) -> Tensors:
+        """`tokens`, and `mlm_logits` [batch * n, vocab], not normalized.
+
+        Source: original release, export_to_tfhub, signature `mlm`.
+        """
+        outputs = self.tokens(input_ids, input_mask, segment_ids)
+        mlm_positions = service.checked(
+            mlm_positions,
+            [tf.shape(input_ids)[0], tf.shape(mlm_positions)[-1]],
+            "mlm_positions must be [batch, n].",
+        )
+        logits = self.model.masked_lm_logits(
+            outputs["sequence_output"], mlm_positions
+        )
+        flat = tf.reshape(logits, [-1, len(self._pieces)])
+        return {**outputs, "mlm_logits": flat}
+
+    def sentence_order(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+    ) -> Tensors:
+        """`tokens`, and `sop_logits` [batch, 2]; index 1 means swapped."""
+        outputs = self.tokens(input_ids, input_mask, segment_ids)
+        logits = self.model.sentence_order_logits(outputs["pooled_output"])
+        return {**outputs, "sop_logits": logits}
+
+    def fill_mask(self, text: tf.Tensor) -> Tensors:
+        """Propose the likeliest pieces for each `[MASK]` in the text.
+
+        Returns:
+            `pieces` string and `probabilities` float32, both [batch, masks, 5],
+            likeliest first; rows with fewer masks (or none) are filled with ""
+            and 0. `truncated` bool [batch], see `embed`; masks that were cut
+            off have no row.
+        """
+        inputs, truncated = self.pack(self.tokenizer.tokenize_with_masks(text))
+        is_mask = tf.equal(inputs["input_ids"], self._mask_id)
+        columns = tf.ragged.boolean_mask(
+            tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask)),
+            is_mask,
+        )
+        logits = self.model.masked_lm_logits(
+            self.encode(inputs)["sequence_output"], columns.to_tensor()
+        )
+        best = tf.math.top_k(tf.nn.softmax(logits), TOP_PIECES)
+        real = tf.sequence_mask(columns.row_lengths())[:, :, None]
+        pieces = tf.gather(tf.constant(self._pieces), best.indices)
+        return {
+            "pieces": tf.where(real, pieces, ""),
+            "probabilities": tf.where(real, best.values, 0.0),
+            "truncated": truncated,
+        }

@@ -1,0 +1,221 @@
+"""The base of all services: signatures that take ids.
+
+A service is a plain object whose methods are traced into signatures. The saved
+model holds weights, tokenizer and TensorFlow functions, nothing of Keras, so it
+runs with tensorflow and tensorflow-text alone.
+
+Each byte that is not UTF-8 is read as U+FFFD. An empty text becomes `[CLS]
+[SEP]`. An empty batch gives empty outputs.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model import modeling
+from albert_tf.text import packing_ops, tokenization, tokenization_ops
+
+# The inputs of the signature `tokens`.
+IDS = ("input_ids", "input_mask", "segment_ids")
+
+_MOST_AXES = 4  # More than any input has.
+
+Tensors = dict[str, tf.Tensor]
+
+
+def checked(
+    values: tf.Tensor,
+    shape: tf.Tensor | Sequence[int | tf.Tensor],
+    message: str,
+) -> tf.Tensor:
+    """Return values of this shape; others are refused with the message.
+
+    TensorFlow itself compares no shapes when a signature is called eagerly.
+    """
+    # Filled up to one length: shapes of unlike lengths would be broadcast.
+    found, wanted = (
+        tf.concat([axes, tf.fill([_MOST_AXES], -1)], 0)[:_MOST_AXES]
+        for axes in (tf.shape(values), tf.convert_to_tensor(shape))
+    )
+    same = tf.debugging.assert_equal(found, wanted, message)
+    with tf.control_dependencies([same]):
+        return tf.identity(values)
+
+
+def of_one_shape(inputs: Tensors) -> Tensors:
+    """Return ids, masks and segments; all must be shaped as the first."""
+    first = next(iter(inputs))
+    shape = tf.shape(inputs[first])
+    return {
+        name: checked(value, shape, f"{name} must have the shape of {first}.")
+        for name, value in inputs.items()
+    }
+
+
+Signature = Callable[..., Tensors]
+
+
+def with_ids(
+    function: Signature, names: Sequence[str] = IDS, *inner: int | None
+) -> Signature:
+    """Trace a function of int32 [batch, *inner, n], for each of the names."""
+    shape = [None, *inner, None]
+    return tf.function(
+        function,
+        input_signature=[tf.TensorSpec(shape, tf.int32, n) for n in names],
+        autograph=False,
+    )
+
+
+def with_texts(function: Signature, *names: str) -> Signature:
+    """Trace a function of string [batch], for each of the names.
+
+    Texts of another rank, or fewer of one name than of another, are refused.
+    """
+    message = " and ".join(names) + " must be [batch]"
+    message += ", as many of each." if len(names) > 1 else "."
+
+    def of_checked(*texts: tf.Tensor) -> Tensors:
+        count = [tf.size(texts[0])]
+        return function(*(checked(text, count, message) for text in texts))
+
+    return tf.function(
+        of_checked,
+        input_signature=[tf.TensorSpec([None], tf.string, n) for n in names],
+        autograph=False,
+    )
+
+
+class Service:
+    """A model with its tokenizer, and the signatures all models share.
+
+    Attributes:
+        model: An encoder, or one with a head.
+        tokenizer: Text to ids, in TensorFlow.
+        max_seq_length: Longer text is cut to this number of tokens.
+    """
+
+    # What the tokenizer must be able to do; each makes the export larger.
+    reads_masks: ClassVar[bool] = False
+    reads_offsets: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+    ):
+        """Keep what the signatures need.
+
+        Args:
+            model: A finished encoder, or one with a head.
+            tokenizer: The vocabulary it was trained with.
+            max_seq_length: See the attribute.
+        """
+        self.model = model
+        self.tokenizer = tokenization_ops.make_graph_tokenizer(
+            tokenizer,
+            with_masks=self.reads_masks,
+            with_offsets=self.reads_offsets,
+        )
+        self.max_seq_length = max_seq_length
+        self._pieces = tokenizer.pieces
+        self._cls_id, self._sep_id = tokenizer.cls_id, tokenizer.sep_id
+        self._mask_id = tokenizer.mask_id
+
+    @property
+    def encoder(self) -> modeling.AlbertModel:
+        """The encoder below the head."""
+        is_bare = isinstance(self.model, modeling.AlbertModel)
+        return self.model if is_bare else self.model.encoder
+
+    def signatures(self) -> dict[str, Signature]:
+        """Return the signatures by name."""
+        return {"tokens": with_ids(self.tokens)}
+
+    @functools.cached_property
+    def functions(self) -> dict[str, Any]:
+        """The signatures; each is traced once, however often it is used."""
+        return dict(self.signatures())
+
+    def samples(self) -> dict[str, Tensors]:
+        """Return one small request for each signature, by its name."""
+        ids = tf.constant([[self._cls_id, self._sep_id]])
+        rows = tf.ones_like(ids), tf.zeros_like(ids)
+        return {"tokens": dict(zip(IDS, (ids, *rows), strict=True))}
+
+    def tokens(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+    ) -> Tensors:
+        """`sequence_output` [batch, seq, hidden] and `pooled_output`.
+
+        Both are float32, [batch, seq, hidden] and [batch, hidden].
+
+        Source: original release, export_to_tfhub, signature `tokens`.
+        """
+        values = input_ids, input_mask, segment_ids
+        return self.encode(dict(zip(IDS, values, strict=True)))
+
+    def encode(self, inputs: Tensors) -> Tensors:
+        """Return what `tokens` does; refuse wrong shapes by name."""
+        inputs = of_one_shape(inputs)
+        ids = self._checked(inputs["input_ids"])
+        outputs = self.encoder({**inputs, "input_ids": ids})
+        names = "sequence_output", "pooled_output"
+        return {name: tf.cast(outputs[name], tf.float32) for name in names}
+
+    def _checked(self, ids: tf.Tensor) -> tf.Tensor:
+        """Return ids of any rank, their last axis neither empty nor too long.
+
+        Raises:
+            tf.errors.InvalidArgumentError: It is one of the two.
+        """
+        longest = self.encoder.config.max_position_embeddings
+        length = tf.shape(ids)[-1]
+        checks = [
+            tf.debugging.assert_less_equal(
+                length,
+                longest,
+                f"input_ids are longer than the {longest} positions of the "
+                "model.",
+            ),
+            tf.debugging.assert_positive(length, "input_ids have no position."),
+        ]
+        # Without the dependency the encoder may fail first, less clearly.
+        with tf.control_dependencies(checks):
+            return tf.identity(ids)
+
+    def pack(self, *segments: tf.RaggedTensor) -> tuple[Tensors, tf.Tensor]:
+        """Return ids, mask and segments, and where text was cut.
+
+        Args:
+            segments: One or two int32 [batch, (pieces)].
+
+        Returns:
+            See `packing_ops.pack_inputs`; and bool [batch].
+        """
+        inputs = packing_ops.pack_inputs(
+            segments, self.max_seq_length, self._cls_id, self._sep_id
+        )
+        wanted = tf.fill([segments[0].nrows()], tf.constant(2, tf.int64))
+        for segment in segments:
+            wanted += segment.row_lengths()
+        for second in segments[1:]:  # It has a marker of its own, if any.
+            wanted += tf.cast(second.row_lengths() > 0, tf.int64)
+        return inputs, wanted > self.max_seq_length
+
+
+def id_functions(what: Service) -> dict[str, Any]:
+    """Return the signatures that take nothing but integers."""
+    found = what.functions
+    return {
+        name: function
+        for name, function in found.items()
+        if all(spec.dtype == tf.int32 for spec in function.input_signature)
+    }

@@ -1,0 +1,129 @@
+"""Signatures of finetuned classifiers and regressions."""
+
+import abc
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from albert_tf.model.heads import classification
+from albert_tf.serving.services import service
+from albert_tf.serving.services.service import Signature, Tensors
+from albert_tf.text import tokenization
+
+
+class _OfTexts(service.Service, abc.ABC):
+    """A finetuned model of one text or of pairs of texts."""
+
+    model: classification.AlbertClassifier
+
+    def __init__(
+        self,
+        model: classification.AlbertClassifier,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        *,
+        pairs: bool,
+    ):
+        """Keep what the signatures need.
+
+        Args:
+            model: See `service.Service`.
+            tokenizer: See `service.Service`.
+            max_seq_length: See `service.Service`.
+            pairs: Whether `serving_default` takes `text` and `text_pair`.
+        """
+        super().__init__(model, tokenizer, max_seq_length)
+        self.texts = ("text", "text_pair") if pairs else ("text",)
+
+    def signatures(self) -> dict[str, Signature]:
+        """Return the signatures by name."""
+        return {
+            **super().signatures(),
+            "serving_default": service.with_texts(self.answer, *self.texts),
+        }
+
+    def samples(self) -> dict[str, Tensors]:
+        """See `service.Service`."""
+        texts = {name: tf.constant(["A text."]) for name in self.texts}
+        return {**super().samples(), "serving_default": texts}
+
+    def tokens(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+    ) -> Tensors:
+        """What `Service.tokens` gives, `logits` and `probabilities`.
+
+        Both float32 [batch, labels]. For a regression the only logit is the
+        number, and its probability 1: the original's signature has
+        probabilities for every task.
+        """
+        outputs = super().tokens(input_ids, input_mask, segment_ids)
+        logits = self.model.logits(outputs["pooled_output"])
+        probabilities = tf.nn.softmax(logits)
+        return {**outputs, "logits": logits, "probabilities": probabilities}
+
+    @abc.abstractmethod
+    def answer(self, *texts: tf.Tensor) -> Tensors:
+        """Answer for each text, or pair of texts, string [batch]."""
+
+    def _outputs(self, texts: tuple[tf.Tensor, ...]) -> Tensors:
+        """Return `tokens` for texts, and `truncated` bool [batch]."""
+        inputs, truncated = self.pack(*map(self.tokenizer.tokenize, texts))
+        return {**self.tokens(**inputs), "truncated": truncated}
+
+
+class ClassifierService(_OfTexts):
+    """A finetuned classifier."""
+
+    def __init__(
+        self,
+        model: classification.AlbertClassifier,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        *,
+        labels: Sequence[str],
+        pairs: bool,
+    ):
+        """Keep what the signatures need.
+
+        Args:
+            model: See `service.Service`.
+            tokenizer: See `service.Service`.
+            max_seq_length: See `service.Service`.
+            labels: Label strings in the order of the logits.
+            pairs: Whether `serving_default` takes `text` and `text_pair`.
+        """
+        super().__init__(model, tokenizer, max_seq_length, pairs=pairs)
+        self.labels = tuple(labels)
+
+    def answer(self, *texts: tf.Tensor) -> Tensors:
+        """Classify texts.
+
+        Returns:
+            `label` string [batch], the likeliest; `labels` string and
+            `probabilities` float32, both [batch, labels]; `truncated` bool
+            [batch]: whether the texts were too long and an end left out.
+        """
+        outputs = self._outputs(texts)
+        probabilities = outputs["probabilities"]
+        labels = tf.constant(self.labels)
+        return {
+            "label": tf.gather(labels, tf.argmax(probabilities, -1)),
+            "labels": tf.broadcast_to(labels, tf.shape(probabilities)),
+            "probabilities": probabilities,
+            "truncated": outputs["truncated"],
+        }
+
+
+class RegressionService(_OfTexts):
+    """A finetuned regression, such as STS-B."""
+
+    def answer(self, *texts: tf.Tensor) -> Tensors:
+        """`score` float32 [batch], on the labels' scale, and `truncated`."""
+        outputs = self._outputs(texts)
+        return {
+            "score": outputs["logits"][:, 0],
+            "truncated": outputs["truncated"],
+        }

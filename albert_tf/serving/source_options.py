@@ -1,0 +1,141 @@
+"""Options of what is exported; imports no TensorFlow.
+
+Tests: tests/albert_tf/test_export.py.
+"""
+
+import dataclasses
+from typing import Any
+
+from albert_tf.common import errors, options, ranges
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning import race_data
+from albert_tf.finetuning.squad import squad
+from albert_tf.text import tokenization
+
+TASKS = ("encoder", "pretraining", "classifier", "regression", "squad", "race")
+
+# Options for `run_dir` only, and for `init_checkpoint` only.
+_OF_RUN = ("checkpoint", "task_module")
+_OF_CHECKPOINT = ("albert_config_file", "num_labels", "labels", "pairs")
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class SourceOptions:
+    """Where the weights are, and what they were trained for."""
+
+    run_dir: str | None = option(
+        None,
+        "The --output_dir of run_pretraining, run_classifier, ...",
+        positional=True,
+    )
+    checkpoint: str | None = option(
+        None,
+        "Checkpoint of --run_dir to export. Default: the best, else the "
+        "latest.",
+    )
+    task_module: str | None = option(
+        None, "The --task_module of --run_dir, if it had one."
+    )
+    init_checkpoint: str | None = option(
+        None, "Any checkpoint, instead of --run_dir."
+    )
+    albert_config_file: str | None = option(
+        None,
+        "Architecture of --init_checkpoint. Default: the file beside it.",
+    )
+    task: str | None = option(
+        None,
+        "What --init_checkpoint was trained for. With --run_dir, only encoder: "
+        "leave its head out.",
+        choices=TASKS,
+    )
+    # Without one: that of the run, or the only one beside the checkpoint.
+    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
+        default_factory=tokenization.VocabularyOptions
+    )
+    max_seq_length: int | None = option(
+        None,
+        "Tokens of a sequence made from text; longer text is cut. Default: "
+        "that of the run; for a checkpoint 384 for squad, else all positions.",
+        within=ranges.TOKENS,
+    )
+    num_labels: int | None = option(
+        None,
+        "Classes of --task=classifier. Default: those of its weights.",
+        within=ranges.TOKENS,
+    )
+    labels: str | None = option(
+        None, "Their names, separated by commas. Default: 0,1,..."
+    )
+    pairs: bool | None = option(
+        None, "Whether --task=classifier or regression takes pairs of texts."
+    )
+    squad_version: str | None = option(
+        None,
+        "Version of --task=squad. Default: 2.0.",
+        choices=squad.VERSIONS,
+    )
+    start_n_top: int | None = option(
+        None, "SQuAD 2.0: starts to follow.", within=ranges.TOKENS
+    )
+    end_n_top: int | None = option(
+        None, "SQuAD 2.0: ends for each start.", within=ranges.TOKENS
+    )
+    null_score_diff_threshold: float | None = option(
+        None,
+        "SQuAD 2.0: questions with a higher score have no answer.",
+        within=ranges.THRESHOLD,
+    )
+    doc_stride: int | None = option(
+        None, "SQuAD: from window to window.", within=ranges.TOKENS
+    )
+    max_query_length: int | None = option(
+        None, "SQuAD: of a question.", within=ranges.TOKENS
+    )
+    max_answer_length: int | None = option(
+        None, "SQuAD: of an answer.", within=ranges.TOKENS
+    )
+    n_best_size: int | None = option(
+        None, "SQuAD: answers of the n-best list.", within=ranges.N_BEST
+    )
+    num_options: int | None = option(
+        None,
+        "RACE: options of a question.",
+        within=ranges.Range(2, len(race_data.LETTERS)),
+    )
+    max_qa_length: int | None = option(
+        None, "RACE: tokens of question and option.", within=ranges.TOKENS
+    )
+
+    def __post_init__(self) -> None:
+        if bool(self.run_dir) == bool(self.init_checkpoint):
+            raise errors.UserError(
+                "`run_dir` and `init_checkpoint`: exactly one of the two is "
+                "needed. The first is the folder of a run, the second any "
+                "checkpoint."
+            )
+        if self.run_dir:
+            options.refuse_foreign(self, _OF_CHECKPOINT, "init_checkpoint")
+        else:
+            options.refuse_foreign(self, _OF_RUN, "run_dir")
+        if self.init_checkpoint and not self.task:
+            raise errors.UserError(
+                "needs `task`: what it was trained for, one of "
+                f"{', '.join(TASKS)}.",
+                "init_checkpoint",
+                self.init_checkpoint,
+            )
+        if self.run_dir and self.task not in (None, "encoder"):
+            raise errors.UserError(
+                "is given with `run_dir`, whose folder knows its task. Leave "
+                "`task` out, or use `task=encoder`.",
+                "task",
+                self.task,
+            )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by name."""
+        values = options.to_dict(self).items()
+        return {name: value for name, value in values if value is not None}

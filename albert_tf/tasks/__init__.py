@@ -1,1 +1,0 @@
-"""Finetuning tasks: what is read, how it becomes features, how it is scored."""

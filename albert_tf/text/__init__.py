@@ -1,0 +1,1 @@
+"""Text to ids: vocabularies, in Python and as TensorFlow ops."""

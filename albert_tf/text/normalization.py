@@ -1,0 +1,202 @@
+"""What is done to text before a vocabulary cuts it, and the file that says so.
+
+The text of records, runs and exported models must be normalized as the text
+that the vocabulary was trained on. So the program that trains a vocabulary
+writes a description beside it: `vocab.normalization.json` beside `vocab.model`
+or `vocab.txt`. Whatever opens the vocabulary reads it.
+
+A vocabulary without such a file is normalized as the original does it.
+"""
+
+import dataclasses
+import functools
+import os
+from typing import Any
+
+from absl import logging
+
+from albert_tf.common import errors, files, strict_json
+
+ENDING = ".normalization.json"
+FORMAT_VERSION = 1
+SENTENCEPIECE, WORDPIECE = "sentencepiece", "wordpiece"
+# SHA-256 of the released vocabularies, 30k-clean.model and vocab_chinese.txt,
+# which follow the original's rule.
+_RELEASED = frozenset(
+    {
+        "fefb02b667a6c5c2fe27602d28e5fb3428f66ab89c7d6f388e7c8d44a02d0336",
+        "45bbac6b341c319adc98a532532882e91a9cefc0329aa57bac9ae761c27b291c",
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Normalization:
+    """What is done to text before it is cut.
+
+    Attributes:
+        do_lower_case: Whether text is lower-cased.
+        keep_accents: Whether accents and other combining characters survive.
+            The original's cased WordPiece vocabularies are an exception: they
+            keep all characters as they are, without this.
+        strip_spurious_marker: Whether a number that continues a word stays
+            part of it when only the comma behind it is cut off; see
+            `tokenization.Tokenizer.encode_pieces`. SentencePiece only.
+        kind: `SENTENCEPIECE` or `WORDPIECE`.
+    """
+
+    do_lower_case: bool = True
+    keep_accents: bool = False
+    strip_spurious_marker: bool = False
+    kind: str = SENTENCEPIECE
+
+    @property
+    def unicode_form(self) -> str:
+        """The form of Unicode that text is brought to, or "none".
+
+        SentencePiece: NFKC with accents, else NFKD, from which all combining
+        characters are removed. WordPiece: NFD, from which all characters of
+        category Mn are removed, if text is lower-cased and accents are not
+        kept; else none.
+        """
+        if self.kind == SENTENCEPIECE:
+            return "NFKC" if self.keep_accents else "NFKD"
+        removes = self.do_lower_case and not self.keep_accents
+        return "NFD" if removes else "none"
+
+    @property
+    def settings(self) -> dict[str, bool]:
+        """The options that name these choices, by name."""
+        return {
+            "do_lower_case": self.do_lower_case,
+            "keep_accents": self.keep_accents,
+            "strip_spurious_marker": self.strip_spurious_marker,
+        }
+
+    def to_json(self) -> str:
+        """Return the content of the file."""
+        values = {
+            "format_version": FORMAT_VERSION,
+            "kind": self.kind,
+            "unicode_form": self.unicode_form,
+            **self.settings,
+        }
+        return strict_json.dumps(values, indent=2, sort_keys=True) + "\n"
+
+
+def path_beside(vocabulary: str) -> str:
+    """Return where the description of a vocabulary lies.
+
+    Example:
+        path_beside("vocab/de.model") = "vocab/de.normalization.json"
+    """
+    return os.path.splitext(vocabulary)[0] + ENDING
+
+
+def write(vocabulary: str, normalization: Normalization) -> str:
+    """Write the description beside a vocabulary; return its path."""
+    path = path_beside(vocabulary)
+    files.write_text(path, normalization.to_json())
+    return path
+
+
+def read(vocabulary: str, kind: str) -> Normalization | None:
+    """Return the description beside a vocabulary, None without one.
+
+    Args:
+        vocabulary: The file of the vocabulary.
+        kind: What it is.
+
+    Raises:
+        errors.UserError: The description is damaged or about something else.
+    """
+    path = path_beside(vocabulary)
+    if not files.exists(path):
+        return None
+    advice = (
+        f"It must be the file that was written when {vocabulary} was trained. "
+        "Copy it again; without it, the original's rule is assumed."
+    )
+    values = strict_json.read_object(path, advice)
+    try:
+        return _parse(values, kind)
+    except ValueError as error:
+        raise errors.UserError(f"{path} {error}. {advice}") from None
+
+
+def _parse(values: dict[str, Any], kind: str) -> Normalization:
+    """Return what a file says.
+
+    Raises:
+        ValueError: It says something else; the message follows its name.
+    """
+    version = values.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"has format_version {version!r}; this program reads "
+            f"{FORMAT_VERSION}"
+        )
+    if values.get("kind") != kind:
+        raise ValueError(
+            f"is about a vocabulary of kind {values.get('kind')!r}, not {kind}"
+        )
+    settings = {name: values.get(name) for name in Normalization().settings}
+    for name, value in settings.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"has {name} {value!r}; true or false is wanted")
+    found = Normalization(kind=kind, **settings)  # type: ignore[arg-type]
+    form = values.get("unicode_form")
+    if form != found.unicode_form:
+        raise ValueError(
+            f"has unicode_form {form!r}; this program has "
+            f"{found.unicode_form} for these settings"
+        )
+    return found
+
+
+def resolve(
+    vocabulary: str, kind: str, given: dict[str, bool | None]
+) -> Normalization:
+    """Return how text is normalized for a vocabulary.
+
+    Args:
+        vocabulary: Its file.
+        kind: What it is.
+        given: Options by name, None for those that were not given.
+
+    Raises:
+        errors.UserError: An option contradicts the description beside the
+            vocabulary, or this cannot be read.
+    """
+    wanted = {n: value for n, value in given.items() if value is not None}
+    stored = read(vocabulary, kind)
+    if stored is None:
+        if len(wanted) < len(given):
+            _say_original(vocabulary)
+        return Normalization(kind=kind, **wanted)
+    for name, value in wanted.items():
+        known = stored.settings[name]
+        if value != known:
+            raise errors.UserError(
+                f"contradicts {path_beside(vocabulary)}, which says "
+                f"{str(known).lower()}: text must be normalized as when the "
+                "vocabulary was trained. Leave the option out, or give "
+                "another vocabulary.",
+                name,
+                str(value).lower(),
+            )
+    return stored
+
+
+@functools.cache
+def _say_original(vocabulary: str) -> None:
+    """Say once that a vocabulary has no description."""
+    if not files.exists(vocabulary) or files.sha256(vocabulary) in _RELEASED:
+        return
+    logging.info(
+        "%s has no %s beside it: its text is taken to be normalized as in the "
+        "original (lower-cased, without accents), apart from options that say "
+        "otherwise.",
+        vocabulary,
+        os.path.basename(path_beside(vocabulary)),
+    )

@@ -1,0 +1,202 @@
+"""Where cleaned text comes from, as TensorFlow operations.
+
+Texts are cut into units that are cleaned each for itself, so every byte of the
+cleaned text has a place in the text as it was given. The twin of the functions
+of offsets.py.
+
+Tests: tests/albert_tf/text/test_tokenization_ops.py, which compares the offsets
+of both tokenizers.
+"""
+
+import unicodedata
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+import tensorflow_text
+
+from albert_tf.text import text_ops
+
+# Where parts of texts begin and end in other texts, int32 [batch, (parts)].
+Ranges = tuple[tf.RaggedTensor, tf.RaggedTensor]
+
+
+class Units(NamedTuple):
+    """The parts of some texts that are cleaned each for itself, in a row.
+
+    Attributes:
+        texts: string [units].
+        starts: int32 [units], first byte in the text.
+        ends: int32 [units], last byte plus 1.
+        rows: int64 [units], number of the text.
+        lengths: int32 [batch], bytes of the texts.
+    """
+
+    texts: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    rows: tf.Tensor
+    lengths: tf.Tensor
+
+    def sources(self, widths: tf.Tensor) -> Ranges:
+        """Say where each byte of the cleaned texts comes from.
+
+        Args:
+            widths: int32 [units], how many bytes each unit becomes.
+        """
+        rows = tf.repeat(self.rows, widths)
+        starts, ends = (
+            tf.RaggedTensor.from_value_rowids(
+                tf.repeat(edges, widths), rows, tf.size(self.lengths, tf.int64)
+            )
+            for edges in (self.starts, self.ends)
+        )
+        return starts, ends
+
+    def each(self, function: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+        """Apply a function to every unit, once to those that are equal."""
+        different, index = tf.unique(self.texts)
+        return tf.gather(function(different), index)
+
+
+def to_characters(texts: tf.Tensor) -> Units:
+    """Cut texts into characters; one that is not UTF-8 becomes U+FFFD."""
+    characters, starts = tf.strings.unicode_split_with_offsets(texts, "UTF-8")
+    starts = tf.cast(starts, tf.int32)
+    lengths = tf.strings.length(texts)
+    return Units(
+        characters.flat_values,
+        starts.flat_values,
+        with_last(starts, lengths)[:, 1:].flat_values,
+        characters.value_rowids(),
+        lengths,
+    )
+
+
+def to_composed_units(texts: tf.Tensor) -> Units:
+    """Do what `offsets._composed_units` does, for many texts.
+
+    A character melts into what stands before it if the composed text (NFKC)
+    has no edge between them. Both texts are the same when decomposed, so edges
+    are compared there.
+    """
+    characters = to_characters(texts)
+    whole = tensorflow_text.normalize_utf8(text_ops.valid_utf8(texts), "NFKC")
+    composed = to_characters(whole)
+    place = tf.cumsum(characters.each(_decomposed_length), exclusive=True)
+    edges = tf.cumsum(composed.each(_decomposed_length), exclusive=True)
+    edges = tf.concat([edges, [-1]], 0)
+    is_edge = tf.gather(edges, tf.searchsorted(edges[:-1], place)) == place
+    is_mark = characters.each(text_ops.matches(unicodedata.combining))
+    # Two Japanese marks are no combining ones before they are decomposed.
+    may_move = characters.each(text_ops.matches(_begins_with_mark))
+    is_free = is_edge & ~is_mark & ~(may_move & _after(may_move))
+    after_space = _after(characters.each(text_ops.matches(str.isspace)))
+    begins = is_first(characters.rows) | after_space | is_free
+    unit = tf.cumsum(tf.cast(begins, tf.int64)) - 1
+    parts = tf.RaggedTensor.from_value_rowids(characters.texts, unit)
+    return Units(
+        tf.strings.reduce_join(parts, axis=-1),
+        tf.boolean_mask(characters.starts, begins),
+        tf.math.segment_max(characters.ends, unit),
+        tf.boolean_mask(characters.rows, begins),
+        characters.lengths,
+    )
+
+
+def _begins_with_mark(character: str) -> int:
+    return unicodedata.combining(unicodedata.normalize("NFKD", character)[0])
+
+
+def _decomposed_length(texts: tf.Tensor) -> tf.Tensor:
+    decomposed = tensorflow_text.normalize_utf8(texts, "NFKD")
+    return tf.strings.length(decomposed, unit="UTF8_CHAR")
+
+
+def kept_spaces(units: Units, is_plain: tf.Tensor) -> tf.Tensor:
+    """Choose one unit of each run of white space, none at the edges of a text.
+
+    Source: `offsets._collapse_widths`.
+
+    Args:
+        units: All units.
+        is_plain: bool [units], which of them become a plain space; the first
+            one of a run is chosen, else the first unit of the run.
+
+    Returns:
+        bool [units].
+    """
+    is_space = units.each(text_ops.matches(str.isspace))
+    begins_text = is_first(units.rows)
+    ends_text = tf.concat([begins_text[1:], [True]], 0)[: tf.size(is_space)]
+    begins_run = is_space & (begins_text | ~_after(is_space))
+    run = tf.cumsum(tf.cast(begins_run, tf.int32))
+    total = tf.size(run)
+    rank = tf.range(total) + tf.where(is_plain, 0, total)
+    rank = tf.where(is_space, rank, tf.int32.max)
+    best = tf.math.unsorted_segment_min(rank, run, total + 1)
+    at_edge = tf.cast(is_space & (begins_text | ends_text), tf.int32)
+    touches = tf.math.unsorted_segment_max(at_edge, run, total + 1) > 0
+    is_best = is_space & (tf.gather(best, run) == rank)
+    return is_best & ~tf.gather(touches, run)
+
+
+def is_first(rows: tf.Tensor) -> tf.Tensor:
+    """Tell which entries begin a row, given the sorted numbers of rows."""
+    return tf.concat([[True], rows[1:] != rows[:-1]], 0)[: tf.size(rows)]
+
+
+def _after(is_wanted: tf.Tensor) -> tf.Tensor:
+    """Tell which entries have a wanted one before them."""
+    return tf.concat([[False], is_wanted], 0)[:-1]
+
+
+def join_ranges(
+    lengths: tf.RaggedTensor, ranges: Ranges, text_lengths: tf.Tensor
+) -> Ranges:
+    """Put the ranges of parts together.
+
+    Args:
+        lengths: int32 [batch, (pieces)], how many parts each piece has.
+        ranges: Those of the parts.
+        text_lengths: int32 [batch], where a piece without parts stands if
+            nothing follows.
+
+    Returns:
+        Those of the pieces.
+    """
+    starts, ends = (with_last(edges, text_lengths) for edges in ranges)
+    stop = _running_total(lengths)
+    start = entries_at(starts, stop - lengths)
+    last = entries_at(ends, stop - 1)
+    end = tf.where(lengths.flat_values == 0, start, last)
+    return lengths.with_flat_values(start), lengths.with_flat_values(end)
+
+
+def _running_total(rows: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Add up each row, int32 [batch, (parts)]."""
+    sums = tf.reduce_sum(rows, -1)
+    before = tf.gather(tf.cumsum(sums) - sums, rows.value_rowids())
+    return rows.with_flat_values(tf.cumsum(rows.flat_values) - before)
+
+
+def with_last(rows: tf.RaggedTensor, last: tf.Tensor) -> tf.RaggedTensor:
+    """Put one entry more at the end of each row."""
+    return tf.concat([rows, last[:, None]], axis=1)
+
+
+def entries_at(rows: tf.RaggedTensor, places: tf.RaggedTensor) -> tf.Tensor:
+    """Return `rows[i][places[i]]`, or the nearest one there is.
+
+    Args:
+        rows: int32 [batch, (1 or more)].
+        places: int32 [batch, (places)].
+
+    Returns:
+        int32 [all places].
+    """
+    row = places.value_rowids()
+    last = tf.cast(rows.row_lengths() - 1, tf.int32)
+    place = tf.clip_by_value(places.flat_values, 0, tf.gather(last, row))
+    first = tf.cast(rows.row_starts(), tf.int32)
+    return tf.gather(rows.flat_values, tf.gather(first, row) + place)

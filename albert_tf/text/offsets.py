@@ -1,0 +1,146 @@
+"""Where the characters of cleaned text come from.
+
+offset_ops.py and tokenization_ops.py repeat this as TensorFlow operations.
+
+Tests: tests/albert_tf/text/test_tokenization.py.
+"""
+
+import functools
+import itertools
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+import sentencepiece
+
+from albert_tf.text import cleaning
+
+WORD_START = "▁"  # U+2581, SentencePiece's mark for "a space stood here".
+
+
+def cleaned_ranges(
+    text: str, *, lower: bool, keep_accents: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Say where each character of `preprocess_text` comes from.
+
+    Of a run of white space the first plain space counts, or the first
+    character if there is none.
+
+    Example, uncased:
+        "É\t ½" is cleaned to "e 1⁄2"
+        starts = [0, 2, 3, 3, 3], ends = [1, 3, 4, 4, 4]
+
+    Returns:
+        Start and end in `text`, int64 [cleaned characters].
+    """
+    units: Sequence[str] = _composed_units(text) if keep_accents else text
+    widths = np.ones(len(units), np.int64)
+    if not text.isascii():
+        for index, unit in enumerate(units):
+            if not unit.isascii():
+                folded = cleaning.fold_characters(
+                    unit, lower=lower, keep_accents=keep_accents
+                )
+                widths[index] = len(folded)
+    if text != cleaning.collapse_spaces(text):
+        _collapse_widths(units, widths)
+    ends = np.cumsum(np.fromiter(map(len, units), np.int64, len(units)))
+    starts = np.append(0, ends)[:-1]
+    return np.repeat(starts, widths), np.repeat(ends, widths)
+
+
+def _collapse_widths(units: Sequence[str], widths: np.ndarray) -> None:
+    """Leave one character of each run of white space, none at the edges."""
+    for is_space, group in itertools.groupby(
+        range(len(units)), lambda index: units[index].isspace()
+    ):
+        if not is_space:
+            continue
+        run = list(group)
+        widths[run] = 0
+        if run[0] > 0 and run[-1] < len(units) - 1:
+            plain = (
+                i for i in run if cleaning.fold_characters(units[i]) == " "
+            )
+            widths[next(plain, run[0])] = 1
+
+
+def _composed_units(text: str) -> list[str]:
+    """Cut a text where composing its characters (NFKC) has no effect.
+
+    Example:
+        "e" and a combining acute accent stay together, "ab" is cut.
+    """
+    units: list[str] = []
+    for character in text:
+        if units and _composes(units[-1], character):
+            units[-1] += character
+        else:
+            units.append(character)
+    return units
+
+
+def _composes(unit: str, character: str) -> bool:
+    """Tell whether a character may melt into what stands before it."""
+    if character.isascii() or unit.isspace():
+        return False
+    if unicodedata.combining(character):
+        return True
+    nfkc = functools.partial(unicodedata.normalize, "NFKC")
+    return nfkc(unit + character) != nfkc(unit) + nfkc(character)
+
+
+def normalized_ranges(
+    processor: sentencepiece.SentencePieceProcessor,
+    cleaned: str,
+    starts: np.ndarray,
+    ends: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Say where each character that SentencePiece cuts comes from.
+
+    SentencePiece normalizes text before it cuts it: it puts "▁" for each space
+    and before the text, and may replace or drop characters.
+
+    Args:
+        processor: The model.
+        cleaned: The text that it gets.
+        starts: Where each of its characters begins in the original text,
+            int64 [cleaned characters].
+        ends: Where each ends there.
+
+    Returns:
+        Start and end in the original text, int64 [normalized characters].
+    """
+    if not len(starts):
+        return starts, ends
+    normalized = processor.normalize(cleaned)
+    if normalized == WORD_START + cleaned.replace(" ", WORD_START):
+        return np.append(0, starts), np.append(0, ends)
+    normalized, first = processor.normalize(cleaned, with_offsets=True)
+    begin = np.array(first[: len(normalized)], np.int64)
+    # Characters with one origin share it; what follows begins elsewhere.
+    later = np.append(begin, len(cleaned))
+    end = later[np.searchsorted(later, begin, "right")]
+    is_kept = [
+        cleaned[place : place + 1] == character
+        for place, character in zip(begin.tolist(), normalized, strict=True)
+    ]
+    end = np.where(is_kept, begin + 1, end)
+    starts, ends = starts[begin], ends[end - 1]
+    if normalized.startswith(WORD_START) and not cleaned.startswith(" "):
+        starts[0] = ends[0] = 0
+    return starts, ends
+
+
+def piece_lengths(
+    processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str]
+) -> np.ndarray:
+    """Return how many characters each piece stands for, int64.
+
+    A piece for one byte stands for a character if it begins one.
+    """
+    lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
+    for id_ in filter(processor.is_byte, range(len(pieces))):
+        byte = int(pieces[id_].strip("<>"), 16)
+        lengths[id_] = not 0x80 <= byte < 0xC0
+    return lengths

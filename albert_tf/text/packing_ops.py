@@ -1,0 +1,132 @@
+"""Pieces of texts to rows of ids, masks and segments, as TensorFlow operations.
+
+The exported services use this between tokenizer and model.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+
+def pack_inputs(
+    segments: Sequence[tf.RaggedTensor],
+    max_seq_length: int,
+    cls_id: int,
+    sep_id: int,
+) -> dict[str, tf.Tensor]:
+    """Make the inputs of the model from one or two segments.
+
+    `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`. Rows whose second
+    segment is empty take the form of one segment. What does not fit is cut, see
+    `_kept_lengths`. Rows are padded with 0 to the longest of the batch.
+
+    Source: the original's classifier_utils.convert_single_example.
+
+    Example, with cls_id 2, sep_id 3, max_seq_length 7:
+        segments    [[[11, 12, 13], [14]], [[21, 22], []]]
+        input_ids   [[2, 11, 12, 3, 21, 22, 3], [2, 14, 3, 0, 0, 0, 0]]
+        input_mask  [[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0]]
+        segment_ids [[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0]]
+
+    Args:
+        segments: One or two int32 [batch, (pieces)] without special pieces.
+        max_seq_length: Longest row, in pieces, special ones included.
+        cls_id: Id of `[CLS]`.
+        sep_id: Id of `[SEP]`.
+
+    Returns:
+        `input_ids`, `input_mask` (1 for a piece, 0 for padding) and
+        `segment_ids` (1 for the second segment and its `[SEP]`, 0 elsewhere),
+        int32 [batch, longest].
+
+    Raises:
+        ValueError: No segment or more than two, or a row too short for text.
+    """
+    _check_segments(len(segments), max_seq_length)
+    first = segments[0]
+    second = segments[1] if len(segments) == 2 else first[:, :0]
+    one = tf.ones_like(first.row_lengths())
+    has_second = tf.cast(second.row_lengths() > 0, tf.int64)
+    kept_first, kept_second = _kept_lengths(
+        first.row_lengths(),
+        second.row_lengths(),
+        budget=max_seq_length - 2 - has_second,
+    )
+    cls, sep = _markers(cls_id, one), _markers(sep_id, one)
+    front = tf.concat([cls, head(first, kept_first), sep], axis=1)
+    last_sep = _markers(sep_id, has_second)
+    back = tf.concat([head(second, kept_second), last_sep], axis=1)
+    return _padded(front, back)
+
+
+def _check_segments(count: int, max_seq_length: int) -> None:
+    if count not in (1, 2):
+        raise ValueError(f"pack_inputs takes 1 or 2 segments, not {count}.")
+    if max_seq_length <= count + 1:
+        raise ValueError(
+            f"max_seq_length={max_seq_length} has no room for text: the "
+            f"markers take {count + 1} places. Use a larger value."
+        )
+
+
+def _padded(
+    front: tf.RaggedTensor, back: tf.RaggedTensor
+) -> dict[str, tf.Tensor]:
+    """Join the part of segment 0 and the part of segment 1, and pad with 0."""
+    segment_ids = [tf.zeros_like(front), tf.ones_like(back)]
+    rows = {
+        "input_ids": tf.concat([front, back], axis=1),
+        "input_mask": tf.ones_like(tf.concat([front, back], axis=1)),
+        "segment_ids": tf.concat(segment_ids, axis=1),
+    }
+    # One column at least, also for an empty batch.
+    lengths = tf.concat([[1], rows["input_ids"].row_lengths()], 0)
+    shape = tf.stack([-1, tf.reduce_max(lengths)])
+    return {name: row.to_tensor(shape=shape) for name, row in rows.items()}
+
+
+def _kept_lengths(
+    length_a: tf.Tensor, length_b: tf.Tensor, budget: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Say how much of two segments stays when the longer one is cut first.
+
+    The result of dropping the last piece of the longer segment, of the second
+    if both are equally long, until both fit; without the loop.
+
+    Source: the original's classifier_utils._truncate_seq_pair.
+
+    Example:
+        lengths 7 and 2, budget 6 -> 4 and 2
+        lengths 7 and 6, budget 5 -> 3 and 2
+
+    Args:
+        length_a: int64 [batch], pieces of the first segment.
+        length_b: int64 [batch], pieces of the second segment.
+        budget: int64 [batch], pieces that fit in all.
+
+    Returns:
+        int64 [batch] each: pieces kept of the first and the second segment.
+    """
+    half = budget // 2
+    room_a = tf.where(length_b <= half, budget - length_b, budget - half)
+    kept_a = tf.minimum(length_a, room_a)
+    return kept_a, tf.minimum(length_b, budget - kept_a)
+
+
+def head(segment: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """Keep the first `lengths` (int64 [batch]) pieces of each row."""
+    positions = tf.ragged.range(segment.row_lengths())
+    return tf.ragged.boolean_mask(segment, positions < lengths[:, tf.newaxis])
+
+
+def tail(segment: tf.RaggedTensor, length: int) -> tf.RaggedTensor:
+    """Keep the last `length` pieces of each row."""
+    positions = tf.ragged.range(segment.row_lengths())
+    first = segment.row_lengths() - length
+    return tf.ragged.boolean_mask(segment, positions >= first[:, tf.newaxis])
+
+
+def _markers(id_: int, counts: tf.Tensor) -> tf.RaggedTensor:
+    """Return rows with `counts` (0 or 1) times the same id."""
+    values = tf.fill([tf.reduce_sum(counts)], tf.constant(id_, tf.int32))
+    return tf.RaggedTensor.from_row_lengths(values, counts)

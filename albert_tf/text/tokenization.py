@@ -1,0 +1,547 @@
+"""Text to vocabulary ids and back, by a SentencePiece model.
+
+`load` opens a vocabulary of either kind; the other kind is in wordpiece.py.
+
+data_prep tokenizes corpora with it, and finetuning tokenizes questions and
+sentences. tokenization_ops.py repeats it as TensorFlow operations, which are
+made from the same object.
+
+Ordinary text never gives special pieces: "[CLS]" in a file is divided into
+letters, as any other word. `Tokenizer.encode_with_masks` is for text that
+contains masks.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import sentencepiece
+from absl import logging
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf.common import errors, files
+from albert_tf.common.options import option
+from albert_tf.text import cleaning, normalization, offsets, wordpiece
+
+PAD, UNK = "<pad>", "<unk>"
+CLS, SEP, MASK = wordpiece.CLS, wordpiece.SEP, wordpiece.MASK
+SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)
+WORD_START = offsets.WORD_START
+
+PieceT = TypeVar("PieceT", str, int)
+
+
+class Tokenizer:
+    """A SentencePiece vocabulary and the way text is cut with it.
+
+    Source: the original's tokenization.FullTokenizer in SentencePiece mode,
+    with encode_pieces and encode_ids.
+
+    Example, with the released 30k-clean.model:
+        encode_pieces("This is a Test") = ["▁this", "▁is", "▁a", "▁test"]
+        encode("This is a Test") = [48, 25, 21, 1289]
+
+    Attributes:
+        model_bytes: The content of the model file.
+        fingerprint: SHA-256 of `model_bytes`, hexadecimal.
+        do_lower_case: Whether text is lower-cased before it is cut.
+        keep_accents: Whether accents survive the cleaning.
+        strip_spurious_marker: See `encode_pieces`.
+        pieces: All pieces in the order of their ids.
+        pad_id: Id of `<pad>`.
+        unk_id: Id of `<unk>`, for characters outside the vocabulary.
+        cls_id: Id of `[CLS]`.
+        sep_id: Id of `[SEP]`.
+        mask_id: Id of `[MASK]`.
+        word_start_id: Id of the piece "▁" alone, -1 if there is none.
+        digit_comma_ids: For each piece like "▁2012,", the ids that replace it.
+    """
+
+    def __init__(
+        self,
+        spm_model_file: str,
+        do_lower_case: bool = True,
+        *,
+        keep_accents: bool = False,
+        strip_spurious_marker: bool = False,
+    ) -> None:
+        """Load the model.
+
+        Args:
+            spm_model_file: The binary `.model` file, local or remote.
+            do_lower_case: Whether to lower-case text; the released English
+                models need it.
+            keep_accents: See `cleaning.preprocess_text`.
+            strip_spurious_marker: See `encode_pieces`.
+
+        Raises:
+            errors.UserError: No such file, not a SentencePiece model, or a
+                vocabulary without one of the special pieces.
+        """
+        files.require_file(spm_model_file, "spm_model_file")
+        self.model_bytes = files.read_bytes(spm_model_file)
+        self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
+        self.do_lower_case = do_lower_case
+        self.keep_accents = keep_accents
+        self.strip_spurious_marker = strip_spurious_marker
+        self._processor = _load_processor(self.model_bytes, spm_model_file)
+        self.pieces = _all_pieces(self._processor)
+        special_ids = _special_ids(self.pieces, spm_model_file)
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
+            special_ids
+        )
+        self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
+        self.word_start_id = self._ids.get(WORD_START, -1)
+        self._digit_comma_pieces = _digit_comma_pieces(
+            self.pieces, self._processor, strip_spurious_marker
+        )
+        self.digit_comma_ids = {
+            self._ids[piece]: tuple(self.pieces_to_ids(new_pieces))
+            for piece, new_pieces in self._digit_comma_pieces.items()
+        }
+
+        self._is_replaced = np.zeros(len(self.pieces), bool)
+        self._is_replaced[list(self.digit_comma_ids)] = True
+        self._lengths = offsets.piece_lengths(self._processor, self.pieces)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces, special ones included."""
+        return len(self.pieces)
+
+    @property
+    def settings(self) -> dict[str, bool]:
+        """What else than the vocabulary decides how text is cut."""
+        return self.normalization.settings
+
+    @property
+    def normalization(self) -> normalization.Normalization:
+        """What is done to text before it is cut."""
+        return normalization.Normalization(
+            self.do_lower_case, self.keep_accents, self.strip_spurious_marker
+        )
+
+    @functools.cached_property
+    def masked_model_bytes(self) -> bytes:
+        """The same model, with `[MASK]` as a symbol that text may contain."""
+        model = sentencepiece_model_pb2.ModelProto.FromString(self.model_bytes)
+        symbol = model.pieces[self.mask_id]
+        symbol.type = symbol.USER_DEFINED
+        return bytes(model.SerializeToString())
+
+    @functools.cached_property
+    def _masked_processor(self) -> sentencepiece.SentencePieceProcessor:
+        return _load_processor(self.masked_model_bytes, "")
+
+    def clean(self, text: str) -> str:
+        """Clean a text the way this vocabulary wants it."""
+        return cleaning.preprocess_text(
+            text, lower=self.do_lower_case, keep_accents=self.keep_accents
+        )
+
+    def encode_pieces(self, text: str, *, clean: bool = True) -> list[str]:
+        """Cut a text into pieces.
+
+        A piece that ends in digit and comma is cut again without its comma, so
+        that numbers look alike wherever they stand. The second cut puts "▁"
+        before a number that continued a word; so did the original, by an error
+        its models were trained with (its test compares text with bytes).
+        `strip_spurious_marker` takes that "▁" away again.
+
+        Source: the original's tokenization.encode_pieces.
+
+        Example, with 30k-clean.model, where "▁2012," is one piece:
+            encode_pieces("In 2012, we") = ["▁in", "▁2012", ",", "▁we"]
+        With a vocabulary that has the continuing piece "13,":
+            encode_pieces("no13,") = ["▁no", "▁13", ","], or, with
+            strip_spurious_marker, ["▁no", "13", ","]
+
+        Args:
+            text: Any string.
+            clean: Pass False if the text has been through `clean` already.
+
+        Returns:
+            The pieces. Characters outside the vocabulary stay as they are,
+            neighbouring ones together in one piece.
+        """
+        text = self.clean(text) if clean else text
+        pieces: list[str] = self._processor.encode(text, out_type=str)
+        return _replace(pieces, self._digit_comma_pieces)
+
+    def encode(self, text: str, *, clean: bool = True) -> list[int]:
+        """Cut a text into ids: those of the pieces of `encode_pieces`.
+
+        Example, with 30k-clean.model:
+            encode("In 2012, we") = [19, 563, 15, 95]
+        """
+        text = self.clean(text) if clean else text
+        return _replace(self._processor.encode(text), self.digit_comma_ids)
+
+    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
+        """Clean and encode many texts; faster than one `encode` for each."""
+        cleaned = [self.clean(text) for text in texts]
+        rows = self._processor.encode(cleaned)
+        return [_replace(ids, self.digit_comma_ids) for ids in rows]
+
+    def encode_flat(
+        self, texts: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Clean and encode many texts into one array.
+
+        Returns:
+            int32 [all pieces], the ids of all texts in a row; int64 [texts],
+            how many of them each text has.
+        """
+        rows = self._processor.encode([self.clean(text) for text in texts])
+        ids, lengths = wordpiece.flatten(rows)
+        if self._is_replaced[ids].any():
+            rows = [_replace(row, self.digit_comma_ids) for row in rows]
+            return wordpiece.flatten(rows)
+        return ids, lengths
+
+    def encode_with_offsets(
+        self, text: str
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Clean and encode a text and say where each piece comes from.
+
+        A piece that begins a word includes the space before it. What has no
+        counterpart in the text, as the "▁" before its first word, comes from
+        nowhere: its range is empty. Characters that are taken apart or
+        composed count as one: every part has the range of the whole.
+
+        Example, with 30k-clean.model:
+            encode_with_offsets("Café ½") = [1957, 137, 3, 1], the ids of
+                ["▁cafe", "▁1", "⁄", "2"] up to their numbers,
+            starts = [0, 4, 5, 5], ends = [4, 6, 6, 6]
+
+        Returns:
+            The ids of `encode`; for each the number of its first character in
+            `text`, and that of the last one plus 1; all int32 [pieces].
+        """
+        cleaned = self.clean(text)
+        ids = np.array(self._processor.encode(cleaned), np.int32)
+        lengths = self._lengths[ids]
+        unknown = np.flatnonzero(ids == self.unk_id)
+        if len(unknown):  # Only the pieces know how much they span.
+            pieces = self._processor.encode(cleaned, out_type=str)
+            lengths[unknown] = [len(pieces[index]) for index in unknown]
+        if self._is_replaced[ids].any():
+            ids, lengths = self._replace_aligned(ids, lengths)
+        starts, ends = offsets.normalized_ranges(
+            self._processor,
+            cleaned,
+            *offsets.cleaned_ranges(
+                text, lower=self.do_lower_case, keep_accents=self.keep_accents
+            ),
+        )
+        stop = np.cumsum(lengths)
+        if len(ids) and stop[-1] != len(starts):
+            raise AssertionError(f"{stop[-1]} characters, not {len(starts)}")
+        is_empty = lengths == 0
+        piece_starts = np.append(starts, len(text))[stop - lengths]
+        piece_ends = np.where(
+            is_empty, piece_starts, np.append(ends, 0)[stop - 1]
+        )
+        return ids, piece_starts.astype(np.int32), piece_ends.astype(np.int32)
+
+    def _replace_aligned(
+        self, ids: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Apply `digit_comma_ids` to ids and the characters they span."""
+        new_ids: list[int] = []
+        new_lengths: list[int] = []
+        for id_, length in zip(ids.tolist(), lengths.tolist(), strict=True):
+            parts = self.digit_comma_ids.get(id_)
+            if parts is None:
+                new_ids.append(id_)
+                new_lengths.append(length)
+                continue
+            pieces = self._digit_comma_pieces[self.pieces[id_]]
+            spans = [len(piece) for piece in pieces]
+            spans[0] -= sum(spans) - length  # A "▁" that the text lacks.
+            new_ids += parts
+            new_lengths += spans
+        return np.array(new_ids, np.int32), np.array(new_lengths, np.int64)
+
+    def encode_with_masks(self, text: str) -> list[int]:
+        """Encode a text in which each literal `[MASK]` stands for one piece.
+
+        A mask replaces a piece, "▁" included, as masking does in pretraining.
+        So the "▁" that SentencePiece puts before the marker is dropped, and
+        what follows starts a word only if a space stands between. Nothing else
+        is special: "[CLS]" and "[mask]" are cut into letters.
+
+        Example, with 30k-clean.model, where "." is 9 and "▁paris" 1162:
+            encode("It is Paris.") = [32, 25, 1162, 9]
+            encode_with_masks("It is [MASK].") = [32, 25, 4, 9]
+        """
+        parts = cleaning.collapse_spaces(text).split(MASK)
+        lower, keep_accents = self.do_lower_case, self.keep_accents
+        folded = MASK.join(
+            cleaning.fold_characters(
+                part, lower=lower, keep_accents=keep_accents
+            )
+            for part in parts
+        )
+        ids = self._masked_processor.encode(folded)
+        ids = _replace(ids, self.digit_comma_ids)
+        dropped = (self.word_start_id, self.mask_id)
+        pairs = itertools.pairwise([*ids, -1])
+        return [pair[0] for pair in pairs if pair != dropped]
+
+    def pieces_to_ids(self, pieces: Iterable[str]) -> list[int]:
+        """Look up pieces; one that the vocabulary lacks becomes `unk_id`."""
+        return [self._ids.get(piece, self.unk_id) for piece in pieces]
+
+    def ids_to_pieces(self, ids: Iterable[int]) -> list[str]:
+        """Look up ids."""
+        return [self.pieces[id_] for id_ in ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Join ids to a readable text.
+
+        Special pieces vanish and an unknown one becomes "⁇".
+
+        Example, with 30k-clean.model:
+            decode([2, 48, 25, 21, 1289, 3]) = "this is a test"
+        """
+        return str(self._processor.decode([int(id_) for id_ in ids]))
+
+
+def _load_processor(
+    model_bytes: bytes, path: str
+) -> sentencepiece.SentencePieceProcessor:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model_bytes)
+    except RuntimeError as error:
+        raise errors.UserError(
+            "is not a SentencePiece model. Give the binary file that ends in "
+            ".model (for example 30k-clean.model), not the readable list that "
+            "ends in .vocab.",
+            "spm_model_file",
+            path,
+        ) from error
+    return processor
+
+
+def _all_pieces(
+    processor: sentencepiece.SentencePieceProcessor,
+) -> tuple[str, ...]:
+    return tuple(processor.id_to_piece(list(range(processor.vocab_size()))))
+
+
+def _special_ids(pieces: Sequence[str], path: str) -> list[int]:
+    """Return the ids of `SPECIAL_PIECES`.
+
+    Raises:
+        errors.UserError: One of them is not in the vocabulary.
+    """
+    missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
+    if missing:
+        raise errors.UserError(
+            f"has no piece {' '.join(missing)}. ALBERT needs "
+            f"{' '.join(SPECIAL_PIECES)}. Train a vocabulary that has them: "
+            "python -m data_prep.train_sentencepiece --input_file=corpus.txt "
+            "--output_prefix=my-vocabulary",
+            "spm_model_file",
+            path,
+        )
+    return [pieces.index(piece) for piece in SPECIAL_PIECES]
+
+
+def _replace(
+    pieces: list[PieceT], table: Mapping[PieceT, Sequence[PieceT]]
+) -> list[PieceT]:
+    """Put in place of each piece of the table what the table says."""
+    if table.keys().isdisjoint(pieces):
+        return pieces
+    return [new for piece in pieces for new in table.get(piece, (piece,))]
+
+
+def _ends_in_digit_comma(piece: str) -> bool:
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+
+
+def _digit_comma_pieces(
+    pieces: Sequence[str],
+    processor: sentencepiece.SentencePieceProcessor,
+    strip_spurious_marker: bool,
+) -> dict[str, tuple[str, ...]]:
+    """Build the table of pieces that end in digit and comma.
+
+    What such a piece becomes does not depend on its neighbours, so it is
+    worked out once: the pieces of its text without comma and "▁", then ",".
+
+    Example, with 30k-clean.model:
+        "▁2012," -> ("▁2012", ",")
+    """
+    table = {}
+    for piece in filter(_ends_in_digit_comma, pieces):
+        number = piece[:-1].replace(WORD_START, "")
+        body = processor.encode(number, out_type=str)
+        if strip_spurious_marker and not piece.startswith(WORD_START):
+            body = _without_first_marker(body)
+        table[piece] = (*body, ",")
+    return table
+
+
+def _without_first_marker(pieces: Sequence[str]) -> list[str]:
+    """Take the "▁" from the first piece, which vanishes if nothing is left.
+
+    Example:
+        ["▁13"] -> ["13"];  ["▁", "13"] -> ["13"]
+    """
+    first, *others = pieces
+    rest = first.removeprefix(WORD_START)
+    return [rest, *others] if rest else others
+
+
+AnyTokenizer = Tokenizer | wordpiece.WordPieceTokenizer
+
+
+@functools.cache
+def _warn_of_both(spm_model_file: str, vocab_file: str) -> None:
+    """Say once that one of two vocabularies is not used."""
+    logging.warning(
+        "`vocab_file=%s` is not used: `spm_model_file=%s` counts when both are "
+        "given, as in the original. Leave one of them out.",
+        vocab_file,
+        spm_model_file,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularyOptions:
+    """Which vocabulary is used, and how.
+
+    As in the original, the SentencePiece model counts when both files are
+    given.
+    """
+
+    spm_model_file: str | None = option(
+        None,
+        "SentencePiece model of the vocabulary, as the English models have it.",
+        may_change=True,
+    )
+    vocab_file: str | None = option(
+        None,
+        "WordPiece vocabulary, as the Chinese models have it; not needed with "
+        "--spm_model_file.",
+        may_change=True,
+    )
+    do_lower_case: bool | None = option(
+        None,
+        "Whether to lower-case the text. Default: as the file beside the "
+        "vocabulary says (PREFIX.normalization.json); without it, true.",
+    )
+    keep_accents: bool | None = option(
+        None,
+        "Whether accents and other combining characters are kept. Default: as "
+        "the file beside the vocabulary says; without it, false.",
+    )
+    strip_spurious_marker: bool | None = option(
+        None,
+        "Do not let a number begin a word when only the comma behind it is "
+        "cut off; the original does. SentencePiece only. Default: as the file "
+        "beside the vocabulary says; without it, false.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.spm_model_file is not None and self.vocab_file is not None:
+            _warn_of_both(self.spm_model_file, self.vocab_file)
+        if self.kind == "vocab_file" and self.strip_spurious_marker:
+            raise errors.UserError(
+                "is given with the WordPiece vocabulary "
+                f"`vocab_file={self.vocab_file}`. It changes how a "
+                "SentencePiece vocabulary is used. Remove "
+                "`strip_spurious_marker`, or give `spm_model_file`.",
+                "strip_spurious_marker",
+                "true",
+            )
+
+    @property
+    def kind(self) -> str | None:
+        """The option that names the vocabulary; None without one."""
+        for name in ("spm_model_file", "vocab_file"):
+            if getattr(self, name) is not None:
+                return name
+        return None
+
+    @property
+    def path(self) -> str | None:
+        """The file of the vocabulary; None without one."""
+        return getattr(self, self.kind) if self.kind else None
+
+    @property
+    def settings(self) -> dict[str, bool | None]:
+        """How it is used, as far as the options say."""
+        names = "do_lower_case", "keep_accents", "strip_spurious_marker"
+        return {name: getattr(self, name) for name in names}
+
+    def resolved(self) -> "VocabularyOptions":
+        """Return the options with what the file beside the vocabulary says.
+
+        Without a vocabulary, they stay as they are.
+
+        Raises:
+            errors.UserError: See `normalization.resolve`.
+        """
+        if self.path is None:
+            return self
+        settings: dict[str, Any] = {**self.normalization.settings}
+        return dataclasses.replace(self, **settings)
+
+    @property
+    def normalization(self) -> normalization.Normalization:
+        """What is done to text for the vocabulary that is named.
+
+        Raises:
+            errors.UserError: See `normalization.resolve`.
+        """
+        kind = {
+            "spm_model_file": normalization.SENTENCEPIECE,
+            "vocab_file": normalization.WORDPIECE,
+        }[str(self.kind)]
+        return normalization.resolve(str(self.path), kind, self.settings)
+
+    def require(self) -> None:
+        """Refuse options without a vocabulary.
+
+        Raises:
+            errors.UserError: Neither file is given.
+        """
+        if self.kind is None:
+            raise errors.UserError(
+                "`spm_model_file` and `vocab_file` are both missing. One is "
+                "needed. Give `spm_model_file=30k-clean.model` for a "
+                "SentencePiece vocabulary (the English models), or "
+                "`vocab_file=vocab_chinese.txt` for a WordPiece vocabulary "
+                "(the Chinese models)."
+            )
+
+
+def load(options: VocabularyOptions) -> AnyTokenizer:
+    """Open the vocabulary that the options name.
+
+    Raises:
+        errors.UserError: No file is given, or it cannot be used.
+    """
+    options.require()
+    found = options.resolved()
+    if found.spm_model_file is not None:
+        return Tokenizer(
+            found.spm_model_file,
+            bool(found.do_lower_case),
+            keep_accents=bool(found.keep_accents),
+            strip_spurious_marker=bool(found.strip_spurious_marker),
+        )
+    return wordpiece.WordPieceTokenizer(
+        str(found.vocab_file),
+        bool(found.do_lower_case),
+        keep_accents=bool(found.keep_accents),
+    )

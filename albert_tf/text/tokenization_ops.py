@@ -1,0 +1,564 @@
+"""Tokenization as TensorFlow operations, for a model that takes raw text.
+
+`make_graph_tokenizer` makes the twin of a tokenizer, which gives the same ids.
+The services put it, and `packing_ops.pack_inputs`, in front of the network of a
+SavedModel. Whoever loads that SavedModel needs tensorflow and tensorflow_text,
+no more.
+
+Letter dimensions: B batch, S pieces of a text.
+"""
+
+import copy
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf.text import (
+    normalization,
+    offset_ops,
+    text_ops,
+    tokenization,
+    wordpiece,
+)
+from albert_tf.text.offset_ops import Ranges
+
+# Ids of pieces, and where each begins and ends in its text, in bytes.
+Offsets = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
+
+
+class GraphTokenizer(tf.Module):
+    """The TensorFlow twin of a `tokenization.Tokenizer`.
+
+    Make it after any call of `tf.random.set_seed`: that call destroys the
+    SentencePiece resources that exist in the program.
+    """
+
+    def __init__(
+        self,
+        tokenizer: tokenization.Tokenizer,
+        *,
+        with_masks: bool = True,
+        with_offsets: bool = False,
+    ) -> None:
+        """Copy the vocabulary, its rules and its flags.
+
+        Args:
+            tokenizer: Where from.
+            with_masks: Whether `tokenize_with_masks` will be used, which needs
+                the vocabulary a second time.
+            with_offsets: Whether `tokenize_with_offsets` will be used, which
+                needs the rules a second time.
+        """
+        super().__init__(name="graph_tokenizer")
+        self._lower = tokenizer.do_lower_case
+        self._keep_accents = tokenizer.keep_accents
+        self._mask_id = tokenizer.mask_id
+        self._word_start_id = tokenizer.word_start_id
+        self._replacements = _replacement_table(tokenizer)
+        self._plain = _sentencepiece(tokenizer.model_bytes, "plain")
+        self._masked = None
+        if with_masks:
+            masked_model = tokenizer.masked_model_bytes
+            self._masked = _sentencepiece(masked_model, "masked")
+        self._aligner = _Aligner(tokenizer) if with_offsets else None
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Clean and encode texts; the ids of `Tokenizer.encode`.
+
+        Example, with 30k-clean.model:
+            tokenize(["This is a Test", ""]) = [[48, 25, 21, 1289], []]
+
+        Args:
+            texts: string [batch], UTF-8.
+
+        Returns:
+            int32 [batch, (pieces)].
+        """
+        return self._split_digit_commas(self._plain.tokenize(self.clean(texts)))
+
+    def clean(self, texts: tf.Tensor) -> tf.Tensor:
+        """Clean texts, string [batch], as `Tokenizer.clean` does."""
+        return text_ops.normalize(texts, self._lower, self._keep_accents)
+
+    def tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
+        """Say also where each piece comes from.
+
+        Does what `Tokenizer.encode_with_offsets` does, but counts bytes.
+
+        Example, with 30k-clean.model:
+            tokenize_with_offsets(["Café ½"]) = the ids of
+                ["▁cafe", "▁1", "⁄", "2"], [[0, 5, 6, 6]], [[5, 8, 8, 8]]
+
+        Args:
+            texts: string [batch], UTF-8.
+
+        Returns:
+            The ids of `tokenize`; for each the number of its first byte in the
+            text as it was given, and that of its last byte plus 1; all int32
+            [batch, (pieces)].
+
+        Raises:
+            ValueError: The tokenizer was made without `with_offsets`.
+        """
+        if self._aligner is None:
+            raise ValueError("Make the tokenizer with with_offsets=True.")
+        cleaned = self.clean(texts)
+        ids = self._plain.tokenize(cleaned)
+        lengths = self._aligner.lengths(ids, self._surfaces(cleaned))
+        ranges = self._aligner.character_ranges(
+            cleaned, self._sources(texts), tf.strings.length(texts)
+        )
+        starts, ends = offset_ops.join_ranges(
+            lengths, ranges, tf.strings.length(texts)
+        )
+        return self._split_digit_commas(ids), starts, ends
+
+    def _surfaces(self, cleaned: tf.Tensor) -> tf.RaggedTensor:
+        """Cut texts into pieces, string [batch, (pieces)].
+
+        Unknown ones stay as they are.
+        """
+        tokenizer = copy.copy(self._plain)  # Has the same vocabulary.
+        tokenizer.out_type = tf.string
+        return tokenizer.tokenize(cleaned)
+
+    def _sources(self, texts: tf.Tensor) -> Ranges:
+        """Say where each byte of the cleaned texts comes from.
+
+        Source: `offsets.cleaned_ranges`.
+        """
+        units = (
+            offset_ops.to_composed_units
+            if self._keep_accents
+            else offset_ops.to_characters
+        )(texts)
+        folded = units.each(
+            lambda t: text_ops.fold_characters(
+                t, self._lower, self._keep_accents
+            )
+        )
+        is_kept = offset_ops.kept_spaces(units, folded == " ")
+        is_space = units.each(text_ops.matches(str.isspace))
+        widths = tf.where(
+            is_space, tf.cast(is_kept, tf.int32), tf.strings.length(folded)
+        )
+        return units.sources(widths)
+
+    def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Encode texts with masks; the ids of `Tokenizer.encode_with_masks`.
+
+        Example, with 30k-clean.model:
+            tokenize_with_masks(["It is [MASK]."]) = [[32, 25, 4, 9]]
+
+        Args:
+            texts: string [batch], UTF-8.
+
+        Returns:
+            int32 [batch, (pieces)].
+
+        Raises:
+            ValueError: The tokenizer was made without `with_masks`.
+        """
+        if self._masked is None:
+            raise ValueError("Make the tokenizer with with_masks=True.")
+        texts = self._fold_between_masks(
+            text_ops.collapse_spaces(text_ops.valid_utf8(texts))
+        )
+        ids = self._split_digit_commas(self._masked.tokenize(texts))
+        return self._without_word_start_before_mask(ids)
+
+    def _fold_between_masks(self, texts: tf.Tensor) -> tf.Tensor:
+        """Fold characters, but leave each `[MASK]` as it is.
+
+        A marker is put before every part and the first one cut off again: the
+        separator of `reduce_join` gets lost after an empty first part.
+        """
+        marker = tokenization.MASK
+        parts = tf.strings.split(texts, marker)
+        folded = text_ops.fold_characters(
+            parts.flat_values, self._lower, self._keep_accents
+        )
+        marked = parts.with_flat_values(marker + folded)
+        joined = tf.strings.reduce_join(marked, axis=-1)
+        return tf.strings.substr(joined, len(marker), tf.int32.max)
+
+    def _split_digit_commas(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Replace each id by its row of the table: B(S) -> B(S)(1+) -> B(S)."""
+        values, row_splits = self._replacements
+        table = tf.RaggedTensor.from_row_splits(
+            tf.constant(values), tf.constant(row_splits), validate=False
+        )
+        return tf.gather(table, ids).merge_dims(1, 2)
+
+    def _without_word_start_before_mask(
+        self, ids: tf.RaggedTensor
+    ) -> tf.RaggedTensor:
+        values, rows = ids.flat_values, ids.value_rowids()
+        is_start = values[:-1] == self._word_start_id
+        is_before_mask = (values[1:] == self._mask_id) & (rows[1:] == rows[:-1])
+        keep = tf.concat([~(is_start & is_before_mask), [True]], axis=0)
+        keep = keep[: tf.size(values)]  # No piece at all: nothing to keep.
+        return tf.ragged.boolean_mask(ids, ids.with_flat_values(keep))
+
+
+class _Aligner(tf.Module):
+    """Says how many characters pieces span, and where these come from.
+
+    SentencePiece has rules of its own that change a cleaned text. So a second
+    model with the same rules cuts it into bytes.
+    """
+
+    def __init__(self, tokenizer: tokenization.Tokenizer) -> None:
+        """Copy the rules from `tokenizer`."""
+        super().__init__(name="aligner")
+        model = _byte_model(tokenizer.model_bytes)
+        self._bytes = _sentencepiece(model.SerializeToString(), "bytes")
+        # What each piece of this model stands for, and how many characters;
+        # a byte that continues a character counts 0.
+        codes = range(256)
+        symbols = [piece.piece for piece in model.pieces[257:]]
+        self._texts = [b"", *(bytes([b]) for b in codes)]
+        self._texts += [symbol.encode() for symbol in symbols]
+        self._counts = [0, *(int(not 0x80 <= b < 0xC0) for b in codes)]
+        self._counts += map(len, symbols)
+        self._unk_id = tokenizer.unk_id
+        self._spans = _span_table(tokenizer)
+
+    def lengths(
+        self, ids: tf.RaggedTensor, surfaces: tf.RaggedTensor
+    ) -> tf.RaggedTensor:
+        """Count the characters of pieces, after digit and comma were cut.
+
+        Source: `tokenization.Tokenizer._replace_aligned`.
+
+        Args:
+            ids: int32 [batch, (pieces)], before.
+            surfaces: string [batch, (pieces)], the same pieces.
+
+        Returns:
+            int32 [batch, (pieces after)].
+        """
+        values, row_splits = self._spans
+        table = tf.RaggedTensor.from_row_splits(
+            tf.constant(values), tf.constant(row_splits), validate=False
+        )
+        spans = tf.gather(table, ids)
+        parts = spans.values  # [all pieces before, (1 or more)]
+        length = tf.strings.length(surfaces.flat_values, unit="UTF8_CHAR")
+        length = tf.repeat(length, parts.row_lengths())
+        is_unknown = tf.repeat(
+            ids.flat_values == self._unk_id, parts.row_lengths()
+        )
+        counted = tf.where(is_unknown, length, parts.values)
+        return spans.with_flat_values(counted).merge_dims(1, 2)
+
+    def character_ranges(
+        self, cleaned: tf.Tensor, sources: Ranges, text_lengths: tf.Tensor
+    ) -> Ranges:
+        """Say where each character that is cut into pieces comes from.
+
+        Source: `offsets.normalized_ranges`.
+
+        Args:
+            cleaned: string [batch].
+            sources: Where each byte of them comes from.
+            text_lengths: int32 [batch], bytes of the texts they come from.
+
+        Returns:
+            Those of all characters.
+        """
+        ids, byte, _ = self._bytes.tokenize_with_offsets(cleaned)
+        counts = tf.gather(tf.constant(self._counts), ids).flat_values
+        parts = tf.gather(tf.constant(self._texts), ids)
+        joined = tf.strings.reduce_join(parts, axis=-1)
+        characters = tf.strings.unicode_split(joined, "UTF-8")
+        begin = characters.with_flat_values(
+            tf.repeat(tf.cast(byte.flat_values, tf.int32), counts)
+        )
+        end = _ends(characters, begin, cleaned)
+        starts, ends = (
+            offset_ops.with_last(edge, text_lengths) for edge in sources
+        )
+        # The mark of the first word, unless a space stands for it.
+        is_mark = offset_ops.is_first(begin.value_rowids())
+        is_mark &= characters.flat_values == tokenization.WORD_START
+        has_space = tf.strings.substr(cleaned, 0, 1) == " "
+        is_mark &= ~tf.gather(has_space, begin.value_rowids())
+        start = tf.where(is_mark, 0, offset_ops.entries_at(starts, begin))
+        stop = tf.where(is_mark, 0, offset_ops.entries_at(ends, end - 1))
+        return begin.with_flat_values(start), begin.with_flat_values(stop)
+
+
+def _ends(
+    characters: tf.RaggedTensor, begin: tf.RaggedTensor, cleaned: tf.Tensor
+) -> tf.RaggedTensor:
+    """Say where each character of a treated text ends in the cleaned one.
+
+    It is where a later one begins, or, if the character is itself, right behind
+    it: what follows may have been dropped.
+
+    Args:
+        characters: string [batch, (characters)].
+        begin: int32 [batch, (characters)], the byte where each begins.
+        cleaned: string [batch].
+
+    Returns:
+        int32 [batch, (characters)].
+    """
+    # The numbers of bytes in all texts in a row.
+    lengths = tf.strings.length(cleaned)
+    edges = tf.cumsum(lengths)
+    before = tf.gather(edges - lengths, begin.value_rowids())
+    place = begin.flat_values + before
+    later = offset_ops.with_last(
+        begin.with_flat_values(place), edges
+    ).flat_values
+    following = tf.gather(later, tf.searchsorted(later, place, side="right"))
+    known = offset_ops.to_characters(
+        tf.strings.reduce_join(cleaned, keepdims=True)
+    )
+    index = tf.searchsorted(known.starts, place)
+    is_kept = tf.gather(known.texts, index) == characters.flat_values
+    end = tf.where(is_kept, tf.gather(known.ends, index), following)
+    return begin.with_flat_values(end - before)
+
+
+def _byte_model(model_bytes: bytes) -> sentencepiece_model_pb2.ModelProto:
+    """Return a model that treats a text as another does, and cuts it to bytes.
+
+    Its pieces: unknown, the 256 bytes, and the symbols of the other one.
+    """
+    source = sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
+    model = sentencepiece_model_pb2.ModelProto()
+    model.normalizer_spec.CopyFrom(source.normalizer_spec)
+    model.trainer_spec.model_type = model.trainer_spec.CHAR
+    model.trainer_spec.byte_fallback = True
+    model.trainer_spec.treat_whitespace_as_suffix = (
+        source.trainer_spec.treat_whitespace_as_suffix
+    )
+    kinds = model.SentencePiece
+    model.pieces.add(piece=tokenization.UNK, type=kinds.UNKNOWN)
+    for code in range(256):
+        model.pieces.add(piece=f"<0x{code:02X}>", type=kinds.BYTE)
+    symbols = (p for p in source.pieces if p.type == kinds.USER_DEFINED)
+    model.pieces.extend(symbols)
+    return model
+
+
+def _span_table(
+    tokenizer: tokenization.Tokenizer,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many characters each id spans, or what replaces it.
+
+    Returns:
+        As `_replacement_table`; what stands for an unknown piece means nothing.
+    """
+    ids, lengths = np.arange(tokenizer.vocab_size), tokenizer._lengths
+    return _ragged_table(
+        tokenizer._replace_aligned(ids[i : i + 1], lengths[i : i + 1])[1]
+        for i in ids
+    )
+
+
+def _replacement_table(
+    tokenizer: tokenization.Tokenizer,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what each id of the vocabulary is replaced by, mostly itself.
+
+    Example:
+        A vocabulary of 3 ids, of which id 1 becomes (0, 2):
+        values [0, 0, 2, 2], row splits [0, 1, 3, 4].
+
+    Returns:
+        int32 values and int64 row splits of a ragged [vocab, (1 or more)].
+    """
+    return _ragged_table(
+        tokenizer.digit_comma_ids.get(id_, (id_,))
+        for id_ in range(tokenizer.vocab_size)
+    )
+
+
+def _ragged_table(
+    rows: Iterable[Sequence[int] | np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return int32 values and int64 row splits."""
+    rows = list(rows)
+    values = np.concatenate(rows).astype(np.int32)
+    return values, np.cumsum([0, *map(len, rows)], dtype=np.int64)
+
+
+def _sentencepiece(
+    model: bytes, name: str
+) -> tensorflow_text.SentencepieceTokenizer:
+    """Load a model under a name of its own.
+
+    Those with one name become one when a SavedModel is loaded.
+    """
+    return tensorflow_text.SentencepieceTokenizer(
+        model, out_type=tf.int32, name=name
+    )
+
+
+class GraphWordPieceTokenizer(tf.Module):
+    """The TensorFlow twin of a `wordpiece.WordPieceTokenizer`.
+
+    The words are made here and only cut by tensorflow_text: its BertTokenizer
+    has other tables of characters and counts the length of words in bytes.
+    """
+
+    def __init__(self, tokenizer: wordpiece.WordPieceTokenizer) -> None:
+        """Copy the vocabulary and its rule from `tokenizer`."""
+        super().__init__(name="graph_tokenizer")
+        self._rule = tokenizer.normalization
+        self._mask_id = tokenizer.mask_id
+        self._words = tensorflow_text.FastWordpieceTokenizer(
+            list(tokenizer.pieces),
+            suffix_indicator=wordpiece.CONTINUATION,
+            # Too long words never arrive; 4 bytes are the most a character has.
+            max_bytes_per_word=4 * wordpiece.LONGEST_WORD,
+            token_out_type=tf.int32,
+            unknown_token=wordpiece.UNK,
+            no_pretokenization=True,
+        )
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Clean and encode texts; the ids of `WordPieceTokenizer.encode`.
+
+        Example, with vocab_chinese.txt:
+            tokenize(["今天", ""]) = [[791, 1921], []]
+
+        Args:
+            texts: string [batch], UTF-8.
+
+        Returns:
+            int32 [batch, (pieces)].
+        """
+        words = _split_words(texts, self._rule)
+        kept = tf.where(_is_long(words), wordpiece.UNK, words.flat_values)
+        pieces = self._words.tokenize(kept)
+        return words.with_flat_values(pieces).merge_dims(1, 2)
+
+    def clean(self, texts: tf.Tensor) -> tf.Tensor:
+        """Return texts as they are, as the original does for WordPiece."""
+        return texts
+
+    def tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
+        """Say also where each piece comes from.
+
+        Does what `WordPieceTokenizer.encode_with_offsets` does, but counts
+        bytes.
+
+        Example, with vocab_chinese.txt, for the pieces of "今天 Wanted":
+            starts = [[0, 3, 7, 10]], ends = [[3, 6, 10, 13]]
+
+        Args:
+            texts: string [batch], UTF-8.
+
+        Returns:
+            The ids of `tokenize`; for each the number of its first byte in the
+            text as it was given, and that of its last byte plus 1; all int32
+            [batch, (pieces)].
+        """
+        words = _split_words(texts, self._rule)
+        is_long = _is_long(words)
+        kept = tf.where(is_long, wordpiece.UNK, words.flat_values)
+        ids, begin, end = self._words.tokenize_with_offsets(kept)
+        length = tf.where(
+            tf.gather(is_long, ids.value_rowids()),
+            tf.gather(tf.strings.length(words.flat_values), ids.value_rowids()),
+            tf.cast(end.flat_values - begin.flat_values, tf.int32),
+        )
+        lengths = words.with_flat_values(ids.with_flat_values(length))
+        ids = words.with_flat_values(ids).merge_dims(1, 2)
+        # Words are all that is not white space, so pieces are, in a row.
+        units = offset_ops.to_characters(texts)
+        ranges = units.sources(units.each(self._width))
+        starts, ends = offset_ops.join_ranges(
+            lengths.merge_dims(1, 2), ranges, units.lengths
+        )
+        return ids, starts, ends
+
+    def _width(self, characters: tf.Tensor) -> tf.Tensor:
+        """Return how many bytes of words each character becomes."""
+        words = _split_words(characters, self._rule)
+        return tf.reduce_sum(tf.strings.length(words), -1)
+
+    def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Encode texts with masks, as `WordPieceTokenizer.encode_with_masks`.
+
+        Example, with vocab_chinese.txt:
+            tokenize_with_masks(["今[MASK]天"]) = [[791, 103, 1921]]
+
+        Args:
+            texts: string [batch], UTF-8.
+
+        Returns:
+            int32 [batch, (pieces)].
+        """
+        parts = tf.strings.split(text_ops.valid_utf8(texts), wordpiece.MASK)
+        ids = self.tokenize(parts.flat_values)
+        mask = tf.fill([ids.nrows(), 1], self._mask_id)
+        marked = tf.concat([tf.RaggedTensor.from_tensor(mask), ids], axis=1)
+        # A mask stands before every part, so one too many in every text.
+        return parts.with_flat_values(marked).merge_dims(1, 2)[:, 1:]
+
+
+def _split_words(
+    texts: tf.Tensor, rule: normalization.Normalization
+) -> tf.RaggedTensor:
+    """Do what `wordpiece.clean_text` and `split_words` do, for many texts.
+
+    Both agree as `normalize` does; with vocab_chinese.txt all characters get
+    the same ids.
+
+    Example:
+        ["It's 今天。", ""] -> [["it", "'", "s", "今", "天", "。"], []]
+
+    Args:
+        texts: string [batch], UTF-8; what is not UTF-8 vanishes.
+        rule: Whether to lower-case, and to drop accents.
+
+    Returns:
+        string [batch, (words)].
+    """
+    texts = text_ops.replace_each(
+        text_ops.valid_utf8(texts), wordpiece.is_dropped, ""
+    )
+    texts = text_ops.replace_each(texts, wordpiece.is_cjk, r" \0 ")
+    texts = text_ops.collapse_spaces(texts)
+    if rule.do_lower_case:
+        texts = text_ops.to_lower(texts)
+    if rule.unicode_form == "NFD":
+        texts = tensorflow_text.normalize_utf8(texts, "NFD")
+        texts = text_ops.replace_each(texts, wordpiece.is_accent, "")
+    texts = text_ops.replace_each(texts, wordpiece.is_punctuation, r" \0 ")
+    return tf.strings.split(texts)
+
+
+def _is_long(words: tf.RaggedTensor) -> tf.Tensor:
+    """Tell which words are too long to be known, bool [all words]."""
+    length = tf.strings.length(words.flat_values, unit="UTF8_CHAR")
+    return length > wordpiece.LONGEST_WORD
+
+
+def make_graph_tokenizer(
+    tokenizer: tokenization.AnyTokenizer,
+    *,
+    with_masks: bool = True,
+    with_offsets: bool = False,
+) -> GraphTokenizer | GraphWordPieceTokenizer:
+    """Make the TensorFlow twin of a tokenizer of either kind.
+
+    Args:
+        tokenizer: Of either kind.
+        with_masks: See `GraphTokenizer`; the other kind always has them.
+        with_offsets: See `GraphTokenizer`; the other kind always has them.
+    """
+    if isinstance(tokenizer, wordpiece.WordPieceTokenizer):
+        return GraphWordPieceTokenizer(tokenizer)
+    return GraphTokenizer(
+        tokenizer, with_masks=with_masks, with_offsets=with_offsets
+    )

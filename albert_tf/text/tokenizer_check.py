@@ -1,0 +1,128 @@
+"""Whether a `tokenizer.json` gives the ids of its vocabulary.
+
+The texts that are compared are made from the vocabulary's own pieces, so they
+are ordinary for it in every language, with some hard ones.
+
+Tests: tests/albert_tf/text/test_tokenizer_json.py.
+"""
+
+import random
+from typing import Any
+
+from albert_tf.common import errors, strict_json
+from albert_tf.text import tokenization, wordpiece
+
+_NUM_LINES = 1000
+_PIECES_PER_LINE = 20
+# Two cuts are equally likely within this difference of their logarithmic
+# probabilities: SentencePiece adds in float32, `tokenizers` in float64.
+_TIE = 1e-3
+
+HARD_TEXTS = (
+    "",
+    " \t\n",
+    "  a  b\u00a0c\u3000d\u2028e\u200bf\u00adg\x00h\x1fi\x85j ",
+    "state-of-the-art – em—dash, “double” ‘single’ «guillemets» `tick` ``x''",
+    "[a] (b) {c} <d> [[e]] <b>bold</b> https://example.com/a?b=c#d",
+    "3.14 50% €5 №½²①ﬁ…㎏",
+    "Café naïve Ångström İstanbul ß ẞ e\u0301 o\u0308 ǅ",
+    "ΟΔΟΣ ΑΣ. ΑΣ'Α Σ",
+    "今天天气很好。我们去公园散步吧！",
+    "日本語のガギグ ｶﾞｷﾞ。",
+    "한국어 텍스트 값",
+    "العَرَبِيَّة نص",
+    "हिन्दी में पाठ",
+    "ไทยไม่มีช่องว่าง",
+    "👍🏽 👩\u200d👩\u200d👧 🇩🇪",
+    "[CLS] a [SEP] b <pad> <unk> [PAD] [UNK] [mask]",
+    "It is [MASK]. [MASK] [MASK][MASK] b [MASK]ing",
+    "x" * 250,
+)
+
+
+def check(content: str, tokenizer: tokenization.AnyTokenizer) -> None:
+    """Make sure that the library `tokenizers` gives the vocabulary's ids.
+
+    Args:
+        content: What `tokenizer_json.make` returned for the vocabulary.
+        tokenizer: The vocabulary.
+
+    Raises:
+        errors.UserError: `tokenizers` is not installed, or it gives other ids
+            for one of a thousand texts.
+    """
+    library = require_library().Tokenizer.from_str(content)
+    texts = [*HARD_TEXTS, *_texts_of_pieces(tokenizer)]
+    found = library.encode_batch(texts, add_special_tokens=False)
+    scores = _scores(content)
+    for text, encoding in zip(texts, found, strict=True):
+        ours, theirs = tokenizer.encode_with_masks(text), encoding.ids
+        if ours != theirs and not _is_tie(ours, theirs, scores):
+            raise errors.UserError(
+                f"The library tokenizers cuts {text!r} into "
+                f"{' '.join(tokenizer.ids_to_pieces(theirs))}; with this "
+                "vocabulary it must be "
+                f"{' '.join(tokenizer.ids_to_pieces(ours))}. A model for "
+                "Hugging Face would read other pieces than it was trained on. "
+                "Keep it in a checkpoint of this project."
+            )
+
+
+def require_library() -> Any:
+    """Import `tokenizers`, which nothing else needs.
+
+    Raises:
+        errors.UserError: It is not installed.
+    """
+    try:
+        import tokenizers
+    except ImportError:
+        raise errors.UserError(
+            "A folder for Hugging Face needs the package tokenizers, which is "
+            "not installed. Install it: pip install tokenizers==0.23.3"
+        ) from None
+    return tokenizers
+
+
+def _texts_of_pieces(tokenizer: tokenization.AnyTokenizer) -> list[str]:
+    """Return texts of random pieces.
+
+    Numbers with commas are left out: `tokenizers` cannot follow a vocabulary
+    with pieces like "5,", see docs/checkpoints.md.
+    """
+    special = {p for p in tokenizer.pieces if p[:1] in "<[" and p[1:]}
+    pieces = [piece for piece in tokenizer.pieces if piece not in special]
+    generator = random.Random(0)
+    lines = [
+        _joined(generator.choices(pieces, k=_PIECES_PER_LINE))
+        for _ in range(_NUM_LINES)
+    ]
+    return [line.replace(",", " ") for line in lines]
+
+
+def _joined(pieces: list[str]) -> str:
+    words = [
+        piece.removeprefix(wordpiece.CONTINUATION)
+        if piece.startswith(wordpiece.CONTINUATION)
+        else f" {piece}"
+        for piece in pieces
+    ]
+    if any(piece.startswith(tokenization.WORD_START) for piece in pieces):
+        words = pieces
+    return "".join(words).replace(tokenization.WORD_START, " ")
+
+
+def _scores(content: str) -> list[float]:
+    """Return the score of each piece; none for WordPiece, which has none."""
+    vocabulary = strict_json.loads(content)["model"]["vocab"]
+    if isinstance(vocabulary, dict):
+        return []
+    return [score for _, score in vocabulary]
+
+
+def _is_tie(ours: list[int], theirs: list[int], scores: list[float]) -> bool:
+    """Tell whether two cuts of a text are equally likely."""
+    if not scores:
+        return False
+    difference = sum(scores[i] for i in ours) - sum(scores[i] for i in theirs)
+    return abs(difference) < _TIE

@@ -1,0 +1,468 @@
+"""The `tokenizer.json` of Hugging Face: a vocabulary and its rules as data.
+
+The library `tokenizers` cuts text by this file alone. It has fixed building
+blocks, so each rule of cleaning.py and wordpiece.py is written as one of them:
+sets of characters as regular expressions, from Python's tables, and what
+SentencePiece replaces from the table in its model.
+
+What cannot be expressed is in docs/checkpoints.md. `check` compares the file
+with the vocabulary on texts made from its pieces.
+
+Source of blocks and keys: tokenizers 0.23.3, its serialization.
+"""
+
+import functools
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf.common import errors, strict_json
+from albert_tf.text import charsmap, cleaning, tokenization, wordpiece
+
+_SPACE = " "
+_PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
+_IN_TEXT = (_PieceType.NORMAL, _PieceType.USER_DEFINED)
+_NEVER_IN_TEXT = (_PieceType.CONTROL, _PieceType.BYTE)
+
+
+def make(tokenizer: tokenization.AnyTokenizer) -> str:
+    """Return the content of `tokenizer.json`.
+
+    Raises:
+        errors.UserError: The vocabulary cannot be expressed in it.
+    """
+    if isinstance(tokenizer, wordpiece.WordPieceTokenizer):
+        parts = _wordpiece(tokenizer)
+    else:
+        parts = _sentencepiece(tokenizer)
+    content = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": _added_tokens(tokenizer),
+        "post_processor": _markers(tokenizer),
+        **parts,
+    }
+    return strict_json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def special_pieces(tokenizer: tokenization.AnyTokenizer) -> dict[str, str]:
+    """Return the special pieces by the names that transformers has for them.
+
+    Example: {"pad_token": "<pad>", "unk_token": "<unk>", ...}
+    """
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    return {
+        name: tokenizer.pieces[id_]
+        for name, id_ in zip(names, _special_ids(tokenizer), strict=True)
+    }
+
+
+def _special_ids(tokenizer: tokenization.AnyTokenizer) -> tuple[int, ...]:
+    return (
+        tokenizer.pad_id,
+        tokenizer.unk_id,
+        tokenizer.cls_id,
+        tokenizer.sep_id,
+        tokenizer.mask_id,
+    )
+
+
+def _added_tokens(
+    tokenizer: tokenization.AnyTokenizer,
+) -> list[dict[str, Any]]:
+    """Return the pieces that are looked for in text before it is cut.
+
+    `[MASK]` is found, as by `Tokenizer.encode_with_masks`. The library looks
+    for the others in cleaned text, where `_hidden` leaves none.
+    """
+    is_sentencepiece = isinstance(tokenizer, tokenization.Tokenizer)
+    return [
+        {
+            "id": id_,
+            "content": tokenizer.pieces[id_],
+            "single_word": False,
+            "lstrip": id_ == tokenizer.mask_id and is_sentencepiece,
+            "rstrip": False,
+            "normalized": id_ != tokenizer.mask_id,
+            "special": True,
+        }
+        for id_ in sorted(_special_ids(tokenizer))
+    ]
+
+
+def _hidden(
+    tokenizer: tokenization.AnyTokenizer,
+    others: Iterable[str] = (),
+    text_pieces: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Return steps after which no text contains a special piece.
+
+    "[CLS]" in a sentence is text, as in the original. So two spaces are put
+    into it, which cleaned text has nowhere else; there text is cut. The library
+    cleans the pieces that it looks for, too: these stay as they are, and so
+    does a text that is nothing but such a piece.
+
+    Args:
+        tokenizer: The vocabulary.
+        others: Further pieces that never come out of text.
+        text_pieces: Pieces that do.
+    """
+    special = special_pieces(tokenizer)
+    sought = {p for name, p in special.items() if name != "mask_token"}
+    endings: dict[str, list[str]] = {}
+    steps = []
+    for piece in sorted({*sought, *others, special["mask_token"]}):
+        cleaned = tokenizer.clean(piece)
+        if cleaned == piece:
+            place = _place_to_cut(piece, text_pieces)
+            endings.setdefault(piece[:place], []).append(piece[place:])
+        elif piece in sought:
+            steps.append(_replace(rf"\A{_escaped(cleaned)}\z", piece))
+    whole = "|".join(map(_escaped, sorted(sought)))
+    for start, rest in endings.items():
+        following = "|".join(map(_escaped, rest))
+        pattern = rf"(?!\A(?:{whole})\z){_escaped(start)}(?={following})"
+        steps.append(_replace(pattern, start + 2 * _SPACE))
+    return steps
+
+
+def _place_to_cut(piece: str, text_pieces: Sequence[str]) -> int:
+    """Return a place in a piece that no piece of text spans, if there is one.
+
+    Example:
+        _place_to_cut("<pad>", ["<", "pa"]) = 1
+    """
+    for place in range(1, len(piece)):
+        pair = piece[place - 1 : place + 1]
+        if not any(pair in other for other in text_pieces):
+            return place
+    return 1
+
+
+def _markers(tokenizer: tokenization.AnyTokenizer) -> dict[str, Any]:
+    """Return [CLS] A [SEP] and [CLS] A [SEP] B [SEP]."""
+    cls, sep = (
+        tokenizer.pieces[id_] for id_ in (tokenizer.cls_id, tokenizer.sep_id)
+    )
+
+    def marker(piece: str, segment: int) -> dict[str, Any]:
+        return {"SpecialToken": {"id": piece, "type_id": segment}}
+
+    def text(name: str, segment: int) -> dict[str, Any]:
+        return {"Sequence": {"id": name, "type_id": segment}}
+
+    single = [marker(cls, 0), text("A", 0), marker(sep, 0)]
+    ids = {cls: tokenizer.cls_id, sep: tokenizer.sep_id}
+    return {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": [*single, text("B", 1), marker(sep, 1)],
+        "special_tokens": {
+            piece: {"id": piece, "ids": [id_], "tokens": [piece]}
+            for piece, id_ in ids.items()
+        },
+    }
+
+
+def _sequence(kind: str, steps: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "Sequence", kind: list(steps)}
+
+
+def _replace(pattern: str, content: str = "") -> dict[str, Any]:
+    return {
+        "type": "Replace",
+        "pattern": {"Regex": pattern},
+        "content": content,
+    }
+
+
+def _split(pattern: str, behavior: str) -> dict[str, Any]:
+    """Return a cut around a pattern, which is Isolated or Removed."""
+    return {
+        "type": "Split",
+        "pattern": {"Regex": pattern},
+        "behavior": behavior,
+        "invert": False,
+    }
+
+
+def _lower_case() -> list[dict[str, Any]]:
+    """Return what `str.lower` does.
+
+    `tokenizers` looks at each character alone; a capital sigma at the end of a
+    word has a small letter of its own.
+    """
+    cased, ignored = _sigma_classes()
+    final = rf"{cased}{ignored}*\KΣ(?!{ignored}*{cased})"
+    return [_replace(final, "ς"), {"type": "Lowercase"}]
+
+
+@functools.cache
+def _sigma_classes() -> tuple[str, str]:
+    """Return the classes of cased letters and of what is ignored after them.
+
+    They are read off `str.lower`, which decides by them whether a sigma ends a
+    word.
+    """
+
+    def is_cased(character: str) -> bool:
+        return (character + "Σ").lower().endswith("ς")
+
+    def is_ignored(character: str) -> bool:
+        return not is_cased(character) and is_cased("A" + character)
+
+    return _class(is_cased), _class(is_ignored)
+
+
+@functools.cache
+def _class(matches: Callable[[str], bool]) -> str:
+    r"""Return a class of a regular expression.
+
+    Example:
+        _class(lambda c: c in "abcx") = "[\x{61}-\x{63}\x{78}]"
+    """
+    return _class_of(
+        code
+        for code in range(sys.maxunicode + 1)
+        if not 0xD800 <= code < 0xE000 and matches(chr(code))
+    )
+
+
+def _class_of(codes: Iterable[int]) -> str:
+    """Return a class of a regular expression; codes are sorted, not none."""
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    parts = [
+        rf"\x{{{low:x}}}" + (rf"-\x{{{high:x}}}" if high > low else "")
+        for low, high in ranges
+    ]
+    return f"[{''.join(parts)}]"
+
+
+# WordPiece
+
+
+def _wordpiece(tokenizer: wordpiece.WordPieceTokenizer) -> dict[str, Any]:
+    return {
+        "normalizer": _sequence("normalizers", _wordpiece_cleaning(tokenizer)),
+        "pre_tokenizer": _sequence(
+            "pretokenizers",
+            [
+                _split(_class(str.isspace), "Removed"),
+                _split(_class(_is_word), "Isolated"),
+            ],
+        ),
+        "decoder": {
+            "type": "WordPiece",
+            "prefix": wordpiece.CONTINUATION,
+            "cleanup": True,
+        },
+        "model": {
+            "type": "WordPiece",
+            "unk_token": wordpiece.UNK,
+            "continuing_subword_prefix": wordpiece.CONTINUATION,
+            "max_input_chars_per_word": wordpiece.LONGEST_WORD,
+            "vocab": {p: id_ for id_, p in enumerate(tokenizer.pieces)},
+        },
+    }
+
+
+def _is_word(character: str) -> bool:
+    return wordpiece.is_cjk(character) or wordpiece.is_punctuation(character)
+
+
+def _wordpiece_cleaning(
+    tokenizer: wordpiece.WordPieceTokenizer,
+) -> list[dict[str, Any]]:
+    """Return what `wordpiece.clean_text` does, Chinese characters excepted."""
+    spaces = _replace(_class(str.isspace) + "+", _SPACE)
+    steps = [_replace(_class(wordpiece.is_dropped)), spaces]
+    if tokenizer.do_lower_case:
+        steps += _lower_case()
+        if not tokenizer.keep_accents:
+            steps += [{"type": "NFD"}, _replace(_class(wordpiece.is_accent))]
+    return [*steps, *_hidden(tokenizer)]
+
+
+# SentencePiece
+
+
+def _sentencepiece(tokenizer: tokenization.Tokenizer) -> dict[str, Any]:
+    model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
+    _check_kind(model)
+    text_pieces = [p.piece for p in model.pieces if p.type in _IN_TEXT]
+    others = [p.piece for p in model.pieces if p.type in _NEVER_IN_TEXT]
+    mark = tokenization.WORD_START
+    metaspace = {
+        "type": "Metaspace",
+        "replacement": mark,
+        "prepend_scheme": "first",
+        # Each word can be cut alone if no piece spans two.
+        "split": not any(mark in piece[1:] for piece in text_pieces),
+    }
+    return {
+        "normalizer": _sequence(
+            "normalizers",
+            [
+                *_sentencepiece_cleaning(tokenizer, model),
+                *_hidden(tokenizer, others, text_pieces),
+            ],
+        ),
+        "pre_tokenizer": _sequence(
+            "pretokenizers",
+            [_split(2 * _SPACE, "Removed"), metaspace],
+        ),
+        "decoder": metaspace,
+        "model": {
+            "type": "Unigram",
+            "unk_id": tokenizer.unk_id,
+            "byte_fallback": model.trainer_spec.byte_fallback,
+            "vocab": _scored_pieces(tokenizer, model),
+        },
+    }
+
+
+def _check_kind(model: sentencepiece_model_pb2.ModelProto) -> None:
+    """Refuse a model that is not like those of ALBERT.
+
+    Raises:
+        errors.UserError: It has another algorithm or another way with spaces.
+    """
+    trainer, normalizer = model.trainer_spec, model.normalizer_spec
+    wrong = [
+        what
+        for what, is_wrong in (
+            ("model_type", trainer.model_type != trainer.UNIGRAM),
+            ("add_dummy_prefix", not normalizer.add_dummy_prefix),
+            ("escape_whitespaces", not normalizer.escape_whitespaces),
+            (
+                "remove_extra_whitespaces",
+                not normalizer.remove_extra_whitespaces,
+            ),
+            ("treat_whitespace_as_suffix", trainer.treat_whitespace_as_suffix),
+        )
+        if is_wrong
+    ]
+    if wrong:
+        raise errors.UserError(
+            "The SentencePiece vocabulary differs from ALBERT's in "
+            f"{', '.join(wrong)}, which is not written for Hugging Face. "
+            "Allowed are unigram models with a marker before each word, as "
+            "data_prep.train_sentencepiece trains. Keep this model in a "
+            "checkpoint of this project."
+        )
+
+
+def _escaped(text: str) -> str:
+    return "".join(rf"\x{{{ord(character):x}}}" for character in text)
+
+
+def _scored_pieces(
+    tokenizer: tokenization.Tokenizer,
+    model: sentencepiece_model_pb2.ModelProto,
+) -> list[tuple[str, float]]:
+    """Return each piece with its logarithmic probability.
+
+    A piece like "▁2012," never comes out (see `Tokenizer.encode_pieces`), so
+    it gets a space, which no text has at this point: "▁2012 ,".
+
+    Source of the score of user-defined symbols: sentencepiece 0.2.1,
+    unigram_model.cc, Model::EncodeOptimized.
+    """
+    best = max(p.score for p in model.pieces if p.type == p.NORMAL)
+    scored = []
+    for id_, piece in enumerate(model.pieces):
+        text, score = piece.piece, piece.score
+        if piece.type == piece.USER_DEFINED:
+            score = len(text.encode()) * best - 0.1
+        if id_ in tokenizer.digit_comma_ids or piece.type == piece.UNUSED:
+            text = f"{text[:-1]}{_SPACE}{text[-1]}"
+        scored.append((text, score))
+    return scored
+
+
+def _sentencepiece_cleaning(
+    tokenizer: tokenization.Tokenizer,
+    model: sentencepiece_model_pb2.ModelProto,
+) -> list[dict[str, Any]]:
+    """Return what `cleaning.preprocess_text` and then SentencePiece do.
+
+    A space at the beginning stays: it becomes the marker of the first word.
+    """
+    steps = [_replace(_class(str.isspace) + "+", _SPACE), _replace(r" \z")]
+    if tokenizer.keep_accents:
+        steps.append({"type": "NFKC"})
+    else:
+        accents = _class(_is_combining)
+        steps += [{"type": "NFKD"}, *_removed(accents)]
+    if tokenizer.do_lower_case:
+        steps += _lower_case()
+    table = charsmap.replacements(model.normalizer_spec.precompiled_charsmap)
+    steps += _replacements(
+        {
+            old: new
+            for old, new in table.items()
+            if old != new and old == _folded(tokenizer, old)
+        }
+    )
+    spaces = [_replace(" +", _SPACE), _replace(r" \z")]
+    return [*steps, *spaces]
+
+
+def _is_combining(character: str) -> bool:
+    return unicodedata.combining(character) > 0
+
+
+def _folded(tokenizer: tokenization.Tokenizer, text: str) -> str:
+    return cleaning.fold_characters(
+        text,
+        lower=tokenizer.do_lower_case,
+        keep_accents=tokenizer.keep_accents,
+    )
+
+
+def _replacements(table: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the replacements of SentencePiece that cleaned text can need.
+
+    Hangul and other letters that cleaning has taken apart are composed (NFC).
+    Characters that Python's tables do not know yet are left out.
+    """
+    single: dict[str, list[int]] = {}
+    others = []
+    is_composed = False
+    for old, new in sorted(
+        table.items(), key=lambda item: (-len(item[0]), item)
+    ):
+        if unicodedata.normalize("NFC", old) == new:
+            is_composed = True
+        elif any(unicodedata.category(c) == "Cn" for c in old):
+            continue
+        elif len(old) == 1:
+            single.setdefault(new, []).append(ord(old))
+        else:
+            others.append(_replace(_escaped(old), new))
+    if is_composed:
+        others.append({"type": "NFC"})
+    steps = others
+    for new, codes in single.items():
+        pattern = _class_of(codes)
+        steps += [_replace(pattern, new)] if new else _removed(pattern)
+    return steps
+
+
+def _removed(pattern: str) -> list[dict[str, Any]]:
+    """Return steps that remove a class of characters.
+
+    The library puts the marker of the first word only before the first
+    character of a text. If this is removed, a space takes its place, which
+    becomes the marker.
+    """
+    return [_replace(rf"\A{pattern}+", _SPACE), _replace(pattern)]

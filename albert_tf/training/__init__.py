@@ -1,0 +1,1 @@
+"""The training loop and the folder of a run; knows no task."""

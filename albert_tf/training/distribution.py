@@ -1,0 +1,176 @@
+"""Which devices a run uses, as a tf.distribute strategy."""
+
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.common import errors, strict_json
+from albert_tf.training import training_options
+
+
+def make_strategy(
+    options: training_options.DistributionOptions,
+) -> tf.distribute.Strategy:
+    """Make the strategy; call this before anything else touches TensorFlow.
+
+    Raises:
+        errors.UserError: The TPU cannot be reached.
+    """
+    if options.on_tpu:
+        return _make_tpu_strategy(options)
+    if options.distribution_strategy == "mirrored":
+        return tf.distribute.MirroredStrategy()
+    if options.distribution_strategy == "multi_worker_mirrored":
+        if options.workers:
+            os.environ["TF_CONFIG"] = strict_json.dumps(
+                {
+                    "cluster": {"worker": options.workers},
+                    "task": {"type": "worker", "index": options.task_index},
+                }
+            )
+        elif "TF_CONFIG" not in os.environ:
+            raise errors.UserError(
+                "needs `worker_hosts` and `task_index`, or TF_CONFIG in the "
+                "environment: without them every machine would train alone.",
+                "distribution_strategy",
+                "multi_worker_mirrored",
+            )
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    device = "/GPU:0" if tf.config.list_physical_devices("GPU") else "/CPU:0"
+    return tf.distribute.OneDeviceStrategy(device)
+
+
+def _make_tpu_strategy(
+    options: training_options.DistributionOptions,
+) -> tf.distribute.Strategy:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            tpu=options.tpu_name,
+            zone=options.tpu_zone,
+            project=options.gcp_project,
+        )
+        if options.tpu_name != "local":
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (tf.errors.OpError, ValueError) as error:
+        raise errors.UserError(
+            f"cannot be reached: {error}. Check the name, `tpu_zone` and "
+            "`gcp_project`, and that tensorflow-tpu is installed; or leave out "
+            "`distribution_strategy=tpu`.",
+            "tpu_name",
+            options.tpu_name,
+        ) from None
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def check_batch(
+    strategy: tf.distribute.Strategy,
+    batch_size: int,
+    option_name: str,
+    microbatches: int = 1,
+) -> None:
+    """Refuse a batch that replicas and microbatches cannot share equally.
+
+    Args:
+        strategy: The devices.
+        batch_size: Examples over all replicas.
+        option_name: Where the size came from, for messages.
+        microbatches: The `gradient_accumulation_steps` of training.
+
+    Raises:
+        errors.UserError: It is no positive multiple of replicas times
+            microbatches.
+    """
+    replicas = strategy.num_replicas_in_sync
+    if batch_size <= 0 or batch_size % (replicas * microbatches):
+        times = ""
+        if microbatches > 1:
+            times = f" times `gradient_accumulation_steps={microbatches}`"
+        raise errors.UserError(
+            f"is not a positive multiple of the {replicas} replica(s) of this "
+            f"run{times}. It counts examples over all of them.",
+            option_name,
+            batch_size,
+        )
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Tell whether this process writes what one process has to write."""
+    return _worker_number(strategy) == 0
+
+
+def worker_folder(strategy: tf.distribute.Strategy, folder: str) -> str:
+    """Return where this process writes what all have to write.
+
+    All workers of a run take part in saving a checkpoint; only that of the
+    first is kept.
+    """
+    number = _worker_number(strategy)
+    return os.path.join(folder, f"worker_{number}") if number else folder
+
+
+def _worker_number(strategy: tf.distribute.Strategy) -> int:
+    resolver = strategy.cluster_resolver
+    if resolver is None or resolver.task_type is None:
+        return 0
+    if resolver.task_type == "worker":
+        chiefs = len(resolver.cluster_spec().as_dict().get("chief", []))
+        return int(resolver.task_id) + chiefs
+    return 0
+
+
+class Workers:
+    """The processes of a run; they exchange numbers.
+
+    With one process they are its own. Every exchange is also a barrier.
+
+    Attributes:
+        strategy: The strategy that the processes share.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy):
+        """Prepare for a strategy."""
+        self.strategy = strategy
+        # Made once: what TensorFlow offers would be traced at every call.
+        self._gather = tf.function(self._gather_numbers, autograph=False)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one process only."""
+        return not self.strategy.extended._in_multi_worker_mode()
+
+    def gather(self, *numbers: float) -> np.ndarray:
+        """Return the numbers of all, float64 [replicas, numbers], chief first.
+
+        Every process must call this at the same point.
+        """
+        if self.is_alone:
+            return np.array([numbers], np.float64)
+        gathered: np.ndarray = self._gather(
+            tf.constant([numbers], tf.float64)
+        ).numpy()
+        return gathered
+
+    def of_chief(self, value: bool) -> bool:
+        """Return what the chief has, so that all do the same."""
+        return bool(self.gather(float(value))[0, 0])
+
+    def of_all(self, value: bool) -> bool:
+        """Return whether all processes have a true value."""
+        return bool(self.gather(float(value)).all())
+
+    def _gather_numbers(self, numbers: tf.Tensor) -> tf.Tensor:
+        def everywhere(numbers: tf.Tensor) -> tf.Tensor:
+            replica = tf.distribute.get_replica_context()
+            row = tf.one_hot(
+                replica.replica_id_in_sync_group,
+                self.strategy.num_replicas_in_sync,
+                dtype=tf.float64,
+            )
+            return replica.all_reduce(
+                tf.distribute.ReduceOp.SUM, row[:, None] * numbers
+            )
+
+        found = self.strategy.run(everywhere, [numbers])
+        return self.strategy.experimental_local_results(found)[0]

@@ -1,0 +1,130 @@
+"""Losses, metrics and outputs of a model over a dataset."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.common import errors
+from albert_tf.model import objectives
+
+_NUMBER = "record_number"
+
+
+class Evaluator:
+    """Evaluates a model, and predicts, on the devices the model was built on.
+
+    Weights are read at every call, so one object serves the whole training.
+    """
+
+    def __init__(self, model: keras.Model, objective: objectives.Objective):
+        """Prepare; nothing is computed yet.
+
+        Args:
+            model: Built in the scope of a strategy.
+            objective: Names the losses and metrics, and computes them.
+        """
+        self._model = model
+        self._objective = objective
+        self._strategy = model.distribute_strategy
+        # Without AutoGraph, whose rewriting takes longer than all the tracing.
+        trace = tf.function(autograph=False)
+        self._evaluate_batch = trace(self._run_evaluation)
+        self._predict_batch = trace(self._run_prediction)
+
+    def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:
+        """Return every loss and metric of the objective over a dataset."""
+        sums = np.zeros([len(self._objective.names), 2])
+        for batch in self._strategy.experimental_distribute_dataset(dataset):
+            sums += self._evaluate_batch(batch).numpy()
+        return quotients(self._objective, sums)
+
+    def predict(
+        self, dataset: tf.data.Dataset, widths: Mapping[str, int] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Return the model's outputs for all real examples, in order.
+
+        Args:
+            dataset: Batches; with `record_number` they may be in any order.
+            widths: Size of the second axis of some outputs, by name. Those of
+                shorter batches are filled with zeros.
+
+        Raises:
+            errors.UserError: The dataset is empty.
+        """
+        found: list[dict[str, np.ndarray]] = []
+        for batch in self._strategy.experimental_distribute_dataset(dataset):
+            outputs, (real, number) = self._predict_batch(batch)
+            outputs[_NUMBER] = number
+            kept = self._gather(real).astype(bool)
+            found.append({k: self._gather(v)[kept] for k, v in outputs.items()})
+        if not found:
+            raise errors.UserError("There are no examples to predict.")
+        outputs = concatenate(found, widths or {})
+        order = np.argsort(outputs.pop(_NUMBER), kind="stable")
+        return {name: values[order] for name, values in outputs.items()}
+
+    def _gather(self, value: tf.Tensor) -> np.ndarray:
+        """Return the values of all replicas, in the order of the batch."""
+        gathered: np.ndarray = self._strategy.gather(value, axis=0).numpy()
+        return gathered
+
+    # What follows is traced into graphs.
+
+    def _run_evaluation(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        def replica_sums(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+            ratios = self._objective.ratios(self._model, batch)
+            return self._objective.stack(ratios)
+
+        per_replica = self._strategy.run(replica_sums, [batch])
+        return self._strategy.reduce(
+            tf.distribute.ReduceOp.SUM, per_replica, axis=None
+        )
+
+    def _run_prediction(
+        self, batch: dict[str, tf.Tensor]
+    ) -> tuple[dict[str, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+        outputs = self._strategy.run(self._model, [batch])
+        real = batch["is_real_example"]
+        # Without numbers all are equal, and the order stays.
+        number = batch.get(_NUMBER, real)
+        return outputs, (real, number)
+
+
+def concatenate(
+    parts: Sequence[Mapping[str, np.ndarray]], widths: Mapping[str, int]
+) -> dict[str, np.ndarray]:
+    """Join the outputs of batches along the first axis.
+
+    Args:
+        parts: Of each batch, by name [rows, ...].
+        widths: See `Evaluator.predict`.
+    """
+
+    def widened(name: str, values: np.ndarray) -> np.ndarray:
+        if name not in widths:
+            return values
+        missing = widths[name] - values.shape[1]
+        return np.pad(values, [(0, 0), (0, missing)])
+
+    return {
+        name: np.concatenate([widened(name, part[name]) for part in parts])
+        for name in parts[0]
+    }
+
+
+def quotients(
+    objective: objectives.Objective, sums: np.ndarray
+) -> dict[str, float]:
+    """Return losses and metrics, and `loss`, the sum that is minimized.
+
+    Args:
+        objective: Names the rows.
+        sums: float [names, (numerator, denominator)].
+    """
+    pairs = zip(objective.names, sums, strict=True)
+    numbers = {name: float(a / b) if b else 0.0 for name, (a, b) in pairs}
+    losses = objective.losses
+    total = sum(factor * numbers[name] for name, factor in losses.items())
+    return {"loss": total, **numbers}

@@ -1,0 +1,169 @@
+"""The records of a pretraining run: checked, and read in batches."""
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from albert_tf.common import errors
+from albert_tf.data import inputs, layouts, manifests, masking
+from albert_tf.text import tokenization
+from albert_tf.training import pretraining_recipe
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingData:
+    """The records of a run.
+
+    Attributes:
+        training: Record files to train on.
+        evaluation: Record files to evaluate on.
+        manifests: Of all files that have one.
+        layout: The features of a record.
+        masker: Masks the records while they are read; None if they hold masks.
+        seed: Of the order of examples, and of masks.
+    """
+
+    training: Sequence[str]
+    evaluation: Sequence[str]
+    manifests: Sequence[manifests.Manifest]
+    layout: layouts.Layout
+    masker: masking.Masker | None
+    seed: int
+
+    @property
+    def description(self) -> str:
+        """One sentence on the data, for the run card."""
+        known = sum(manifest.num_examples for manifest in self.manifests)
+        return (
+            f"{len(self.training)} file(s) for training, "
+            f"{len(self.evaluation)} for evaluation; {known:,} examples in "
+            "those with a manifest"
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells the training data apart from others."""
+        return manifests.fingerprint(self.training)
+
+    def training_batches(
+        self, batch_size: int, first_step: int
+    ) -> tf.data.Dataset:
+        """Return endless batches for training, from that of a step on."""
+        return inputs.training_dataset(
+            self.training,
+            self.layout,
+            batch_size,
+            seed=self.seed,
+            first_step=first_step,
+            masker=self.masker,
+        )
+
+    def evaluation_batches(
+        self, batch_size: int, max_batches: int
+    ) -> tf.data.Dataset:
+        """Return the first batches for evaluation, the same ones every time."""
+        return inputs.evaluation_dataset(
+            self.evaluation,
+            self.layout,
+            batch_size,
+            max_batches,
+            seed=self.seed,
+            masker=self.masker,
+        )
+
+    def naming_damage(self) -> contextlib.AbstractContextManager[None]:
+        """Have errors about damaged records name the file."""
+        paths = [*self.training, *self.evaluation]
+        return inputs.naming_damage(paths, self.layout)
+
+
+def with_settings(
+    vocabulary: tokenization.VocabularyOptions,
+    known: Sequence[manifests.Manifest],
+) -> tokenization.VocabularyOptions:
+    """Return the options with the settings of the records' text.
+
+    They count where neither an option nor the file beside the vocabulary says
+    anything, which is so if no vocabulary is named.
+    """
+    found = vocabulary.resolved()
+    written = known[0].options if known else {}
+    values: dict[str, Any] = {
+        name: written.get(name) if value is None else value
+        for name, value in found.settings.items()
+    }
+    return dataclasses.replace(found, **values)
+
+
+def check_settings(
+    vocabulary: tokenization.VocabularyOptions, manifest: manifests.Manifest
+) -> None:
+    """Refuse records whose text was normalized in another way than the run's.
+
+    The run hands its settings on to finetuning and export.
+
+    Raises:
+        errors.UserError: A setting differs.
+    """
+    for name, here in vocabulary.resolved().settings.items():
+        if here is not None and manifest.options.get(name, here) != here:
+            raise errors.UserError(
+                f"`{name}={here}`, but the records "
+                f"{', '.join(manifest.shards)} were written with the opposite. "
+                "Set what the records have, or write them again."
+            )
+
+
+def check_labels(
+    objective: str, manifest: manifests.Manifest, training_files: Sequence[str]
+) -> None:
+    """Refuse training records whose label means something else.
+
+    To evaluate on them is allowed: how a model that was trained on nsp does on
+    sop is a result (ALBERT Table 5).
+
+    Args:
+        objective: The `sentence_objective`.
+        manifest: Of some records.
+        training_files: Those that the run trains on.
+
+    Raises:
+        errors.UserError: It means something else in some of these.
+    """
+    written = pretraining_recipe.written_objective(manifest)
+    if objective in ("none", written):
+        return
+    shards = ", ".join(manifest.shards)
+    if manifest in map(manifests.find, training_files):
+        raise errors.UserError(
+            f"`sentence_objective={objective}`, but the records {shards} were "
+            f"written for {written}: their labels mean something else. Use "
+            f"`sentence_objective={written}`, or none, or write them again."
+        )
+    logging.warning(
+        "The labels of %s mean %s; the model is asked about %s.",
+        shards,
+        written,
+        objective,
+    )
+
+
+def warn_of_lost_masks(manifest: manifests.Manifest) -> None:
+    """Warn of records that hold fewer predictions than they were to have."""
+    wanted = manifest.max_seq_length * manifest.options.get(
+        "masked_lm_prob", 0.0
+    )
+    if manifest.has_masks and wanted > manifest.max_predictions_per_seq + 1:
+        logging.warning(
+            "The records %s were to hide %.0f of %d pieces, but hold only "
+            "%d predictions: fewer are hidden. Write them with a larger "
+            "`max_predictions_per_seq`.",
+            ", ".join(manifest.shards),
+            wanted,
+            manifest.max_seq_length,
+            manifest.max_predictions_per_seq,
+        )

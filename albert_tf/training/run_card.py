@@ -1,0 +1,190 @@
+"""The run card: one Markdown page and one picture that describe a run.
+
+Everything on it is read from the run's folder (`run_options.json`,
+`albert_config.json`, `metrics.jsonl`), so the card can be made again at any
+time:
+
+    python -m albert_tf.write_run_card --output_dir=FOLDER
+"""
+
+import dataclasses
+import importlib.metadata
+import io
+import os
+import platform
+import statistics
+import sys
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+import albert_tf
+from albert_tf.common import files
+from albert_tf.model import modeling
+from albert_tf.training import run_folder, run_log
+
+CARD_NAME = "run_card.md"
+CURVES_NAME = "learning_curves.png"
+_PACKAGES = (
+    "tensorflow",
+    "tf_keras",
+    "tensorflow-text",
+    "sentencepiece",
+    "numpy",
+)
+
+
+def environment(
+    model: keras.Model, data: str, training_data: str
+) -> run_log.Facts:
+    """Return the facts of a run that the log keeps for the card.
+
+    Args:
+        model: Its parameters are counted.
+        data: One sentence on where the examples come from.
+        training_data: What tells training data apart.
+    """
+    versions = {"albert_tf": albert_tf.__version__}
+    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
+    devices = [device.name for device in tf.config.list_logical_devices()]
+    return run_log.Facts(
+        command=" ".join(sys.argv),
+        parameters=sum(int(tf.size(v)) for v in model.trainable_variables),
+        data=data,
+        python=platform.python_version(),
+        machine=f"{platform.machine()}, {os.cpu_count()} cores",
+        devices=", ".join(devices),
+        versions=", ".join(f"{k} {v}" for k, v in versions.items()),
+        training_data=training_data,
+    )
+
+
+def write(output_dir: str) -> str:
+    """Write card and curves into the folder of a run.
+
+    Returns:
+        The path of the card.
+    """
+    lines = _lines(output_dir)
+    _plot(lines, os.path.join(output_dir, CURVES_NAME))
+    path = os.path.join(output_dir, CARD_NAME)
+    picture = f"![curves]({CURVES_NAME})\n"
+    run = run_folder.read(output_dir, "output_dir")
+    card = _card(lines, run, picture)
+    files.write_text(path, card)
+    return path
+
+
+def text(output_dir: str) -> str:
+    """Return the card of a run without its picture."""
+    run = run_folder.read(output_dir, "output_dir")
+    return _card(_lines(output_dir), run)
+
+
+def _lines(output_dir: str) -> list[dict[str, Any]]:
+    """Return the log, with that of a process that follows the checkpoints."""
+    lines = run_log.read(output_dir)
+    return lines + run_log.read(
+        os.path.join(output_dir, run_log.EVALUATION_FOLDER)
+    )
+
+
+def summary(config: modeling.AlbertConfig, facts: run_log.Facts) -> str:
+    """Return the first line of a run's output."""
+    return (
+        f"ALBERT with {facts.parameters:,} parameters: "
+        f"{config.sharing}, embedding size {config.embedding_size}, hidden "
+        f"size {config.hidden_size}, {config.num_attention_heads} heads, "
+        f"{config.hidden_act}, dropout {config.hidden_dropout_prob} (hidden) "
+        f"and {config.attention_probs_dropout_prob} (attention). "
+        f"Devices: {facts.devices}. Data: {facts.data}"
+    )
+
+
+def _card(
+    lines: list[dict[str, Any]], run: run_folder.Run, *pictures: str
+) -> str:
+    facts = [line for line in lines if line["split"] == "facts"]
+    sections = [f"# Run card: {run.program}\n", *pictures]
+    for split, title in (
+        ("eval", "Last evaluation"),
+        ("train", "Last training line"),
+    ):
+        chosen = [line for line in lines if line["split"] == split]
+        if chosen:
+            sections += [f"## {title}\n", _table(chosen[-1])]
+    speed = _speed(lines)
+    if speed:
+        sections += ["## Speed and memory\n", _table(speed)]
+    if facts:
+        sections += [
+            "## Data, model, software and machine\n",
+            _table(facts[-1]),
+        ]
+    sections += ["## Options\n", _table(run.options)]
+    sections += ["## Architecture\n", _table(dataclasses.asdict(run.config))]
+    return "\n".join(sections)
+
+
+def _speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return medians over the run, and what it has seen."""
+    train = [line for line in lines if line["split"] == "train"]
+    facts = [line for line in lines if line["split"] == "facts"]
+    if not train or not facts:
+        return {}
+    found: dict[str, Any] = {}
+    for name in ("examples_per_second", "tokens_per_second", "gigaflops"):
+        values = [line[name] for line in train if name in line]
+        if values:
+            found[f"{name}, median"] = statistics.median(values)
+    peaks = (line.get("peak_memory_mb", 0.0) for line in train)
+    found["peak_memory_mb"] = max(peaks)
+    for name in ("examples", "tokens"):
+        if f"{name}_per_step" in facts[-1]:
+            seen = train[-1]["step"] * facts[-1][f"{name}_per_step"]
+            found[f"{name}_seen"] = f"{seen:,}"
+    return found
+
+
+def _table(values: dict[str, Any]) -> str:
+    rows = ["| name | value |", "| --- | --- |"]
+    for name, value in values.items():
+        if name in ("split", "time"):
+            continue
+        text = f"{value:.6g}" if isinstance(value, float) else str(value)
+        rows.append(f"| {name} | {text.replace('|', '/')} |")
+    return "\n".join(rows) + "\n"
+
+
+def _plot(lines: list[dict[str, Any]], path: str) -> None:
+    """Draw one panel for every loss and metric, training and evaluation."""
+    import matplotlib.figure  # Slow to import, and needed only here.
+
+    names: dict[str, None] = {}
+    for line in lines:
+        if line["split"] in ("train", "eval"):
+            names.update(dict.fromkeys(line.keys() - run_log.NOT_METRICS))
+    ordered = sorted(names, key=lambda name: (not name.endswith("loss"), name))
+    columns = 3
+    rows = max(1, -(-len(ordered) // columns))
+    figure = matplotlib.figure.Figure(
+        figsize=(4.5 * columns, 3 * rows), layout="constrained"
+    )
+    for index, name in enumerate(ordered):
+        axes = figure.add_subplot(rows, columns, index + 1, title=name)
+        for split in ("train", "eval"):
+            points = [
+                (line["step"], line[name])
+                for line in lines
+                if line["split"] == split and name in line
+            ]
+            if points:
+                axes.plot(*zip(*points, strict=True), marker=".", label=split)
+        axes.set_xlabel("step")
+        axes.grid(alpha=0.3)
+        axes.legend()
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=80)
+    with files.replace_atomically(path, through_link=False) as stream:
+        stream.write(picture.getvalue())

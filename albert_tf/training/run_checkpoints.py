@@ -1,0 +1,178 @@
+"""The checkpoints of a run: save them, restore the newest or the best."""
+
+import functools
+import os
+from collections.abc import Callable
+
+import tensorflow as tf
+from absl import logging
+
+from albert_tf.common import errors
+from albert_tf.model import checkpoint_files
+from albert_tf.training import distribution
+
+
+class RunCheckpoints:
+    """Saves and restores the state of a training in the folder of its run.
+
+    Attributes:
+        output_dir: The folder.
+    """
+
+    def __init__(
+        self,
+        state: tf.train.Checkpoint,
+        output_dir: str,
+        workers: distribution.Workers,
+        max_to_keep: int,
+    ):
+        """Prepare; nothing is read or written yet.
+
+        Args:
+            state: All that is saved. Its `optimizer` counts the updates.
+            output_dir: The folder of the run.
+            workers: The processes of the run.
+            max_to_keep: Numbered checkpoints that are not deleted.
+        """
+        self.output_dir = output_dir
+        self._state = state
+        self._workers = workers
+        self._max_to_keep = max_to_keep
+        # Where this process saves.
+        self._folder = distribution.worker_folder(workers.strategy, output_dir)
+
+    @functools.cached_property
+    def _manager(self) -> tf.train.CheckpointManager:
+        """Saves numbered checkpoints; a run that only evaluates needs none."""
+        checkpoint_files.clean_state(self._folder)
+        return tf.train.CheckpointManager(
+            self._state,
+            self._folder,
+            max_to_keep=self._max_to_keep,
+            checkpoint_name="model.ckpt",
+            step_counter=self._state.optimizer.iterations,
+        )
+
+    @property
+    def step(self) -> int:
+        """Updates done so far."""
+        return int(self._state.optimizer.iterations.numpy())
+
+    @property
+    def newest(self) -> str | None:
+        """Prefix of the newest numbered checkpoint in the folder."""
+        return next(iter(checkpoint_files.numbered(self.output_dir)), None)
+
+    def remove_unfinished(
+        self, *, numbered: bool = True, best: bool = True
+    ) -> None:
+        """Remove what killed saves left; see `checkpoint_files`."""
+        checkpoint_files.remove_unfinished(
+            self._folder, numbered=numbered, best=best
+        )
+        self._remove_copies()
+
+    def save(self) -> None:
+        """Save this step as a numbered checkpoint."""
+        self._write(lambda: self._manager.save(checkpoint_number=self.step))
+
+    def save_best(self) -> None:
+        """Save this step as the best one, in the place of an earlier one."""
+        path = os.path.join(self._folder, checkpoint_files.BEST_NAME)
+        self._write(lambda: self._state.write(path))
+        # No worker may read it before it is complete.
+        self._workers.gather(0.0)
+
+    def _write(self, write: Callable[[], object]) -> None:
+        """Write a checkpoint; an earlier one stays until it is complete."""
+        try:
+            write()
+        except tf.errors.OpError as error:
+            raise checkpoint_files.not_written(
+                f"a checkpoint to `output_dir={self.output_dir}`", error
+            ) from None
+        self._remove_copies()
+
+    def _remove_copies(self) -> None:
+        """Remove what a worker saved that is not the chief.
+
+        All workers take part in saving; the chief's checkpoints are the run's.
+        """
+        if self._folder != self.output_dir:
+            for path in tf.io.gfile.glob(f"{self._folder}/model.ckpt-*"):
+                tf.io.gfile.remove(path)
+
+    def restore_latest(self) -> str | None:
+        """Restore the newest checkpoint that can be read, and return it.
+
+        Raises:
+            errors.UserError: There are some, and none can be read; or other
+                workers see others.
+        """
+        found = None
+        failures = []
+        for path in checkpoint_files.numbered(self.output_dir):
+            try:
+                self.restore(path)
+            except errors.UserError as error:
+                logging.warning("%s Trying the one before.", error)
+                failures.append(str(error))
+                continue
+            found = path
+            break
+        if failures and not found:
+            raise errors.UserError(
+                f"No checkpoint in `output_dir={self.output_dir}` can be read. "
+                f"{failures[0]} Restore the folder from a copy, or train into "
+                "another one."
+            )
+        self._check_same_step()
+        return found
+
+    def restore_best(self) -> bool:
+        """Restore the best checkpoint; tell whether there is one.
+
+        Raises:
+            errors.UserError: It cannot be read, or other workers see another.
+        """
+        best = os.path.join(self.output_dir, checkpoint_files.BEST_NAME)
+        if not tf.io.gfile.exists(best + ".index"):
+            return False
+        self.restore(best)
+        self._check_same_step()
+        return True
+
+    def restore(self, path: str) -> None:
+        """Restore a checkpoint of this run.
+
+        Args:
+            path: Prefix without `.index`.
+
+        Raises:
+            errors.UserError: It cannot be read.
+        """
+        try:
+            status = self._state.restore(path)
+            status.assert_existing_objects_matched()
+        except (
+            *(tf.errors.OpError, IndexError, AssertionError, ValueError),
+        ) as error:
+            raise errors.UserError(
+                f"The checkpoint {path} cannot be read: "
+                f"{str(error).splitlines()[0][:300]}."
+            ) from None
+
+    def _check_same_step(self) -> None:
+        """Make sure that all workers have read the same checkpoint.
+
+        Raises:
+            errors.UserError: They have not.
+        """
+        steps = self._workers.gather(self.step)
+        if steps.min() != steps.max():
+            raise errors.UserError(
+                "Workers found checkpoints of different steps in "
+                f"`output_dir={self.output_dir}`, from {steps.min():.0f} to "
+                f"{steps.max():.0f}. It must be one folder that all workers "
+                "see."
+            )

@@ -1,0 +1,74 @@
+"""The time limit of a run; the learning rate is 0 when it is reached."""
+
+import math
+from collections.abc import Callable
+
+from albert_tf.model import optimization
+
+
+class RunClock:
+    """Counts the time of a run over its restarts, up to `max_minutes`.
+
+    Attributes:
+        agreed: Elapsed seconds, the same number in all workers.
+    """
+
+    def __init__(
+        self,
+        max_minutes: float,
+        earlier: float,
+        now: Callable[[], float],
+    ):
+        """Start the clock.
+
+        Args:
+            max_minutes: The limit; 0: none.
+            earlier: Seconds of earlier starts.
+            now: The time in seconds, from any moment on.
+        """
+        self._now = now
+        self._limit = max_minutes * 60
+        self._earlier = earlier
+        self._begun = self._now()
+        self.agreed = self._earlier
+        # Step and time after the first updates.
+        self._compiled: tuple[int, float] | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of the run so far, its restarts included."""
+        return self._earlier + self._now() - self._begun
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds to the limit; infinite without one."""
+        if not self._limit:
+            return math.inf
+        return max(0.0, self._limit - self.agreed)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the limit is reached."""
+        return not self.seconds_left
+
+    def adapt_schedule(
+        self, step: int, num_train_steps: int, optimizer: optimization.AdamW
+    ) -> None:
+        """Let the schedule end when the time is up, if there is a limit.
+
+        The steps that are left follow from the speed since the first updates,
+        which were slow because they were compiled.
+
+        Args:
+            step: Updates done.
+            num_train_steps: Step of the schedule's end, without a limit.
+            optimizer: Has the schedule.
+        """
+        if not self._limit:
+            return
+        if self._compiled is None:
+            self._compiled = step, self.agreed
+            return
+        done, since = step - self._compiled[0], self.agreed - self._compiled[1]
+        last = step + done / since * self.seconds_left
+        optimizer.set_pace(max(1.0, num_train_steps / max(last, step + 1)))

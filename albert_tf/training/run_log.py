@@ -1,0 +1,327 @@
+"""The log of a run: terminal, TensorBoard and a file of JSON lines.
+
+`metrics.jsonl` is the record of a run; `run_card.py` draws everything from it.
+Every line has `split` (`facts`, `train`, `eval` or `end`) and `step`.
+"""
+
+import dataclasses
+import math
+import os
+import resource
+import time
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from absl import logging
+
+from albert_tf.common import files, strict_json
+
+FILE_NAME = "metrics.jsonl"
+# Where a process that follows the checkpoints of another keeps its log.
+EVALUATION_FOLDER = "evaluation"
+# Keys of a line that are no losses or metrics.
+NOT_METRICS = {
+    "split",
+    "step",
+    "time",
+    "examples_per_second",
+    "tokens_per_second",
+    "gigaflops",
+    "peak_memory_mb",
+}
+# Only the terminal shortens names; files keep them.
+_SHORT = {
+    "masked_lm": "mlm",
+    "sentence_order": "sop",
+    "next_sentence": "nsp",
+    "accuracy": "acc",
+}
+
+
+def read(output_dir: str) -> list[dict[str, Any]]:
+    """Return the lines of a run's log; damaged ones are left out, and counted.
+
+    A number that was not finite is null in the file, and NaN here. Earlier
+    versions wrote NaN and Infinity, which are no JSON; these are read, too.
+    """
+    path = os.path.join(output_dir, FILE_NAME)
+    if not files.exists(path):
+        return []
+    lines, damaged = [], []
+    for number, text in enumerate(files.read_bytes(path).splitlines(), 1):
+        line = _parse(text)
+        if line is None:
+            damaged.append(number)
+        else:
+            lines.append(line)
+    if damaged:
+        logging.warning(
+            "%s: left out %d damaged lines; the first is line %d. The run's "
+            "card and curves lack their numbers.",
+            path,
+            len(damaged),
+            damaged[0],
+        )
+    return lines
+
+
+def _parse(text: bytes) -> dict[str, Any] | None:
+    """Return a line of the log; None if it is damaged."""
+    try:
+        line = strict_json.loads(text, replace_nan=True)
+    except strict_json.JsonError:
+        return None
+    if not isinstance(line, dict):
+        return None
+    if not isinstance(line.get("split"), str) or not _is_step(line.get("step")):
+        return None
+    if line["split"] not in ("train", "eval"):
+        counts = (v for k, v in line.items() if k.endswith("_per_step"))
+        return (
+            line if all(isinstance(v, (int, float)) for v in counts) else None
+        )
+    numbers = {k: math.nan if v is None else v for k, v in line.items()}
+    known = (v for k, v in numbers.items() if k != "split")
+    return numbers if all(isinstance(v, (int, float)) for v in known) else None
+
+
+def _is_step(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def end_of(output_dir: str) -> int | None:
+    """Return the step at which training ended, if it has."""
+    lines = read(output_dir)
+    return lines[-1]["step"] if lines and lines[-1]["split"] == "end" else None
+
+
+class Work(NamedTuple):
+    """What one example costs in training.
+
+    Attributes:
+        tokens: Padding included.
+        flops: Operations of matrix products, forward and backward.
+    """
+
+    tokens: int
+    flops: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What does not change while a process trains.
+
+    Attributes:
+        command: The command line.
+        parameters: Numbers in the model.
+        data: One sentence on where the examples come from.
+        python: Version.
+        machine: Processor and cores.
+        devices: Those that TensorFlow sees.
+        versions: Of the packages.
+        training_data: What tells training data apart; a restart with others is
+            warned of.
+    """
+
+    command: str
+    parameters: int
+    data: str
+    python: str
+    machine: str
+    devices: str
+    versions: str
+    training_data: str
+
+
+class RunLog:
+    """Collects the numbers of one run, over restarts."""
+
+    def __init__(
+        self, output_dir: str, batch_size: int, work: Work | None = None
+    ):
+        """Open the log of a folder.
+
+        Args:
+            output_dir: Where `metrics.jsonl` and the TensorBoard files are.
+            batch_size: Examples per step, for the speed.
+            work: For the speed in tokens and operations.
+        """
+        self._output_dir = output_dir
+        self._batch_size = batch_size
+        self._work = work
+        files.make_folder(output_dir)
+        self._lines = read(output_dir)
+        self._num_train_steps = 0
+        self._writers: dict[str, tf.summary.SummaryWriter] = {}
+
+    def start(
+        self, step: int, num_train_steps: int, facts: Facts | None = None
+    ) -> None:
+        """Begin or continue at `step`; later lines of an earlier start go.
+
+        Args:
+            step: Updates already done.
+            num_train_steps: Step the run stops at, for the ETA.
+            facts: For the run card.
+        """
+        if facts:
+            self._warn_of_other_data(step, facts)
+        self._num_train_steps = num_train_steps
+        self._lines = [
+            line
+            for line in self._lines
+            if line["step"] <= step and line["split"] != "end"
+        ]
+        costs = {"examples_per_step": self._batch_size}
+        if self._work:
+            costs["tokens_per_step"] = self._batch_size * self._work.tokens
+        known = dataclasses.asdict(facts) if facts else {}
+        self._lines.append({"split": "facts", "step": step, **known, **costs})
+        self._save()
+
+    def _warn_of_other_data(self, step: int, facts: Facts) -> None:
+        known = [value for _, value in self.column("facts", "training_data")]
+        if step and known and known[-1] != facts.training_data:
+            logging.warning(
+                "The training data are not those of the earlier start. The run "
+                "goes on with them from step %d.",
+                step,
+            )
+
+    def write(
+        self,
+        split: str,
+        step: int,
+        numbers: dict[str, float],
+        steps_per_second: float | None = None,
+        seconds_left: float = math.inf,
+    ) -> None:
+        """Write numbers to the file, to TensorBoard and to the terminal.
+
+        Args:
+            split: `train` or `eval`.
+            step: Updates done.
+            numbers: Losses and metrics.
+            steps_per_second: Speed since the last line; None in evaluation.
+            seconds_left: Until training ends, whatever steps are left.
+        """
+        line = {"split": split, "step": step, "time": time.time(), **numbers}
+        if steps_per_second is not None:
+            examples = steps_per_second * self._batch_size
+            line["examples_per_second"] = examples
+            if self._work:
+                line["tokens_per_second"] = examples * self._work.tokens
+                line["gigaflops"] = examples * self._work.flops / 1e9
+            line["peak_memory_mb"] = peak_memory_mb()
+        self._lines = [
+            old
+            for old in self._lines
+            if (old["split"], old["step"]) != (split, step)
+        ]
+        self._lines.append(line)
+        self._save()
+        with self._writer(split).as_default(step):
+            for name, value in numbers.items():
+                tf.summary.scalar(name, value)
+        print(self._format(line, steps_per_second, seconds_left), flush=True)
+
+    def column(self, split: str, name: str) -> list[tuple[int, float]]:
+        """Return (step, value) for every line of `split` that has `name`."""
+        return [
+            (line["step"], line[name])
+            for line in self._lines
+            if line["split"] == split and name in line
+        ]
+
+    def end(self, step: int) -> None:
+        """Write that training has ended, and flush everything to the disk."""
+        self._lines.append({"split": "end", "step": step})
+        self._save()
+        self.flush()
+
+    def flush(self) -> None:
+        """Flush TensorBoard's files to the disk."""
+        for writer in self._writers.values():
+            writer.flush()
+
+    def _save(self) -> None:
+        text = "".join(strict_json.dumps(line) + "\n" for line in self._lines)
+        files.write_text(os.path.join(self._output_dir, FILE_NAME), text)
+
+    def _writer(self, split: str) -> tf.summary.SummaryWriter:
+        if split not in self._writers:
+            folder = os.path.join(self._output_dir, split)
+            self._writers[split] = tf.summary.create_file_writer(folder)
+        return self._writers[split]
+
+    def _format(
+        self,
+        line: dict[str, Any],
+        steps_per_second: float | None,
+        seconds_left: float,
+    ) -> str:
+        total = self._num_train_steps or line["step"]
+        shown = [
+            f"{line['split']:<5} step {line['step']:>{len(str(total))}}/{total}"
+        ]
+        shown += [
+            format_number(name, value)
+            for name, value in line.items()
+            if name not in NOT_METRICS
+        ]
+        if steps_per_second is not None:
+            left = min(seconds_left, (total - line["step"]) / steps_per_second)
+            shown.append(f"{line['examples_per_second']:,.1f} examples/s")
+            if self._work:
+                shown.append(f"{line['tokens_per_second']:,.0f} tokens/s")
+                shown.append(f"{line['gigaflops']:,.0f} GFLOP/s")
+            shown.append(f"ETA {format_seconds(left)}")
+        return "  ".join(shown)
+
+
+def peak_memory_mb() -> float:
+    """Return the most memory this process has had so far, in MiB.
+
+    That of the first GPU, if there is one; else that of the host.
+    """
+    if tf.config.list_logical_devices("GPU"):
+        peak: int = tf.config.experimental.get_memory_info("GPU:0")["peak"]
+        return peak / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
+def write_eval_results(
+    output_dir: str, step: int, numbers: dict[str, float]
+) -> None:
+    """Write and print an evaluation as the original does: `key = value`.
+
+    Source: original release, run_pretraining.main, `eval_results.txt`.
+
+    Args:
+        output_dir: Folder of the run.
+        step: Updates of the checkpoint that was evaluated.
+        numbers: Losses and metrics.
+    """
+    numbers = {**numbers, "global_step": step}
+    text = "".join(f"{k} = {numbers[k]}\n" for k in sorted(numbers))
+    files.write_text(os.path.join(output_dir, "eval_results.txt"), text)
+    print(text, end="", flush=True)
+
+
+def format_number(name: str, value: float) -> str:
+    """Return, for example, `mlm acc 41.2%` for a name and its value."""
+    for long, short in _SHORT.items():
+        name = name.replace(long, short)
+    name = name.replace("_", " ")
+    if name == "learning rate":
+        return f"lr {value:.2e}"
+    if name.endswith("acc"):
+        return f"{name} {value:.1%}"
+    return f"{name} {value:.3f}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return hours:minutes:seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"

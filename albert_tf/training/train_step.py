@@ -1,0 +1,334 @@
+"""One update of the weights: gradients, clipping, optimizer, guards.
+
+The update depends on the global batch only, not on how replicas and
+microbatches divide it (but for dropout, which each microbatch draws for
+itself): each loss is divided by its denominator over the whole batch, and the
+sum of all gradients is clipped once.
+
+DIFFERS: the original divides and clips on each core.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model import base, objectives, optimization
+from albert_tf.training import evaluation
+
+# Loss scaling of float16, as in Keras. Source: Micikevicius et al., arXiv
+# 1710.03740.
+_FIRST_SCALE = 2.0**15
+_GROWTH_STEPS = 2000
+
+Batch = dict[str, tf.Tensor]
+
+
+class _Sums(NamedTuple):
+    """Sums over the microbatches of a batch.
+
+    Attributes:
+        gradients: By index of a trainable variable; those that the objective
+            does not depend on are left out, and never updated.
+        row_squares: By index of a variable, for tables that are only looked up
+            in: the sum of the squares of all looked-up rows.
+        ratios: float32 [names, (numerator, denominator)].
+    """
+
+    gradients: dict[int, tf.Tensor]
+    row_squares: dict[int, tf.Tensor]
+    ratios: tf.Tensor
+
+
+class Guard(tf.Module):
+    """Counts updates that were skipped; scales the loss of float16.
+
+    Attributes:
+        skipped: int32, updates skipped so far.
+        skipped_in_row: int32, of these the last ones without a good one since.
+        loss_scale: float32, what the loss is multiplied with; 1 unless the
+            precision is float16.
+    """
+
+    def __init__(self, precision: str):
+        """Create the counters; call it in the strategy's scope."""
+        super().__init__(name="guard")
+        self._scales = precision == "float16"
+        self.skipped = _counter("skipped", 0)
+        self.skipped_in_row = _counter("skipped_in_row", 0)
+        self.loss_scale = _counter(
+            "loss_scale", _FIRST_SCALE if self._scales else 1.0
+        )
+        self._good_in_row = _counter("good_in_row", 0)
+
+    def has_failed(self, limit: int) -> bool:
+        """Tell whether so many updates in a row were skipped.
+
+        Nothing needs to be undone then: skipped updates change no weight.
+        """
+        # float16 first tries smaller scales.
+        scales = float(self.loss_scale.numpy()) > 1.0
+        return int(self.skipped_in_row.numpy()) >= limit and not scales
+
+    def note(self, finite: tf.Tensor) -> None:
+        """Count an update, and adapt the scale.
+
+        The scale is halved when numbers are not finite any more, and doubled
+        after 2,000 good updates.
+
+        Args:
+            finite: bool [], whether loss and gradient were.
+        """
+        bad = tf.cast(~finite, tf.int32)
+        self.skipped.assign_add(bad)
+        self.skipped_in_row.assign((self.skipped_in_row + 1) * bad)
+        good = (self._good_in_row + 1) * (1 - bad)
+        if self._scales:
+            grow = good >= _GROWTH_STEPS
+            factor = tf.where(finite, tf.where(grow, 2.0, 1.0), 0.5)
+            scale = tf.clip_by_value(self.loss_scale * factor, 1.0, 2.0**24)
+            self.loss_scale.assign(scale)
+            good = tf.where(grow, 0, good)
+        self._good_in_row.assign(good)
+
+
+def _counter(name: str, value: float) -> tf.Variable:
+    return tf.Variable(
+        value,
+        trainable=False,
+        name=name,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainStep:
+    """An update, to be called in every replica with its share of a batch.
+
+    Attributes:
+        model: What is trained.
+        optimizer: Built for the trainable variables of the model.
+        objective: What is minimized and reported.
+        guard: Counts what is skipped.
+        microbatches: How many the share is cut into, one after the other.
+        seed: Of dropout, with the number of the step.
+
+    Raises:
+        errors.UserError: Variables of the model do not exist yet.
+    """
+
+    model: keras.Model
+    optimizer: optimization.AdamW
+    objective: objectives.Objective
+    guard: Guard
+    microbatches: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        base.check_variables(self.model)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The numbers that an update returns: those of the objective, and more.
+
+        `gradient_norm` is that before clipping; `skipped` counts updates.
+        """
+        return (*self.objective.names, "gradient_norm", "skipped")
+
+    def __call__(self, batch: Batch) -> tf.Tensor:
+        """Make one update; where a number is not finite, make none.
+
+        Args:
+            batch: This replica's share of the batch.
+
+        Returns:
+            float32 [names, (numerator, denominator)], the same on all replicas.
+            Of a skipped update only `skipped` has a denominator.
+        """
+        replica = tf.distribute.get_replica_context()
+        everywhere = tf.distribute.ReduceOp.SUM
+        whole = replica.all_reduce(
+            everywhere, self.objective.denominators(batch)
+        )
+        sums = _Sums(
+            *replica.all_reduce(
+                everywhere, list(self._sum_over_microbatches(batch, whole))
+            )
+        )
+        scale = self.guard.loss_scale
+        norm = global_norm(sums.gradients, sums.row_squares) / scale
+        finite = tf.math.is_finite(norm) & tf.reduce_all(
+            tf.math.is_finite(sums.ratios)
+        )
+        # Clipping and the loss scale are one factor.
+        factor = optimization.CLIP_NORM / (
+            tf.maximum(norm, optimization.CLIP_NORM) * scale
+        )
+        self.optimizer.update(
+            list(sums.gradients.values()),
+            [self.model.trainable_variables[i] for i in sums.gradients],
+            factor,
+            finite,
+        )
+        self.guard.note(finite)
+        rows = tf.concat([sums.ratios, [[norm, 1.0]]], 0)
+        rows = tf.where(finite, rows, tf.zeros_like(rows))
+        skipped = 1.0 - tf.cast(finite, tf.float32)
+        return tf.concat([rows, [[skipped, 1.0]]], 0)
+
+    def summarize(self, rows: np.ndarray) -> dict[str, float]:
+        """Return the numbers of a line of the log.
+
+        Args:
+            rows: What the last updates returned, float32 [steps, names, 2].
+
+        Returns:
+            Losses, metrics and gradient norm over these updates, the learning
+            rate of the last one, and how many were skipped; nothing if all
+            were.
+        """
+        sums = rows.astype(np.float64).sum(0)
+        skipped = float(sums[-1, 0])
+        if skipped == len(rows):
+            return {}
+        numbers = evaluation.quotients(self.objective, sums[:-2])
+        numbers["gradient_norm"] = float(sums[-2, 0] / sums[-2, 1])
+        last = tf.cast(self.optimizer.iterations, tf.int32) - 1
+        numbers["learning_rate"] = float(self.optimizer.learning_rate_at(last))
+        if skipped:
+            numbers["skipped_updates"] = skipped
+        return numbers
+
+    def _sum_over_microbatches(
+        self, batch: Batch, whole: objectives.Tensors
+    ) -> _Sums:
+        """Add up the gradients of this replica's microbatches."""
+        if self.microbatches == 1:
+            return self._gradients(batch, whole, self._dropout_seed(0))
+        split = {
+            name: tf.reshape(value, [self.microbatches, -1, *value.shape[1:]])
+            for name, value in batch.items()
+        }
+
+        def compute(number: tf.Tensor) -> _Sums:
+            chosen = {name: value[number] for name, value in split.items()}
+            return self._gradients(chosen, whole, self._dropout_seed(number))
+
+        def add(number: tf.Tensor, sums: _Sums) -> tuple[tf.Tensor, _Sums]:
+            more = compute(number)
+            return number + 1, tf.nest.map_structure(tf.add, sums, more)
+
+        sums = compute(tf.constant(0))
+        # Or the second would begin beside the first, in as much memory.
+        with tf.control_dependencies(tf.nest.flatten(sums)):
+            first = tf.constant(1), sums
+        _, sums = tf.while_loop(
+            lambda number, _: number < self.microbatches,
+            add,
+            first,
+            parallel_iterations=1,
+        )
+        return sums
+
+    def _gradients(
+        self,
+        batch: Batch,
+        whole: objectives.Tensors,
+        dropout_seed: tf.Tensor,
+    ) -> _Sums:
+        """Return gradients, squares of rows, and ratios of one microbatch.
+
+        Its losses are divided by the denominators of the whole batch.
+
+        The rows that a table's look-ups give are summed into a gradient of the
+        table's shape; the square of each row by itself is kept for the norm.
+        """
+        variables = self.model.trainable_variables
+        with tf.GradientTape() as tape:
+            ratios = self.objective.ratios(self.model, batch, dropout_seed)
+            loss = self.objective.total(ratios, whole)
+            loss *= self.guard.loss_scale
+        found = {
+            index: gradient
+            for index, gradient in enumerate(tape.gradient(loss, variables))
+            if gradient is not None
+        }
+        squares = {
+            index: tf.reduce_sum(tf.square(gradient.values))
+            for index, gradient in found.items()
+            if isinstance(gradient, tf.IndexedSlices)
+        }
+        gradients = {i: tf.convert_to_tensor(g) for i, g in found.items()}
+        return _Sums(gradients, squares, self.objective.stack(ratios))
+
+    def _dropout_seed(self, number: tf.Tensor | int) -> tf.Tensor:
+        """Return a seed, int32 [2], for run, step, replica and microbatch."""
+        replica = tf.distribute.get_replica_context()
+        step = tf.cast(self.optimizer.iterations, tf.int32)
+        seed = tf.stack([tf.constant(self.seed, tf.int32), step])
+        return tf.random.experimental.stateless_fold_in(
+            seed, replica.replica_id_in_sync_group * self.microbatches + number
+        )
+
+
+def compile_loop(
+    update: TrainStep,
+) -> Callable[[Iterator[Batch], tf.Tensor], tf.Tensor]:
+    """Return a function that makes several updates in one call.
+
+    Args:
+        update: Its model was built in the scope of a strategy.
+
+    Returns:
+        (batches, steps) to the numbers of each update, float32 [steps, names,
+        2]; `batches` is an iterator over a distributed dataset.
+    """
+    strategy = update.model.distribute_strategy
+
+    # Without AutoGraph, whose rewriting takes longer than all the tracing.
+    @tf.function(autograph=False)
+    def loop(batches: Iterator[Batch], steps: tf.Tensor) -> tf.Tensor:
+        shape = [len(update.names), 2]
+        nothing = tf.TensorArray(tf.float32, steps, element_shape=shape)
+
+        def one_step(
+            number: tf.Tensor, rows: tf.TensorArray
+        ) -> tuple[tf.Tensor, tf.TensorArray]:
+            per_replica = strategy.run(update, [next(batches)])
+            local = strategy.experimental_local_results(per_replica)
+            return number + 1, rows.write(number, local[0])
+
+        _, rows = tf.while_loop(
+            lambda number, _: number < steps,
+            one_step,
+            (tf.constant(0), nothing),
+            parallel_iterations=1,
+        )
+        return rows.stack()
+
+    return loop
+
+
+def global_norm(
+    gradients: dict[int, tf.Tensor], row_squares: dict[int, tf.Tensor]
+) -> tf.Tensor:
+    """Return the Euclidean norm of the gradients, as the original counts it.
+
+    Where a table is only looked up in, every look-up counts by itself, even if
+    two hit the same row: TensorFlow's rule for sparse gradients, and so part of
+    what the original computes off TPU. In pretraining these are the segments;
+    in finetuning the words too, which no output layer shares then.
+
+    Args:
+        gradients: By index of a variable.
+        row_squares: Index of a gradient to the sum of squares that counts for
+            it.
+    """
+    squares = [
+        row_squares.get(index, tf.reduce_sum(tf.square(gradient)))
+        for index, gradient in gradients.items()
+    ]
+    return tf.sqrt(tf.add_n(squares))

@@ -1,0 +1,327 @@
+"""The training loop: updates, progress, checkpoints, preemption.
+
+The trainer knows a Keras model and an objective, never the name of a dataset.
+Pretraining and every finetuning task use it.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+from absl import logging
+
+from albert_tf.common import errors, preemption
+from albert_tf.model import (
+    checkpoints,
+    model_options,
+    objectives,
+    optimization,
+)
+from albert_tf.training import (
+    distribution,
+    evaluation,
+    profiler,
+    run_checkpoints,
+    run_clock,
+    run_log,
+    train_step,
+    training_options,
+    validation,
+)
+
+# How long one call of the compiled loop is to take. Between two calls the
+# process checks the time limit and SIGTERM.
+CHUNK_SECONDS = 3.0
+
+
+class _Between(NamedTuple):
+    """What is checked between two calls of the compiled loop."""
+
+    clock: run_clock.RunClock
+    handler: preemption.PreemptionHandler
+    profiler: profiler.Profiler
+
+
+class Trainer:
+    """Trains one model for one objective in one output folder.
+
+    Attributes:
+        model: What is trained.
+        optimizer: Built for the model's trainable variables.
+        output_dir: Folder of checkpoints and logs.
+        resumed_from: The checkpoint of an earlier start that training goes on
+            from, if there is one.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        optimizer: optimization.AdamW,
+        objective: objectives.Objective,
+        output_dir: str,
+        options: training_options.TrainerOptions,
+        now: Callable[[], float] = time.monotonic,
+    ):
+        """Prepare; no checkpoint is read yet.
+
+        Args:
+            model: Built in the scope of a strategy, whose devices are used.
+            optimizer: Built in the same scope.
+            objective: What to minimize and what to report.
+            output_dir: Folder of checkpoints and logs.
+            options: See `training_options.TrainerOptions`.
+            now: The time in seconds, from any moment on.
+        """
+        self.model = model
+        self.optimizer = optimizer
+        self.output_dir = output_dir
+        self.resumed_from: str | None = None
+        # Whether all weights come from some training, here or elsewhere.
+        self._is_complete = False
+        self._options = options
+        self._now = now
+        self._strategy = model.distribute_strategy
+        self._workers = distribution.Workers(self._strategy)
+        with self._strategy.scope():
+            optimizer.build(model.trainable_variables)
+            self._guard = train_step.Guard(options.precision)
+        self._update = train_step.TrainStep(
+            model,
+            optimizer,
+            objective,
+            self._guard,
+            options.gradient_accumulation_steps,
+            options.seed,
+        )
+        self._train_loop = train_step.compile_loop(self._update)
+        evaluator = evaluation.Evaluator(model, objective)
+        self.evaluate, self.predict = evaluator.evaluate, evaluator.predict
+        # Seconds of training in earlier starts of the run.
+        self._elapsed = tf.Variable(
+            0.0, trainable=False, dtype=tf.float64, name="elapsed"
+        )
+        self._saved = self._open_checkpoints()
+
+    def _open_checkpoints(self) -> run_checkpoints.RunCheckpoints:
+        state = tf.train.Checkpoint(
+            model=self.model,
+            optimizer=self.optimizer,
+            guard=self._guard,
+            elapsed=self._elapsed,
+        )
+        if self.optimizer.pace is not None:
+            state.pace = self.optimizer.pace
+        return run_checkpoints.RunCheckpoints(
+            state,
+            self.output_dir,
+            self._workers,
+            self._options.keep_checkpoint_max,
+        )
+
+    @property
+    def step(self) -> int:
+        """Updates done so far."""
+        return self._saved.step
+
+    def of_chief(self, value: bool) -> bool:
+        """Return what the first worker has; every worker must ask."""
+        return self._workers.of_chief(value)
+
+    def restore_or_initialize(
+        self,
+        init: model_options.InitOptions | None = None,
+        *,
+        new_heads: bool = False,
+        continue_schedule: bool = False,
+    ) -> None:
+        """Go on from the newest checkpoint of the folder, or start from `init`.
+
+        Args:
+            init: The weights to start from, where the folder has no checkpoint.
+                Default: those the model has.
+            new_heads: See `checkpoints.restore`.
+            continue_schedule: Whether step and moments come from `init`, too.
+
+        Raises:
+            errors.UserError: None of the folder's checkpoints can be read,
+                workers see different ones, or `init` does not fit.
+        """
+        self.resumed_from = self._saved.restore_latest()
+        if self.resumed_from:
+            logging.info("Going on from %s", self.resumed_from)
+        elif init and init.init_checkpoint:
+            with self._strategy.scope():
+                restored = checkpoints.initialize(
+                    self.model, init, new_heads=new_heads
+                )
+                if continue_schedule:
+                    checkpoints.restore_optimizer(
+                        self.optimizer,
+                        self.model.trainable_variables,
+                        init.init_checkpoint,
+                    )
+            self._is_complete = restored is not None and not restored.new
+
+    def restore_best(self) -> None:
+        """Restore the best checkpoint; without one, keep the present weights.
+
+        Raises:
+            errors.UserError: The present weights are random.
+        """
+        if not (self._saved.restore_best() or self.step or self._is_complete):
+            raise errors.UserError(
+                "has no checkpoint to evaluate. Set `do_train`, name the "
+                "folder of a run, or give an `init_checkpoint` that holds all "
+                "weights, heads included.",
+                "output_dir",
+                self.output_dir,
+            )
+
+    def train(
+        self,
+        dataset: tf.data.Dataset,
+        num_train_steps: int,
+        log: run_log.RunLog,
+        evaluated: validation.Validation | None = None,
+    ) -> None:
+        """Train from `step` to `num_train_steps`.
+
+        Args:
+            dataset: Endless batches, beginning with the one for `step`.
+            num_train_steps: Step to stop at.
+            log: Where numbers go; started by the caller.
+            evaluated: Evaluates every checkpoint and keeps the best one.
+
+        Raises:
+            errors.UserError: Too many updates in a row had to be skipped.
+            SystemExit: SIGTERM has come; a checkpoint is written. The code is
+                `preemption.EXIT_CODE`.
+        """
+        self._saved.remove_unfinished(best=evaluated is not None)
+        batches = iter(self._strategy.experimental_distribute_dataset(dataset))
+        if evaluated and self.resumed_from:
+            # The earlier start may have ended before it could.
+            evaluated.validate()
+        clock = run_clock.RunClock(
+            self._options.max_minutes, float(self._elapsed.numpy()), self._now
+        )
+        profile = profiler.Profiler(
+            self._options.profile_steps, self.output_dir
+        )
+        with preemption.PreemptionHandler() as handler:
+            between = _Between(clock, handler, profile)
+            while self.step < num_train_steps and not clock.is_up:
+                is_saved = self._train_to_next_stop(
+                    batches, num_train_steps, log, between
+                )
+                if not (evaluated and is_saved):
+                    continue
+                # Several workers must leave together.
+                alone = self._workers.is_alone
+                with handler.exiting_at_once() if alone else nullcontext():
+                    evaluated.validate()
+        profile.stop()
+        log.end(self.step)
+
+    def validation(
+        self,
+        log: run_log.RunLog,
+        evaluate: Callable[[], dict[str, float]],
+        key_metric: str,
+    ) -> validation.Validation:
+        """Return what evaluates checkpoints; see `validation.Validation`."""
+        return validation.Validation(
+            evaluate, key_metric, log, self._saved, self._workers
+        )
+
+    def _train_to_next_stop(
+        self,
+        batches: Iterator[dict[str, tf.Tensor]],
+        num_train_steps: int,
+        log: run_log.RunLog,
+        between: _Between,
+    ) -> bool:
+        """Train up to the next line of the log; tell whether it is saved."""
+        clock, begun = between.clock, self._now()
+        rows, is_preempted = self._train_in_chunks(
+            batches, num_train_steps, between
+        )
+        skipped = int(rows[:, -1, 0].sum())
+        if skipped:
+            logging.warning(
+                "%d of the last %d updates were skipped: numbers that are not "
+                "finite.",
+                skipped,
+                len(rows),
+            )
+        numbers = self._update.summarize(rows)
+        if numbers:
+            speed = len(rows) / (self._now() - begun)
+            log.write("train", self.step, numbers, speed, clock.seconds_left)
+        ended = self.step == num_train_steps or clock.is_up or is_preempted
+        if self.step % self._options.save_checkpoints_steps and not ended:
+            return False
+        self._elapsed.assign(clock.elapsed)
+        self._saved.save()
+        if is_preempted:
+            between.handler.exit(
+                f"step {self.step} is saved in {self.output_dir}"
+            )
+        return True
+
+    def _train_in_chunks(
+        self,
+        batches: Iterator[dict[str, tf.Tensor]],
+        num_train_steps: int,
+        between: _Between,
+    ) -> tuple[np.ndarray, bool]:
+        """Train up to the next stop, the time limit or SIGTERM.
+
+        Returns:
+            The numbers of each update, float32 [steps, names, 2], and whether
+            SIGTERM has come to a worker.
+        """
+        clock, stop = (
+            between.clock,
+            self._options.next_stop(self.step, num_train_steps),
+        )
+        rows: list[np.ndarray] = []
+        chunk, is_preempted = 1, False
+        while self.step < stop and not (is_preempted or rows and clock.is_up):
+            between.profiler.update(self.step)
+            left = between.profiler.next_change(self.step, stop) - self.step
+            begun = self._now()
+            steps = tf.constant(min(chunk, left))
+            rows.append(self._train_loop(batches, steps).numpy())
+            asked, seconds, clock.agreed = self._workers.gather(
+                float(between.handler.is_requested),
+                self._now() - begun,
+                clock.elapsed,
+            ).max(0)
+            is_preempted = bool(asked)
+            steps_per_second = len(rows[-1]) / seconds
+            clock.adapt_schedule(self.step, num_train_steps, self.optimizer)
+            # Half of the time that is left: the speed may change.
+            aim = min(CHUNK_SECONDS, clock.seconds_left / 2)
+            chunk = max(1, min(2 * chunk, int(steps_per_second * aim)))
+            if self._guard.has_failed(self._options.max_skipped_updates):
+                raise self._not_finite()
+        return np.concatenate(rows), is_preempted
+
+    def _not_finite(self) -> errors.UserError:
+        """Return the error for numbers that stay infinite or NaN."""
+        in_row = int(self._guard.skipped_in_row.numpy())
+        return errors.UserError(
+            f"The loss or its gradient was not finite for the last {in_row} "
+            f"updates before step {self.step}; they were skipped. The last "
+            f"checkpoint is {self._saved.newest or 'none yet'}; its weights "
+            "are finite. "
+            "Lower `learning_rate`, lengthen the warm-up, or try "
+            "`precision=float32`, and train into a new `output_dir`, with that "
+            "checkpoint as `init_checkpoint` if you like. Labels outside of "
+            "the vocabulary do it, too: data_prep.inspect_records shows them."
+        )

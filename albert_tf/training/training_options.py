@@ -1,0 +1,271 @@
+"""Options of updates, training, devices and pretraining's objective.
+
+Imports no TensorFlow, so that commands can check options before they load it.
+"""
+
+import dataclasses
+import re
+
+from albert_tf.common import errors, ranges
+from albert_tf.common.options import checked, option
+from albert_tf.model import config, model_options
+
+STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class UpdateOptions:
+    """How an update is computed."""
+
+    precision: str = option(
+        "float32",
+        "What matrix products are computed in. Weights, norms and softmax are "
+        "float32 always; float16 scales its loss.",
+        choices=config.PRECISIONS,
+    )
+    recompute: bool = option(
+        False,
+        "Whether to compute each layer again for its gradient, which needs "
+        "less memory and a third more time.",
+        may_change=True,
+    )
+    gradient_accumulation_steps: int = option(
+        1,
+        "Microbatches that each replica's share of a batch is cut into, one "
+        "after the other, so that a large batch needs little memory. The "
+        "update is that of the whole batch.",
+        within=ranges.BATCH,
+        may_change=True,
+    )
+    seed: int = option(
+        12345,
+        "Seed of initial weights, order of examples and dropout.",
+        within=ranges.SEED,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class TrainerOptions(UpdateOptions):
+    """How updates are computed, logged, saved and limited."""
+
+    iterations_per_loop: int = option(
+        1000,
+        "Steps between two lines of progress.",
+        within=ranges.STEPS,
+        may_change=True,
+    )
+    save_checkpoints_steps: int = option(
+        5000,
+        "Steps between checkpoints (and evaluations).",
+        within=ranges.STEPS,
+        may_change=True,
+    )
+    keep_checkpoint_max: int = option(
+        5,
+        "Checkpoints to keep, beside the best one.",
+        within=ranges.Range(1, 10**6),
+        may_change=True,
+    )
+    max_minutes: float = option(
+        0.0,
+        "Minutes for training and its evaluations, with those of earlier "
+        "starts up to their last checkpoint. The learning rate falls to 0 at "
+        "the limit, or at --num_train_steps if that comes first; the warm-up "
+        "keeps its share of the run. 0: no limit.",
+        within=ranges.Range(0, 10**7),
+    )
+    max_skipped_updates: int = option(
+        10,
+        "Updates with numbers that are not finite are skipped; after so many "
+        "in a row the run stops.",
+        within=ranges.STEPS,
+        may_change=True,
+    )
+    profile_steps: str | None = option(
+        None,
+        "Two steps, such as 10,20, between which TensorBoard's profiler runs.",
+        may_change=True,
+    )
+
+    def __post_init__(self) -> None:
+        if self.profile_steps and not self._is_profile(self.profile_steps):
+            raise errors.UserError(
+                "is not two steps, the smaller first. Write, for example, "
+                "`profile_steps=10,20`.",
+                "profile_steps",
+                self.profile_steps,
+            )
+
+    def next_stop(self, step: int, num_train_steps: int) -> int:
+        """Return the next step that is logged or saved."""
+        every, saving = self.iterations_per_loop, self.save_checkpoints_steps
+        return min(
+            num_train_steps,
+            (step // every + 1) * every,
+            (step // saving + 1) * saving,
+        )
+
+    @staticmethod
+    def _is_profile(text: str) -> bool:
+        first, _, last = text.partition(",")
+        numbers = first.isdecimal() and last.isdecimal()
+        return numbers and int(first) < int(last)
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class DistributionOptions:
+    """The devices of a run; without dropout, results do not depend on them."""
+
+    distribution_strategy: str = option(
+        "one_device",
+        "one_device: the first GPU, else the CPU; mirrored: all GPUs of this "
+        "machine; multi_worker_mirrored: several machines; tpu.",
+        choices=STRATEGIES,
+        may_change=True,
+    )
+    worker_hosts: str | None = option(
+        None,
+        "For multi_worker_mirrored: host:port of all workers, with commas, the "
+        "same in every process. Default: what TF_CONFIG says.",
+        may_change=True,
+    )
+    task_index: int = option(
+        0,
+        "For --worker_hosts: which of them this process is, from 0.",
+        within=ranges.Range(0, 10**5),
+        may_change=True,
+    )
+    use_tpu: bool = option(
+        False,
+        "The original's name for --distribution_strategy=tpu.",
+        may_change=True,
+    )
+    tpu_name: str | None = option(
+        None,
+        "Name or address of the TPU; 'local' on a TPU VM.",
+        may_change=True,
+    )
+    tpu_zone: str | None = option(
+        None, "Zone of the TPU, if it differs from the VM's.", may_change=True
+    )
+    gcp_project: str | None = option(
+        None,
+        "Project of the TPU, if it differs from the VM's.",
+        may_change=True,
+    )
+
+    def __post_init__(self) -> None:
+        hosts = self.workers
+        if len(set(hosts)) < len(hosts) or not all(
+            re.fullmatch(r"[^:\s]+:\d+", host) for host in hosts
+        ):
+            raise errors.UserError(
+                "is not a list of different host:port with commas, such as "
+                "host0:2222,host1:2222.",
+                "worker_hosts",
+                self.worker_hosts,
+            )
+        if hosts and self.distribution_strategy != "multi_worker_mirrored":
+            raise errors.UserError(
+                "needs `distribution_strategy=multi_worker_mirrored`.",
+                "worker_hosts",
+                self.worker_hosts,
+            )
+        if self.task_index >= max(len(hosts), 1):
+            raise errors.UserError(
+                f"is not the number of one of the {len(hosts)} "
+                "`worker_hosts`. They count from 0.",
+                "task_index",
+                self.task_index,
+            )
+        if self.on_tpu and not self.tpu_name:
+            raise errors.UserError(
+                "needs `tpu_name`. On a TPU VM use `tpu_name=local`, "
+                "elsewhere the name of the TPU.",
+                "distribution_strategy",
+                "tpu",
+            )
+
+    @property
+    def workers(self) -> list[str]:
+        """The addresses in `worker_hosts`."""
+        if self.worker_hosts is None:
+            return []
+        return [host.strip() for host in self.worker_hosts.split(",")]
+
+    @property
+    def on_tpu(self) -> bool:
+        """Whether the run uses a TPU."""
+        return self.use_tpu or self.distribution_strategy == "tpu"
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class RecipeOptions:
+    """Options of an update in pretraining."""
+
+    sentence_objective: str = option(
+        "sop",
+        "What is predicted about the segments, beside the masked words. sop: "
+        "whether they are swapped; nsp: whether the second is from elsewhere, "
+        "as in BERT; none: nothing. The records must have been written for it.",
+        choices=tuple(model_options.SENTENCE_OBJECTIVES),
+    )
+    masked_lm_factor: float = option(
+        1.0,
+        "What the loss of masked words is multiplied with.",
+        within=ranges.Range(0, 1000),
+    )
+    sentence_factor: float = option(
+        1.0,
+        "What the loss of --sentence_objective is multiplied with.",
+        within=ranges.Range(0, 1000),
+    )
+    num_train_steps: int = option(
+        125_000,
+        "Step to stop at, where the learning rate is 0.",
+        within=ranges.STEPS,
+    )
+    num_warmup_steps: int = option(
+        3125, "Steps of linear warm-up.", within=ranges.STEPS_OR_NONE
+    )
+    init_schedule: str = option(
+        "restart",
+        "Step and moments of the optimizer. restart: they start from 0; "
+        "continue: they come from --init_checkpoint, and so does the place in "
+        "the data.",
+        choices=("restart", "continue"),
+        may_change=True,
+    )
+    init: model_options.InitOptions = dataclasses.field(
+        default_factory=model_options.InitOptions
+    )
+    optimizer: model_options.OptimizerOptions = dataclasses.field(
+        default_factory=model_options.OptimizerOptions
+    )
+
+    def __post_init__(self) -> None:
+        if self.num_warmup_steps > self.num_train_steps:
+            raise errors.UserError(
+                f"is more than `num_train_steps={self.num_train_steps}`. A "
+                "tenth to a fortieth of the steps is usual.",
+                "num_warmup_steps",
+                self.num_warmup_steps,
+            )
+        if self.init_schedule == "continue" and not self.init.init_checkpoint:
+            raise errors.UserError(
+                "says how to use `init_checkpoint`, which is not given.",
+                "init_schedule",
+                "continue",
+            )
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """What evaluation measures: the total loss, losses, accuracies."""
+        sentence = model_options.SENTENCE_OBJECTIVES[self.sentence_objective]
+        parts = ("masked_lm", sentence) if sentence else ("masked_lm",)
+        kinds = "loss", "accuracy"
+        return ("loss", *(f"{part}_{kind}" for kind in kinds for part in parts))

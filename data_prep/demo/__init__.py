@@ -1,0 +1,1 @@
+"""Generated stories and tasks for the demo and the tests."""

@@ -1,0 +1,1 @@
+"""What inspect_records shows of a record file."""

@@ -1,0 +1,330 @@
+"""Statistics of pretraining records, counted from the records themselves."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.data import layouts
+from data_prep.writer import statistics
+
+LONGEST_RUN = 7  # Longer runs of words are counted as this one.
+
+PREDICTIONS = frozenset(
+    {"masked_lm_positions", "masked_lm_ids", "masked_lm_weights"}
+)
+
+# By feature name, int32 or float32 [n, S], [n, P] or [n, 1].
+Features = Mapping[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class SpecialIds:
+    """Ids of the special pieces; `mask_id` is -1 where none is known."""
+
+    cls_id: int
+    sep_id: int
+    mask_id: int
+
+
+def guess_special_ids(features: Features) -> SpecialIds:
+    """Read the special ids off records, for use without a vocabulary.
+
+    The first and the last token of a record are [CLS] and [SEP]; what stands at
+    most of the predicted places is [MASK].
+
+    Args:
+        features: One batch of pretraining records.
+    """
+    ids, length = features["input_ids"], lengths(features)
+    mask_id = -1
+    if PREDICTIONS <= features.keys():
+        row, position, _ = predictions(features)
+        shown = np.maximum(ids[row, position], 0)
+        mask_id = int(np.bincount(shown).argmax()) if len(shown) else -1
+    return SpecialIds(int(ids[0, 0]), int(ids[0, length[0] - 1]), mask_id)
+
+
+def describe(features: Features, special: SpecialIds) -> dict[str, Any]:
+    """Describe pretraining records by numbers; see `summarize`.
+
+    Args:
+        features: All records, by the names of `layouts.pretraining_layout`;
+            without the features of masking and word starts, the statistics of
+            these are left out.
+        special: Ids of the special pieces.
+    """
+    return summarize(count(features, special))
+
+
+def count(features: Features, special: SpecialIds) -> statistics.Counts:
+    """Count what `summarize` needs, for one batch of pretraining records.
+
+    Returns:
+        Arrays whose shapes depend on S and P only:
+        `sizes` [S + 1, P + 1], records by their tokens and predictions;
+        `segment_a` [S + 1], records by the tokens of the first segment;
+        `label_1`, `unlabelled`, `well_formed`, `unsorted_positions`, each one
+        number;
+        `replaced` [3], predictions that became [MASK], stayed, became another
+        piece; `relative_position`, the sum over predictions of place / tokens;
+        `word_runs` [LONGEST_RUN + 1], runs by their words.
+    """
+    length = lengths(features)
+    has_predictions = PREDICTIONS <= features.keys()
+    predicted = (
+        features["masked_lm_weights"] > 0
+        if has_predictions
+        else np.zeros((len(length), 0), np.bool_)
+    )
+    size, most = features["input_ids"].shape[1], predicted.shape[1]
+    cell = length * (most + 1) + predicted.sum(1)
+    sizes = np.bincount(cell, minlength=(size + 1) * (most + 1))
+    labels = features["next_sentence_labels"][:, 0]
+    counts = {
+        "sizes": sizes.reshape(size + 1, most + 1),
+        "segment_a": np.bincount(segment_a(features), minlength=size + 1),
+        "label_1": (labels == 1).sum(),
+        "unlabelled": (labels == layouts.NO_LABEL).sum(),
+        "well_formed": _well_formed(features, special).sum(),
+    }
+    if has_predictions:
+        counts |= _count_predictions(features, special)
+        if "token_boundary" in features:
+            counts["word_runs"] = _count_runs(features)
+    return counts
+
+
+def lengths(features: Features) -> np.ndarray:
+    """Return the tokens of each record, special ones included, [n]."""
+    lengths: np.ndarray = np.count_nonzero(features["input_mask"], axis=1)
+    return lengths
+
+
+def segment_a(features: Features) -> np.ndarray:
+    """Return the tokens of the first segments, [CLS] and [SEP] included."""
+    first = (features["segment_ids"] == 0) & (features["input_mask"] != 0)
+    lengths: np.ndarray = first.sum(1)
+    return lengths
+
+
+def predictions(
+    features: Features,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return row, position and label of each prediction of a batch, [k].
+
+    A position outside the sequence, which is a mistake of the writer, is moved
+    to its nearest end; `_well_formed` knows of it.
+    """
+    row, column = np.nonzero(features["masked_lm_weights"] > 0)
+    size = features["input_ids"].shape[1]
+    position = np.clip(
+        features["masked_lm_positions"][row, column], 0, size - 1
+    )
+    return row, position, features["masked_lm_ids"][row, column]
+
+
+def _count_predictions(
+    features: Features, special: SpecialIds
+) -> statistics.Counts:
+    row, position, label = predictions(features)
+    shown = features["input_ids"][row, position]
+    length = np.maximum(lengths(features), 1)
+    return {
+        "replaced": statistics.count_replaced(shown, label, special.mask_id),
+        "relative_position": (position / length[row]).sum(),
+        "unsorted_positions": (~_ascending(features)).sum(),
+    }
+
+
+def _ascending(features: Features) -> np.ndarray:
+    """Tell for each record whether its predictions are in order, [n]."""
+    real = features["masked_lm_weights"] > 0
+    steps = np.diff(features["masked_lm_positions"], axis=1)
+    return np.asarray(((steps > 0) | ~real[:, 1:]).all(1))
+
+
+def _count_runs(features: Features) -> np.ndarray:
+    """Return a histogram of runs of neighbouring words with predictions.
+
+    Example:
+        word starts 1 1 1 0 1 1, predictions at 1, 2, 3 and 5: words 1 and 2
+        are a run of two, word 4 is a run of one.
+    """
+    row, position, _ = predictions(features)
+    starts = features["token_boundary"] != 0
+    # Numbers of the words of all records, with a gap between two records.
+    word = starts.cumsum(1) + np.arange(len(starts))[:, None] * (
+        starts.shape[1] + 2
+    )
+    words = np.unique(word[row, position])
+    if not len(words):
+        return np.zeros(LONGEST_RUN + 1, np.int64)
+    run = np.cumsum(np.diff(words, prepend=words[0]) > 1)
+    lengths = np.minimum(np.bincount(run), LONGEST_RUN)
+    return np.bincount(lengths, minlength=LONGEST_RUN + 1)
+
+
+def _well_formed(features: Features, special: SpecialIds) -> np.ndarray:
+    """Tell for each record whether it is `[CLS] A [SEP] B [SEP] padding`.
+
+    Without a sentence-order label it is `[CLS] A [SEP] padding`.
+    Also its masks, segments, label and predictions must agree with that:
+    predictions come before their padding, stand in ascending order, and none
+    is at a special piece.
+
+    Returns:
+        bool [n].
+    """
+    ids, length = features["input_ids"], lengths(features)
+    first, rows = segment_a(features), np.arange(len(ids))
+    place = np.arange(ids.shape[1])
+    real, second = place < length[:, None], place >= first[:, None]
+    good: np.ndarray
+    good = ((features["input_mask"] == real) & (real | (ids == 0))).all(1)
+    good &= (features["segment_ids"] == (real & second)).all(1)
+    labels, single = features["next_sentence_labels"][:, 0], first == length
+    good &= (first > 1) & (single == (labels == layouts.NO_LABEL))
+    good &= ids[:, 0] == special.cls_id
+    for end in (first, length):
+        good &= ids[rows, np.maximum(end - 1, 0)] == special.sep_id
+    good &= np.isin(labels, (0, 1, layouts.NO_LABEL))
+    if not PREDICTIONS <= features.keys():
+        return good
+    weights, position = (
+        features["masked_lm_weights"],
+        features["masked_lm_positions"],
+    )
+    order = np.arange(weights.shape[1])
+    predicted = order < np.count_nonzero(weights, axis=1)[:, None]
+    good &= (weights == predicted).all(1) & _ascending(features)
+    inside = (position > 0) & (position < length[:, None] - 1)
+    inside &= position != first[:, None] - 1
+    padding = (position == 0) & (features["masked_lm_ids"] == 0)
+    good &= np.where(predicted, inside, padding).all(1)
+    return good
+
+
+def summarize(counts: statistics.Counts) -> dict[str, Any]:
+    """Turn counts of at least one record into statistics.
+
+    Returns:
+        Shares are in [0, 1], percentiles the 5th, 25th, 50th, 75th and 95th
+        over records, interpolated as by `np.percentile`. Always:
+        `examples`: records;
+        `well_formed`: share of records that `_well_formed` approves;
+        `label_1`: share of sentence-order label 1 among all labels;
+        `unlabelled`: share of records without such a label;
+        `length`, `mean_length`: tokens of a record, special ones included;
+        `segment_a`: tokens of the first segment with [CLS] and its [SEP];
+        `padding`: share of all places that hold no token.
+        With predictions:
+        `masked_share`: percentiles of a record's predictions / tokens;
+        `masking_rate`: all predictions / all tokens;
+        `predictions`, `mean_predictions`: of a record;
+        `mask_keep_random`: shares of the predictions that show [MASK], the
+        piece itself, another piece;
+        `mean_relative_position`: of place / tokens, over all predictions;
+        `unsorted_positions`: records whose positions do not ascend.
+        With word starts as well, `word_runs`: for n = 0 to 7, the share of
+        runs of n words, among all runs of neighbouring words that hold a
+        prediction; a word goes from one place with `token_boundary` 1 to the
+        next, and 7 stands for 7 and more.
+    """
+    sizes = counts["sizes"]
+    length = np.arange(len(sizes))
+    tokens, examples = int(length @ sizes.sum(1)), int(sizes.sum())
+    labelled = examples - int(counts["unlabelled"])
+    result = {
+        "examples": examples,
+        "well_formed": round(float(counts["well_formed"] / examples), 4),
+        "label_1": round(float(counts["label_1"] / max(labelled, 1)), 3),
+        "unlabelled": round(float(counts["unlabelled"] / examples), 3),
+        "length": _percentiles(length, sizes.sum(1), 1),
+        "mean_length": round(tokens / examples, 2),
+        "segment_a": _percentiles(length, counts["segment_a"], 1),
+        "padding": round(1 - tokens / (examples * length[-1]), 4),
+    }
+    if "replaced" in counts:
+        result |= _summarize_predictions(counts)
+    if "word_runs" in counts:
+        result["word_runs"] = _shares(counts["word_runs"])
+    return result
+
+
+def _summarize_predictions(counts: statistics.Counts) -> dict[str, Any]:
+    """Return the part of `summarize` that describes predictions."""
+    sizes = counts["sizes"]
+    length, predictions = map(np.arange, sizes.shape)
+    tokens, made = int(length @ sizes.sum(1)), int(predictions @ sizes.sum(0))
+    share = predictions / np.maximum(length, 1)[:, None]
+    place = float(counts["relative_position"] / max(made, 1))
+    return {
+        "masked_share": _percentiles(share.ravel(), sizes.ravel(), 3),
+        "masking_rate": round(made / max(tokens, 1), 4),
+        "predictions": _percentiles(predictions, sizes.sum(0), 1),
+        "mean_predictions": round(made / int(sizes.sum()), 3),
+        "mask_keep_random": _shares(counts["replaced"]),
+        "mean_relative_position": round(place, 4),
+        "unsorted_positions": int(counts["unsorted_positions"]),
+    }
+
+
+def _shares(counts: np.ndarray) -> list[float]:
+    shares: list[float] = (counts / max(counts.sum(), 1)).round(4).tolist()
+    return shares
+
+
+def _percentiles(
+    values: np.ndarray, counts: np.ndarray, digits: int
+) -> list[float]:
+    found: list[float] = np.round(
+        statistics.percentiles(values, counts), digits
+    ).tolist()
+    return found
+
+
+def lines(result: Mapping[str, Any]) -> list[str]:
+    """Return statistics as lines of text."""
+    found = [
+        f"records: {result['examples']:,}, "
+        f"well-formed: {result['well_formed']:.2%}",
+        f"sentence-order label 1: {result['label_1']:.1%} of those with a "
+        f"label; without one: {result['unlabelled']:.1%}",
+        "5, 25, 50, 75, 95 % of the records have at most",
+        f"  tokens: {_join(result['length'])} (mean {result['mean_length']})",
+        f"  tokens of the first segment: {_join(result['segment_a'])}",
+    ]
+    if "predictions" in result:
+        hidden, kept, other = result["mask_keep_random"]
+        found += [
+            f"  predictions: {_join(result['predictions'])} "
+            f"(mean {result['mean_predictions']})",
+            f"  predictions / tokens: {_join(result['masked_share'])}",
+            f"masking rate, predictions of all tokens: "
+            f"{result['masking_rate']:.2%}",
+            f"of the predictions, [MASK]: {hidden:.2%}, kept: {kept:.2%}, "
+            f"another piece: {other:.2%}",
+            f"mean place of a prediction: "
+            f"{result['mean_relative_position']:.1%} of its sequence",
+            "records with positions not in order: "
+            f"{result['unsorted_positions']:,}",
+        ]
+    if "word_runs" in result:
+        runs = [
+            f"{words}: {share:.2%}"
+            for words, share in enumerate(result["word_runs"])
+            if words
+        ]
+        found += [
+            f"runs of neighbouring words with predictions ({LONGEST_RUN} "
+            "stands for more, too)",
+            f"  by words: {', '.join(runs)}",
+        ]
+    found.append(f"padding: {result['padding']:.1%}")
+    return found
+
+
+def _join(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{number:g}" for number in numbers)

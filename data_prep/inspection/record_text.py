@@ -1,0 +1,145 @@
+"""Records as lines of text."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.data import layouts
+from albert_tf.text import tokenization
+from data_prep.inspection import record_statistics
+
+_SHOWN_VALUES = 20  # Of each feature of a record that is not for pretraining.
+
+
+class PieceText:
+    """Writes ids as text, with or without a vocabulary."""
+
+    def __init__(self, tokenizer: tokenization.AnyTokenizer | None) -> None:
+        """Remember the vocabulary.
+
+        Args:
+            tokenizer: Its vocabulary names the pieces; None shows ids.
+        """
+        self._pieces = None if tokenizer is None else tokenizer.pieces
+        self._is_sentencepiece = isinstance(tokenizer, tokenization.Tokenizer)
+
+    def word_and_start(self, id_: int) -> tuple[str, bool]:
+        """Return what to show for an id, and whether a space comes before it.
+
+        Example:
+            "▁paris" is ("paris", True), "s" is ("s", False) in SentencePiece;
+            "##ing" is ("ing", False), "rain" is ("rain", True) in WordPiece.
+        """
+        if self._pieces is None:
+            return str(id_), True
+        piece = self._pieces[id_]
+        if piece in tokenization.SPECIAL_PIECES:
+            return piece, True
+        if self._is_sentencepiece:
+            return piece.removeprefix("▁"), piece.startswith("▁")
+        return piece.removeprefix("##"), not piece.startswith("##")
+
+    def join(
+        self, ids: Sequence[int], labels: Mapping[int, int], mask_id: int
+    ) -> str:
+        """Join ids to a text in which predictions are marked.
+
+        Args:
+            ids: What stands in the record.
+            labels: By index in `ids`, the id that is to be predicted there.
+            mask_id: Id of [MASK].
+
+        Returns:
+            For example "[CLS] to [paris→MASK] we go[es→KEPT]".
+        """
+        text = ""
+        for index, id_ in enumerate(ids):
+            label = labels.get(index)
+            word, spaced = self.word_and_start(id_ if label is None else label)
+            if label is not None:
+                word = (
+                    f"[{word or '▁'}→{self._replacement(id_, label, mask_id)}]"
+                )
+            text += f" {word}" if spaced and text else word
+        return text
+
+    def _replacement(self, id_: int, label: int, mask_id: int) -> str:
+        if id_ == mask_id:
+            return "MASK"
+        if id_ == label:
+            return "KEPT"
+        return f"RANDOM:{self.word_and_start(id_)[0] or '▁'}"
+
+
+def instance_lines(
+    features: record_statistics.Features,
+    row: int,
+    text: PieceText,
+    special: record_statistics.SpecialIds,
+) -> list[str]:
+    """Return one pretraining record as lines of text.
+
+    Args:
+        features: A batch of records.
+        row: Which of them.
+        text: Writes the pieces.
+        special: Ids of the special pieces.
+    """
+    one = {name: values[row : row + 1] for name, values in features.items()}
+    length, first = (
+        int(record_statistics.lengths(one)[0]),
+        int(record_statistics.segment_a(one)[0]),
+    )
+    ids = one["input_ids"][0].tolist()
+    labels: dict[int, int] = {}
+    predictions = "none in the record"
+    if record_statistics.PREDICTIONS <= one.keys():
+        _, positions, wanted = record_statistics.predictions(one)
+        labels = dict(zip(positions.tolist(), wanted.tolist(), strict=True))
+        share = len(positions) / max(length, 1)
+        predictions = f"{len(positions)} ({share:.1%})"
+    label = int(one["next_sentence_labels"][0, 0])
+    meaning = {
+        0: "the segments are in their order",
+        1: "the segments are exchanged, or B is a random one",
+        layouts.NO_LABEL: "none: a single segment",
+    }.get(label, "not one of 0, 1 and -1")
+    in_second = {place - first: id_ for place, id_ in labels.items()}
+    return [
+        f"  tokens: {length} of {len(ids)}, A: {first}, B: {length - first}; "
+        f"predictions: {predictions}",
+        f"  sentence-order label: {label} ({meaning})",
+        _wrap("A", text.join(ids[:first], labels, special.mask_id)),
+        _wrap("B", text.join(ids[first:length], in_second, special.mask_id)),
+    ]
+
+
+def _wrap(name: str, text: str) -> str:
+    return textwrap.fill(
+        text,
+        80,
+        initial_indent=f"  {name}: ",
+        subsequent_indent="     ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def other_lines(features: Mapping[str, Any], text: PieceText) -> list[str]:
+    """Return a record of any layout, from `examples.decode`, as lines."""
+    lines = []
+    for name, found in sorted(features.items()):
+        values = list(found)
+        shown = ", ".join(
+            f"{value:g}" if isinstance(value, np.floating) else str(value)
+            for value in values[:_SHOWN_VALUES]
+        )
+        rest = ", ..." if len(values) > _SHOWN_VALUES else ""
+        lines.append(f"  {name} [{len(values)}]: {shown}{rest}")
+        if name == "input_ids":
+            mask = features.get("input_mask", ())
+            length = int(np.count_nonzero(mask)) or len(values)
+            lines.append(_wrap("  text", text.join(values[:length], {}, -1)))
+    return lines

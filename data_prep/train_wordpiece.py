@@ -1,0 +1,222 @@
+r"""Train a WordPiece vocabulary: raw text to PREFIX.txt, one piece a line.
+
+    python -m data_prep.train_wordpiece \
+        --input_file='corpus/*.txt' --output_prefix=vocab
+
+The result is what `--vocab_file=vocab.txt` takes. Text is cleaned and cut into
+words as BERT does it; PREFIX.normalization.json says how. Chinese characters
+are words of their own. With `--unit=character` every other character is a
+piece, too, as in many Chinese models.
+
+Pieces are learned by the package `tokenizers`, an extra. The result depends on
+the text and the options only, not on the machine.
+"""
+
+import collections
+import dataclasses
+import os
+import pathlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+if __package__ in (None, ""):  # Run as a script: find the two packages.
+    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from albert_tf.common import errors, files, options, ranges
+from albert_tf.text import normalization, wordpiece
+from data_prep.vocabulary import text
+from data_prep.writer import corpus
+
+UNITS = ("wordpiece", "character")
+_REPEATS = 1000  # Times that a word stands in a line for the trainer.
+
+
+@dataclasses.dataclass(frozen=True)
+@options.checked
+class Options:
+    """Options of the script."""
+
+    input_file: str = options.option(
+        help="Raw text, UTF-8: files or glob patterns, separated by commas; "
+        "files that end in .gz, .xz or .zst are unpacked; - is standard input."
+    )
+    output_prefix: str = options.option(
+        help="PREFIX.txt and PREFIX.normalization.json are written."
+    )
+    vocab_size: int = options.option(
+        30000,
+        "Most pieces; a small text gives fewer.",
+        within=ranges.Range(16, ranges.MOST_PIECES),
+    )
+    unit: str = options.option(
+        "wordpiece",
+        "wordpiece: words are cut into the pieces that make text short. "
+        "character: every character is a piece, for Chinese.",
+        choices=UNITS,
+    )
+    character_coverage: float | None = options.option(
+        None,
+        "Share of the characters in the text that get a piece. Default: "
+        "0.9995 if most letters are Chinese or Japanese, else 0.99995.",
+        within=ranges.Range(0.9, 1),
+    )
+    do_lower_case: bool = options.option(True, "Lower-case the text.")
+    keep_accents: bool | None = options.option(
+        None,
+        "Keep accents and other combining characters of lower-cased text. "
+        "Default: the text decides, by how many of its letters have some.",
+    )
+
+    def __post_init__(self) -> None:
+        if not self.output_prefix:
+            raise errors.UserError(
+                "is empty. Give a path without ending, for example vocab.",
+                "output_prefix",
+            )
+
+
+def count_words(sentences: Iterable[str]) -> collections.Counter[str]:
+    """Count the words of cleaned text, but those that are always unknown."""
+    words: collections.Counter[str] = collections.Counter()
+    for sentence in sentences:
+        words.update(wordpiece.split_words(sentence))
+    for word in [w for w in words if len(w) > wordpiece.LONGEST_WORD]:
+        del words[word]
+    return words
+
+
+def choose_characters(words: Mapping[str, int], coverage: float) -> list[str]:
+    """Return the most frequent characters that make up a share of the text.
+
+    Example:
+        choose_characters({"ab": 9, "c": 1}, 0.9) = ["a", "b"]
+
+    Args:
+        words: How often each word occurs.
+        coverage: The share of all characters.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    for word, number in words.items():
+        for character in word:
+            counts[character] += number
+    ordered = sorted(counts, key=lambda c: (-counts[c], c))
+    wanted, covered = coverage * counts.total(), 0
+    for place, character in enumerate(ordered):
+        if covered >= wanted:
+            return ordered[:place]
+        covered += counts[character]
+    return ordered
+
+
+def single_pieces(words: Iterable[str], characters: Sequence[str]) -> list[str]:
+    """Return the special pieces, and one or two for each character.
+
+    A character that stands behind another one in a word has a second piece.
+    """
+    inside = {character for word in words for character in word[1:]}
+    return [
+        *wordpiece.SPECIAL_PIECES,
+        *characters,
+        *(wordpiece.CONTINUATION + c for c in characters if c in inside),
+    ]
+
+
+def learn_pieces(
+    words: Mapping[str, int], known: Sequence[str], vocab_size: int
+) -> list[str]:
+    """Return the known pieces, and longer ones that the words give.
+
+    Args:
+        words: How often each word occurs.
+        known: From `single_pieces`. The trainer numbers characters by chance;
+            as its special tokens they have these numbers.
+        vocab_size: Most pieces.
+    """
+    library = _import_tokenizers()
+    tokenizer = library.Tokenizer(library.models.WordPiece())
+    tokenizer.pre_tokenizer = library.pre_tokenizers.WhitespaceSplit()
+    trainer = library.trainers.WordPieceTrainer(
+        vocab_size=vocab_size, special_tokens=list(known), show_progress=False
+    )
+    characters = {piece[-1] for piece in known}
+    usable = {w: n for w, n in words.items() if characters.issuperset(w)}
+    tokenizer.train_from_iterator(_repeat(usable), trainer)
+    ids: dict[str, int] = tokenizer.get_vocab()
+    return sorted(ids, key=ids.__getitem__)
+
+
+def _repeat(words: Mapping[str, int]) -> Iterator[str]:
+    """Yield lines in which each word stands as often as it was counted."""
+    for word in sorted(words):
+        full, rest = divmod(words[word], _REPEATS)
+        for _ in range(full):
+            yield " ".join([word] * _REPEATS)
+        if rest:
+            yield " ".join([word] * rest)
+
+
+def _import_tokenizers() -> Any:
+    try:
+        import tokenizers
+        import tokenizers.pre_tokenizers
+        import tokenizers.trainers
+    except ImportError as error:
+        raise errors.UserError(
+            f"needs the package tokenizers, which cannot be imported: {error}. "
+            "Install it with: pip install tokenizers; or use unit=character.",
+            "unit",
+            "wordpiece",
+        ) from error
+    return tokenizers
+
+
+def run(settings: Options) -> None:
+    """Train a vocabulary and write its two files.
+
+    Raises:
+        errors.UserError: Files are missing or no text; there is no word, or
+            the characters alone are more than the pieces.
+    """
+    if settings.unit == "wordpiece":
+        _import_tokenizers()  # Before all text is read.
+    paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
+    files.make_folder(os.path.dirname(settings.output_prefix), "output_prefix")
+    lines, counts = text.judge(text.read_lines(paths))
+    rule = text.choose_normalization(
+        counts,
+        normalization.WORDPIECE,
+        do_lower_case=settings.do_lower_case,
+        keep_accents=settings.keep_accents,
+    )
+    words = count_words(map(text.cleaner(rule), lines))
+    if not words:
+        raise errors.UserError(
+            "holds no word. Give files with text.",
+            "input_file",
+            settings.input_file,
+        )
+    coverage = text.choose_coverage(counts, settings.character_coverage)
+    pieces = single_pieces(words, choose_characters(words, coverage))
+    if len(pieces) > settings.vocab_size:
+        raise errors.UserError(
+            "is less than the characters of this text need. The smallest "
+            f"possible value is {len(pieces)}. Use at least that, or a lower "
+            "`character_coverage`.",
+            "vocab_size",
+            settings.vocab_size,
+        )
+    if settings.unit == "wordpiece":
+        pieces = learn_pieces(words, pieces, settings.vocab_size)
+    vocab_file = f"{settings.output_prefix}.txt"
+    normalization.write(vocab_file, rule)
+    files.write_text(vocab_file, "".join(f"{piece}\n" for piece in pieces))
+    wordpiece.WordPieceTokenizer(vocab_file)  # Proves that it loads.
+    logging.info("%d words read, %d different", words.total(), len(words))
+    logging.info("%d pieces in %s", len(pieces), vocab_file)
+
+
+if __name__ == "__main__":
+    options.run_script(run, Options)

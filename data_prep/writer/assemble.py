@@ -1,0 +1,255 @@
+"""From instances on the disk to records, in the final order.
+
+Stage 3 of the writer. The order of the records is that of the instances'
+random keys. A part is a range of keys: its instances are collected from all
+units, sorted, masked and encoded together.
+"""
+
+import bisect
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf.data import layouts, masking, tfrecord
+from data_prep.writer import instances, statistics, token_blocks
+
+# Positions that are masked and encoded at once: enough to keep NumPy busy, few
+# enough for the caches.
+_POSITIONS_AT_ONCE = 1 << 19
+
+
+class Part(NamedTuple):
+    """Some neighbours in the final order.
+
+    Attributes:
+        number: Place among all parts.
+        first_record: Number of the first record.
+        num_records: Records of the part.
+    """
+
+    number: int
+    first_record: int
+    num_records: int
+
+
+class Encoded(NamedTuple):
+    """The records of a part.
+
+    Attributes:
+        part: The part.
+        framed: The bytes of all records, as they stand in a file.
+        ends: int64 [n], where each record ends in them.
+        counts: For manifest and data card.
+    """
+
+    part: Part
+    framed: bytes
+    ends: np.ndarray
+    counts: statistics.Counts
+
+
+def make_parts(counts: np.ndarray) -> list[Part]:
+    """Divide the keys into ranges.
+
+    Args:
+        counts: int [units, parts], how many keys of a unit fall in each range.
+    """
+    totals = counts.sum(axis=0).tolist()
+    ends = itertools.accumulate(totals)
+    return [
+        Part(number, end - total, total)
+        for number, (total, end) in enumerate(zip(totals, ends, strict=True))
+    ]
+
+
+def divide_evenly(num_records: int, num_files: int) -> list[int]:
+    """Return the first record of each file, and the number of all records."""
+    return [num_records * file // num_files for file in range(num_files + 1)]
+
+
+def divide(
+    first: int, count: int, bounds: Sequence[int]
+) -> Iterator[tuple[int, int, int]]:
+    """Say which of some neighbouring records go to which file.
+
+    Example:
+        first = 3, count = 4, bounds = [0, 5, 10]
+        result = (0, 0, 2), (1, 2, 4)
+
+    Args:
+        first: Rank of the first record.
+        count: How many there are.
+        bounds: Rank of the first record of each file, and the number of all.
+
+    Yields:
+        Number of the file, and from where to where, counted from `first`.
+    """
+    begin = 0
+    file = bisect.bisect_right(bounds, first) - 1
+    while begin < count:
+        end = min(count, bounds[file + 1] - first)
+        yield file, begin, end
+        begin, file = end, file + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Assembler:
+    """Makes records of instances.
+
+    Attributes:
+        prefixes: Files of the units.
+        counts: int [units, parts], see `make_parts`.
+        max_seq_length: Length of every sequence.
+        vocabulary: Special ids and word starts.
+        masker: Hides pieces; None leaves that to the training.
+        layout: Of the records.
+        has_word_starts: Whether tokens are twice the ids, plus 1 where a word
+            starts, see `word_starts`.
+    """
+
+    prefixes: tuple[str, ...]
+    counts: np.ndarray
+    max_seq_length: int
+    vocabulary: masking.Vocabulary
+    masker: masking.Masker | None
+    layout: layouts.Layout
+    has_word_starts: bool = False
+
+    @functools.cached_property
+    def _ends(self) -> np.ndarray:
+        """Rows of each unit before the end of each part, int [units, parts]."""
+        ends: np.ndarray = np.cumsum(self.counts, axis=1)
+        return ends
+
+    def encode(self, part: Part) -> Encoded:
+        """Return the records of a part."""
+        rows, tokens = self._collect(part)
+        framed: list[bytes] = []
+        counts: statistics.Counts = {}
+        size = max(1, _POSITIONS_AT_ONCE // self.max_seq_length)
+        for begin in range(0, max(1, len(rows)), size):
+            values, found = self.make_values(rows[begin : begin + size], tokens)
+            encoded = tfrecord.encode_batch(self.layout, values)
+            framed += tfrecord.frame_batch(encoded)
+            counts = statistics.add(counts, found)
+        ends = np.cumsum([len(record) for record in framed], dtype=np.int64)
+        return Encoded(part, b"".join(framed), ends, counts)
+
+    def _collect(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
+        """Gather the instances of a part from all units, sorted by key."""
+        counts = self.counts[:, part.number]
+        begins = self._ends[:, part.number] - counts
+        num_tokens = self.vocabulary.size * (2 if self.has_word_starts else 1)
+        dtype = token_blocks.token_dtype(num_tokens)
+        found = [
+            instances.load_rows(prefix, begin, begin + count, dtype)
+            for prefix, begin, count in zip(
+                self.prefixes, begins.tolist(), counts.tolist(), strict=True
+            )
+        ]
+        found = [(rows, tokens) for rows, tokens in found if len(rows)]
+        shift = 0
+        for rows, tokens in found:
+            rows["begin"] += np.uint64(shift)
+            shift += len(tokens)
+        nothing = np.zeros(0, instances.ROW), np.zeros(0, dtype)
+        rows = np.concatenate([nothing[0], *(rows for rows, _ in found)])
+        tokens = np.concatenate([nothing[1], *(t for _, t in found)])
+        return rows[np.argsort(rows["key"], kind="stable")], tokens
+
+    def make_values(
+        self, rows: np.ndarray, tokens: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], statistics.Counts]:
+        """Lay out instances as the arrays of records, masked.
+
+        Args:
+            rows: `instances.ROW` [n].
+            tokens: The tokens that `begin` of the rows points into.
+
+        Returns:
+            For each feature of the layout an array [n, ...]; and the counts.
+        """
+        ids, starts = tokens, None
+        if self.has_word_starts:
+            ids, starts = tokens >> 1, tokens & 1
+        sequences, segments, lengths = self._sequences(rows, ids)
+        keys = rows["key"]
+        real = np.arange(self.max_seq_length) < lengths[:, None]
+        boundary = self._boundary(rows, sequences, starts) * real
+        values = {
+            "input_mask": real.astype(np.uint8),
+            "segment_ids": segments,
+            "next_sentence_labels": rows["label"].astype(np.int32)[:, None],
+        }
+        if self.masker is None:
+            values |= {"input_ids": sequences, "token_boundary": boundary}
+            return values, self._count(rows, lengths, sequences, None)
+        masked = self.masker.mask(sequences, lengths, keys, boundary)
+        places = np.arange(masked.positions.shape[1])
+        values |= {
+            "input_ids": masked.input_ids,
+            "token_boundary": masked.token_boundary,
+            "masked_lm_positions": masked.positions,
+            "masked_lm_ids": masked.labels,
+            "masked_lm_weights": (places < masked.counts[:, None]).astype("f4"),
+        }
+        return values, self._count(rows, lengths, sequences, masked)
+
+    def _boundary(
+        self, rows: np.ndarray, sequences: np.ndarray, starts: np.ndarray | None
+    ) -> np.ndarray:
+        """Return where words start, uint8 [n, S]; [CLS] and [SEP] do.
+
+        Args:
+            rows: `instances.ROW` [n].
+            sequences: int32 [n, S].
+            starts: Whether each token starts a word, if the tokens say so.
+        """
+        if starts is None:
+            return self.vocabulary.boundaries[sequences]
+        marks = self._sequences(rows, starts)[0] == 1
+        marks |= sequences == self.vocabulary.cls_id
+        marks |= sequences == self.vocabulary.sep_id
+        return marks.astype(np.uint8)
+
+    def _count(
+        self,
+        rows: np.ndarray,
+        lengths: np.ndarray,
+        sequences: np.ndarray,
+        masked: masking.MaskedBatch | None,
+    ) -> statistics.Counts:
+        mask_id = self.vocabulary.mask_id
+        return statistics.count(rows, lengths, sequences, masked, mask_id)
+
+    def _sequences(
+        self, rows: np.ndarray, tokens: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Put markers around the segments of each instance.
+
+        `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` where the second is empty.
+
+        Returns:
+            int32 [n, S] tokens, uint8 [n, S] segments, int64 [n] lengths.
+        """
+        first = rows["first"].astype(np.int64)
+        second = rows["second"].astype(np.int64)
+        lengths = first + second + np.where(second, 3, 2)
+        place = np.arange(self.max_seq_length)
+        sep = first[:, None] + 1  # The first [SEP].
+        in_first = (place > 0) & (place < sep)
+        in_second = (place > sep) & (place <= sep + second[:, None])
+        sequences = np.zeros([len(rows), self.max_seq_length], np.int32)
+        flat = instances.gather(rows["begin"].astype(np.int64), first + second)
+        # Row after row, the first segment before the second one.
+        sequences[in_first | in_second] = tokens[flat]
+        each = np.arange(len(rows))
+        sequences[:, 0] = self.vocabulary.cls_id
+        sequences[each, sep[:, 0]] = self.vocabulary.sep_id
+        sequences[each, lengths - 1] = self.vocabulary.sep_id
+        segments = (place > sep) & (place < lengths[:, None])
+        return sequences, segments.astype(np.uint8), lengths

@@ -1,0 +1,77 @@
+"""Sizes and checksums of the bytes that are written to files.
+
+They show later whether a file still holds what was written.
+
+Tests: tests/data_prep/writer/test_work_folder.py, which damages written files.
+"""
+
+from collections.abc import Sequence
+from typing import IO, Any, NamedTuple, Protocol
+
+import google_crc32c
+
+_READ_AT_ONCE = 1 << 20
+
+
+class Checksum(NamedTuple):
+    """What a file must hold.
+
+    Attributes:
+        size: Bytes.
+        crc32c: Their CRC-32C.
+    """
+
+    size: int
+    crc32c: int
+
+
+class Digest(Protocol):
+    """Any digest, such as those of `hashlib`."""
+
+    def update(self, content: bytes, /) -> Any:
+        """Add bytes."""
+
+
+class Writer:
+    """Writes bytes to a stream and computes their checksum."""
+
+    def __init__(self, stream: IO[bytes], *digests: Digest) -> None:
+        """Begin with no bytes.
+
+        Args:
+            stream: Takes the bytes.
+            digests: Updated with the same bytes.
+        """
+        self._stream = stream
+        self._digests: Sequence[Digest] = digests
+        self.checksum = Checksum(0, 0)
+
+    def write(self, content: bytes) -> int:
+        """Write bytes, all of them."""
+        self._stream.write(content)
+        size, crc32c = self.checksum
+        self.checksum = Checksum(
+            size + len(content), google_crc32c.extend(crc32c, content)
+        )
+        for digest in self._digests:
+            digest.update(content)
+        return len(content)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+
+def of_bytes(content: bytes) -> Checksum:
+    """Return the checksum of some bytes."""
+    return Checksum(len(content), google_crc32c.value(content))
+
+
+def of_file(path: str) -> Checksum:
+    """Return the checksum of what a local file holds."""
+    size = crc32c = 0
+    with open(path, "rb", buffering=0) as stream:
+        while content := stream.read(_READ_AT_ONCE):
+            size += len(content)
+            crc32c = google_crc32c.extend(crc32c, content)
+    return Checksum(size, crc32c)

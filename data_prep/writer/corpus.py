@@ -1,0 +1,515 @@
+r"""The corpus: text files, read as blocks of lines that hold whole documents.
+
+Stage 1 of the writer. One process reads (`CorpusReader`) and only looks for
+line ends and blank lines (`text_lines`). The processes that get the blocks do
+the expensive work (`decoding`). Memory does not grow with the corpus.
+
+Two layouts are read. "lines": one sentence on a line, an empty line after each
+document. "jsonl": one JSON object on a line, which is one document. The end of
+a file ends a document in both. Rows of Parquet and Arrow files are turned into
+JSON lines (`tables`).
+"""
+
+import contextlib
+import dataclasses
+import functools
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import re
+import sys
+import typing
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any
+
+from absl import logging
+from backports import zstd
+
+from albert_tf.common import errors, files
+from albert_tf.common.options import option
+from data_prep.writer import sentences, tables, text_lines
+
+BLOCK_BYTES = 2**20  # Some thousand sentences: a second of tokenizing.
+
+# Longer documents are cut and longer lines refused, so that memory has a bound
+# whatever the input. 8 MiB hold every book; 1 MiB no sentence.
+MAX_DOCUMENT_BYTES = 8 * 2**20
+MAX_LINE_BYTES = 2**20
+MAX_PROSE_BYTES = 2**24  # Of a paragraph that is still to be cut.
+_CHUNK_BYTES = 2**20  # Read at once.
+_INK = re.compile(rb"[^ \t\r\v\f\n]")
+_OPENERS: dict[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".xz": lzma.open,
+    ".zst": zstd.open,
+}
+
+# What a damaged packed file raises while it is read.
+UNPACKING_ERRORS = (
+    EOFError,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    zlib.error,
+    zstd.ZstdError,
+)
+
+# Names of files that hold files; their bytes are not text.
+_ARCHIVE = re.compile(r"\.(tar(\.\w+)?|t[gx]z|zip|7z|bz2)$")
+
+
+# Options that are for some formats only.
+_FORMATS = {
+    "json_field": ("jsonl",),
+    "text_column": tuple(tables.ENDINGS),
+    "split_sentences": ("jsonl", *tables.ENDINGS),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusOptions:
+    """Which text is read, and how."""
+
+    input_file: str = option(
+        help="Text files: comma-separated paths or glob patterns; files that "
+        "end in .gz, .xz or .zst are unpacked; - is standard input."
+    )
+    input_format: str = option(
+        "lines",
+        "lines: one sentence a line, an empty line after each document. jsonl: "
+        "one JSON object a line, each a document. parquet, arrow: tables as "
+        "`datasets` writes them, each row a document; they need pyarrow.",
+        choices=("lines", "jsonl", *tables.ENDINGS),
+    )
+    json_field: str = option("text", "The field of JSON objects with the text.")
+    text_column: str = option(
+        "text", "The column of Parquet and Arrow files with the text."
+    )
+    split_sentences: bool = option(
+        False,
+        "Cut the text of objects and rows into sentences; its paragraphs are "
+        "separated by empty lines. Otherwise each of its lines is a sentence.",
+    )
+    language: str | None = sentences.language_option()
+    on_bad_line: str = option(
+        "fail",
+        "What to do with a line that is not UTF-8, no text but control "
+        "characters, not the JSON it should be, or too long: fail, skip it, or "
+        "replace bytes that are not UTF-8 by U+FFFD (the others are skipped).",
+        choices=("fail", "skip", "replace"),
+    )
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            errors.UserError: An option of the other format is given.
+        """
+        if not self.json_field and self.input_format == "jsonl":
+            raise errors.UserError(
+                "--json_field is empty. Name the field that holds the "
+                "text of each JSON object, for example --json_field=text."
+            )
+        default = {f.name: f.default for f in dataclasses.fields(self)}
+        for name, formats in _FORMATS.items():
+            value = getattr(self, name)
+            if value != default[name] and self.input_format not in formats:
+                raise errors.UserError(
+                    f"--{name}={value} is given with --input_format="
+                    f"{self.input_format}. It is for {' and '.join(formats)} "
+                    f"only. Add --input_format={formats[0]}, or remove "
+                    f"--{name}."
+                )
+
+        if self.language and not self.split_sentences:
+            raise errors.UserError(
+                "is given without `split_sentences`. It chooses the rules that "
+                "find sentences. Add --split_sentences, or remove it.",
+                "language",
+                self.language,
+            )
+
+    @property
+    def is_table(self) -> bool:
+        """Whether files are read by pyarrow."""
+        return self.input_format in tables.ENDINGS
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    r"""Whole documents, as they stand in a file.
+
+    The documents of all blocks, one block after the other, are those of the
+    input, however large the blocks are.
+
+    Attributes:
+        index: Number of the block, from 0, over all files.
+        path: The file.
+        first_line: Number of the first line in its file, from 1.
+        text: The lines, not yet decoded; each ends with "\n". A line that was
+            too long is the byte 0xff.
+    """
+
+    index: int
+    path: str
+    first_line: int
+    text: bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class FileFacts:
+    """What a file was, for the manifest.
+
+    Attributes:
+        path: Its name, `-` for standard input.
+        size: Bytes as stored, packed if it is packed.
+        sha256: Of the same bytes, hexadecimal.
+    """
+
+    path: str
+    size: int
+    sha256: str
+
+
+def find_files(options: CorpusOptions) -> list[str]:
+    """Return the files that the options name; `-` stays.
+
+    Raises:
+        errors.UserError: A pattern matches no file, a file is an archive or
+            may not be read, or standard input is closed or not the only input.
+    """
+    if options.split_sentences:
+        sentences.require()
+    patterns = [p.strip() for p in options.input_file.split(",")]
+    if text_lines.STANDARD_INPUT in patterns:
+        if len(patterns) > 1:
+            raise errors.UserError(
+                f"--input_file={options.input_file} names standard input (-) "
+                "beside others. It must be the only input. Pipe everything "
+                "into standard input, or name only files."
+            )
+        if options.is_table:
+            raise errors.UserError(
+                "--input_file=- is standard input, which cannot be read with "
+                f"--input_format={options.input_format}. Name files."
+            )
+        require_readable(text_lines.STANDARD_INPUT)
+        return [text_lines.STANDARD_INPUT]
+    paths = files.expand_patterns(options.input_file, "input_file")
+    for path in paths:
+        if _ARCHIVE.search(path):
+            raise errors.UserError(
+                f"--input_file={path} is an archive. Text files are read, "
+                f"plain or with one of the endings {' '.join(_OPENERS)}. "
+                "Unpack it first."
+            )
+        require_readable(path)
+        _check_format(path, options)
+    return paths
+
+
+def _check_format(path: str, options: CorpusOptions) -> None:
+    """Make sure that tables are read as such, and have a column of text.
+
+    Raises:
+        errors.UserError: They are not or have not.
+    """
+    for kind, ending in tables.ENDINGS.items():
+        if path.endswith(ending) and not options.is_table:
+            raise errors.UserError(
+                f"--input_file={path} is a table by its name, but it is to be "
+                f"read with --input_format={options.input_format}. Add "
+                f"--input_format={kind}."
+            )
+    if options.is_table:
+        kind, column = options.input_format, options.text_column
+        with _open_stored(path) as stream:
+            tables.check(stream, path, kind, column)
+
+
+def require_readable(path: str) -> None:
+    """Make sure that an input file, or standard input, may be read.
+
+    Raises:
+        errors.UserError: It may not.
+    """
+    if path == text_lines.STANDARD_INPUT:
+        if sys.stdin is None:
+            raise errors.UserError(
+                "--input_file=- is standard input, which is closed. Pipe text "
+                "into it, or name files."
+            )
+    elif not (files.is_remote(path) or os.access(path, os.R_OK)):
+        raise errors.UserError(
+            f"--input_file={path} may not be read: permission denied. Change "
+            "its permissions, or leave it out."
+        )
+
+
+class CorpusReader:
+    """Reads files as blocks, once, and remembers what they were.
+
+    Attributes:
+        files: Facts of the files read to their end, in order.
+        total_bytes: Size of all files as stored; None with standard input.
+        documents_cut: How often a document was cut because it was too long.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[str],
+        options: CorpusOptions,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        """Look up the sizes of the files.
+
+        Args:
+            paths: Files, from `find_files`.
+            options: How they are read.
+            block_bytes: Text of a block; it ends with the document that
+                reaches this number.
+        """
+        if block_bytes < 1:
+            raise ValueError(f"block_bytes={block_bytes} is less than 1.")
+        self._paths = tuple(paths)
+        self._options = options
+        self._block_bytes = block_bytes
+        self._open_file: _HashedFile | None = None
+        self.files: list[FileFacts] = []
+        self.total_bytes = _total_size(self._paths)
+        self.documents_cut = 0
+
+    @property
+    def bytes_read(self) -> int:
+        """Stored bytes read so far, to be compared with `total_bytes`."""
+        current = self._open_file.size if self._open_file else 0
+        return current + sum(facts.size for facts in self.files)
+
+    def read_blocks(self) -> Iterator[Block]:
+        """Yield the blocks of all files; this is a generator.
+
+        Raises:
+            errors.UserError: A packed file is damaged, or a line is too long
+                and bad lines are not to be skipped.
+        """
+        index = 0
+        for path in self._paths:
+            first_line = 1
+            for text, is_cut in self._read_file(path):
+                if _INK.search(text):
+                    yield Block(index, path, first_line, text)
+                    index += 1
+                first_line += text_lines.count_lines(text)
+                self.documents_cut += is_cut
+
+    def _read_file(self, path: str) -> Iterator[tuple[bytes, bool]]:
+        """Yield the texts of blocks; whether a document was cut behind them."""
+        with _open_stored(path) as stream:
+            self._open_file = stored = _HashedFile(stream)
+            chunks = self._chunks(stored, stream, path)
+            parts: Iterable[tuple[bytes, bool]]
+            if self._options.input_format != "lines":
+                lines = self._whole_lines(chunks, path, MAX_DOCUMENT_BYTES)
+                parts = ((text, False) for text in lines)
+                next_end = text_lines.next_line
+            else:
+                lines = self._whole_lines(chunks, path, MAX_LINE_BYTES)
+                parts = text_lines.cut_documents(lines, MAX_DOCUMENT_BYTES)
+                next_end = text_lines.next_document
+            yield from text_lines.group(parts, next_end, self._block_bytes)
+        self._open_file = None
+        self.files.append(
+            FileFacts(path, stored.size, stored.digest.hexdigest())
+        )
+
+    def _chunks(
+        self, stored: "_HashedFile", stream: IO[bytes], path: str
+    ) -> Iterator[bytes]:
+        """Yield the text of a file."""
+        options = self._options
+        if not options.is_table:
+            yield from _watch_line_ends(_read_chunks(stored, path), path)
+            return
+        # Tables are not read from front to back, so they are hashed first.
+        while stored.read(_CHUNK_BYTES):
+            pass
+        stream.seek(0)
+        yield from tables.json_lines(
+            stream, path, options.input_format, options.text_column
+        )
+
+    def _whole_lines(
+        self, chunks: Iterable[bytes], path: str, longest: int
+    ) -> Iterator[bytes]:
+        refuse = functools.partial(_refuse_long_line, path, longest)
+        is_fatal = self._options.on_bad_line == "fail"
+        on_long = refuse if is_fatal else _ignore
+        return text_lines.whole_lines(chunks, longest, on_long)
+
+
+class _HashedFile:
+    """A file that knows how much of it was read, and the hash of that."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.digest = hashlib.sha256()
+        self.size = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self.digest.update(data)
+        self.size += len(data)
+        return data
+
+
+def _gfile() -> Any:
+    from tensorflow.io import gfile  # Slow to import: only for remote paths.
+
+    return gfile
+
+
+def _total_size(paths: Iterable[str]) -> int | None:
+    total = 0
+    for path in paths:
+        if path == text_lines.STANDARD_INPUT:
+            return None
+        if files.is_remote(path):
+            total += int(_gfile().stat(path).length)
+        else:
+            total += os.path.getsize(path)
+    return total
+
+
+@contextlib.contextmanager
+def open_unpacked(path: str) -> Iterator[IO[bytes]]:
+    """Open a text file, or standard input, unpacked as its ending says.
+
+    Raises:
+        errors.UserError: While it is read, in the `with` block, it turns out
+            not to be in the format that its ending says.
+    """
+    opener = _OPENERS.get(os.path.splitext(path)[1])
+    with _open_stored(path) as stored:
+        if isinstance(stored, io.RawIOBase):
+            stored = io.BufferedReader(stored)
+        try:
+            yield opener(stored, "rb") if opener else stored
+        except UNPACKING_ERRORS as error:
+            raise _damaged(path, error) from error
+
+
+def _open_stored(path: str) -> contextlib.AbstractContextManager[Any]:
+    """Open the bytes of a file as they are stored."""
+    if path == text_lines.STANDARD_INPUT:
+        return contextlib.nullcontext(sys.stdin.buffer)
+    if files.is_remote(path):
+        opened = _gfile().GFile(path, "rb")
+        return typing.cast(contextlib.AbstractContextManager[Any], opened)
+    return open(path, "rb", buffering=0)
+
+
+def _read_chunks(stored: _HashedFile, path: str) -> Iterator[bytes]:
+    """Yield the unpacked bytes of a file, without a byte order mark.
+
+    Raises:
+        errors.UserError: It is not in the format that its ending says.
+    """
+    opener = _OPENERS.get(os.path.splitext(path)[1])
+    stream = opener(stored, "rb") if opener else stored
+    chunk = _read_chunk(stream, path)
+    if opener and not stored.size:
+        raise _damaged(path, "it is empty")
+    yield chunk.removeprefix(b"\xef\xbb\xbf")
+    while chunk := _read_chunk(stream, path):
+        yield chunk
+    while stored.read(_CHUNK_BYTES):  # Bytes after the end of a packed file.
+        pass
+
+
+def _read_chunk(stream: Any, path: str) -> bytes:
+    try:
+        return bytes(stream.read(_CHUNK_BYTES))
+    except UNPACKING_ERRORS as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: str, reason: object) -> errors.UserError:
+    return errors.UserError(
+        f"The input file {path} cannot be unpacked: {reason}. Files that end "
+        f"in {', '.join(_OPENERS)} must be whole files of that format. Copy "
+        "the file again, or rename plain text."
+    )
+
+
+def _watch_line_ends(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
+    """Yield the bytes of a file; warn if its lines end as on old Macs."""
+    returns = feeds = 0
+    for chunk in chunks:
+        if b"\r" in chunk:
+            returns += chunk.count(b"\r") - chunk.count(b"\r\n")
+        feeds += text_lines.count_lines(chunk)
+        yield chunk
+    if returns > feeds:
+        logging.warning(
+            "%s has %d carriage returns (0x0d) without a line feed (0x0a), and "
+            "%d line feeds. Only a line feed ends a line. If the others shall, "
+            "as on old Macs, convert the file first: tr '\\r' '\\n'.",
+            text_lines.tell_file(path),
+            returns,
+            feeds,
+        )
+
+
+def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[str]:
+    """Yield the lines of a text that need not be one sentence each.
+
+    Args:
+        stream: The text, unpacked.
+        path: Its name, for messages.
+
+    Yields:
+        Lines without their ends and without a byte order mark.
+
+    Raises:
+        errors.UserError: A line is too long, or not UTF-8 text.
+    """
+
+    def refuse(number: int) -> typing.NoReturn:
+        raise errors.UserError(
+            f"{text_lines.tell_line(path, number)} is longer than "
+            f"{MAX_PROSE_BYTES:,} bytes. Paragraphs of text are read, "
+            "separated by empty lines. Is this the right file?"
+        )
+
+    read = functools.partial(stream.read, _CHUNK_BYTES)
+    chunks = _watch_line_ends(iter(read, b""), path)
+    number = 0
+    for text in text_lines.whole_lines(chunks, MAX_PROSE_BYTES, refuse):
+        lines = text.split(b"\n")[:-1]
+        for index, line in enumerate(lines):
+            number += 1
+            try:
+                if text_lines.is_binary(line):
+                    raise ValueError
+                decoded = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except ValueError as error:
+                where = text_lines.tell_line(path, number)
+                raise text_lines.bad_line(lines, index, where) from error
+            yield decoded
+
+
+def _ignore(number: int) -> None:
+    """Let a line be replaced by `text_lines.TOO_LONG`."""
+
+
+def _refuse_long_line(path: str, longest: int, number: int) -> typing.NoReturn:
+    raise errors.UserError(
+        f"{text_lines.tell_line(path, number)} is longer than {longest:,} "
+        "bytes, the most that is read as one line. Lines end with a line feed "
+        "(0x0a), not with a carriage return alone: one sentence a line, or one "
+        "JSON object with --input_format=jsonl. Cut prose with "
+        "data_prep/split_sentences.py, or leave such lines out with "
+        "--on_bad_line=skip."
+    )

@@ -1,0 +1,222 @@
+"""Blocks of bytes to lines of text, in any process.
+
+Tests: tests/data_prep/writer/test_corpus.py, which decodes what it has read.
+"""
+
+import contextlib
+import functools
+import itertools
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+
+from albert_tf.common import errors, strict_json
+from data_prep.writer import corpus, sentences, text_lines
+
+
+def decode_lines(
+    block: corpus.Block, options: corpus.CorpusOptions
+) -> tuple[list[str], dict[str, int]]:
+    r"""Decode a block.
+
+    Example:
+        text b"one\ntwo\n\nthree\n" gives ["one", "two", "", "three"]; so do
+        the JSON objects {"text": "one\ntwo"} and {"text": "three"}
+
+    Args:
+        block: Whole documents.
+        options: How they are to be read.
+
+    Returns:
+        The lines without "\n", and counts of bad ones: "lines_skipped",
+        "lines_replaced". As everywhere, a line is empty, and ends a document,
+        when nothing is left of it after the tokenizer's clean-up; the lines of
+        a JSON object are never empty. DIFFERS: with a WordPiece vocabulary the
+        original takes only a line of white space for empty, here also one that
+        holds nothing but zero-width or control characters, or accents.
+
+    Raises:
+        errors.UserError: A line is bad and `options.on_bad_line` is "fail".
+    """
+    decode = _decode_text if options.input_format == "lines" else _decode_json
+    counts = {"lines_skipped": 0, "lines_replaced": 0}
+    return decode(block, options, counts), counts
+
+
+def _decode_text(
+    block: corpus.Block, options: corpus.CorpusOptions, counts: dict[str, int]
+) -> list[str]:
+    if text_lines.count_controls(block.text) <= text_lines.MOST_CONTROLS:
+        with contextlib.suppress(UnicodeDecodeError):
+            return block.text.decode("utf-8").split("\n")[:-1]
+    decoded = []
+    stored = block.text.split(b"\n")[:-1]
+    for place, line in enumerate(stored):
+        if options.on_bad_line == "fail":
+            if text_lines.is_binary(line):
+                raise _bad_line(block, stored, place)
+            try:
+                decoded.append(line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                raise _bad_line(block, stored, place) from error
+            continue
+        text = _decode_bad(line, options, counts)
+        if text is not None:
+            decoded.append(text)
+    return decoded
+
+
+def _decode_bad(
+    line: bytes, options: corpus.CorpusOptions, counts: dict[str, int]
+) -> str | None:
+    """Decode a line that may be bad and is not to fail; None: leave it out."""
+    if line == text_lines.TOO_LONG or text_lines.is_binary(line):
+        counts["lines_skipped"] += 1
+        return None
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        if options.on_bad_line == "skip":
+            counts["lines_skipped"] += 1
+            return None
+        counts["lines_replaced"] += 1
+        return line.decode("utf-8", "replace")
+
+
+def _tell(block: corpus.Block, place: int) -> str:
+    """Name file and line; `place` is the line's number in the block."""
+    return text_lines.tell_line(block.path, block.first_line + place)
+
+
+def _bad_line(
+    block: corpus.Block, lines: list[bytes], place: int
+) -> errors.UserError:
+    """Return the error for a line; `place` is its number in the block."""
+    remedy = " Or leave such lines out with --on_bad_line=skip."
+    return text_lines.bad_line(lines, place, _tell(block, place), remedy)
+
+
+def _decode_json(
+    block: corpus.Block, options: corpus.CorpusOptions, counts: dict[str, int]
+) -> list[str]:
+    cut: Callable[[str], Iterable[str]] = _split_lines
+    if options.split_sentences:
+        cut = functools.partial(split_text, language=options.language)
+    lines: list[str] = []
+    records = block.text.split(b"\n")[:-1]
+    for place, record in enumerate(records):
+        if not record.strip():
+            continue
+        try:
+            text = _read_record(record, options, counts)
+        except UnicodeDecodeError as error:
+            raise _bad_line(block, records, place) from error
+        except ValueError as error:
+            raise _not_a_record(block, place, options, error) from error
+        if text is not None:
+            lines += [*filter(_is_visible, cut(text)), ""]
+    return lines
+
+
+def _read_record(
+    record: bytes, options: corpus.CorpusOptions, counts: dict[str, int]
+) -> str | None:
+    """Return the text of a JSON object; None to leave the line out.
+
+    Raises:
+        ValueError: The line is bad, and bad lines are to fail.
+    """
+    try:
+        return _parse_record(record.decode("utf-8"), _field(options))
+    except ValueError:
+        if options.on_bad_line == "fail":
+            raise
+    if options.on_bad_line == "replace":
+        decoded = record.decode("utf-8", "replace")
+        with contextlib.suppress(ValueError):
+            text = _parse_record(decoded, _field(options), replace_halves=True)
+            counts["lines_replaced"] += 1
+            return text
+    counts["lines_skipped"] += 1
+    return None
+
+
+def _field(options: corpus.CorpusOptions) -> str:
+    """Return where the text of a JSON object is."""
+    return options.text_column if options.is_table else options.json_field
+
+
+def _parse_record(
+    record: str, field: str, *, replace_halves: bool = False
+) -> str:
+    r"""Return the text in a JSON object.
+
+    Args:
+        record: The object.
+        field: Where its text is.
+        replace_halves: See `strict_json.loads`.
+
+    Raises:
+        ValueError: It is no object with a text, or not Unicode.
+    """
+    value = strict_json.loads(record, replace_halves=replace_halves)
+    if not isinstance(value, dict):
+        raise ValueError(f"not an object but {record[:20]!r}")
+    if not isinstance(value.get(field), str):
+        known = ", ".join(sorted(map(repr, value))[:9])
+        raise ValueError(f"no text in {field!r}; its fields are: {known}")
+    text: str = value[field]
+    content = text.encode("utf-8", "replace")
+    if text_lines.is_binary(content):
+        raise ValueError(f"not text: {text_lines.tell_controls(content)}")
+    return text
+
+
+def _not_a_record(
+    block: corpus.Block,
+    place: int,
+    options: corpus.CorpusOptions,
+    reason: object,
+) -> errors.UserError:
+    if options.is_table:
+        return errors.UserError(
+            f"{text_lines.tell_file(block.path)}: row "
+            f"{block.first_line + place} has no usable text in "
+            f"--text_column={options.text_column}: {reason}. Mend the row, or "
+            "leave such rows out with --on_bad_line=skip."
+        )
+    return errors.UserError(
+        f"{_tell(block, place)} cannot be read with "
+        f"--input_format=jsonl --json_field={options.json_field}: {reason}. "
+        "Each line must be a JSON object with a text in that field. Mend the "
+        "line, name the right field, or leave such lines out with "
+        "--on_bad_line=skip."
+    )
+
+
+def _is_visible(line: str) -> bool:
+    """Tell whether a clean-up surely leaves something of a line.
+
+    They remove spaces, control characters and combining characters.
+    """
+    return any(unicodedata.category(c)[0] not in "CMZ" for c in line)
+
+
+def _split_lines(text: str) -> list[str]:
+    return text.split("\n")
+
+
+def split_text(text: str, language: str | None = None) -> Iterator[str]:
+    r"""Cut a text into sentences, by rules, as split_sentences.py does.
+
+    Example:
+        "It was\nlate. We\n\nleft.\n" yields "It was late.", "We", "left."
+
+    Args:
+        text: Paragraphs, separated by empty lines.
+        language: See `sentences.split_paragraph`.
+    """
+    lines = map(str.split, text.split("\n"))
+    for is_filled, words in itertools.groupby(lines, key=bool):
+        if is_filled:
+            paragraph = " ".join(itertools.chain.from_iterable(words))
+            yield from sentences.split_paragraph(paragraph, language)

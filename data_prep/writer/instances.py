@@ -1,0 +1,228 @@
+"""From documents to instances, in random order on the disk.
+
+Stage 2 of the writer. One unit of work is a block of documents and some of the
+passes over it. Its instances are written sorted by their random keys, so that
+stage 3 reads neighbours in the final order from neighbouring bytes.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf.common import files, random_streams
+from data_prep.writer import checksums, segment_pairs, token_blocks
+
+# What keys are for: each purpose derives its own from the seed.
+PAIRS, INSTANCES = range(2)
+
+ROW = np.dtype(
+    [
+        ("key", "u8"),  # Decides about the place in the output, and all masks.
+        ("begin", "u8"),  # Where the tokens of the instance stand.
+        ("first", "u2"),  # Tokens of the first segment,
+        ("second", "u2"),  # and of the second one behind it.
+        ("label", "i1"),
+        ("single_sentence", "u1"),  # Whether the chunk was a single sentence.
+    ]
+)
+
+# What a unit counts, see `Built`.
+COUNTS = "unused_documents", "unused_chunks", "tokens_paired", "tokens_cut"
+
+# Files of a unit: plain arrays, so that any part of them can be read alone.
+_ROWS, _TOKENS = ".rows", ".tokens"
+
+
+class Unit(NamedTuple):
+    """Some passes over one block.
+
+    Attributes:
+        number: Place among all units.
+        block: Number of the block.
+        first_pass: First pass over it.
+        end_pass: Pass behind the last one.
+    """
+
+    number: int
+    block: int
+    first_pass: int
+    end_pass: int
+
+
+class Built(NamedTuple):
+    """The instances of a unit, sorted by their keys.
+
+    Attributes:
+        rows: `ROW` [n].
+        tokens: The tokens of all instances in a row.
+        counts: What gave no instance: "unused_documents", once for each pass
+            over one, and "unused_chunks". And how many tokens the segments of
+            all instances had, "tokens_paired", before "tokens_cut" of them were
+            dropped to fit into `max_seq_length`.
+    """
+
+    rows: np.ndarray
+    tokens: np.ndarray
+    counts: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Builder:
+    """Builds the instances of units.
+
+    Attributes:
+        corpus: All documents.
+        options: How pairs are made.
+        word_start: bool [vocabulary], whether a piece starts a word.
+        seed: Key of all draws.
+    """
+
+    corpus: token_blocks.StoredCorpus
+    options: segment_pairs.PairOptions
+    word_start: np.ndarray
+    seed: int
+
+    def build(self, unit: Unit) -> Built:
+        """Return the instances of a unit.
+
+        Every draw follows from the seed, the number of the document, the pass,
+        and the number of the instance in both.
+        """
+        seed = random_streams.derive(self.seed, PAIRS)
+        key_seed = random_streams.derive(self.seed, INSTANCES)
+        block = self.corpus.block(unit.block)
+        first = self.corpus.first_document(unit.block)
+        slices: list[segment_pairs.Slice] = []
+        rows: list[tuple[int, int, int, int, int, int]] = []
+        counts = dict.fromkeys(COUNTS, 0)
+        for index in range(first, first + len(block)):
+            for number in range(unit.first_pass, unit.end_pass):
+                draws = random_streams.Stream(
+                    random_streams.derive(seed, index, number)
+                )
+                key = random_streams.derive(key_seed, index, number)
+                pairs = segment_pairs.make_pairs(
+                    self.corpus, index, self.options, draws, self.word_start
+                )
+                before = len(rows)
+                for pair in pairs:
+                    if pair is None:
+                        counts["unused_chunks"] += 1
+                        continue
+                    one, other, label, single_sentence, tokens_cut = pair
+                    slices += (one, other)
+                    rows.append(
+                        (
+                            random_streams.derive(key, len(rows) - before),
+                            0,
+                            one.end - one.begin,
+                            other.end - other.begin,
+                            label,
+                            single_sentence,
+                        )
+                    )
+                    counts["tokens_cut"] += tokens_cut
+                counts["unused_documents"] += len(rows) == before
+        ordered = _sorted(np.array(rows, ROW), slices, block.tokens.dtype)
+        counts["tokens_paired"] = len(ordered[1]) + counts["tokens_cut"]
+        return Built(*ordered, counts)
+
+
+def _sorted(
+    rows: np.ndarray, slices: list[segment_pairs.Slice], dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sort instances by key, and lay their tokens out in that order.
+
+    Args:
+        rows: `ROW` [n].
+        slices: Both segments of each instance.
+        dtype: Of the tokens.
+    """
+    order = np.argsort(rows["key"], kind="stable")
+    tokens = np.concatenate(
+        [
+            np.zeros(0, dtype),
+            *(
+                part.tokens[part.begin : part.end]
+                for row in order.tolist()
+                for part in slices[2 * row : 2 * row + 2]
+            ),
+        ]
+    )
+    rows = rows[order]
+    lengths = rows["first"].astype(np.int64) + rows["second"]
+    rows["begin"] = np.cumsum(lengths) - lengths
+    return rows, tokens
+
+
+def gather(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the places of stretches of different lengths, one after another.
+
+    Example:
+        begins [7, 2], lengths [2, 3] -> [7, 8, 2, 3, 4]
+    """
+    places = np.cumsum(lengths) - lengths
+    within = np.arange(int(lengths.sum())) - np.repeat(places, lengths)
+    return np.repeat(begins, lengths) + within
+
+
+def paths(prefix: str) -> list[str]:
+    """Return the files of a unit."""
+    return [prefix + _ROWS, prefix + _TOKENS]
+
+
+def save(prefix: str, built: Built) -> list[checksums.Checksum]:
+    """Write the instances of a unit."""
+    written = []
+    for path, array in zip(paths(prefix), built[:2], strict=True):
+        with files.replace_atomically(path) as stream:
+            writer = checksums.Writer(stream)
+            writer.write(array.tobytes())
+        written.append(writer.checksum)
+    return written
+
+
+def count_rows(prefix: str) -> int:
+    """Return how many instances a unit has."""
+    return os.path.getsize(prefix + _ROWS) // ROW.itemsize
+
+
+def count_keys(prefix: str, bits: int) -> np.ndarray:
+    """Count the instances of a unit by the first bits of their keys."""
+    keys = np.fromfile(prefix + _ROWS, ROW)["key"]
+    bins = (keys >> np.uint64(64 - bits)).astype(np.int64)
+    return np.bincount(bins, minlength=2**bits)
+
+
+def load_rows(
+    prefix: str, begin: int, end: int, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
+    """Read neighbouring instances of a unit.
+
+    Args:
+        prefix: Files of `save`.
+        begin: First row.
+        end: Row behind the last one.
+        dtype: Of the tokens.
+
+    Returns:
+        `ROW` [n] with `begin` counted from the first of them, and their tokens.
+    """
+    rows = np.fromfile(
+        prefix + _ROWS, ROW, count=end - begin, offset=begin * ROW.itemsize
+    )
+    if not len(rows):
+        return rows, np.zeros(0, dtype)
+    start, last = int(rows[0]["begin"]), rows[-1]
+    stop = int(last["begin"]) + int(last["first"]) + int(last["second"])
+    tokens = np.fromfile(
+        prefix + _TOKENS,
+        dtype,
+        count=stop - start,
+        offset=start * dtype.itemsize,
+    )
+    rows["begin"] -= np.uint64(start)
+    return rows, tokens

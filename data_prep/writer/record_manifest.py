@@ -1,0 +1,121 @@
+"""The manifest and the data card that describe finished records.
+
+Tests: tests/data_prep/writer/test_writer_options.py.
+"""
+
+import dataclasses
+import os
+import platform
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+import albert_tf
+from albert_tf.common import files, options
+from albert_tf.data import manifests
+from albert_tf.text import tokenization
+from data_prep.writer import (
+    assemble,
+    data_card,
+    segmenters,
+    statistics,
+    writer_options,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """What a writer has written.
+
+    Attributes:
+        outputs: The record files.
+        digests: SHA-256 of each.
+        counts: Of the records, see `statistics`.
+        inputs: Path, size and sha256 of each text file.
+        corpus: What was found in the text, counted.
+    """
+
+    outputs: Sequence[str]
+    digests: Sequence[str]
+    counts: statistics.Counts
+    inputs: Sequence[dict[str, Any]]
+    corpus: dict[str, int]
+
+
+def make(
+    wanted: writer_options.CreatePretrainingDataOptions,
+    tokenizer: tokenization.AnyTokenizer,
+    rule: str,
+    written: Written,
+) -> manifests.Manifest:
+    """Describe finished records.
+
+    Args:
+        wanted: The options.
+        tokenizer: The vocabulary.
+        rule: Which pieces start a word, see `word_starts.choose_rule`.
+        written: The files and what is in them.
+    """
+    length = wanted.pairs.max_seq_length
+    return manifests.Manifest(
+        shards=tuple(os.path.basename(path) for path in written.outputs),
+        shard_bytes=tuple(map(files.size, written.outputs)),
+        shard_sha256=tuple(written.digests),
+        num_examples=written.counts["instances"],
+        max_seq_length=length,
+        max_predictions_per_seq=wanted.masks.record_predictions,
+        has_masks=wanted.masking_time == "writing",
+        vocab_size=tokenizer.vocab_size,
+        vocab_sha256=tokenizer.fingerprint,
+        random_seed=wanted.random_seed,
+        options=options.to_dict(wanted),
+        word_start_rule=rule,
+        inputs=tuple(written.inputs),
+        corpus=written.corpus,
+        summary=statistics.summarize(written.counts, length, written.corpus),
+        versions={
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "albert_tf": albert_tf.__version__,
+            "sentencepiece": metadata.version("sentencepiece"),
+            **segmenters.versions(wanted.word_segmenter),
+        },
+    )
+
+
+def write(whole: manifests.Manifest, written: Written) -> list[str]:
+    """Write manifest and data card to each folder; return their paths."""
+    paths = []
+    for outputs, manifest in split(written.outputs, whole):
+        paths.append(data_card.write(outputs[0], manifest, written.counts))
+        paths.append(manifests.write(outputs, manifest))
+    return paths
+
+
+def split(
+    outputs: Sequence[str], manifest: manifests.Manifest
+) -> list[tuple[list[str], manifests.Manifest]]:
+    """Return, for each folder, its record files and their own manifest.
+
+    Counts and distributions in it stay those of all files together.
+
+    Args:
+        outputs: All record files; records are divided evenly among them.
+        manifest: Of all of them.
+    """
+    bounds = assemble.divide_evenly(manifest.num_examples, len(outputs))
+    sizes = np.diff(bounds)
+    found = []
+    for folder in dict.fromkeys(map(os.path.dirname, outputs)):
+        own = [i for i, p in enumerate(outputs) if os.path.dirname(p) == folder]
+        part = dataclasses.replace(
+            manifest,
+            shards=tuple(manifest.shards[i] for i in own),
+            shard_bytes=tuple(manifest.shard_bytes[i] for i in own),
+            shard_sha256=tuple(manifest.shard_sha256[i] for i in own),
+            num_examples=int(sizes[own].sum()),
+        )
+        found.append(([outputs[i] for i in own], part))
+    return found

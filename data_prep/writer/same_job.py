@@ -1,0 +1,132 @@
+"""Compare the options, text and vocabulary of earlier work or records.
+
+Tests: tests/data_prep/writer/test_work_folder.py and test_writer_options.py.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from albert_tf.common import errors, files, options
+from albert_tf.data import manifests
+from data_prep.writer import output_files, text_lines, writer_options
+
+# Options that say nothing about the content of the records; the content of the
+# vocabulary and the names of the outputs are compared on their own.
+_NOT_CONTENT = frozenset(
+    {
+        *("overwrite", "num_workers", "vocab_file", "spm_model_file"),
+        *("output_file", "num_shards"),
+    }
+)
+
+# What records of earlier versions were written with, without saying so.
+_NEW_OPTIONS = {"word_segmenter": "none", "text_column": "text"}
+_FORMAT = 3  # Of unfinished work; another version cannot go on with it.
+
+
+def describe(
+    wanted: writer_options.CreatePretrainingDataOptions,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    vocab_sha256: str,
+) -> dict[str, Any]:
+    """Return what unfinished work depends on, as JSON values."""
+    return {
+        "format": _FORMAT,
+        "options": content_options(options.to_dict(wanted)),
+        "vocabulary": vocab_sha256,
+        "inputs": {path: _identity(path) for path in inputs},
+        "outputs": [output_files.canonical(path) for path in outputs],
+    }
+
+
+def _identity(path: str) -> list[int]:
+    """Return what shows that a file is still the same."""
+    if path == text_lines.STANDARD_INPUT:
+        return []
+    return list(files.size_and_time(path))
+
+
+def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
+    """Say why two jobs of `describe` do not have the same instances."""
+    changed = _changed_options(before["options"], job["options"])
+    if before.get("format") != job["format"]:
+        changed.append("it was begun by another version of this program")
+    if before["vocabulary"] != job["vocabulary"]:
+        changed.append("the vocabulary file had another content")
+    then, now = before["inputs"], job["inputs"]
+    if then.keys() != now.keys():
+        changed.append(_changed_inputs(list(then), list(now)))
+    changed += [
+        f"the input file {path} was changed"
+        for path in then.keys() & now.keys()
+        if then[path] != now[path]
+    ]
+    return changed
+
+
+def _changed_inputs(then: list[str], now: list[str]) -> str:
+    """Say how the files of `--input_file` differ, with one as an example."""
+    count = "1 file" if len(then) == 1 else f"{len(then):,} files"
+    others = [path for path in now if path not in then]
+    missing = [path for path in then if path not in now]
+    what = f"{others[0]} is new" if others else f"{missing[0]} is missing now"
+    return f"--input_file gave {count}, now {len(now):,}; {what}"
+
+
+def _changed_options(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    before = {**_NEW_OPTIONS, **before}
+    return [
+        f"--{name} was {before.get(name)!r}, is now {value!r}"
+        for name, value in sorted(now.items())
+        if before.get(name) != value
+    ]
+
+
+def content_options(values: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the options that say nothing about the content."""
+    return {k: v for k, v in values.items() if k not in _NOT_CONTENT}
+
+
+def refuse_other_options(
+    outputs: Sequence[str],
+    wanted: writer_options.CreatePretrainingDataOptions,
+    vocab_sha256: str,
+) -> None:
+    """Protect finished records from a run with other options.
+
+    Raises:
+        errors.UserError: An output exists and was written with other options,
+            another vocabulary, or by another program.
+    """
+    current = content_options(options.to_dict(wanted))
+    for path in outputs:
+        if not files.exists(path):
+            continue
+        names = _names_beside(path, outputs)
+        manifest = manifests.find(path)
+        if manifest is None:
+            what = "and has no manifest that says how it was made"
+        else:
+            before = content_options(dict(manifest.options))
+            changed = _changed_options(before, current)
+            if manifest.vocab_sha256 != vocab_sha256:
+                changed.append("the vocabulary file has another content")
+            if manifest.shards != names:
+                changed.append(f"--output_file named {list(manifest.shards)}")
+            if not changed:
+                continue
+            what = "and was written with other options: " + "; ".join(changed)
+        raise errors.UserError(
+            f"--output_file={path} exists {what}. Only records made with the "
+            "same options are replaced. Choose another --output_file, or add "
+            "--overwrite to replace it."
+        )
+
+
+def _names_beside(path: str, outputs: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the outputs in the folder of one of them."""
+    folder = os.path.dirname(path)
+    found = [p for p in outputs if os.path.dirname(p) == folder]
+    return tuple(os.path.basename(p) for p in found)

@@ -1,0 +1,376 @@
+"""Pack the sentences of a document into pairs of segments with a label.
+
+The label is the sentence-order label of ALBERT (§3.1, "Inter-sentence
+coherence loss"): 1 when the two segments were exchanged, and
+`layouts.NO_LABEL` for a sentence that cannot be cut in two. Nothing is copied
+here: a segment is a slice of the array that holds the tokens of many documents.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from albert_tf.common import errors, ranges
+from albert_tf.common.options import checked, option
+from albert_tf.data import layouts
+
+# The shortest target length that the original draws.
+_MIN_TARGET = 2
+# How often the original tries to hit another document than the current one.
+_DOCUMENT_DRAWS = 10
+# A single sentence is cut so that either part has this share of its tokens, and
+# this number: a full stop alone is no sentence.
+_MIN_PART_SHARE, _MIN_PART_TOKENS = 1 / 4, 2
+
+OBJECTIVES = ("sop", "nsp", "none")
+SINGLE_SENTENCE_POLICIES = ("split", "drop", "random")
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class PairOptions:
+    """How long pairs are and what their label says."""
+
+    max_seq_length: int = option(
+        512,
+        "Longest sequence in tokens, [CLS] and [SEP] included.",
+        within=ranges.TOKENS_OF_TASK,
+    )
+    short_seq_prob: float = option(
+        0.1,
+        "Probability, drawn once per document and pass, of a shorter target "
+        "length.",
+        within=ranges.SHARE,
+    )
+    sentence_objective: str | None = option(
+        None,
+        "sop: label 1 for exchanged segments (the default). nsp: BERT's, label "
+        "1 for a random second segment. none: one segment, for corpora whose "
+        "order means nothing.",
+        choices=OBJECTIVES,
+    )
+    random_next_sentence: bool = option(
+        False, "The original's name of --sentence_objective=nsp."
+    )
+    single_segment_policy: str = option(
+        "split",
+        "What becomes of a chunk that is a single sentence, with sop. split: "
+        "cut at the start of a word, each part at least a quarter; a sentence "
+        "without such a place becomes one segment without a sentence-order "
+        "label, and one of a single word is left out. drop: left out. random: "
+        "paired with a random segment and label 1, as in the original.",
+        choices=SINGLE_SENTENCE_POLICIES,
+    )
+
+    def __post_init__(self) -> None:
+        if self.random_next_sentence and self.sentence_objective not in (
+            None,
+            "nsp",
+        ):
+            raise errors.UserError(
+                "--random_next_sentence and --sentence_objective="
+                f"{self.sentence_objective} contradict each other. The first "
+                "is the original's name of nsp; drop one of the two."
+            )
+        smallest = self.num_special + _MIN_TARGET
+        if self.max_seq_length < smallest:
+            raise errors.UserError(
+                f"--max_seq_length={self.max_seq_length} is too small. [CLS], "
+                f"[SEP] and one token a segment need {smallest}. Use 128 or "
+                "512."
+            )
+
+    @property
+    def objective(self) -> str:
+        """sop, nsp or none."""
+        if self.sentence_objective is not None:
+            return self.sentence_objective
+        return "nsp" if self.random_next_sentence else "sop"
+
+    @property
+    def num_special(self) -> int:
+        """[CLS] and the [SEP] behind each segment."""
+        return 2 if self.objective == "none" else 3
+
+
+class Draws(Protocol):
+    """A source of random numbers: `random_streams.Stream`, `random.Random`."""
+
+    def random(self) -> float:
+        """Return a number from 0 to below 1."""
+
+    def randint(self, a: int, b: int, /) -> int:
+        """Return an integer from a to b, both included."""
+
+
+class Slice(NamedTuple):
+    """Neighbouring tokens of an array."""
+
+    tokens: np.ndarray
+    begin: int
+    end: int
+
+
+class Document(NamedTuple):
+    """A document inside an array of tokens.
+
+    Attributes:
+        tokens: int [T], the tokens of this document and of others.
+        bounds: Positions in it where the sentences begin, and where the last
+            one ends.
+    """
+
+    tokens: np.ndarray
+    bounds: Sequence[int]
+
+
+class Corpus(Protocol):
+    """All documents, for random second segments."""
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+
+    def __getitem__(self, index: int, /) -> Document:
+        """Return a document."""
+
+
+class Pair(NamedTuple):
+    """Two segments that fit into a sequence.
+
+    Attributes:
+        first: The segment that is read first; never empty.
+        second: The other one; empty without a sentence objective, and for a
+            single sentence that was not cut.
+        label: 0 when they stand in the order of the document, 1 when they were
+            exchanged or the second one is random; `layouts.NO_LABEL` when the
+            second one is empty although there is a sentence objective.
+        single_sentence: Whether the chunk held a single sentence.
+        tokens_cut: Tokens that were dropped from the two to make them fit.
+    """
+
+    first: Slice
+    second: Slice
+    label: int
+    single_sentence: bool
+    tokens_cut: int
+
+
+def make_pairs(
+    corpus: Corpus,
+    index: int,
+    options: PairOptions,
+    draws: Draws,
+    word_start: np.ndarray,
+) -> Iterator[Pair | None]:
+    """Yield the segment pairs of one document; this is a generator.
+
+    Each pair takes its draws when it is asked for, in the original's order.
+
+    Source: the original's create_pretraining_data.create_instances_from_
+    document.
+
+    Example:
+        sentences [5, 6], [7], [8, 9, 10], 128 tokens,
+        draws: full length, first segment of 1 sentence, coin 0.3 (exchange)
+        result = first [7, 8, 9, 10], second [5, 6], label 1
+
+    Args:
+        corpus: All documents; random segments come from them.
+        index: Which of them to pack.
+        options: Lengths and kind of label.
+        draws: Source of all draws.
+        word_start: bool [vocabulary], whether a piece starts a word; a single
+            sentence is cut at one.
+
+    Yields:
+        Pairs that fit into `max_seq_length` with their markers; None for a
+        chunk that is left out.
+    """
+    packer = _Packer(corpus, index, options, draws, word_start)
+    while packer.begin < len(packer.bounds) - 1:
+        yield packer.next_pair()
+
+
+class _Packer:
+    """Packs one document, from front to back.
+
+    Attributes:
+        bounds: Of the document's sentences.
+        begin: The sentence with which the next chunk begins.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        index: int,
+        options: PairOptions,
+        draws: Draws,
+        word_start: np.ndarray,
+    ) -> None:
+        """Draw the target length, once for the whole document."""
+        self._corpus, self._index = corpus, index
+        self._options, self._draws = options, draws
+        self._word_start = word_start
+        self._tokens, self.bounds = corpus[index]
+        self.begin = 0
+        self._limit = options.max_seq_length - options.num_special
+        self._target = self._limit
+        if draws.random() < options.short_seq_prob:
+            self._target = draws.randint(_MIN_TARGET, self._limit)
+
+    def next_pair(self) -> Pair | None:
+        """Return the pair of the next chunk; None if the chunk is left out."""
+        begin, bounds = self.begin, self.bounds
+        self.begin = end = _end_of_chunk(bounds, begin, self._target)
+        if self._options.objective == "none":
+            nothing = Slice(self._tokens, bounds[end], bounds[end])
+            whole = Slice(self._tokens, bounds[begin], bounds[end])
+            return self._fit(whole, nothing, 0, False)
+        cut = self._choose_cut(begin, end)
+        if cut is None:
+            return None
+        first = Slice(self._tokens, bounds[begin], cut)
+        second = Slice(self._tokens, cut, bounds[end])
+        return self._label(first, second, end - begin == 1)
+
+    def _label(
+        self, first: Slice, second: Slice, single_sentence: bool
+    ) -> Pair:
+        """Exchange the segments or draw another second one, as the label says.
+
+        The `second` is empty for a single sentence that was not cut.
+        """
+        objective, label = self._options.objective, 0
+        is_empty = second.begin == second.end
+        if is_empty and self._cuts_single:
+            label = layouts.NO_LABEL
+        elif is_empty or (objective == "nsp" and self._draws.random() < 0.5):
+            wanted = self._target - (first.end - first.begin)
+            second, label = self._random_segment(wanted), 1
+            # The unused sentences begin the next chunk.
+            while self.bounds[self.begin] > first.end:
+                self.begin -= 1
+        elif objective == "sop" and self._draws.random() < 0.5:
+            first, second, label = second, first, 1
+        return self._fit(first, second, label, single_sentence)
+
+    def _fit(
+        self, first: Slice, second: Slice, label: int, single_sentence: bool
+    ) -> Pair:
+        """Make a pair of two segments; they lose what does not fit."""
+        tokens = (first.end - first.begin) + (second.end - second.begin)
+        first, second = truncate_pair(first, second, self._limit, self._draws)
+        surplus = max(0, tokens - self._limit)
+        return Pair(first, second, label, single_sentence, surplus)
+
+    def _choose_cut(self, begin: int, end: int) -> int | None:
+        """Say where the first segment of a chunk ends.
+
+        Returns:
+            A position in the tokens; the end of the chunk if it is a single
+            sentence that is paired with a random segment or not cut; None if
+            the chunk is left out.
+        """
+        options, bounds = self._options, self.bounds
+        if end - begin > 1:
+            return bounds[begin + self._draws.randint(1, end - begin - 1)]
+        if self._cuts_single:
+            return self._word_start_inside(bounds[begin], bounds[end])
+        policy = options.single_segment_policy
+        if options.objective == "sop" and policy == "drop":
+            return None
+        return bounds[end]
+
+    @property
+    def _cuts_single(self) -> bool:
+        """Whether a single sentence is cut in two, where it can be."""
+        options = self._options
+        is_split = options.single_segment_policy == "split"
+        return is_split and options.objective == "sop"
+
+    def _word_start_inside(self, begin: int, end: int) -> int | None:
+        """Return a random word start that leaves enough on both sides.
+
+        The end of the sentence if there is none, and None if it is one word:
+        nothing would be left to predict it from.
+        """
+        starts = np.flatnonzero(self._word_start[self._tokens[begin + 1 : end]])
+        if not len(starts):
+            return None
+        shortest = math.ceil(_MIN_PART_SHARE * (end - begin))
+        shortest = max(_MIN_PART_TOKENS, shortest)
+        starts += begin + 1
+        starts = starts[
+            (starts >= begin + shortest) & (starts <= end - shortest)
+        ]
+        if not len(starts):
+            return end
+        return int(starts[self._draws.randint(0, len(starts) - 1)])
+
+    def _random_segment(self, length: int) -> Slice:
+        """Take whole sentences from a random position until it is long enough.
+
+        One sentence is taken in any case. After ten draws that hit the current
+        document, it is taken nevertheless, so a corpus of one document pairs
+        with itself.
+        """
+        for _ in range(_DOCUMENT_DRAWS):
+            other = self._draws.randint(0, len(self._corpus) - 1)
+            if other != self._index:
+                break
+        tokens, bounds = self._corpus[other]
+        begin = self._draws.randint(0, len(bounds) - 2)
+        end = _end_of_chunk(bounds, begin, length)
+        return Slice(tokens, bounds[begin], bounds[end])
+
+
+def _end_of_chunk(bounds: Sequence[int], begin: int, target: int) -> int:
+    """Return the index after the sentence that fills a chunk to `target`."""
+    full = bounds[begin] + target
+    last = len(bounds) - 1
+    for end in range(begin + 1, last):
+        if bounds[end] >= full:
+            return end
+    return last
+
+
+def truncate_pair(
+    first: Slice, second: Slice, limit: int, draws: Draws
+) -> tuple[Slice, Slice]:
+    """Shorten two segments until they fit, always the longer one.
+
+    Source: the original's create_pretraining_data.truncate_seq_pair.
+
+    Example:
+        first = [5, 6, 7], second = [8, 9], limit = 4, draw 0.3 (front)
+        result = [6, 7], [8, 9]
+
+    Args:
+        first: Tokens of the first segment.
+        second: Tokens of the second one; it is cut when both are equal.
+        limit: Tokens that both may have together.
+        draws: One draw per dropped token: below 0.5 from the front.
+    """
+    _, begin, end = first
+    _, other_begin, other_end = second
+    surplus = (end - begin) + (other_end - other_begin) - limit
+    if surplus <= 0:
+        return first, second
+    random = draws.random
+    for _ in range(surplus):
+        if end - begin > other_end - other_begin:
+            if random() < 0.5:
+                begin += 1
+            else:
+                end -= 1
+        elif random() < 0.5:
+            other_begin += 1
+        else:
+            other_end -= 1
+    return (
+        Slice(first.tokens, begin, end),
+        Slice(second.tokens, other_begin, other_end),
+    )

@@ -1,0 +1,153 @@
+"""Words of text without spaces between them, by packages that know words.
+
+N-gram masks hide whole words. In Chinese and Japanese the vocabulary does not
+say where words begin, so a segmenter does: jieba for Chinese, as the Chinese
+models that mask whole words use it; MeCab with the dictionary UniDic for
+Japanese, through fugashi. Both are extras, and both work by rules and
+dictionaries that the packages bring along: a text always has the same words.
+"""
+
+import functools
+import importlib
+import warnings
+from collections.abc import Callable, Iterable
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from albert_tf.common import errors
+
+NONE = "none"
+# The packages of each, as pip names them.
+_PACKAGES = {"jieba": ("jieba",), "mecab": ("fugashi", "unidic-lite")}
+NAMES = (NONE, *_PACKAGES)
+
+# Cuts a text into words; white space may be missing.
+Cut = Callable[[str], Iterable[str]]
+
+
+def versions(name: str) -> dict[str, str]:
+    """Return the versions of a segmenter's packages; nothing for "none"."""
+    return {p: metadata.version(p) for p in _PACKAGES.get(name, ())}
+
+
+def require(name: str) -> None:
+    """Make sure that a segmenter works.
+
+    Raises:
+        errors.UserError: One of its packages is not installed.
+    """
+    if name != NONE:
+        load(name)
+
+
+@functools.cache  # Once in each process: dictionaries are large.
+def load(name: str) -> Cut:
+    """Return what cuts text into words.
+
+    Raises:
+        errors.UserError: A package is not installed.
+    """
+    try:
+        return {"jieba": _load_jieba, "mecab": _load_mecab}[name]()
+    except ImportError as error:
+        packages = " ".join(_PACKAGES[name])
+        raise errors.UserError(
+            f"needs packages that cannot be imported: {error}. Install them "
+            f"with: pip install {packages}",
+            "word_segmenter",
+            name,
+        ) from error
+
+
+def _load_jieba() -> Cut:
+    with warnings.catch_warnings():
+        # Of the package itself, in its regular expressions and imports.
+        warnings.simplefilter("ignore")
+        jieba: Any = importlib.import_module("jieba")
+    tokenizer = jieba.Tokenizer()
+    # `initialize` would read words from a file in the folder for temporary
+    # files, which anybody may have written.
+    dictionary = tokenizer.get_dict_file()
+    with dictionary:
+        tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(dictionary)
+    tokenizer.initialized = True
+    cut: Cut = tokenizer.cut
+    return cut
+
+
+def _load_mecab() -> Cut:
+    fugashi: Any = importlib.import_module("fugashi")
+    importlib.import_module("unidic_lite")
+    tagger = fugashi.Tagger("-Owakati")
+
+    def cut(text: str) -> Iterable[str]:
+        return str(tagger.parse(text.replace("\0", " "))).split()
+
+    return cut
+
+
+def word_starts(text: str, cut: Cut) -> np.ndarray:
+    """Say which characters of a text begin a word.
+
+    Example:
+        "今天 很好" of the words "今天", " ", "很", "好":
+        [True, False, False, True, True, False]
+
+    Args:
+        text: Any text.
+        cut: From `load`.
+
+    Returns:
+        bool [characters + 1]; the last one is False, and so is white space.
+    """
+    starts = np.zeros(len(text) + 1, bool)
+    end = 0
+    for word in cut(text):
+        visible = word.strip()
+        if not visible:
+            continue
+        begin = text.find(visible, end)
+        if begin < 0:
+            continue  # The segmenter has changed it; it joins its neighbour.
+        starts[begin] = True
+        end = begin + len(visible)
+    return starts
+
+
+def mark_pieces(
+    text: str, pieces: tuple[list[str], np.ndarray, np.ndarray], cut: Cut
+) -> np.ndarray:
+    """Say which pieces of a text begin a word.
+
+    A piece that spans two words joins them, and a "▁" that stands alone
+    belongs to what follows it. So no word is cut by the edge of a mask.
+
+    Example:
+        text "今天很好" of the words "今天", "很", "好" and the pieces "▁今",
+        "天很", "好": [True, False, True]
+
+    Args:
+        text: Any text.
+        pieces: Its pieces, and where each begins and ends in it, int
+            [pieces], from `encode_with_offsets`.
+        cut: From `load`.
+
+    Returns:
+        bool [pieces].
+    """
+    names, begins, ends = pieces
+    is_space = np.array([c.isspace() for c in text] + [False])
+    places = np.arange(len(text) + 1)
+    # The next visible character from each one on.
+    after = np.where(is_space, len(text), places)
+    after = np.minimum.accumulate(after[::-1])[::-1]
+    first = after[begins]
+    is_visible = first < ends
+    marks = word_starts(text, cut)[first] & is_visible
+    is_marker = ~is_visible & np.array([n.startswith("▁") for n in names], bool)
+    marks[1:] &= ~is_marker[:-1]
+    marks |= is_marker
+    marks[:1] = True
+    return marks

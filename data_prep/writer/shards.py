@@ -1,0 +1,160 @@
+"""Divide records among files that appear only when they are complete."""
+
+import contextlib
+import gzip
+import hashlib
+import os
+import typing
+from collections.abc import Sequence
+from typing import IO
+
+from absl import logging
+
+from albert_tf.common import errors, files
+from data_prep.writer import (
+    assemble,
+    checksums,
+    statistics,
+    work_folder,
+)
+
+
+class _OpenShard:
+    """A shard being written: it has another name until it is complete."""
+
+    def __init__(self, path: str) -> None:
+        """Open it.
+
+        Raises:
+            errors.UserError: It cannot be written.
+        """
+        self._path = path
+        try:
+            self._file = open(f"{path}.partial", "wb")
+        except OSError as error:
+            raise errors.UserError(
+                f"--output_file={path} cannot be written: {error}. It must be "
+                "in a place with free space that you may write to. Choose "
+                "another one."
+            ) from None
+        self._sha256 = hashlib.sha256()
+        self._writer = checksums.Writer(self._file, self._sha256)
+        self._packer: gzip.GzipFile | None = None
+        if path.endswith(".gz"):
+            # Without name and time, so that equal records give equal bytes.
+            stored = typing.cast(IO[bytes], self._writer)
+            self._packer = gzip.GzipFile("", "wb", 6, stored, mtime=0)
+
+    def write(self, content: bytes) -> None:
+        """Append records."""
+        (self._packer or self._writer).write(content)
+
+    def complete(self) -> tuple[checksums.Checksum, str]:
+        """Give it its name; return checksum and SHA-256 of the file."""
+        if self._packer is not None:
+            self._packer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(f"{self._path}.partial", self._path)
+        return self._writer.checksum, self._sha256.hexdigest()
+
+    def remove(self) -> None:
+        """Remove what was written."""
+        with contextlib.suppress(OSError):  # The disk may be full.
+            self._file.close()
+        os.remove(f"{self._path}.partial")
+
+
+class ShardWriter:
+    """Writes the records of all parts, in order, to equal shards.
+
+    Attributes:
+        paths: The shards.
+        first_record: Number of the first record after the finished shards.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        num_records: int,
+        work: work_folder.WorkFolder,
+    ) -> None:
+        """Find out which shards are finished.
+
+        Args:
+            paths: The shards; records are divided evenly among them.
+            num_records: Of all shards together.
+            work: Remembers finished shards.
+        """
+        # Behind symbolic links, so that these stay.
+        self.paths = [os.path.realpath(path) for path in paths]
+        self._bounds = assemble.divide_evenly(num_records, len(paths))
+        self._work = work
+        self._shard = 0
+        while self._shard < len(paths) and self._facts(self._shard):
+            self._shard += 1
+        self.first_record = self._bounds[self._shard]
+        self._counts: statistics.Counts = {}
+        self._open: _OpenShard | None = None
+
+    def _name(self, shard: int) -> str:
+        return f"shard-{shard:06d}"
+
+    def _facts(self, shard: int) -> dict[str, typing.Any] | None:
+        return self._work.finished(self._name(shard), [self.paths[shard]])
+
+    def write(self, encoded: assemble.Encoded) -> None:
+        """Append the records of a part that are not written yet."""
+        first, count = encoded.part.first_record, encoded.part.num_records
+        places = [0, *encoded.ends.tolist()]
+        for shard, begin, end in assemble.divide(first, count, self._bounds):
+            if shard < self._shard:
+                continue  # Finished by an earlier start.
+            self._append(encoded.framed[places[begin] : places[end]])
+            # The part is counted in the shard in which it ends.
+            if end == count:
+                self._counts = statistics.add(self._counts, encoded.counts)
+            if first + end == self._bounds[shard + 1]:
+                self._finish()
+
+    def _append(self, content: bytes) -> None:
+        path = self.paths[self._shard]
+        with files.name_full_disk(path):
+            self._open = self._open or _OpenShard(path)
+            self._open.write(content)
+
+    def _finish(self) -> None:
+        """Complete the current shard, and begin the next one."""
+        assert self._open
+        with files.name_full_disk(self.paths[self._shard]):
+            written, sha256 = self._open.complete()
+        facts = {"sha256": sha256, "counts": statistics.to_json(self._counts)}
+        self._work.finish(self._name(self._shard), [written], facts)
+        self._open, self._counts = None, {}
+        self._shard += 1
+
+    def close(self) -> None:
+        """Remove what was begun and not finished, and say what is missing."""
+        if self._open is not None:
+            self._open.remove()
+        if self._shard < len(self.paths):
+            logging.error(
+                "%d of %d output files are finished; the first missing one is "
+                "%s. The same command goes on with it.",
+                self._shard,
+                len(self.paths),
+                self.paths[self._shard],
+            )
+
+    def totals(self) -> tuple[statistics.Counts, list[str]]:
+        """Return the counts of all finished shards, and their SHA-256."""
+        counts: statistics.Counts = {}
+        digests = []
+        for shard in range(len(self.paths)):
+            facts = work_folder.known(self._facts(shard))
+            counts = statistics.add(
+                counts, statistics.from_json(facts["counts"])
+            )
+            digests.append(facts["sha256"])
+        return counts, digests

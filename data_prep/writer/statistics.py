@@ -1,0 +1,173 @@
+"""Counts of what was written, for the manifest and the data card."""
+
+from typing import Any
+
+import numpy as np
+
+from albert_tf.data import layouts, masking
+
+# Sums over all records, by name: numbers and histograms (lists).
+Counts = dict[str, Any]
+
+PERCENTILES = (5, 25, 50, 75, 95)
+
+
+def count(
+    rows: np.ndarray,
+    lengths: np.ndarray,
+    sequences: np.ndarray,
+    masked: masking.MaskedBatch | None,
+    mask_id: int,
+) -> Counts:
+    """Count one batch of records.
+
+    Args:
+        rows: `instances.ROW` [n].
+        lengths: int64 [n], tokens of each.
+        sequences: int32 [n, S], tokens before masking.
+        masked: What masking made of them.
+        mask_id: Id of [MASK].
+    """
+    counts: Counts = {
+        "instances": len(rows),
+        "label_1": int((rows["label"] == 1).sum()),
+        "unlabelled": int((rows["label"] == layouts.NO_LABEL).sum()),
+        "lone": int(rows["single_sentence"].sum()),
+        "tokens": int(lengths.sum()),
+        "lengths": np.bincount(lengths, minlength=sequences.shape[1] + 1),
+        "segment_lengths": np.bincount(
+            np.concatenate([rows["first"], rows["second"]]),
+            minlength=sequences.shape[1] + 1,
+        ),
+    }
+    if masked is None:
+        return counts
+    chosen = np.arange(masked.positions.shape[1]) < masked.counts[:, None]
+    row, column = np.nonzero(chosen)
+    position = masked.positions[row, column]
+    label, shown = masked.labels[row, column], masked.input_ids[row, position]
+    hidden, kept, _ = count_replaced(shown, label, mask_id).tolist()
+    return counts | {
+        "predictions": int(masked.counts.sum()),
+        "masked": hidden,
+        "kept": kept,
+        "run_lengths": masked.run_lengths,
+        "labels": np.bincount(label),
+    }
+
+
+def add(total: Counts, more: Counts) -> Counts:
+    """Add up counts; histograms [k] may have different lengths."""
+    result = dict(total)
+    for name, value in more.items():
+        before = result.get(name, 0)
+        if np.ndim(value) == np.ndim(before) == 1:
+            size = max(len(value), len(before))
+            sums = np.zeros(size, np.int64)
+            sums[: len(value)] += value
+            sums[: len(before)] += before
+            result[name] = sums
+        else:
+            result[name] = before + value
+    return result
+
+
+def to_json(counts: Counts) -> dict[str, Any]:
+    """Return counts as plain numbers and lists."""
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in counts.items()
+    }
+
+
+def from_json(values: dict[str, Any]) -> Counts:
+    """Undo `to_json`."""
+    return {
+        name: np.array(value, np.int64) if isinstance(value, list) else value
+        for name, value in values.items()
+    }
+
+
+def percentiles(values: np.ndarray, counts: np.ndarray) -> list[float]:
+    """Return the percentiles of values that occur several times.
+
+    They are those of `np.percentile` at `PERCENTILES`, interpolated.
+
+    Args:
+        values: [k], in any order.
+        counts: int [k], how often each occurs, at least once in all.
+    """
+    order = np.argsort(values, kind="stable")
+    last = np.cumsum(counts[order]) - 1  # Rank of the last of each value.
+    rank = np.array(PERCENTILES) / 100 * last[-1]
+    lower = values[order][np.searchsorted(last, np.floor(rank))]
+    upper = values[order][np.searchsorted(last, np.ceil(rank))]
+    found: list[float] = (
+        lower + (upper - lower) * (rank - np.floor(rank))
+    ).tolist()
+    return found
+
+
+def count_replaced(
+    shown: np.ndarray, label: np.ndarray, mask_id: int
+) -> np.ndarray:
+    """Count what became of hidden pieces.
+
+    Args:
+        shown: int [k], what stands in the record.
+        label: int [k], what is to be predicted.
+        mask_id: Id of [MASK].
+
+    Returns:
+        int64 [3]: [MASK], the piece itself, another piece.
+    """
+    masked = shown == mask_id
+    kept = (shown == label) & ~masked
+    return np.array([masked.sum(), kept.sum(), (~masked & ~kept).sum()])
+
+
+def summarize(
+    counts: Counts, max_seq_length: int, corpus: dict[str, int]
+) -> dict[str, Any]:
+    """Return the shares and distributions that describe the records.
+
+    Args:
+        counts: Of the records, from `count`.
+        max_seq_length: Length of every sequence.
+        corpus: Counts of the text; "tokens_paired" and "tokens_cut" are those
+            of `instances.Built`.
+    """
+    instances = max(1, counts["instances"])
+    labelled = counts["instances"] - counts["unlabelled"]
+    tokens = max(1, counts["tokens"])
+    summary: dict[str, Any] = {
+        "instances": counts["instances"],
+        "tokens_per_instance": tokens / instances,
+        "length_percentiles_5_25_50_75_95": [
+            int(value) if value.is_integer() else value
+            for value in percentiles(
+                np.arange(len(counts["lengths"])), counts["lengths"]
+            )
+        ],
+        "share_of_padding": 1 - tokens / (instances * max_seq_length),
+        "share_of_tokens_cut": corpus["tokens_cut"]
+        / max(1, corpus["tokens_paired"]),
+        "share_of_label_1": counts["label_1"] / max(1, labelled),
+        "share_without_label": counts["unlabelled"] / instances,
+        "share_of_single_sentence_chunks": counts["lone"] / instances,
+    }
+    if "predictions" not in counts:
+        return summary
+    predictions = max(1, counts["predictions"])
+    masked, kept = counts["masked"], counts["kept"]
+    runs = counts["run_lengths"][1:]
+    return summary | {
+        "predictions_per_instance": predictions / instances,
+        "share_of_tokens_predicted": predictions / tokens,
+        "share_masked": masked / predictions,
+        "share_kept": kept / predictions,
+        "share_replaced": 1 - (masked + kept) / predictions,
+        "share_of_runs_of_n_words": (runs / max(1, runs.sum())).tolist(),
+        "share_of_most_frequent_label": int(counts["labels"].max(initial=0))
+        / predictions,
+    }

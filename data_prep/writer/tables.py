@@ -1,0 +1,215 @@
+"""Parquet and Arrow files as JSON lines, a batch of rows at a time.
+
+A row becomes `{"COLUMN": ...}`. So everything behind the reader is the same as
+for JSON lines, and so are the bytes of the records.
+"""
+
+import contextlib
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from albert_tf.common import errors
+
+# Formats, and how file names of them end.
+ENDINGS = {"parquet": ".parquet", "arrow": ".arrow"}
+
+# Rows that are turned into JSON at once, and bytes read from the disk at once.
+# Batches of Arrow files are in memory as large as they were written.
+_ROWS_AT_ONCE = 64
+_BUFFER_BYTES = 2**20
+
+# pyarrow's types of text, and of the same without UTF-8.
+_BYTES = {
+    "string": "binary",
+    "large_string": "large_binary",
+    "string_view": "binary_view",
+}
+
+
+def import_pyarrow() -> Any:
+    """Return the module `pyarrow`, with `parquet`.
+
+    Raises:
+        errors.UserError: It is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise errors.UserError(
+            "Parquet and Arrow files need pyarrow, which cannot be imported "
+            f"({error}). Install it: pip install pyarrow"
+        ) from error
+    return pyarrow
+
+
+class _WholeFile(io.RawIOBase):
+    """A file as pyarrow wants it; TensorFlow's remote ones have less."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        stream.seek(0, io.SEEK_END)
+        self._size = int(stream.tell())
+        stream.seek(0)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._stream.seek(offset, whence)
+        return self.tell()
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    def read(self, size: int = -1) -> bytes:
+        # A damaged file may ask for any number of bytes.
+        left = max(0, self._size - self.tell())
+        return bytes(self._stream.read(min(size, left) if size >= 0 else left))
+
+
+def check(stream: IO[bytes], path: str, kind: str, column: str) -> None:
+    """Make sure that a file has a column of text; only its schema is read.
+
+    Args:
+        stream: The file, from its beginning.
+        path: Its name, for messages.
+        kind: "parquet" or "arrow".
+        column: Name of the column.
+
+    Raises:
+        errors.UserError: It has not, or it is damaged, or pyarrow is missing.
+    """
+    pyarrow = import_pyarrow()
+    whole = _WholeFile(stream)
+    with _reading(path, kind), _OPENERS[kind](pyarrow, whole) as (schema, _):
+        names = list(schema.names)
+        if names.count(column) != 1:
+            raise errors.UserError(
+                f"is not a column of {path}; it has: {', '.join(names[:20])}. "
+                "Name the one that holds the text.",
+                "text_column",
+                column,
+            )
+        found = schema.field(column).type
+        if pyarrow.types.is_dictionary(found):
+            found = found.value_type
+        if str(found) not in _BYTES:
+            raise errors.UserError(
+                f"of {path} holds {found}, not text. The columns are: "
+                f"{', '.join(names[:20])}. Name the one that holds the text.",
+                "text_column",
+                column,
+            )
+
+
+def json_lines(
+    stream: IO[bytes], path: str, kind: str, column: str
+) -> Iterator[bytes]:
+    r"""Yield the rows of a file as JSON lines, a batch at a time.
+
+    Example:
+        a column "body" with the rows "one" and None yields
+        b'{"body": "one"}\n{"body": null}\n'
+
+    Args:
+        stream: The file, from its beginning.
+        path: Its name, for messages.
+        kind: "parquet" or "arrow".
+        column: Name of the column, see `check`.
+
+    Raises:
+        errors.UserError: The file is damaged.
+    """
+    pyarrow, whole = import_pyarrow(), _WholeFile(stream)
+    with _reading(path, kind), _OPENERS[kind](pyarrow, whole) as (_, batches):
+        for batch in batches(column):
+            texts = _as_bytes(pyarrow, batch.column(column))
+            for first in range(0, len(texts), _ROWS_AT_ONCE):
+                rows = texts.slice(first, _ROWS_AT_ONCE).to_pylist()
+                yield b"".join(_json_line(column, row) for row in rows)
+
+
+def _as_bytes(pyarrow: Any, texts: Any) -> Any:
+    """Return an array of bytes: text may not be UTF-8, as in JSON lines.
+
+    It is validated, because pyarrow reads the memory behind a damaged array.
+    """
+    if pyarrow.types.is_dictionary(texts.type):
+        texts.validate(full=True)
+        texts = texts.dictionary_decode()
+    found = texts.cast(getattr(pyarrow, _BYTES[str(texts.type)])())
+    found.validate(full=True)
+    return found
+
+
+def _json_line(column: str, text: bytes | None) -> bytes:
+    value = None if text is None else text.decode("utf-8", "surrogateescape")
+    line = json.dumps({column: value}, ensure_ascii=False) + "\n"
+    return line.encode("utf-8", "surrogateescape")
+
+
+@contextlib.contextmanager
+def _open_parquet(
+    pyarrow: Any, stream: io.RawIOBase
+) -> Iterator[tuple[Any, Callable[[str], Iterator[Any]]]]:
+    # Page by page: pre_buffer would read whole row groups.
+    file = pyarrow.parquet.ParquetFile(
+        stream, buffer_size=_BUFFER_BYTES, pre_buffer=False
+    )
+
+    def batches(column: str) -> Iterator[Any]:
+        yield from file.iter_batches(
+            _ROWS_AT_ONCE, columns=[column], use_threads=False
+        )
+
+    with file:
+        yield file.schema_arrow, batches
+
+
+@contextlib.contextmanager
+def _open_arrow(
+    pyarrow: Any, stream: io.RawIOBase
+) -> Iterator[tuple[Any, Callable[[str], Iterator[Any]]]]:
+    """Open either of Arrow's formats: `datasets` writes streams."""
+    start = stream.read(6)
+    stream.seek(0)
+    if start != b"ARROW1":
+        with pyarrow.ipc.open_stream(stream) as reader:
+            yield reader.schema, lambda column: iter(reader)
+        return
+    with pyarrow.ipc.open_file(stream) as reader:
+        numbers = range(reader.num_record_batches)
+        yield (
+            reader.schema,
+            lambda column: map(reader.get_batch, numbers),
+        )
+
+
+_OPENERS: dict[str, Callable[[Any, io.RawIOBase], Any]] = {
+    "parquet": _open_parquet,
+    "arrow": _open_arrow,
+}
+
+
+@contextlib.contextmanager
+def _reading(path: str, kind: str) -> Iterator[None]:
+    """Turn what pyarrow raises for a damaged file into a `UserError`."""
+    pyarrow = import_pyarrow()
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        if getattr(error, "errno", None):  # Not pyarrow's: the disk.
+            raise
+        reason = str(error).splitlines()[0] if str(error) else repr(error)
+        raise errors.UserError(
+            f"cannot be read with `input_format={kind}`: {reason}. It must be "
+            "a whole file of that format. Copy or write it again.",
+            "input_file",
+            path,
+        ) from error

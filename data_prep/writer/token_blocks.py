@@ -1,0 +1,284 @@
+"""Tokenized documents, in files of bounded size.
+
+Stage 1 of the writer: blocks of text lines (corpus.py) become arrays of
+tokens on the disk, where every later step finds them. A block holds whole
+documents only.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import io
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.common import files, strict_json
+from albert_tf.text import tokenization
+from data_prep.vocabulary import letters
+from data_prep.writer import checksums, segment_pairs, segmenters
+
+# Blocks that a process keeps in memory for random second segments.
+_BLOCKS_IN_MEMORY = 16
+# Documents whose fingerprints are compared at a time.
+_DOCUMENTS_AT_ONCE = 2_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenBlock:
+    """Documents as arrays.
+
+    Attributes:
+        tokens: uint16 or uint32 [T], the tokens of all documents in a row.
+        sentence_ends: int64 [sentences], where each sentence ends in `tokens`.
+        document_ends: int64 [documents], where each ends in `sentence_ends`.
+        facts: Counts for the summary.
+    """
+
+    tokens: np.ndarray
+    sentence_ends: np.ndarray
+    document_ends: np.ndarray
+    facts: dict[str, int]
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return len(self.document_ends)
+
+    def document(self, index: int) -> segment_pairs.Document:
+        """Return a document, its sentences as places in `tokens`."""
+        first = int(self.document_ends[index - 1]) if index else 0
+        ends = self.sentence_ends[first : self.document_ends[index]].tolist()
+        begin = int(self.sentence_ends[first - 1]) if first else 0
+        return segment_pairs.Document(self.tokens, [begin, *ends])
+
+    def fingerprints(self) -> np.ndarray:
+        """Return two uint64 for each document; equal text, equal numbers."""
+        prints = np.empty([len(self), 2], np.uint64)
+        for index in range(len(self)):
+            tokens, bounds = self.document(index)
+            # The bounds too: other sentences are another document.
+            lengths = np.diff(bounds).astype(np.uint32)
+            content = hashlib.blake2b(lengths.tobytes(), digest_size=16)
+            content.update(tokens[bounds[0] : bounds[-1]].tobytes())
+            prints[index] = np.frombuffer(content.digest(), np.uint64)
+        return prints
+
+    def select(self, keep: np.ndarray) -> "TokenBlock":
+        """Return the block with some of its documents, bool [documents]."""
+        documents = [self.document(i) for i in np.flatnonzero(keep).tolist()]
+        sizes = [np.diff(bounds) for _, bounds in documents]
+        empty = np.zeros(0, np.int64)
+        pieces = [t[bounds[0] : bounds[-1]] for t, bounds in documents]
+        return TokenBlock(
+            np.concatenate([self.tokens[:0], *pieces]),
+            np.cumsum(np.concatenate([empty, *sizes])),
+            np.cumsum(np.array([len(s) for s in sizes], np.int64)),
+            self.facts,
+        )
+
+
+def token_dtype(vocab_size: int) -> np.dtype:
+    """Return the smallest type of numbers that holds every piece id."""
+    return np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)
+
+
+def tokenize(
+    lines: Sequence[str],
+    tokenizer: tokenization.AnyTokenizer,
+    facts: dict[str, int],
+    segmenter: str = segmenters.NONE,
+) -> TokenBlock:
+    """Turn the lines of a block into documents.
+
+    A line is empty, and ends a document, when nothing is left of it after the
+    clean-up; a line whose text yields no piece is left out without ending the
+    document. Documents without sentences are left out.
+
+    Source: the original's create_pretraining_data.create_training_instances.
+
+    Args:
+        lines: Sentences, and empty lines between documents.
+        tokenizer: Cleans and cuts the lines.
+        facts: Counts of the reader, to be kept with the block.
+        segmenter: What finds words; with it, tokens are twice the ids, plus 1
+            where a word starts.
+    """
+    ids, lengths, starts = _encode(lines, tokenizer, segmenter)
+    tokens, num_tokens = ids, tokenizer.vocab_size
+    if starts is not None:
+        tokens, num_tokens = 2 * ids + starts, 2 * num_tokens
+    dtype = token_dtype(num_tokens)
+    # A new document begins behind each empty line.
+    without_pieces = np.flatnonzero(lengths == 0).tolist()
+    empty = [
+        line for line in without_pieces if not tokenizer.clean(lines[line])
+    ]
+    is_empty = np.isin(np.arange(len(lines)), empty)
+    document_of = np.cumsum(is_empty)[lengths > 0]
+    sizes = np.bincount(document_of) if len(document_of) else document_of
+    counts = {
+        **facts,
+        "documents": int((sizes > 0).sum()),
+        "documents_of_one_sentence": int((sizes == 1).sum()),
+        "sentences": len(document_of),
+        "tokens": len(tokens),
+        "lines_without_pieces": len(without_pieces) - len(empty),
+        "unknown_pieces": int((ids == tokenizer.unk_id).sum()),
+        **letters.count(lines),
+    }
+    return TokenBlock(
+        tokens.astype(dtype),
+        np.cumsum(lengths[lengths > 0]),
+        np.cumsum(sizes[sizes > 0]),
+        counts,
+    )
+
+
+def _encode(
+    lines: Sequence[str], tokenizer: tokenization.AnyTokenizer, segmenter: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Clean and encode lines.
+
+    Returns:
+        int32 [all pieces] ids; int64 [lines], how many each line has; and with
+        a segmenter bool [all pieces], which of them start a word.
+    """
+    if segmenter == segmenters.NONE:
+        return *tokenizer.encode_flat(lines), None
+    cut = segmenters.load(segmenter)
+    ids, starts = [np.zeros(0, np.int32)], [np.zeros(0, bool)]
+    for line in lines:
+        found, begins, ends = tokenizer.encode_with_offsets(line)
+        names = tokenizer.ids_to_pieces(found.tolist())
+        pieces = names, begins, ends
+        ids.append(found)
+        starts.append(segmenters.mark_pieces(line, pieces, cut))
+    lengths = np.array([len(found) for found in ids[1:]], np.int64)
+    return np.concatenate(ids), lengths, np.concatenate(starts)
+
+
+def save(block: TokenBlock, path: str) -> checksums.Checksum:
+    """Write a block; it appears under its name when it is complete."""
+    facts = np.frombuffer(strict_json.dumps(block.facts).encode(), np.uint8)
+    arrays = block.tokens, block.sentence_ends, block.document_ends, facts
+    with files.replace_atomically(path) as stream:
+        writer = checksums.Writer(stream)
+        for array in arrays:
+            writer.write(_packed(array))
+    return writer.checksum
+
+
+def _packed(array: np.ndarray) -> bytes:
+    """Return what `np.save` writes.
+
+    It is not written directly: `np.save` reports a full disk without a reason.
+    """
+    content = io.BytesIO()
+    np.save(content, array)
+    return content.getvalue()
+
+
+def load(path: str) -> TokenBlock:
+    """Read a block."""
+    with open(path, "rb") as stream:
+        tokens, sentence_ends, document_ends, facts = (
+            np.load(stream) for _ in range(4)
+        )
+    return TokenBlock(
+        tokens, sentence_ends, document_ends, strict_json.loads(facts.tobytes())
+    )
+
+
+class StoredCorpus:
+    """All documents of all blocks; some blocks are kept in memory."""
+
+    def __init__(self, paths: Sequence[str], documents: Sequence[int]) -> None:
+        """Remember where the blocks are.
+
+        Args:
+            paths: Files of `save`.
+            documents: Documents of each.
+        """
+        self._paths = tuple(paths)
+        self._ends = np.cumsum(np.array(documents, np.int64))
+        self._documents = tuple(documents)
+        self._load = functools.lru_cache(_BLOCKS_IN_MEMORY)(load)
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        """Leave the cache behind on the way to another process."""
+        return StoredCorpus, (self._paths, self._documents)
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def first_document(self, block: int) -> int:
+        """Return the number of the first document of a block."""
+        return int(self._ends[block - 1]) if block else 0
+
+    def block(self, index: int) -> TokenBlock:
+        """Return a block."""
+        return self._load(self._paths[index])
+
+    def __getitem__(self, index: int) -> segment_pairs.Document:
+        """Return a document."""
+        block = int(np.searchsorted(self._ends, index, "right"))
+        return self.block(block).document(index - self.first_document(block))
+
+
+def drop_duplicates(paths: Sequence[str]) -> Iterator[tuple[int, TokenBlock]]:
+    """Take documents out of blocks that an earlier document is equal to.
+
+    Sixteen bytes of each document are compared, a part of all documents at a
+    time, so that memory stays bounded; they lie beside the blocks meanwhile.
+
+    Args:
+        paths: Files of `save`. Going on after an interruption, when some are
+            without duplicates already, leads to the same blocks.
+
+    Yields:
+        Number, and what is left, of each block with duplicates, to be saved.
+    """
+    prints = [f"{path}.prints.npy" for path in paths]
+    total = 0
+    for path, place in zip(paths, prints, strict=True):
+        block = load(path)
+        total += len(block)
+        with files.name_full_disk(place), open(place, "wb") as stream:
+            stream.write(_packed(block.fingerprints()))
+    parts = total // _DOCUMENTS_AT_ONCE + 1
+    keep = [np.ones(len(np.load(place)), bool) for place in prints]
+    for part in range(parts):
+        chosen = [np.load(p)[:, 0] % np.uint64(parts) == part for p in prints]
+        found = _find_duplicates(
+            [np.load(p)[c] for p, c in zip(prints, chosen, strict=True)]
+        )
+        for flags, some, first in zip(keep, chosen, found, strict=True):
+            flags[some] = first
+    for index, flags in enumerate(keep):
+        if not flags.all():
+            yield index, load(paths[index]).select(flags)
+        os.remove(prints[index])
+
+
+def _find_duplicates(prints: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Say which documents to keep: the first of all that are equal.
+
+    Args:
+        prints: uint64 [documents, 2] for each block, from `fingerprints`.
+
+    Returns:
+        bool [documents] for each block.
+    """
+    sizes = [len(p) for p in prints]
+    everything = np.concatenate([np.zeros([0, 2], np.uint64), *prints])
+    # Stable: of equal ones the first stays first.
+    order = np.lexsort([everything[:, 1], everything[:, 0]])
+    ordered = everything[order]
+    first = np.ones(len(ordered), bool)
+    first[1:] = (ordered[1:] != ordered[:-1]).any(1)
+    keep = np.zeros(len(everything), bool)
+    keep[order] = first
+    return np.split(keep, np.cumsum(sizes)[:-1])

@@ -1,0 +1,106 @@
+"""Where words start in records, for masks of whole words.
+
+Either the piece says so, by a rule of `masking.WORD_START_RULES`, or the text,
+by a segmenter. A segmenter's answer is part of each token: twice the id, plus 1
+where a word starts.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from absl import logging
+
+from albert_tf.data import masking
+from albert_tf.text import tokenization
+from data_prep.vocabulary import letters
+from data_prep.writer import segmenters
+
+# Warnings are given above these shares.
+_USUAL_UNKNOWN, _USUAL_LOST = 0.01, letters.MARKS_MATTER
+
+
+def choose_rule(
+    wanted: str | None,
+    segmenter: str,
+    tokenizer: tokenization.AnyTokenizer,
+    counts: Mapping[str, int],
+) -> str:
+    """Return the rule of word starts that fits the text, and say so.
+
+    Args:
+        wanted: `--word_start_rule`.
+        segmenter: `--word_segmenter`; another one than "none" is the rule.
+        tokenizer: The vocabulary.
+        counts: Of the letters of all text, see `letters.count`.
+    """
+    if segmenter != segmenters.NONE:
+        return segmenter
+    if wanted is not None:
+        return wanted
+    if not isinstance(tokenizer, tokenization.Tokenizer):
+        rule, reason = "wordpiece", "the vocabulary is a WordPiece one"
+    else:
+        share = letters.share(counts, "letters_not_a_to_z")
+        share += letters.share(counts, "letter_marks")
+        rule = "marker" if share > letters.OTHERS_MATTER else "english"
+        reason = (
+            f"{min(1, share):.3%} of the letters are others than a to z or "
+            "have marks"
+        )
+    logging.info("--word_start_rule=%s, because %s.", rule, reason)
+    return rule
+
+
+def make_vocabulary(
+    tokenizer: tokenization.AnyTokenizer, rule: str
+) -> masking.Vocabulary:
+    """Return what masking needs to know about the pieces of a tokenizer.
+
+    With a segmenter as the rule, its word starts mean nothing.
+    """
+    starts = masking.WORD_START_RULES.get(rule, lambda piece: False)
+    return masking.Vocabulary.from_pieces(
+        tokenizer.pieces,
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+        mask_id=tokenizer.mask_id,
+        starts_word=starts,
+    )
+
+
+def of_tokens(vocabulary: masking.Vocabulary, rule: str) -> np.ndarray:
+    """Say for each token that blocks hold whether it starts a word, bool."""
+    if rule in masking.WORD_START_RULES:
+        return vocabulary.boundaries.astype(bool)
+    return np.arange(2 * vocabulary.size) % 2 == 1
+
+
+def warn_of_misfit(
+    counts: Mapping[str, int], tokenizer: tokenization.AnyTokenizer
+) -> None:
+    """Warn if the vocabulary does not fit the text.
+
+    Args:
+        counts: Of all text, see `token_blocks.tokenize`.
+        tokenizer: The vocabulary.
+    """
+    unknown = counts["unknown_pieces"] / max(1, counts["tokens"])
+    if unknown > _USUAL_UNKNOWN:
+        logging.warning(
+            "%.1f %% of the pieces are %s: the vocabulary does not know the "
+            "characters or words of this text. Train one on such text, or "
+            "give the one that belongs to it.",
+            100 * unknown,
+            tokenizer.pieces[tokenizer.unk_id],
+        )
+    rule = tokenizer.normalization
+    lost = letters.share(counts, "letter_marks")
+    if rule.unicode_form in ("NFKD", "NFD") and lost > _USUAL_LOST:
+        logging.warning(
+            "The vocabulary's normalization removes the marks (accents, vowel "
+            "signs) of %.1f %% of the letters of this text; English loses "
+            "less than 0.1 %%. For a language that needs them train a "
+            "vocabulary that keeps them: data_prep.train_sentencepiece does "
+            "so by itself.",
+            100 * lost,
+        )

@@ -1,0 +1,259 @@
+"""The folder in which the writer keeps finished work.
+
+Only one process at a time may hold it. Work is finished when a record with its
+checksums has been written after it; both are synced to the disk. Files that do
+not match their checksums are named in a warning and written again.
+"""
+
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from albert_tf.common import (
+    errors,
+    files,
+    folder_lock,
+    strict_json,
+)
+from data_prep.writer import checksums
+
+_LOCK, _JOB = "lock", "job"
+# The job twice: without it all work would be lost.
+_JOB_COPIES = _JOB, "job-copy"
+# Which program's folder it is, and how it is laid out.
+_OWNER = "albert_tf create_pretraining_data, 3"
+
+
+class WorkFolder:
+    """Finished work of one job; a later start of the same job finds it.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Remember where the folder is; `hold` opens one."""
+        self.path = path
+
+    def block(self, index: int) -> str:
+        """Return the path of a block of tokens."""
+        return os.path.join(self.path, f"block-{index:06d}.npy")
+
+    def unit(self, number: int) -> str:
+        """Return the prefix of the files of a unit of instances."""
+        return os.path.join(self.path, f"unit-{number:06d}")
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Return what `write` kept under a name, or None.
+
+        A damaged record is forgotten, with a warning.
+        """
+        path = self._record(name)
+        values = _read_record(path)
+        if values is None and os.path.exists(path):
+            _warn(path, "is damaged")
+            os.remove(path)
+        return values
+
+    def write(self, name: str, values: Mapping[str, Any]) -> None:
+        """Store values; they mark what they describe as finished."""
+        files.write_text(self._record(name), _record_text(values))
+
+    def _record(self, name: str) -> str:
+        return os.path.join(self.path, f"{name}.json")
+
+    def finish(
+        self,
+        name: str,
+        written: Sequence[checksums.Checksum],
+        facts: Mapping[str, Any],
+    ) -> None:
+        """Mark files as finished; they are synced to the disk already.
+
+        Args:
+            name: Of the work.
+            written: What was written to each of its files.
+            facts: What `finished` returns, as JSON values.
+        """
+        self.write(name, {**facts, "files": written})
+
+    def finished(
+        self, name: str, paths: Sequence[str]
+    ) -> dict[str, Any] | None:
+        """Return the facts of finished work, or None.
+
+        All files are read. If one does not hold what was written to it, the
+        work is forgotten, with a warning.
+
+        Args:
+            name: Of the work.
+            paths: Its files, as given to `finish`.
+        """
+        facts = self.read(name)
+        if facts is None:
+            return None
+        for path, wanted in zip(paths, facts["files"], strict=True):
+            try:
+                is_whole = checksums.of_file(path) == tuple(wanted)
+            except FileNotFoundError:
+                is_whole = False
+            if not is_whole:
+                gone = not os.path.exists(path)
+                _warn(path, "is missing" if gone else "is damaged")
+                os.remove(self._record(name))
+                return None
+        return facts
+
+    def has_finished(self) -> bool:
+        """Tell whether a block is finished; everything else comes later."""
+        names = os.listdir(self.path)
+        return any(re.fullmatch(r"block-\d+\.json", name) for name in names)
+
+    def forget(self, prefix: str) -> None:
+        """Remove all files whose names begin so."""
+        for name in os.listdir(self.path):
+            if name.startswith(prefix) and name != _LOCK:
+                os.remove(os.path.join(self.path, name))
+
+    def job(self) -> dict[str, Any] | None:
+        """Return what the work depends on; None for a new folder."""
+        found = (_read_record(self._record(name)) for name in _JOB_COPIES)
+        return next((job for job in found if job is not None), None)
+
+    def begin(self, job: Mapping[str, Any]) -> None:
+        """Store what the work depends on."""
+        for name in _JOB_COPIES:
+            self.read(name)  # For its warning.
+            self.write(name, {**job, "owner": _OWNER})
+
+    def remove(self) -> None:
+        """Remove the folder, when all is done."""
+        self.forget("")
+        with contextlib.suppress(OSError):  # Another run may hold it.
+            os.remove(os.path.join(self.path, _LOCK))
+            os.rmdir(self.path)
+
+
+def known(facts: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the facts of work that this run has finished or found whole.
+
+    Raises:
+        OSError: It was damaged since then.
+    """
+    if facts is None:
+        raise OSError(errno.EIO, "Finished work was damaged meanwhile")
+    return facts
+
+
+def _record_text(values: Mapping[str, Any]) -> str:
+    """Return JSON values, and their checksum, as the text of a record."""
+    content = strict_json.dumps(values, sort_keys=True)
+    crc32c = checksums.of_bytes(content.encode()).crc32c
+    return (
+        strict_json.dumps({**values, "crc32c": crc32c}, sort_keys=True) + "\n"
+    )
+
+
+def _read_record(path: str) -> dict[str, Any] | None:
+    """Return the values of `_record_text`; None for any other file, or none."""
+    try:
+        content = files.read_bytes(path)
+        values: dict[str, Any] = strict_json.loads(content)
+        del values["crc32c"]
+        is_whole = _record_text(values).encode() == content
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return values if is_whole else None
+
+
+def _warn(path: str, how: str) -> None:
+    logging.warning("%s %s: this work is done again.", path, how)
+
+
+@contextlib.contextmanager
+def hold(path: str) -> Iterator[WorkFolder]:
+    """Make a work folder, or open one, and lock it against other runs.
+
+    Processes forked meanwhile hold it too, so that a run after a killed one
+    cannot begin while anything still writes. A folder without finished work is
+    removed in the end.
+
+    Args:
+        path: The folder.
+
+    Raises:
+        errors.UserError: It cannot be made, is something else, or another
+            process holds it.
+    """
+    with files.name_full_disk(path):
+        descriptor = _lock(path)
+    work = WorkFolder(path)
+    try:
+        yield work
+    finally:
+        if os.path.isdir(path) and not work.has_finished():
+            work.remove()
+        os.close(descriptor)
+
+
+def _lock(path: str) -> int:
+    """Return an open file that no other process has locked.
+
+    Raises:
+        errors.UserError: See `hold`.
+    """
+
+    def prepare() -> None:
+        _refuse_other_folder(path)
+        _make_folder(path)
+
+    def refuse(holder: str) -> errors.UserError:
+        return errors.UserError(
+            f"--output_file: another run is writing this output, {holder}, in "
+            f"{path}. Wait for it, end it, or choose another --output_file."
+        )
+
+    return folder_lock.acquire(
+        os.path.join(path, _LOCK), refuse, prepare=prepare
+    )
+
+
+def _refuse_other_folder(path: str) -> None:
+    """Protect what is not a work folder of this program.
+
+    Raises:
+        errors.UserError: Something else is there.
+    """
+    if not os.path.lexists(path):
+        return
+    names: set[str] = set()
+    if os.path.isdir(path):
+        names = set(os.listdir(path))
+        job = WorkFolder(path).job() or {}
+        # A run that is about to begin has no job yet.
+        if job.get("owner") == _OWNER or names <= {
+            *(_LOCK, f"{_JOB}.json", f"{_JOB}.json.partial")
+        }:
+            return
+    shown = ", ".join(sorted(names)[:3])
+    raise errors.UserError(
+        f"--output_file: unfinished work is kept in {path}, but what is there "
+        f"is no work folder of this version of the program: {shown}. Nothing "
+        "of it is touched. Move it away, or choose another --output_file."
+    )
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise errors.UserError(
+            f"--output_file: the work folder {path} cannot be made: "
+            f"{error.strerror}. It must be in a place with free space that "
+            "you may write to. Choose another one."
+        ) from None

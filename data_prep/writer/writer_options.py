@@ -1,0 +1,272 @@
+"""The options of the writer of pretraining data, and their checks.
+
+`create_pretraining_data.py` and `beam_pretraining_data.py` share them.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from absl import logging
+
+from albert_tf.common import (
+    errors,
+    options,
+    ranges,
+)
+from albert_tf.data import layouts, manifests, masking
+from albert_tf.text import tokenization
+from data_prep.writer import (
+    assemble,
+    corpus,
+    output_files,
+    segment_pairs,
+    segmenters,
+)
+
+# A warning is given if more than this share of the tokens and more than so many
+# tokens of each instance are cut off.
+_USUAL_SHARE_CUT, _USUAL_TOKENS_CUT = 0.05, 32
+
+
+@dataclasses.dataclass(frozen=True)
+@options.checked
+class CreatePretrainingDataOptions:
+    """Options of this script; the names are the original's."""
+
+    text: corpus.CorpusOptions
+    output_file: str = options.option(
+        help="TFRecord files to write, separated by commas, or one name that "
+        "--num_shards makes several of. Names that end in .gz are packed."
+    )
+    num_shards: int | None = options.option(
+        None,
+        "Files to divide the records among: NAME-00000-of-00008 and so on.",
+        within=ranges.Range(1, 10**5 - 1),
+    )
+    random_seed: int = options.option(
+        12345, "Seed of every random draw.", within=ranges.WRITER_SEED
+    )
+    dupe_factor: int = options.option(
+        40,
+        "Passes over the corpus, each with other pairs and masks.",
+        within=ranges.Range(1, 10**4),
+    )
+    masking_time: str = options.option(
+        "writing",
+        "writing: records hold masks, as the original's. training: they hold "
+        "none; run_pretraining masks them afresh every time "
+        "(--masked_lm_budget), so --dupe_factor=1 suffices.",
+        choices=("writing", "training"),
+    )
+    word_start_rule: str | None = options.option(
+        None,
+        "Which pieces start a word. english: the original's, for text of the "
+        "letters a to z. marker: those with SentencePiece's mark, for other "
+        "alphabets; in scripts without spaces, such as Chinese, every piece. "
+        "wordpiece: those without ##. Default: by the text.",
+        choices=tuple(masking.WORD_START_RULES),
+    )
+    word_segmenter: str = options.option(
+        segmenters.NONE,
+        "What finds words in text without spaces, for masks of whole words: "
+        "jieba (Chinese), mecab (Japanese; fugashi with unidic-lite). They "
+        "are extras. none: --word_start_rule says where words start.",
+        choices=segmenters.NAMES,
+    )
+    drop_duplicates: bool = options.option(
+        False, "Leave out documents that were there before, word for word."
+    )
+    num_workers: int = options.option(
+        0, "Processes; 0 is one per core.", within=ranges.PROCESSES
+    )
+    overwrite: bool = options.option(
+        False, "Replace outputs that were written with other options."
+    )
+    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
+        default_factory=tokenization.VocabularyOptions
+    )
+    pairs: segment_pairs.PairOptions = dataclasses.field(
+        default_factory=segment_pairs.PairOptions
+    )
+    masks: masking.MaskingOptions = dataclasses.field(
+        default_factory=masking.MaskingOptions
+    )
+
+    def __post_init__(self) -> None:
+        if self.masking_time == "training" and self.masks.do_permutation:
+            raise errors.UserError(
+                "--do_permutation needs --masking_time=writing: masking in "
+                "training does not permute. Drop one of the two."
+            )
+        self.vocabulary.require()
+        if self.word_start_rule and self.word_segmenter != segmenters.NONE:
+            raise errors.UserError(
+                f"is given with `word_segmenter={self.word_segmenter}`, which "
+                "says itself where words start. Leave one of them out.",
+                "word_start_rule",
+                self.word_start_rule,
+            )
+
+    def resolved(self) -> "CreatePretrainingDataOptions":
+        """Return the options with what the vocabulary's description says."""
+        return dataclasses.replace(self, vocabulary=self.vocabulary.resolved())
+
+    @property
+    def layout(self) -> layouts.Layout:
+        """Layout of the records."""
+        layout = layouts.pretraining_layout(
+            self.pairs.max_seq_length, self.masks.record_predictions
+        )
+        if self.masking_time == "training":
+            layout = layouts.without_masks(layout)
+        return layout
+
+
+class Prepared(NamedTuple):
+    """What a writer looks up before it begins.
+
+    Attributes:
+        inputs: The text files, in corpus order.
+        outputs: The record files.
+        tokenizer: The vocabulary.
+    """
+
+    inputs: list[str]
+    outputs: list[str]
+    tokenizer: tokenization.AnyTokenizer
+
+
+def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
+    """Find the files and load the vocabulary; warn of unusual options.
+
+    Raises:
+        errors.UserError: Files are missing, unusable or in the way.
+    """
+    outputs = output_files.split(wanted.output_file, wanted.num_shards)
+    inputs = corpus.find_files(wanted.text)
+    output_files.check(inputs, outputs, wanted.output_file)
+    warn(wanted)
+    segmenters.require(wanted.word_segmenter)
+    tokenizer = tokenization.load(wanted.vocabulary)
+    return Prepared(inputs, outputs, tokenizer)
+
+
+def warn(wanted: CreatePretrainingDataOptions) -> None:
+    """Warn of what is allowed but probably not meant."""
+    if wanted.masking_time == "training":
+        _warn_of_masks(wanted.masks)
+        return
+    given = wanted.masks.max_predictions_per_seq
+    full = round(wanted.pairs.max_seq_length * wanted.masks.masked_lm_prob)
+    if given < full:
+        logging.warning(
+            "--max_predictions_per_seq=%d limits masking to %.1f %% of a full "
+            "sequence. For --masked_lm_prob=%g at --max_seq_length=%d use "
+            "--max_predictions_per_seq=%d. (The original's default is 20.)",
+            given,
+            100 * given / wanted.pairs.max_seq_length,
+            wanted.masks.masked_lm_prob,
+            wanted.pairs.max_seq_length,
+            full,
+        )
+
+
+def _warn_of_masks(masks: masking.MaskingOptions) -> None:
+    """Warn of options that have no effect because training masks."""
+    default, given = masking.MaskingOptions(), options.to_dict(masks)
+    unused = [
+        f"--{name}={value}"
+        for name, value in given.items()
+        if value != options.to_dict(default)[name]
+    ]
+    if unused:
+        logging.warning(
+            "%s: not used, because --masking_time=training leaves the masks "
+            "to run_pretraining. Give it there.",
+            ", ".join(unused),
+        )
+
+
+def warn_of_cuts(manifest: manifests.Manifest) -> None:
+    """Warn if much of the text is in no record.
+
+    A sequence is filled with whole sentences until it is full, so half of one
+    is cut: 17 tokens of English Wikipedia, 13 % at `max_seq_length` 128 and 3 %
+    at 512. The next pass cuts elsewhere. Of overlong sentences more is lost.
+    """
+    share = manifest.summary["share_of_tokens_cut"]
+    each = manifest.corpus["tokens_cut"] / max(1, manifest.summary["instances"])
+    if share > _USUAL_SHARE_CUT and each > _USUAL_TOKENS_CUT:
+        logging.warning(
+            "--max_seq_length=%d cuts %.1f %% of the tokens off, %.0f of each "
+            "instance; 10 to 20 are usual. Each line of the input should be a "
+            "sentence. Cut longer ones with data_prep/split_sentences.py, or "
+            "use longer sequences.",
+            manifest.max_seq_length,
+            100 * share,
+            each,
+        )
+
+
+def refuse_few_instances(
+    num_outputs: int,
+    num_instances: int,
+    counts: Mapping[str, int],
+    wanted: CreatePretrainingDataOptions,
+) -> None:
+    """Make sure that every output gets a record.
+
+    Args:
+        num_outputs: Record files.
+        num_instances: Of the whole text, in all passes.
+        counts: What was found in the text, as far as it is known.
+        wanted: The options.
+
+    Raises:
+        errors.UserError: There are fewer instances than files.
+    """
+    if num_instances >= num_outputs:
+        return
+    found = "".join(
+        f"; {name.replace('_', ' ')}: {counts[name]:,}"
+        for name in ("documents", "unused_documents", "unused_chunks")
+        if name in counts
+    )
+    raise errors.UserError(
+        f"--output_file names {num_outputs} files, but the text gives only "
+        f"{num_instances} instances in {wanted.dupe_factor} pass(es){found}. "
+        "Every file needs one, and an instance needs two sentences or one of "
+        "several words (--single_segment_policy="
+        f"{wanted.pairs.single_segment_policy}). Name fewer files, or give "
+        "more text."
+    )
+
+
+def make_assembler(
+    wanted: CreatePretrainingDataOptions,
+    vocabulary: masking.Vocabulary,
+    prefixes: tuple[str, ...] = (),
+    counts: np.ndarray | None = None,
+) -> assemble.Assembler:
+    """Return what makes records of instances.
+
+    Args:
+        wanted: The options.
+        vocabulary: Special ids and word starts.
+        prefixes: Files of the units; empty to use only `make_values`.
+        counts: int [units, parts], how many keys of a unit are in each part.
+    """
+    masker = None
+    if wanted.masking_time == "writing":
+        masker = masking.Masker(wanted.masks, vocabulary)
+    return assemble.Assembler(
+        prefixes,
+        np.zeros([0, 0], np.int64) if counts is None else counts,
+        wanted.pairs.max_seq_length,
+        vocabulary,
+        masker,
+        wanted.layout,
+        has_word_starts=wanted.word_segmenter != segmenters.NONE,
+    )

@@ -1,0 +1,70 @@
+"""Configs by name, and recipes from any folder."""
+
+import os
+
+import pytest
+
+from albert_tf.common import configs, errors
+from tests.conftest import ROOT
+
+OURS = str(ROOT / "configs")
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("albert_base_v2", f"{OURS}/models/albert_base_v2.json"),
+        ("configs/glue/rte.flags", f"{OURS}/glue/rte.flags"),
+        ("configs/glue/none.flags", "configs/glue/none.flags"),
+        ("glue/rte.flags", "glue/rte.flags"),
+        ("albert", "albert"),
+        ("", ""),
+    ],
+)
+def test_find_knows_what_comes_with_the_package(
+    path, found, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert configs.find(path) == found
+
+
+@pytest.mark.parametrize("path", ["albert_bas_v2", "albert_base_v2.json"])
+def test_a_name_that_is_almost_known_is_proposed(path):
+    with pytest.raises(
+        errors.UserError, match="Did you mean albert_base_v2[?]"
+    ):
+        configs.find_model(path)
+
+
+def test_other_paths_are_left_as_they_are():
+    assert configs.find_model("my/config.json") == "my/config.json"
+
+
+def test_a_file_of_that_name_wins(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "albert_base_v2").touch()
+    assert configs.find("albert_base_v2") == "albert_base_v2"
+
+
+def test_names_are_those_of_the_files():
+    assert [f"{name}.json" for name in configs.names()] == sorted(
+        os.listdir(f"{OURS}/models")
+    )
+
+
+@pytest.mark.parametrize(
+    ("argument", "found"),
+    [
+        (
+            "--flagfile=configs/race/race.flags",
+            f"--flagfile={OURS}/race/race.flags",
+        ),
+        ("--flagfile=mine.flags", "--flagfile=mine.flags"),
+        ("--input_file=configs/race/race.flags",) * 2,
+    ],
+)
+def test_recipes_are_found_from_any_folder(
+    argument, found, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert configs.find_flagfile(argument) == found

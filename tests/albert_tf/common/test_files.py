@@ -1,0 +1,237 @@
+"""Finding files by pattern and replacing them whole."""
+
+import errno
+import os
+
+import pytest
+
+from albert_tf.common import errors, files
+
+
+def touch(folder, *names):
+    for name in names:
+        (folder / name).write_text(name)
+
+
+def test_patterns_keep_their_order_and_sort_within(tmp_path):
+    touch(tmp_path, "b1", "b0", "a1", "a0")
+    found = files.expand_patterns(f"{tmp_path}/b*, {tmp_path}/a*", "input_file")
+    assert found == [str(tmp_path / name) for name in ("b0", "b1", "a0", "a1")]
+
+
+def test_a_file_that_two_patterns_match_counts_once(tmp_path):
+    touch(tmp_path, "a", "b")
+    found = files.expand_patterns(f"{tmp_path}/b,{tmp_path}/*", "input_file")
+    assert found == [str(tmp_path / name) for name in ("b", "a")]
+
+
+def test_folders_do_not_match(tmp_path):
+    (tmp_path / "folder").mkdir()
+    touch(tmp_path, "file")
+    assert files.expand_patterns(f"{tmp_path}/*", "input_file") == [
+        str(tmp_path / "file")
+    ]
+
+
+@pytest.mark.parametrize("patterns", ["", " , "])
+def test_no_pattern_is_an_error(patterns):
+    with pytest.raises(errors.UserError, match="`input_file` is empty"):
+        files.expand_patterns(patterns, "input_file")
+
+
+def test_a_pattern_without_a_match_is_an_error(tmp_path):
+    touch(tmp_path, "a")
+    with pytest.raises(errors.UserError, match=r"`input_file=.*/z\*` matches"):
+        files.expand_patterns(f"{tmp_path}/a,{tmp_path}/z*", "input_file")
+
+
+def test_replaced_file_holds_what_was_written(tmp_path):
+    path = str(tmp_path / "file")
+    files.write_text(path, "old")
+    files.write_text(path, "néw")
+    assert files.read_bytes(path) == "néw".encode()
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_failed_replacement_leaves_the_old_file(tmp_path):
+    path = str(tmp_path / "file")
+    files.write_text(path, "old")
+    with (
+        pytest.raises(RuntimeError, match="stop"),
+        files.replace_atomically(path) as stream,
+    ):
+        stream.write(b"half")
+        raise RuntimeError("stop")
+    assert files.read_bytes(path) == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_paths_with_a_scheme_work_alike():
+    folder = "ram://test_files"
+    files.make_folder(folder)
+    for name in ("b.txt", "a.txt"):
+        files.write_text(f"{folder}/{name}", name)
+    assert files.exists(f"{folder}/a.txt")
+    assert files.read_bytes(f"{folder}/b.txt") == b"b.txt"
+    assert files.require_file(f"{folder}/a.txt", "x") == f"{folder}/a.txt"
+    assert files.expand_patterns(f"{folder}/*.txt", "x") == [
+        f"{folder}/a.txt",
+        f"{folder}/b.txt",
+    ]
+    with pytest.raises(errors.UserError, match="`x=ram://.*` is not a file"):
+        files.require_file(f"{folder}/none", "x")
+
+
+@pytest.mark.parametrize("name", ["none", "."])
+def test_require_file_refuses_what_is_no_file(tmp_path, name):
+    with pytest.raises(errors.UserError, match="`vocab=.*` is not a file"):
+        files.require_file(str(tmp_path / name), "vocab")
+
+
+def test_require_file_says_that_a_folder_is_one(tmp_path):
+    with pytest.raises(errors.UserError, match="not a file but a folder. Name"):
+        files.require_file(str(tmp_path), "vocab")
+
+
+def test_folder_cannot_replace_a_file(tmp_path):
+    touch(tmp_path, "file")
+    with pytest.raises(errors.UserError, match="Cannot create the folder"):
+        files.make_folder(str(tmp_path / "file"))
+
+
+def test_sha256_is_that_of_the_content(tmp_path):
+    touch(tmp_path, "abc")
+    assert files.sha256(str(tmp_path / "abc")) == (
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )
+
+
+def test_what_stands_beside_records_can_be_left_out(tmp_path):
+    touch(tmp_path, "a", "a.manifest.json", "a.card.md", "a.card.png")
+    touch(tmp_path, "b.partial")
+    assert files.expand_patterns(
+        f"{tmp_path}/*", "input_file", files.BESIDE_RECORDS
+    ) == [str(tmp_path / "a")]
+    with pytest.raises(errors.UserError, match="matches no file"):
+        files.expand_patterns(
+            f"{tmp_path}/a.*", "input_file", files.BESIDE_RECORDS
+        )
+
+
+def test_folders_and_pipes_are_named_as_such(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.UserError, match=r"is a folder.*/folder/\*'"):
+        files.expand_patterns(f"{tmp_path}/folder", "input_file")
+    with pytest.raises(errors.UserError, match="is a pipe or a device"):
+        files.expand_patterns(f"{tmp_path}/pipe", "input_file")
+
+
+def test_only_regular_files_are_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no regular file"):
+        files.write_text(str(pipe), "new")
+    assert pipe.is_fifo()
+    with pytest.raises(errors.UserError, match="`x`: .*is a pipe or a dev"):
+        files.require_replaceable(str(pipe), "x")
+
+
+def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "file", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to("elsewhere/file")
+    with files.replace_atomically(str(link)) as stream:
+        stream.write(b"new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+@pytest.mark.parametrize("name", ["link", "link.partial"])
+def test_a_link_in_a_folder_of_ours_is_replaced_itself(tmp_path, name):
+    (tmp_path / "other").write_text("old")
+    (tmp_path / name).symlink_to("other")
+    files.write_text(str(tmp_path / "link"), "new")
+    assert (tmp_path / "other").read_text() == "old"
+    assert not (tmp_path / "link").is_symlink()
+    assert (tmp_path / "link").read_text() == "new"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "other"]
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path):
+    path = str(tmp_path / "file")
+    with (
+        pytest.raises(OSError, match=r"No space.*bytes are free.*/file'"),
+        files.replace_atomically(path) as stream,
+    ):
+        stream.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_keeps_the_name_of_the_file_that_found_it(tmp_path):
+    outer, inner = str(tmp_path / "outer"), str(tmp_path / "inner")
+    with (
+        pytest.raises(OSError, match=r"bytes are free\): .*/inner'$"),
+        files.replace_atomically(outer),
+        files.replace_atomically(inner),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    "there, expected",
+    [
+        # Killed while the new one was made, before and after the exchange.
+        ({"x": "old", "x.partial": "half"}, "old"),
+        ({"x.replaced": "old", "x.partial": "new"}, "old"),
+        ({"x": "new", "x.replaced": "old"}, "new"),
+        ({"x.partial": "half"}, None),
+        # What has another name is the user's.
+        ({"x": "new", "x.old": "mine"}, "new"),
+    ],
+)
+def test_a_killed_replacement_of_a_folder_is_cleared(tmp_path, there, expected):
+    for name, text in there.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(text)
+    files.clear_replacement(str(tmp_path / "x"))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == ({"x"} if expected else set()) | ({"x.old"} & set(there))
+    if expected:
+        assert (tmp_path / "x" / "file").read_text() == expected
+
+
+def test_a_folder_beside_that_is_the_users_is_not_removed(tmp_path):
+    for name in ("x", "x.old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("mine")
+    with files.replace_folder(str(tmp_path / "x")) as folder:
+        files.write_text(f"{folder}/file", "new")
+    assert (tmp_path / "x" / "file").read_text() == "new"
+    assert (tmp_path / "x.old" / "file").read_text() == "mine"
+
+
+def test_size_and_time_of_a_file(tmp_path):
+    touch(tmp_path, "abc")
+    os.utime(tmp_path / "abc", ns=(5, 7))
+    assert files.size_and_time(str(tmp_path / "abc")) == (3, 7)
+    files.write_text("ram://test_size/a", "abcd")
+    assert files.size_and_time("ram://test_size/a")[0] == 4
+
+
+def test_folder_whose_name_is_too_long(tmp_path):
+    with pytest.raises(errors.UserError, match="`output_dir`: Cannot create"):
+        files.make_folder(str(tmp_path / ("a/" * 3000)), "output_dir")
+
+
+def test_bucket_itself_needs_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files.make_folder(os.path.dirname("gs://words"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_output_file_without_a_name():
+    with pytest.raises(errors.UserError, match="`output_file` is empty"):
+        files.require_target("", "output_file", [], overwrite=True)

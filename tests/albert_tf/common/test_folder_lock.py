@@ -1,0 +1,263 @@
+"""One process at a time writes to a folder."""
+
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf import (
+    convert_checkpoint,
+    export,
+    export_train_step,
+    run_glue,
+)
+from albert_tf.common import errors, folder_lock
+from albert_tf.serving import source_options
+from tests.conftest import FIXTURES, ROOT
+
+# Holds a folder until its standard input ends.
+HOLDER = """
+import sys
+from albert_tf.common import folder_lock
+with folder_lock.hold(sys.argv[1], "output_dir"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+# The same, but it is a child that holds on when the process is gone.
+PARENT = """
+import os, sys
+from albert_tf.common import folder_lock
+with folder_lock.hold(sys.argv[1], "output_dir"):
+    if not os.fork():
+        print("held", flush=True)
+        sys.stdin.read()
+    os._exit(0)
+"""
+
+
+@pytest.fixture
+def start():
+    """Starts processes that hold a folder; ends those that are left."""
+    processes = []
+
+    def start(folder, code=HOLDER):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(folder)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        processes.append(process)
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield start
+    for process in processes:
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
+
+
+def hold(folder, **values):
+    return folder_lock.hold(str(folder), "output_dir", **values)
+
+
+def test_second_process_is_told_who_holds_the_folder(start, tmp_path):
+    first = start(tmp_path / "run")
+    before = (tmp_path / "run" / ".lock").read_bytes()
+    with pytest.raises(errors.UserError) as error, hold(tmp_path / "run"):
+        pass
+    message = str(error.value)
+    assert f"`output_dir={tmp_path / 'run'}` is in use by" in message
+    assert f"process {first.pid} or its children, since 20" in message
+    assert "choose another place" in message
+    assert (tmp_path / "run" / ".lock").read_bytes() == before
+
+
+def test_host_is_named_where_it_is_another(tmp_path, monkeypatch):
+    with hold(tmp_path):
+        monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
+        with pytest.raises(errors.UserError) as error, hold(tmp_path):
+            pass
+    assert f"process {os.getpid()} on " in str(error.value)
+
+
+def test_folder_is_free_afterwards(start, tmp_path):
+    first = start(tmp_path / "run")
+    first.stdin.close()
+    assert first.wait() == 0
+    with hold(tmp_path / "run"):
+        (tmp_path / "run" / "result").write_text("")
+    assert os.listdir(tmp_path / "run") == ["result"]
+
+
+def test_a_killed_process_and_what_it_leaves_keep_nobody_out(start, tmp_path):
+    first = start(tmp_path)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert (tmp_path / ".lock").exists()
+    with hold(tmp_path):
+        holder = json.loads((tmp_path / ".lock").read_text())
+        assert holder["process"] == os.getpid()
+    assert not (tmp_path / ".lock").exists()
+
+
+def test_children_of_a_killed_process_hold_it_on(start, tmp_path):
+    parent = start(tmp_path, PARENT)
+    parent.wait()
+    with pytest.raises(errors.UserError, match="is in use by"), hold(tmp_path):
+        pass
+    parent.stdin.close()
+    with hold(tmp_path, patience=60.0):
+        pass
+
+
+def test_a_folder_that_gets_nothing_is_not_left(tmp_path):
+    with (
+        pytest.raises(RuntimeError),
+        hold(tmp_path / "a" / "b"),
+    ):
+        raise RuntimeError
+    assert not os.listdir(tmp_path)
+    with hold(tmp_path / "a" / "b"):
+        (tmp_path / "a" / "result").write_text("")
+    assert os.listdir(tmp_path / "a") == ["result"]
+
+
+def test_a_link_in_the_place_of_the_lock_leads_nowhere(tmp_path):
+    (tmp_path / "own").write_text("the user's")
+    (tmp_path / ".lock").symlink_to("own")
+    with hold(tmp_path):
+        pass
+    assert (tmp_path / "own").read_text() == "the user's"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
+def test_a_lock_that_says_nothing_is_one(tmp_path, content):
+    with hold(tmp_path):
+        (tmp_path / ".lock").write_text(content)
+        with (
+            pytest.raises(errors.UserError, match="by another process"),
+            hold(tmp_path),
+        ):
+            pass
+
+
+@pytest.mark.parametrize("content", ["my notes", "[1]", "3"])
+def test_a_file_that_is_no_lock_is_kept(tmp_path, content):
+    path = tmp_path / "export.lock"
+    path.write_text(content)
+    with (
+        pytest.raises(errors.UserError, match="Rename that file"),
+        folder_lock.hold_file(str(path), "export_dir", "export"),
+    ):
+        pass
+    assert path.read_text() == content
+
+
+def test_a_file_system_without_locks_warns(tmp_path, monkeypatch, caplog):
+    def flock(descriptor, how):
+        raise OSError(folder_lock.errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(folder_lock.fcntl, "flock", flock)
+    with hold(tmp_path):
+        pass
+    assert "has no locks (No locks available)" in caplog.text
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_folder_that_may_not_be_written_to_is_named(
+    tmp_path, monkeypatch, number
+):
+    def fail(path):
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(folder_lock, "_open", fail)
+    reason = os.strerror(number)
+    message = f"`output_dir={tmp_path}` cannot be written: {reason}. Choose"
+    with pytest.raises(errors.UserError, match=message), hold(tmp_path):
+        pass
+
+
+def test_remote_folders_have_no_lock():
+    with hold("gs://bucket/run"), hold("gs://bucket/run"):
+        pass
+
+
+def test_it_loads_no_tensorflow():
+    code = (
+        "import sys; from albert_tf.common import folder_lock; "
+        "sys.exit('tensorflow' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+# Who holds one. Those that train are in test_run_pretraining and
+# test_finetuning.
+
+
+def run_export(place):
+    where = source_options.SourceOptions(
+        init_checkpoint=str(FIXTURES / "original_tiny_lamb"), task="encoder"
+    )
+    options = {"source": where, "export_dir": str(place / "out")}
+    export.run(export.ExportOptions(**options))
+
+
+def run_export_train_step(place):
+    config = str(FIXTURES / "original_tiny_lamb" / "albert_config.json")
+    export_train_step.run(
+        export_train_step.ExportOptions(
+            output_dir=str(place / "out"), albert_config_file=config
+        )
+    )
+
+
+def run_convert(place):
+    convert_checkpoint.run(
+        convert_checkpoint.ConvertOptions(
+            from_=str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0"),
+            to=str(place / "out" / "model.ckpt-0"),
+            format="tf2",
+        )
+    )
+
+
+def run_glue_suite(place):
+    run_glue.run(
+        run_glue.GlueOptions(
+            data_dir="glue", output_dir=str(place / "out"), tasks="rte"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "command, lock",
+    [
+        (run_export, "out.lock"),
+        (run_export_train_step, "out/.lock"),
+        (run_convert, "out/.lock"),
+        (run_glue_suite, "out/.lock"),
+    ],
+)
+def test_second_command_is_refused_and_changes_nothing(
+    command, lock, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(ROOT)
+    place = str(tmp_path / "out")
+    with folder_lock.hold_file(str(tmp_path / lock), "to", place):
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(errors.UserError, match="/out.* is in use by"):
+            command(tmp_path)
+        assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,153 @@
+"""JSON, strictly: what is refused, and that what is written can be read."""
+
+import ast
+import json
+import math
+import sys
+
+import pytest
+
+from albert_tf.common import errors, strict_json
+from tests.conftest import ROOT
+
+BAD = {
+    b"": "Expecting value: line 1 column 1",
+    b'{"a": 1} x': "Extra data: line 1 column 10",
+    b'{"a": 1,\n "b"': "Expecting ':' delimiter: line 2",
+    b'"caf\xe9"': "byte 4 is 0xe9, which is not UTF-8",
+    "{}".encode("utf-16"): "byte 0 is 0xff, which is not UTF-8",
+    b"[1, NaN]": "NaN is no number",
+    b"-Infinity": "-Infinity is no number",
+    b"9" * 6000: r"the number 9{20}\.\.\. of 6,000 characters is too large",
+    b"9" * 400: "400 characters is too large",
+    b"-1e999": "-1e999.* is too large",
+    b"[" * 100_000: "nested too deeply, in more than 100 levels",
+    b'{"a":' * 101 + b"1" + b"}" * 101: "nested too deeply",
+    b"[" * 101 + b"]" * 101: "nested too deeply",
+    rb'"\ud83d"': r"'\\\\ud83d' is half of a character.*line 1 column 2",
+    rb'{"a":' + b"\n" + rb'{"\uDE00": 1}}': r"half .*line 2 column 3",
+    rb'"\ude00\ud83d"': "half of a character",
+    rb'"\\\ud83d"': "half of a character",
+    rb'"\\ud83d\ude00"': "half of a character",
+}
+
+
+@pytest.mark.parametrize("text", BAD, ids=lambda text: text[:12])
+def test_what_is_refused(text):
+    with pytest.raises(strict_json.JsonError, match=BAD[text]):
+        strict_json.loads(text)
+
+
+def test_message_shows_where_half_of_a_character_stands():
+    text = '{"data": ["' + "a" * 1000 + r'Who is \ud83d?"]}'
+    with pytest.raises(strict_json.JsonError, match=r"aaaWho is \\\\ud83d'$"):
+        strict_json.loads(text)
+
+
+def test_half_of_a_character_in_a_text_that_is_decoded_already():
+    with pytest.raises(strict_json.JsonError, match=r"'\\ud83d' is half"):
+        strict_json.loads('"\ud83d"')
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (
+            b'\xef\xbb\xbf{"a": [1, true]}',
+            {"a": [1, True]},
+        ),
+        (rb'"\ud83d\ude00 \uD83D\uDE00"', "\U0001f600 \U0001f600"),
+        (rb'"\\ud83d"', "\\ud83d"),
+        ('"\U0001f600"'.encode(), "\U0001f600"),
+        (b'{"a": 1, "a": 2}', {"a": 2}),
+        (b"[" * 100 + b"]" * 100, json.loads("[" * 100 + "]" * 100)),
+        (b"[" + b"[]," * 999 + b"[]]", [[]] * 1000),
+        (b"1" * 300, int("1" * 300)),
+        (b"1e308", 1e308),
+    ],
+)
+def test_what_is_taken(text, value):
+    assert strict_json.loads(text) == value
+
+
+def test_depth_does_not_depend_on_the_caller():
+    text = "[" * 100 + "]" * 100
+
+    def deeper(levels):
+        return deeper(levels - 1) if levels else strict_json.loads(text)
+
+    assert deeper(sys.getrecursionlimit() // 2) == strict_json.loads(text)
+
+
+def test_halves_are_replaced_where_that_is_wanted():
+    text = r'{"a\ude00": "x\ud83d \ud83d\ude00 \\ud83d"}'
+    assert strict_json.loads(text, replace_halves=True) == {
+        "a\ufffd": "x\ufffd \U0001f600 \\ud83d"
+    }
+
+
+def test_numbers_that_are_not_finite_become_none_where_that_is_wanted():
+    text = '[NaN, Infinity, -Infinity, 1.5, "NaN"]'
+    wanted = [None, None, None, 1.5, "NaN"]
+    assert strict_json.loads(text, replace_nan=True) == wanted
+
+
+def test_file_is_named(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"\xff")
+    with pytest.raises(errors.UserError, match=r"a.json is not JSON: .*Mend\."):
+        strict_json.read(str(path), "Mend.")
+    with pytest.raises(errors.UserError, match=r"^--x=y is not JSON: "):
+        strict_json.read(str(path), "Mend.", "--x=y")
+    path.write_text("[1, 2]")
+    assert strict_json.read(str(path), "Mend.") == [1, 2]
+    with pytest.raises(errors.UserError, match=r"a.json holds \[1, 2\]; a JSO"):
+        strict_json.read_object(str(path), "Mend.")
+
+
+def test_what_is_written_can_be_read():
+    value = {
+        "numbers": [math.nan, (1.5, math.inf), -math.inf, 1],
+        "text \ud83d \U0001f600 \\ud83d": None,
+    }
+    for ensure_ascii in (True, False):
+        text = strict_json.dumps(value, ensure_ascii=ensure_ascii)
+        assert strict_json.loads(text.encode()) == {
+            "numbers": [None, [1.5, None], None, 1],
+            "text \ufffd \U0001f600 \\ud83d": None,
+        }
+
+
+def test_layouts_are_those_of_json():
+    value = {"b": [1, 2.5], "a": "\u00e9"}
+    for layout in (
+        {},
+        {"indent": 2, "sort_keys": True},
+        {"ensure_ascii": False},
+    ):
+        assert strict_json.dumps(value, **layout) == json.dumps(value, **layout)
+
+
+def test_messages_show_the_beginning():
+    assert strict_json.shown([math.nan]) == "[null]"
+    assert len(strict_json.shown("a" * 100)) == 60
+
+
+def test_no_other_module_uses_json():
+    for package in ("albert_tf", "data_prep"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            nodes = list(ast.walk(ast.parse(path.read_text())))
+            names = {
+                alias.name
+                for node in nodes
+                if isinstance(node, ast.Import)
+                for alias in node.names
+            }
+            names |= {
+                node.module
+                for node in nodes
+                if isinstance(node, ast.ImportFrom)
+            }
+            uses = "json" in names
+            # tables.py hands on bytes that are not UTF-8, to be reported.
+            assert uses == (path.name in ("strict_json.py", "tables.py")), path

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.data import examples, layouts, parsing, tfrecord
+
+LAYOUT = (
+    layouts.Feature("ids", (2, 3), "int64"),
+    layouts.Feature("label", (), "int64"),
+    layouts.Feature("weights", (2,), "float32"),
+)
+
+
+def make_example(**lists):
+    features = {}
+    for name, values in lists.items():
+        if isinstance(values[0], bytes):
+            feature = tf.train.Feature(
+                bytes_list=tf.train.BytesList(value=values)
+            )
+        elif isinstance(values[0], float):
+            feature = tf.train.Feature(
+                float_list=tf.train.FloatList(value=values)
+            )
+        else:
+            feature = tf.train.Feature(
+                int64_list=tf.train.Int64List(value=values)
+            )
+        features[name] = feature
+    example = tf.train.Example(features=tf.train.Features(feature=features))
+    return example.SerializeToString()
+
+
+def test_decode_returns_what_tensorflow_wrote():
+    numbers = [0, 1, 127, 128, 300, 2**31, 2**63 - 1, -1, -(2**63)]
+    found = examples.decode(
+        make_example(a=numbers, b=[0.5, -2.0], c=[b"x", b"\0"])
+    )
+    assert found["a"].tolist() == numbers and found["a"].dtype == np.int64
+    assert found["b"].tolist() == [0.5, -2.0]
+    assert found["b"].dtype == np.float32
+    assert found["c"] == [b"x", b"\0"]
+    assert examples.decode(b"") == {}
+
+
+def test_decode_batch_undoes_encode_batch_as_tensorflow_does():
+    rng = np.random.default_rng(1)
+    values = {
+        "ids": rng.integers(0, 40_000, [50, 2, 3]) >> rng.integers(0, 16),
+        "label": rng.integers(-3, 300, [50]),
+        "weights": rng.random([50, 2], np.float32),
+    }
+    messages = tfrecord.encode_batch(LAYOUT, values)
+    found = examples.decode_batch(LAYOUT, messages)
+    parsed = parsing.parse(LAYOUT, tf.constant(messages))
+    for name, array in values.items():
+        assert found[name].tolist() == array.tolist()
+        assert found[name].tolist() == parsed[name].numpy().tolist()
+        assert found[name].dtype == parsed[name].numpy().dtype
+    assert examples.decode_batch(LAYOUT, [])["ids"].shape == (0, 2, 3)
+
+
+GOOD = {"ids": [1] * 6, "label": [1], "weights": [0.5, 0.5]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ids": [1] * 5},
+        {"label": [1.0]},
+        {"weights": [1, 1]},
+        {"weights": [b"1", b"1"]},
+        {"label": [1, 1]},
+    ],
+)
+def test_decode_batch_refuses_records_of_another_layout(change):
+    records = [make_example(**GOOD), make_example(**{**GOOD, **change})]
+    (name,) = change
+    with pytest.raises(ValueError, match=f"{name} has . numbers of type"):
+        examples.decode_batch(LAYOUT, records)
+
+
+def test_a_missing_feature_is_refused():
+    with pytest.raises(ValueError, match="weights has 0 numbers"):
+        examples.decode_batch(LAYOUT, [make_example(ids=[1] * 6, label=[1])])
+
+
+@pytest.mark.parametrize(
+    ("lists", "cut", "message"),
+    [
+        ({"a": [1, 300]}, b"\x01\xac\x82", "cut short"),
+        ({"a": [1, 300]}, b"\x01\x00", None),
+        ({"a": [-1]}, b"\xff" * 11, "not a tf.train"),
+    ],
+)
+def test_damaged_numbers(lists, cut, message):
+    whole = make_example(**lists)
+    good = bytes([1, 0xAC, 0x02]) if len(lists["a"]) == 2 else whole[-10:]
+    record = whole.replace(good, cut)
+    if len(cut) < len(good):
+        message = "not a tf.train.Example"
+    with pytest.raises(ValueError, match=message):
+        examples.decode(record)
+
+
+def test_other_bytes_are_no_example():
+    with pytest.raises(ValueError, match="not a tf.train.Example"):
+        examples.decode(b"no example")

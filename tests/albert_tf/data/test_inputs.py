@@ -1,0 +1,336 @@
+"""Batches: their order, their shape and what fills them up."""
+
+import gzip
+import itertools
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.common import errors, random_streams
+from albert_tf.data import inputs, layouts, manifests, masking, tfrecord
+from tests import record_files
+
+LAYOUT = (
+    layouts.Feature("input_ids", (3,), "int64"),
+    layouts.Feature("weight", (), "float32"),
+)
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """Three files with the examples 1 to 20."""
+    names = [str(tmp_path / f"{number}.tfrecord") for number in range(3)]
+    rows = [
+        {"input_ids": [number] * 3, "weight": number / 2}
+        for number in range(1, 21)
+    ]
+    record_files.write(names, [record_files.encode(LAYOUT, r) for r in rows])
+    return names
+
+
+def first_ids(dataset, batches):
+    taken = itertools.islice(dataset.as_numpy_iterator(), batches)
+    return [batch["input_ids"][:, 0].tolist() for batch in taken]
+
+
+def train(paths, seed=1, first_step=0):
+    return inputs.training_dataset(
+        paths, LAYOUT, 4, seed=seed, first_step=first_step
+    )
+
+
+def test_training_order_is_a_function_of_the_seed(paths):
+    order = first_ids(train(paths), 15)
+    assert first_ids(train(paths), 15) == order
+    assert first_ids(train(paths, seed=2), 15) != order
+
+
+def test_training_sees_everything_once_in_every_pass_in_a_new_order(paths):
+    flat = sum(first_ids(train(paths), 10), [])
+    first, second = flat[:20], flat[20:]
+    assert sorted(first) == sorted(second) == list(range(1, 21))
+    assert first != second
+
+
+def test_examples_of_ten_thousand_places_are_mixed(tmp_path):
+    """The n-th example is one of the first 10,000 + n of the file, any one."""
+    path, total = str(tmp_path / "many.tfrecord"), 12_000
+    layout = (layouts.Feature("input_ids", (1,), "int64"),)
+    record_files.write(
+        path,
+        (
+            record_files.encode(layout, {"input_ids": [number]})
+            for number in range(total)
+        ),
+    )
+    dataset = inputs.training_dataset([path], layout, 100, seed=1)
+    order = np.concatenate(first_ids(dataset, total // 100))
+    assert sorted(order) == list(range(total))
+    assert (order < 10_000 + np.arange(total)).all()
+    # Of 1,000 draws from 10,000, the largest is below 9,900 once in 23,000
+    # times, and their mean is 5,000 within 91 (one standard deviation).
+    first = order[:1000]
+    assert first.max() > 9_900
+    assert abs(first.mean() - 5_500) < 500
+
+
+@pytest.mark.parametrize("first_step", [1, 4, 5, 7, 11])
+def test_first_step_leaves_out_exactly_the_batches_before(paths, first_step):
+    order = first_ids(train(paths), 12)
+    skipped = first_ids(train(paths, first_step=first_step), 12 - first_step)
+    assert skipped == order[first_step:]
+
+
+def test_examples_are_counted_with_and_without_a_manifest(paths):
+    assert inputs.count_examples(paths) == 20
+    assert inputs.count_examples(paths[:1]) == 7
+    manifest = manifests.Manifest(
+        shards=tuple(os.path.basename(path) for path in paths),
+        shard_bytes=tuple(map(os.path.getsize, paths)),
+        num_examples=123,  # Not the number that counting gives.
+        max_seq_length=3,
+        max_predictions_per_seq=1,
+        vocab_size=30,
+        vocab_sha256="",
+        random_seed=1,
+        options={},
+        versions={},
+    )
+    manifests.write(paths, manifest)
+    assert inputs.count_examples(paths) == 123
+    assert inputs.count_examples(paths[1:]) == 13
+
+
+def test_training_examples_are_all_real(paths):
+    for batch in train(paths).take(6).as_numpy_iterator():
+        assert batch["is_real_example"].tolist() == [1, 1, 1, 1]
+
+
+def test_last_evaluation_batch_is_filled_up_and_marked(paths):
+    dataset = inputs.evaluation_dataset(paths, LAYOUT, 8)
+    batches = list(dataset.as_numpy_iterator())
+    assert [batch["is_real_example"].sum() for batch in batches] == [8, 8, 4]
+    last = batches[-1]
+    assert last["is_real_example"].tolist() == [1] * 4 + [0] * 4
+    assert not last["input_ids"][4:].any() and not last["weight"][4:].any()
+    seen = np.concatenate([batch["input_ids"][:, 0] for batch in batches])
+    expected = [*range(1, 21, 3), *range(2, 21, 3), *range(3, 21, 3)]
+    assert seen.tolist() == expected + [0] * 4
+
+
+def test_evaluation_may_stop_early(paths):
+    dataset = inputs.evaluation_dataset(paths, LAYOUT, 8, max_batches=1)
+    assert len(list(dataset)) == 1
+
+
+def test_marks_of_the_records_are_kept(tmp_path):
+    layout = (*LAYOUT, layouts.Feature("is_real_example", (), "int64"))
+    path = str(tmp_path / "x")
+    rows = [
+        {"input_ids": [1] * 3, "weight": 1, "is_real_example": real}
+        for real in (1, 0)
+    ]
+    record_files.write(path, [record_files.encode(layout, r) for r in rows])
+    (batch,) = inputs.evaluation_dataset([path], layout, 3).as_numpy_iterator()
+    assert batch["is_real_example"].tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("make", ["train", "evaluate"])
+def test_shapes_are_static(paths, make):
+    dataset = (
+        train(paths)
+        if make == "train"
+        else inputs.evaluation_dataset(paths, LAYOUT, 4)
+    )
+    shapes = {k: v.shape.as_list() for k, v in dataset.element_spec.items()}
+    assert shapes == {
+        "input_ids": [4, 3],
+        "weight": [4],
+        "is_real_example": [4],
+    }
+
+
+# Masking in training.
+
+MASKED_LAYOUT = layouts.without_masks(layouts.pretraining_layout(12, 4))
+MASK_VOCABULARY = masking.Vocabulary(60, 2, 3, 4, np.zeros(0, np.uint8))
+
+
+@pytest.fixture
+def unmasked(tmp_path):
+    """A file with eight records that hold no masks."""
+    path = str(tmp_path / "unmasked.tfrecord")
+    generator = np.random.default_rng(3)
+    rows = [
+        {
+            "input_ids": [2, *generator.integers(5, 60, 8), 3, 0, 0],
+            "input_mask": [1] * 10 + [0] * 2,
+            "segment_ids": [0] * 12,
+            "token_boundary": [1, *generator.integers(0, 2, 9), 0, 0],
+            "next_sentence_labels": [number % 2],
+        }
+        for number in range(8)
+    ]
+    encoded = [record_files.encode(MASKED_LAYOUT, row) for row in rows]
+    record_files.write(path, encoded)
+    return path
+
+
+def masked_batches(path, count, seed=1, first_step=0):
+    masker = masking.Masker(
+        masking.MaskingOptions(max_predictions_per_seq=4, masked_lm_prob=0.4),
+        MASK_VOCABULARY,
+    )
+    dataset = inputs.training_dataset(
+        [path],
+        MASKED_LAYOUT,
+        8,
+        seed=seed,
+        first_step=first_step,
+        masker=masker,
+    )
+    return list(itertools.islice(dataset.as_numpy_iterator(), count))
+
+
+def restored(batch):
+    ids = batch["input_ids"].copy()
+    rows, columns = np.nonzero(batch["masked_lm_weights"])
+    places = batch["masked_lm_positions"][rows, columns]
+    ids[rows, places] = batch["masked_lm_ids"][rows, columns]
+    return ids
+
+
+def test_records_without_masks_are_masked_anew_in_every_pass(unmasked):
+    batches = masked_batches(unmasked, 6)
+    plain = [np.sort(restored(batch), axis=0) for batch in batches]
+    shown = [np.sort(batch["input_ids"], axis=0) for batch in batches]
+    for batch, ids in zip(batches[1:], plain[1:], strict=True):
+        np.testing.assert_array_equal(ids, plain[0])
+        assert (batch["masked_lm_weights"].sum(1) > 0).all()
+    different = [(s != shown[0]).any() for s in shown[1:]]
+    assert all(different)
+
+
+def test_masks_follow_from_seed_and_step(unmasked):
+    batches = masked_batches(unmasked, 5)
+    again = masked_batches(unmasked, 3, first_step=2)
+    for one, other in zip(batches[2:], again, strict=True):
+        for name, value in one.items():
+            np.testing.assert_array_equal(value, other[name], err_msg=name)
+    other = masked_batches(unmasked, 5, seed=2)
+    assert any(
+        (np.sort(a["input_ids"], 0) != np.sort(b["input_ids"], 0)).any()
+        for a, b in zip(batches, other, strict=True)
+    )
+
+
+def test_masks_in_training_are_those_of_the_masker(unmasked):
+    """Its keys are of the run, the number of the batch, and the row."""
+    masker = masking.Masker(
+        masking.MaskingOptions(max_predictions_per_seq=4, masked_lm_prob=0.4),
+        MASK_VOCABULARY,
+    )
+    run = random_streams.derive(0, 0, 1)
+    for step, batch in enumerate(masked_batches(unmasked, 4, first_step=3), 3):
+        keys = [random_streams.derive(run, step, row) for row in range(8)]
+        expected = masker.mask(
+            restored(batch),
+            batch["input_mask"].sum(1),
+            np.array(keys, np.uint64),
+            batch["token_boundary"],
+        )
+        weights = np.arange(4) < expected.counts[:, None]
+        for name, value in {
+            "input_ids": expected.input_ids,
+            "masked_lm_positions": expected.positions,
+            "masked_lm_ids": expected.labels,
+            "masked_lm_weights": weights,
+        }.items():
+            np.testing.assert_array_equal(batch[name], value, err_msg=name)
+
+
+def test_evaluation_masks_are_the_same_every_time(unmasked):
+    masker = masking.Masker(masking.MaskingOptions(), MASK_VOCABULARY)
+
+    def read():
+        dataset = inputs.evaluation_dataset(
+            [unmasked], MASKED_LAYOUT, 3, masker=masker, seed=7
+        )
+        return list(dataset.as_numpy_iterator())
+
+    one, other = read(), read()
+    assert len(one) == 3
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_array_equal(first["input_ids"], second["input_ids"])
+    # The filling of the last batch is not masked.
+    assert not one[2]["masked_lm_weights"][2].any()
+
+
+def test_packed_files_are_unpacked(paths, tmp_path):
+    packed = []
+    for path in paths:
+        target = tmp_path / (path + ".gz")
+        target.write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
+        packed.append(str(target))
+    assert first_ids(train(packed), 10) == first_ids(train(paths), 10)
+
+
+def spoil(path, place, packed):
+    """Change a byte of a file, in its unpacked content if it is packed."""
+    content = bytearray(pathlib.Path(path).read_bytes())
+    content[place] ^= 0x10
+    if packed:
+        path += ".gz"
+        content = gzip.compress(bytes(content))
+    pathlib.Path(path).write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("dataset", [train, inputs.evaluation_dataset])
+def test_damaged_record_is_named(paths, dataset, packed):
+    size = os.path.getsize(paths[1]) // 7
+    paths[1] = spoil(paths[1], 4 * size + 20, packed)
+    arguments = (LAYOUT, 4) if dataset is not train else ()
+    message = f"{paths[1]} is damaged: record 5 cannot be read .*checksum"
+    with (
+        pytest.raises(errors.UserError, match=message + ".*Remove it"),
+        inputs.naming_damage(paths, LAYOUT, "Remove it."),
+    ):
+        first_ids(dataset(paths, *arguments), 5)
+
+
+def test_damaged_packing_is_named(paths):
+    content = gzip.compress(pathlib.Path(paths[2]).read_bytes())
+    paths[2] += ".gz"
+    pathlib.Path(paths[2]).write_bytes(content[:-20])
+    message = f"{paths[2]} is damaged: record [67] cannot be read .*ended bef"
+    with (
+        pytest.raises(errors.UserError, match=message),
+        inputs.naming_damage(paths, LAYOUT),
+    ):
+        first_ids(train(paths), 5)
+
+
+def test_record_of_another_layout_is_named(paths, tmp_path):
+    other = (layouts.Feature("input_ids", (4,), "int64"), LAYOUT[1])
+    record = record_files.encode(other, {"input_ids": [1] * 4, "weight": 0.5})
+    with open(paths[0], "ab") as stream:
+        stream.write(tfrecord.frame_batch([record])[0])
+    message = f"{paths[0]} is damaged: record 8 has another layout"
+    with (
+        pytest.raises(errors.UserError, match=message),
+        inputs.naming_damage(paths, LAYOUT),
+    ):
+        first_ids(train(paths), 6)
+
+
+def test_other_errors_of_tensorflow_stay_what_they_are(paths):
+    with (
+        pytest.raises(tf.errors.DataLossError, match="a checkpoint"),
+        inputs.naming_damage(paths, LAYOUT),
+    ):
+        raise tf.errors.DataLossError(None, None, "a checkpoint")

@@ -1,0 +1,29 @@
+"""The lengths that sequences are padded to."""
+
+import pytest
+
+from albert_tf.data import layouts, lengths
+
+
+def test_there_are_few_lengths():
+    assert lengths.allowed(16, 128) == [16, 32, 48, 64, 96, 128]
+    long = lengths.allowed(16, 512)
+    assert long[:5] == [16, 32, 48, 64, 96]
+    assert long[-5:] == [256, 320, 384, 448, 512]
+
+
+@pytest.mark.parametrize(
+    "shortest, longest, expected",
+    [(16, 8, [8]), (16, 16, [16]), (40, 70, [48, 64, 70]), (64, 64, [64])],
+)
+def test_the_longest_is_always_allowed(shortest, longest, expected):
+    assert lengths.allowed(shortest, longest) == expected
+
+
+def test_sequences_are_what_has_padding():
+    layout = layouts.squad_layout(40, is_training=True)
+    assert lengths.sequence_features(layout) == {
+        *("input_ids", "input_mask", "segment_ids", "p_mask"),
+    }
+    without = (layouts.Feature("ids", (40,), "int64"),)
+    assert lengths.sequence_features(without) == frozenset()

@@ -1,0 +1,102 @@
+import dataclasses
+import json
+import os
+import pathlib
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.data import manifests
+from tests.albert_tf.data.small_records import MANIFEST
+
+
+def test_manifest_is_found_by_the_name_of_any_shard(tmp_path):
+    paths = [str(tmp_path / "x[1].tfrecord"), str(tmp_path / "y.tfrecord")]
+    names = tuple(os.path.basename(path) for path in paths)
+    manifest = dataclasses.replace(MANIFEST, shards=names, shard_bytes=(1, 2))
+    written = manifests.write(paths, manifest)
+    assert written == f"{paths[0]}.manifest.json"
+    assert manifests.find(paths[1]) == manifest
+    assert manifests.find(str(tmp_path / "z.tfrecord")) is None
+    manifests.remove(paths[1:])
+    assert manifests.find(paths[0]) is None
+
+
+def test_fingerprint_follows_sizes_and_digests_not_names(tmp_path):
+    paths = [str(tmp_path / name) for name in ("a.tfrecord", "b.tfrecord")]
+    for path in paths:
+        pathlib.Path(path).write_bytes(b"same size")
+    assert manifests.fingerprint(paths[:1]) == manifests.fingerprint(paths[1:])
+    assert manifests.fingerprint(paths) != manifests.fingerprint(paths[:1])
+    for path, digest in zip(paths, ("one", "two"), strict=True):
+        name = os.path.basename(path)
+        manifest = dataclasses.replace(
+            MANIFEST, shards=(name,), shard_sha256=(digest,)
+        )
+        manifests.write([path], manifest)
+    assert manifests.fingerprint(paths) != manifests.fingerprint(paths[::-1])
+
+
+def test_manifest_is_found_in_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    manifests.write(["a.tfrecord"], MANIFEST)
+    assert manifests.find("a.tfrecord") == MANIFEST
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "cannot be read"),
+        ("[" * 100_000, "cannot be read .*nested too deeply"),
+        ("9" * 6000, "cannot be read .*too large"),
+        ("{}", "cannot be read"),
+        ('{"format_version": 99}', "format version 99"),
+    ],
+)
+def test_unusable_manifest_is_named(tmp_path, text, message):
+    (tmp_path / "a.tfrecord.manifest.json").write_text(text)
+    with pytest.raises(errors.UserError, match=message):
+        manifests.find(str(tmp_path / "a.tfrecord"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"shard_bytes": ("1",)}, {"shard_bytes": ({},)}),
+        *({"shard_bytes": ()}, {"vocab_sha256": 7}),
+    ],
+)
+def test_values_of_other_types_make_a_manifest_unusable(tmp_path, change):
+    path = str(tmp_path / "a.tfrecord")
+    manifests.write([path], dataclasses.replace(MANIFEST, **change))
+    with pytest.raises(errors.UserError, match="cannot be read"):
+        manifests.find(path)
+
+
+def test_a_changed_byte_of_a_manifest_is_noticed(tmp_path):
+    record_path = str(tmp_path / "a.tfrecord")
+    path = pathlib.Path(manifests.write([record_path], MANIFEST))
+    whole = path.read_bytes()
+    for place, byte in enumerate(whole):
+        if bytes([byte]).isalnum():
+            flipped = bytes([byte ^ 1])
+            path.write_bytes(whole[:place] + flipped + whole[place + 1 :])
+            with pytest.raises(errors.UserError, match="manifest.*(read|vers)"):
+                manifests.find(record_path)
+
+
+def test_manifest_without_a_checksum_is_read(tmp_path):
+    record_path = str(tmp_path / "a.tfrecord")
+    path = pathlib.Path(manifests.write([record_path], MANIFEST))
+    content = json.loads(path.read_text())
+    del content["crc32c"]
+    path.write_text(json.dumps(content))
+    assert manifests.find(record_path) == MANIFEST
+
+
+def test_manifest_is_plain_json(tmp_path):
+    path = manifests.write([str(tmp_path / "a.tfrecord")], MANIFEST)
+    values = json.loads(pathlib.Path(path).read_text())
+    assert values["format_version"] == 1
+    assert values["shards"] == ["a.tfrecord"]
+    assert values["options"] == {"ngram": 3}

@@ -1,0 +1,396 @@
+"""Masking of batches: against a plain specification, and against the original.
+
+`specification` says in one sequence's plain Python what `masking.Masker` does
+for many at once; both draw the same numbers, so they agree exactly. The
+reference masker draws as the original does; the two agree in distribution.
+"""
+
+import collections
+import random
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors, random_streams
+from albert_tf.data import masking
+from tests.reference import ngram_masking
+
+CLS, SEP, MASK = 2, 3, 4
+# Ids 5 to 104 start a word, 105 to 204 continue one.
+PIECES = (
+    ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    + [f"▁{n}" for n in range(100)]
+    + ["ing"] * 100
+)
+VOCABULARY = masking.Vocabulary.from_pieces(
+    PIECES,
+    cls_id=CLS,
+    sep_id=SEP,
+    mask_id=MASK,
+    starts_word=masking.english_starts_word,
+)
+# The 0.999 quantile of chi-square with two degrees of freedom.
+CHI_SQUARE_2 = 13.8
+
+
+def make_sequence(rng, length):
+    body = [
+        rng.randint(5, 104) if rng.random() < 0.7 else rng.randint(105, 204)
+        for _ in range(length - 3)
+    ]
+    cut = rng.randint(1, length - 4)
+    return [CLS, *body[:cut], SEP, *body[cut:], SEP]
+
+
+def mask_all(sequences, keys, **options):
+    width = max(map(len, sequences))
+    tokens = np.array([s + [0] * (width - len(s)) for s in sequences])
+    lengths = np.array([len(s) for s in sequences])
+    masker = masking.Masker(masking.MaskingOptions(**options), VOCABULARY)
+    return masker.mask(tokens, lengths, np.array(keys, np.uint64))
+
+
+class Result(collections.namedtuple("Result", "ids positions labels")):
+    """What became of one sequence."""
+
+
+def unpack(batch, row, length):
+    count = batch.counts[row]
+    for padded in (batch.positions[row], batch.labels[row]):
+        assert not padded[count:].any()
+    assert not batch.input_ids[row, length:].any()
+    return Result(
+        batch.input_ids[row, :length].tolist(),
+        batch.positions[row, :count].tolist(),
+        batch.labels[row, :count].tolist(),
+    )
+
+
+def mask(tokens, key=0, **options):
+    return unpack(mask_all([tokens], [key], **options), 0, len(tokens))
+
+
+def uniform(key, *numbers):
+    key = random_streams.derive(key, *numbers)
+    return (key >> 11) * 2.0**-53
+
+
+def find_words(tokens, options):
+    """Positions of each word, and the segment that it began in."""
+    words, segments, segment = [], [], 0
+    for position, token in enumerate(tokens):
+        if token == SEP:
+            segment += 1
+        if token in (CLS, SEP):
+            continue
+        if token < 105 or not options.do_whole_word_mask or not words:
+            words.append([position])
+            segments.append(segment)
+        else:
+            words[-1].append(position)
+    return words, segments
+
+
+def choose(words_segments, budget, taken, options, key, streams):
+    """Go through the words in random order; choose runs until it is enough.
+
+    Returns the words, and of how many each run is.
+    """
+    words, segments = words_segments
+    cumulative = masking.cumulative_lengths(
+        options.ngram, options.favor_shorter_ngram
+    )
+    order, chosen, runs = list(range(len(words))), [], []
+    taken = set(taken)
+    for step in range(len(words)):
+        if sum(len(words[w]) for w in chosen) >= budget:
+            break
+        rest = len(words) - step
+        place = step + int(uniform(key, streams[0], step) * rest)
+        order[step], order[place] = order[place], order[step]
+        start = order[step]
+        draw = uniform(key, streams[1], step)
+        length = int(np.searchsorted(cumulative, draw, "right")) + 1
+        run = [
+            w
+            for w in range(start, min(start + length, len(words)))
+            if not options.stop_ngrams_at_sep or segments[w] == segments[start]
+        ]
+        room = budget - sum(len(words[w]) for w in chosen)
+        while len(run) > 1 and sum(len(words[w]) for w in run) > room:
+            run.pop()
+        fits = sum(len(words[w]) for w in run) <= room
+        if fits and taken.isdisjoint(run):
+            chosen += run
+            taken.update(run)
+            runs.append(len(run))
+    return chosen, runs
+
+
+def specification(tokens, key, options):
+    """Original release, create_masked_lm_predictions, with counted draws."""
+    output, words_segments = list(tokens), find_words(tokens, options)
+    words, _ = words_segments
+    share = round(len(tokens) * options.masked_lm_prob)
+    budget = min(options.max_predictions_per_seq, max(1, share))
+    chosen, runs = choose(words_segments, budget, (), options, key, (0, 1))
+    positions = sorted(p for w in chosen for p in words[w])
+    for position in positions:
+        first = uniform(key, 2, 2 * position)
+        second = uniform(key, 2, 2 * position + 1)
+        if first < 0.8:
+            output[position] = MASK
+        elif second >= 0.5:
+            output[position] = int(uniform(key, 3, position) * VOCABULARY.size)
+    if options.do_permutation:
+        more, _ = choose(words_segments, budget, chosen, options, key, (4, 5))
+        moved = sorted(p for w in more for p in words[w])
+        source = sorted(moved, key=lambda p: random_streams.derive(key, 6, p))
+        pieces = [output[p] for p in source]
+        for position, piece in zip(moved, pieces, strict=True):
+            output[position] = piece
+        positions = sorted(positions + moved)
+    return Result(output, positions, [tokens[p] for p in positions]), runs
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"do_whole_word_mask": False},
+        {"do_permutation": True},
+        {"stop_ngrams_at_sep": True, "ngram": 6},
+        {"favor_shorter_ngram": False},
+        {"masked_lm_prob": 0.6, "max_predictions_per_seq": 50},
+        {"masked_lm_prob": 1.0, "max_predictions_per_seq": 200},
+        {"ngram": 1},
+    ],
+)
+def test_batch_equals_the_specification(options):
+    rng = random.Random(1)
+    sequences = [make_sequence(rng, rng.randint(5, 90)) for _ in range(150)]
+    keys = [rng.getrandbits(64) for _ in sequences]
+    batch = mask_all(sequences, keys, **options)
+    settings, runs = masking.MaskingOptions(**options), collections.Counter()
+    for row, (tokens, key) in enumerate(zip(sequences, keys, strict=True)):
+        expected, lengths = specification(tokens, key, settings)
+        runs.update(lengths)
+        assert unpack(batch, row, len(tokens)) == expected
+        boundary = batch.token_boundary[row, : len(tokens)].tolist()
+        assert boundary == [int(t < 105) for t in tokens]
+        assert not batch.token_boundary[row, len(tokens) :].any()
+    expected = [runs[length] for length in range(settings.ngram + 1)]
+    assert batch.run_lengths.tolist() == expected
+
+
+def test_masks_do_not_depend_on_the_batch():
+    rng = random.Random(3)
+    sequences = [make_sequence(rng, rng.randint(5, 60)) for _ in range(20)]
+    keys = [rng.getrandbits(64) for _ in sequences]
+    batch = mask_all(sequences, keys)
+    for row, (tokens, key) in enumerate(zip(sequences, keys, strict=True)):
+        assert mask(tokens, key) == unpack(batch, row, len(tokens))
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+@pytest.mark.parametrize("permute", [False, True])
+@pytest.mark.parametrize("probability", [0.15, 0.5, 1.0])
+def test_labels_restore_the_sequence(whole_words, permute, probability):
+    rng = random.Random(1)
+    for key in range(100):
+        tokens = make_sequence(rng, rng.randint(5, 90))
+        result = mask(
+            tokens,
+            key,
+            do_whole_word_mask=whole_words,
+            do_permutation=permute,
+            masked_lm_prob=probability,
+        )
+        restored = list(result.ids)
+        for position, label in zip(
+            result.positions, result.labels, strict=True
+        ):
+            restored[position] = label
+        assert restored == tokens
+        assert result.positions == sorted(set(result.positions))
+        hidden = {tokens[position] for position in result.positions}
+        assert hidden.isdisjoint((CLS, SEP))
+        budget = min(20, max(1, round(len(tokens) * probability)))
+        assert len(result.positions) <= budget * (1 + permute)
+
+
+@pytest.mark.parametrize(
+    ("length", "budget"),
+    [(10, 2), (30, 4), (50, 8), (70, 10), (128, 19), (512, 20)],
+)
+def test_budget_counts_pieces_and_is_met_by_single_piece_words(length, budget):
+    tokens = [CLS, *[5] * (length - 4), SEP, 6, SEP]
+    assert len(mask(tokens).positions) == budget
+
+
+def test_no_masking_hides_nothing():
+    tokens = [CLS, 5, 105, SEP, 6, SEP]
+    assert mask(tokens, masked_lm_prob=0) == Result(tokens, [], [])
+
+
+def test_a_word_longer_than_the_budget_is_passed_over():
+    tokens = [CLS, 5, 105, 106, SEP, 6, SEP]  # A budget of one piece.
+    for key in range(20):
+        assert mask(tokens, key).positions == [5]
+
+
+def test_sequence_without_words():
+    assert mask([CLS, SEP, SEP]) == Result([CLS, SEP, SEP], [], [])
+
+
+def test_runs_stop_at_the_end_of_a_segment_if_they_are_told_to():
+    tokens = [CLS, *[5] * 3, SEP, *[6] * 3, SEP]
+    options = {"masked_lm_prob": 0.5, "ngram": 4, "favor_shorter_ngram": False}
+    across = 0
+    for key in range(60):
+        # A budget of four pieces: the first run may have all four.
+        free = mask(tokens, key, **options).positions
+        across += {3, 5} <= set(free)
+        batch = mask_all([tokens], [key], **options, stop_ngrams_at_sep=True)
+        assert not batch.run_lengths[4]
+    assert across > 10
+
+
+@pytest.mark.parametrize(
+    ("rule", "starts", "continues"),
+    [
+        (
+            "english",
+            "▁rain ▁ <unk> ! 19 's é が 2nd € £ – ' = > [ É".split(),
+            "ing s .com ing. ... ING <0xE5>".split(),
+        ),
+        (
+            "marker",
+            "▁дождь ▁ <unk> [MASK] ! – € 天气 が ไทย".split(),
+            "ями s iß 9 한 <0xE5>".split(),
+        ),
+        (
+            "wordpiece",
+            "rain 今 , [UNK] [CLS] # 19 .".split(),
+            "##ing ##天 ## ##1".split(),
+        ),
+    ],
+)
+def test_word_start_rules(rule, starts, continues):
+    starts_word = masking.WORD_START_RULES[rule]
+    assert all(map(starts_word, starts))
+    assert not any(map(starts_word, continues))
+
+
+@pytest.mark.parametrize("ngram", [1, 2, 3, 5])
+@pytest.mark.parametrize("favor_shorter", [True, False])
+def test_length_draws_equal_numpys_choice(ngram, favor_shorter):
+    cumulative = masking.cumulative_lengths(ngram, favor_shorter)
+    wanted = 1 / np.arange(1, ngram + 1)
+    wanted /= wanted.sum()
+    wanted = wanted if favor_shorter else wanted[::-1]
+    np.testing.assert_allclose(np.diff(cumulative, prepend=0), wanted)
+    theirs, ours = np.random.RandomState(3), np.random.RandomState(3)
+    for _ in range(1000):
+        drawn = np.searchsorted(cumulative, ours.random_sample(), "right")
+        assert drawn == theirs.choice(ngram, p=wanted)
+
+
+def chi_square(counts, expected):
+    return sum(
+        (counts[kind] - wanted) ** 2 / wanted
+        for kind, wanted in expected.items()
+    )
+
+
+def test_replacements_are_80_10_10():
+    tokens = [CLS, *[5] * 400, SEP, 5, SEP]
+    batch = mask_all([tokens] * 150, range(150), max_predictions_per_seq=60)
+    shown = np.take_along_axis(batch.input_ids, batch.positions, 1)
+    assert shown.shape == (150, 60)
+    counts = {
+        "mask": (shown == MASK).sum(),
+        "keep": (shown == 5).sum(),
+        "random": ((shown != MASK) & (shown != 5)).sum(),
+    }
+    size, total = len(PIECES), shown.size
+    # A random piece may be [MASK] or the same one.
+    expected = {
+        "mask": total * (0.8 + 0.1 / size),
+        "keep": total * (0.1 + 0.1 / size),
+        "random": total * (0.1 - 0.2 / size),
+    }
+    assert chi_square(counts, expected) < CHI_SQUARE_2
+
+
+def test_replacements_come_from_the_whole_vocabulary():
+    tokens = [CLS, *[5] * 400, SEP, 5, SEP]
+    batch = mask_all([tokens] * 200, range(200), max_predictions_per_seq=60)
+    seen = set(np.unique(batch.input_ids).tolist())
+    assert len(seen) > 0.95 * len(PIECES)
+    assert max(seen) == len(PIECES) - 1
+
+
+def test_first_runs_follow_the_distribution():
+    tokens = [CLS, *[5] * 200, SEP, 5, SEP]
+    # A budget of three pieces, of which the first run takes one to three.
+    masked = {"max_predictions_per_seq": 3, "masked_lm_prob": 0.5}
+    counts = collections.Counter()
+    for key in range(3000):
+        draw = uniform(key, 1, 0)
+        cumulative = masking.cumulative_lengths(3, True)
+        counts[int(np.searchsorted(cumulative, draw, "right")) + 1] += 1
+    expected = {1: 3000 * 6 / 11, 2: 3000 * 3 / 11, 3: 3000 * 2 / 11}
+    assert chi_square(counts, expected) < CHI_SQUARE_2
+    batch = mask_all([tokens] * 3000, range(3000), **masked)
+    # Runs that begin at the last words are shorter.
+    assert abs(batch.run_lengths[3] / counts[3] - 1) < 0.03
+
+
+@pytest.mark.parametrize("permute", [False, True])
+def test_distribution_is_that_of_the_reference(permute):
+    """How often each position is hidden, and how many pieces at all."""
+    rng = random.Random(8)
+    tokens = make_sequence(rng, 40)
+    rounds = 6000
+    options = masking.MaskingOptions(masked_lm_prob=0.3, do_permutation=permute)
+    batch = mask_all(
+        [tokens] * rounds,
+        range(rounds),
+        masked_lm_prob=0.3,
+        do_permutation=permute,
+    )
+    ours = np.bincount(
+        np.concatenate(
+            [p[:c] for p, c in zip(batch.positions, batch.counts, strict=True)]
+        ),
+        minlength=40,
+    )
+    masker = ngram_masking.Masker(options, VOCABULARY)
+    draws, lengths = random.Random(9), np.random.RandomState(9)
+    theirs = np.zeros(40)
+    for _ in range(rounds):
+        theirs[masker.mask(tokens, draws, lengths).positions] += 1
+    assert ((ours == 0) == (theirs == 0)).all()
+    # Two binomial counts each; five standard deviations over 40 positions.
+    spread = np.sqrt(2 * rounds * 0.25)
+    assert np.abs(ours - theirs).max() < 5 * spread
+    assert abs(ours.sum() / theirs.sum() - 1) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"max_predictions_per_seq": 0},
+            "`max_predictions_per_seq=0` is below",
+        ),
+        ({"masked_lm_prob": 1.5}, "`masked_lm_prob=1.5` is above 1"),
+        ({"masked_lm_prob": float("nan")}, "is not a number"),
+        ({"ngram": 1_000_000}, "`ngram=1000000` is above 100"),
+        ({"ngram": 0}, "`ngram=0` is below 1"),
+    ],
+)
+def test_options_out_of_range_are_named(arguments, message):
+    with pytest.raises(errors.UserError, match=message):
+        masking.MaskingOptions(**arguments)

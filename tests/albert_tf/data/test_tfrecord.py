@@ -1,0 +1,219 @@
+import io
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from albert_tf.data import layouts, tfrecord
+from tests import record_files
+
+# Where a number begins to need one byte more.
+EDGES = [0, 1, 127, 128, 16383, 16384, 2**21 - 1, 2**21, 2**28, 2**31]
+WIDE = [2**35, 2**49 - 1, 2**56 - 1, 2**56, 2**63 - 1]
+
+
+def random_values(layout, count, highest=30_000):
+    rng = np.random.default_rng(12345)
+    return {
+        feature.name: rng.integers(0, highest, (count, *feature.shape))
+        if feature.dtype == "int64"
+        else rng.normal(size=(count, *feature.shape)).astype(np.float32)
+        for feature in layout
+    }
+
+
+def encode_one_by_one(layout, values):
+    count = len(next(iter(values.values())))
+    return [
+        record_files.encode(
+            layout, {name: v[row] for name, v in values.items()}
+        )
+        for row in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        layouts.pretraining_layout(512, 20),
+        layouts.pretraining_layout(128, 0),
+        layouts.with_padding(layouts.classification_layout(9)),
+        layouts.with_padding(layouts.classification_layout(9, regression=True)),
+        (
+            layouts.Feature("é", (2, 3), "int64"),
+            layouts.Feature("z", (), "int64"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("highest", [2, 128, 129, 16385, 30_000, 2**31])
+def test_batch_equals_encoding_one_by_one(layout, highest):
+    values = random_values(layout, 300, highest)  # More than one block.
+    found = tfrecord.encode_batch(layout, values)
+    assert found == encode_one_by_one(layout, values)
+
+
+def test_example_of_the_docstring():
+    layout = (layouts.Feature("a", (2,), "int64"),)
+    values = {"a": np.array([[1, 300], [0, 2]])}
+    assert tfrecord.encode_batch(layout, values) == [
+        b"\n\x0e\n\x0c\n\x01a\x12\x07\x1a\x05\n\x03\x01\xac\x02",
+        b"\n\x0d\n\x0b\n\x01a\x12\x06\x1a\x04\n\x02\x00\x02",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("highest", "dtype"),
+    [
+        (highest, dtype)
+        for dtype in (np.int32, np.int64, np.uint16, np.uint64)
+        for highest in EDGES + WIDE
+        if highest <= np.iinfo(dtype).max
+    ],
+)
+def test_numbers_of_every_size(highest, dtype):
+    numbers = [n for n in EDGES + WIDE if n <= highest]
+    layout = (layouts.Feature("a", (len(numbers),), "int64"),)
+    values = {"a": np.array([numbers, numbers[::-1]], dtype)}
+    found = tfrecord.encode_batch(layout, values)
+    assert found == encode_one_by_one(layout, values)
+
+
+def test_negative_numbers():
+    layout = (layouts.Feature("a", (3,), "int64"),)
+    values = {"a": np.array([[-1, 300, -(2**63)], [0, 1, 2]])}
+    found = tfrecord.encode_batch(layout, values)
+    assert found == encode_one_by_one(layout, values)
+
+
+def test_truth_values_are_0_and_1():
+    layout = (layouts.Feature("a", (3,), "int64"),)
+    truths = np.array([[True, False, False], [True, True, False]])
+    found = tfrecord.encode_batch(layout, {"a": truths})
+    assert found == encode_one_by_one(layout, {"a": truths.astype(int)})
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, ">f4"])
+def test_floats_are_little_endian_float32(dtype):
+    layout = (layouts.Feature("a", (2,), "float32"),)
+    values = {"a": np.array([[1.5, -2], [0, 3]], dtype)}
+    found = tfrecord.encode_batch(layout, values)
+    assert found == encode_one_by_one(layout, values)
+    assert found[1].endswith(b"\x00\x00\x00\x00\x00\x00\x40\x40")
+
+
+def test_floats_beyond_float32_become_infinite():
+    layout = (layouts.Feature("a", (2,), "float32"),)
+    values = {"a": np.array([[1e300, -1e300]])}
+    found = tfrecord.encode_batch(layout, values)
+    assert found == encode_one_by_one(layout, values)
+
+
+def test_arrays_that_are_views_are_encoded_by_their_values():
+    layout = (layouts.Feature("a", (4,), "int64"),)
+    values = {"a": np.arange(0, 4000, 7)[:568].reshape(4, 142).T[::3]}
+    found = tfrecord.encode_batch(layout, values)
+    assert found == encode_one_by_one(layout, values)
+
+
+def test_empty_batch_gives_no_record():
+    layout = layouts.pretraining_layout(8, 2)
+    values = random_values(layout, 0)
+    assert tfrecord.encode_batch(layout, values) == []
+    assert tfrecord.frame_batch([]) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "feature a has no value"),
+        (
+            {"a": np.zeros((1, 2), int), "b": np.zeros(1)},
+            r"no features \['b'\]",
+        ),
+        ({"a": np.zeros((1, 3), int)}, r"shape \(1, 3\).* wants \(1, 2\)"),
+        ({"a": np.zeros(2, int)}, r"shape \(2,\).* wants \(2, 2\)"),
+        ({"a": np.zeros((), int)}, r"shape \(\); the layout wants \(1, 2\)"),
+        ({"a": np.zeros((1, 2))}, "type float64; the layout wants int64"),
+        ({"a": np.full((1, 2), 2**63, np.uint64)}, "9223372036854775808"),
+    ],
+)
+def test_wrong_values_are_refused(values, message):
+    layout = (layouts.Feature("a", (2,), "int64"),)
+    with pytest.raises(ValueError, match=message):
+        tfrecord.encode_batch(layout, values)
+
+
+def test_features_must_have_equally_many_instances():
+    layout = (
+        layouts.Feature("a", (), "int64"),
+        layouts.Feature("b", (), "float32"),
+    )
+    values = {"a": np.zeros(2, int), "b": np.zeros(3)}
+    with pytest.raises(ValueError, match=r"feature b has shape \(3,\)"):
+        tfrecord.encode_batch(layout, values)
+
+
+def test_a_layout_without_features_is_refused():
+    with pytest.raises(ValueError, match="has no feature"):
+        tfrecord.encode_batch((), {})
+
+
+def test_frames_equal_those_of_tensorflow(tmp_path):
+    import tensorflow as tf
+
+    layout = layouts.pretraining_layout(64, 4)
+    messages = tfrecord.encode_batch(layout, random_values(layout, 50))
+    messages += [b"", b"x", b"\x00" * 40, bytes(range(256)) * 300]
+    path = tmp_path / "a.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for message in messages:
+            writer.write(message)
+    frames = tfrecord.frame_batch(messages)
+    assert len(frames) == len(messages)
+    assert b"".join(frames) == path.read_bytes()
+
+
+def test_frames_are_read_back():
+    messages = [b"", b"one", b"three" * 99]
+    stream = io.BytesIO(b"".join(tfrecord.frame_batch(messages)))
+    assert list(tfrecord.read_frames(stream)) == messages
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda raw: raw[:19] + b"\x07" + raw[20:], "length is damaged"),
+        (lambda raw: raw[:-5] + b"x" + raw[-4:], "does not fit the content"),
+        (lambda raw: raw[:-1], "the file ends"),
+        (lambda raw: raw[:25], "the file ends"),
+    ],
+)
+def test_damaged_frame_is_an_error_behind_the_whole_ones(damage, message):
+    content = b"".join(tfrecord.frame_batch([b"one", b"two"]))
+    frames = tfrecord.read_frames(io.BytesIO(damage(content)))
+    assert next(frames) == b"one"
+    with pytest.raises(ValueError, match=message):
+        next(frames)
+
+
+def test_tensorflow_is_not_loaded():
+    root = pathlib.Path(tfrecord.__file__).parents[2]
+    code = """
+import sys
+import numpy as np
+from albert_tf.data import layouts, tfrecord
+layout = layouts.pretraining_layout(8, 2)
+values = {f.name: np.ones((3, *f.shape), int) for f in layout}
+tfrecord.frame_batch(tfrecord.encode_batch(layout, values))
+print("tensorflow" in sys.modules, "google.protobuf" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "False"]

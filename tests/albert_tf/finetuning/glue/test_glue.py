@@ -1,0 +1,190 @@
+"""Records, scores, prediction files and ensembles of a GLUE task."""
+
+import numpy as np
+import pytest
+
+from albert_tf.finetuning.glue import glue_data
+from tests.albert_tf.finetuning.glue import small_tasks
+
+
+@pytest.mark.parametrize("folder", ["AX", "diagnostic"])
+def test_diagnostic_set_is_found_in_either_folder(tmp_path, folder):
+    data_dir = small_tasks.write(tmp_path, "", f"{folder}/diagnostic.tsv")
+    expected = f"{data_dir}/{folder}/diagnostic.tsv"
+    assert small_tasks.make("ax").sources(data_dir)["ax"] == expected
+    assert small_tasks.make("mnli").sources(data_dir)["ax"] == expected
+
+
+def test_features_fill_the_layout(tiny_tokenizer):
+    task = small_tasks.make("rte", tiny_tokenizer)
+    examples = [
+        glue_data.TextExample("a", "It rains.", "It is wet.", 1),
+        glue_data.TextExample("b", "It rains."),
+    ]
+    (batch,) = task.featurize(examples, "train")
+    assert {name: value.shape[1:] for name, value in batch.items()} == {
+        feature.name: feature.shape for feature in task.layout("train")
+    }
+    text = tiny_tokenizer.encode("It rains.")
+    assert batch["input_ids"][0, : len(text) + 2].tolist() == [
+        tiny_tokenizer.cls_id,
+        *text,
+        tiny_tokenizer.sep_id,
+    ]
+    assert batch["label_ids"].tolist() == [1, 0]
+    assert batch["is_real_example"].tolist() == [1, 1]
+    assert batch["segment_ids"][1].sum() == 0
+
+
+def test_features_do_not_depend_on_the_batch(tiny_tokenizer):
+    task = small_tasks.make("cola", tiny_tokenizer, 16)
+    texts = ["It rains.", "We stay here.", "The sea is calm."] * 200
+    examples = [
+        glue_data.TextExample(str(i), text) for i, text in enumerate(texts)
+    ]
+    batches = list(task.featurize(examples, "train"))
+    assert len(batches) > 1
+    ids = np.concatenate([batch["input_ids"] for batch in batches])
+    (three,) = task.featurize(examples[:3], "train")
+    np.testing.assert_array_equal(ids, np.tile(three["input_ids"], (200, 1)))
+
+
+def test_numbers_are_labels_of_a_regression(tiny_tokenizer):
+    task = small_tasks.make("sts-b", tiny_tokenizer, 16)
+    examples = [
+        glue_data.TextExample("a", "A.", "B.", 2.4),
+        glue_data.TextExample("b", "A.", ""),
+    ]
+    (batch,) = task.featurize(examples, "train")
+    assert batch["label_ids"].dtype == np.float32
+    assert batch["label_ids"].tolist() == [pytest.approx(2.4), 0.0]
+    (label,) = [f for f in task.layout("train") if f.name == "label_ids"]
+    assert label.dtype == "float32"
+
+
+METRICS = {
+    "cola": {"matthew_corr", "accuracy", "loss"},
+    "mnli": {"accuracy", "loss"},
+    "mrpc": {"accuracy", "f1", "loss"},
+    "qnli": {"accuracy", "loss"},
+    "qqp": {"accuracy", "f1", "loss"},
+    "rte": {"accuracy", "loss"},
+    "sst-2": {"accuracy", "loss"},
+    "sts-b": {"pearson", "spearmanr", "mse"},
+    "wnli": {"accuracy", "loss"},
+}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_perfect_outputs_have_the_best_scores(name):
+    task = small_tasks.make(name)
+    count = len(task.labels) or 3
+    examples = [
+        glue_data.TextExample("a", "x", "", label) for label in range(count)
+    ]
+    logits = 100 * np.eye(count)
+    if task.is_regression:
+        logits = np.arange(3.0)[:, None]
+    scores = task.score({"logits": logits}, examples)
+    assert scores.keys() == METRICS[name]
+    for metric, value in scores.items():
+        best = 0.0 if metric in ("loss", "mse") else 1.0
+        assert value == pytest.approx(best, abs=1e-12)
+
+
+def test_loss_is_the_mean_cross_entropy():
+    examples = [
+        glue_data.TextExample("a", "x", "", 1),
+        glue_data.TextExample("b", "y", "", 0),
+    ]
+    logits = np.log([[1.0, 3.0], [0.5, 0.5]])
+    scores = small_tasks.make("rte").score({"logits": logits}, examples)
+    assert scores["loss"] == pytest.approx(-np.log(0.75 * 0.5) / 2)
+
+
+TEST_ROWS = [
+    glue_data.TextExample("41", "It rains.", "It is wet."),
+    glue_data.TextExample("52", "We stay.", "We go."),
+]
+
+
+def test_prediction_files(tmp_path):
+    logits = np.log(np.array([[3.0, 1.0], [1.0, 4.0]], np.float32))
+    small_tasks.make("rte").write_predictions(
+        {"logits": logits}, TEST_ROWS, "test", str(tmp_path)
+    )
+    rows = (tmp_path / "test_results.tsv").read_text().splitlines()
+    odds = [[float(number) for number in row.split("\t")] for row in rows]
+    np.testing.assert_allclose(odds, [[0.75, 0.25], [0.2, 0.8]], rtol=1e-6)
+    expected = "index\tprediction\n41\tentailment\n52\tnot_entailment\n"
+    assert (tmp_path / "submit_results.tsv").read_text() == expected
+    assert (tmp_path / "RTE.tsv").read_text() == expected
+
+
+def test_submission_of_sts_b_is_cut_off_and_the_raw_file_is_not(tmp_path):
+    logits = np.array([[5.5], [-0.25]])
+    small_tasks.make("sts-b").write_predictions(
+        {"logits": logits}, TEST_ROWS, "test", str(tmp_path)
+    )
+    assert (tmp_path / "test_results.tsv").read_text() == "5.5\n-0.25\n"
+    assert (tmp_path / "submit_results.tsv").read_text() == (
+        "index\tprediction\n41\t5.5\n52\t-0.25\n"
+    )
+    assert (tmp_path / "STS-B.tsv").read_text() == (
+        "index\tprediction\n41\t5.0\n52\t0.0\n"
+    )
+
+
+def test_every_test_set_of_mnli_has_its_file(tmp_path):
+    task = small_tasks.make("mnli")
+    logits = np.eye(3)[:2]
+    for split in task.test_splits:
+        task.write_predictions(
+            {"logits": logits}, TEST_ROWS, split, str(tmp_path)
+        )
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "submit_results.tsv",
+        *("MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"),
+        *("test_matched_results.tsv", "test_mismatched_results.tsv"),
+        "ax_results.tsv",
+    }
+    assert (tmp_path / "AX.tsv").read_text() == (
+        "index\tprediction\n41\tcontradiction\n52\tentailment\n"
+    )
+
+
+def test_huge_logits_give_finite_probabilities(tmp_path):
+    logits = np.array([[1000.0, 0.0]], np.float32)
+    small_tasks.make("cola").write_predictions(
+        {"logits": logits}, TEST_ROWS[:1], "test", str(tmp_path)
+    )
+    assert (tmp_path / "test_results.tsv").read_text() == "1.0\t0.0\n"
+
+
+def test_answers_have_label_and_probabilities():
+    logits = np.log([[3.0, 1.0]])
+    (answer,) = small_tasks.make("rte").answers(
+        {"logits": logits}, TEST_ROWS[:1]
+    )
+    assert answer == {
+        "id": "41",
+        "prediction": "entailment",
+        "probabilities": {
+            "entailment": pytest.approx(0.75),
+            "not_entailment": pytest.approx(0.25),
+        },
+    }
+
+
+def test_ensemble_averages_probabilities_not_logits():
+    task = small_tasks.make("rte")
+    logits = [np.log([[0.9, 0.1]]), np.log([[0.4, 0.6]]), np.log([[0.4, 0.6]])]
+    combined = task.combine([{"logits": one} for one in logits])
+    (answer,) = task.answers(combined, TEST_ROWS[:1])
+    assert answer["probabilities"]["entailment"] == pytest.approx(1.7 / 3)
+
+
+def test_ensemble_averages_numbers():
+    runs = [{"logits": np.array([[1.0], [2.0]])}, {"logits": np.zeros((2, 1))}]
+    combined = small_tasks.make("sts-b").combine(runs)
+    assert combined["logits"].tolist() == [[0.5], [1.0]]

@@ -1,0 +1,300 @@
+import copy
+import json
+import lzma
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.finetuning import text_files
+from albert_tf.finetuning.squad import squad_data
+
+CONTEXT = "Rain falls on the hills. Rain feeds the river."
+
+
+def answer(text="the river", start=36):
+    return {"text": text, "answer_start": start}
+
+
+def file_of(*entries, context=CONTEXT):
+    paragraph = {"context": context, "qas": list(entries)}
+    return {"version": "x", "data": [{"paragraphs": [paragraph]}]}
+
+
+def entry(id_="a", **changes):
+    fields = {"id": id_, "question": "What?", "answers": [answer()]}
+    return {**fields, **changes}
+
+
+def parse_one(**changes):
+    (question,), report = squad_data.parse(file_of(entry(**changes)), "f.json")
+    return question, report
+
+
+def test_version_1_1():
+    question, report = parse_one()
+    expected = squad_data.Question(
+        "a", "What?", CONTEXT, (squad_data.Answer("the river", 36),)
+    )
+    assert question == expected
+    assert CONTEXT[36 : question.answers[0].end] == "the river"
+    assert report == squad_data.Report(1, 1, 1, (), ())
+
+
+def test_version_2_0_without_an_answer():
+    plausible = {"plausible_answers": [answer()]}
+    question, _ = parse_one(is_impossible=True, answers=[], **plausible)
+    assert question.is_impossible
+    assert question.answers == ()
+
+
+def test_file_without_answers():
+    unlabelled = entry()
+    del unlabelled["answers"]
+    (question,), report = squad_data.parse(file_of(unlabelled), "f.json")
+    assert question.answers is None
+    assert not question.is_impossible
+    assert report.num_answers == 0
+
+
+@pytest.mark.parametrize(
+    "text, start, found",
+    [
+        ("Rain", 0, 0),
+        ("Rain", 25, 25),
+        ("Rain", 3, 0),
+        ("Rain", 20, 25),
+        ("Rain", -1, 0),
+        ("Rain", 9999, 25),
+        ("snow", 3, -1),
+        ("", 3, -1),
+    ],
+)
+def test_answer_is_put_at_the_nearest_place(text, start, found):
+    placed = squad_data.place_answer(CONTEXT, text, start)
+    assert placed == squad_data.Answer(text, found)
+
+
+def test_overlapping_places_count():
+    assert squad_data.place_answer("xaaa", "aa", 3).start == 2
+
+
+def test_wrong_answer_starts_are_counted_and_named():
+    content = file_of(
+        entry("good"),
+        entry("moved", answers=[answer(), answer("Rain", 2)]),
+        entry("gone", answers=[answer("snow", 0)]),
+        entry("both", answers=[answer("snow", 0), answer("Rain", 1)]),
+    )
+    _, report = squad_data.parse(content, "f.json")
+    assert report.repaired == ("moved", "both")
+    assert report.not_found == ("gone", "both")
+    told = "\n".join(report.lines("f.json"))
+    assert "4 questions about 1 paragraphs" in told
+    assert "2 questions have (id moved, both) an answer that is not" in told
+    assert "2 questions have (id gone, both) an answer that does not" in told
+
+
+def test_a_long_list_of_ids_is_cut():
+    report = squad_data.Report(1, 5, 5, tuple("abcde"), ("z",))
+    _, repaired, not_found = report.lines("f.json")
+    assert "5 questions have (id a, b, c, ...)" in repaired
+    assert "1 question has (id z)" in not_found
+
+
+@pytest.mark.parametrize(
+    "path, change, message",
+    [
+        ((), [], r"f.json: \[\] stands where an object with the key 'data'"),
+        ((), {"version": "2"}, "f.json: the key 'data' is missing; there are"),
+        (("data",), {}, "f.json: 'data' is {}; it must be a list"),
+        (("data",), [], "f.json has no questions"),
+        (("data", 0), {}, "f.json, article 1: the key 'paragraphs' is missing"),
+        (
+            ("data", 0, "paragraphs", 0),
+            {"qas": []},
+            "article 1, paragraph 1: the key 'context' is missing",
+        ),
+        (
+            ("data", 0, "paragraphs", 0, "context"),
+            " \n",
+            r"paragraph 1: the context is empty, so its questions \(ids a\)",
+        ),
+        (
+            ("data", 0, "paragraphs", 0, "qas", 0),
+            {"question": "?"},
+            "paragraph 1, question 1: the key 'id' is missing",
+        ),
+        (
+            ("data", 0, "paragraphs", 0, "qas", 0, "question"),
+            None,
+            r"question 1 \(id a\): 'question' is null; it must be a text",
+        ),
+        (
+            ("data", 0, "paragraphs", 0, "qas", 0, "answers", 0),
+            {"text": "Rain"},
+            r"\(id a\): the key 'answer_start' is missing",
+        ),
+        (
+            ("data", 0, "paragraphs", 0, "qas", 0, "answers", 0),
+            {"text": "Rain", "answer_start": True},
+            r"\(id a\): 'answer_start' is true; it must be a whole number",
+        ),
+        (
+            ("data", 0, "paragraphs", 0, "qas", 0, "is_impossible"),
+            "no",
+            r"\(id a\): 'is_impossible' is \"no\"; it must be true or false",
+        ),
+        (
+            ("data", 0, "paragraphs", 0, "qas", 0, "is_impossible"),
+            True,
+            r"\(id a\): is_impossible is true, but there are answers",
+        ),
+    ],
+)
+def test_wrong_layout(path, change, message):
+    content = copy.deepcopy(file_of(entry()))
+    if not path:
+        content = change
+    else:
+        *outer, last = path
+        place = content
+        for step in outer:
+            place = place[step]
+        place[last] = change
+    with pytest.raises(errors.UserError, match=message):
+        squad_data.parse(content, "f.json")
+
+
+def test_half_of_a_character(tmp_path):
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps(file_of(entry(question="Is \ud83d?"))))
+    message = (
+        r"f.json` is not JSON: .* half of .* at the end of .*Is \\\\ud83d'"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        squad_data.read(str(path), "train_file")
+
+
+def test_whole_numbers_are_ids():
+    questions, _ = squad_data.parse(
+        file_of(entry(262), entry(-3), entry("7")), "f.json"
+    )
+    assert [q.id for q in questions] == ["262", "-3", "7"]
+    assert [q.given_id for q in questions] == [262, -3, "7"]
+
+
+@pytest.mark.parametrize("id_", [True, 2.5, None, ["a"]])
+def test_other_ids_are_refused(id_):
+    message = "'id' is .*; it must be a text or a whole number"
+    with pytest.raises(errors.UserError, match=message):
+        squad_data.parse(file_of(entry(id_)), "f.json")
+
+
+def test_a_number_and_a_text_that_look_alike_are_one_id():
+    with pytest.raises(errors.UserError, match="1 ids .* the first is 5"):
+        squad_data.parse(file_of(entry(5), entry("5")), "f.json")
+
+
+def test_ids_must_differ():
+    with pytest.raises(errors.UserError, match="1 ids .* the first is a"):
+        squad_data.parse(file_of(entry(), entry()), "f.json")
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"\xff\xfe", b"", b"[" * 10**5, b"9" * 6000]
+)
+def test_file_that_is_not_json(content, tmp_path):
+    path = tmp_path / "f.json"
+    path.write_bytes(content)
+    with pytest.raises(errors.UserError, match="`predict_file=.* not JSON"):
+        squad_data.read(str(path), "predict_file")
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(errors.UserError, match="`train_file=.*` is not a file"):
+        squad_data.read(str(tmp_path / "none.json"), "train_file")
+
+
+def test_file_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps(file_of(entry())), encoding="utf-8-sig")
+    assert len(squad_data.read(str(path), "train_file")[0]) == 1
+
+
+@pytest.mark.parametrize(
+    "name, questions, paragraphs, impossible",
+    [
+        ("train-v1.1", 4370, 678, 0),
+        ("dev-v1.1", 5696, 1048, 0),
+        ("train-v2.0", 4719, 694, 348),
+        ("dev-v2.0", 5448, 547, 2788),
+    ],
+)
+def test_real_files(
+    name, questions, paragraphs, impossible, shared_dir, tmp_path
+):
+    packed = shared_dir / "data" / "squad" / f"{name}.json.xz"
+    path = tmp_path / "f.json"
+    path.write_bytes(lzma.decompress(packed.read_bytes()))
+    found, report = squad_data.read(str(path), "file")
+    assert len(found) == report.num_questions == questions
+    assert report.num_paragraphs == paragraphs
+    assert sum(question.is_impossible for question in found) == impossible
+    assert all(bool(q.answers) != q.is_impossible for q in found)
+    assert (report.repaired, report.not_found) == ((), ())
+
+
+def test_own_questions_as_json_lines(tmp_path):
+    path = tmp_path / "f.jsonl"
+    lines = [
+        {"question": "What?", "context": CONTEXT},
+        {"id": 7, "question": "Who?", "context": CONTEXT, "other": 1},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert squad_data.read_own(str(path)) == [
+        squad_data.Question("0", "What?", CONTEXT, None),
+        squad_data.Question("7", "Who?", CONTEXT, None, has_number=True),
+    ]
+
+
+def test_own_questions_as_a_table(tmp_path):
+    path = tmp_path / "f.tsv"
+    path.write_text(f"id\tcontext\tquestion\nx\t{CONTEXT}\tWhat?\n")
+    expected = [squad_data.Question("x", "What?", CONTEXT, None)]
+    assert squad_data.read_own(str(path)) == expected
+
+
+def test_own_questions_in_the_official_layout(tmp_path):
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps(file_of(entry("a"), entry("b"))))
+    found = squad_data.read_own(str(path))
+    assert [question.id for question in found] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("f.jsonl", '{"question": "?"}', "the key 'context' is missing"),
+        ("f.jsonl", '{"question": "?", "context": ""}', "context is empty"),
+        ("f.jsonl", "[]", "has no questions"),
+        ("f.tsv", "", "has no questions"),
+        ("f.tsv", "context\tquestion\nx\n", "line 2: 1 columns, but"),
+        ("f.tsv", "text\nx\n", "line 2: the key 'context' is missing"),
+    ],
+)
+def test_own_questions_of_another_layout(name, content, message, tmp_path):
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(errors.UserError, match=message):
+        list(text_files.strictly(squad_data.read_own(str(path))))
+
+
+def test_second_question_of_an_id_is_a_bad_line(tmp_path):
+    path = tmp_path / "f.jsonl"
+    row = {"question": "What?", "context": CONTEXT}
+    rows = [{**row, "id": id_} for id_ in (5, "5", "6", [1])]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    first, same, other, odd = squad_data.read_own(str(path))
+    assert (first.given_id, other.given_id) == (5, "6")
+    assert same.key == {"id": "5", "line": 2} and "has the id 5" in same.message
+    assert "must be a text or a whole number" in odd.message

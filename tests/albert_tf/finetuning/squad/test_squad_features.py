@@ -1,0 +1,350 @@
+import numpy as np
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.data import layouts, tfrecord
+from albert_tf.finetuning.squad import squad_data, squad_features
+from albert_tf.text import tokenization
+from tests import record_files
+
+CONTEXT = "The rain falls on the hill and the rain feeds the river."
+
+
+def ask(text, context=CONTEXT, answer=None, id_="q"):
+    answers = ()
+    if answer is not None:
+        answers = (squad_data.place_answer(context, answer, 0),)
+    return squad_data.Question(id_, text, context, answers, not answers)
+
+
+def make_windows(questions, tokenizer, length=24, stride=4, query=8):
+    options = squad_features.WindowOptions(stride, query)
+    return squad_features.make_windows(questions, tokenizer, options, length)
+
+
+def merge(blocks):
+    blocks = list(blocks)
+    return {
+        name: np.concatenate([block[name] for block in blocks])
+        for name in blocks[0]
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        ((10, 6, 3), ((0, 6), (3, 6), (6, 4))),
+        ((5, 6, 3), ((0, 5),)),
+        ((6, 6, 3), ((0, 6),)),
+        ((7, 6, 3), ((0, 6), (3, 4))),
+        ((0, 6, 3), ()),
+        # A stride longer than a window: the windows lie side by side.
+        ((5, 2, 3), ((0, 2), (2, 2), (4, 1))),
+    ],
+)
+def test_split(arguments, expected):
+    assert squad_features.split(*arguments) == expected
+
+
+def test_max_context_example():
+    found = squad_features.max_context(((0, 6), (3, 6), (6, 4)))
+    assert [row.astype(int).tolist() for row in found] == [
+        [1, 1, 1, 1, 1, 0],
+        [0, 0, 1, 1, 1, 0],
+        [0, 0, 1, 1],
+    ]
+    assert squad_features.max_context(()) == []
+
+
+@pytest.mark.parametrize("total", [1, 7, 40, 95])
+@pytest.mark.parametrize("room, stride", [(1, 1), (6, 3), (9, 4), (5, 7)])
+def test_every_piece_is_seen_best_once(total, room, stride):
+    windows = squad_features.split(total, room, stride)
+    seen = np.zeros(total, int)
+    best = squad_features.max_context(windows)
+    for (begin, length), row in zip(windows, best, strict=True):
+        assert len(row) == length
+        seen[begin : begin + length] += row
+    assert (seen == 1).all()
+
+
+def test_a_window_longer_by_a_hundred_pieces_is_worth_one_of_context():
+    # Piece 250 has 49 others behind it in the first window, and 50 before it
+    # in the second: by them alone it belonged to the second.
+    first, second = squad_features.max_context(((0, 300), (200, 120)))
+    assert np.flatnonzero(first).tolist() == list(range(251))
+    assert np.flatnonzero(second).tolist() == list(range(51, 120))
+
+
+def plain_max_context(windows, index, piece):
+    """The original's rule for one piece of one window."""
+    scores = []
+    for begin, length in windows:
+        end = begin + length - 1
+        if begin <= piece <= end:
+            score = min(piece - begin, end - piece) + 0.01 * length
+            scores.append(score)
+        else:
+            scores.append(-1)
+    return scores.index(max(scores)) == index
+
+
+@pytest.mark.parametrize(
+    "total, room, stride",
+    [(95, 6, 3), (95, 9, 4), (95, 30, 7), (470, 300, 200), (700, 320, 128)],
+)
+def test_max_context_follows_the_rule(total, room, stride):
+    windows = squad_features.split(total, room, stride)
+    best = squad_features.max_context(windows)
+    for index, (begin, length) in enumerate(windows):
+        expected = [
+            plain_max_context(windows, index, begin + place)
+            for place in range(length)
+        ]
+        assert best[index].tolist() == expected
+
+
+def test_features(tiny_tokenizer):
+    question = ask("What falls?", answer="rain")
+    windows = make_windows([question], tiny_tokenizer)
+    values = merge(squad_features.make_features(windows, tiny_tokenizer, 24))
+    query = tiny_tokenizer.encode("What falls?")[:8]
+    paragraph = tiny_tokenizer.encode(CONTEXT)
+    room = 24 - len(query) - 3
+    assert len(windows) > 1
+    for row, begin in enumerate(range(0, 4 * len(windows), 4)):
+        part = paragraph[begin : begin + room]
+        ids = [2, *query, 3, *part, 3]
+        padding = [0] * (24 - len(ids))
+        first = len(query) + 2
+        assert values["input_ids"][row].tolist() == ids + padding
+        mask = [1] * len(ids) + padding
+        assert values["input_mask"][row].tolist() == mask
+        segments = [0] * first + [1] * (len(part) + 1) + padding
+        assert values["segment_ids"][row].tolist() == segments
+        p_mask = [0] + [1] * (first - 1) + [0] * len(part)
+        p_mask += [1] * (24 - len(p_mask))
+        assert values["p_mask"][row].tolist() == p_mask
+    numbers = 1_000_000_000 + np.arange(len(windows))
+    assert values["unique_ids"].tolist() == numbers.tolist()
+
+
+def test_a_paragraph_is_cut_once_for_all_of_its_questions(
+    tiny_tokenizer, monkeypatch
+):
+    cut = []
+    encode = tokenization.Tokenizer.encode_with_offsets
+
+    def counted(self, text):
+        cut.append(text)
+        return encode(self, text)
+
+    monkeypatch.setattr(tokenization.Tokenizer, "encode_with_offsets", counted)
+    questions = [ask("What?"), ask("Who?"), ask("Why?", "A hill."), ask("Is?")]
+    make_windows(questions, tiny_tokenizer)
+    assert cut == [CONTEXT, "A hill."]
+
+
+def test_windows_of_a_question_do_not_depend_on_the_others(tiny_tokenizer):
+    questions = [ask("What?", answer="rain"), ask("Who is it?", "A hill.")]
+    both = make_windows(questions, tiny_tokenizer)
+    together = merge(squad_features.make_features(both, tiny_tokenizer, 24))
+    alone = []
+    for question in questions:
+        one = make_windows([question], tiny_tokenizer)
+        alone += squad_features.make_features(one, tiny_tokenizer, 24)
+    for name, array in merge(alone).items():
+        if name != "unique_ids":
+            assert (array == together[name]).all()
+    assert [span.stop for span in both.spans] == [len(both) - 1, len(both)]
+
+
+def test_many_windows_come_in_blocks(tiny_tokenizer):
+    questions = [ask(f"Is it {i}?", "A hill.") for i in range(1500)]
+    windows = make_windows(questions, tiny_tokenizer)
+    blocks = list(squad_features.make_features(windows, tiny_tokenizer, 24))
+    assert [len(block["input_ids"]) for block in blocks] == [1024, 476]
+    numbers = np.concatenate([block["unique_ids"] for block in blocks])
+    assert (np.diff(numbers) == 1).all()
+
+
+def test_long_questions_are_cut_and_counted(tiny_tokenizer):
+    long = "where " * 30
+    windows = make_windows([ask(long), ask("It?")], tiny_tokenizer)
+    assert windows.cut == [0]
+    assert windows.queries[0].tolist() == tiny_tokenizer.encode(long)[:8]
+
+
+def test_answer_positions(tiny_tokenizer):
+    questions = [
+        ask("What falls?", answer="The rain falls"),
+        ask("What is missing?"),
+    ]
+    windows = make_windows(questions, tiny_tokenizer)
+    positions = squad_features.find_answers(windows, questions)
+    values = merge(
+        squad_features.make_features(windows, tiny_tokenizer, 24, positions)
+    )
+    answered = 0
+    for row in range(len(windows)):
+        start, end = (
+            values["start_positions"][row],
+            values["end_positions"][row],
+        )
+        if values["is_impossible"][row]:
+            assert (start, end) == (0, 0)
+            continue
+        answered += 1
+        ids = values["input_ids"][row, start : end + 1]
+        assert tiny_tokenizer.decode(ids) == "the rain falls"
+    assert 0 < answered < windows.spans[0].stop
+    # Windows that hold part of the answer, or none of it, point to [CLS].
+    assert values["is_impossible"][windows.spans[1]].all()
+
+
+def test_every_answer_is_in_the_windows_that_hold_all_of_it():
+    """Pieces of one letter each, windows of up to six, a question of two."""
+    context = "abcdefghij"
+    pieces = squad_features.Pieces(
+        np.arange(10, 20), np.arange(10), np.arange(1, 11)
+    )
+    spans = squad_features.split(10, 6, 3)
+    assert spans == ((0, 6), (3, 6), (6, 4))
+    begins, lengths = np.array(spans, np.int32).T
+    for first in range(10):
+        for last in range(first, 10):
+            question = ask("?", context, context[first : last + 1])
+            windows = squad_features.Windows(
+                [pieces],
+                [np.array([5, 6])],
+                np.zeros(3, int),
+                begins,
+                lengths,
+                (),
+            )
+            found = squad_features.find_answers(windows, [question])
+            for row, (begin, length) in enumerate(spans):
+                holds = begin <= first and last < begin + length
+                place = 4 - begin if holds else 0
+                expected = (first + place, last + place) if holds else (0, 0)
+                assert (found.start[row], found.end[row]) == expected
+                assert found.is_impossible[row] == (not holds)
+
+
+@pytest.mark.parametrize(
+    "text, answer, expected",
+    [
+        ("two words here", "words", "words"),
+        ("two words here", "words he", "words here"),
+        ("two words here", "o w", "two words"),
+        ('"Two" words', '"Two"', '"two"'),
+        ("Caf\u00e9 noir", "Caf\u00e9", "cafe"),
+        ("Half \u00bd here", "\u00bd", "1\u20442"),
+        ("e\u0301 noir", "\u0301", "noir"),
+        ("noir \u0301", "\u0301", "noir"),
+        ("in 2012, we", "2012", "2012"),
+    ],
+)
+def test_pieces_of_an_answer(text, answer, expected, shared_dir):
+    path = shared_dir / "data" / "vocab" / "30k-clean.model"
+    tokenizer = tokenization.Tokenizer(str(path))
+    pieces = squad_features.Pieces(*tokenizer.encode_with_offsets(text))
+    start = text.index(answer)
+    first, last = squad_features.find_pieces(pieces, start, start + len(answer))
+    chosen = tokenizer.encode_pieces(text)[first : last + 1]
+    assert "".join(chosen).replace("▁", " ").strip() == expected
+
+
+def test_real_answers_are_inside_their_pieces(shared_dir):
+    """The pieces of an answer cover it, on WordPiece and SentencePiece."""
+    folder = shared_dir / "data" / "vocab"
+    path = shared_dir / "fixtures" / "original_squad" / "train2.json"
+    questions, _ = squad_data.read(str(path), "file")
+    for tokenizer in (
+        tokenization.Tokenizer(str(folder / "30k-clean.model")),
+        tokenization.wordpiece.WordPieceTokenizer(
+            str(folder / "vocab_chinese.txt")
+        ),
+    ):
+        windows = make_windows(questions, tokenizer, 384, 128, 64)
+        positions = squad_features.find_answers(windows, questions)
+        for row in np.flatnonzero(~positions.is_impossible):
+            question = questions[windows.question[row]]
+            pieces = windows.paragraphs[windows.question[row]]
+            shift = windows.begin[row] - windows.first[row]
+            start = pieces.starts[positions.start[row] + shift]
+            end = pieces.ends[positions.end[row] + shift]
+            answer = question.answers[0]
+            assert start <= answer.start
+            assert end >= answer.end
+            assert answer.text in question.context[start:end]
+
+
+def test_a_paragraph_without_pieces_has_no_window(shared_dir):
+    path = shared_dir / "data" / "vocab" / "30k-clean.model"
+    tokenizer = tokenization.Tokenizer(str(path))
+    questions = [ask("What?", "\u0301", "\u0301"), ask("It?", "A hill.")]
+    windows = make_windows(questions, tokenizer)
+    assert [span.stop - span.start for span in windows.spans] == [0, 1]
+    positions = squad_features.find_answers(windows, questions)
+    assert positions.is_impossible.tolist() == [True]
+
+
+def test_no_questions(tiny_tokenizer):
+    windows = make_windows([], tiny_tokenizer)
+    assert len(windows) == 0
+    assert windows.spans == []
+    assert list(squad_features.make_features(windows, tiny_tokenizer, 24)) == []
+
+
+@pytest.mark.parametrize("is_training", [False, True])
+def test_features_become_records(is_training, tiny_tokenizer):
+    questions = [ask("What falls?", answer="rain")]
+    windows = make_windows(questions, tiny_tokenizer)
+    positions = squad_features.find_answers(windows, questions)
+    (values,) = squad_features.make_features(
+        windows, tiny_tokenizer, 24, positions if is_training else None
+    )
+    layout = layouts.with_padding(
+        layouts.squad_layout(24, is_training=is_training)
+    )
+    messages = tfrecord.encode_batch(layout, values)
+    for row, message in enumerate(messages):
+        one = {name: array[row] for name, array in values.items()}
+        assert message == record_files.encode(layout, one)
+
+
+def test_parts_of_a_file_are_numbered_in_a_row(tiny_tokenizer):
+    questions = [ask("What falls?"), ask("Who is it?", "A hill.")]
+    layout = layouts.squad_layout(24, is_training=False)
+
+    def encode(questions):
+        windows = make_windows(questions, tiny_tokenizer)
+        (values,) = squad_features.make_features(windows, tiny_tokenizer, 24)
+        messages = tfrecord.encode_batch(layout, values)
+        return tfrecord.frame_batch(messages)
+
+    first, second = encode(questions[:1]), encode(questions[1:])
+    whole = first + squad_features.renumber(second, len(first))
+    assert whole == encode(questions)
+    assert whole != first + second
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((384, 0, 64), "`doc_stride=0` is below 1"),
+        ((384, 128, 0), "`max_query_length=0` is below 1"),
+        ((67, 128, 64), "`max_seq_length=67` leaves no tokens"),
+    ],
+)
+def test_wrong_options(arguments, message, tiny_tokenizer):
+    with pytest.raises(errors.UserError, match=message):
+        make_windows([], tiny_tokenizer, *arguments)
+
+
+def test_smallest_window(tiny_tokenizer):
+    questions = [ask("Where does the rain fall?")]
+    windows = make_windows(questions, tiny_tokenizer, 5, 128, 1)
+    assert set(windows.length.tolist()) == {1}
+    assert len(windows) == len(tiny_tokenizer.encode(CONTEXT))

@@ -1,0 +1,164 @@
+import json
+import lzma
+import math
+
+import pytest
+
+from albert_tf.finetuning.squad import squad_data, squad_metrics
+
+PUBLISHED = [
+    "v1.1_bert_ensemble",
+    "v1.1_logistic_regression",
+    "v1.1_match_lstm",
+    "v1.1_slqa_plus",
+    "v1.1_rnet_plus",
+    "v2.0_bert_single",
+    "v2.0_bidaf_elmo",
+    "v2.0_nlnet",
+]
+
+
+def load(path):
+    return json.loads(lzma.decompress(path.read_bytes()))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_predictions_have_the_official_scores(name, shared_dir):
+    folder = shared_dir / "data" / "squad"
+    scores = json.loads(
+        (folder / "predictions" / "expected_scores.json").read_text()
+    )
+    assert scores.keys() == set(PUBLISHED)
+    predictions = load(folder / "predictions" / f"{name}.json.xz")
+    version = name[1:4]
+    content = load(folder / f"dev-v{version}.json.xz")
+    questions, _ = squad_data.parse(content, version)
+    expected = scores[name]
+    if version == "1.1":
+        answered = sum(q.id in predictions for q in questions)
+        assert answered == expected.pop("answered")
+        assert len(questions) == expected.pop("total")
+        found = squad_metrics.score_version_1(questions, predictions)
+    else:
+        found = squad_metrics.score_version_2(questions, predictions)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "text, normalized",
+    [
+        ("The  U.S. dollar!", "us dollar"),
+        ("A an the", ""),
+        ("theatre an-other", "theatre another"),
+        (" Über\t“x” ", "über “x”"),
+    ],
+)
+def test_normalization(text, normalized):
+    assert squad_metrics.normalize_answer(text) == normalized
+
+
+@pytest.mark.parametrize(
+    "gold, predicted, expected",
+    [
+        ("late 1990s", "the late nineties", 0.5),
+        ("a b b", "b b c", 0.8),
+        ("rain", "snow", 0.0),
+        ("", "", 1.0),
+        ("the", "a", 1.0),
+        ("", "rain", 0.0),
+        ("rain", "", 0.0),
+    ],
+)
+def test_f1(gold, predicted, expected):
+    assert squad_metrics.f1(gold, predicted) == pytest.approx(expected)
+
+
+def question(id_, *answers):
+    return squad_data.Question(
+        id_,
+        "?",
+        "text",
+        tuple(squad_data.Answer(text, 0) for text in answers),
+        is_impossible=not answers,
+    )
+
+
+def test_version_1_counts_missing_predictions_as_wrong():
+    questions = [question("a", "rain", "wet rain"), question("b", "snow")]
+    scores = squad_metrics.score_version_1(questions, {"a": "Wet rain."})
+    assert scores == {"exact_match": 50.0, "f1": 50.0}
+
+
+def test_version_1_has_nothing_for_answers_that_normalize_to_nothing():
+    """Unlike version 2.0; the official scripts differ so."""
+    questions = [question("a", "the")]
+    scores = squad_metrics.score_version_1(questions, {"a": "an"})
+    assert scores == {"exact_match": 100.0, "f1": 0.0}
+    scores = squad_metrics.score_version_2(questions, {"a": "an"})
+    assert (scores["exact"], scores["f1"]) == (100.0, 100.0)
+
+
+QUESTIONS = [question("a", "rain"), question("b"), question("c", "snow")]
+TEXTS = {"a": "rain", "b": "hail", "c": "deep snow"}
+NULL = {"a": -3.0, "b": 2.0, "c": -1.0}
+
+
+def test_version_2_leaves_missing_predictions_out():
+    scores = squad_metrics.score_version_2(QUESTIONS, {"a": "rain", "b": ""})
+    assert scores == {
+        "exact": 100.0,
+        "f1": 100.0,
+        "total": 2,
+        "HasAns_exact": 100.0,
+        "HasAns_f1": 100.0,
+        "HasAns_total": 1,
+        "NoAns_exact": 100.0,
+        "NoAns_f1": 100.0,
+        "NoAns_total": 1,
+    }
+
+
+def test_version_2_has_no_part_without_questions():
+    scores = squad_metrics.score_version_2(QUESTIONS[:1], {"a": "rain"})
+    assert not any(name.startswith("NoAns") for name in scores)
+
+
+@pytest.mark.parametrize(
+    "threshold, exact", [(-4.0, 1), (-3.0, 2), (1.0, 2), (2.0, 1)]
+)
+def test_version_2_applies_the_threshold(threshold, exact):
+    scores = squad_metrics.score_version_2(
+        QUESTIONS, TEXTS, NULL, threshold=threshold, floor=-math.inf
+    )
+    assert scores["exact"] == pytest.approx(100 * exact / 3)
+    assert scores["best_exact"] == pytest.approx(200 / 3)
+    assert scores["best_exact_thresh"] == -3.0
+    assert scores["best_f1"] == pytest.approx(100 * (1 + 1 + 2 / 3) / 3)
+    assert scores["best_f1_thresh"] == -1.0
+
+
+def test_best_threshold_is_the_best_of_all():
+    """Against trying every threshold."""
+    scores = squad_metrics.raw_scores(QUESTIONS, TEXTS, squad_metrics.f1)
+    has_answer = {q.id: bool(q.answers) for q in QUESTIONS}
+    for shift in (-5.0, 0.0, 5.0):
+        null = {id_: value + shift for id_, value in NULL.items()}
+        best, at = squad_metrics.best_threshold(scores, TEXTS, null, has_answer)
+        tried = {
+            threshold: squad_metrics.score_version_2(
+                QUESTIONS, TEXTS, null, threshold=threshold
+            )["f1"]
+            for threshold in (-math.inf, *null.values())
+        }
+        assert best == pytest.approx(max(tried.values()))
+        assert tried[at] == pytest.approx(best)
+
+
+def test_search_from_zero_as_the_official_script_has_it():
+    """Where no text is right, nothing should be answered; 0 says otherwise."""
+    texts = dict.fromkeys(TEXTS, "wrong")
+    scores = squad_metrics.raw_scores(QUESTIONS, texts, squad_metrics.f1)
+    has_answer = {q.id: bool(q.answers) for q in QUESTIONS}
+    arguments = scores, texts, NULL, has_answer
+    assert squad_metrics.best_threshold(*arguments) == (100 / 3, -math.inf)
+    assert squad_metrics.best_threshold(*arguments, 0.0) == (100 / 3, 0.0)

@@ -1,0 +1,360 @@
+"""Feature files: reused when nothing changed, made anew when something did."""
+
+import contextlib
+import dataclasses
+import json
+import os
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors, files, parallel
+from albert_tf.data import inputs
+from albert_tf.finetuning import features, race
+from albert_tf.finetuning.glue import glue, glue_data, glue_tasks
+from albert_tf.text import tokenization
+from data_prep import train_sentencepiece
+
+ROWS = (("It rains.", "It is wet.", "entailment"), ("We stay.", "We go.", None))
+
+
+def write_rte(folder, rows=ROWS):
+    folder.mkdir(exist_ok=True)
+    lines = ["index\tsentence1\tsentence2\tlabel"]
+    for index, (first, second, label) in enumerate(rows):
+        lines.append(f"{index}\t{first}\t{second}\t{label or 'not_entailment'}")
+    (folder / "dev.tsv").write_text("\n".join(lines) + "\n")
+    return str(folder / "dev.tsv")
+
+
+def make(folder, tokenizer, rows=ROWS, max_seq_length=16, split="dev"):
+    """Make the features of some rows; returns the path."""
+    source = write_rte(folder / "data", rows)
+    task = glue.GlueTask("rte", tokenizer, max_seq_length)
+    examples = task.read(source, split)
+    made = features.cached(task, source, split, str(folder / "cache"), examples)
+    assert made.num_records == len(rows)
+    return made.path
+
+
+def names(folder):
+    return sorted(os.listdir(folder / "cache"))
+
+
+@pytest.fixture
+def other_tokenizer(tmp_path, story_text):
+    folder = tmp_path / "other vocabulary"
+    folder.mkdir()
+    (folder / "text.txt").write_text(story_text[0])
+    train_sentencepiece.run(
+        train_sentencepiece.Options(
+            input_file=str(folder / "text.txt"),
+            output_prefix=str(folder / "other"),
+            vocab_size=120,
+        )
+    )
+    return tokenization.Tokenizer(str(folder / "other.model"))
+
+
+def test_file_holds_the_features_in_order(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    (batch,) = inputs.evaluation_dataset([path], task.layout("dev"), 2)
+    examples = task.read(str(tmp_path / "data/dev.tsv"), "dev")
+    (expected,) = task.featurize(examples, "dev")
+    for name, value in expected.items():
+        np.testing.assert_array_equal(batch[name], value)
+
+
+def test_training_examples_are_shuffled_once_for_all(tmp_path, tiny_tokenizer):
+    rows = [("It rains. " * n, "Yes.", None) for n in range(50)]
+    length, ids = 512, {}
+    for split in ("dev", "train"):
+        path = make(tmp_path, tiny_tokenizer, rows, length, split)
+        layout = glue.GlueTask("rte", tiny_tokenizer, length).layout(split)
+        (batch,) = inputs.evaluation_dataset([path], layout, 50)
+        ids[split] = [tuple(row) for row in batch["input_ids"].numpy()]
+    assert sorted(ids["dev"]) == sorted(ids["train"])
+    moved = [a != b for a, b in zip(ids["dev"], ids["train"], strict=True)]
+    assert sum(moved) > 40
+    first = files.read_bytes(path)
+    os.remove(path)
+    again = make(tmp_path, tiny_tokenizer, rows, length, "train")
+    assert files.read_bytes(again) == first
+
+
+WORDS = "it rains we stay at home and read old books by the fire".split()
+
+
+def many(count):
+    return [
+        glue_data.TextExample(
+            str(n), " ".join(WORDS[n % 9 :]), WORDS[n % 13], n % 2
+        )
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize("num_workers", [2, 5])
+def test_records_do_not_depend_on_the_number_of_processes(
+    tiny_tokenizer, num_workers
+):
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    found = [
+        [
+            r
+            for block in features.encode(task, many(700), "dev", n)
+            for r in block
+        ]
+        for n in (1, num_workers)
+    ]
+    assert len(found[0]) == 700
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "examples, cores, expected", [(100, 4, 1), (16384, 4, 2), (90000, 4, 4)]
+)
+def test_processes_are_started_where_there_is_work_for_them(
+    tiny_tokenizer, monkeypatch, examples, cores, expected
+):
+    asked = []
+
+    def workers(num_workers, shared):
+        asked.append(num_workers)
+        return contextlib.nullcontext(lambda *_: iter(()))
+
+    monkeypatch.setattr(parallel, "count", lambda _: cores)
+    monkeypatch.setattr(parallel, "workers", workers)
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    list(features.encode(task, [None] * examples, "dev"))
+    assert asked == [expected]
+
+
+def test_progress_is_shown(tiny_tokenizer, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        features.progress.Progress, "update", lambda _, done: seen.append(done)
+    )
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    list(features.encode(task, many(700), "dev"))
+    assert seen == [256, 512, 700]
+
+
+def test_cuts_of_all_processes_are_told_once(tiny_tokenizer, caplog):
+    task = glue.GlueTask("rte", tiny_tokenizer, 4)
+    list(features.encode(task, many(600), "dev", 2))
+    (line,) = caplog.messages
+    assert line == (
+        "600 examples are longer than `max_seq_length=4` and cut. "
+        "(0, 1, 2, ...)"
+    )
+
+
+def test_name_says_task_and_split(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    name = os.path.basename(path)
+    assert name.startswith("rte-dev-")
+    assert name.endswith(".tfrecord")
+    assert names(tmp_path) == [name, f"{name}.json"]
+    facts = json.loads(files.read_bytes(f"{path}.json"))
+    assert (facts["num_examples"], facts["num_records"]) == (2, 2)
+
+
+def test_second_call_reuses_the_file(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    os.utime(path, ns=(1, 1))
+    before = os.stat(path)
+    assert make(tmp_path, tiny_tokenizer) == path
+    after = os.stat(path)
+    assert (after.st_mtime_ns, after.st_ino) == (1, before.st_ino)
+
+
+def test_broken_off_writing_leaves_no_file(
+    tmp_path, tiny_tokenizer, monkeypatch
+):
+    monkeypatch.setattr(features.tfrecord, "frame_batch", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        make(tmp_path, tiny_tokenizer)
+    assert names(tmp_path) == []
+
+
+def test_file_without_its_facts_is_made_again(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    content = files.read_bytes(path)
+    os.remove(f"{path}.json")
+    with open(path, "wb") as stream:
+        stream.write(content[:10])
+    assert make(tmp_path, tiny_tokenizer) == path
+    assert files.read_bytes(path) == content
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ("It snows.", "It is wet.", "entailment"),
+        ("It rains.", "It is white.", "entailment"),
+        ("It rains.", "It is wet.", "not_entailment"),
+        # The border between the texts moves, their letters stay.
+        ("It rains. It", "is wet.", "entailment"),
+    ],
+)
+def test_changed_example_makes_another_file(tmp_path, tiny_tokenizer, row):
+    paths = {
+        make(tmp_path, tiny_tokenizer),
+        make(tmp_path, tiny_tokenizer, [row, ROWS[1]]),
+    }
+    assert len(paths) == 2
+
+
+def test_other_order_or_length_or_split_makes_another_file(
+    tmp_path, tiny_tokenizer
+):
+    paths = {
+        make(tmp_path, tiny_tokenizer),
+        make(tmp_path, tiny_tokenizer, ROWS[::-1]),
+        make(tmp_path, tiny_tokenizer, ROWS[:1]),
+        make(tmp_path, tiny_tokenizer, max_seq_length=17),
+        make(tmp_path, tiny_tokenizer, split="train"),
+    }
+    assert len(paths) == 5
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"labels": ("not_entailment", "entailment")},
+        {"splits": {"dev": glue_tasks.Split("RTE/dev.tsv", 4, 2, 1, 3)}},
+    ],
+)
+def test_other_labels_or_columns_make_another_file(
+    tmp_path, tiny_tokenizer, monkeypatch, changes
+):
+    """As happens while somebody writes a task of their own."""
+    first = make(tmp_path, tiny_tokenizer)
+    layout = dataclasses.replace(glue_tasks.TASKS["rte"], **changes)
+    monkeypatch.setitem(glue_tasks.TASKS, "rte", layout)
+    second = make(tmp_path, tiny_tokenizer)
+    assert files.read_bytes(first) != files.read_bytes(second)
+
+
+def test_other_vocabulary_or_casing_makes_another_file(
+    tmp_path, tiny_vocab, other_tokenizer
+):
+    paths = {
+        make(tmp_path, tokenization.Tokenizer(tiny_vocab)),
+        make(tmp_path, tokenization.Tokenizer(tiny_vocab, False)),
+        make(tmp_path, other_tokenizer),
+    }
+    assert len(paths) == 3
+
+
+def test_same_data_elsewhere_is_the_same(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    (tmp_path / "data").rename(tmp_path / "moved")
+    assert make(tmp_path, tiny_tokenizer) == path
+
+
+def test_key_of_a_folder_follows_names_and_contents(tmp_path, tiny_tokenizer):
+    task = race.RaceTask(tiny_tokenizer, 32, race.RaceOptions(max_qa_length=12))
+
+    def key():
+        return features.describe(task, str(tmp_path), "dev")["content_sha256"]
+
+    (tmp_path / "middle").mkdir()
+    (tmp_path / "middle/1.txt").write_text("{}")
+    keys = {key()}
+    (tmp_path / "middle/1.txt").rename(tmp_path / "middle/2.txt")
+    keys.add(key())
+    (tmp_path / "middle/2.txt").write_text("{} ")
+    keys.add(key())
+    (tmp_path / "middle").rename(tmp_path / "high")
+    keys.add(key())
+    assert len(keys) == 4
+
+
+# Files of data_prep.create_finetuning_data.
+
+
+def opened(path, task, source=None, split="dev"):
+    return features.opened(task, path, source, split, "train_feature_file")
+
+
+def test_fitting_file_is_opened(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    source = str(tmp_path / "data/dev.tsv")
+    assert opened(path, task, source) == features.FeatureFile(path, 2)
+    os.remove(source)
+    assert opened(path, task) == features.FeatureFile(path, 2)
+
+
+@pytest.mark.parametrize(
+    "change, line",
+    [
+        ({"max_seq_length": 20}, "max_seq_length: 16 there, 20 here"),
+        ({"name": "wnli"}, "task_name: 'rte' there, 'wnli' here"),
+        ({"lower": False}, "do_lower_case: True there, False here"),
+        ({"other": True}, "vocab_sha256: .* there, .* here"),
+    ],
+)
+def test_file_of_other_options_is_refused(
+    tmp_path, tiny_vocab, other_tokenizer, change, line
+):
+    path = make(tmp_path, tokenization.Tokenizer(tiny_vocab))
+    tokenizer = other_tokenizer
+    if "other" not in change:
+        tokenizer = tokenization.Tokenizer(
+            tiny_vocab, change.get("lower", True)
+        )
+    task = glue.GlueTask(
+        change.get("name", "rte"), tokenizer, change.get("max_seq_length", 16)
+    )
+    with pytest.raises(
+        errors.UserError, match=f"(?s)`train_feature_file=.*{line}.*again"
+    ):
+        opened(path, task)
+
+
+def test_file_of_other_data_is_refused(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    source = write_rte(tmp_path / "other", ROWS[:1])
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    with pytest.raises(errors.UserError, match="content_sha256"):
+        opened(path, task, source)
+    with pytest.raises(errors.UserError, match="split: 'dev' there, 'train'"):
+        opened(path, task, split="train")
+
+
+def test_file_of_unknown_origin_is_refused(tmp_path, tiny_tokenizer):
+    path = make(tmp_path, tiny_tokenizer)
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    for content in (
+        *(b"{}", b"no JSON", b"[]", b'{"num_records": 2.5}'),
+        b'{"num_records": 2, "options": []}',
+    ):
+        with open(f"{path}.json", "wb") as stream:
+            stream.write(content)
+        with pytest.raises(errors.UserError, match="it is not known"):
+            opened(path, task)
+    with pytest.raises(errors.UserError, match="`train_feature_file=nowhere"):
+        opened("nowhere", task)
+
+
+def test_settings_name_what_features_follow_from(tiny_tokenizer):
+    """An option that changes the records must be in the key."""
+    options = race.RaceOptions(max_qa_length=12)
+    task = race.RaceTask(tiny_tokenizer, 32, options)
+    assert task.settings == {
+        "task_name": "race",
+        "max_seq_length": 32,
+        "max_qa_length": 12,
+        "num_options": 4,
+        "middle_only": False,
+        "high_only": False,
+    }
+    fields = {field.name for field in dataclasses.fields(options)}
+    # These decide about the model, or about what is refused.
+    assert fields - task.settings.keys() == {
+        *("options_at_once", "dropout_prob", "pad_options"),
+    }

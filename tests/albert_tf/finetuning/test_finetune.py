@@ -1,0 +1,120 @@
+"""Several runs in one folder, and who may write there."""
+
+import errno
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import run_classifier
+from albert_tf.common import errors, folder_lock, scores
+from tests.albert_tf.finetuning import small_runs
+from tests.conftest import changed
+
+
+def test_every_run_has_a_folder_and_a_seed(two_runs):
+    for number, seed in ((1, 7), (2, 8)):
+        folder = two_runs / f"run_{number}"
+        written = json.loads((folder / "run_options.json").read_text())
+        assert written["options"]["seed"] == seed
+        assert (folder / "model.ckpt-best.index").exists()
+        assert (folder / "run_card.md").exists()
+    weights = [
+        tf.train.load_checkpoint(str(two_runs / f"run_{n}" / "model.ckpt-2"))
+        for n in (1, 2)
+    ]
+    name = "model/output_weights/.ATTRIBUTES/VARIABLE_VALUE"
+    assert (weights[0].get_tensor(name) != weights[1].get_tensor(name)).any()
+
+
+def test_runs_are_summed_up(two_runs):
+    summary = scores.read(str(two_runs))
+    assert [run.seed for run in summary.runs] == [7, 8]
+    for run in summary.runs:
+        logged = small_runs.metrics(
+            two_runs / os.path.basename(run.folder), "eval"
+        )
+        assert run.scores["accuracy"] == max(n["accuracy"] for n in logged)
+    accuracies = [run.scores["accuracy"] for run in summary.runs]
+    assert summary.medians["accuracy"] == np.median(accuracies)
+
+
+def test_features_are_shared_by_all_runs(two_runs):
+    assert len(list(two_runs.glob("*.tfrecord"))) == 3
+    assert not list(two_runs.glob("run_*/*.tfrecord"))
+
+
+def test_predictions_of_the_best_run_stand_beside_the_runs(two_runs):
+    best = os.path.basename(scores.read(str(two_runs)).best.folder)
+    for name in ("RTE.tsv", "test_results.tsv", "submit_results.tsv"):
+        written = (two_runs / name).read_text()
+        assert written == (two_runs / best / name).read_text()
+    assert len((two_runs / "RTE.tsv").read_text().splitlines()) == 11
+
+
+def test_started_again_nothing_is_trained(world, two_runs, tmp_path, caplog):
+    """Predicting alone, the scores of earlier say which run is the best."""
+    folder = tmp_path / "rte"
+    shutil.copytree(two_runs, folder)
+    before = small_runs.metrics(folder / "run_1", "train")
+    written = (folder / "RTE.tsv").read_bytes()
+    (folder / "RTE.tsv").unlink()
+    settings = small_runs.classifier(world, folder, num_runs=2, seed=7)
+    run_classifier.run(changed(settings, do_train=False, do_eval=False))
+    assert small_runs.metrics(folder / "run_1", "train") == before
+    assert (folder / "RTE.tsv").read_bytes() == written
+    (folder / "RTE.tsv").unlink()
+    (folder / "scores.json").unlink()
+    run_classifier.run(changed(settings, do_train=True, do_eval=False))
+    assert small_runs.metrics(folder / "run_1", "train") == before
+    assert "No scores say which run is the best" in caplog.text
+    assert not (folder / "RTE.tsv").exists()
+
+
+@pytest.mark.parametrize("num_runs", [1, 2])
+def test_a_second_finetuning_in_a_folder_is_refused_and_changes_nothing(
+    world, tmp_path, monkeypatch, num_runs
+):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
+    with folder_lock.hold(str(tmp_path / "rte"), "output_dir"):
+        with pytest.raises(errors.UserError, match="/rte` is in use by"):
+            run_classifier.run(
+                small_runs.classifier(
+                    world, tmp_path / "rte", num_runs=num_runs
+                )
+            )
+        assert os.listdir(tmp_path / "rte") == [folder_lock.NAME]
+
+
+def test_evaluation_where_nothing_may_be_written_says_what_helps(
+    world, two_runs, tmp_path, monkeypatch
+):
+    run = two_runs / "run_1"
+    only = {"do_train": False, "do_predict": False}
+    make = folder_lock._open
+
+    def read_only(path):
+        if path.startswith(str(run)):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return make(path)
+
+    monkeypatch.setattr(folder_lock, "_open", read_only)
+    advice = "Read-only file system.*evaluate.* add `init_checkpoint="
+    with pytest.raises(
+        errors.UserError, match=f"{run}` cannot be written: {advice}{run}"
+    ):
+        run_classifier.run(small_runs.classifier(world, run, seed=7, **only))
+    run_classifier.run(
+        small_runs.classifier(
+            world, tmp_path / "new", init_checkpoint=str(run), seed=7, **only
+        )
+    )
+    lines = small_runs.open_lines(run / "eval_results.txt")
+    assert len(lines) == 3
+    same = [line for line in lines if not line.startswith("global_step")]
+    assert set(small_runs.open_lines(tmp_path / "new/eval_results.txt")) > set(
+        same
+    )

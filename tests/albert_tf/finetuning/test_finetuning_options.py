@@ -1,0 +1,71 @@
+"""The options of finetuning: lengths, and what does not fit."""
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.finetuning import finetuning_options
+from tests.albert_tf.finetuning import small_runs
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ({"train_step": 7, "warmup_step": 3}, (7, 3)),
+        # 100 records in batches of 8, three times.
+        ({}, (37, 3)),
+        ({"num_train_epochs": 0.5, "warmup_proportion": 0.5}, (6, 3)),
+        ({"num_train_epochs": 1e-6}, (1, 0)),
+        ({"train_step": 100}, (100, 10)),
+        ({"warmup_step": 0}, (37, 0)),
+    ],
+)
+def test_steps_follow_from_records_where_they_are_not_given(values, expected):
+    assert finetuning_options.LengthOptions(**values).steps(100, 8) == expected
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"train_step": 0}, "`train_step=0` is below 1"),
+        ({"warmup_step": -1}, "`warmup_step=-1` is below 0"),
+        ({"num_train_epochs": 0.0}, "`num_train_epochs=0.0`"),
+        ({"warmup_proportion": 1.5}, "`warmup_proportion=1.5`"),
+    ],
+)
+def test_impossible_lengths_are_refused(values, message):
+    with pytest.raises(errors.UserError, match=message):
+        finetuning_options.LengthOptions(**values)
+
+
+def test_warmup_longer_than_the_run_is_refused():
+    length = finetuning_options.LengthOptions(train_step=5, warmup_step=6)
+    with pytest.raises(errors.UserError, match="`warmup_step=6` does not fit"):
+        length.steps(100, 8)
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"num_runs": 0}, "`num_runs=0`"),
+        ({"early_stopping_evaluations": -1}, "evaluations=-1` is below 0"),
+        (
+            {"early_stopping_evaluations": 2, "do_eval": False},
+            "`early_stopping_evaluations` needs the scores of `do_eval`",
+        ),
+        ({"new_head": True}, "`new_head` says how to use `init_checkpoint`"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(world, values, message):
+    with pytest.raises(errors.UserError, match=message):
+        small_runs.shared(world, "nowhere", **values)
+
+
+def test_dropout_of_the_recipe_wins_over_the_config(world, tmp_path):
+    settings = small_runs.shared(world, tmp_path, hidden_dropout_prob=0.25)
+    config = settings.read_config()
+    assert config.hidden_dropout_prob == 0.25
+    assert config.attention_probs_dropout_prob == 0.0
+    settings = small_runs.shared(
+        world, tmp_path, attention_probs_dropout_prob=0.5
+    )
+    assert settings.read_config().attention_probs_dropout_prob == 0.5

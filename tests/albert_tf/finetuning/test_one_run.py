@@ -1,0 +1,301 @@
+"""One run: early stopping, starting weights, precision, replicas."""
+
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import run_classifier
+from albert_tf.common import errors, scores
+from albert_tf.finetuning import one_run, saved_outputs
+from albert_tf.finetuning.glue import glue
+from albert_tf.training import distribution, run_checkpoints
+from tests.albert_tf.finetuning import small_runs
+from tests.conftest import LOSS_RTOL, changed, make_replicas
+
+
+@pytest.mark.parametrize(
+    "values, patience, stuck",
+    [
+        ([0.5, 0.7, 0.7, 0.6], 2, True),
+        ([0.5, 0.7, 0.7, 0.6], 3, False),
+        ([0.5, 0.7, 0.6, 0.8], 2, False),
+        ([0.5, 0.5], 1, True),
+        ([0.5], 1, False),
+        ([], 1, False),
+        ([0.5, 0.4, 0.3], 0, False),
+    ],
+)
+def test_stuck_means_nothing_better_for_so_long(values, patience, stuck):
+    assert one_run.is_stuck(values, patience) == stuck
+
+
+def test_training_stops_when_nothing_gets_better(world, tmp_path, monkeypatch):
+    accuracies = iter([0.5, 0.7, 0.6, 0.7, 0.9])
+    monkeypatch.setattr(
+        glue.GlueTask,
+        "score",
+        lambda *_: {"accuracy": next(accuracies, 0.7), "loss": 1.0},
+    )
+    settings = small_runs.classifier(
+        world,
+        tmp_path / "run",
+        early_stopping_evaluations=2,
+        train_step=10,
+        do_predict=False,
+    )
+    run_classifier.run(settings)
+    logged = small_runs.metrics(tmp_path / "run", "eval")
+    assert [n["accuracy"] for n in logged] == [0.5, 0.7, 0.6, 0.7]
+    assert small_runs.metrics(tmp_path / "run", "train")[-1]["step"] == 4
+    # The best checkpoint is that of the second evaluation.
+    assert scores.read(str(tmp_path / "run")).best.step == 2
+    # The same command has nothing left to do.
+    run_classifier.run(settings)
+    assert small_runs.metrics(tmp_path / "run", "train")[-1]["step"] == 4
+    # With more patience it goes on.
+    accuracies = iter([0.9])
+    run_classifier.run(changed(settings, early_stopping_evaluations=3))
+    assert small_runs.metrics(tmp_path / "run", "train")[-1]["step"] > 4
+
+
+def test_a_time_limit_that_is_not_reached_changes_nothing(world, tmp_path):
+    """The schedule is adapted after the second update."""
+    found = []
+    for name, minutes in (("without", 0.0), ("with", 1e4)):
+        settings = small_runs.classifier(
+            *(world, tmp_path / name),
+            do_eval=False,
+            do_predict=False,
+            max_minutes=minutes,
+            train_step=3,
+        )
+        run_classifier.run(settings)
+        lines = small_runs.metrics(tmp_path / name, "train")
+        found.append([(n["loss"], n["learning_rate"]) for n in lines])
+    assert len(found[0]) == 3
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("task_name, outputs", [("rte", 2), ("sts-b", 1)])
+def test_transfer_from_mnli_replaces_the_head(
+    world, mnli, tmp_path, task_name, outputs
+):
+    settings = small_runs.classifier(
+        world,
+        tmp_path / "run",
+        task_name,
+        do_predict=False,
+        init_checkpoint=str(mnli),
+        train_step=1,
+        warmup_step=1,  # So the only update has the rate 0.
+    )
+    with pytest.raises(errors.UserError, match="(?s)does not fit.*output_bias"):
+        run_classifier.run(settings)
+    run_classifier.run(changed(settings, new_head=True))
+    name = "{}/.ATTRIBUTES/VARIABLE_VALUE"
+    before = tf.train.load_checkpoint(str(mnli / "model.ckpt-best"))
+    after = tf.train.load_checkpoint(str(tmp_path / "run/model.ckpt-1"))
+    shapes = after.get_variable_to_shape_map()
+    encoder = [key for key in shapes if key.startswith("model/encoder/")]
+    assert len(encoder) > 10
+    for key in encoder:
+        np.testing.assert_array_equal(
+            after.get_tensor(key), before.get_tensor(key)
+        )
+    assert shapes[name.format("model/output_bias")] == [outputs]
+
+
+@pytest.mark.parametrize("new_head", [False, True])
+def test_head_that_would_fit_starts_anew_on_demand(
+    world, two_runs, tmp_path, new_head
+):
+    source = str(two_runs / "run_1/model.ckpt-2")
+    settings = small_runs.classifier(
+        *(world, tmp_path / "run"),
+        do_eval=False,
+        do_predict=False,
+        init_checkpoint=source,
+        new_head=new_head,
+        seed=9,
+        train_step=1,
+        warmup_step=1,  # So the only update has the rate 0.
+    )
+    run_classifier.run(settings)
+    before = tf.train.load_checkpoint(source)
+    after = tf.train.load_checkpoint(str(tmp_path / "run/model.ckpt-1"))
+    ending = "/.ATTRIBUTES/VARIABLE_VALUE"
+    steps = {
+        key.removesuffix(ending): abs(
+            after.get_tensor(key) - before.get_tensor(key)
+        ).max()
+        for key in after.get_variable_to_shape_map()
+        if key.startswith("model/")
+    }
+    # Other draws from a standard deviation of 0.02, and not only an update.
+    assert (steps.pop("model/output_weights") > 0.01) == new_head
+    bias = after.get_tensor(f"model/output_bias{ending}")
+    assert (bias == 0).all() == new_head
+    assert (steps.pop("model/output_bias") > 0) == new_head
+    assert len(steps) > 10
+    assert set(steps.values()) == {0}
+
+
+@pytest.fixture(scope="module")
+def float32_losses(world, tmp_path_factory):
+    return train_in("float32", world, tmp_path_factory.mktemp("float32"))
+
+
+def train_in(precision, world, folder):
+    """The losses of a short run whose updates are large enough to count."""
+    settings = small_runs.classifier(
+        *(world, folder, "sts-b"),
+        do_eval=False,
+        do_predict=False,
+        train_step=8,
+        learning_rate=1e-2,
+        precision=precision,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        small_runs.drop_no_outputs(patch)
+        run_classifier.run(settings)
+    return [line["loss"] for line in small_runs.metrics(folder, "train")]
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_finetuning_in_low_precision_follows_float32(
+    world, float32_losses, tmp_path, precision
+):
+    losses = train_in(precision, world, tmp_path)
+    assert losses != float32_losses
+    assert losses == pytest.approx(float32_losses, rel=1e-2)
+    assert min(float32_losses) < max(float32_losses) / 2
+    reader = tf.train.load_checkpoint(str(tmp_path / "model.ckpt-8"))
+    kinds = reader.get_variable_to_dtype_map()
+    weights = {kinds[key] for key in kinds if key.startswith("model/")}
+    assert weights == {tf.float32}
+
+
+def test_scores_do_not_depend_on_the_batch_size(world, two_runs, tmp_path):
+    """12 examples in batches of 8 (with filling), of 5 and of 12."""
+    found = []
+    for size in (8, 5, 12):
+        shutil.copytree(two_runs / "run_1", tmp_path / str(size))
+        settings = small_runs.classifier(
+            world,
+            tmp_path / str(size),
+            seed=7,
+            do_train=False,
+            do_predict=False,
+            eval_batch_size=size,
+        )
+        run_classifier.run(settings)
+        found.append(scores.read(str(tmp_path / str(size))).best.scores)
+    assert found[0]["accuracy"] == found[1]["accuracy"] == found[2]["accuracy"]
+    for other in found[1:]:
+        assert other["loss"] == pytest.approx(found[0]["loss"], rel=1e-6)
+
+
+@pytest.fixture
+def without_head_dropout(monkeypatch):
+    """Each replica draws its own dropout, and that of GLUE has no option."""
+    small_runs.drop_no_outputs(monkeypatch)
+
+
+@pytest.mark.parametrize("kind", small_runs.KINDS)
+def test_replicas_and_batches_change_neither_losses_nor_scores(
+    world, tmp_path, monkeypatch, without_head_dropout, kind
+):
+    """12, 70 and 20 dev records: both sizes leave a partial last batch."""
+    run, make = small_runs.KINDS[kind]
+    found = []
+    for number, (replicas, size) in enumerate(((1, 9), (2, 8))):
+        if replicas > 1:
+            monkeypatch.setattr(
+                distribution, "make_strategy", lambda _: make_replicas()
+            )
+        folder = tmp_path / str(number)
+        settings = make(
+            *(world, folder),
+            train_step=3,
+            do_predict=False,
+            eval_batch_size=size,
+        )
+        run(settings)
+        outputs = saved_outputs.load(str(folder), "dev").outputs
+        count = len(next(iter(outputs.values())))
+        assert count > 10
+        assert count % size
+        losses = [line["loss"] for line in small_runs.metrics(folder, "train")]
+        assert len(losses) == 3
+        found.append((losses, scores.read(str(folder)).best.scores))
+    (losses, numbers), (other_losses, other_numbers) = found
+    assert other_losses == pytest.approx(losses, rel=LOSS_RTOL)
+    assert other_numbers == pytest.approx(numbers, rel=LOSS_RTOL)
+
+
+@pytest.mark.parametrize("kind", ["rte", "squad", "squad1", "race"])
+def test_outputs_are_those_of_full_padding(world, tmp_path, kind):
+    run, make = small_runs.KINDS[kind.rstrip("1")]
+    extra = {"version_2_with_negative": False} if kind == "squad1" else {}
+    whole = make(world, tmp_path / "whole", do_predict=False, **extra)
+    run(changed(whole, pad_to_max=True, max_seq_length=64))
+    found = {}
+    for name, pad_to_max in (("padded", True), ("short", False)):
+        folder = tmp_path / name
+        settings = make(
+            *(world, folder),
+            do_train=False,
+            do_predict=False,
+            eval_batch_size=2,
+            init_checkpoint=str(tmp_path / "whole"),
+            **extra,
+        )
+        run(changed(settings, pad_to_max=pad_to_max, max_seq_length=64))
+        found[name] = saved_outputs.load(str(folder), "dev").outputs
+    assert found["short"].keys() == found["padded"].keys()
+    for name, padded in found["padded"].items():
+        short = found["short"][name]
+        assert short.shape == padded.shape
+        if name.endswith("_index") or name.endswith("_log_probs"):
+            continue  # The places of padding among the best differ.
+        used = (short != 0) if kind == "squad1" else np.full(short.shape, True)
+        np.testing.assert_allclose(short[used], padded[used], atol=2e-5)
+    one, two = (scores.read(str(tmp_path / name)) for name in found)
+    assert one.best.scores == pytest.approx(two.best.scores, abs=1e-4)
+
+
+def test_a_run_that_goes_on_repeats_batches_of_similar_length(world, tmp_path):
+    losses = {}
+    for name, stops in (("whole", [5]), ("parts", [2, 5])):
+        for stop in stops:
+            settings = small_runs.classifier(
+                *(world, tmp_path / name),
+                do_eval=False,
+                do_predict=False,
+                train_step=stop if name == "whole" else 5,
+            )
+            if stop == 2:
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(
+                        run_checkpoints.RunCheckpoints,
+                        "save",
+                        failing_at(2, run_checkpoints.RunCheckpoints.save),
+                    )
+                    with pytest.raises(KeyboardInterrupt):
+                        run_classifier.run(settings)
+            else:
+                run_classifier.run(settings)
+        lines = small_runs.metrics(tmp_path / name, "train")
+        losses[name] = {line["step"]: line["loss"] for line in lines}
+    assert losses["whole"] == losses["parts"]
+
+
+def failing_at(step, save):
+    def save_or_fail(self):
+        save(self)
+        if self.step == step:
+            raise KeyboardInterrupt
+
+    return save_or_fail

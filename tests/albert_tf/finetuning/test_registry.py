@@ -1,0 +1,65 @@
+"""Options to tasks, and the modules of a user's tasks."""
+
+import sys
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.finetuning import race, registry
+from albert_tf.finetuning.glue import glue, glue_tasks
+from albert_tf.finetuning.squad import squad
+
+VALUES = {"max_seq_length": 64, "max_query_length": 16, "max_qa_length": 20}
+
+
+@pytest.mark.parametrize(
+    "name, kind",
+    [
+        ("RTE", glue.GlueTask),
+        ("race", race.RaceTask),
+        ("SQuAD", squad.SquadTask),
+    ],
+)
+def test_a_task_is_made_by_its_name_in_any_case(name, kind):
+    task = registry.make({**VALUES, "task_name": name}, None)
+    assert type(task) is kind
+    assert task.name == name.lower()
+    assert task.max_seq_length == 64
+
+
+@pytest.mark.parametrize("name", ["Reviews", "reviews", "REVIEWS"])
+def test_names_of_own_tasks_may_have_capitals(name, monkeypatch):
+    spec = glue_tasks.TaskSpec(("bad", "good"), {})
+    monkeypatch.setitem(glue_tasks.TASKS, "Reviews", spec)
+    values = {**VALUES, "task_name": name}
+    assert registry.make(values, None).labels == ("bad", "good")
+    monkeypatch.setitem(registry.MAKERS, "Reviews", lambda *_: "a task")
+    assert registry.make(values, None) == "a task"
+
+
+def test_a_task_gets_its_own_options():
+    made = registry.make({**VALUES, "task_name": "race"}, None)
+    assert made.options.max_qa_length == 20
+    made = registry.make({**VALUES, "task_name": "squad"}, None)
+    assert made.options.windows.max_query_length == 16
+
+
+def test_an_unknown_task_is_named():
+    with pytest.raises(errors.UserError, match="`task_name=rtf` is not known"):
+        registry.make({**VALUES, "task_name": "rtf"}, None)
+
+
+def test_a_module_is_imported_only_if_the_user_names_it(tmp_path, monkeypatch):
+    (tmp_path / "module_of_a_run.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    values = {"task_module": "module_of_a_run"}
+    with pytest.raises(errors.UserError, match="add `task_module=module_of"):
+        registry.load_module_for(values, "folder", None)
+    assert "module_of_a_run" not in sys.modules
+    registry.load_module_for(values, "folder", "module_of_a_run")
+    assert sys.modules.pop("module_of_a_run")
+
+
+def test_a_module_that_is_missing_is_named():
+    with pytest.raises(errors.UserError, match="`task_module=no_such_module"):
+        registry.load_module("no_such_module")

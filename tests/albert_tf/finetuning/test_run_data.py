@@ -1,0 +1,140 @@
+"""The data of a run: splits, and features made elsewhere."""
+
+import logging
+import os
+import shutil
+
+import pytest
+
+from albert_tf import run_classifier
+from albert_tf.common import errors
+from albert_tf.text import tokenization
+from data_prep import create_finetuning_data
+from tests.albert_tf.finetuning import small_runs
+from tests.conftest import changed
+
+
+def test_missing_second_dev_set_is_reported(world, tmp_path, caplog):
+    shutil.copytree(world.glue, tmp_path / "glue")
+    os.remove(tmp_path / "glue/MNLI/dev_mismatched.tsv")
+    settings = small_runs.classifier(
+        world, tmp_path / "run", "mnli", do_predict=False, train_step=1
+    )
+    caplog.set_level(logging.WARNING, "absl")
+    run_classifier.run(changed(settings, data_dir=str(tmp_path / "glue")))
+    assert "Without dev_mismatched: it has no file" in caplog.text
+    (line,) = small_runs.metrics(tmp_path / "run", "eval")
+    assert "accuracy_mismatched" not in line
+
+
+def offline(world, output_file, **values):
+    create_finetuning_data.run(
+        changed(
+            create_finetuning_data.FinetuningDataOptions(
+                task_name="rte",
+                input_file=f"{world.glue}/RTE/train.tsv",
+                output_file=str(output_file),
+                is_training=True,
+                max_seq_length=small_runs.LENGTH,
+                vocabulary=tokenization.VocabularyOptions(world.vocabulary),
+                num_workers=1,
+            ),
+            **values,
+        )
+    )
+    return str(output_file)
+
+
+@pytest.mark.parametrize("kind", ["rte", "squad"])
+def test_training_on_features_made_elsewhere_is_the_same(world, tmp_path, kind):
+    """They are in the order of the data; training shuffles them first."""
+    run, make = small_runs.KINDS[kind]
+    path = offline(world, tmp_path / "train.tfrecord")
+    if kind == "squad":
+        path = offline(
+            world,
+            tmp_path / "squad.tfrecord",
+            task_name="squad",
+            input_file=str(world.squad / "train.json"),
+            max_seq_length=56,
+            doc_stride=16,
+            max_query_length=16,
+        )
+    found = []
+    for name, values in (("own", {}), ("made", {"train_feature_file": path})):
+        settings = make(world, tmp_path / name, do_eval=False, **values)
+        run(changed(settings, do_predict=False))
+        (made,) = (tmp_path / name).glob("*-train-*.tfrecord")
+        losses = [
+            line["loss"]
+            for line in small_runs.metrics(tmp_path / name, "train")
+        ]
+        (facts,) = small_runs.metrics(tmp_path / name, "facts")
+        found.append((made.name, made.read_bytes(), losses, facts["data"]))
+    assert found[0] == found[1]
+    with open(path, "rb") as stream:
+        in_order = stream.read()
+    assert in_order != found[0][1]
+    assert len(in_order) > len(found[0][1])  # Only they hold padding.
+
+
+def test_cut_off_features_are_refused(world, tmp_path):
+    path = offline(world, tmp_path / "train.tfrecord")
+    with open(path, "rb+") as stream:
+        stream.truncate(os.path.getsize(path) - 1)
+    settings = small_runs.classifier(
+        world, tmp_path / "run", train_feature_file=path
+    )
+    with pytest.raises(
+        errors.UserError, match="39 records are whole; in the next.* ends"
+    ):
+        run_classifier.run(settings)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("split, record", [("train", 40), ("dev", 1)])
+def test_damaged_features_are_named(world, two_runs, tmp_path, split, record):
+    for path in two_runs.glob("*.tfrecord*"):
+        shutil.copy(path, tmp_path)
+    (path,) = tmp_path.glob(f"*-{split}-*.tfrecord")
+    content = bytearray(path.read_bytes())
+    content[30 if record == 1 else -30] ^= 0xFF
+    path.write_bytes(content)
+    settings = small_runs.classifier(
+        world, tmp_path / "run", cached_dir=str(tmp_path)
+    )
+    message = f"{path} is damaged: record {record} cannot .* Remove it and"
+    with pytest.raises(errors.UserError, match=message):
+        run_classifier.run(settings)
+
+
+@pytest.mark.parametrize(
+    "values, line",
+    [
+        ({"max_seq_length": 40}, "max_seq_length: 40 there, 48 here"),
+        ({"do_lower_case": False}, "do_lower_case: False there, True here"),
+    ],
+)
+def test_features_of_other_options_are_refused(
+    world, tmp_path, undescribed_vocab, values, line
+):
+    path = offline(
+        world,
+        tmp_path / "train.tfrecord",
+        spm_model_file=undescribed_vocab,
+        **values,
+    )
+    settings = small_runs.classifier(
+        world, tmp_path / "run", train_feature_file=path
+    )
+    with pytest.raises(errors.UserError, match=line):
+        run_classifier.run(settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_cached_dir_that_cannot_be_made_is_refused(world, tmp_path):
+    path = f"{world.config}/features"
+    settings = small_runs.classifier(world, tmp_path / "run", cached_dir=path)
+    with pytest.raises(errors.UserError, match=f"`cached_dir`: .*{path}"):
+        run_classifier.run(settings)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,63 @@
+"""Outputs that are kept for ensembles: as they were, or an error."""
+
+import random
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.finetuning import saved_outputs
+
+SAVED = saved_outputs.SavedOutputs(
+    {"logits": np.arange(6, dtype=np.float32).reshape(3, 2)},
+    "dev.tsv",
+    {"max_seq_length": 32},
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    saved_outputs.save(str(tmp_path), "dev", SAVED)
+    return tmp_path / "dev_outputs.npz"
+
+
+def test_outputs_come_back(path):
+    found = saved_outputs.load(str(path.parent), "dev")
+    assert (found.source, found.facts) == (SAVED.source, SAVED.facts)
+    np.testing.assert_array_equal(
+        found.outputs["logits"], SAVED.outputs["logits"]
+    )
+
+
+def load_damaged(path, content):
+    path.write_bytes(content)
+    with pytest.raises(errors.UserError, match="dev_outputs.npz is damaged"):
+        saved_outputs.load(str(path.parent), "dev")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"{}", b"\x93NUMPY"])
+def test_another_file_is_refused(path, content):
+    load_damaged(path, content)
+
+
+def test_file_that_is_cut_short_is_refused(path):
+    content = path.read_bytes()
+    for size in range(0, len(content) - 1, 7):
+        load_damaged(path, content[:size])
+
+
+def test_flipped_bits_are_an_error_or_change_nothing(path):
+    content = path.read_bytes()
+    draw = random.Random(5)
+    for _ in range(300):
+        damaged = bytearray(content)
+        damaged[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            found = saved_outputs.load(str(path.parent), "dev")
+        except errors.UserError:
+            continue
+        assert (found.source, found.facts) == (SAVED.source, SAVED.facts)
+        np.testing.assert_array_equal(
+            found.outputs["logits"], SAVED.outputs["logits"]
+        )

@@ -1,0 +1,51 @@
+"""The model that a checkpoint's names and shapes mean."""
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.model.heads import (
+    classification,
+    from_checkpoint,
+    pretraining,
+    question_answering,
+)
+
+MODELS = {
+    "encoder": lambda e: e,
+    "pretrainer": pretraining.AlbertPretrainer,
+    "masked_lm": lambda e: pretraining.AlbertPretrainer(
+        e, sentence_order=False
+    ),
+    "classifier": lambda e: classification.AlbertClassifier(e, 3),
+    "squad_v1": question_answering.AlbertSquadV1,
+    "squad_v2": question_answering.AlbertSquadV2,
+}
+
+
+def shapes(model):
+    return {
+        checkpoint_reader.name_of(v): list(v.shape) for v in model.variables
+    }
+
+
+def checkpoint_with(names_and_shapes):
+    return checkpoint_reader.Checkpoint(
+        path="model.ckpt-1", shapes=names_and_shapes, config=None, load=dict
+    )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model_has_the_variables_of_the_checkpoint(small_config, name):
+    saved = MODELS[name](modeling.AlbertModel(small_config))
+    model = from_checkpoint.make_model(
+        small_config, checkpoint_with(shapes(saved))
+    )
+    assert type(model) is type(saved)
+    assert shapes(model) == shapes(saved)
+
+
+def test_unknown_head_is_refused(small_config):
+    names = {"bert/pooler/dense/bias": [16], "my_head/kernel": [16, 2]}
+    with pytest.raises(errors.UserError, match="no model of this.*: my_head"):
+        from_checkpoint.make_model(small_config, checkpoint_with(names))

@@ -1,0 +1,77 @@
+"""Heads of SQuAD: logits, and the search for answers, in plain NumPy.
+
+Dropout: tests/albert_tf/model/test_dropout.py; recordings of the original:
+tests/parity/test_original_heads.py.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model import modeling
+from albert_tf.model.heads import question_answering
+from tests.conftest import LAYER_ATOL
+
+IDS = np.array([[2, 17, 30, 8, 40, 3], [2, 5, 6, 7, 3, 0]])
+P_MASK = np.array([[1, 1, 0, 0, 0, 1], [1, 0, 0, 0, 1, 1]])
+
+
+def make(head, config, *arguments):
+    model = head(modeling.AlbertModel(config), *arguments)
+    generator = np.random.default_rng(1)
+    for variable in model.variables:
+        variable.assign(generator.normal(size=variable.shape) / 3)
+    return model
+
+
+def test_logits_of_version_1_are_one_product(small_config):
+    model = make(question_answering.AlbertSquadV1, small_config)
+    outputs = model(IDS)
+    x = model.encoder(IDS)["sequence_output"].numpy().astype(np.float64)
+    for row, name in enumerate(("start_logits", "end_logits")):
+        expected = x @ model.output_weights[row].numpy()
+        expected += model.output_bias[row].numpy()
+        np.testing.assert_allclose(outputs[name], expected, atol=LAYER_ATOL)
+
+
+@pytest.fixture
+def version_2(small_config):
+    return make(question_answering.AlbertSquadV2, small_config, 2, 3)
+
+
+def test_search_takes_the_best_ends_of_the_best_starts(version_2):
+    found = version_2({"input_ids": IDS, "p_mask": P_MASK})
+    assert found["end_top_index"].shape == (2, 2 * 3)
+    for k in range(2):
+        starts = found["start_top_index"][:, k]
+        scores = version_2(
+            {"input_ids": IDS, "p_mask": P_MASK, "start_positions": starts}
+        )
+        np.testing.assert_array_equal(
+            np.argsort(-scores["start_log_probs"].numpy())[:, k], starts
+        )
+        # Nearly equal scores may stand in either order.
+        ends = scores["end_log_probs"].numpy()
+        index = found["end_top_index"].numpy()[:, 3 * k : 3 * k + 3]
+        assert [len(set(row)) for row in index] == [3, 3]
+        best = -np.sort(-ends)[:, :3]
+        for actual in (
+            found["end_top_log_probs"][:, 3 * k : 3 * k + 3],
+            np.take_along_axis(ends, index, 1),
+        ):
+            np.testing.assert_allclose(actual, best, atol=LAYER_ATOL)
+        np.testing.assert_allclose(
+            found["cls_logits"], scores["cls_logits"], atol=LAYER_ATOL
+        )
+
+
+def test_no_answer_lies_outside_of_the_passage(version_2):
+    starts = tf.constant([2, 1])
+    outputs = version_2(
+        {"input_ids": IDS, "p_mask": P_MASK, "start_positions": starts}
+    )
+    for name in ("start_log_probs", "end_log_probs"):
+        probabilities = np.exp(outputs[name].numpy())
+        np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-5)
+        assert (probabilities[P_MASK == 1] == 0).all()
+        assert (probabilities[P_MASK == 0] > 0).all()

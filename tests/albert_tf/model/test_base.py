@@ -1,0 +1,147 @@
+"""Encoder and functional models around it, as Keras models: save, clone."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.common import errors
+from albert_tf.model import base, checkpoint_reader, checkpoints, modeling
+from albert_tf.model.heads import head
+
+IDS = np.array([[2, 17, 30, 3], [2, 5, 6, 3]])
+
+
+def reload(model, tmp_path):
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    return keras.models.load_model(path)
+
+
+def fill(model):
+    """Give all variables other numbers than any initializer does."""
+    generator = np.random.default_rng(1)
+    for variable in model.variables:
+        variable.assign(generator.normal(size=variable.shape) / 3)
+
+
+def named(model):
+    return {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
+
+
+def around(encoder):
+    ids = keras.Input([None], dtype="int32", name="input_ids")
+    mask = keras.Input([None], dtype="int32", name="mask")
+    outputs = encoder({"input_ids": ids, "attention_mask": mask})
+    logits = keras.layers.Dense(2)(outputs["pooled_output"])
+    return keras.Model([ids, mask], logits)
+
+
+@pytest.mark.parametrize("share", ["all", "attention", "none"])
+def test_encoder_is_saved_and_loaded_by_keras(small_config, tmp_path, share):
+    config = dataclasses.replace(small_config, share=share, num_hidden_groups=1)
+    encoder = modeling.AlbertModel(
+        config, "my_bert", precision="bfloat16", recompute=True
+    )
+    fill(encoder)
+    expected = encoder(IDS)
+    loaded = reload(encoder, tmp_path)
+    assert loaded.get_config() == encoder.get_config()
+    assert loaded.config == config
+    assert list(named(loaded)) == list(named(encoder))
+    for name, value in loaded(IDS).items():
+        tf.nest.map_structure(
+            np.testing.assert_array_equal, value, expected[name]
+        )
+
+
+def test_functional_model_around_the_encoder_is_loaded(small_config, tmp_path):
+    model = around(modeling.AlbertModel(small_config))
+    fill(model)
+    inputs = [IDS, np.array([[1, 1, 1, 0], [1, 1, 1, 1]])]
+    loaded = reload(model, tmp_path)
+    assert len(loaded.trainable_variables) == len(model.trainable_variables)
+    np.testing.assert_array_equal(loaded(inputs), model(inputs))
+
+
+def test_weights_file_of_keras_holds_all_weights(small_config, tmp_path):
+    one, other = (modeling.AlbertModel(small_config) for _ in range(2))
+    fill(one)
+    one.save_weights(tmp_path / "encoder.weights.h5")
+    other.load_weights(tmp_path / "encoder.weights.h5")
+    for name, value in named(other).items():
+        np.testing.assert_array_equal(value, named(one)[name])
+
+
+def test_clones_have_the_same_variables(small_config):
+    encoder = modeling.AlbertModel(small_config)
+    encoder.trainable = False
+    for model in (encoder, around(encoder)):
+        clone = keras.models.clone_model(model)
+        shapes = [
+            [(v.name, v.shape, v.trainable) for v in m.weights]
+            for m in (model, clone)
+        ]
+        assert shapes[0][:-2] == shapes[1][:-2]
+        assert len(clone.trainable_weights) == len(model.trainable_weights)
+        assert not {id(v) for v in clone.weights} & {
+            id(v) for v in model.weights
+        }
+
+
+@pytest.fixture
+def policy(request):
+    before = keras.mixed_precision.global_policy()
+    keras.mixed_precision.set_global_policy(request.param)
+    yield request.param
+    keras.mixed_precision.set_global_policy(before)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16"], indirect=True)
+def test_global_policy_is_the_default_precision(small_config, policy):
+    model = modeling.AlbertModel(small_config)
+    assert model.precision == "bfloat16"
+    explicit = modeling.AlbertModel(small_config, precision="bfloat16")
+    explicit.set_weights(model.get_weights())
+    assert {v.dtype for v in model.variables} == {tf.float32}
+    outputs = model(IDS)
+    assert outputs["sequence_output"].dtype == tf.bfloat16
+    np.testing.assert_array_equal(
+        outputs["pooled_output"], explicit(IDS)["pooled_output"]
+    )
+    exact = modeling.AlbertModel(small_config, precision="float32")
+    assert exact(IDS)["sequence_output"].dtype == tf.float32
+
+
+@pytest.mark.parametrize(
+    "policy", ["mixed_float16", "float64", "bfloat16"], indirect=True
+)
+def test_other_global_policies_are_refused(small_config, policy):
+    with pytest.raises(errors.UserError, match=f"policy is '{policy}'. Allow"):
+        modeling.AlbertModel(small_config)
+
+
+def test_unknown_precision_is_refused(small_config):
+    with pytest.raises(errors.UserError, match="precision='half' is not known"):
+        modeling.AlbertModel(small_config, precision="half")
+
+
+class KerasHead(head.Head):
+    """A head with a layer of Keras, which creates its variables late."""
+
+    def __init__(self, encoder, *, build):
+        super().__init__(encoder, "keras_head")
+        self.activation = keras.layers.Activation("relu")
+        self.dense = keras.layers.Dense(2, name="my_dense")
+        if build:
+            self.dense.build([None, encoder.config.hidden_size])
+
+
+def test_variables_exist_before_a_model_is_restored(small_config, tmp_path):
+    encoder = modeling.AlbertModel(small_config)
+    base.check_variables(KerasHead(encoder, build=True))
+    late = KerasHead(encoder, build=False)
+    with pytest.raises(errors.UserError, match="'my_dense' of KerasHead"):
+        checkpoints.restore(late, str(tmp_path / "never read"))

@@ -1,0 +1,240 @@
+"""Checkpoints and config files of brightmart's albert_zh."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.common import errors
+from albert_tf.model import (
+    brightmart,
+    checkpoint_reader,
+    checkpoints,
+    huggingface,
+    modeling,
+)
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import (
+    classification,
+    from_checkpoint,
+    pretraining,
+)
+from tests.conftest import FIXTURES, PARITY_ATOL, tiny_config
+from tests.reference import encoder as reference
+
+# Names and shapes of the released albert_tiny.
+INDEX = json.loads((FIXTURES / "released_index.json").read_text())[
+    "brightmart_albert_tiny_zh"
+]
+# Its sizes, and small ones.
+SMALL = {21128: 60, 128: 8, 312: 12, 1248: 20, 512: 16, 2: 2}
+CONFIG = {
+    "attention_probs_dropout_prob": 0.0,
+    "directionality": "bidi",
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.0,
+    "hidden_size": 12,
+    "embedding_size": 8,
+    "initializer_range": 0.02,
+    "intermediate_size": 20,
+    "max_position_embeddings": 16,
+    "num_attention_heads": 3,
+    "num_hidden_layers": 3,
+    "pooler_fc_size": 768,
+    "pooler_type": "first_token_transform",
+    "type_vocab_size": 2,
+    "vocab_size": 60,
+    "ln_type": "postln",
+}
+
+
+def write_config(path, **changes):
+    path.write_text(json.dumps({**CONFIG, **changes}))
+    return str(path)
+
+
+@pytest.fixture
+def weights():
+    """By their names; no bias is 0, no gamma is 1."""
+    generator = np.random.default_rng(5)
+    return {
+        name: generator.normal(
+            float(name.endswith("gamma")), 0.3, [SMALL[size] for size in shape]
+        ).astype(np.float32)
+        for name, (_, *shape) in INDEX.items()
+    }
+
+
+def save(weights, prefix, **more):
+    weights = {**weights, **more}
+    names = sorted(weights)
+    tf.raw_ops.SaveV2(
+        prefix=str(prefix),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[weights[name] for name in names],
+    )
+    return str(prefix)
+
+
+@pytest.fixture
+def model(weights, tmp_path):
+    checkpoint = checkpoint_reader.read(
+        save(weights, tmp_path / "albert_model.ckpt")
+    )
+    config = AlbertConfig.from_json_file(write_config(tmp_path / "c.json"))
+    model = from_checkpoint.make_model(config, checkpoint)
+    checkpoints.restore(model, checkpoint)
+    return model
+
+
+@pytest.fixture
+def batch():
+    mask = np.arange(10) < np.array([[10], [7], [4]])
+    ids = np.random.default_rng(2).integers(5, 60, mask.shape) * mask
+    return {
+        "input_ids": ids,
+        "input_mask": mask.astype(int),
+        "segment_ids": (mask & (np.arange(10) > 2)).astype(int),
+    }
+
+
+def test_outputs_equal_plain_numpy_by_their_names(model, weights, batch):
+    positions = np.array([[1, 9], [4, 2], [3, 0]])
+    inputs = {**batch, "masked_lm_positions": positions}
+    inputs = {n: tf.constant(x, tf.int32) for n, x in inputs.items()}
+    plain = reference.BrightmartEncoder(model.encoder.config, weights)
+    expected = plain.encode(*batch.values())
+    outputs = model.encoder({name: inputs[name] for name in batch})
+    for name, value in expected.items():
+        np.testing.assert_allclose(
+            outputs[name], value, atol=PARITY_ATOL, rtol=0, err_msg=name
+        )
+    heads = model(inputs)
+    np.testing.assert_allclose(
+        heads["masked_lm_logits"],
+        plain.masked_lm_logits(expected["sequence_output"], positions),
+        atol=PARITY_ATOL,
+        rtol=0,
+    )
+    scope = "cls/seq_relationship"
+    np.testing.assert_allclose(
+        heads["sentence_order_logits"],
+        expected["pooled_output"] @ weights[f"{scope}/output_weights"].T
+        + weights[f"{scope}/output_bias"],
+        atol=PARITY_ATOL,
+        rtol=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("precision", "close"), [("float32", 1e-6), ("bfloat16", 1e-2)]
+)
+def test_weights_converted_for_serving_fill_masks(
+    model, batch, precision, close
+):
+    inputs = {name: tf.constant(x, tf.int32) for name, x in batch.items()}
+    inputs["masked_lm_positions"] = tf.constant([[1], [2], [3]])
+    expected = model(inputs)["masked_lm_logits"]
+    encoder = modeling.AlbertModel(model.encoder.config, precision=precision)
+    served = pretraining.AlbertPretrainer(encoder)
+    served.set_weights(model.get_weights())
+    encoder.convert_for_serving()
+    actual = served(inputs)["masked_lm_logits"]
+    atol = close * np.ptp(expected)
+    np.testing.assert_allclose(actual, expected, atol=atol, rtol=0)
+
+
+def test_every_weight_gets_a_gradient(model, batch):
+    inputs = {name: tf.constant(x, tf.int32) for name, x in batch.items()}
+    inputs["masked_lm_positions"] = tf.constant([[1], [2], [3]])
+    with tf.GradientTape() as tape:
+        outputs = model(inputs, training=True, dropout_seed=tf.constant([1, 2]))
+        loss = sum(tf.reduce_sum(x**2) for x in outputs.values())
+    for variable, gradient in zip(
+        model.variables, tape.gradient(loss, model.variables), strict=True
+    ):
+        assert gradient is not None, variable.name
+
+
+def test_optimizer_state_and_heads_are_read_as_in_other_layouts(
+    weights, tmp_path
+):
+    theirs = "bert/encoder/layer_shared/output/LayerNorm/beta"
+    ours = "bert/encoder/transformer/group_0/inner_group_0/LayerNorm_1/beta"
+    prefix = save(
+        weights,
+        tmp_path / "x.ckpt",
+        **{
+            f"{theirs}/adam_m": np.ones(12, np.float32),
+            "global_step": np.array(3),
+            "output_weights": np.ones([4, 12], np.float32),
+            "output_bias": np.ones(4, np.float32),
+        },
+    )
+    checkpoint = checkpoint_reader.read(prefix)
+    assert set(checkpoint.state) == {f"{ours}/adam_m", "global_step"}
+    config = AlbertConfig.from_json_file(write_config(tmp_path / "c.json"))
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 4)
+    checkpoints.restore(model, checkpoint)
+
+
+@pytest.mark.parametrize("old", [{}, {"ln_type": None}])
+def test_config_files_mean_the_other_order(tmp_path, old):
+    path = write_config(tmp_path / "c.json", **old)
+    config = AlbertConfig.from_json_file(path)
+    assert config.project_words_first
+    assert (config.num_hidden_groups, config.share) == (1, "all")
+
+
+def test_config_files_before_ln_type_are_recognized(tmp_path):
+    values = {k: v for k, v in CONFIG.items() if k != "ln_type"}
+    assert brightmart.describes_albert(values)
+    del values["embedding_size"]  # BERT's.
+    assert not brightmart.describes_albert(values)
+
+
+def test_norms_before_the_sublayers_are_refused(tmp_path):
+    path = write_config(tmp_path / "c.json", ln_type="preln")
+    with pytest.raises(
+        errors.UserError, match="ln_type='preln': this model of brightmart's"
+    ):
+        AlbertConfig.from_json_file(path)
+
+
+def test_a_config_without_the_key_names_the_layout(weights, tmp_path):
+    prefix = save(weights, tmp_path / "x.ckpt")
+    sizes = {k: v for k, v in CONFIG.items() if k.endswith("_size")}
+    sizes["max_position_embeddings"] = 16
+    del sizes["pooler_fc_size"]
+    model = modeling.AlbertModel(
+        AlbertConfig(**sizes, num_hidden_layers=3, num_attention_heads=3)
+    )
+    with pytest.raises(
+        errors.UserError, match="This is the layout of brightmart's albert_zh"
+    ):
+        checkpoints.restore(model, prefix)
+
+
+def test_hugging_face_has_no_such_model(model, tmp_path):
+    values = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
+    with pytest.raises(errors.UserError, match="brightmart's albert_zh, is no"):
+        huggingface.write(str(tmp_path / "hf"), model.encoder.config, values)
+    assert not (tmp_path / "hf").exists()
+
+
+def test_names_of_other_layouts_stay():
+    for name in (
+        "bert/encoder/layer_0/output/dense/bias",
+        "bert/encoder/layer_shared/other/dense/bias",
+        "bert/pooler/dense/bias",
+    ):
+        assert brightmart.our_name(name) == name
+
+
+def test_embeddings_of_the_encoder_s_width_are_projected_too():
+    config = tiny_config(embedding_size=16, project_words_first=True)
+    encoder = modeling.AlbertModel(config)
+    assert encoder.embeddings.word_projection.shape == (16, 16)
+    assert encoder.embedding_mapping is None

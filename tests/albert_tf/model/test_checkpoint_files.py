@@ -1,0 +1,218 @@
+"""Finding checkpoints, and TensorFlow's list of them."""
+
+import os
+import pathlib
+import shutil
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.common import errors
+from albert_tf.model import checkpoint_files
+from tests.conftest import FIXTURES
+
+RECORDED = str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")
+
+
+@pytest.mark.parametrize(
+    "suffix", ["", ".index", ".data-00000-of-00001", ".meta"]
+)
+def test_any_file_of_a_checkpoint_names_it(suffix):
+    assert checkpoint_files.find(RECORDED + suffix) == RECORDED
+
+
+def test_folder_means_its_best_checkpoint_else_its_latest(tmp_path):
+    value = tf.train.Checkpoint(value=tf.Variable(1.0))
+    manager = tf.train.CheckpointManager(
+        value,
+        str(tmp_path),
+        max_to_keep=2,
+        checkpoint_name="model.ckpt",
+    )
+    manager.save(checkpoint_number=3)
+    latest = manager.save(checkpoint_number=5)
+    assert checkpoint_files.find(f"{tmp_path}/") == latest
+    best = value.write(str(tmp_path / checkpoint_files.BEST_NAME))
+    assert checkpoint_files.find(str(tmp_path)) == best
+
+
+@pytest.mark.parametrize(
+    "listed",
+    ["/old/place/model.ckpt-5", "../model.ckpt-5", "gs://b/model.ckpt-5"],
+)
+def test_latest_checkpoint_is_taken_from_the_folder_itself(listed, tmp_path):
+    for place in (tmp_path, tmp_path / "run"):
+        place.mkdir(exist_ok=True)
+        (place / "model.ckpt-5.index").write_bytes(b"")
+    state = tmp_path / "run" / "checkpoint"
+    state.write_text(f'model_checkpoint_path: "{listed}"\n')
+    found = checkpoint_files.find(str(tmp_path / "run"))
+    assert found == str(tmp_path / "run" / "model.ckpt-5")
+
+
+def test_a_checkpoint_outside_of_the_folder_is_not_the_latest(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "model.ckpt-5.index").write_bytes(b"")
+    (tmp_path / "run" / "checkpoint").write_text(
+        f'model_checkpoint_path: "{tmp_path}/model.ckpt-5"\n'
+    )
+    with pytest.raises(errors.UserError, match="does not say which"):
+        checkpoint_files.find(str(tmp_path / "run"))
+
+
+def test_list_of_checkpoints_keeps_names_of_its_own_folder(tmp_path):
+    for name in ("model.ckpt-1", "model.ckpt-2", "model.ckpt-3"):
+        (tmp_path / f"{name}.index").write_bytes(b"")
+    listed = (
+        *("/old/place/model.ckpt-1", "model.ckpt-2", "/other/model.ckpt-7"),
+        *("*", "model.ckpt-best"),
+    )
+    lines = [f'all_model_checkpoint_paths: "{path}"' for path in listed]
+    lines += [
+        f"all_model_checkpoint_timestamps: {time}.5"
+        for time in range(len(listed))
+    ]
+    (tmp_path / "checkpoint").write_text(
+        "\n".join([f'model_checkpoint_path: "{listed[-1]}"', *lines])
+    )
+    checkpoint_files.clean_state(str(tmp_path))
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    names = [str(tmp_path / f"model.ckpt-{number}") for number in (1, 2, 3)]
+    assert state.all_model_checkpoint_paths == names
+    assert state.all_model_checkpoint_timestamps[:2] == [0.5, 1.5]
+    assert state.model_checkpoint_path == names[-1]
+
+
+@pytest.mark.parametrize("is_relative", [False, True])
+@pytest.mark.parametrize("listed", [(), (1, 2), (1, 2, 3)])
+def test_all_checkpoints_of_a_killed_run_are_deleted_in_time(
+    tmp_path, monkeypatch, listed, is_relative
+):
+    monkeypatch.chdir(tmp_path)
+    folder = "run" if is_relative else str(tmp_path / "run")
+    beside = [pathlib.Path(f"model.ckpt-{n}.index") for n in (1, 2, 3)]
+    for path in beside:
+        path.touch()
+    value = tf.train.Checkpoint(value=tf.Variable(1.0))
+
+    def manager():
+        checkpoint_files.clean_state(folder)
+        return tf.train.CheckpointManager(
+            value, folder, max_to_keep=2, checkpoint_name="model.ckpt"
+        )
+
+    before = tf.train.CheckpointManager(
+        value, folder, max_to_keep=None, checkpoint_name="model.ckpt"
+    )
+    for number in (1, 2, 3):
+        before.save(checkpoint_number=number)
+        if number in listed:
+            state = pathlib.Path(folder, "checkpoint").read_bytes()
+    # The list as it stood when the process was killed.
+    if listed:
+        pathlib.Path(folder, "checkpoint").write_bytes(state)
+    else:
+        pathlib.Path(folder, "checkpoint").unlink()
+    manager().save(checkpoint_number=4)
+    prefixes = [os.path.join(folder, f"model.ckpt-{n}") for n in (4, 3)]
+    assert checkpoint_files.numbered(folder) == prefixes
+    assert tf.train.latest_checkpoint(folder) == prefixes[0]
+    assert manager().checkpoints == prefixes[::-1]
+    assert all(path.exists() for path in beside)
+
+
+def test_a_checkpoint_that_was_not_listed_has_the_time_of_its_file(tmp_path):
+    value = tf.train.Checkpoint(value=tf.Variable(1.0))
+    manager = tf.train.CheckpointManager(
+        value, str(tmp_path), max_to_keep=None, checkpoint_name="model.ckpt"
+    )
+    manager.save(checkpoint_number=1)
+    listed = (tmp_path / "checkpoint").read_bytes()
+    manager.save(checkpoint_number=2)
+    (tmp_path / "checkpoint").write_bytes(listed)
+    os.utime(tmp_path / "model.ckpt-2.index", (0, 2_000_000_000.5))
+    checkpoint_files.clean_state(str(tmp_path))
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert state.all_model_checkpoint_timestamps[1] == 2_000_000_000.5
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({}, []),
+        ({"best": False}, ["model.ckpt-best.data-00000-of-00001"]),
+        ({"numbered": False}, ["model.ckpt-4.data-00000-of-00001"]),
+    ],
+)
+def test_data_without_an_index_is_removed(tmp_path, options, left):
+    """TensorFlow deletes the index first."""
+    kept = ["model.ckpt-6.data-00000-of-00001", "model.ckpt-6.index"]
+    for name in (
+        *(*kept, "model.ckpt-4.data-00000-of-00001"),
+        "model.ckpt-best.data-00000-of-00001",
+    ):
+        (tmp_path / name).touch()
+    checkpoint_files.remove_unfinished(str(tmp_path), **options)
+    assert {p.name for p in tmp_path.iterdir()} == {*kept, *left}
+
+
+def test_list_of_nothing_in_its_folder_is_removed(tmp_path):
+    path = tmp_path / "checkpoint"
+    for text in ('model_checkpoint_path: "/x/model.ckpt-1"', "", "\xff", "x {"):
+        path.write_text(text, encoding="latin-1")
+        checkpoint_files.clean_state(str(tmp_path))
+        assert not path.exists()
+    checkpoint_files.clean_state(str(tmp_path))
+
+
+def test_empty_folder_is_an_error(tmp_path):
+    with pytest.raises(
+        errors.UserError, match="`checkpoint=.*` .* does not say"
+    ):
+        checkpoint_files.find(str(tmp_path), "checkpoint")
+
+
+def test_missing_checkpoint_is_an_error(tmp_path):
+    with pytest.raises(
+        errors.UserError, match="`init_checkpoint=.*`.*/x.index does not exist"
+    ):
+        checkpoint_files.find(str(tmp_path / "x"))
+
+
+def test_unpacked_hub_module_is_found(tmp_path):
+    folder = tmp_path / "hub"
+    (folder / "variables").mkdir(parents=True)
+    for path in (FIXTURES / "original_tiny_lamb").glob("model.ckpt-0.*"):
+        name = path.name.replace("model.ckpt-0", "variables")
+        shutil.copy(path, folder / "variables" / name)
+    assert checkpoint_files.find(str(folder)) == str(
+        folder / "variables/variables"
+    )
+
+
+def test_folder_with_several_checkpoints_is_ambiguous(tmp_path):
+    for name in ("model.ckpt-5", "model.ckpt-9"):
+        (tmp_path / f"{name}.index").write_bytes(b"")
+    (tmp_path / "checkpoint").write_bytes(b"\xff\xfe")
+    with pytest.raises(
+        errors.UserError, match="one of model.ckpt-5, model.ckpt-9 there"
+    ):
+        checkpoint_files.find(str(tmp_path))
+
+
+def test_another_safetensors_file_is_an_error(tmp_path):
+    folder = tmp_path / "hf"
+    shutil.copytree(FIXTURES / "huggingface_tiny", folder)
+    assert checkpoint_files.find(str(folder / "model.safetensors")) == str(
+        folder
+    )
+    (folder / "adapter.safetensors").write_bytes(b"")
+    with pytest.raises(errors.UserError, match="is not the model.safetensors"):
+        checkpoint_files.find(str(folder / "adapter.safetensors"))
+
+
+def test_explanations_have_no_names_of_operations():
+    error = tf.errors.ResourceExhaustedError(
+        None, None, "{{function_node __wrapped__X}} No space left [Op:SaveV2]"
+    )
+    assert checkpoint_files.explain(error) == "No space left"

@@ -1,0 +1,54 @@
+"""Reading checkpoints by names; test_checkpoints.py reads whole ones."""
+
+import shutil
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.common import errors
+from albert_tf.model import checkpoint_reader
+from tests.conftest import FIXTURES
+
+
+def test_damaged_index_is_an_error(tmp_path):
+    (tmp_path / "x.index").write_bytes(b"no table")
+    with pytest.raises(
+        errors.UserError, match="`init_checkpoint=.*` cannot be"
+    ):
+        checkpoint_reader.read(str(tmp_path / "x"))
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("bert/pooler/dense/bias", "bert"),
+        ("cls/predictions/output_bias", "cls/predictions"),
+        ("cls/squad/output_weights", "cls/squad"),
+        ("output_weights", "classifier"),
+        ("output_bias", "classifier"),
+        ("answer_class/dense_0/bias", "squad_v2"),
+    ],
+)
+def test_part_of(name, part):
+    assert checkpoint_reader.part_of(name) == part
+
+
+def test_state_of_another_adam_is_left_out(tmp_path):
+    name = "bert/pooler/dense/bias"
+    names = [name, f"{name}/Adam", f"{name}/Adam_1", "beta1_power"]
+    prefix = str(tmp_path / "x.ckpt")
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=names,
+        shape_and_slices=[""] * 4,
+        tensors=[tf.zeros([2])] * 4,
+    )
+    checkpoint = checkpoint_reader.read(prefix)
+    assert checkpoint.shapes == {name: [2]}
+    assert not checkpoint.state
+
+
+def test_config_of_a_hugging_face_folder_is_its_own(tmp_path):
+    shutil.copytree(FIXTURES / "huggingface_tiny", tmp_path / "hf")
+    (tmp_path / "hf" / "albert_config.json").write_text('{"vocab_size": 7}')
+    assert checkpoint_reader.read(str(tmp_path / "hf")).config.vocab_size == 211

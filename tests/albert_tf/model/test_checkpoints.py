@@ -1,0 +1,451 @@
+"""Restoring checkpoints by name: everything fits, or nothing changes."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.common import errors
+from albert_tf.model import (
+    checkpoint_reader,
+    checkpoints,
+    model_options,
+    modeling,
+    optimization,
+)
+from albert_tf.model.heads import classification, pretraining
+from tests.conftest import FIXTURES
+
+RECORDED = str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")
+
+
+@pytest.fixture
+def recorded_config():
+    return modeling.AlbertConfig.from_json_file(
+        str(FIXTURES / "original_tiny_lamb" / "albert_config.json")
+    )
+
+
+@pytest.fixture
+def pretrainer(small_config):
+    return pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+
+
+def save(model, path):
+    return tf.train.Checkpoint(model=model).write(str(path))
+
+
+def values_of(model):
+    return {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
+
+
+def assert_same_values(model, expected):
+    actual = values_of(model)
+    for name, value in actual.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+
+
+def test_original_checkpoint_is_restored_by_name(recorded_config):
+    model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
+    restored = checkpoints.restore(model, RECORDED)
+    assert restored == checkpoints.Restored(RECORDED, ())
+    reader = tf.train.load_checkpoint(RECORDED)
+    assert_same_values(
+        model, {name: reader.get_tensor(name) for name in values_of(model)}
+    )
+
+
+def test_own_checkpoint_round_trip(pretrainer, small_config, tmp_path):
+    prefix = save(pretrainer, tmp_path / "model.ckpt-7")
+    other = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    checkpoints.restore(other, prefix)
+    assert_same_values(other, values_of(pretrainer))
+
+
+def test_encoder_is_restored_from_a_checkpoint_with_heads(
+    pretrainer, small_config, tmp_path
+):
+    prefix = save(pretrainer, tmp_path / "model.ckpt-7")
+    encoder = modeling.AlbertModel(small_config)
+    checkpoints.restore(encoder, prefix)
+    assert_same_values(encoder, values_of(pretrainer))
+
+
+def test_head_without_scope_round_trip(small_config, tmp_path):
+    models = [
+        classification.AlbertClassifier(modeling.AlbertModel(small_config), 3)
+        for _ in range(2)
+    ]
+    checkpoints.restore(models[1], save(models[0], tmp_path / "model.ckpt-1"))
+    assert_same_values(models[1], values_of(models[0]))
+
+
+def test_every_variable_without_a_partner_is_listed(
+    pretrainer, small_config, tmp_path
+):
+    prefix = save(pretrainer, tmp_path / "model.ckpt-7")
+    config = dataclasses.replace(
+        small_config, num_hidden_groups=1, vocab_size=401
+    )
+    other = modeling.AlbertModel(dataclasses.replace(config, inner_group_num=3))
+    before = values_of(other)
+    with pytest.raises(errors.UserError) as error:
+        checkpoints.restore(other, prefix)
+    message = str(error.value)
+    transformer = "bert/encoder/transformer"
+    for line in (
+        "bert/embeddings/word_embeddings: model [401, 8], checkpoint [400, 8]",
+        f"{transformer}/group_0/inner_group_2/LayerNorm/beta: "
+        "model [16], checkpoint nothing",
+        f"{transformer}/group_1/inner_group_0/LayerNorm/beta: "
+        "model nothing, checkpoint [16]",
+    ):
+        assert f"  {line}\n" in message
+    assert "cls/" not in message
+    assert_same_values(other, before)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            [
+                "bert/pooler/dense/bias",
+                "bert/encoder/layer_0/output/dense/bias",
+            ],
+            "This is the layout of BERT, whose layers share nothing",
+        ),
+        (
+            ["albert/pooler/b", "albert/pooler/w"],
+            "none of the model's variables, but albert/pooler/b, albert/pooler",
+        ),
+    ],
+)
+def test_other_layouts_are_named(small_config, names, message, tmp_path):
+    prefix = str(tmp_path / "x.ckpt")
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[np.zeros(16, np.float32)] * len(names),
+    )
+    with pytest.raises(errors.UserError, match=message):
+        checkpoints.restore(modeling.AlbertModel(small_config), prefix)
+
+
+def test_truncated_data_is_an_error(recorded_config, tmp_path):
+    for path in (FIXTURES / "original_tiny_lamb").glob("model.ckpt-0.*"):
+        shutil.copy(path, tmp_path)
+    data = tmp_path / "model.ckpt-0.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:1000])
+    model = modeling.AlbertModel(recorded_config)
+    with pytest.raises(errors.UserError, match="cannot be read"):
+        checkpoints.restore(model, str(tmp_path / "model.ckpt-0"))
+
+
+def test_scope_of_a_module_and_optimizer_state_are_ignored(
+    recorded_config, tmp_path
+):
+    reader = tf.train.load_checkpoint(RECORDED)
+    names = list(checkpoint_reader.read(RECORDED).shapes)
+    tensors = [reader.get_tensor(name) for name in names]
+    extra = ["module/" + name + "/adam_m" for name in names] + ["global_step"]
+    prefix = str(tmp_path / "module.ckpt")
+    tf.raw_ops.SaveV2(
+        prefix=tf.constant(prefix + "_part"),
+        tensor_names=["module/" + name for name in names] + extra,
+        shape_and_slices=[""] * (2 * len(names) + 1),
+        tensors=[*tensors, *tensors, tf.constant(3, tf.int64)],
+    )
+    tf.raw_ops.MergeV2Checkpoints(
+        checkpoint_prefixes=[prefix + "_part"], destination_prefix=prefix
+    )
+    model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
+    checkpoints.restore(model, prefix)
+    assert_same_values(model, dict(zip(names, tensors, strict=True)))
+    checkpoint = checkpoint_reader.read(prefix)
+    assert set(checkpoint.shapes) == set(names)
+    assert checkpoint.state == {f"{n}/adam_m" for n in names} | {"global_step"}
+    loaded = checkpoint.load(["global_step", f"{names[0]}/adam_m"])
+    assert loaded["global_step"] == 3
+    np.testing.assert_array_equal(loaded[f"{names[0]}/adam_m"], tensors[0])
+
+
+# What may be new, and what may come from the first group.
+
+
+def test_new_scopes_keep_their_values(pretrainer, small_config, tmp_path):
+    encoder = pretrainer.encoder
+    prefix = save(encoder, tmp_path / "encoder")
+    other = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    before = values_of(other)
+    restored = checkpoints.restore(
+        other, prefix, new_scopes=("cls/predictions", "cls/seq_relationship")
+    )
+    heads = {name for name in before if name.startswith("cls/")}
+    assert set(restored.new) == heads
+    assert "except these, which are new: cls/" in restored.describe()
+    after = values_of(other)
+    for name, value in values_of(encoder).items():
+        np.testing.assert_array_equal(after[name], value)
+    for name in heads:
+        np.testing.assert_array_equal(after[name], before[name])
+
+
+def test_missing_head_is_an_error_unless_it_may_be_new(
+    pretrainer, small_config, tmp_path
+):
+    prefix = save(pretrainer, tmp_path / "model.ckpt-7")
+    model = classification.AlbertClassifier(
+        modeling.AlbertModel(small_config), 2
+    )
+    with pytest.raises(
+        errors.UserError, match="output_bias: model .2., checkpoint nothing"
+    ):
+        checkpoints.restore(model, prefix)
+    restored = checkpoints.restore(model, prefix, new_heads=True)
+    assert restored.new == ("output_weights", "output_bias")
+
+
+def test_present_head_is_restored_and_must_fit(small_config, tmp_path):
+    def classifier(labels):
+        encoder = modeling.AlbertModel(small_config)
+        return classification.AlbertClassifier(encoder, labels)
+
+    three, other, two = classifier(3), classifier(3), classifier(2)
+    prefix = save(three, tmp_path / "mnli")
+    assert checkpoints.restore(other, prefix, new_heads=True).new == ()
+    assert_same_values(other, values_of(three))
+    with pytest.raises(errors.UserError, match="`new_weights`"):
+        checkpoints.restore(two, prefix, new_heads=True)
+    new = ("output_weights", "output_bias")
+    assert checkpoints.restore(two, prefix, new_scopes=new).new == new
+
+
+def test_half_a_head_is_an_error(small_config, tmp_path):
+    encoder = modeling.AlbertModel(small_config)
+    prefix = save(encoder, tmp_path / "x")
+    reader = tf.train.load_checkpoint(prefix)
+    names = checkpoint_reader.read(prefix).shapes
+    values = checkpoint_reader.read(prefix).load(names)
+    values["cls/predictions/output_bias"] = np.zeros([400], "f4")
+    tf.raw_ops.SaveV2(
+        prefix=prefix + "1",
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=list(values.values()),
+    )
+    del reader
+    model = pretraining.AlbertPretrainer(encoder)
+    with pytest.raises(errors.UserError, match="transform/dense/kernel: model"):
+        checkpoints.restore(model, prefix + "1", new_heads=True)
+
+
+def test_unknown_scope_is_an_error(pretrainer):
+    with pytest.raises(
+        errors.UserError, match="'cls/sop', but no variable.*cls/seq_relation"
+    ):
+        checkpoints.restore(pretrainer, RECORDED, new_scopes=("cls/sop",))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"num_hidden_groups": 4}, {"share": "none"}, {"share": "attention"}],
+)
+def test_groups_may_start_from_the_first(recorded_config, change):
+    encoder = modeling.AlbertModel(
+        dataclasses.replace(recorded_config, **change)
+    )
+    with pytest.raises(errors.UserError, match="group_3/.*checkpoint nothing"):
+        checkpoints.restore(encoder, RECORDED)
+    checkpoints.restore(encoder, RECORDED, layers="group0")
+    shared = modeling.AlbertModel(recorded_config)
+    checkpoints.restore(shared, RECORDED)
+    inputs = {"input_ids": tf.constant([[2, 48, 25, 3]])}
+    np.testing.assert_array_equal(
+        encoder(inputs)["sequence_output"], shared(inputs)["sequence_output"]
+    )
+
+
+def write_with_config(model, folder):
+    prefix = save(model, folder / "model.ckpt-1")
+    (folder / "albert_config.json").write_text(model.config.to_json())
+    return prefix
+
+
+@pytest.mark.parametrize(
+    ("share", "groups", "deep_groups"),
+    [
+        ("all", 1, 1),
+        ("all", 2, 2),
+        ("all", 2, 4),
+        ("ffn", 1, 1),
+        ("none", 1, 1),
+    ],
+)
+def test_a_deeper_network_starts_from_a_shallower_one(
+    small_config, tmp_path, share, groups, deep_groups
+):
+    config = dataclasses.replace(
+        small_config,
+        share=share,
+        num_hidden_layers=2,
+        num_hidden_groups=groups,
+        inner_group_num=1,
+    )
+    shallow = modeling.AlbertModel(config)
+    prefix = write_with_config(shallow, tmp_path)
+    deep = modeling.AlbertModel(
+        dataclasses.replace(
+            config, num_hidden_layers=4, num_hidden_groups=deep_groups
+        )
+    )
+    with pytest.raises(errors.UserError, match="num_hidden_layers|group_"):
+        checkpoints.restore(deep, prefix)
+    checkpoints.restore(deep, prefix, layers="shallower")
+    # Each layer of the shallow network, twice in a row.
+    names = [config.layer_groups[layer // 2] for layer in range(4)]
+    for layer, (attention, ffn) in enumerate(deep.config.layer_groups):
+        source_attention, source_ffn = names[layer]
+        for mine, other in (
+            (deep.attentions[attention], shallow.attentions[source_attention]),
+            (deep.feed_forwards[ffn], shallow.feed_forwards[source_ffn]),
+        ):
+            pairs = zip(
+                mine[0].get_weights(), other[0].get_weights(), strict=True
+            )
+            for one, two in pairs:
+                np.testing.assert_array_equal(one, two)
+
+
+def test_depth_must_be_known_and_smaller(small_config, tmp_path):
+    config = dataclasses.replace(
+        small_config, num_hidden_layers=2, num_hidden_groups=1
+    )
+    prefix = save(modeling.AlbertModel(config), tmp_path / "model.ckpt-1")
+    deeper = dataclasses.replace(config, num_hidden_layers=4)
+    with pytest.raises(errors.UserError, match="no albert_config.json beside"):
+        checkpoints.restore(
+            modeling.AlbertModel(deeper), prefix, layers="shallower"
+        )
+    (tmp_path / "albert_config.json").write_text(deeper.to_json())
+    with pytest.raises(errors.UserError, match="4 layers, more than the 2"):
+        checkpoints.restore(
+            modeling.AlbertModel(config), prefix, layers="shallower"
+        )
+
+
+def write_tf1(path, change):
+    """A recorded checkpoint again, with other values."""
+    names = checkpoint_reader.read(RECORDED).shapes
+    values = checkpoint_reader.read(RECORDED).load(names)
+    change(values)
+    tf.raw_ops.SaveV2(
+        prefix=str(path),
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=list(values.values()),
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.zeros([48], "f8"), "as float64; weights are float32"),
+        (np.full([48], "a"), "weights are float32"),
+        (np.full([48], np.nan, "f4"), "are not finite"),
+    ],
+)
+def test_weights_are_finite_float32_numbers(
+    recorded_config, tmp_path, value, message
+):
+    name = "bert/pooler/dense/bias"
+    prefix = write_tf1(tmp_path / "x", lambda v: v.update({name: value}))
+    encoder = modeling.AlbertModel(recorded_config)
+    before = values_of(encoder)
+    with pytest.raises(errors.UserError, match=f"{name}.* {message}"):
+        checkpoints.restore(encoder, prefix)
+    assert_same_values(encoder, before)
+
+
+def test_groups_come_from_a_checkpoint_with_one_only():
+    folder = FIXTURES / "original_tiny_adamw_groups"
+    config = modeling.AlbertConfig.from_json_file(
+        str(folder / "albert_config.json")
+    )
+    config = dataclasses.replace(config, num_hidden_groups=4)
+    with pytest.raises(errors.UserError, match="has 2 groups of layers, but"):
+        checkpoints.restore(
+            modeling.AlbertModel(config),
+            str(folder / "model.ckpt-0"),
+            layers="group0",
+        )
+
+
+@pytest.mark.parametrize("name", ["output_weights", "output_bias"])
+def test_half_a_classifier_is_not_new(small_config, tmp_path, name):
+    encoder = modeling.AlbertModel(small_config)
+    model = classification.AlbertClassifier(encoder, 3)
+    values = values_of(model)
+    del values[name]
+    tf.raw_ops.SaveV2(
+        prefix=str(tmp_path / "x"),
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=list(values.values()),
+    )
+    with pytest.raises(errors.UserError, match=f"{name}: model"):
+        checkpoints.restore(model, str(tmp_path / "x"), new_heads=True)
+
+
+def optimizer_of(model):
+    optimizer = optimization.make_optimizer(
+        model_options.OptimizerOptions(), 100, 0
+    )
+    optimizer.build(model.trainable_variables)
+    return optimizer
+
+
+def moments_of(optimizer, variables):
+    """By the original's names."""
+    return {
+        f"{checkpoint_reader.name_of(variable)}/{kind}": moments[index].numpy()
+        for index, variable in enumerate(variables)
+        for kind, moments in (
+            ("adam_m", optimizer.adam_m),
+            ("adam_v", optimizer.adam_v),
+        )
+    }
+
+
+def test_moments_and_step_of_the_original_are_restored(recorded_config):
+    path = RECORDED.removesuffix("0") + "8"
+    model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
+    optimizer = optimizer_of(model)
+    variables = model.trainable_variables
+    checkpoints.restore_optimizer(optimizer, variables, path)
+    assert int(optimizer.iterations) == 8
+    reader = tf.train.load_checkpoint(path)
+    for name, value in moments_of(optimizer, variables).items():
+        np.testing.assert_array_equal(value, reader.get_tensor(name))
+        assert value.any(), name
+
+
+def test_moments_and_step_of_an_own_checkpoint_are_restored(
+    pretrainer, tmp_path
+):
+    variables = pretrainer.trainable_variables
+    before, after = optimizer_of(pretrainer), optimizer_of(pretrainer)
+    before.iterations.assign(7)
+    for number, moment in enumerate((*before.adam_m, *before.adam_v)):
+        moment.assign(tf.fill(moment.shape, float(number + 1)))
+    path = str(tmp_path / "model.ckpt-7")
+    tf.train.Checkpoint(model=pretrainer, optimizer=before).write(path)
+    checkpoints.restore_optimizer(after, variables, path)
+    assert int(after.iterations) == 7
+    expected = moments_of(before, variables)
+    for name, value in moments_of(after, variables).items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)

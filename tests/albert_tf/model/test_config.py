@@ -1,0 +1,263 @@
+"""The configuration: keys, values, files, groups, operations."""
+
+import dataclasses
+import json
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.model.config import HISTORIC_KEYS, AlbertConfig
+
+
+def test_unknown_key_comes_with_a_suggestion_and_the_allowed_ones():
+    values = {"vocab_size": 10, "hiden_size": 8}
+    with pytest.raises(errors.UserError) as error:
+        AlbertConfig.from_dict(values, "my.json")
+    message = str(error.value)
+    assert "Unknown key 'hiden_size' in my.json" in message
+    assert "Did you mean 'hidden_size'?" in message
+    for field in dataclasses.fields(AlbertConfig):
+        assert field.name in message
+
+
+def test_historic_keys_are_accepted(small_config):
+    values = dataclasses.asdict(small_config)
+    historic = dict.fromkeys(HISTORIC_KEYS, 0)
+    assert AlbertConfig.from_dict({**values, **historic}) == (small_config)
+
+
+def test_missing_vocab_size_is_an_error():
+    with pytest.raises(errors.UserError, match="'vocab_size' is missing"):
+        AlbertConfig.from_dict({"hidden_size": 8})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("hidden_size", "16", "hidden_size='16' is not a whole number"),
+        ("hidden_size", 16.5, "hidden_size=16.5 is not a whole number"),
+        ("hidden_size", 16.0, "hidden_size=16.0 is not a whole number"),
+        ("hidden_size", None, "hidden_size=None is not a whole number"),
+        ("num_hidden_layers", 0, "num_hidden_layers=0 is below 1"),
+        ("num_hidden_layers", 10**9, "num_hidden_layers=1000000000 is above"),
+        ("vocab_size", 10**12, "vocab_size=1000000000000 is above 2,097,152"),
+        ("hidden_size", 12.0, "hidden_size=12.0 is not a whole number"),
+        ("num_hidden_layers", True, "num_hidden_layers=True is not a whole"),
+        ("hidden_act", "swish", "hidden_act='swish' is not known"),
+        ("hidden_act", ["gelu"], "hidden_act=.'gelu'. is not known"),
+        ("hidden_dropout_prob", 1, "hidden_dropout_prob=1 is not below 1"),
+        ("hidden_dropout_prob", "no", "hidden_dropout_prob='no' is not a num"),
+        ("initializer_range", -0.1, "initializer_range=-0.1 is below 0"),
+        ("initializer_range", float("nan"), "initializer_range=nan is not"),
+        ("hidden_size", float("inf"), "hidden_size=inf is not a whole number"),
+        ("num_attention_heads", 3, "hidden_size=16 is not a multiple of num"),
+        ("num_hidden_groups", 5, "num_hidden_groups=5 is more than num_hidden"),
+    ],
+)
+def test_wrong_values_are_refused(small_config, key, value, message):
+    values = {**dataclasses.asdict(small_config), key: value}
+    with pytest.raises(errors.UserError, match=f"In my.json: {message}"):
+        AlbertConfig.from_dict(values, "my.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{vocab_size: 3}", "is not JSON"),
+        ("[1, 2]", r"holds \[1, 2\]; a JSON object"),
+        ("[" * 100_000, "is not JSON: .* nested too deeply"),
+        ("9" * 6000, "is not JSON: .* too large"),
+        ('{"vocab_size": Infinity}', "is not JSON: Infinity"),
+        ("\xff", "is not JSON"),
+        ('{"hiden_size": 4}', "'hiden_size' in `albert_config_file=.*`. Did"),
+        ('{"vocab_size": 0}', "In `albert_config_file=.*`: vocab_size=0"),
+        (
+            '{"model_type": "albert", "position_embedding_type": "relative"}',
+            "`albert_config_file=.*` has position_embedding_type='relative'",
+        ),
+    ],
+)
+def test_wrong_files_are_named(tmp_path, text, message):
+    path = tmp_path / "albert_config.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(errors.UserError, match=message):
+        AlbertConfig.from_json_file(str(path))
+
+
+def test_missing_file_is_an_error(tmp_path):
+    with pytest.raises(errors.UserError, match="`albert_config_file="):
+        AlbertConfig.from_json_file(str(tmp_path / "none.json"))
+
+
+def test_json_round_trip(small_config, tmp_path):
+    path = tmp_path / "albert_config.json"
+    path.write_text(small_config.to_json())
+    assert AlbertConfig.from_json_file(str(path)) == small_config
+    own = {
+        "share",
+        "float_group_index",
+        "project_words_first",
+        "map_equal_sizes",
+    }
+    assert list(json.loads(path.read_text())) == sorted(
+        dataclasses.asdict(small_config).keys() - own
+    )
+
+
+def test_own_keys_are_written_unless_they_are_defaults(small_config, tmp_path):
+    path = tmp_path / "albert_config.json"
+    config = dataclasses.replace(
+        small_config, share="ffn", float_group_index=True
+    )
+    path.write_text(config.to_json())
+    assert AlbertConfig.from_json_file(str(path)) == config
+
+
+@pytest.mark.parametrize(
+    ("layers", "groups", "expected"),
+    [
+        (1, 1, [0]),
+        (4, 1, [0, 0, 0, 0]),
+        (4, 2, [0, 0, 1, 1]),
+        (4, 4, [0, 1, 2, 3]),
+        (5, 2, [0, 0, 0, 1, 1]),
+        (12, 5, [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 4]),
+        (22, 22, list(range(22))),
+    ],
+)
+def test_group_of_layer(small_config, layers, groups, expected):
+    config = dataclasses.replace(
+        small_config, num_hidden_layers=layers, num_hidden_groups=groups
+    )
+    assert [config.group_of_layer(i) for i in range(layers)] == expected
+
+
+def test_float_group_index_is_the_original_s(small_config):
+    """The wrong layers that original-release.md 2.5 counts."""
+    wrong = {}
+    for layers in range(1, 97):
+        for groups in range(1, layers + 1):
+            if layers % groups:
+                continue
+            exact, original = (
+                dataclasses.replace(
+                    small_config,
+                    num_hidden_layers=layers,
+                    num_hidden_groups=groups,
+                    float_group_index=as_original,
+                )
+                for as_original in (False, True)
+            )
+            for layer in range(layers):
+                index = original.group_of_layer(layer)
+                if index != exact.group_of_layer(layer):
+                    wrong.setdefault((layers, groups), {})[layer] = index
+    assert len(wrong) == 53
+    assert sum(map(len, wrong.values())) == 144
+    assert wrong[22, 22][15] == wrong[44, 22][30] == 14
+    assert wrong[23, 23][13] == 12
+    assert not {(12, 12), (24, 24), (48, 48)} & wrong.keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"share": "norm"}, "share='norm' is not known. Allowed are all, att"),
+        ({"share": "none", "num_hidden_groups": 2}, "contradict each other"),
+        ({"float_group_index": 1}, "is not true or false"),
+        ({"hidden_act": "gelu_new"}, "Allowed are gelu, gelu_erf, relu"),
+    ],
+)
+def test_wrong_choices_are_refused(small_config, change, message):
+    with pytest.raises(errors.UserError, match=message):
+        dataclasses.replace(small_config, **change)
+
+
+def test_defaults_are_those_of_the_original():
+    """Of xxlarge; the keys that are ours change nothing."""
+    assert dataclasses.asdict(AlbertConfig(30000)) == {
+        "vocab_size": 30000,
+        "embedding_size": 128,
+        "hidden_size": 4096,
+        "num_hidden_layers": 12,
+        "num_hidden_groups": 1,
+        "inner_group_num": 1,
+        "num_attention_heads": 64,
+        "intermediate_size": 16384,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        "initializer_range": 0.02,
+        "share": "all",
+        "float_group_index": False,
+        "project_words_first": False,
+        "map_equal_sizes": False,
+    }
+
+
+@pytest.mark.parametrize("narrow", [8, 16])
+@pytest.mark.parametrize("predictions", [0, 3])
+@pytest.mark.parametrize(
+    ("first", "mapped"), [(False, False), (True, False), (False, True)]
+)
+def test_operations_of_all_products_are_counted(
+    small_config, narrow, predictions, first, mapped
+):
+    config = dataclasses.replace(
+        small_config,
+        embedding_size=narrow,
+        project_words_first=first,
+        map_equal_sizes=mapped,
+    )
+    length, width, inner = 10, 16, 24
+    block = [
+        *[(length, width, width)] * 4,  # Query, key, value, output.
+        (length, width, length),  # Scores of all heads together,
+        (length, length, width),  # and what they are used for.
+        (length, width, inner),
+        (length, inner, width),
+    ]
+    products = block * 8
+    if first or mapped or narrow != width:
+        products.append((length, narrow, width))
+    products += [(predictions, width, narrow), (predictions, narrow, 400)]
+    if first:
+        products.append((predictions, width, width))  # The head's transform.
+    expected = sum(
+        2 * rows * shared * columns for rows, shared, columns in products
+    )
+    assert config.forward_flops(length, predictions) == expected
+
+
+@pytest.mark.parametrize(
+    ("share", "groups", "words"),
+    [
+        ("all", 1, "4 layers in 1 group(s) that share all parameters"),
+        ("all", 2, "4 layers in 2 group(s) that share all parameters"),
+        ("attention", 1, "4 layers in 1 group(s) that share attention param"),
+        ("ffn", 2, "4 layers in 2 group(s) that share feed-forward param"),
+        ("none", 1, "4 layers that share nothing"),
+        ("all", 4, "4 layers that share nothing"),
+    ],
+)
+def test_sharing_in_words(small_config, share, groups, words):
+    config = dataclasses.replace(
+        small_config, share=share, num_hidden_groups=groups
+    )
+    assert config.sharing.startswith(words)
+
+
+def test_one_layer_shares_nothing_with_itself(small_config):
+    config = dataclasses.replace(
+        small_config, num_hidden_layers=1, num_hidden_groups=1
+    )
+    assert config.sharing == "1 layer"
+
+
+def test_json_is_sorted_and_indented_as_in_the_original():
+    lines = AlbertConfig(vocab_size=5).to_json().splitlines()
+    assert lines[:2] == ["{", '  "attention_probs_dropout_prob": 0.0,']
+    assert lines[1:-1] == sorted(lines[1:-1])
+    assert lines[-2:] == ['  "vocab_size": 5', "}"]

@@ -1,0 +1,348 @@
+"""Where dropout acts, how much it drops, and that no two draws are the same.
+
+A pass in training is computed again in plain NumPy, with masks drawn from the
+keys that are written down here: a change of a place, a rate, the scale of what
+is kept, or a key is a change of the numbers.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model import (
+    checkpoint_reader,
+    modeling,
+    objectives,
+    optimization,
+)
+from albert_tf.model.heads import (
+    classification,
+    pretraining,
+    question_answering,
+)
+from albert_tf.training import train_step
+from tests.conftest import LAYER_ATOL, make_replicas
+from tests.reference import encoder as reference
+
+SEED = (12345, 7)
+# Three layers in two groups; eight blocks in a row would add up roundings to
+# just the tolerance.
+SHALLOW = {"num_hidden_layers": 3, "inner_group_num": 1}
+# Streams of heads; see model/heads/classification.py.
+HEAD, CHOICES = 2**30, 2**30 + 1
+
+
+def fold(seed, *numbers):
+    """The key of a use: of a pass, then of a block, then of a place in it."""
+    for number in numbers:
+        seed = tf.random.experimental.stateless_fold_in(seed, number)
+    return seed
+
+
+def drop(x, rate, key):
+    """Keep where the draw is not below the rate, and scale up what is kept."""
+    draws = tf.random.stateless_uniform(x.shape, key).numpy()
+    return np.where(draws >= np.float32(rate), x / (1 - rate), 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Dropout:
+    """The dropout of an encoder, for the reference.
+
+    The key of a block is that of the block before it, folded with 1. In a
+    block, the places that drop anything are counted from 1.
+    """
+
+    config: modeling.AlbertConfig
+    seed: tuple[int, int]
+
+    def __call__(self, place, block, x):
+        hidden = self.config.hidden_dropout_prob
+        shares = self.config.attention_probs_dropout_prob
+        whole = fold(self.seed, 0)
+        if place == reference.EMBEDDINGS:
+            return drop(x, hidden, fold(whole, 1)) if hidden else x
+        rates = {
+            reference.PROBABILITIES: shares,
+            reference.ATTENTION: hidden,
+            reference.FEED_FORWARD: hidden,
+        }
+        if not rates[place]:
+            return x
+        number = 1 + [p for p, r in rates.items() if r].index(place)
+        key = fold(whole, *[1] * (block + 1), number)
+        return drop(x, rates[place], key)
+
+
+@pytest.fixture
+def make_encoder(small_config):
+    """Makes an encoder with weights that show every change."""
+
+    def make(**changes):
+        config = dataclasses.replace(small_config, **changes)
+        encoder = modeling.AlbertModel(config)
+        generator = np.random.default_rng(3)
+        for variable in encoder.variables:
+            start = 1.0 if "gamma" in variable.name else 0.0
+            variable.assign(generator.normal(start, 0.1, variable.shape))
+        return encoder
+
+    return make
+
+
+def weights_of(model):
+    return {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
+
+
+def make_batch(rows=3, length=10):
+    generator = np.random.default_rng(2)
+    mask = np.arange(length) < np.array([[length], [7], [4]])[:rows]
+    return {
+        "input_ids": generator.integers(5, 400, [rows, length]) * mask,
+        "input_mask": mask.astype(int),
+        "segment_ids": (mask & (np.arange(length) > 2)).astype(int),
+    }
+
+
+def tensors(batch):
+    return {name: tf.constant(x, tf.int32) for name, x in batch.items()}
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shares"), [(0.25, 0.4), (0.25, 0.0), (0.0, 0.4), (0.0, 0.0)]
+)
+def test_training_equals_plain_numpy_with_the_same_masks(
+    make_encoder, hidden, shares
+):
+    encoder = make_encoder(
+        **SHALLOW,
+        hidden_dropout_prob=hidden,
+        attention_probs_dropout_prob=shares,
+    )
+    batch = make_batch()
+    actual = encoder(
+        tensors(batch), training=True, dropout_seed=tf.constant(SEED)
+    )
+    plain = reference.Encoder(
+        encoder.config, weights_of(encoder), Dropout(encoder.config, SEED)
+    )
+    expected = plain.encode(*batch.values())
+    for name, value in expected.items():
+        np.testing.assert_allclose(
+            actual[name], value, atol=LAYER_ATOL, rtol=0, err_msg=name
+        )
+
+
+def test_without_training_nothing_is_dropped(make_encoder):
+    encoder = make_encoder(
+        **SHALLOW, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5
+    )
+    batch = make_batch()
+    actual = encoder(tensors(batch), dropout_seed=tf.constant(SEED))
+    plain = reference.Encoder(encoder.config, weights_of(encoder))
+    for name, value in plain.encode(*batch.values()).items():
+        np.testing.assert_allclose(
+            actual[name], value, atol=LAYER_ATOL, rtol=0, err_msg=name
+        )
+
+
+@pytest.fixture
+def uses(monkeypatch):
+    """Every dropout that happens from here on: its rate, seed and shape."""
+    noted = []
+    plain = tf.nn.experimental.stateless_dropout
+
+    def note(x, rate, seed):
+        noted.append((rate, tuple(seed.numpy().tolist()), tuple(x.shape)))
+        return plain(x, rate, seed)
+
+    monkeypatch.setattr(tf.nn.experimental, "stateless_dropout", note)
+    return noted
+
+
+def test_every_dropout_of_a_pass_is_different(make_encoder, uses):
+    encoder = make_encoder(
+        hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.4
+    )
+    encoder(
+        tensors(make_batch()), training=True, dropout_seed=tf.constant(SEED)
+    )
+    blocks = 4 * 2
+    assert [(rate, shape) for rate, _, shape in uses] == [
+        (0.25, (3, 10, 8)),
+        *[
+            (0.4, (3, 2, 10, 10)),
+            (0.25, (3, 10, 16)),
+            (0.25, (3, 10, 16)),
+        ]
+        * blocks,
+    ]
+    assert len({seed for _, seed, _ in uses}) == len(uses)
+
+
+# Heads.
+
+
+def outputs(model, batch, seed=SEED):
+    """Of the head and of its encoder, in a pass of training."""
+    arguments = {"training": True, "dropout_seed": tf.constant(seed)}
+    return model(batch, **arguments), model.encoder(batch, **arguments)
+
+
+def test_classifier_drops_the_pooled_output(make_encoder):
+    model = classification.AlbertClassifier(
+        make_encoder(hidden_dropout_prob=0.2), 3, dropout=0.3
+    )
+    batch = tensors(make_batch())
+    found, below = outputs(model, batch)
+    pooled = drop(below["pooled_output"].numpy(), 0.3, fold(SEED, HEAD, 1))
+    np.testing.assert_allclose(
+        found["logits"],
+        pooled @ model.output_weights.numpy().T + model.output_bias.numpy(),
+        atol=LAYER_ATOL,
+        rtol=0,
+    )
+
+
+@pytest.mark.parametrize("at_once", [None, 2, 1])
+def test_choices_drop_the_pooled_output(make_encoder, at_once):
+    model = classification.AlbertMultipleChoice(
+        make_encoder(hidden_dropout_prob=0.2),
+        dropout=0.3,
+        choices_at_once=at_once,
+    )
+    ids = np.random.default_rng(5).integers(5, 400, [3, 4, 6])
+    scores = model(
+        {"input_ids": tf.constant(ids, tf.int32)},
+        training=True,
+        dropout_seed=tf.constant(SEED),
+    )["logits"]
+    size = at_once or 4
+    for start in range(0, 4, size):
+        seed = fold(SEED, CHOICES + start) if at_once else tf.constant(SEED)
+        part = ids[:, start : start + size].reshape(-1, 6)
+        pooled = model.encoder(
+            {"input_ids": tf.constant(part, tf.int32)},
+            training=True,
+            dropout_seed=seed,
+        )["pooled_output"].numpy()
+        pooled = drop(pooled, 0.3, fold(seed, HEAD, 1))
+        logits = pooled @ model.scorer.output_weights.numpy().T
+        np.testing.assert_allclose(
+            scores[:, start : start + size],
+            (logits + model.scorer.output_bias.numpy()).reshape(3, size),
+            atol=LAYER_ATOL,
+            rtol=0,
+        )
+
+
+@pytest.mark.parametrize("searches", [False, True])
+def test_squad_v2_drops_inside_the_answerability(make_encoder, searches):
+    model = question_answering.AlbertSquadV2(
+        make_encoder(hidden_dropout_prob=0.2), dropout=0.3
+    )
+    batch = tensors(make_batch())
+    batch["p_mask"] = 1 - batch["segment_ids"]
+    if not searches:
+        batch["start_positions"] = tf.constant([3, 4, 3])
+    found, below = outputs(model, batch)
+    x = below["sequence_output"].numpy().astype(float)
+    weights = weights_of(model)
+    scores = (x @ weights["start_logits/dense/kernel"])[..., 0]
+    scores = np.where(batch["p_mask"], -np.inf, scores)
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    shares = powers / powers.sum(1, keepdims=True)
+    both = np.concatenate([np.einsum("bs,bsh->bh", shares, x), x[:, 0]], 1)
+    hidden = np.tanh(
+        both @ weights["answer_class/dense_0/kernel"]
+        + weights["answer_class/dense_0/bias"]
+    )
+    hidden = drop(hidden, 0.3, fold(SEED, HEAD, 1))
+    np.testing.assert_allclose(
+        found["cls_logits"],
+        (hidden @ weights["answer_class/dense_1/kernel"])[:, 0],
+        atol=LAYER_ATOL,
+        rtol=0,
+    )
+
+
+def test_other_heads_have_no_dropout_of_their_own(make_encoder):
+    encoder = make_encoder(hidden_dropout_prob=0.2)
+    batch = tensors(make_batch())
+    batch["masked_lm_positions"] = tf.constant([[1, 2], [3, 4], [1, 3]])
+    pretrainer = pretraining.AlbertPretrainer(encoder)
+    found, below = outputs(pretrainer, batch)
+    sequence = below["sequence_output"]
+    for name, expected in {
+        "masked_lm_logits": pretrainer.masked_lm_logits(
+            sequence, batch["masked_lm_positions"]
+        ),
+        "sentence_order_logits": pretrainer.sentence_order_logits(
+            below["pooled_output"]
+        ),
+    }.items():
+        np.testing.assert_array_equal(found[name], expected)
+    squad = question_answering.AlbertSquadV1(encoder)
+    found, _ = outputs(squad, batch)
+    for name, expected in squad.logits(sequence).items():
+        np.testing.assert_array_equal(found[name], expected)
+
+
+# Updates.
+
+
+class Number(keras.Model):
+    """A model of one number."""
+
+    def __init__(self):
+        super().__init__()
+        self.number = self.add_weight(name="number", initializer="ones")
+
+
+def seeds_of_updates(replicas, parts, seed, steps=3):
+    """The seeds that reach the model: step, replica and part to seed."""
+    noted = {}
+
+    def values(model, batch, dropout_seed):
+        place = tuple(batch["place"][0].numpy().tolist())
+        noted[int(step.optimizer.iterations.numpy()), *place] = tuple(
+            dropout_seed.numpy().tolist()
+        )
+        return {"loss": model.number * tf.ones([1])}
+
+    objective = objectives.Objective(
+        losses={"loss": 1.0},
+        metrics=(),
+        sample_weights=lambda batch: {"loss": tf.ones([1])},
+        sample_values=values,
+    )
+    strategy = make_replicas(replicas)
+    with strategy.scope():
+        model, optimizer = Number(), optimization.AdamW(0.1)
+        optimizer.build(model.trainable_variables)
+        guard = train_step.Guard("float32")
+    step = train_step.TrainStep(model, optimizer, objective, guard, parts, seed)
+
+    def share(context):
+        """Rows that know the replica and the part they are for."""
+        replica = context.replica_id_in_sync_group
+        return tf.constant([[replica, part] for part in range(parts)])
+
+    for _ in range(steps):
+        places = strategy.experimental_distribute_values_from_function(share)
+        strategy.run(step, [{"place": places}])
+    assert len(noted) == steps * replicas * parts
+    return noted
+
+
+@pytest.mark.parametrize(("replicas", "parts"), [(1, 1), (1, 3), (2, 2)])
+def test_seed_of_an_update_is_of_run_step_replica_and_part(replicas, parts):
+    first = seeds_of_updates(replicas, parts, seed=5)
+    for (step, replica, part), seed in first.items():
+        expected = fold([5, step], replica * parts + part)
+        assert seed == tuple(expected.numpy().tolist())
+    other = seeds_of_updates(replicas, parts, seed=6)
+    assert len({*first.values(), *other.values()}) == 2 * len(first)

@@ -1,0 +1,32 @@
+"""Lengths and vocabularies that do not fit an architecture."""
+
+import dataclasses
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.model import fit
+from albert_tf.text import tokenization
+
+
+def test_a_length_needs_positions(small_config):
+    longest = small_config.max_position_embeddings
+    fit.check_length(longest, small_config, "config.json")
+    message = (
+        f"={longest + 1}` is longer than the {longest} positions of config"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        fit.check_length(longest + 1, small_config, "config.json")
+
+
+def test_a_vocabulary_has_as_many_pieces_as_the_model(tiny_vocab, small_config):
+    options = tokenization.VocabularyOptions(spm_model_file=str(tiny_vocab))
+    loaded = tokenization.load(options)
+    config = dataclasses.replace(small_config, vocab_size=loaded.vocab_size)
+    assert fit.load_tokenizer(options, config, "the model").pieces == (
+        loaded.pieces
+    )
+    other = dataclasses.replace(config, vocab_size=loaded.vocab_size + 1)
+    message = f"spm_model_file=.* has {loaded.vocab_size} pieces, but the model"
+    with pytest.raises(errors.UserError, match=message):
+        fit.load_tokenizer(options, other, "the model")

@@ -1,0 +1,556 @@
+"""Translating Hugging Face folders: names, order of kernels, refusals."""
+
+import dataclasses
+import itertools
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+import tensorflow as tf
+
+from albert_tf.common import errors
+from albert_tf.model import (
+    checkpoint_reader,
+    checkpoints,
+    huggingface,
+    modeling,
+)
+from albert_tf.model.heads import (
+    classification,
+    pretraining,
+    question_answering,
+)
+from tests.conftest import FIXTURES
+
+CONFIG = modeling.AlbertConfig(
+    vocab_size=11,
+    embedding_size=4,
+    hidden_size=6,
+    num_hidden_layers=4,
+    num_hidden_groups=2,
+    inner_group_num=2,
+    num_attention_heads=2,
+    intermediate_size=10,
+    max_position_embeddings=8,
+)
+MODELS = {
+    "AlbertModel": lambda encoder: encoder,
+    "AlbertForPreTraining": pretraining.AlbertPretrainer,
+    "AlbertForSequenceClassification": lambda encoder: (
+        classification.AlbertClassifier(encoder, 3)
+    ),
+    "AlbertForQuestionAnswering": question_answering.AlbertSquadV1,
+}
+
+
+def random_weights(config=CONFIG, make_model=pretraining.AlbertPretrainer):
+    """Small random weights by variable name; no bias is 0."""
+    model = make_model(modeling.AlbertModel(config))
+    generator = np.random.default_rng(12345)
+    return {
+        checkpoint_reader.name_of(variable): generator.standard_normal(
+            variable.shape
+        ).astype(np.float32)
+        for variable in model.variables
+    }
+
+
+def round_trip(folder, config, weights):
+    huggingface.write(str(folder), config, weights)
+    return huggingface.read_weights(str(folder))
+
+
+def assert_same(actual, expected):
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        assert actual[name].dtype == np.float32
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
+def config_of(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def tensors_of(folder):
+    return safetensors.numpy.load_file(folder / "model.safetensors")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with both pretraining heads."""
+    huggingface.write(str(tmp_path), CONFIG, random_weights())
+    return tmp_path
+
+
+def change_config(folder, **values):
+    (folder / "config.json").write_text(
+        json.dumps({**config_of(folder), **values})
+    )
+
+
+def change_tensors(folder, change):
+    """Rewrite the weights after `change` has worked on the dict."""
+    tensors = tensors_of(folder)
+    change(tensors)
+    safetensors.numpy.save_file(tensors, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("architecture", MODELS)
+def test_round_trip_is_bit_equal(tmp_path, architecture):
+    weights = random_weights(make_model=MODELS[architecture])
+    assert_same(round_trip(tmp_path, CONFIG, weights), weights)
+    assert config_of(tmp_path)["architectures"] == [architecture]
+
+
+def test_masked_lm_head_alone(tmp_path):
+    weights = {
+        name: value
+        for name, value in random_weights().items()
+        if "seq_relationship" not in name
+    }
+    assert_same(round_trip(tmp_path, CONFIG, weights), weights)
+    assert config_of(tmp_path)["architectures"] == ["AlbertForMaskedLM"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_hidden_groups": 1, "inner_group_num": 1},
+        {"num_hidden_groups": 4, "inner_group_num": 3},
+        {"num_hidden_layers": 5, "num_hidden_groups": 3},
+        {"embedding_size": 6},
+        {"hidden_act": "gelu_erf"},
+        {"hidden_act": "relu", "type_vocab_size": 3},
+    ],
+)
+def test_configs_round_trip(tmp_path, changes):
+    config = dataclasses.replace(CONFIG, **changes)
+    weights = random_weights(config)
+    assert_same(round_trip(tmp_path, config, weights), weights)
+    path = str(tmp_path / "config.json")
+    assert huggingface.read_config(path) == config
+    assert modeling.AlbertConfig.from_json_file(path) == config
+
+
+def test_unshared_layers_are_groups_there(tmp_path):
+    config = dataclasses.replace(CONFIG, num_hidden_groups=1, share="none")
+    weights = random_weights(config)
+    assert_same(round_trip(tmp_path, config, weights), weights)
+    there = huggingface.read_config(str(tmp_path / "config.json"))
+    assert there.num_hidden_groups == config.num_hidden_layers
+    assert there.layer_groups == config.layer_groups
+
+
+# Names of transformers 5.23.0; kernels are turned. Blocks have two numbers:
+# group and inner block.
+PAIRS = {
+    "bert/embeddings/word_embeddings": "embeddings.word_embeddings.weight",
+    "bert/embeddings/token_type_embeddings": (
+        "embeddings.token_type_embeddings.weight"
+    ),
+    "bert/embeddings/position_embeddings": (
+        "embeddings.position_embeddings.weight"
+    ),
+    "bert/embeddings/LayerNorm/gamma": "embeddings.LayerNorm.weight",
+    "bert/embeddings/LayerNorm/beta": "embeddings.LayerNorm.bias",
+    "bert/encoder/embedding_hidden_mapping_in/kernel": (
+        "encoder.embedding_hidden_mapping_in.weight"
+    ),
+    "bert/encoder/embedding_hidden_mapping_in/bias": (
+        "encoder.embedding_hidden_mapping_in.bias"
+    ),
+    "bert/pooler/dense/kernel": "pooler.weight",
+    "bert/pooler/dense/bias": "pooler.bias",
+}
+OUR_BLOCK = "bert/encoder/transformer/group_{}/inner_group_{}/"
+THEIR_BLOCK = "encoder.albert_layer_groups.{}.albert_layers.{}."
+BLOCK_PAIRS = {
+    "attention_1/self/query/kernel": "attention.query.weight",
+    "attention_1/self/query/bias": "attention.query.bias",
+    "attention_1/self/key/kernel": "attention.key.weight",
+    "attention_1/self/key/bias": "attention.key.bias",
+    "attention_1/self/value/kernel": "attention.value.weight",
+    "attention_1/self/value/bias": "attention.value.bias",
+    "attention_1/output/dense/kernel": "attention.dense.weight",
+    "attention_1/output/dense/bias": "attention.dense.bias",
+    "LayerNorm/gamma": "attention.LayerNorm.weight",
+    "LayerNorm/beta": "attention.LayerNorm.bias",
+    "ffn_1/intermediate/dense/kernel": "ffn.weight",
+    "ffn_1/intermediate/dense/bias": "ffn.bias",
+    "ffn_1/intermediate/output/dense/kernel": "ffn_output.weight",
+    "ffn_1/intermediate/output/dense/bias": "ffn_output.bias",
+    "LayerNorm_1/gamma": "full_layer_layer_norm.weight",
+    "LayerNorm_1/beta": "full_layer_layer_norm.bias",
+}
+HEAD_PAIRS = {
+    "AlbertModel": {},
+    "AlbertForPreTraining": {
+        "cls/predictions/transform/dense/kernel": "predictions.dense.weight",
+        "cls/predictions/transform/dense/bias": "predictions.dense.bias",
+        "cls/predictions/transform/LayerNorm/gamma": (
+            "predictions.LayerNorm.weight"
+        ),
+        "cls/predictions/transform/LayerNorm/beta": (
+            "predictions.LayerNorm.bias"
+        ),
+        "cls/predictions/output_bias": "predictions.bias",
+        "cls/seq_relationship/output_weights": (
+            "sop_classifier.classifier.weight"
+        ),
+        "cls/seq_relationship/output_bias": "sop_classifier.classifier.bias",
+    },
+    "AlbertForSequenceClassification": {
+        "output_weights": "classifier.weight",
+        "output_bias": "classifier.bias",
+    },
+    "AlbertForQuestionAnswering": {
+        "cls/squad/output_weights": "qa_outputs.weight",
+        "cls/squad/output_bias": "qa_outputs.bias",
+    },
+}
+
+
+@pytest.mark.parametrize("architecture", MODELS)
+def test_every_weight_is_written_under_its_name(tmp_path, architecture):
+    weights = random_weights(make_model=MODELS[architecture])
+    huggingface.write(str(tmp_path), CONFIG, weights)
+    prefix = "" if architecture == "AlbertModel" else "albert."
+    pairs = {ours: prefix + theirs for ours, theirs in PAIRS.items()}
+    pairs |= {
+        OUR_BLOCK.format(*place) + ours: (
+            prefix + THEIR_BLOCK.format(*place) + theirs
+        )
+        for ours, theirs in BLOCK_PAIRS.items()
+        for place in itertools.product(range(2), range(2))
+    }
+    pairs |= HEAD_PAIRS[architecture]
+    tensors = tensors_of(tmp_path)
+    assert sorted(tensors) == sorted(pairs.values())
+    back = huggingface.read_weights(str(tmp_path))
+    assert sorted(back) == sorted(pairs)
+    for ours, theirs in pairs.items():
+        turned = ours.endswith("/kernel")
+        expected = weights[ours].T if turned else weights[ours]
+        np.testing.assert_array_equal(tensors[theirs], expected, err_msg=ours)
+        np.testing.assert_array_equal(back[ours], weights[ours], err_msg=ours)
+
+
+def test_equal_sizes_get_an_identity_for_the_mapping(tmp_path):
+    config = dataclasses.replace(CONFIG, embedding_size=6)
+    huggingface.write(str(tmp_path), config, random_weights(config))
+    mapping = "albert.encoder.embedding_hidden_mapping_in"
+    tensors = tensors_of(tmp_path)
+    np.testing.assert_array_equal(tensors[f"{mapping}.weight"], np.eye(6))
+    np.testing.assert_array_equal(tensors[f"{mapping}.bias"], np.zeros(6))
+
+
+def test_an_encoder_alone_has_no_prefix(tmp_path):
+    weights = random_weights(make_model=MODELS["AlbertModel"])
+    huggingface.write(str(tmp_path), CONFIG, weights)
+    assert {name.split(".")[0] for name in tensors_of(tmp_path)} == {
+        "embeddings",
+        "encoder",
+        "pooler",
+    }
+
+
+def test_the_same_weights_give_the_same_bytes(tmp_path):
+    weights = random_weights()
+    huggingface.write(str(tmp_path / "a"), CONFIG, weights)
+    turned = dict(reversed(weights.items()))
+    huggingface.write(str(tmp_path / "b"), CONFIG, turned)
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (
+            tmp_path / "b" / name
+        ).read_bytes()
+    with safetensors.safe_open(
+        tmp_path / "a" / "model.safetensors", framework="numpy"
+    ) as stream:
+        assert stream.metadata() == {"format": "pt"}
+
+
+@pytest.mark.parametrize("labels", [1, 2, 3])
+def test_number_of_labels_is_written(tmp_path, labels):
+    weights = random_weights(
+        make_model=lambda e: classification.AlbertClassifier(e, labels)
+    )
+    huggingface.write(str(tmp_path), CONFIG, weights)
+    id2label = config_of(tmp_path).get("id2label", {"0": "", "1": ""})
+    assert list(id2label) == [str(index) for index in range(labels)]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision_is_read(folder, dtype):
+    def halve(tensors):
+        tensors |= {n: value.astype(dtype) for n, value in tensors.items()}
+
+    change_tensors(folder, halve)
+    expected = {
+        name: value.astype(dtype).astype(np.float32)
+        for name, value in random_weights().items()
+    }
+    assert_same(huggingface.read_weights(str(folder)), expected)
+
+
+def test_other_types_of_numbers_are_refused(folder):
+    def make_whole(tensors):
+        tensors["albert.pooler.bias"] = np.zeros(6, np.int32)
+
+    change_tensors(folder, make_whole)
+    with pytest.raises(errors.UserError, match="pooler.bias as I32"):
+        huggingface.read_weights(str(folder))
+
+
+def test_buffers_of_older_versions_are_ignored(folder):
+    def add(tensors):
+        tensors["albert.embeddings.position_ids"] = np.arange(8)[None]
+
+    change_tensors(folder, add)
+    assert_same(huggingface.read_weights(str(folder)), random_weights())
+
+
+TIED = [
+    (
+        "predictions.decoder.weight",
+        "albert.embeddings.word_embeddings.weight",
+    ),
+    ("predictions.decoder.bias", "predictions.bias"),
+]
+
+
+@pytest.mark.parametrize(("copy", "name"), TIED)
+def test_tied_tensors_count_once(folder, copy, name):
+    def tie(tensors):
+        tensors[copy] = tensors[name].copy()
+
+    change_tensors(folder, tie)
+    assert_same(huggingface.read_weights(str(folder)), random_weights())
+
+
+@pytest.mark.parametrize(("copy", "name"), TIED)
+def test_a_tied_tensor_may_replace_the_other(folder, copy, name):
+    def rename(tensors):
+        tensors[copy] = tensors.pop(name)
+
+    change_tensors(folder, rename)
+    assert_same(huggingface.read_weights(str(folder)), random_weights())
+
+
+@pytest.mark.parametrize(("copy", "name"), TIED)
+def test_untied_tensors_are_refused(folder, copy, name):
+    def change(tensors):
+        tensors[copy] = tensors[name] + 1
+
+    change_tensors(folder, change)
+    with pytest.raises(errors.UserError, match=f"{copy} that differs from"):
+        huggingface.read_weights(str(folder))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "albert.encoder.albert_layer_groups.2.albert_layers.0.ffn.bias",
+        "lm_head.weight",
+    ],
+)
+def test_unknown_tensors_are_named(folder, name):
+    def add(tensors):
+        tensors[name] = np.zeros(10, np.float32)
+
+    change_tensors(folder, add)
+    with pytest.raises(errors.UserError, match=f"holds {name}, which"):
+        huggingface.read_weights(str(folder))
+
+
+@pytest.mark.parametrize("leaf", ["weight", "bias"])
+def test_a_mapping_that_is_no_identity_is_kept(tmp_path, leaf):
+    config = dataclasses.replace(CONFIG, embedding_size=6)
+    huggingface.write(str(tmp_path), config, random_weights(config))
+    file = str(tmp_path / "config.json")
+    assert huggingface.read_config(file) == config
+    names = huggingface.read_weights(str(tmp_path)).keys()
+
+    def change(tensors):
+        tensors[f"albert.encoder.embedding_hidden_mapping_in.{leaf}"] += 1e-6
+
+    change_tensors(tmp_path, change)
+    mapped = dataclasses.replace(config, map_equal_sizes=True)
+    assert huggingface.read_config(file) == mapped
+    weights = huggingface.read_weights(str(tmp_path))
+    mapping = "bert/encoder/embedding_hidden_mapping_in"
+    assert weights.keys() - names == {f"{mapping}/kernel", f"{mapping}/bias"}
+    huggingface.write(str(tmp_path / "again"), mapped, weights)
+    assert tensors_of(tmp_path / "again").keys() == tensors_of(tmp_path).keys()
+
+
+@pytest.mark.parametrize("leaf", ["weight", "bias"])
+def test_half_of_a_mapping_is_no_identity(tmp_path, leaf):
+    config = dataclasses.replace(CONFIG, embedding_size=6)
+    huggingface.write(str(tmp_path), config, random_weights(config))
+    change_tensors(
+        tmp_path,
+        lambda tensors: tensors.pop(
+            f"albert.encoder.embedding_hidden_mapping_in.{leaf}"
+        ),
+    )
+    checkpoint = checkpoint_reader.read(str(tmp_path))
+    assert checkpoint.config.map_equal_sizes
+    model = modeling.AlbertModel(checkpoint.config)
+    with pytest.raises(
+        errors.UserError, match="mapping_in.*checkpoint nothing"
+    ):
+        checkpoints.restore(model, checkpoint)
+
+
+def test_config_has_the_special_pieces_and_the_dropout_of_the_heads(tmp_path):
+    huggingface.write(str(tmp_path), CONFIG, random_weights())
+    values = config_of(tmp_path)
+    assert values["pad_token_id"] == 0
+    assert values["bos_token_id"] == 2
+    assert values["eos_token_id"] == 3
+    assert values["classifier_dropout_prob"] == 0.1
+    text = (tmp_path / "config.json").read_text()
+    assert text.startswith('{\n  "architectures": [\n    "')
+
+
+def test_the_encoder_of_a_classifier_of_tokens_is_read(tmp_path, caplog):
+    weights = random_weights(
+        make_model=MODELS["AlbertForSequenceClassification"]
+    )
+    huggingface.write(str(tmp_path), CONFIG, weights)
+    change_config(tmp_path, architectures=["AlbertForTokenClassification"])
+    found = huggingface.read_weights(str(tmp_path))
+    assert "holds a classifier of tokens" in caplog.text
+    assert found.keys() == {n for n in weights if n.startswith("bert/")}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"hidden_act": "silu"}, "hidden_act='silu'. Allowed are gelu_new"),
+        ({"hidden_size": 7}, "hidden_size=7"),
+        ({"num_hidden_layers": 18, "num_hidden_groups": 14}, "rounds"),
+    ],
+)
+def test_unsupported_configs_are_refused(folder, values, message):
+    change_config(folder, **values)
+    with pytest.raises(errors.UserError, match=message):
+        huggingface.read_config(str(folder / "config.json"))
+
+
+@pytest.mark.parametrize("text", [b"{", b"\xff\xfe{", b"[1]"])
+def test_a_damaged_config_is_an_error(folder, text):
+    (folder / "config.json").write_bytes(text)
+    with pytest.raises(errors.UserError, match="config.json (is not|holds)"):
+        huggingface.read_config(str(folder / "config.json"))
+    with pytest.raises(errors.UserError, match="config.json"):
+        huggingface.is_folder(str(folder))
+
+
+def test_a_missing_config_is_an_error(tmp_path):
+    assert not huggingface.is_folder(str(tmp_path))
+    with pytest.raises(errors.UserError, match="config.json does not exist"):
+        huggingface.read_weights(str(tmp_path))
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, -1])
+def test_damaged_weights_are_an_error(folder, keep):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(errors.UserError, match="damaged or incomplete"):
+        huggingface.read_weights(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("pytorch_model.bin", "safe_serialization=True"),
+        ("tf_model.h5", "safe_serialization=True"),
+        ("model.safetensors.index.json", "max_shard_size"),
+        ("else", "has no model.safetensors. Copy"),
+    ],
+)
+def test_other_forms_of_weights_are_named(folder, name, message):
+    (folder / "model.safetensors").rename(folder / name)
+    with pytest.raises(errors.UserError, match=message):
+        huggingface.read_weights(str(folder))
+
+
+def test_only_a_folder_of_an_albert_is_one(folder, tmp_path):
+    assert huggingface.is_folder(str(folder))
+    assert huggingface.is_folder(f"{folder}/")
+    change_config(folder, model_type="bert")
+    assert not huggingface.is_folder(str(folder))
+    assert not huggingface.is_folder(str(folder / "config.json"))
+    assert not huggingface.is_folder(str(FIXTURES / "original_tiny_lamb"))
+
+
+def test_remote_folders_are_read_and_written():
+    weights = random_weights()
+    place = "ram://test_huggingface/folder"
+    huggingface.write(place, CONFIG, weights)
+    assert huggingface.is_folder(place)
+    assert_same(huggingface.read_weights(place), weights)
+    tf.io.gfile.rmtree(place)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"share": "attention"}, "share='attention'"),
+        ({"share": "ffn", "num_hidden_groups": 1}, "share='ffn'"),
+        ({"num_hidden_layers": 18, "num_hidden_groups": 14}, "rounds"),
+        (
+            {
+                "num_hidden_layers": 22,
+                "num_hidden_groups": 22,
+                "float_group_index": True,
+            },
+            "float_group_index=True",
+        ),
+    ],
+)
+def test_what_transformers_cannot_share_is_refused(tmp_path, changes, message):
+    config = dataclasses.replace(CONFIG, **changes)
+    with pytest.raises(errors.UserError, match=message):
+        huggingface.write(str(tmp_path / "new"), config, random_weights())
+    assert not (tmp_path / "new").exists()
+
+
+def squad_v2_head():
+    weights = random_weights(
+        make_model=lambda e: question_answering.AlbertSquadV2(e, 2, 2)
+    )
+    return {n: v for n, v in weights.items() if not n.startswith("bert/")}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda weights: weights.update(squad_v2_head()),
+        lambda weights: weights.update(output_weights=np.ones([2, 6])),
+        lambda weights: weights.pop("cls/seq_relationship/output_bias"),
+    ],
+    ids=["squad_v2", "two_models", "half_a_head"],
+)
+def test_heads_that_transformers_lacks_are_refused(tmp_path, change):
+    weights = random_weights()
+    change(weights)
+    with pytest.raises(errors.UserError, match="has a head with just"):
+        huggingface.write(str(tmp_path / "new"), CONFIG, weights)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("change", ["drop", "add"])
+def test_weights_of_another_config_are_refused(tmp_path, change):
+    weights = random_weights()
+    name = "bert/encoder/transformer/group_1/inner_group_1/LayerNorm/beta"
+    value = weights.pop(name)
+    if change == "add":
+        weights |= {name: value, "bert/more": value}
+    with pytest.raises(errors.UserError, match="do not fit the config"):
+        huggingface.write(str(tmp_path / "new"), CONFIG, weights)
+    assert not (tmp_path / "new").exists()

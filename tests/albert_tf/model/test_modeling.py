@@ -1,0 +1,410 @@
+"""The encoder: names, sharing, padding, dropout, arithmetic."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.common import errors
+from albert_tf.model import checkpoint_reader, modeling
+from tests.conftest import LAYER_ATOL
+from tests.reference import encoder as reference
+
+GROUP_PREFIX = "bert/encoder/transformer/group_"
+# Original release, the variables of one inner group.
+BLOCK_NAMES = {
+    f"{layer}/{part}"
+    for layer in (
+        "attention_1/self/query",
+        "attention_1/self/key",
+        "attention_1/self/value",
+        "attention_1/output/dense",
+        "ffn_1/intermediate/dense",
+        "ffn_1/intermediate/output/dense",
+    )
+    for part in ("kernel", "bias")
+} | {
+    f"{norm}/{part}"
+    for norm in ("LayerNorm", "LayerNorm_1")
+    for part in ("beta", "gamma")
+}
+OUTER_NAMES = {
+    "bert/embeddings/word_embeddings",
+    "bert/embeddings/token_type_embeddings",
+    "bert/embeddings/position_embeddings",
+    "bert/embeddings/LayerNorm/beta",
+    "bert/embeddings/LayerNorm/gamma",
+    "bert/encoder/embedding_hidden_mapping_in/kernel",
+    "bert/encoder/embedding_hidden_mapping_in/bias",
+    "bert/pooler/dense/kernel",
+    "bert/pooler/dense/bias",
+}
+
+
+@pytest.fixture
+def encoder(small_config):
+    tf.random.set_seed(1)
+    return modeling.AlbertModel(small_config)
+
+
+@pytest.fixture
+def batch():
+    ids = np.random.default_rng(2).integers(5, 400, [3, 10])
+    mask = np.arange(10) < np.array([[10], [7], [4]])
+    return {
+        "input_ids": tf.constant(ids * mask, tf.int32),
+        "input_mask": tf.constant(mask, tf.int32),
+        "segment_ids": tf.constant(mask & (np.arange(10) > 2), tf.int32),
+    }
+
+
+# Variables.
+
+
+def test_weights_start_from_a_truncated_normal(small_config):
+    """Cut at two standard deviations, which leaves 0.88 of one."""
+    tf.random.set_seed(4)
+    encoder = modeling.AlbertModel(
+        dataclasses.replace(small_config, initializer_range=0.05)
+    )
+    for variable in encoder.variables:
+        name, value = checkpoint_reader.name_of(variable), variable.numpy()
+        if name.endswith(("bias", "beta")):
+            assert not value.any(), name
+        elif name.endswith("gamma"):
+            assert (value == 1).all(), name
+        else:
+            assert np.abs(value).max() <= 0.1, name
+            # 16 to 3,200 numbers; five standard errors.
+            error = 5 / (2 * value.size) ** 0.5
+            assert abs(value.std() / (0.88 * 0.05) - 1) < error, name
+
+
+ATTENTION_NAMES = {
+    name for name in BLOCK_NAMES if name.startswith(("attention", "LayerNorm/"))
+}
+
+
+@pytest.mark.parametrize(
+    ("share", "groups", "attentions", "feed_forwards"),
+    [
+        ("all", 2, 2, 2),
+        ("attention", 2, 2, 4),
+        ("ffn", 1, 4, 1),
+        ("none", 1, 4, 4),
+        ("none", 4, 4, 4),
+    ],
+)
+def test_sharing_modes_have_the_variables_they_say(
+    small_config, batch, share, groups, attentions, feed_forwards
+):
+    config = dataclasses.replace(
+        small_config, share=share, num_hidden_groups=groups
+    )
+    encoder = modeling.AlbertModel(config)
+    expected = {
+        f"{GROUP_PREFIX}{group}/inner_group_{inner}/{name}"
+        for inner in range(2)
+        for names, count in (
+            (ATTENTION_NAMES, attentions),
+            (BLOCK_NAMES - ATTENTION_NAMES, feed_forwards),
+        )
+        for name in names
+        for group in range(count)
+    }
+    names = [
+        checkpoint_reader.name_of(variable) for variable in encoder.variables
+    ]
+    assert len(names) == len(set(names))
+    assert set(names) == OUTER_NAMES | expected
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(encoder(batch)["pooled_output"] ** 2)
+    gradients = tape.gradient(loss, encoder.variables)
+    assert all(gradient is not None for gradient in gradients)
+
+
+def test_variables_have_the_names_of_the_original(encoder):
+    expected = OUTER_NAMES | {
+        f"{GROUP_PREFIX}{group}/inner_group_{inner}/{name}"
+        for group in range(2)
+        for inner in range(2)
+        for name in BLOCK_NAMES
+    }
+    names = [
+        checkpoint_reader.name_of(variable) for variable in encoder.variables
+    ]
+    assert len(names) == len(set(names))
+    assert set(names) == expected
+
+
+def test_equal_widths_need_no_mapping(small_config):
+    config = dataclasses.replace(small_config, embedding_size=16)
+    names = map(
+        checkpoint_reader.name_of, modeling.AlbertModel(config).variables
+    )
+    assert not any("embedding_hidden_mapping_in" in name for name in names)
+
+
+def test_layers_may_skip_a_group_as_in_the_original(small_config):
+    config = dataclasses.replace(
+        small_config,
+        num_hidden_layers=22,
+        num_hidden_groups=22,
+        float_group_index=True,
+    )
+    names = map(
+        checkpoint_reader.name_of, modeling.AlbertModel(config).variables
+    )
+    assert not any("group_15/" in name for name in names)
+
+
+@pytest.mark.parametrize("layers", [2, 12])
+def test_layers_of_a_group_share_their_variables(small_config, layers):
+    config = dataclasses.replace(small_config, num_hidden_layers=layers)
+    encoder = modeling.AlbertModel(config)
+    assert len(encoder.variables) == 9 + 2 * 2 * 16
+
+
+# Outputs.
+
+
+def test_outputs_have_the_documented_shapes(encoder, batch):
+    outputs = encoder(batch)
+    layers = outputs["all_encoder_layers"]
+    assert len(layers) == 4 * 2
+    assert all(layer.shape == (3, 10, 16) for layer in layers)
+    assert outputs["word_embedding_output"].shape == (3, 10, 8)
+    assert outputs["embedding_output"].shape == (3, 10, 8)
+    assert outputs["pooled_output"].shape == (3, 16)
+    np.testing.assert_array_equal(outputs["sequence_output"], layers[-1])
+
+
+def test_padding_does_not_change_real_positions(encoder, batch):
+    short = {name: value[1:2, :7] for name, value in batch.items()}
+    padded = {name: value[1:2] for name, value in batch.items()}
+    garbage = padded["input_ids"] + 9 * (1 - padded["input_mask"])
+    expected = encoder(short)
+    for inputs in (padded, {**padded, "input_ids": garbage}):
+        actual = encoder(inputs)
+        np.testing.assert_allclose(
+            actual["sequence_output"][:, :7],
+            expected["sequence_output"],
+            atol=LAYER_ATOL,
+        )
+        np.testing.assert_allclose(
+            actual["pooled_output"], expected["pooled_output"], atol=LAYER_ATOL
+        )
+
+
+def test_mask_and_segments_have_defaults(encoder, batch):
+    ids = batch["input_ids"]
+    explicit = {
+        "input_ids": ids,
+        "input_mask": tf.ones_like(ids),
+        "segment_ids": tf.zeros_like(ids),
+    }
+    np.testing.assert_array_equal(
+        encoder({"input_ids": ids})["sequence_output"],
+        encoder(explicit)["sequence_output"],
+    )
+
+
+def test_too_long_sequences_are_refused(encoder):
+    with pytest.raises(errors.UserError, match="65 tokens.*64 rows"):
+        encoder({"input_ids": tf.ones([1, 65], tf.int32)})
+
+
+@pytest.mark.parametrize(
+    "key", ["hidden_dropout_prob", "attention_probs_dropout_prob"]
+)
+def test_dropout_follows_its_seed(small_config, batch, key):
+    encoder = modeling.AlbertModel(
+        dataclasses.replace(small_config, **{key: 0.5})
+    )
+
+    def output(training, seed):
+        seed = None if seed is None else tf.constant([seed, 0])
+        outputs = encoder(batch, training=training, dropout_seed=seed)
+        return outputs["sequence_output"].numpy()
+
+    np.testing.assert_array_equal(output(True, 1), output(True, 1))
+    assert np.abs(output(True, 1) - output(True, 2)).max() > 0.01
+    assert np.abs(output(True, None) - output(True, None)).max() > 0.01
+    np.testing.assert_array_equal(output(False, 1), output(False, 2))
+    assert np.abs(output(True, 1) - output(False, 1)).max() > 0.01
+
+
+# The two sublayers against plain NumPy, in float64.
+
+
+def make_part(part, config):
+    """A sublayer; no bias is 0, and kernels are large."""
+    tf.random.set_seed(3)
+    layer = part(dataclasses.replace(config, initializer_range=0.3), "bert/x")
+    generator = np.random.default_rng(4)
+    for variable in layer.variables:
+        if "beta" in variable.name or "bias" in variable.name:
+            variable.assign(generator.normal(size=variable.shape) / 10)
+    return layer, generator
+
+
+def plain(layer, config):
+    weights = {checkpoint_reader.name_of(v): v.numpy() for v in layer.variables}
+    return reference.Encoder(config, weights)
+
+
+def test_attention_equals_plain_numpy(small_config):
+    layer, generator = make_part(modeling.Attention, small_config)
+    x = generator.normal(size=[2, 6, 16])
+    mask = np.array([[1] * 6, [1] * 4 + [0] * 2])
+    attention_bias = tf.constant((1.0 - mask[:, None, None]) * -1e4, tf.float32)
+    expected = plain(layer, small_config).attend(x, mask, "bert/x", 0)
+    for weights in (None, layer.prepare(tf.float32)):
+        actual = layer(tf.constant(x, tf.float32), attention_bias, weights)
+        np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("activation", "function"),
+    [
+        ("gelu", reference.gelu),
+        (
+            "gelu_erf",
+            lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / 2**0.5)),
+        ),
+        ("relu", lambda x: np.maximum(x, 0)),
+        ("tanh", np.tanh),
+        ("linear", lambda x: x),
+    ],
+)
+def test_feed_forward_equals_plain_numpy(small_config, activation, function):
+    config = dataclasses.replace(small_config, hidden_act=activation)
+    layer, generator = make_part(modeling.FeedForward, config)
+    x = generator.normal(size=[2, 6, 16])
+    expected = plain(layer, config).feed_forward(x, "bert/x", 0, function)
+    for weights in (None, layer.prepare(tf.float32)):
+        actual = layer(tf.constant(x, tf.float32), weights)
+        np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)
+
+
+def gradients(model, batch, seed=(1, 2)):
+    """Sequence output and gradients of a training pass."""
+    with tf.GradientTape() as tape:
+        outputs = model(batch, training=True, dropout_seed=tf.constant(seed))
+        x = tf.cast(outputs["sequence_output"], tf.float32)
+        loss = tf.reduce_sum(tf.sin(x)) + tf.reduce_sum(
+            outputs["pooled_output"]
+        )
+    found = tape.gradient(loss, model.trainable_variables)
+    return x, [tf.convert_to_tensor(gradient) for gradient in found]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize("share", ["all", "none"])
+def test_recomputing_changes_no_number(small_config, batch, dropout, share):
+    config = dataclasses.replace(
+        small_config,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        num_hidden_layers=2,
+        num_hidden_groups=1,
+        inner_group_num=1,
+        share=share,
+    )
+    plain = modeling.AlbertModel(config)
+    again = modeling.AlbertModel(config, recompute=True)
+    again.set_weights(plain.get_weights())
+    one, expected = tf.function(gradients)(plain, batch)
+    other, actual = tf.function(gradients)(again, batch)
+    np.testing.assert_array_equal(one, other)
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def count_products(model, batch):
+    """Matrix products of a training pass, in all functions of its graph."""
+    traced = tf.function(lambda: gradients(model, batch))
+    graph = traced.get_concrete_function().graph.as_graph_def()
+    nodes = [
+        *graph.node,
+        *(n for f in graph.library.function for n in f.node_def),
+    ]
+    return sum(n.op in ("MatMul", "BatchMatMulV2", "Einsum") for n in nodes)
+
+
+def test_recomputing_computes_every_block_again(small_config, batch):
+    plain, again = (
+        count_products(modeling.AlbertModel(small_config, recompute=r), batch)
+        for r in (False, True)
+    )
+    blocks = small_config.num_hidden_layers * small_config.inner_group_num
+    # Query, key and value as one; scores, their use, and three layers.
+    assert again >= plain + 6 * blocks
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_loop_over_layers_gives_the_same_gradients(
+    small_config, batch, recompute
+):
+    config = dataclasses.replace(
+        small_config,
+        num_hidden_groups=1,
+        inner_group_num=1,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+    )
+    plain = modeling.AlbertModel(config)
+    loop = modeling.AlbertModel(config, recompute=recompute, loop_layers=True)
+    loop.set_weights(plain.get_weights())
+    one, expected = tf.function(gradients)(plain, batch)
+    other, actual = tf.function(gradients)(loop, batch)
+    np.testing.assert_allclose(one, other, rtol=1e-6)
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_loop_holds_the_products_of_one_layer(small_config, batch):
+    config = dataclasses.replace(
+        small_config, num_hidden_groups=1, inner_group_num=1
+    )
+    counts = {
+        (layers, loop): count_products(
+            modeling.AlbertModel(
+                dataclasses.replace(config, num_hidden_layers=layers),
+                loop_layers=loop,
+            ),
+            batch,
+        )
+        for layers in (2, 3)
+        for loop in (False, True)
+    }
+    assert counts[3, True] == counts[2, True]
+    assert counts[3, False] > counts[2, False]
+
+
+def test_loop_is_refused_for_layers_of_their_own(small_config):
+    with pytest.raises(
+        errors.UserError, match="`loop_layers=True` .* 2 groups of 2 blocks"
+    ):
+        modeling.AlbertModel(small_config, loop_layers=True)
+
+
+@pytest.mark.parametrize(
+    ("precision", "close"), [("bfloat16", 0.05), ("float16", 0.01)]
+)
+def test_lower_precision_is_near_float32(small_config, batch, precision, close):
+    exact = modeling.AlbertModel(small_config)
+    model = modeling.AlbertModel(small_config, precision=precision)
+    model.set_weights(exact.get_weights())
+    assert {v.dtype for v in model.variables} == {tf.float32}
+    outputs = model(batch)
+    assert outputs["sequence_output"].dtype == precision
+    assert outputs["pooled_output"].dtype == tf.float32
+    one, expected = gradients(exact, batch)
+    other, actual = gradients(model, batch)
+    np.testing.assert_allclose(one, other, atol=close * 4, rtol=0)
+    for a, b in zip(actual, expected, strict=True):
+        difference = np.linalg.norm(a - b)
+        assert difference <= close * np.linalg.norm(b) + 1e-3

@@ -1,0 +1,266 @@
+"""Schedule, AdamW and LAMB against their formulas."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model import (
+    checkpoint_reader,
+    model_options,
+    modeling,
+    optimization,
+)
+from albert_tf.model.heads import pretraining
+
+# A float32 rate or update against float64.
+RTOL = 1e-6
+
+
+def make_schedule(steps=125_000, warmup=3125, **options):
+    return optimization.WarmupPolynomialDecay(
+        model_options.OptimizerOptions(**options), steps, warmup
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [
+        (0, 0.0),
+        (1, 5.632e-7),
+        (3124, 1.75943680e-3),
+        (3125, 1.716e-3),
+        (62_500, 8.8e-4),
+        (125_000, 0.0),
+        (130_000, 0.0),
+    ],
+)
+def test_default_schedule(step, rate):
+    actual = make_schedule()(tf.constant(step, tf.int64))
+    np.testing.assert_allclose(actual, rate, rtol=RTOL)
+
+
+def test_last_rate_has_the_float32_rounding_of_the_original():
+    rate = make_schedule()(tf.constant(124_999, tf.int64))
+    # 1 - 124999/125000 keeps only eight bits.
+    np.testing.assert_allclose(rate, 1.408e-8, rtol=2**-8)
+
+
+def test_no_warmup_is_pure_decay():
+    schedule = make_schedule(10, 0, learning_rate=1.0)
+    rates = [float(schedule(tf.constant(step))) for step in range(11)]
+    np.testing.assert_allclose(rates, 1 - np.arange(11) / 10, atol=1e-7)
+
+
+def test_decay_has_a_power():
+    schedule = make_schedule(10, 0, learning_rate=1.0, poly_power=2.0)
+    np.testing.assert_allclose(schedule(tf.constant(4)), 0.36, rtol=RTOL)
+
+
+def test_before_the_warmup_begins_the_rate_is_that_of_the_decay():
+    schedule = make_schedule(10, 2, learning_rate=1.0, start_warmup_step=3)
+    rates = [float(schedule(tf.constant(step))) for step in range(7)]
+    np.testing.assert_allclose(
+        rates, [1.0, 0.9, 0.8, 0.0, 0.5, 0.5, 0.4], rtol=RTOL
+    )
+
+
+def test_before_the_warmup_begins_the_original_has_negative_rates():
+    schedule = make_schedule(
+        10,
+        2,
+        learning_rate=1.0,
+        start_warmup_step=3,
+        original_start_warmup=True,
+    )
+    rates = [float(schedule(tf.constant(step))) for step in range(7)]
+    np.testing.assert_allclose(
+        rates, [-1.5, -1.0, -0.5, 0.0, 0.5, 0.5, 0.4], rtol=RTOL
+    )
+
+
+# One variable of each kind, and gradients for four updates.
+
+START = {
+    "layer/kernel": [[0.5, -1.5], [2.0, 0.25]],
+    "layer/bias": [0.3, -0.2],
+    "zero/kernel": [0.0, 0.0],
+    # Trust ratios of about 30 and 0.001.
+    "large/kernel": [80.0, -60.0],
+    "small/kernel": [0.002, 0.003],
+}
+GRADIENTS = [
+    {
+        name: np.random.default_rng(step).normal(size=np.shape(value))
+        for name, value in START.items()
+    }
+    for step in range(12)
+]
+RATES = [0.0, 0.01, 0.02, 0.015]
+
+
+class TableSchedule(
+    optimization.keras.optimizers.schedules.LearningRateSchedule
+):
+    """The rate of every update, from a list."""
+
+    def __init__(self, rates):
+        self.rates = rates
+
+    def __call__(self, step):
+        return tf.gather(tf.constant(self.rates, tf.float32), step)
+
+
+def expected_weights(name, adapts, rates=tuple(RATES)):
+    """Updates in float64; original-release.md 3.3 and 3.4."""
+    w = np.array(START[name])
+    m = v = np.zeros_like(w)
+    for rate, gradients in zip(rates, GRADIENTS, strict=False):
+        g = gradients[name].astype(np.float32).astype(np.float64)
+        m = 0.9 * m + 0.1 * g
+        v = 0.999 * v + 0.001 * g**2
+        u = m / (np.sqrt(v) + 1e-6)
+        ratio = 1.0
+        if "bias" not in name:
+            u = u + 0.01 * w
+            norms = np.linalg.norm(w), np.linalg.norm(u)
+            if adapts and all(norms):
+                ratio = norms[0] / norms[1]
+        w = w - rate * ratio * u
+    return w
+
+
+def update(optimizer, variables, gradients):
+    optimizer.update(
+        [tf.constant(2 * gradients[n], tf.float32) for n in variables],
+        list(variables.values()),
+        tf.constant(0.5),
+        tf.constant(True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("optimizer_class", "adapts"),
+    [(optimization.AdamW, False), (optimization.Lamb, True)],
+)
+def test_updates_equal_the_formula(optimizer_class, adapts):
+    variables = {
+        name: tf.Variable(value, dtype=tf.float32, name=name)
+        for name, value in START.items()
+    }
+    optimizer = optimizer_class(TableSchedule(RATES))
+    optimizer.build(list(variables.values()))
+    for gradients in GRADIENTS[: len(RATES)]:
+        update(optimizer, variables, gradients)
+    for name, variable in variables.items():
+        np.testing.assert_allclose(
+            variable, expected_weights(name, adapts), rtol=RTOL, atol=1e-9
+        )
+    assert int(optimizer.iterations) == 4
+
+
+def original_rate(step, total, warmup, start):
+    """The formula of original-release.md 3.1, with a peak of 0.02."""
+    if warmup > 0 and step - start < warmup:
+        return 0.02 * (step - start) / warmup
+    return 0.02 * (1 - min(step, total) / total)
+
+
+def test_twelve_lamb_steps_with_the_originals_start_of_the_warmup():
+    variables = {
+        name: tf.Variable(value, dtype=tf.float32, name=name)
+        for name, value in START.items()
+    }
+    options = model_options.OptimizerOptions(
+        learning_rate=0.02, start_warmup_step=2, original_start_warmup=True
+    )
+    optimizer = optimization.make_optimizer(options, 12, 4)
+    optimizer.build(list(variables.values()))
+    for gradients in GRADIENTS:
+        update(optimizer, variables, gradients)
+    rates = [original_rate(step, 12, 4, 2) for step in range(12)]
+    assert rates[0] == -0.01
+    for name, variable in variables.items():
+        np.testing.assert_allclose(
+            variable,
+            expected_weights(name, True, rates),
+            rtol=RTOL,
+            atol=1e-7,
+        )
+
+
+def test_norms_and_biases_are_excluded(small_config):
+    model = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    spared = {
+        checkpoint_reader.name_of(variable)
+        for variable in model.trainable_variables
+        if optimization.is_excluded(variable)
+    }
+    layers = (
+        "attention_1/self/query/bias",
+        "attention_1/self/key/bias",
+        "attention_1/self/value/bias",
+        "attention_1/output/dense/bias",
+        "LayerNorm/beta",
+        "LayerNorm/gamma",
+        "ffn_1/intermediate/dense/bias",
+        "ffn_1/intermediate/output/dense/bias",
+        "LayerNorm_1/beta",
+        "LayerNorm_1/gamma",
+    )
+    scope = "bert/encoder/transformer/group_{}/inner_group_{}/{}"
+    assert spared == {
+        "bert/embeddings/LayerNorm/beta",
+        "bert/embeddings/LayerNorm/gamma",
+        "bert/encoder/embedding_hidden_mapping_in/bias",
+        "bert/pooler/dense/bias",
+        "cls/predictions/transform/dense/bias",
+        "cls/predictions/transform/LayerNorm/beta",
+        "cls/predictions/transform/LayerNorm/gamma",
+        "cls/predictions/output_bias",
+        "cls/seq_relationship/output_bias",
+    } | {
+        scope.format(group, inner, layer)
+        for group in range(2)
+        for inner in range(2)
+        for layer in layers
+    }
+
+
+def test_make_optimizer_follows_the_option():
+    for name, kind in (
+        ("lamb", optimization.Lamb),
+        ("adamw", optimization.AdamW),
+    ):
+        options = model_options.OptimizerOptions(optimizer=name)
+        assert type(optimization.make_optimizer(options, 10, 2)) is kind
+
+
+def test_pace_multiplies_the_steps():
+    options = model_options.OptimizerOptions(learning_rate=1.0)
+    plain = optimization.WarmupPolynomialDecay(options, 100, 10)
+    fast = optimization.WarmupPolynomialDecay(options, 100, 10, 4.0)
+    for step in (1, 2, 3, 20):
+        rates = fast(tf.constant(step)), plain(tf.constant(4 * step))
+        np.testing.assert_allclose(*rates, rtol=RTOL)
+
+
+def test_only_a_timed_schedule_has_a_variable_pace():
+    options = model_options.OptimizerOptions(learning_rate=1.0)
+    assert optimization.make_optimizer(options, 100, 0).pace is None
+    timed = optimization.make_optimizer(options, 100, 0, by_the_clock=True)
+    timed.set_pace(3.0)
+    assert float(timed.pace) == 3.0
+    np.testing.assert_allclose(
+        timed.learning_rate_at(tf.constant(10)), 0.7, rtol=RTOL
+    )
+
+
+def test_keras_makes_the_same_update():
+    ours, theirs = (tf.Variable([0.5, -1.5], name="kernel") for _ in range(2))
+    gradient = tf.constant([0.3, 0.1])
+    one, other = (optimization.Lamb(0.1) for _ in range(2))
+    one.build([ours])
+    one.update([gradient], [ours], tf.constant(1.0), tf.constant(True))
+    other.apply_gradients([(gradient, theirs)])
+    assert abs(float(ours[0]) - 0.5) > 0.01
+    np.testing.assert_allclose(theirs, ours, rtol=RTOL)

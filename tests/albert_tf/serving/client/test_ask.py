@@ -1,0 +1,337 @@
+"""Lines to requests, and the answers of SavedModels to them."""
+
+import dataclasses
+import io
+import json
+import logging
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.common import errors, scores
+from albert_tf.finetuning import text_files
+from albert_tf.model import modeling
+from albert_tf.serving import make
+from albert_tf.serving.client import ask
+from albert_tf.serving.formats import id_model, saved_model
+from albert_tf.text import tokenization
+from albert_tf.training import run_folder
+
+LINES = {"text": 1}
+PAIRS = {"text": 1, "text_pair": 1}
+CHOICES = {"article": 1, "question": 1, "options": 4}
+
+
+def read(content, inputs=LINES, name="in.jsonl"):
+    if isinstance(content, str):
+        content = content.encode()
+    items = ask.read(io.BytesIO(content), name, inputs)
+    return list(text_files.strictly(items))
+
+
+def entry(**values):
+    return json.dumps(values) + "\n"
+
+
+# Lines to requests.
+
+
+@pytest.mark.parametrize(
+    "line, text",
+    [
+        ("It rains.\n", "It rains."),
+        ("It rains.\r\n", "It rains."),
+        ("\ufeffIt rains.", "It rains."),
+        (" It  rains. \n", " It  rains. "),
+        ("1984\n", "1984"),
+        ('"It rains."\n', '"It rains."'),
+        ("[MASK] rains.\n", "[MASK] rains."),
+        ("a\u2028b\u0085c\n", "a\u2028b\u0085c"),
+        (entry(text="It rains.", label=1), "It rains."),
+        (entry(text="{braces}"), "{braces}"),
+        (entry(text=""), ""),
+    ],
+)
+def test_line_to_text(line, text):
+    assert read(line) == [ask.Request({"line": 1}, {"text": text})]
+
+
+def test_answers_are_known_by_their_id_or_line():
+    lines = ["a\n", "\n", entry(text="b", id="x"), entry(text="c", id=7), "d"]
+    requests = read("".join(lines))
+    assert [request.key for request in requests] == [
+        {"line": 1},
+        {"id": "x"},
+        {"id": 7},
+        {"line": 5},
+    ]
+
+
+def test_table():
+    content = "id\ttext\ttext_pair\nx\tIt rains.\tIt is wet.\n"
+    expected = ask.Request(
+        {"id": "x"}, {"text": "It rains.", "text_pair": "It is wet."}
+    )
+    assert read(content, PAIRS, "in.tsv") == [expected]
+
+
+def test_missing_options_are_filled_up():
+    line = entry(article="a", question="q", options=["b", "c"])
+    (request,) = read(line, CHOICES)
+    assert request.texts["options"] == ["b", "c", "", ""]
+
+
+def test_empty_lines_are_counted(caplog):
+    with caplog.at_level(logging.WARNING):
+        assert len(read("a\n\n \nb\n")) == 2
+    assert "in.jsonl: left out 2 empty lines; the first is line 2" in (
+        caplog.text
+    )
+
+
+def test_lines_are_read_when_they_are_needed():
+    def lines():
+        yield b"a\n"
+        pytest.fail("one line was needed")
+
+    assert next(ask.read(lines(), "in", LINES)).texts == {"text": "a"}
+
+
+@pytest.mark.parametrize(
+    "content, inputs, message",
+    [
+        ("It rains.\n", PAIRS, "line 1 is not one JSON object .*text_pair"),
+        ("[1]\n", PAIRS, "line 1 is not one JSON object. Write"),
+        ('a\n{"text": 1\n', LINES, "line 2 is not one JSON object .*begins"),
+        ('[{"text": "a"}]', LINES, "line 1 is not one JSON object"),
+        ("[\n", LINES, "line 1 is not one JSON object"),
+        ("[" * 100_000, PAIRS, "line 1 is not one JSON object .*nested"),
+        (
+            entry(text="a", pair="b"),
+            PAIRS,
+            "line 1 has no 'text_pair'; there are 'text', 'pair'.*needs text,",
+        ),
+        (entry(text=["a"]), LINES, r"line 1: 'text' is \[\"a\"\]; it must be"),
+        (
+            '{"text": "\\ud83d"}',
+            LINES,
+            "line 1 is not one JSON object .* half of a character",
+        ),
+        (
+            b'{"id": NaN, "text": "a"}',
+            LINES,
+            "line 1 is not one JSON object .*NaN is no number",
+        ),
+        (b"a\n\xff\n", LINES, r"line 2 is not UTF-8 \(byte 0\)"),
+        (
+            entry(article="a", question="q", options=["b"]),
+            CHOICES,
+            "line 1: 'options' is .*a list of 2 to 4 texts",
+        ),
+        (
+            entry(article="a", question="q", options=list("bcdef")),
+            CHOICES,
+            "line 1: 'options' is .*a list of 2 to 4 texts",
+        ),
+        (
+            entry(article="a", question="q", options=["b", 2]),
+            CHOICES,
+            "line 1: 'options', number 1 is 2; it must be a text",
+        ),
+    ],
+)
+def test_bad_line_is_named(content, inputs, message):
+    with pytest.raises(errors.UserError, match=f"in.jsonl, {message}"):
+        read(content, inputs)
+
+
+def test_bad_lines_stay_in_their_places():
+    lines = [b"a", b'{"id": "x", "txt": 1}', b"", b'{"id": NaN', b"\xff"]
+    content = b"\n".join([*lines, b'{"id": [1], "text": 2}', b"b"])
+    items = list(ask.read(io.BytesIO(content), "in.jsonl", LINES))
+    assert [item.key for item in items] == [
+        {"line": 1},
+        {"id": "x", "line": 2},
+        {"line": 4},
+        {"line": 5},
+        {"id": [1], "line": 6},
+        {"line": 7},
+    ]
+    assert [isinstance(item, ask.Request) for item in items] == [
+        *(True, False, False, False, False, True)
+    ]
+    assert "line 5 is not UTF-8" in items[3].answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("text\tid\ttext", "line 1: the column 'text' is there 2 times"),
+        ("id\ttxt", "line 1 has no 'text'; there are 'id', 'txt'"),
+        (b"\xff", "line 1 is not UTF-8"),
+    ],
+)
+def test_table_without_a_usable_first_row_is_refused(header, message):
+    header = header if isinstance(header, bytes) else header.encode()
+    lines = ask.read(io.BytesIO(header + b"\n1\ta\tb\n"), "in.tsv", LINES)
+    with pytest.raises(errors.UserError, match=f"in.tsv, {message}"):
+        next(lines)
+
+
+def test_bad_row_is_named():
+    with pytest.raises(errors.UserError, match="line 3: 1 columns, but .* 2"):
+        read("id\ttext\n1\ta\nb\n", LINES, "in.tsv")
+
+
+# Requests to answers.
+
+
+class Echo(tf.Module):
+    """A model that says what it was asked."""
+
+    @tf.function
+    def pairs(self, text, text_pair):
+        return {
+            "label": text + tf.constant(" \0é ") + text_pair,
+            "probabilities": tf.strings.to_number(text)[:, None] * [0.5, 1.5],
+            "truncated": text == text_pair,
+        }
+
+    @tf.function
+    def choose(self, article, question, options):
+        said = tf.strings.reduce_join(options, 1, separator="|")
+        return {"answer": article + question + said, "options": options}
+
+    @tf.function
+    def tokens(self, input_ids):
+        return {"logits": input_ids}
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("echo") / "1")
+    model = Echo()
+    texts = {
+        name: tf.TensorSpec([None], tf.string, name)
+        for name in ("text", "text_pair", "article", "question")
+    }
+    pair = texts["text"], texts["text_pair"]
+    several = (
+        texts["article"],
+        texts["question"],
+        tf.TensorSpec([None, 4], tf.string, "options"),
+    )
+    ids = tf.TensorSpec([None, None], tf.int32, "input_ids")
+    signatures = {
+        "serving_default": model.pairs.get_concrete_function(*pair),
+        "choose": model.choose.get_concrete_function(*several),
+        "tokens": model.tokens.get_concrete_function(ids),
+    }
+    tf.saved_model.save(model, path, signatures=signatures)
+    return path
+
+
+def answer(signature, lines, batch_size=32):
+    requests = read("".join(lines), signature.inputs)
+    starts = range(0, len(requests), batch_size)
+    batches = [requests[start : start + batch_size] for start in starts]
+    return [one for b in batches for one in ask.answer_all(signature, b)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 32])
+def test_answers_come_in_order_whatever_the_batch(echo, batch_size):
+    signature = ask.load(echo, "serving_default")
+    assert signature.inputs == PAIRS
+    lines = [entry(id=f"q{n}", text=f"{n}", text_pair="2") for n in range(7)]
+    expected = [
+        {
+            "id": f"q{n}",
+            "label": f"{n} \0é 2",
+            "probabilities": [0.5 * n, 1.5 * n],
+            "truncated": n == 2,
+        }
+        for n in range(7)
+    ]
+    assert answer(signature, lines, batch_size) == expected
+
+
+def test_nothing_asked_nothing_answered(echo):
+    assert answer(ask.load(echo, "serving_default"), []) == []
+
+
+def test_errors_stand_among_the_answers(echo):
+    signature = ask.load(echo, "serving_default")
+    bad = text_files.BadLine({"line": 2}, "in, line 2 is bad")
+    good = [
+        ask.Request({"line": n}, {"text": str(n), "text_pair": ""})
+        for n in (1, 3)
+    ]
+    found = ask.answer_all(signature, [good[0], bad, good[1]])
+    assert [answer["line"] for answer in found] == [1, 2, 3]
+    assert found[1] == {"line": 2, "error": "in, line 2 is bad"}
+    assert found[2]["label"] == "3 \0é "
+    assert ask.answer_all(signature, [bad]) == [bad.answer]
+
+
+def test_lists_of_texts(echo):
+    signature = ask.load(echo, "choose")
+    assert signature.inputs == CHOICES
+    line = entry(article="a", question="q", options=["b", "c"])
+    (found,) = answer(signature, [line])
+    options = ["b", "c", "", ""]
+    assert found == {"line": 1, "answer": "aqb|c||", "options": options}
+
+
+def test_masks_of_a_text_do_not_depend_on_its_neighbours(
+    tmp_path, small_config, tiny_vocab
+):
+    config = dataclasses.replace(
+        small_config, num_hidden_layers=1, num_hidden_groups=1
+    )
+    service = make.of_pretraining(
+        modeling.AlbertModel(config),
+        tokenization.Tokenizer(tiny_vocab),
+        16,
+        sentence_order=False,
+    )
+    saved_model.save(service, str(tmp_path / "1"))
+    signature = ask.load(str(tmp_path / "1"), "fill_mask")
+    texts = ["[MASK] and [MASK].\n", "No gap.\n", "It [MASK].\n"]
+    together = answer(signature, texts)
+    assert [len(a["pieces"]) for a in together] == [2, 0, 1]
+    for line, text in enumerate(texts):
+        (alone,) = answer(signature, [text])
+        assert together[line]["pieces"] == alone["pieces"]
+        assert len(together[line]["probabilities"]) == len(alone["pieces"])
+        assert all(len(best) == 5 for best in alone["pieces"])
+
+
+@pytest.mark.parametrize(
+    "name, advice",
+    [
+        (run_folder.OPTIONS_NAME, "albert_tf.predict and its `run_dir`"),
+        (scores.FILE_NAME, "albert_tf.predict and its `run_dir`"),
+        (id_model.DESCRIPTION_NAME, "`format=saved_model"),
+    ],
+)
+def test_other_folders_are_told_apart(tmp_path, name, advice):
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(errors.UserError, match=f"no SavedModel.*{advice}"):
+        ask.load(str(tmp_path), "serving_default")
+
+
+def test_folder_without_model_is_refused(tmp_path):
+    with pytest.raises(errors.UserError, match="`saved_model=.*no SavedModel"):
+        ask.load(str(tmp_path), "serving_default")
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [("tokens", "takes ids, not texts"), ("other", "does not exist")],
+)
+def test_signature_without_text_is_refused(echo, name, message):
+    with pytest.raises(
+        errors.UserError,
+        match=f"`signature={name}` {message} .*are choose, serving_default",
+    ):
+        ask.load(echo, name)

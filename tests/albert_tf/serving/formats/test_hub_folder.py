@@ -1,0 +1,183 @@
+"""Folders for Hugging Face; what transformers makes of them is in parity."""
+
+import json
+import pathlib
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import convert_checkpoint
+from albert_tf.common import errors
+from albert_tf.finetuning import registry, task_models
+from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.serving.formats import hub_folder
+from albert_tf.text import normalization, tokenization, tokenizer_check
+
+OPTIONS = {
+    "task_name": "mnli",
+    "max_seq_length": 32,
+    "data_dir": "/home/someone/glue",
+    "do_lower_case": True,
+    "learning_rate": 1e-05,
+}
+
+
+@pytest.fixture
+def make_run(tmp_path, small_config, tiny_vocab):
+    """Makes the folder of a finetuned run."""
+
+    def make(**changes):
+        values = {**OPTIONS, "spm_model_file": tiny_vocab, **changes}
+        task = registry.make(values, tokenization.Tokenizer(tiny_vocab))
+        model = task_models.make_model(task, modeling.AlbertModel(small_config))
+        folder = tmp_path / "run"
+        folder.mkdir()
+        tf.train.Checkpoint(model=model).write(str(folder / "model.ckpt-best"))
+        (folder / "albert_config.json").write_text(small_config.to_json())
+        content = {"program": "run_classifier", "options": values}
+        (folder / "run_options.json").write_text(json.dumps(content))
+        shutil.copy(tiny_vocab, folder / "spm.model")
+        return folder
+
+    return make
+
+
+def convert(source, target, **changes):
+    convert_checkpoint.run(
+        convert_checkpoint.ConvertOptions(
+            from_=str(source), to=str(target), format="huggingface", **changes
+        )
+    )
+    return target
+
+
+def config_of(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def test_run_gives_labels_vocabulary_and_card(make_run, tmp_path, tiny_vocab):
+    folder = convert(make_run(), tmp_path / "hub")
+    assert {path.name for path in folder.iterdir()} == {
+        *hub_folder.NAMES,
+        "spiece.normalization.json",
+    } - {"vocab.txt"}
+    labels = ["contradiction", "entailment", "neutral"]
+    config = config_of(folder)
+    assert config["id2label"] == {str(i): name for i, name in enumerate(labels)}
+    assert config["label2id"] == {name: i for i, name in enumerate(labels)}
+    assert config["problem_type"] == "single_label_classification"
+    vocabulary = folder / "spiece.model"
+    assert vocabulary.read_bytes() == pathlib.Path(tiny_vocab).read_bytes()
+    assert normalization.read(str(vocabulary), normalization.SENTENCEPIECE) == (
+        normalization.Normalization()
+    )
+    card = (folder / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: transformers\n")
+    assert "pipeline_tag: text-classification\n" in card
+    assert "| learning_rate | 1e-05 |" in card
+    assert "| data_dir | glue |" in card
+    assert "/home/someone" not in card and str(tmp_path) not in card
+
+
+def test_regression_and_choice_are_named(make_run, tmp_path):
+    config = config_of(convert(make_run(task_name="sts-b"), tmp_path / "hub"))
+    assert config["problem_type"] == "regression"
+    assert config["id2label"] == {"0": "LABEL_0"}
+    shutil.rmtree(tmp_path / "run")
+    run = make_run(task_name="race", max_qa_length=8)
+    config = config_of(convert(run, tmp_path / "choice"))
+    assert config["architectures"] == ["AlbertForMultipleChoice"]
+
+
+def test_scores_of_the_run_are_in_the_metadata(make_run, tmp_path):
+    run = make_run()
+    best = {"folder": ".", "seed": 1, "step": 7, "scores": {"accuracy": 0.75}}
+    scores = {"task_name": "mnli", "key_metric": "accuracy", "runs": [best]}
+    (run / "scores.json").write_text(json.dumps(scores))
+    card = (convert(run, tmp_path / "hub") / "README.md").read_text()
+    header = card.split("---\n")[1]
+    line = [x for x in header.split("\n") if x.startswith("model-index")]
+    (model,) = json.loads(line[0].removeprefix("model-index: "))
+    assert model["name"] == "hub"
+    assert model["results"][0]["metrics"] == [
+        {"type": "accuracy", "value": 0.75}
+    ]
+
+
+def test_missing_vocabulary_is_refused(make_run, tmp_path):
+    run = make_run(spm_model_file=None)
+    (run / "spm.model").unlink()
+    with pytest.raises(errors.UserError, match="no vocabulary beside it.*Name"):
+        convert(run, tmp_path / "hub")
+    assert not (tmp_path / "hub" / "config.json").exists()
+
+
+def test_missing_library_is_named_before_anything_is_read(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(errors.UserError, match="pip install tokenizers=="):
+        convert(tmp_path / "nowhere", tmp_path / "hub")
+    assert not list(tmp_path.iterdir())
+
+
+def test_vocabulary_of_another_size_is_refused(make_run, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nlamp\n")
+    with pytest.raises(errors.UserError, match="has 6 pieces, but"):
+        convert(
+            make_run(),
+            tmp_path / "hub",
+            vocabulary=tokenization.VocabularyOptions(vocab_file=str(path)),
+        )
+
+
+def test_other_tokens_in_transformers_are_refused(
+    make_run, tmp_path, monkeypatch
+):
+    def refuse(*_):
+        raise errors.UserError("The library tokenizers cuts")
+
+    monkeypatch.setattr(tokenizer_check, "check", refuse)
+    with pytest.raises(errors.UserError, match="tokenizers cuts"):
+        convert(make_run(), tmp_path / "hub")
+    assert not (tmp_path / "hub" / "config.json").exists()
+
+
+def test_own_readme_is_not_replaced_unasked(make_run, tmp_path):
+    run, hub = make_run(), tmp_path / "hub"
+    hub.mkdir()
+    (hub / "README.md").write_text("mine")
+    with pytest.raises(errors.UserError, match="already exists"):
+        convert(run, hub)
+    assert (hub / "README.md").read_text() == "mine"
+    (hub / "vocab.txt").write_text("of an earlier export")
+    convert(run, hub, overwrite=True)
+    assert not (hub / "vocab.txt").exists()
+
+
+def test_a_folder_is_a_checkpoint_with_its_vocabulary(make_run, tmp_path):
+    run = make_run()
+    hub = convert(run, tmp_path / "hub")
+    again = convert(hub, tmp_path / "again")
+    one, other = (checkpoint_reader.read(str(path)) for path in (hub, again))
+    weights, others = one.load(one.shapes), other.load(other.shapes)
+    for name, value in weights.items():
+        np.testing.assert_array_equal(value, others[name])
+    for name in ("tokenizer.json", "spiece.model"):
+        assert (hub / name).read_bytes() == (again / name).read_bytes()
+
+
+def test_pieces_that_continue_a_number_are_warned_of(
+    make_run, tmp_path, monkeypatch, caplog
+):
+    convert(make_run(), tmp_path / "hub")
+    assert "pieces like" not in caplog.text
+    tokenizer = tokenization.Tokenizer(str(tmp_path / "hub" / "spiece.model"))
+    tokenizer.pieces = (*tokenizer.pieces[:-1], "5,")
+    tokenizer.digit_comma_ids = {len(tokenizer.pieces) - 1: (1,)}
+    hub_folder._warn_of_numbers(tokenizer)
+    assert "1 pieces like '5,'" in caplog.text

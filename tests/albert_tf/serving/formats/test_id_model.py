@@ -1,0 +1,253 @@
+"""Both formats: every kind of model against the live one, and the folder."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.common import errors
+from albert_tf.model import modeling
+from albert_tf.serving import make
+from albert_tf.serving.formats import id_model, lite_model, onnx_model
+from albert_tf.serving.services import service
+from tests.albert_tf.serving.formats import id_services
+
+FORMS = {form.name: form for form in (lite_model.FORMAT, onnx_model.FORMAT)}
+# The same network, written by another compiler.
+FLOAT_ATOL = 1e-4
+# Of the outputs of the encoder, whose entries are about 1: eight bits for
+# kernels and for what is multiplied with them.
+INT8_ATOL = 0.2
+
+
+# Answers in a process that has NumPy and the runtime, nothing of this project.
+STRANGER = """
+import sys
+for name in (
+    *("albert_tf", "data_prep", "official", "onnx", "sentencepiece"),
+    *("tensorflow", "tensorflow_text", "tf2onnx", "tf_keras"),
+):
+    sys.modules[name] = None
+import numpy as np
+
+path, inputs, outputs = sys.argv[1:]
+calls = {}
+for key, value in np.load(inputs).items():
+    name, number, argument = key.split("|")
+    calls.setdefault((name, number), {})[argument] = value
+if path.endswith(".tflite"):
+    from ai_edge_litert import interpreter
+
+    def ask(name, arguments):
+        model = interpreter.Interpreter(path)
+        return model.get_signature_runner(name)(**arguments)
+else:
+    import onnxruntime
+
+    def ask(name, arguments):
+        session = onnxruntime.InferenceSession(path)
+        names = [output.name for output in session.get_outputs()]
+        return dict(zip(names, session.run(names, arguments)))
+answers = {}
+for (name, number), arguments in calls.items():
+    for output, value in ask(name, arguments).items():
+        answers[f"{name}|{number}|{output}"] = value
+np.savez(outputs, **answers)
+"""
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def form(request):
+    """A format."""
+    return FORMS[request.param]
+
+
+def make_inputs(function, rows, length, vocab_size):
+    """Random sequences; the last one has padding."""
+    generator = np.random.default_rng(rows)
+    largest = {"input_ids": vocab_size, "mlm_positions": length}
+    inputs = {}
+    for spec in function.input_signature:
+        shape = [rows, *spec.shape[1:-1], length]
+        inputs[spec.name] = generator.integers(
+            largest.get(spec.name, 2), size=shape, dtype=np.int32
+        )
+    inputs["input_mask"][:] = 1
+    inputs["input_mask"][-1, ..., length // 2 :] = 0
+    if "p_mask" in inputs:  # Nearly everywhere may be answers: no ties.
+        inputs["p_mask"][:, 2:] = 0
+    return inputs
+
+
+def flatten(calls):
+    """One dictionary of the arrays of several calls."""
+    return {
+        f"{name}|{number}|{argument}": value
+        for (name, number), values in calls.items()
+        for argument, value in values.items()
+    }
+
+
+@pytest.mark.parametrize("kind", id_services.KINDS)
+def test_a_stranger_gets_the_answers_of_the_live_model(
+    form, tiny_vocab, tmp_path, kind
+):
+    """All outputs of all functions: shapes, dtypes, values."""
+    model = id_services.make_model(kind, tiny_vocab)
+    id_model.save(model, str(tmp_path / "model"), form)
+    vocab_size = model.service.encoder.config.vocab_size
+    # Batch and length are none of those that it was tried with.
+    sizes = ((1, 12), (3, 17))
+    functions = form.functions(model.service)
+    calls = {
+        (name, number): make_inputs(function, *size, vocab_size)
+        for name, function in functions.items()
+        for number, size in enumerate(sizes)
+    }
+    np.savez(tmp_path / "inputs.npz", **flatten(calls))
+    path = tmp_path / "model" / form.file_name
+    subprocess.run(
+        [sys.executable, "-c", STRANGER, str(path), "inputs.npz", "found.npz"],
+        cwd=tmp_path,
+        check=True,
+        timeout=300,
+    )
+    wanted = flatten(
+        {
+            (name, number): functions[name](*map(tf.constant, inputs.values()))
+            for (name, number), inputs in calls.items()
+        }
+    )
+    with np.load(tmp_path / "found.npz") as found:
+        assert set(found.files) == wanted.keys()
+        for key, value in wanted.items():
+            assert found[key].dtype == value.dtype.as_numpy_dtype, key
+            assert found[key].shape == value.shape, key
+            np.testing.assert_allclose(
+                found[key], value, rtol=0, atol=FLOAT_ATOL, err_msg=key
+            )
+
+
+@pytest.fixture(scope="module")
+def saved(form, tiny_vocab, tmp_path_factory):
+    """A classifier in 8 bits, its folder, and the description returned."""
+    model = id_services.make_model("classifier", tiny_vocab, "int8")
+    path = tmp_path_factory.mktemp(form.name) / "model"
+    return model, path, id_model.save(model, str(path), form)
+
+
+def test_folder_says_how_to_use_it(form, saved, tiny_vocab, tiny_tokenizer):
+    model, path, returned = saved
+    names = {
+        *(form.file_name, id_model.DESCRIPTION_NAME),
+        *("spm.model", "spm.normalization.json"),
+    }
+    assert {file.name for file in path.iterdir()} == names
+    assert [file.name for file in path.parent.iterdir()] == ["model"]
+    with open(tiny_vocab, "rb") as stream:
+        assert (path / "spm.model").read_bytes() == stream.read()
+    description = json.loads((path / id_model.DESCRIPTION_NAME).read_text())
+    assert description == returned
+    (function,) = description.pop("functions").values()
+    far = function.pop("largest_difference")
+    ids = {"dtype": "int32", "shape": [None, None]}
+    floats = {
+        "sequence_output": [None, None, 16],
+        "pooled_output": [None, 16],
+        "logits": [None, 3],
+        "probabilities": [None, 3],
+    }
+    assert function == {
+        "inputs": dict.fromkeys(service.IDS, ids),
+        "outputs": {
+            name: {"dtype": "float32", "shape": shape}
+            for name, shape in floats.items()
+        },
+    }
+    assert far.keys() == floats.keys()
+    # Rounded, but the same network.
+    assert 1e-4 < far["sequence_output"] < INT8_ATOL
+    assert description == {
+        "format": form.name,
+        "precision": "int8",
+        "service": "ClassifierService",
+        "max_positions": 64,
+        "max_seq_length": 64,
+        "texts": ["text", "text_pair"],
+        "labels": list(id_services.LABELS),
+        "special_ids": {
+            "pad": tiny_tokenizer.pad_id,
+            "unk": tiny_tokenizer.unk_id,
+            "cls": tiny_tokenizer.cls_id,
+            "sep": tiny_tokenizer.sep_id,
+            "mask": tiny_tokenizer.mask_id,
+        },
+        "vocabulary": {
+            "spm_model_file": "spm.model",
+            "do_lower_case": True,
+            "keep_accents": False,
+            "strip_spurious_marker": False,
+        },
+        "options": {"learned": "yes"},
+    }
+
+
+def test_too_long_sequences_get_no_answer(form, saved):
+    model, path, _ = saved
+    (function,) = form.functions(model.service).values()
+    inputs = make_inputs(function, 1, 65, 400)
+    said = {"litert": "failed to reshape", "onnx": "by 65"}[form.name]
+    with pytest.raises(Exception, match=said):
+        form.ask(str(path / form.file_name), "tokens", inputs)
+
+
+class Odd(service.Service):
+    """A service with an operation that nobody else has."""
+
+    def tokens(self, input_ids, input_mask, segment_ids):
+        outputs = super().tokens(input_ids, input_mask, segment_ids)
+        return {"odd": tf.math.bessel_i1(outputs["pooled_output"])}
+
+
+def test_operations_that_a_format_lacks_are_refused(
+    form, tiny_vocab, tiny_tokenizer, tmp_path
+):
+    model = id_services.make_model("encoder", tiny_vocab)
+    odd = Odd(model.service.model, tiny_tokenizer, id_services.LENGTH)
+    model = dataclasses.replace(model, service=odd)
+    with pytest.raises(errors.UserError, match=r"no operation for.*BesselI1"):
+        id_model.save(model, str(tmp_path / "model"), form)
+
+
+def test_unknown_precision_is_refused(tiny_vocab):
+    with pytest.raises(errors.UserError, match="precision=int4.*float32, int8"):
+        id_services.make_model("encoder", tiny_vocab, "int4")
+
+
+def test_other_precision_of_the_encoder_is_refused(tiny_vocab, tiny_tokenizer):
+    model = id_services.make_model("encoder", tiny_vocab)
+    config = model.service.encoder.config
+    encoder = modeling.AlbertModel(config, precision="bfloat16")
+    other = make.of_encoder(encoder, tiny_tokenizer, 8)
+    with pytest.raises(errors.UserError, match="computes in bfloat16"):
+        dataclasses.replace(model, service=other)
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "needed"),
+    [
+        ("litert", "ai_edge_litert", "ai-edge-litert"),
+        ("onnx", "tf2onnx", "onnx onnxruntime tf2onnx"),
+        ("onnx", "onnxruntime", "onnx onnxruntime tf2onnx"),
+    ],
+)
+def test_missing_package_is_named(monkeypatch, name, package, needed):
+    monkeypatch.setitem(sys.modules, "tf2onnx", object())
+    monkeypatch.setitem(sys.modules, package, None)
+    expected = f"{package}.*pip install {needed}$"
+    with pytest.raises(errors.UserError, match=expected):
+        FORMS[name].require()

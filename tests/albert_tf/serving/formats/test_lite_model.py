@@ -1,0 +1,34 @@
+"""LiteRT: what stands in the file. Answers: see test_id_model.py."""
+
+import collections
+
+from tensorflow.lite.python import schema_py_generated as schema
+
+from albert_tf.serving.formats import lite_model
+from tests.albert_tf.serving.formats import id_services
+
+
+def test_shared_layers_are_stored_once(tiny_vocab, tmp_path):
+    model = id_services.make_model("encoder", tiny_vocab, **id_services.WIDE)
+    content = id_services.save(model, lite_model.FORMAT, tmp_path)
+    assert len(content) < 1.1 * 4 * id_services.count_parameters(model)
+
+
+def test_8_bits_make_a_quarter_of_it(tiny_vocab, tmp_path):
+    shape = id_services.WIDE | {"num_hidden_layers": 3}
+    model = id_services.make_model("encoder", tiny_vocab, "int8", **shape)
+    content = id_services.save(model, lite_model.FORMAT, tmp_path)
+    assert len(content) < 1.3 * id_services.count_parameters(model)
+
+
+def test_signatures_share_weights_and_need_nothing_else(tiny_vocab, tmp_path):
+    model = id_services.make_model("pretraining", tiny_vocab, embedding_size=64)
+    content = id_services.save(model, lite_model.FORMAT, tmp_path)
+    network = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    names = {each.signatureKey.decode() for each in network.signatureDefs}
+    assert names == {"tokens", "mlm", "sentence_order"}
+    data = [buffer.data for buffer in network.buffers]
+    sizes = collections.Counter(len(d) for d in data if d is not None)
+    # The table of words, by rows for texts and by columns for masks.
+    assert sizes[model.service.encoder.config.vocab_size * 64 * 4] == 1
+    assert not any(code.customCode for code in network.operatorCodes)

@@ -1,0 +1,67 @@
+"""ONNX: what stands in the file. Answers: see test_id_model.py."""
+
+import collections
+
+import onnx
+
+from albert_tf.serving.formats import id_model, onnx_model
+from tests.albert_tf.serving.formats import id_services
+
+
+def uses_of_kernels(graph):
+    """How many products each stored matrix is a part of, by its name."""
+    stored = {each.name for each in graph.initializer if len(each.dims) == 2}
+    products = ("MatMul", "Gemm", "MatMulInteger")
+    nodes = [node for node in graph.node if node.op_type in products]
+    return collections.Counter(
+        (node.op_type, name)
+        for node in nodes
+        for name in node.input
+        if name in stored
+    )
+
+
+def test_shared_layers_are_stored_once(tiny_vocab, tmp_path):
+    model = id_services.make_model("encoder", tiny_vocab, **id_services.WIDE)
+    content = id_services.save(model, onnx_model.FORMAT, tmp_path)
+    assert len(content) < 1.1 * 4 * id_services.count_parameters(model)
+    uses = uses_of_kernels(onnx.load_from_string(content).graph)
+    # Four of all layers; the mapping of embeddings and the pooler.
+    assert sorted(uses.values()) == [1, 1, 12, 12, 12, 12]
+
+
+def test_8_bits_reach_every_use_of_a_kernel(tiny_vocab, tmp_path):
+    shape = id_services.WIDE | {"num_hidden_layers": 3}
+    model = id_services.make_model("encoder", tiny_vocab, "int8", **shape)
+    content = id_services.save(model, onnx_model.FORMAT, tmp_path)
+    assert len(content) < 1.3 * id_services.count_parameters(model)
+    graph = onnx.load_from_string(content).graph
+    uses = uses_of_kernels(graph)
+    assert {kind for kind, _ in uses} == {"MatMulInteger"}
+    assert sorted(uses.values()) == [1, 1, 3, 3, 3, 3]
+    # One scale for each column of a kernel.
+    scales = collections.Counter(
+        each.dims[0]
+        for each in graph.initializer
+        if each.name.endswith("_scale") and each.dims
+    )
+    assert scales == {256: 4, 768: 1, 1024: 1}
+
+
+def test_masked_words_use_the_stored_table(tiny_vocab, tmp_path):
+    model = id_services.make_model("pretraining", tiny_vocab)
+    content = id_services.save(model, onnx_model.FORMAT, tmp_path)
+    graph = onnx.load_from_string(content).graph
+    config = model.service.encoder.config
+    table = sorted([config.vocab_size, config.embedding_size])
+    stored = [each for each in graph.initializer if sorted(each.dims) == table]
+    assert len(stored) == 1
+
+
+def test_exact_gelu_is_written_with_erf(tiny_vocab, tmp_path):
+    model = id_services.make_model("encoder", tiny_vocab, hidden_act="gelu_erf")
+    path = str(tmp_path / "model")
+    (saved,) = id_model.save(model, path, onnx_model.FORMAT)[
+        "functions"
+    ].values()
+    assert max(saved["largest_difference"].values()) < 1e-4

@@ -1,0 +1,191 @@
+"""What a SavedModel holds, and that it needs TensorFlow alone."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model import modeling
+from albert_tf.serving.formats import saved_model
+from albert_tf.serving.services import (
+    encoder_service,
+)
+from tests.albert_tf.serving import saved_services
+
+# What a SavedModel holds beside weights and vocabulary: the graphs of five
+# signatures, each with two layers here. The graphs grow with the depth of the
+# unrolled encoder, not with the size of its weights.
+GRAPH_BYTES = 1_900_000
+
+
+# Plain, and with [MASK] as a symbol; see `GraphTokenizer`. TensorFlow writes
+# each of them twice: in the main graph and in the function that creates it.
+VOCABULARY_COPIES = 4
+
+
+# Loads a SavedModel where nothing but TensorFlow and TF Text can be imported,
+# calls its signatures, and keeps what they say.
+WITHOUT_PROJECT = """
+import sys
+
+BLOCKED = {"albert_tf", "data_prep", "tf_keras", "official", "sentencepiece"}
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in BLOCKED:
+            return None
+        return self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+model = tf.saved_model.load(sys.argv[1])
+answers = {}
+for key, value in np.load(sys.argv[2], allow_pickle=False).items():
+    name, argument = key.split("|")
+    answers.setdefault(name, {})[argument] = tf.constant(value)
+outputs = {}
+for name, arguments in answers.items():
+    for key, value in model.signatures[name](**arguments).items():
+        outputs[f"{name}|{key}"] = value.numpy()
+outputs = {
+    k: v.astype("S") if v.dtype == object else v for k, v in outputs.items()
+}
+np.savez(sys.argv[3], **outputs)
+assert not BLOCKED & sys.modules.keys()
+"""
+
+
+# The files.
+
+
+@pytest.mark.parametrize("name", saved_services.SAVED)
+def test_answers_need_tensorflow_alone(request, tmp_path, name):
+    saved = request.getfixturevalue(name)
+    arguments = {}
+    for signature, function in saved.signatures.items():
+        for argument in function.structured_input_signature[1]:
+            value = example(argument)
+            if name == "of_choices" and signature == "tokens":
+                value = np.repeat(value[:, None], 4, 1)
+            arguments[f"{signature}|{argument}"] = value
+    ask(saved, tmp_path, arguments)
+
+
+def type_of(values):
+    """The type of what lies at the bottom of nested lists."""
+    return type(np.asarray(values).flat[0].item())
+
+
+def example(argument):
+    values = {
+        "text": saved_services.MASKED,
+        "text_pair": saved_services.SECONDS,
+        "article": saved_services.TEXTS,
+        "question": saved_services.MASKED,
+        "options": [["a", "b", "", "c d"]] * 3,
+        "mlm_positions": [[1, 2], [0, 3], [4, 1]],
+        "input_mask": [[1] * 6] * 3,
+        "segment_ids": [[0, 0, 0, 1, 1, 1]] * 3,
+        "input_ids": np.arange(18).reshape(3, 6) + 20,
+    }[argument]
+    return np.array(values, np.int32 if type_of(values) is int else None)
+
+
+def ask(saved, folder, arguments):
+    """Call signatures in a process of its own; compare with this one."""
+    np.savez(folder / "arguments.npz", **arguments)
+    subprocess.run(
+        [sys.executable, "-c", WITHOUT_PROJECT]
+        + [str(saved.path), str(folder / "arguments.npz")]
+        + [str(folder / "answers.npz")],
+        cwd=folder,
+        # This package asks for Keras 2; a stranger would not.
+        env={k: v for k, v in os.environ.items() if "KERAS" not in k},
+        check=True,
+        timeout=120,
+    )
+    answers = dict(np.load(folder / "answers.npz"))
+    for name in {key.split("|")[0] for key in arguments}:
+        own = saved.signatures[name](
+            **{
+                key.split("|")[1]: tf.constant(value)
+                for key, value in arguments.items()
+                if key.startswith(f"{name}|")
+            }
+        )
+        for key, value in own.items():
+            answer = answers.pop(f"{name}|{key}")
+            if value.dtype == tf.string:
+                expected = value.numpy().astype("S")
+                np.testing.assert_array_equal(answer, expected)
+            else:
+                saved_services.assert_close(answer, value)
+    assert not answers
+
+
+@pytest.mark.parametrize("name", saved_services.SAVED)
+def test_files_hold_little_beside_weights_and_vocabulary(
+    request, tokenizer, name
+):
+    saved = request.getfixturevalue(name)
+    size = sum(p.stat().st_size for p in saved.path.rglob("*") if p.is_file())
+    weights = sum(4 * int(tf.size(v)) for v in saved.model.variables)
+    vocabulary = VOCABULARY_COPIES * len(tokenizer.model_bytes)
+    assert size <= 1.1 * weights + vocabulary + GRAPH_BYTES
+    assert len(saved.loaded.weights) == len(saved.model.variables)
+
+
+def test_layers_of_base_are_stored_once(tokenizer, tmp_path):
+    """All but the words' table has the size of albert-base."""
+    config = modeling.AlbertConfig(
+        vocab_size=400,
+        hidden_size=768,
+        num_attention_heads=12,
+        intermediate_size=3072,
+    )
+    encoder = modeling.AlbertModel(config)
+    service = encoder_service.EncoderService(
+        encoder, tokenizer, saved_services.MAX_SEQ_LENGTH
+    )
+    saved_model.save(service, str(tmp_path / "model"))
+    weights = sum(4 * int(tf.size(v)) for v in encoder.variables)
+    vocabulary = len(tokenizer.model_bytes)
+    files = (tmp_path / "model").rglob("*")
+    size = sum(p.stat().st_size for p in files if p.is_file())
+    assert size <= 1.1 * (weights + vocabulary)
+
+
+@pytest.mark.parametrize("name", ["pretrained", "of_choices"])
+def test_without_text_nothing_of_tensorflow_text_is_needed(
+    request, tmp_path, name
+):
+    saved = request.getfixturevalue(name)
+    path = str(tmp_path / "model")
+    saved_model.save(saved.service, path, with_text=False)
+    script = """
+import sys
+sys.modules["tensorflow_text"] = None
+import tensorflow as tf
+model = tf.saved_model.load(sys.argv[1])
+assert "tokens" in model.signatures, model.signatures
+assert "serving_default" not in model.signatures, model.signatures
+"""
+    subprocess.run(
+        [sys.executable, "-c", script, path],
+        env={k: v for k, v in os.environ.items() if "KERAS" not in k},
+        check=True,
+        timeout=120,
+    )
+    loaded = tf.saved_model.load(path)
+    sample = saved.service.samples()["tokens"]
+    answers = loaded.signatures["tokens"](**sample)
+    for key, value in saved.signatures["tokens"](**sample).items():
+        saved_services.assert_close(answers[key], value)

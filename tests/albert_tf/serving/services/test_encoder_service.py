@@ -1,0 +1,137 @@
+"""Embeddings, masked words and sentence order against the live model."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.serving.services import (
+    encoder_service,
+)
+from tests.albert_tf.serving import saved_services
+
+# Ids in.
+
+
+def test_pretrained_offers_these_signatures(pretrained):
+    assert set(pretrained.signatures) == {
+        "tokens",
+        "mlm",
+        "sentence_order",
+        "serving_default",
+        "fill_mask",
+    }
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_mlm(pretrained, tokenizer, count):
+    inputs = saved_services.pack(tokenizer, saved_services.TEXTS[:count])
+    positions = tf.constant([[1, 2, 0], [0, 1, 5], [3, 2, 1]][:count])
+    outputs = pretrained.signatures["mlm"](mlm_positions=positions, **inputs)
+    expected = pretrained.model({**inputs, "masked_lm_positions": positions})
+    assert set(outputs) == {"sequence_output", "pooled_output", "mlm_logits"}
+    # Flat, as the original has it.
+    logits = tf.reshape(expected["masked_lm_logits"], [count * 3, 400])
+    saved_services.assert_close(outputs["mlm_logits"], logits)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_sentence_order(pretrained, tokenizer, count):
+    inputs = saved_services.pack(
+        tokenizer, saved_services.TEXTS[:count], saved_services.SECONDS[:count]
+    )
+    outputs = pretrained.signatures["sentence_order"](**inputs)
+    positions = tf.zeros([count, 1], tf.int32)
+    expected = pretrained.model({**inputs, "masked_lm_positions": positions})
+    assert set(outputs) == {"sequence_output", "pooled_output", "sop_logits"}
+    saved_services.assert_close(
+        outputs["sop_logits"], expected["sentence_order_logits"]
+    )
+
+
+# Text in.
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_embeddings_of_text(pretrained, tokenizer, count):
+    outputs = pretrained.signatures["serving_default"](
+        text=tf.constant(saved_services.TEXTS[:count])
+    )
+    inputs = saved_services.pack(tokenizer, saved_services.TEXTS[:count])
+    expected = pretrained.model.encoder(inputs)
+    assert set(outputs) == {"pooled_output", "mean_output", "truncated"}
+    saved_services.assert_close(
+        outputs["pooled_output"], expected["pooled_output"]
+    )
+    mask = inputs["input_mask"].numpy()
+    for row, vectors in enumerate(expected["sequence_output"].numpy()):
+        mean = vectors[mask[row] == 1].mean(0)
+        saved_services.assert_close(outputs["mean_output"][row], mean)
+
+
+def test_longer_text_is_cut(pretrained, tokenizer):
+    text = " ".join(saved_services.TEXTS * 5)
+    assert len(tokenizer.encode(text)) > saved_services.MAX_SEQ_LENGTH
+    outputs = pretrained.signatures["serving_default"](text=tf.constant([text]))
+    assert outputs["truncated"].numpy().tolist() == [True]
+    expected = pretrained.model.encoder(saved_services.pack(tokenizer, [text]))
+    saved_services.assert_close(
+        outputs["pooled_output"], expected["pooled_output"]
+    )
+
+
+def expected_fillings(model, tokenizer, text):
+    """Pieces and probabilities for each mask of one text, the plain way."""
+    ids = [
+        tokenizer.cls_id,
+        *tokenizer.encode_with_masks(text),
+        tokenizer.sep_id,
+    ]
+    masks = [i for i, id_ in enumerate(ids) if id_ == tokenizer.mask_id]
+    batch = {"input_ids": tf.constant([ids])}
+    batch["masked_lm_positions"] = tf.constant([masks or [0]])
+    logits = model(batch)["masked_lm_logits"][0, : len(masks)].numpy()
+    odds = np.exp(logits - logits.max(-1, keepdims=True))
+    odds /= odds.sum(-1, keepdims=True)
+    best = odds.argsort(-1)[:, ::-1][:, : encoder_service.TOP_PIECES]
+    pieces = [tokenizer.ids_to_pieces(row) for row in best.tolist()]
+    return pieces, np.take_along_axis(odds, best, -1)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_fill_mask(pretrained, tokenizer, count):
+    outputs = pretrained.signatures["fill_mask"](
+        text=tf.constant(saved_services.MASKED[:count])
+    )
+    pieces = np.char.decode(outputs["pieces"].numpy().astype("S"), "utf-8")
+    assert pieces.shape == (count, 1 if count == 1 else 2, 5)
+    for row, text in enumerate(saved_services.MASKED[:count]):
+        expected, odds = expected_fillings(pretrained.model, tokenizer, text)
+        assert pieces[row, : len(expected)].tolist() == expected
+        assert (pieces[row, len(expected) :] == "").all()
+        padded = np.zeros(pieces.shape[1:])
+        padded[: len(odds)] = odds
+        saved_services.assert_close(outputs["probabilities"][row], padded)
+
+
+def test_fill_mask_without_any_mask(pretrained):
+    outputs = pretrained.signatures["fill_mask"](text=tf.constant(["No gap."]))
+    assert outputs["pieces"].shape == [1, 0, 5]
+    assert outputs["probabilities"].shape == [1, 0, 5]
+
+
+def test_embeddings_of_a_bare_encoder(bare, tokenizer):
+    outputs = bare.signatures["serving_default"](
+        text=tf.constant(saved_services.TEXTS)
+    )
+    expected = bare.model(saved_services.pack(tokenizer, saved_services.TEXTS))
+    saved_services.assert_close(
+        outputs["pooled_output"], expected["pooled_output"]
+    )
+
+
+def test_positions_are_as_many_as_sequences(pretrained):
+    sample = pretrained.service.samples()["mlm"]
+    twice = {key: tf.repeat(value, 2, 0) for key, value in sample.items()}
+    twice["mlm_positions"] = twice["mlm_positions"][:1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="mlm_positions"):
+        pretrained.signatures["mlm"](**twice)

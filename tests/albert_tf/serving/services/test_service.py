@@ -1,0 +1,136 @@
+"""Every signature against the live model; wrong shapes are refused."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.albert_tf.serving import saved_services
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_tokens(pretrained, tokenizer, count):
+    inputs = saved_services.pack(tokenizer, saved_services.TEXTS[:count])
+    outputs = pretrained.signatures["tokens"](**inputs)
+    expected = pretrained.model.encoder(inputs)
+    assert set(outputs) == {"sequence_output", "pooled_output"}
+    for name in outputs:
+        saved_services.assert_close(outputs[name], expected[name])
+
+
+def test_length_may_change_from_call_to_call(pretrained):
+    for length in (1, 7, 20):
+        ids = tf.fill([2, length], 20)
+        outputs = pretrained.signatures["tokens"](
+            input_ids=ids,
+            input_mask=tf.ones_like(ids),
+            segment_ids=tf.zeros_like(ids),
+        )
+        assert outputs["sequence_output"].shape == [2, length, 16]
+
+
+@pytest.mark.parametrize("name", ["pretrained", "of_pairs"])
+def test_too_long_ids_are_refused_with_the_limit(request, name):
+    ids = tf.ones([1, 21], tf.int32)
+    signature = request.getfixturevalue(name).signatures["tokens"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="20 positions"):
+        signature(input_ids=ids, input_mask=ids, segment_ids=ids)
+
+
+def test_answers_do_not_depend_on_the_rest_of_the_batch(pretrained):
+    embed = pretrained.signatures["serving_default"]
+    together = embed(text=tf.constant(saved_services.TEXTS))
+    for row, text in enumerate(saved_services.TEXTS):
+        alone = embed(text=tf.constant([text]))
+        for name in alone:
+            saved_services.assert_close(alone[name][0], together[name][row])
+
+
+@pytest.mark.parametrize("name", saved_services.SAVED)
+def test_an_empty_batch_gives_empty_outputs(request, name):
+    saved = request.getfixturevalue(name)
+    samples = saved.service.samples()
+    assert samples.keys() == saved.signatures.keys()
+    for signature, arguments in samples.items():
+        none = {k: v[:0] for k, v in arguments.items()}
+        for value in saved.signatures[signature](**none).values():
+            assert value.shape[0] == 0
+
+
+@pytest.mark.parametrize("name", saved_services.SAVED)
+def test_what_is_not_utf8_gives_the_answer_for_its_replacement(request, name):
+    saved = request.getfixturevalue(name)
+    for signature, arguments in saved.service.samples().items():
+        for bad, mended in ((b"a \xff b", "a \ufffd b"), (b"\xc3", "\ufffd")):
+            answers = [
+                saved.signatures[signature](
+                    **{
+                        k: tf.fill(v.shape, x) if v.dtype == tf.string else v
+                        for k, v in arguments.items()
+                    }
+                )
+                for x in (bad, mended)
+            ]
+            for key, value in answers[0].items():
+                np.testing.assert_array_equal(value, answers[1][key])
+
+
+@pytest.mark.parametrize("name", ["pretrained", "of_choices"])
+@pytest.mark.parametrize("wrong", ["input_mask", "segment_ids"])
+def test_masks_and_segments_must_be_shaped_as_ids(request, name, wrong):
+    """TensorFlow itself would spread one row over all of them."""
+    saved = request.getfixturevalue(name)
+    twice = {
+        key: tf.repeat(value, 2, 0)
+        for key, value in saved.service.samples()["tokens"].items()
+    }
+    twice[wrong] = twice[wrong][:1]
+    message = f"{wrong} must have the shape of input_ids"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        saved.signatures["tokens"](**twice)
+
+
+@pytest.mark.parametrize("name", ["pretrained", "of_singles", "of_pairs"])
+def test_texts_of_two_axes_are_refused(request, name):
+    """TensorFlow itself would take them, and answer in another order."""
+    saved = request.getfixturevalue(name)
+    texts = {
+        key: tf.repeat(value[:, None], 2, 1)
+        for key, value in saved.service.samples()["serving_default"].items()
+    }
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"must be \[batch"
+    ):
+        saved.signatures["serving_default"](**texts)
+
+
+@pytest.mark.parametrize("wrong", ["input_mask", "segment_ids"])
+def test_a_row_for_a_square_of_ids_is_refused(pretrained, wrong):
+    ids = {name: tf.ones([8, 8], tf.int32) for name in saved_services.IDS}
+    ids[wrong] = tf.ones([8], tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shape|rank"):
+        pretrained.signatures["tokens"](**ids)
+
+
+@pytest.mark.parametrize("name", ["pretrained", "of_choices"])
+def test_ids_without_positions_are_refused(request, name):
+    saved = request.getfixturevalue(name)
+    arguments = saved.service.samples()["tokens"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no position"):
+        saved.signatures["tokens"](
+            **{k: v[..., :0] for k, v in arguments.items()}
+        )
+
+
+@pytest.mark.parametrize(
+    "ids, message",
+    [
+        (tf.ones([2], tf.int32), "shape|rank|dimension"),
+        (tf.ones([2, 3], tf.int64), "expected to be a int32 .* is a int64"),
+    ],
+)
+def test_wrong_rank_and_wrong_dtype_are_named(pretrained, ids, message):
+    ones = tf.ones([2, 3], tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        pretrained.signatures["tokens"](
+            input_ids=ids, input_mask=ones, segment_ids=ones
+        )

@@ -1,0 +1,130 @@
+"""Ensembles of several runs."""
+
+import dataclasses
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors, folder_lock
+from albert_tf.finetuning import saved_outputs
+from albert_tf.finetuning.glue import glue_tasks
+from tests.albert_tf.finetuning import small_runs
+
+
+@pytest.mark.parametrize("source", ["gs://bucket/dev.tsv", "/dev/null", "no"])
+def test_an_ensemble_reads_files_of_this_machine_only(
+    two_runs, tmp_path, source
+):
+    shutil.copytree(two_runs, tmp_path / "rte")
+    for number in (1, 2):
+        folder = str(tmp_path / "rte" / f"run_{number}")
+        saved = saved_outputs.load(folder, "dev")
+        other = dataclasses.replace(saved, source=source)
+        saved_outputs.save(folder, "dev", other)
+    with pytest.raises(errors.UserError, match=f"predicted {source}, which"):
+        small_runs.average([tmp_path / "rte" / "run_*"], tmp_path / "both")
+
+
+def test_a_second_ensemble_in_a_folder_is_refused(
+    two_runs, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
+    with folder_lock.hold(str(tmp_path / "both"), "output_dir"):
+        with pytest.raises(errors.UserError, match="both` is in use by"):
+            small_runs.average([two_runs / "run_*"], tmp_path / "both")
+        assert os.listdir(tmp_path / "both") == [folder_lock.NAME]
+
+
+def test_ensemble_of_runs_whose_data_have_moved(world, two_runs, tmp_path):
+    runs = [tmp_path / "rte/run_*"]
+    shutil.copytree(two_runs, tmp_path / "rte")
+    for folder in map(str, (tmp_path / "rte").glob("run_*")):
+        for split in ("dev", "test"):
+            saved = saved_outputs.load(folder, split)
+            other = dataclasses.replace(saved, source="moved away")
+            saved_outputs.save(folder, split, other)
+    message = "predicted moved away, which .* Say with --data_dir where"
+    with pytest.raises(errors.UserError, match=message):
+        small_runs.average(runs, tmp_path / "both")
+    message = "--data_dir leads to .*RTE.*, which is no file"
+    with pytest.raises(errors.UserError, match=message):
+        small_runs.average(runs, tmp_path / "both", data_dir=str(tmp_path))
+    message = "--predict_file=x does not go with the task rte"
+    with pytest.raises(errors.UserError, match=message):
+        small_runs.average(runs, tmp_path / "both", predict_file="x")
+    changed_data = tmp_path / "changed"
+    shutil.copytree(world.glue, changed_data)
+    (changed_data / "RTE/dev.tsv").write_text("another")
+    with pytest.raises(errors.UserError, match="dev.tsv is not what the runs"):
+        small_runs.average(runs, tmp_path / "both", data_dir=str(changed_data))
+    small_runs.average(runs, tmp_path / "both", data_dir=world.glue)
+    assert (tmp_path / "both/eval_results.txt").exists()
+    small_runs.average([two_runs / "run_*"], tmp_path / "before")
+    for name in ("RTE.tsv", "test_results.tsv"):
+        now = small_runs.open_text(tmp_path / "both", name)
+        assert now == small_runs.open_text(tmp_path / "before", name)
+    # What comes out is read where the data are now.
+    saved = saved_outputs.load(str(tmp_path / "both"), "dev")
+    assert saved.source.startswith(world.glue)
+
+
+def test_ensemble_averages_the_probabilities_of_runs(two_runs, tmp_path):
+    small_runs.average([two_runs / "run_*"], tmp_path / "both")
+    odds = [
+        np.loadtxt(folder / "test_results.tsv")
+        for folder in (
+            two_runs / "run_1",
+            two_runs / "run_2",
+            tmp_path / "both",
+        )
+    ]
+    np.testing.assert_allclose(odds[2], (odds[0] + odds[1]) / 2, rtol=1e-9)
+    labels = [
+        line.split("\t")[1]
+        for line in small_runs.open_lines(tmp_path / "both/RTE.tsv")
+    ]
+    names = np.array(glue_tasks.TASKS["rte"].labels)
+    assert labels[1:] == names[odds[2].argmax(1)].tolist()
+    assert small_runs.open_lines(tmp_path / "both/eval_results.txt")[
+        0
+    ].startswith("accuracy = ")
+
+
+@pytest.mark.parametrize(
+    "folders, message",
+    [
+        (["{0}/run_1"], "names 1 folder"),
+        (["{0}/run_1", "{1}"], "have not one task, but mnli, rte"),
+        (["{0}/run_1", "{0}"], "dev_outputs.npz is not there"),
+        (
+            ["{0}/run_1", "nowhere"],
+            "`run_dirs=.*nowhere` is not the folder of a run",
+        ),
+    ],
+)
+def test_unlike_runs_are_no_ensemble(
+    two_runs, mnli, tmp_path, folders, message
+):
+    folders = [folder.format(two_runs, mnli) for folder in folders]
+    with pytest.raises(errors.UserError, match=message):
+        small_runs.average(folders, tmp_path / "both")
+
+
+def test_outputs_about_other_data_are_no_ensemble(two_runs, tmp_path):
+    folder = tmp_path / "rte"
+    shutil.copytree(two_runs, folder)
+    saved = saved_outputs.load(str(folder / "run_2"), "dev")
+    changes = {
+        "facts": {**saved.facts, "content_sha256": "0"},
+        "outputs": {"logits": saved.outputs["logits"][1:]},
+    }
+    for name, value in changes.items():
+        other = dataclasses.replace(saved, **{name: value})
+        saved_outputs.save(str(folder / "run_2"), "dev", other)
+        with pytest.raises(errors.UserError, match="about other data"):
+            small_runs.average([folder / "run_*"], tmp_path / "both")
+    os.remove(saved_outputs.path(str(folder / "run_2"), "dev"))
+    with pytest.raises(errors.UserError, match="dev_outputs.npz is not there"):
+        small_runs.average([folder / "run_*"], tmp_path / "both")

@@ -1,0 +1,114 @@
+"""The suite of GLUE tasks: commands, table."""
+
+import shutil
+
+import pytest
+
+from albert_tf import run_glue
+from albert_tf.common import errors, options, scores
+from albert_tf.finetuning.glue import glue_tasks
+
+
+def suite(world, output_dir, **values):
+    return run_glue.GlueOptions(
+        data_dir=world.glue,
+        output_dir=str(output_dir),
+        spm_model_file=world.vocabulary,
+        albert_config_file=world.config,
+        **values,
+    )
+
+
+def test_command_of_a_task_names_its_recipe_first(world, tmp_path):
+    settings = suite(
+        world, tmp_path, tasks="RTE", overrides="--train_step=3 --do_eval"
+    )
+    assert run_glue.choose_tasks(settings) == ["rte"]
+    assert run_glue.flags_of(settings, "rte") == [
+        "--flagfile=configs/glue/rte.flags",
+        "--task_name=rte",
+        f"--data_dir={world.glue}",
+        f"--output_dir={tmp_path}/rte",
+        f"--albert_config_file={world.config}",
+        f"--spm_model_file={world.vocabulary}",
+        "--train_step=3",
+        "--do_eval",
+    ]
+
+
+def test_small_tasks_may_start_from_mnli(world, mnli, tmp_path):
+    shutil.copytree(mnli, tmp_path / "mnli")
+    settings = suite(world, tmp_path, from_mnli=True, init_checkpoint="v2")
+    names = run_glue.choose_tasks(settings)
+    assert names[0] == "mnli"
+    assert sorted(names) == sorted(glue_tasks.TASKS.keys() - {"ax"})
+    best = scores.read(str(tmp_path / "mnli")).best.folder
+    assert best.startswith(str(tmp_path))
+    flags = {name: run_glue.flags_of(settings, name) for name in names}
+    for flag, tasks in (
+        (f"--init_checkpoint={best}", {"rte", "sts-b", "mrpc"}),
+        ("--new_head=true", {"rte", "sts-b", "mrpc"}),
+        ("--init_checkpoint=v2", set(names) - {"rte", "sts-b", "mrpc"}),
+    ):
+        assert {name for name in names if flag in flags[name]} == tasks
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"tasks": "rte,rtf"}, "--tasks has 'rtf'"),
+        ({"tasks": "ax"}, "--tasks has 'ax'"),
+        ({"tasks": "rte", "from_mnli": True}, "--from_mnli needs mnli"),
+        ({"tasks": "rte", "recipe_dir": "no"}, "`recipe_dir=no/rte.flags`"),
+    ],
+)
+def test_suites_that_cannot_be_run_are_refused(world, values, message):
+    with pytest.raises(errors.UserError, match=message):
+        run_glue.choose_tasks(suite(world, "nowhere", **values))
+
+
+def test_table_of_the_suite_by_hand():
+    def summary(name, *values):
+        runs = [scores.Run("f", n, 1, v) for n, v in enumerate(values)]
+        return scores.Summary(name, "accuracy", tuple(runs))
+
+    table = run_glue.to_markdown(
+        {
+            "mrpc": summary("mrpc", {"accuracy": 0.8, "f1": 0.9, "loss": 3.0}),
+            "mnli": summary(
+                "mnli",
+                {"accuracy": 0.5, "accuracy_mismatched": 0.7, "loss": 1.0},
+                {"accuracy": 0.6, "accuracy_mismatched": 0.8, "loss": 1.0},
+                {"accuracy": 0.7, "accuracy_mismatched": 0.9, "loss": 1.0},
+            ),
+        }
+    )
+    assert table.splitlines()[2:] == [
+        "| mrpc | accuracy / f1 | 80.0 / 90.0 | 85.0 | 0.0 / 0.0 | 1 |",
+        "| mnli | accuracy / accuracy_mismatched | 60.0 / 80.0 | 70.0 | "
+        "10.0 / 10.0 | 3 |",
+        "| average of 2 | | | 77.5 | | |",
+    ]
+
+
+@pytest.mark.slow
+def test_suite_runs_its_tasks_and_prints_the_table(world, tmp_path, run_module):
+    settings = suite(
+        world,
+        tmp_path,
+        tasks="rte,mnli",
+        from_mnli=True,
+        overrides="--train_step=2 --warmup_step=1 --max_seq_length=32 "
+        "--train_batch_size=4",
+    )
+    flags = [
+        f"--{name}={value}"
+        for name, value in options.to_dict(settings).items()
+        if value is not None
+    ]
+    done = run_module("albert_tf.run_glue", *flags)
+    assert done.returncode == 0, done.stderr
+    table = (tmp_path / "glue_table.md").read_text()
+    assert done.stdout.endswith(table)
+    assert "| average of 2 |" in table
+    assert (tmp_path / "mnli/AX.tsv").exists()

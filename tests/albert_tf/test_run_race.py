@@ -1,0 +1,78 @@
+"""RACE: scores by level, predictions of every question."""
+
+import json
+
+import pytest
+
+from albert_tf import predict, run_race
+from albert_tf.common import scores
+from albert_tf.finetuning import race
+from tests.albert_tf.finetuning import small_runs
+from tests.conftest import LAYER_ATOL
+
+
+@pytest.fixture(scope="module")
+def raced(world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "race"
+    run_race.run(
+        run_race.RunRaceOptions(
+            finetuning=small_runs.shared(
+                world, folder, train_batch_size=4, max_seq_length=64
+            ),
+            data_dir=world.race,
+            questions=race.RaceOptions(max_qa_length=24, options_at_once=2),
+        )
+    )
+    return folder
+
+
+def test_race_is_scored_by_level(raced):
+    summary = scores.read(str(raced))
+    found = summary.best.scores
+    assert found.keys() == {
+        *("accuracy", "accuracy_middle", "accuracy_high", "loss")
+    }
+    # 12 questions of middle, 8 of high.
+    mean = (12 * found["accuracy_middle"] + 8 * found["accuracy_high"]) / 20
+    assert found["accuracy"] == pytest.approx(mean)
+
+
+def test_race_predicts_every_question(raced):
+    answers = list(
+        map(json.loads, small_runs.open_lines(raced / "test_predictions.jsonl"))
+    )
+    assert len(answers) == 20
+    assert {a["prediction"] for a in answers} <= set("ABCD")
+    assert small_runs.open_lines(raced / "predict_results.txt")[0].startswith(
+        "accuracy"
+    )
+
+
+def test_race_predicts_articles_of_the_user(world, raced, tmp_path):
+    articles = [
+        json.loads(
+            small_runs.open_lines(f"{world.race}/test/middle/{n}.txt")[0]
+        )
+        for n in range(3)
+    ]
+    for article in articles:
+        del article["answers"]
+    lines = "".join(json.dumps(article) + "\n" for article in articles)
+    small_runs.write(tmp_path / "own.jsonl", lines)
+    predict.run(
+        predict.PredictOptions(
+            run_dir=str(raced),
+            input_file=str(tmp_path / "own.jsonl"),
+            output_file=str(tmp_path / "out.jsonl"),
+            batch_size=5,
+        )
+    )
+    ours = list(map(json.loads, small_runs.open_lines(tmp_path / "out.jsonl")))
+    theirs = list(
+        map(json.loads, small_runs.open_lines(raced / "test_predictions.jsonl"))
+    )
+    assert [a["id"] for a in ours] == [a["id"] for a in theirs[:12]]
+    for one, other in zip(ours, theirs, strict=False):
+        assert one["probabilities"] == pytest.approx(
+            other["probabilities"], abs=LAYER_ATOL
+        )

@@ -1,0 +1,84 @@
+"""SQuAD from training to ensemble and prediction."""
+
+import json
+
+import pytest
+
+from albert_tf import predict, run_squad
+from albert_tf.common import errors, scores
+from albert_tf.finetuning.squad import squad
+from tests.albert_tf.finetuning import small_runs
+from tests.conftest import changed
+
+
+@pytest.mark.parametrize("version", squad.VERSIONS)
+def test_squad_from_training_to_ensemble(world, tmp_path, version):
+    """Two runs, their ensemble, and prediction from a folder alone."""
+    folder = tmp_path / "runs"
+    content = json.loads((world.squad / "dev.json").read_text())
+    if version == "1.1":
+        for article in content["data"]:
+            for paragraph in article["paragraphs"]:
+                paragraph["qas"] = [
+                    q for q in paragraph["qas"] if not q["is_impossible"]
+                ]
+    small_runs.write(tmp_path / "file.json", json.dumps(content))
+    file = str(tmp_path / "file.json")
+    settings = small_runs.answerer(
+        *(world, folder),
+        squad_version=version,
+        train_file=file,
+        predict_file=file,
+        num_runs=2,
+    )
+    run_squad.run(settings)
+    best = scores.read(str(folder)).best
+    written = json.loads((folder / "predictions.json").read_text())
+    # The first dev file of a run is the best one's, also beside the runs.
+    inner = json.loads(small_runs.open_text(best.folder, "predictions.json"))
+    assert written == inner
+    small_runs.average([folder / "run_*"], tmp_path / "both")
+    both = json.loads((tmp_path / "both/predictions.json").read_text())
+    assert both.keys() == written.keys()
+    results = (tmp_path / "both/eval_results.txt").read_text()
+    assert "f1 = " in results
+    assert (tmp_path / "both/null_odds.json").exists() == (version == "2.0")
+    (tmp_path / "file.json").rename(tmp_path / "moved.json")
+    with pytest.raises(errors.UserError, match="Say with --predict_file"):
+        small_runs.average([folder / "run_*"], tmp_path / "again")
+    moved = str(tmp_path / "moved.json")
+    small_runs.average(
+        [folder / "run_*"], tmp_path / "again", predict_file=moved
+    )
+    again = json.loads((tmp_path / "again/predictions.json").read_text())
+    assert again == both
+    # From the folder alone, without the answers.
+    for article in content["data"]:
+        for paragraph in article["paragraphs"]:
+            for question in paragraph["qas"]:
+                question.pop("answers", None)
+                question.pop("is_impossible", None)
+    small_runs.write(tmp_path / "own.json", json.dumps(content))
+    predict.run(
+        predict.PredictOptions(
+            run_dir=str(folder),
+            input_file=str(tmp_path / "own.json"),
+            output_file=str(tmp_path / "own.jsonl"),
+            batch_size=5,
+        )
+    )
+    own = list(map(json.loads, small_runs.open_lines(tmp_path / "own.jsonl")))
+    assert {a["id"]: a["prediction"] for a in own} == written
+
+
+def test_squad_runs_with_other_windows_are_no_ensemble(world, tmp_path):
+    """Their shapes are the same, but not what their numbers mean."""
+    for name, values in (("a", {}), ("b", {"max_query_length": 15})):
+        settings = small_runs.answerer(
+            world, tmp_path / name, train_step=1, **values
+        )
+        run_squad.run(changed(settings, do_predict=False))
+    with pytest.raises(
+        errors.UserError, match="(?s)other windows.*max_query_length: 16 there"
+    ):
+        small_runs.average([tmp_path / "a", tmp_path / "b"], tmp_path / "both")

@@ -1,0 +1,27 @@
+"""Cleaning of texts for SentencePiece."""
+
+import pytest
+
+from albert_tf.text import cleaning
+
+
+@pytest.mark.parametrize(
+    "text, cleaned",
+    [
+        ("  a \t b\n\u3000c\x1c ", "a b c"),
+        ("½ … ﬁ É ü", "1⁄2 ... fi e u"),
+        ("が", "か"),
+        ("\ud55c", "\u1112\u1161\u11ab"),
+        ("``a''", "``a''"),
+        ("ΑΣ İ", "ας i"),
+        ("", ""),
+    ],
+)
+def test_preprocess_text(text, cleaned):
+    assert cleaning.preprocess_text(text) == cleaned
+
+
+def test_preprocess_text_can_keep_case_and_accents():
+    assert cleaning.preprocess_text("É", lower=False) == "E"
+    composed = cleaning.preprocess_text("E\u0301 ﬁ", keep_accents=True)
+    assert composed == "é fi"

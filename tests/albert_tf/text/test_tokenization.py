@@ -1,0 +1,340 @@
+import hashlib
+import json
+import pathlib
+import pickle
+
+import pytest
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf.common import errors
+from albert_tf.text import tokenization, wordpiece
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_vocab):
+    return tokenization.Tokenizer(tiny_vocab)
+
+
+@pytest.fixture(scope="module")
+def released(shared_dir):
+    path = shared_dir / "data" / "vocab" / "30k-clean.model"
+    return tokenization.Tokenizer(str(path))
+
+
+def write_model(path, pieces):
+    """Write a model whose pieces have the given names and types."""
+    model = sentencepiece_model_pb2.ModelProto()
+    for name, type_ in pieces:
+        model.pieces.add(piece=name, score=-1.0, type=type_)
+    model.trainer_spec.pad_id = -1
+    model.normalizer_spec.name = "identity"
+    path.write_bytes(model.SerializeToString())
+    return str(path)
+
+
+PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
+SPECIALS = [
+    ("<pad>", PIECE.CONTROL),
+    ("<unk>", PIECE.UNKNOWN),
+    ("[CLS]", PIECE.CONTROL),
+    ("[SEP]", PIECE.CONTROL),
+    ("[MASK]", PIECE.CONTROL),
+]
+
+
+@pytest.fixture
+def numbers_model(tmp_path):
+    """A vocabulary in which "13," continues a word, with ids that are known."""
+    names = [",", "▁", "▁13", "13,", "▁2012,", "▁2012", "▁no", "13", "7,", "7"]
+    pieces = SPECIALS + [(name, PIECE.NORMAL) for name in names]
+    return write_model(tmp_path / "n.model", pieces)
+
+
+@pytest.fixture
+def numbers(numbers_model):
+    return tokenization.Tokenizer(numbers_model)
+
+
+def test_published_ids(released, shared_dir):
+    path = shared_dir / "data" / "expected" / "tokenizer.json"
+    for case in json.loads(path.read_text(encoding="utf-8")):
+        text = case["text"]
+        clean = case["strip_accents"]
+        text = text if clean else text.lower()
+        ids = released.encode(text, clean=clean)
+        if "pieces" in case:
+            pieces = released.encode_pieces(text, clean=clean)
+            assert pieces == case["pieces"]
+        if case["with_cls_sep"]:
+            ids = [released.cls_id, *ids, released.sep_id]
+        assert ids == case["ids"]
+
+
+def test_layout_of_the_released_vocabulary(released):
+    assert released.vocab_size == len(released.pieces) == 30000
+    special = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+    assert released.pieces[:13] == (*special, *'()"-.–£€')
+    assert released.pieces_to_ids(special) == [0, 1, 2, 3, 4]
+
+
+def test_special_ids_and_fingerprint(tiny, tiny_vocab):
+    ids = [tiny.pad_id, tiny.unk_id, tiny.cls_id, tiny.sep_id, tiny.mask_id]
+    assert tiny.ids_to_pieces(ids) == list(tokenization.SPECIAL_PIECES)
+    content = pathlib.Path(tiny_vocab).read_bytes()
+    assert tiny.model_bytes == content
+    assert tiny.fingerprint == hashlib.sha256(content).hexdigest()
+
+
+def test_text_is_cleaned_unless_told_otherwise(tiny):
+    assert tiny.encode(" É") == tiny.encode("e")
+    assert tiny.encode("É", clean=False) != tiny.encode("e")
+    assert tiny.encode_pieces(" É") == tiny.encode_pieces("e")
+
+
+def test_upper_case_stays_for_a_cased_vocabulary(tiny_vocab):
+    cased = tokenization.Tokenizer(tiny_vocab, do_lower_case=False)
+    assert cased.clean("ÉA") == "EA"
+
+
+def test_accents_stay_on_request(tiny_vocab):
+    keeping = tokenization.Tokenizer(tiny_vocab, keep_accents=True)
+    assert keeping.clean("E\u0301") == "é"
+
+
+def test_number_and_comma_are_cut_apart(numbers):
+    assert numbers.encode_pieces("2012,") == ["▁2012", ","]
+    assert numbers.encode("2012,") == [10, 5]
+
+
+def test_continued_number_gets_the_original_spurious_mark(numbers):
+    assert numbers.encode_pieces("no13,") == ["▁no", "▁13", ","]
+    assert numbers.encode_pieces("no7,") == ["▁no", "▁", "7", ","]
+    assert numbers.digit_comma_ids == {8: (7, 5), 9: (10, 5), 13: (6, 14, 5)}
+
+
+def test_spurious_mark_vanishes_on_request(numbers_model):
+    numbers = tokenization.Tokenizer(numbers_model, strip_spurious_marker=True)
+    assert numbers.encode_pieces("no13,") == ["▁no", "13", ","]
+    assert numbers.encode_pieces("no7,") == ["▁no", "7", ","]
+    assert numbers.encode_pieces("2012,") == ["▁2012", ","]
+    assert numbers.digit_comma_ids == {8: (12, 5), 9: (10, 5), 13: (14, 5)}
+    assert numbers.settings["strip_spurious_marker"]
+
+
+def test_number_without_its_mark_may_be_unknown(tmp_path):
+    names = [",", "▁", "▁13", "13,", "▁no"]
+    pieces = SPECIALS + [(name, PIECE.NORMAL) for name in names]
+    path = write_model(tmp_path / "n.model", pieces)
+    numbers = tokenization.Tokenizer(path, strip_spurious_marker=True)
+    assert numbers.encode_pieces("no13,") == ["▁no", "13", ","]
+    assert numbers.encode("no13,") == [9, numbers.unk_id, 5]
+
+
+def test_released_vocabulary_has_no_spurious_mark(shared_dir, released):
+    path = shared_dir / "data" / "vocab" / "30k-clean.model"
+    other = tokenization.Tokenizer(str(path), strip_spurious_marker=True)
+    assert len(released.digit_comma_ids) == 141
+    assert other.digit_comma_ids == released.digit_comma_ids
+
+
+def test_unknown_characters_stay_in_pieces(numbers):
+    assert numbers.encode_pieces("no xy") == ["▁no", "▁", "xy"]
+    assert numbers.encode("no xy") == [11, 6, 1]
+
+
+def test_special_pieces_never_come_out_of_text(tiny):
+    ids = tiny.encode("[CLS] <pad> [MASK]", clean=False)
+    assert not {tiny.cls_id, tiny.pad_id, tiny.mask_id} & set(ids)
+
+
+def test_batch_equals_single(tiny, numbers):
+    texts = ["Émile  no 13,", "", "2012, 13,", "the cat's 12 hats, 3,"]
+    for tokenizer in (tiny, numbers):
+        expected = [tokenizer.encode(text) for text in texts]
+        assert tokenizer.encode_batch(texts) == expected
+    assert tiny.encode_batch([]) == []
+
+
+@pytest.mark.parametrize(
+    "text, pieces",
+    [
+        ("it is [MASK].", ["▁it", "▁is", "[MASK]", "."]),
+        ("[MASK] is it", ["[MASK]", "▁is", "▁it"]),
+        ("It  is\t[MASK] [MASK]", ["▁it", "▁is", "[MASK]", "[MASK]"]),
+        ("it[MASK]", ["▁it", "[MASK]"]),
+        ("[MASK] (is", ["[MASK]", "▁", "(", "is"]),
+        ("[MASK]", ["[MASK]"]),
+        ("it, 2012, [MASK]", ["▁it", ",", "▁2012", ",", "[MASK]"]),
+        ("", []),
+    ],
+)
+def test_masked_text(text, pieces, released):
+    ids = released.encode_with_masks(text)
+    assert released.ids_to_pieces(ids) == pieces
+
+
+def test_only_the_exact_marker_is_a_mask(tiny):
+    for text in ("[mask] is it", "[CLS] it [SEP]", "plain", "2012, a"):
+        assert tiny.encode_with_masks(text) == tiny.encode(text)
+
+
+def test_decode_drops_special_pieces(released):
+    assert released.decode([2, 48, 25, 21, 1289, 3, 0]) == "this is a test"
+
+
+def test_unknown_piece_has_the_unknown_id(tiny):
+    assert tiny.pieces_to_ids(["no such piece", "[SEP]"]) == [
+        tiny.unk_id,
+        tiny.sep_id,
+    ]
+
+
+def test_tokenizer_travels_to_other_processes(tiny):
+    tiny.encode_with_masks("[MASK]")
+    copy = pickle.loads(pickle.dumps(tiny))
+    assert copy.encode("the cat") == tiny.encode("the cat")
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(
+        errors.UserError, match="`spm_model_file=.*` is not a file"
+    ):
+        tokenization.Tokenizer(str(tmp_path / "none.model"))
+
+
+@pytest.mark.parametrize("content", ["<pad>\t0\n<unk>\t0\n", ""])
+def test_vocab_list_instead_of_model(content, tmp_path):
+    path = tmp_path / "30k-clean.vocab"
+    path.write_text(content)
+    with pytest.raises(errors.UserError, match="ends in .model"):
+        tokenization.Tokenizer(str(path))
+
+
+def test_missing_special_piece_is_named(tmp_path):
+    pieces = [p for p in SPECIALS if p[0] != "[SEP]"] + [("▁", PIECE.NORMAL)]
+    path = write_model(tmp_path / "x.model", pieces)
+    with pytest.raises(errors.UserError, match=r"no piece \[SEP\].*data_prep"):
+        tokenization.Tokenizer(path)
+
+
+def test_version_of_sentencepiece_breaks_ties_as_tensorflow_text():
+    assert sentencepiece.__version__ == "0.2.1"
+
+
+def parts(tokenizer, text):
+    """Each piece beside the part of the text that it comes from."""
+    ids, starts, ends = tokenizer.encode_with_offsets(text)
+    assert {array.dtype.name for array in (ids, starts, ends)} == {"int32"}
+    assert ids.tolist() == tokenizer.encode(text)
+    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    return [text[start:end] for start, end in pairs]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("", []),
+        (" \t ", []),
+        ("It is", ["It", " is"]),
+        # Every part of what one character became has the range of it.
+        ("It\u2026", ["It", "\u2026", "\u2026", "\u2026"]),
+        # A run of white space belongs to the next word from its first plain
+        # space on.
+        ("in\t  the", ["in", "  the"]),
+        ("in\nthe", ["in", "\nthe"]),
+        # Without a plain space, from its first character on.
+        ("in\t\nthe", ["in", "\t\nthe"]),
+        ("  in  ", ["  in"]),
+        # The mark of a word's start comes from nowhere where no space stands.
+        ('"In', ["", '"', "In"]),
+        ("in 2012, we", ["in", " 2012", ",", " we"]),
+        # An accent that is removed belongs to no piece.
+        ("e\u0301 in", ["", "e", " in"]),
+        # Hangul is taken apart by cleaning, put together by SentencePiece.
+        ("\ud55c\uad6d in", ["", "\ud55c\uad6d", " in"]),
+        ("\u1112\u1161\u11ab in", ["", "\u1112\u1161\u11ab", " in"]),
+        # An accent that becomes a space beside other spaces.
+        ("in \u00b4 the", ["in", " \u00b4 the"]),
+        ("x\u200by", ["x", "\u200b", "y"]),
+        ("\U0001f642 in", ["", "\U0001f642", " in"]),
+    ],
+)
+def test_offsets(text, expected, released):
+    assert parts(released, text) == expected
+
+
+def test_offsets_where_composed_characters_stay(shared_dir):
+    path = shared_dir / "data" / "vocab" / "30k-clean.model"
+    composed = tokenization.Tokenizer(str(path), keep_accents=True)
+    assert parts(composed, "e\u0301 in") == ["", "e\u0301", " in"]
+    jamo = "\u1112\u1161\u11ab"
+    assert parts(composed, jamo + jamo) == ["", jamo + jamo]
+    # What does not compose has places of its own.
+    half, third = "\u00bd", "\u2153"
+    assert parts(composed, half + third) == [
+        *(half, half, half + third, third, third)
+    ]
+
+
+@pytest.mark.parametrize("strip, piece", [(False, "▁13"), (True, "13")])
+def test_offsets_of_a_number_that_continues_a_word(strip, piece, numbers_model):
+    numbers = tokenization.Tokenizer(numbers_model, strip_spurious_marker=strip)
+    assert numbers.encode_pieces("no13,") == ["▁no", piece, ","]
+    assert parts(numbers, "no13,") == ["no", "13", ","]
+
+
+def test_offsets_where_unknown_characters_are_bytes(tmp_path):
+    names = ["▁", "a", "b"]
+    pieces = SPECIALS + [(name, PIECE.NORMAL) for name in names]
+    pieces += [(f"<0x{byte:02X}>", PIECE.BYTE) for byte in range(256)]
+    path = write_model(tmp_path / "bytes.model", pieces)
+    model = sentencepiece_model_pb2.ModelProto.FromString(
+        pathlib.Path(path).read_bytes()
+    )
+    model.trainer_spec.byte_fallback = True
+    pathlib.Path(path).write_bytes(model.SerializeToString())
+    # The three bytes of one character: the first one stands for all.
+    tokenizer = tokenization.Tokenizer(path)
+    assert parts(tokenizer, "a\u4ecab") == ["", "a", "\u4eca", "", "", "b"]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("", []),
+        ("今天 Wanted", ["今", "天", "Want", "ed"]),
+        # A word that is not known is one piece, whatever it has become.
+        (
+            "Caf\u00e9\u0000 \u00bd \U0001f642x",
+            ["Caf\u00e9", "\u00bd", "\U0001f642x"],
+        ),
+        ("  a\tb ", ["a", "b"]),
+        ("it's 3.", ["it", "'", "s", "3", "."]),
+        ("\u0130x", ["\u0130", "x"]),
+    ],
+)
+def test_offsets_of_wordpiece(text, expected, shared_dir):
+    path = shared_dir / "data" / "vocab" / "vocab_chinese.txt"
+    tokenizer = wordpiece.WordPieceTokenizer(str(path))
+    assert parts(tokenizer, text) == expected
+
+
+def test_path_is_that_of_the_vocabulary_in_use():
+    options = tokenization.VocabularyOptions
+    assert options(spm_model_file="a").path == "a"
+    assert options(vocab_file="b").path == "b"
+    assert options().path is None
+
+
+def test_vocabulary_that_is_not_used_is_told_once(caplog):
+    files = {"spm_model_file": "told/a.model", "vocab_file": "told/b.txt"}
+    for _ in range(2):
+        options = tokenization.VocabularyOptions(**files)
+        assert options.path == "told/a.model"
+    (message,) = caplog.messages
+    assert "`vocab_file=told/b.txt` is not used" in message
+    caplog.clear()
+    for name, path in files.items():
+        tokenization.VocabularyOptions(**{name: path})
+    assert not caplog.messages

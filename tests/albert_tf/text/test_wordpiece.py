@@ -1,0 +1,288 @@
+import hashlib
+import json
+import pathlib
+import pickle
+import unicodedata
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.text import tokenization, wordpiece
+
+# The original's test vocabulary, with what it lacks at its end.
+ORIGINAL = "[UNK] [CLS] [SEP] want ##want ##ed wa un runn ##ing , [PAD] [MASK]"
+
+
+def write_vocab(path, pieces):
+    path.write_text("".join(f"{piece}\n" for piece in pieces), "utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def wordpiece_vocab(tmp_path):
+    """A small vocabulary with Chinese characters, marks and digits."""
+    words = "今 天 年 un ##want ##ed ing ##ing 2020 [ ] , ! mask".split()
+    pieces = ["[PAD]", "[unused1]", *wordpiece.SPECIAL_PIECES[1:], *words]
+    return write_vocab(tmp_path / "chinese.txt", pieces)
+
+
+@pytest.fixture
+def original(tmp_path):
+    path = write_vocab(tmp_path / "v.txt", ORIGINAL.split())
+    return wordpiece.WordPieceTokenizer(path)
+
+
+@pytest.fixture
+def chinese(wordpiece_vocab):
+    return wordpiece.WordPieceTokenizer(wordpiece_vocab)
+
+
+@pytest.fixture(scope="module")
+def released(shared_dir):
+    path = shared_dir / "data" / "vocab" / "vocab_chinese.txt"
+    return wordpiece.WordPieceTokenizer(str(path))
+
+
+@pytest.mark.parametrize(
+    "text, pieces, ids",
+    [
+        (
+            "UNwant\u00e9d,running",
+            ["un", "##want", "##ed", ",", "runn", "##ing"],
+            [7, 4, 5, 10, 8, 9],
+        ),
+        ("unwantedX running", ["[UNK]", "runn", "##ing"], [0, 8, 9]),
+        ("", [], []),
+    ],
+)
+def test_vectors_of_the_original(text, pieces, ids, original):
+    assert original.encode_pieces(text) == pieces
+    assert original.encode(text) == original.pieces_to_ids(pieces) == ids
+
+
+@pytest.mark.parametrize(
+    "text, cleaned",
+    [
+        (" \tHäLLo!how  \n Are yoU?  ", "hallo!how are you?"),
+        ("a\x00b\u200bc\ufffdd\x0be", "abcde"),
+        ("a\u3000b\u00a0c\u2028d\re", "a b c d e"),
+        ("a今天b", "a 今 天 b"),
+        ("\uf900\U00020000", "\u8c48 \U00020000"),
+        ("が한", "か\u1112\u1161\u11ab"),
+        ("ΑΣ İ ½ ﬁ", "ας i ½ ﬁ"),
+    ],
+)
+def test_clean_text(text, cleaned):
+    assert wordpiece.clean_text(text, lower=True) == cleaned
+
+
+def test_cased_text_keeps_its_accents():
+    text = " \tHäLLo!  \n Are\x00 天 "
+    assert wordpiece.clean_text(text, lower=False) == "HäLLo! Are 天"
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("a$b^c`d~", ["a", "$", "b", "^", "c", "`", "d", "~"]),
+        ("今、天。《a》", ["今", "、", "天", "。", "《", "a", "》"]),
+        ("-a…", ["-", "a", "…"]),
+        ("a€b°c", ["a€b°c"]),  # Symbols outside ASCII are no punctuation.
+    ],
+)
+def test_words_end_at_punctuation(text, words):
+    cleaned = wordpiece.clean_text(text, lower=True)
+    assert wordpiece.split_words(cleaned) == words
+
+
+def test_ascii_is_letters_digits_spaces_and_punctuation():
+    for character in map(chr, range(33, 127)):
+        is_mark = wordpiece.is_punctuation(character)
+        assert is_mark is not character.isalnum()
+
+
+@pytest.mark.parametrize("first, last", wordpiece._CJK_RANGES)
+def test_chinese_blocks_have_their_ends(first, last):
+    assert wordpiece.is_cjk(first) and wordpiece.is_cjk(last)
+    before, after = chr(ord(first) - 1), chr(ord(last) + 1)
+    for neighbour in (before, after):
+        block = unicodedata.name(neighbour, "none")
+        in_next = any(a == neighbour for a, _ in wordpiece._CJK_RANGES)
+        in_last = any(b == neighbour for _, b in wordpiece._CJK_RANGES)
+        assert wordpiece.is_cjk(neighbour) is (in_next or in_last), block
+
+
+def test_words_of_more_than_200_characters_are_unknown(tmp_path):
+    pieces = [*wordpiece.SPECIAL_PIECES, "x", "##x"]
+    path = write_vocab(tmp_path / "v.txt", pieces)
+    tokenizer = wordpiece.WordPieceTokenizer(path)
+    assert tokenizer.encode("x" * 200) == [5] + [6] * 199
+    assert tokenizer.encode("x" * 201) == [1]
+
+
+def test_longest_piece_wins_even_if_the_rest_fails(tmp_path):
+    pieces = [*wordpiece.SPECIAL_PIECES, "a", "ab", "##bc", "##d"]
+    path = write_vocab(tmp_path / "v.txt", pieces)
+    tokenizer = wordpiece.WordPieceTokenizer(path)
+    assert tokenizer.encode_pieces("abd abc") == ["ab", "##d", "[UNK]"]
+
+
+def test_special_pieces_are_not_protected(chinese):
+    ids = chinese.encode("[CLS] [MASK] [UNK]")
+    assert not {chinese.cls_id, chinese.mask_id} & set(ids)
+    assert chinese.encode_pieces("[MASK]")[0] == "["
+
+
+@pytest.mark.parametrize(
+    "text, pieces",
+    [
+        ("今[MASK]天", ["今", "[MASK]", "天"]),
+        ("[MASK] [MASK]", ["[MASK]", "[MASK]"]),
+        ("un[MASK]ing", ["un", "[MASK]", "ing"]),
+        ("今天", ["今", "天"]),
+        ("", []),
+    ],
+)
+def test_masked_text(text, pieces, chinese):
+    ids = chinese.encode_with_masks(text)
+    assert chinese.ids_to_pieces(ids) == pieces
+
+
+def test_only_the_exact_marker_is_a_mask(chinese):
+    for text in ("[mask] 今", "[CLS] 天 [SEP]"):
+        assert chinese.encode_with_masks(text) == chinese.encode(text)
+
+
+def test_batch_and_cleaned_text(chinese):
+    texts = ["今天 Unwanted!", "", "2020年"]
+    expected = [chinese.encode(text) for text in texts]
+    assert chinese.encode_batch(texts) == expected
+    cleaned = [chinese.clean(text) for text in texts]
+    assert [chinese.encode(t, clean=False) for t in cleaned] == expected
+    assert chinese.encode("UN", clean=False) == [chinese.unk_id]
+
+
+def test_attributes(chinese, wordpiece_vocab):
+    content = pathlib.Path(wordpiece_vocab).read_bytes()
+    assert chinese.fingerprint == hashlib.sha256(content).hexdigest()
+    assert chinese.vocab_size == len(chinese.pieces)
+    ids = [chinese.pad_id, chinese.unk_id, chinese.cls_id, chinese.sep_id]
+    ids.append(chinese.mask_id)
+    assert chinese.ids_to_pieces(ids) == list(wordpiece.SPECIAL_PIECES)
+    assert chinese.settings == {"do_lower_case": True, "keep_accents": False}
+
+
+def test_decode(chinese):
+    ids = chinese.encode("今天 unwanted, ☃ un")
+    ids = [chinese.cls_id, *ids, chinese.sep_id, chinese.pad_id]
+    assert chinese.decode(ids) == "今天unwanted , ⁇ un"
+
+
+def test_tokenizer_travels_to_other_processes(chinese):
+    copy = pickle.loads(pickle.dumps(chinese))
+    assert copy.encode("今天, UN") == chinese.encode("今天, UN")
+
+
+def test_released_vocabulary(released):
+    assert released.vocab_size == 21128
+    ids = released.pieces_to_ids(wordpiece.SPECIAL_PIECES)
+    assert ids == [0, 100, 101, 102, 103]
+    # Two lines hold a line separator, which is white space to Python.
+    assert released.pieces[343] == " " and released.pieces[13502] == "##"
+    assert released.encode("今天 Unwanted!") == [
+        *(791, 1921),
+        *(163, 8171, 9951, 9255, 106),
+    ]
+    assert released.decode([101, 791, 1921, 9951, 9255, 102]) == "今天wanted"
+
+
+def test_only_the_first_field_of_a_line_is_the_piece(tmp_path):
+    path = tmp_path / "v.txt"
+    lines = [f"{piece} 7\r\n" for piece in wordpiece.SPECIAL_PIECES]
+    path.write_text("\ufeff" + "".join(lines) + "\n今\t3", "utf-8")
+    tokenizer = wordpiece.WordPieceTokenizer(str(path))
+    assert tokenizer.pieces == (*wordpiece.SPECIAL_PIECES, " ", "今")
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "is empty.*one piece a line"),
+        (b" \n\n", "is empty"),
+        (b"\x80\xff\x00", "not UTF-8 text.*`spm_model_file="),
+        (b"<pad>\t0\n[CLS]\t0\n", "readable list .* ends in .model"),
+        (b"[PAD]\n[UNK]\n[CLS]\n", r"has no piece \[SEP\] \[MASK\]\."),
+        (
+            "[PAD] [UNK] [CLS] [SEP] [MASK] 今 a 今".replace(
+                " ", "\n"
+            ).encode(),
+            "'今' in line 6 and again in line 8.*unused-8",
+        ),
+    ],
+)
+def test_unusable_vocabularies_are_named(content, message, tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_bytes(content)
+    with pytest.raises(errors.UserError, match=f"`vocab_file=.*{message}"):
+        wordpiece.WordPieceTokenizer(str(path))
+
+
+def test_sentencepiece_files_are_told_apart(tiny_vocab):
+    with pytest.raises(errors.UserError, match="not UTF-8.*`spm_model_file="):
+        wordpiece.WordPieceTokenizer(tiny_vocab)
+    path = tiny_vocab.removesuffix(".model") + ".vocab"
+    with pytest.raises(errors.UserError, match="readable list"):
+        wordpiece.WordPieceTokenizer(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(errors.UserError, match="`vocab_file=.*` is not a file"):
+        wordpiece.WordPieceTokenizer(str(tmp_path / "none.txt"))
+
+
+def test_load_chooses_by_the_option(undescribed_vocab, wordpiece_vocab):
+    loaded = tokenization.load(
+        tokenization.VocabularyOptions(None, wordpiece_vocab, False)
+    )
+    assert isinstance(loaded, wordpiece.WordPieceTokenizer)
+    assert not loaded.do_lower_case
+    for vocab_file in (None, wordpiece_vocab, "ignored"):
+        loaded = tokenization.load(
+            tokenization.VocabularyOptions(
+                undescribed_vocab,
+                vocab_file,
+                False,
+                keep_accents=True,
+                strip_spurious_marker=True,
+            )
+        )
+        assert isinstance(loaded, tokenization.Tokenizer)
+        assert json.dumps(loaded.settings) == (
+            '{"do_lower_case": false, "keep_accents": true, '
+            '"strip_spurious_marker": true}'
+        )
+
+
+def test_load_needs_a_vocabulary():
+    with pytest.raises(
+        errors.UserError, match="`spm_model_file` and `vocab_file` are both"
+    ):
+        tokenization.load(tokenization.VocabularyOptions())
+
+
+def test_a_setting_of_sentencepiece_is_refused():
+    with pytest.raises(
+        errors.UserError, match="`strip_spurious_marker=true` .* WordPiece"
+    ):
+        tokenization.VocabularyOptions(
+            None, "v.txt", strip_spurious_marker=True
+        )
+
+
+def test_accents_of_lower_cased_text_can_be_kept(wordpiece_vocab):
+    text = "Größe É \u0939\u093f\u0928\u094d\u0926\u0940"
+    keeping = wordpiece.WordPieceTokenizer(wordpiece_vocab, keep_accents=True)
+    assert keeping.clean(text) == text.lower()
+    assert keeping.normalization.unicode_form == "none"
+    losing = wordpiece.WordPieceTokenizer(wordpiece_vocab)
+    assert losing.clean(text) == "große e \u0939\u093f\u0928\u0926\u0940"

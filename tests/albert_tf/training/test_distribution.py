@@ -1,0 +1,136 @@
+"""Devices: which batches and options they refuse."""
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.common import errors
+from albert_tf.training import distribution, training_options
+from tests.conftest import make_replicas
+
+
+@pytest.mark.parametrize("batch_size", [0, -2, 3])
+def test_batch_must_be_a_multiple_of_the_replicas(batch_size):
+    strategy = make_replicas()
+    with pytest.raises(
+        errors.UserError,
+        match=f"`train_batch_size={batch_size}` is not .* of the 2 replica",
+    ):
+        distribution.check_batch(strategy, batch_size, "train_batch_size")
+    distribution.check_batch(strategy, 4, "train_batch_size")
+
+
+def test_default_is_one_device():
+    strategy = distribution.make_strategy(
+        training_options.DistributionOptions()
+    )
+    assert isinstance(strategy, tf.distribute.OneDeviceStrategy)
+    assert strategy.num_replicas_in_sync == 1
+
+
+def test_mirrored_takes_all_devices():
+    options = training_options.DistributionOptions(
+        distribution_strategy="mirrored"
+    )
+    strategy = distribution.make_strategy(options)
+    assert isinstance(strategy, tf.distribute.MirroredStrategy)
+    devices = tf.config.list_logical_devices("GPU") or (
+        tf.config.list_logical_devices("CPU")  # Two; see conftest.
+    )
+    assert strategy.num_replicas_in_sync == len(devices)
+    assert distribution.is_chief(strategy)
+
+
+@pytest.fixture
+def tpu(monkeypatch):
+    """A TPU that is not there; holds what was called, and with what."""
+    calls = []
+
+    def patch(module, name, result=None):
+        def call(*arguments, **options):
+            calls.append((name, *arguments, *([options] if options else [])))
+            return result
+
+        monkeypatch.setattr(module, name, call)
+
+    patch(tf.distribute.cluster_resolver, "TPUClusterResolver", "resolver")
+    patch(tf.config, "experimental_connect_to_cluster")
+    patch(tf.tpu.experimental, "initialize_tpu_system")
+    patch(tf.distribute, "TPUStrategy", "strategy")
+    return calls
+
+
+@pytest.mark.parametrize("name", ["local", "my-tpu"])
+@pytest.mark.parametrize(
+    "option", [{"use_tpu": True}, {"distribution_strategy": "tpu"}]
+)
+def test_a_tpu_is_found_by_name_zone_and_project(tpu, name, option):
+    options = training_options.DistributionOptions(
+        tpu_name=name, tpu_zone="z", gcp_project="p", **option
+    )
+    assert distribution.make_strategy(options) == "strategy"
+    place = {"tpu": name, "zone": "z", "project": "p"}
+    expected = [
+        ("TPUClusterResolver", place),
+        ("experimental_connect_to_cluster", "resolver"),
+        ("initialize_tpu_system", "resolver"),
+        ("TPUStrategy", "resolver"),
+    ]
+    if name == "local":  # The process runs on it already.
+        del expected[1]
+    assert tpu == expected
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "error"),
+    [
+        (
+            tf.distribute.cluster_resolver,
+            "TPUClusterResolver",
+            ValueError("no such TPU"),
+        ),
+        (
+            tf.config,
+            "experimental_connect_to_cluster",
+            tf.errors.UnavailableError(None, None, "no such TPU"),
+        ),
+        (
+            tf.tpu.experimental,
+            "initialize_tpu_system",
+            tf.errors.NotFoundError(None, None, "no such TPU"),
+        ),
+    ],
+)
+def test_a_tpu_out_of_reach_is_an_error(
+    tpu, monkeypatch, module, function, error
+):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(module, function, fail)
+    options = training_options.DistributionOptions(
+        use_tpu=True, tpu_name="mine"
+    )
+    with pytest.raises(
+        errors.UserError,
+        match="`tpu_name=mine` cannot be reached: no such TPU.*`tpu_zone`",
+    ):
+        distribution.make_strategy(options)
+    assert "TPUStrategy" not in [call[0] for call in tpu]
+
+
+def test_one_process_is_the_chief_and_agrees_with_itself():
+    for strategy in (make_replicas(2), tf.distribute.get_strategy()):
+        assert distribution.is_chief(strategy)
+        assert distribution.worker_folder(strategy, "x") == "x"
+        workers = distribution.Workers(strategy)
+        assert workers.gather(1.0, 2.5).tolist() == [[1.0, 2.5]]
+        assert workers.of_chief(True) and not workers.of_chief(False)
+
+
+def test_a_lone_worker_is_refused(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    options = training_options.DistributionOptions(
+        distribution_strategy="multi_worker_mirrored"
+    )
+    with pytest.raises(errors.UserError, match="needs `worker_hosts` and"):
+        distribution.make_strategy(options)

@@ -1,0 +1,78 @@
+"""What is said of records that do not fit a pretraining run."""
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.data import manifests
+from albert_tf.text import tokenization
+from albert_tf.training import pretraining_data
+from tests.albert_tf.training import tiny_manifests
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_warned"),
+    [
+        ({"max_predictions_per_seq": 10}, True),
+        ({"max_predictions_per_seq": 19}, True),
+        ({"max_predictions_per_seq": 20}, False),
+        ({"max_predictions_per_seq": 10, "has_masks": False}, False),
+        ({"max_predictions_per_seq": 10, "options": {}}, False),
+    ],
+)
+def test_records_with_too_few_predictions(caplog, changes, is_warned):
+    pretraining_data.warn_of_lost_masks(
+        tiny_manifests.make(max_seq_length=136, **changes)
+    )
+    assert len(caplog.messages) == is_warned
+    for warning in caplog.messages:
+        count = changes["max_predictions_per_seq"]
+        assert "a.tfrecord, b.tfrecord were to hide 20 of 136" in warning
+        assert f"hold only {count} predictions" in warning
+
+
+def test_labels_of_another_objective(monkeypatch, caplog):
+    """Refused in training records; evaluating on them is allowed."""
+    manifest = tiny_manifests.make(options={"sentence_objective": "nsp"})
+    pretraining_data.check_labels("none", manifest, ["a.tfrecord"])
+    pretraining_data.check_labels("nsp", manifest, ["a.tfrecord"])
+    assert not caplog.messages
+    monkeypatch.setattr(manifests, "find", {"a.tfrecord": manifest}.get)
+    pretraining_data.check_labels("sop", manifest, ["other.tfrecord"])
+    assert "mean nsp; the model is asked about sop" in caplog.text
+    with pytest.raises(errors.UserError, match="were written for nsp"):
+        pretraining_data.check_labels("sop", manifest, ["a.tfrecord"])
+
+
+def test_records_of_another_normalization_are_refused():
+    manifest = tiny_manifests.make(options={"do_lower_case": False})
+    vocabulary = tokenization.VocabularyOptions(do_lower_case=True)
+    with pytest.raises(errors.UserError, match="`do_lower_case=True`, but"):
+        pretraining_data.check_settings(vocabulary, manifest)
+    pretraining_data.check_settings(tokenization.VocabularyOptions(), manifest)
+
+
+def test_settings_come_from_the_records_without_a_vocabulary():
+    manifest = tiny_manifests.make(
+        options={"do_lower_case": False, "keep_accents": True}
+    )
+    found = pretraining_data.with_settings(
+        tokenization.VocabularyOptions(keep_accents=False), [manifest]
+    )
+    assert found.settings == {
+        "do_lower_case": False,
+        "keep_accents": False,
+        "strip_spurious_marker": None,
+    }
+    nothing = tokenization.VocabularyOptions()
+    assert pretraining_data.with_settings(nothing, []) == nothing
+
+
+def test_the_description_counts_files_and_known_examples():
+    manifest = tiny_manifests.make(num_examples=1234)
+    data = pretraining_data.PretrainingData(
+        ["a", "b"], ["c"], [manifest], (), None, 1
+    )
+    assert data.description == (
+        "2 file(s) for training, 1 for evaluation; 1,234 examples in those "
+        "with a manifest"
+    )

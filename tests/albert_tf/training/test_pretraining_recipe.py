@@ -1,0 +1,68 @@
+"""What pretraining trains for: learning rates, lengths, labels."""
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.model import model_options
+from albert_tf.training import pretraining_recipe, training_options
+from tests.albert_tf.training import tiny_manifests
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "learning_rate", "batch_size", "parts"),
+    [
+        (
+            *("lamb", 0.00176, 256),
+            ("`learning_rate=0.00176` is much for batches of 256", "4.40e-04"),
+        ),
+        (
+            *("lamb", 4.4e-4, 32),
+            ("`learning_rate=0.00044` is much for batches of 32", "1.56e-04"),
+        ),
+        (
+            *("adamw", 0.00176, 32),
+            (
+                "`learning_rate=0.00176` is much for `optimizer=adamw` and "
+                "batches of 32",
+                "for lamb and 4096",
+            ),
+        ),
+    ],
+)
+def test_learning_rates_that_are_too_high(
+    caplog, optimizer, learning_rate, batch_size, parts
+):
+    options = model_options.OptimizerOptions(optimizer, learning_rate)
+    pretraining_recipe.warn_of_learning_rate(options, batch_size)
+    (warning,) = caplog.messages
+    for part in parts:
+        assert part in warning
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"num_train_steps": 5, "num_warmup_steps": 6},
+            "`num_warmup_steps=6` is more than `num_train_steps=5`",
+        ),
+        ({"init_schedule": "continue"}, "says how to use `init_checkpoint`"),
+    ],
+)
+def test_schedules_that_do_not_fit_are_refused(values, message):
+    with pytest.raises(errors.UserError, match=message):
+        training_options.RecipeOptions(**values)
+
+
+@pytest.mark.parametrize(
+    ("options", "objective"),
+    [
+        ({"sentence_objective": "none"}, "none"),
+        # Of earlier versions, and of the original.
+        ({"random_next_sentence": True}, "nsp"),
+        ({}, "sop"),
+    ],
+)
+def test_the_objective_of_labels_follows_from_the_manifest(options, objective):
+    manifest = tiny_manifests.make(options=options)
+    assert pretraining_recipe.written_objective(manifest) == objective

@@ -1,0 +1,68 @@
+"""The page that describes a run."""
+
+import dataclasses
+
+import pytest
+
+import albert_tf
+from albert_tf.common.options import option
+from albert_tf.model import modeling
+from albert_tf.text import tokenization
+from albert_tf.training import run_card, run_folder, run_log
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    rate: float = option(0.5, "A rate.")
+
+
+@pytest.fixture
+def folder(small_config, tmp_path):
+    vocabulary = tokenization.VocabularyOptions()
+    run_folder.claim(
+        str(tmp_path), "run_x", Settings(), small_config, vocabulary
+    )
+    return str(tmp_path)
+
+
+def test_card_shows_numbers_options_and_architecture(
+    folder, small_config, tmp_path
+):
+    facts = run_card.environment(
+        modeling.AlbertModel(small_config), "two files | made up", "abc"
+    )
+    log = run_log.RunLog(folder, 8)
+    log.start(0, 4, facts)
+    for step in (2, 4):
+        log.write("train", step, {"loss": 1 / step}, 3.0)
+    log.write("eval", 4, {"loss": 0.125, "accuracy": 0.75})
+    assert run_card.write(folder) == str(tmp_path / "run_card.md")
+    text = (tmp_path / "run_card.md").read_text()
+    for line in (
+        "# Run card: run_x",
+        "| accuracy | 0.75 |",
+        "| loss | 0.25 |",
+        "| rate | 0.5 |",
+        "| hidden_size | 16 |",
+        "| data | two files / made up |",
+        f"| parameters | {facts.parameters} |",
+    ):
+        assert f"{line}\n" in text
+    picture = (tmp_path / "learning_curves.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_card_of_a_run_without_numbers(folder, tmp_path):
+    run_card.write(folder)
+    assert "Last evaluation" not in (tmp_path / "run_card.md").read_text()
+
+
+def test_environment_counts_parameters_and_names_versions(small_config):
+    encoder = modeling.AlbertModel(small_config)
+    facts = run_card.environment(encoder, "none", "abc")
+    sizes = [variable.shape.num_elements() for variable in encoder.variables]
+    assert facts.parameters == sum(sizes)
+    assert "tensorflow 2." in facts.versions
+    assert f"albert_tf {albert_tf.__version__}" in facts.versions
+    summary = run_card.summary(small_config, facts)
+    assert f"{facts.parameters:,} parameters: 4 layers in 2 gr" in summary

@@ -1,0 +1,157 @@
+"""Checkpoints of a run: damaged ones, full disks, leftovers."""
+
+import resource
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.model import checkpoint_files
+from albert_tf.training import distribution
+from tests.albert_tf.training import tiny_training
+
+
+def test_restoring_the_best_of_an_empty_folder_is_an_error(make_trainer):
+    with pytest.raises(errors.UserError, match="no checkpoint to evaluate"):
+        make_trainer().restore_best()
+
+
+def test_a_damaged_newest_checkpoint_is_left_for_the_one_before(
+    make_trainer, tmp_path, caplog
+):
+    whole = make_trainer("whole")
+    tiny_training.train(whole, tiny_training.STEPS)
+    tiny_training.train(make_trainer(), tiny_training.STEPS)
+    data = tmp_path / "run" / "model.ckpt-6.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-100])
+    (tmp_path / "run" / "checkpoint").write_text("")
+    trainer = make_trainer()
+    assert trainer.step == 3
+    (warning,) = caplog.messages
+    assert "model.ckpt-6 cannot be read" in warning
+    assert warning.endswith("Trying the one before.")
+    tiny_training.train(trainer, tiny_training.STEPS)
+    assert "run/checkpoint is damaged" in caplog.text
+    for one, other in zip(
+        tiny_training.state(whole),
+        tiny_training.state(make_trainer()),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_checkpoints_outside_of_the_folder_are_not_deleted(
+    make_trainer, tmp_path
+):
+    tiny_training.train(make_trainer(), 3)
+    (tmp_path / "other").mkdir()
+    others = [
+        tmp_path / "other" / f"model.ckpt-best{ending}"
+        for ending in (".index", ".data-00000-of-00001")
+    ]
+    for path in others:
+        path.write_text("another run's")
+    (tmp_path / "run" / "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-3"\n'
+        f'all_model_checkpoint_paths: "{tmp_path}/other/model.ckpt-best"\n'
+        'all_model_checkpoint_paths: "model.ckpt-3"\n'
+        "all_model_checkpoint_timestamps: 1.0\n"
+        "all_model_checkpoint_timestamps: 2.0\n"
+    )
+    tiny_training.train(
+        make_trainer(keep_checkpoint_max=1), tiny_training.STEPS
+    )
+    assert all(path.exists() for path in others)
+    kept = checkpoint_files.numbered(str(tmp_path / "run"))
+    assert kept == [str(tmp_path / "run" / "model.ckpt-6")]
+
+
+def test_full_disk_is_named_with_the_folder(make_trainer, tmp_path):
+    trainer = make_trainer()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
+    try:  # A file that grows above the limit finds no room.
+        with pytest.raises(OSError, match="checkpoint to .*File too la") as e:
+            tiny_training.train(trainer, 3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert f"`output_dir={tmp_path / 'run'}`" in str(e.value)
+    assert not checkpoint_files.numbered(str(tmp_path / "run"))
+
+
+def test_who_only_evaluates_leaves_the_list_of_checkpoints(
+    make_trainer, tmp_path
+):
+    tiny_training.train(make_trainer(), 3)
+    state = tmp_path / "run" / "checkpoint"
+    state.write_text("")  # Damaged.
+    make_trainer().evaluate(tiny_training.padded(4, tiny_training.BATCH))
+    assert state.read_text() == ""
+
+
+def test_what_killed_saves_left_is_removed_at_the_next_start(
+    make_trainer, tmp_path
+):
+    folder = tmp_path / "run"
+    tiny_training.train(make_trainer(), 3)
+    left = ["model.ckpt-5_temp", "model.ckpt-best_temp"]
+    others = ["model.ckpt-mine_temp", "notes_temp", "model.ckpt-7_temp_too"]
+    for name in left + others:
+        (folder / name).mkdir()
+        (folder / name / "part-00000-of-00001.index").write_text("")
+    (folder / f"checkpoint.tmp{'0a' * 16}").write_text("")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_text("")
+    (folder / "model.ckpt-8_temp").symlink_to("../elsewhere")
+    trainer = make_trainer()
+    tiny_training.train(trainer, tiny_training.STEPS, lambda: {"loss": 1.0})
+    names = {path.name for path in folder.iterdir()}
+    assert not names & set(left)
+    assert not [name for name in names if name.startswith("checkpoint.tmp")]
+    assert names > set(others)
+    assert (tmp_path / "elsewhere" / "file").exists()
+
+
+@pytest.mark.parametrize("kept", [0, 100, -1])
+def test_a_truncated_index_is_damage_too(make_trainer, tmp_path, caplog, kept):
+    tiny_training.train(make_trainer(save_checkpoints_steps=1), 2)
+    index = tmp_path / "run" / "model.ckpt-2.index"
+    index.write_bytes(index.read_bytes()[:kept])
+    assert make_trainer().step == 1
+    assert "model.ckpt-2 cannot be read" in caplog.text
+    index.with_name("model.ckpt-1.index").write_bytes(b"")
+    with pytest.raises(errors.UserError, match="No checkpoint in .* can be"):
+        make_trainer()
+
+
+def test_a_folder_of_damaged_checkpoints_is_refused(make_trainer, tmp_path):
+    tiny_training.train(make_trainer(), 3)
+    data = tmp_path / "run" / "model.ckpt-3.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(errors.UserError, match="No checkpoint in .* can be"):
+        make_trainer()
+
+
+def test_half_written_checkpoint_is_passed_over(make_trainer, tmp_path):
+    tiny_training.train(make_trainer(), 3)
+    (tmp_path / "run" / "model.ckpt-6.data-00000-of-00001").write_bytes(b"x")
+    assert make_trainer().step == 3
+
+
+def test_a_worker_that_is_not_the_chief_keeps_no_checkpoints(
+    make_trainer, tmp_path, monkeypatch
+):
+    def folder_of_worker_1(strategy, folder):
+        return f"{folder}/worker_1"
+
+    monkeypatch.setattr(distribution, "worker_folder", folder_of_worker_1)
+    left = tmp_path / "run" / "worker_1" / "model.ckpt-1.index"
+    left.parent.mkdir(parents=True)
+    left.write_text("of a killed save")
+    trainer = make_trainer()
+    tiny_training.train(
+        trainer, tiny_training.STEPS, lambda: {"score": 0.5}, "score"
+    )
+    names = [path.name for path in left.parent.iterdir()]
+    assert "checkpoint" in names
+    assert not [name for name in names if name.startswith("model.ckpt")]

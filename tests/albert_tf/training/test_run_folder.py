@@ -1,0 +1,218 @@
+"""A folder belongs to one run only, and nothing in it is overwritten."""
+
+import dataclasses
+import json
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.common.options import option
+from albert_tf.text import normalization, tokenization
+from albert_tf.text.normalization import Normalization
+from albert_tf.training import run_folder
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    rate: float = option(0.5, "A rate.")
+    note: str = option("a", "A note.", may_change=True)
+
+
+@pytest.fixture
+def claim(small_config, tmp_path):
+    def claim(settings=None, program="run_x", config=small_config, spm=None):
+        run_folder.claim(
+            str(tmp_path / "run"),
+            program,
+            settings or Settings(),
+            config,
+            tokenization.VocabularyOptions(spm),
+        )
+        return run_folder.read(str(tmp_path / "run"))
+
+    return claim
+
+
+def content(folder):
+    return {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_claimed_folder_says_what_the_run_is(claim, small_config, tmp_path):
+    run = claim()
+    assert run.program == "run_x"
+    assert run.options == {"rate": 0.5, "note": "a"}
+    assert run.config == small_config
+    assert run.folder == str(tmp_path / "run")
+
+
+def test_vocabulary_is_copied(claim, tiny_vocab):
+    run = claim(spm=tiny_vocab)
+    with (
+        open(run.vocabulary.path, "rb") as copy,
+        open(tiny_vocab, "rb") as source,
+    ):
+        assert copy.read() == source.read()
+
+
+def test_links_in_the_folder_lead_nowhere_when_it_is_written(
+    claim, tiny_vocab, tmp_path
+):
+    (tmp_path / "own").write_text("the user's")
+    (tmp_path / "run").mkdir()
+    names = (
+        *("run_options.json", "albert_config.json"),
+        *("spm.model", "spm.normalization.json"),
+    )
+    for name in (*names, *(f"{name}.partial" for name in names)):
+        (tmp_path / "run" / name).symlink_to("../own")
+    claim(spm=tiny_vocab)
+    assert (tmp_path / "own").read_text() == "the user's"
+    assert sorted(content(tmp_path / "run")) == sorted(names)
+
+
+def test_what_a_failed_start_left_is_not_the_vocabulary(
+    claim, tiny_vocab, tmp_path
+):
+    @dataclasses.dataclass(frozen=True)
+    class WithVocabulary:
+        vocab_file: str = option("vocab.txt", "A vocabulary.")
+
+    claim(spm=tiny_vocab)
+    claim(WithVocabulary())
+    (tmp_path / "run" / "vocab.txt").write_text("[PAD]\n")
+    run = run_folder.read(str(tmp_path / "run"))
+    assert run.vocabulary.spm_model_file is None
+    assert run.vocabulary.vocab_file == str(tmp_path / "run" / "vocab.txt")
+
+
+def test_same_options_continue_the_run_and_the_newest_are_kept(claim):
+    claim()
+    assert claim(Settings(note="b")).options["note"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": Settings(rate=0.25)}, "--rate was 0.5, is now 0.25"),
+        ({"program": "run_y"}, "it was made by run_x, not run_y"),
+        ({"config": {"num_hidden_layers": 5}}, "albert_config.json differs"),
+    ],
+)
+def test_another_run_is_refused(claim, change, message, small_config, tmp_path):
+    claim()
+    (tmp_path / "run" / "checkpoint").write_text("")
+    before = content(tmp_path)
+    if "config" in change:
+        config = dataclasses.replace(small_config, **change["config"])
+        change = {"config": config}
+    with pytest.raises(errors.UserError, match="belongs to another") as error:
+        claim(**change)
+    assert message in str(error.value)
+    assert content(tmp_path) == before
+
+
+def test_a_start_that_trained_nothing_does_not_hold_the_folder(claim):
+    claim()
+    assert claim(Settings(rate=0.25)).options["rate"] == 0.25
+
+
+def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path):
+    claim(spm=tiny_vocab)
+    (tmp_path / "run" / "checkpoint").write_text("")
+    other = tmp_path / "other.model"
+    other.write_bytes(b"another vocabulary")
+    before = content(tmp_path / "run")
+    with pytest.raises(errors.UserError, match="vocabulary is not .*other"):
+        claim(spm=str(other))
+    assert content(tmp_path / "run") == before
+    with pytest.raises(errors.UserError, match="not the vocabulary that"):
+        run_folder.check_vocabulary(
+            tokenization.VocabularyOptions(str(other)),
+            str(tmp_path / "run" / "model.ckpt-best"),
+        )
+
+
+def test_a_released_checkpoint_is_not_overwritten(claim, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model.ckpt-best.index").write_text("")
+    with pytest.raises(errors.UserError, match="cannot be continued"):
+        claim()
+
+
+def test_checkpoints_of_an_unknown_run_are_refused(claim, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoint").write_text("")
+    with pytest.raises(errors.UserError, match="no run_options.json"):
+        claim()
+    assert content(tmp_path) == {"checkpoint": b""}
+
+
+def test_folder_of_no_run_is_an_error(tmp_path):
+    with pytest.raises(
+        errors.UserError, match="`run_dir=.*` is not the folder of a run"
+    ):
+        run_folder.read(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "[" * 100_000, "9" * 6000, json.dumps({"program": "x"})]
+)
+def test_damaged_options_are_an_error(claim, tmp_path, text):
+    claim()
+    (tmp_path / "run" / "checkpoint").write_text("")
+    (tmp_path / "run" / run_folder.OPTIONS_NAME).write_text(text)
+    with pytest.raises(errors.UserError, match="run_options.json is damaged"):
+        claim()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("task_name", 7), ("max_seq_length", "32"), ("max_seq_length", 0)),
+        *(("max_seq_length", 10**30), ("max_seq_length", 1.5)),
+    ],
+)
+def test_options_that_no_task_has_are_an_error(claim, tmp_path, name, value):
+    claim()
+    path = tmp_path / "run" / "run_options.json"
+    made = json.loads(path.read_text())
+    made["options"][name] = value
+    path.write_text(json.dumps(made))
+    with pytest.raises(errors.UserError, match=f"json: {name} is {value!r}"):
+        run_folder.read(str(tmp_path / "run"))
+
+
+def test_normalization_is_written_beside_the_copy_of_the_vocabulary(
+    claim, undescribed_vocab
+):
+    kept = Normalization(do_lower_case=False, keep_accents=True)
+    normalization.write(undescribed_vocab, kept)
+    run = claim(spm=undescribed_vocab)
+    assert run.options["keep_accents"] is True
+    assert run.options["do_lower_case"] is False
+    assert normalization.read(run.vocabulary.path, "sentencepiece") == kept
+    assert tokenization.load(run.vocabulary).normalization == kept
+
+
+def test_a_run_of_an_earlier_version_goes_on(
+    claim, undescribed_vocab, tmp_path
+):
+    claim(spm=undescribed_vocab)
+    (tmp_path / "run" / "spm.normalization.json").unlink()
+    (tmp_path / "run" / "model.ckpt-best.index").touch()
+    assert claim(spm=undescribed_vocab).options["do_lower_case"] is True
+
+
+def test_a_checkpoint_of_another_normalization_is_refused(
+    claim, undescribed_vocab, tmp_path
+):
+    claim(spm=undescribed_vocab)
+    checkpoint = str(tmp_path / "run" / "model.ckpt-best")
+    same = tokenization.VocabularyOptions(undescribed_vocab)
+    run_folder.check_vocabulary(same, checkpoint)
+    other = dataclasses.replace(same, keep_accents=True)
+    with pytest.raises(
+        errors.UserError,
+        match="`keep_accents=true` is not what the run of .*keep_accents=false",
+    ):
+        run_folder.check_vocabulary(other, checkpoint)

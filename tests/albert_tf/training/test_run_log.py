@@ -1,0 +1,196 @@
+"""The record of a run: what it keeps over restarts, and how it reads."""
+
+import dataclasses
+import math
+
+import pytest
+
+from albert_tf.training import run_log
+
+FACTS = run_log.Facts(
+    command="run",
+    parameters=5,
+    data="made up",
+    python="3",
+    machine="x",
+    devices="CPU",
+    versions="1",
+    training_data="a",
+)
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = run_log.RunLog(str(tmp_path), batch_size=8)
+    log.start(0, 10, FACTS)
+    return log
+
+
+def splits_and_steps(folder):
+    return [(line["split"], line["step"]) for line in run_log.read(str(folder))]
+
+
+def test_lines_are_kept_in_a_file(log, tmp_path):
+    log.write("train", 5, {"loss": 2.5}, steps_per_second=3.0)
+    log.write("eval", 5, {"loss": 2.0})
+    facts, train, evaluated = run_log.read(str(tmp_path))
+    assert facts == {
+        "split": "facts",
+        "step": 0,
+        **dataclasses.asdict(FACTS),
+        "examples_per_step": 8,
+    }
+    assert train["loss"] == 2.5 and train["examples_per_second"] == 24
+    assert "examples_per_second" not in evaluated
+    log.flush()
+    assert list((tmp_path / "train").glob("events*"))
+
+
+def test_rates_of_tokens_and_operations(tmp_path, capsys):
+    work = run_log.Work(tokens=128, flops=1e9)
+    log = run_log.RunLog(str(tmp_path), 8, work)
+    log.start(0, 10)
+    log.write("train", 5, {"loss": 2.5}, steps_per_second=3.0)
+    facts, train = run_log.read(str(tmp_path))
+    assert facts["tokens_per_step"] == 1024
+    assert train["tokens_per_second"] == 3072 and train["gigaflops"] == 24
+    assert train["peak_memory_mb"] > 1
+    assert "24.0 examples/s  3,072 tokens/s  24 GFLOP/s" in (
+        capsys.readouterr().out
+    )
+
+
+def test_restart_forgets_what_lies_after_its_step(log, tmp_path):
+    for step in (2, 4, 6):
+        log.write("train", step, {"loss": 1.0})
+    again = run_log.RunLog(str(tmp_path), batch_size=8)
+    again.start(4, 10)
+    assert splits_and_steps(tmp_path) == [
+        ("facts", 0),
+        ("train", 2),
+        ("train", 4),
+        ("facts", 4),
+    ]
+
+
+def test_line_of_the_same_step_is_replaced(log):
+    log.write("eval", 5, {"loss": 2.0})
+    log.write("train", 5, {"loss": 3.0})
+    log.write("eval", 5, {"loss": 1.0})
+    assert log.column("eval", "loss") == [(5, 1.0)]
+    assert log.column("train", "loss") == [(5, 3.0)]
+
+
+def test_half_written_line_is_left_out(log, tmp_path):
+    log.write("train", 5, {"loss": 2.5})
+    with open(tmp_path / run_log.FILE_NAME, "a") as stream:
+        stream.write('{"split": "tra')
+    assert splits_and_steps(tmp_path) == [("facts", 0), ("train", 5)]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\xff\xfe\x00garbage",
+        b"[" * 100_000,
+        b"[1]",
+        b'{"split": "train"}',
+        b'{"step": 5, "loss": 1.0}',
+        b'{"split": 1, "step": 5}',
+        b'{"split": "train", "step": "5"}',
+        b'{"split": "train", "step": true}',
+        b'{"split": "train", "step": 5, "loss": "low"}',
+        b'{"split": "facts", "step": 5, "tokens_per_step": "8"}',
+        b'{"split": "train", "step": 5, "loss": \xff}',
+    ],
+    ids=lambda damage: damage[:30],
+)
+def test_damaged_lines_are_left_out(log, tmp_path, caplog, damage):
+    log.write("train", 5, {"loss": 2.5})
+    path = tmp_path / run_log.FILE_NAME
+    facts, train = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([facts, damage, damage, train, b""]))
+    again = run_log.RunLog(str(tmp_path), batch_size=8)
+    assert "left out 2 damaged lines; the first is line 2" in caplog.text
+    again.start(5, 10)
+    assert splits_and_steps(tmp_path) == [
+        ("facts", 0),
+        ("train", 5),
+        ("facts", 5),
+    ]
+    assert again.column("train", "loss") == [(5, 2.5)]
+
+
+def test_number_that_is_not_finite_is_null_in_the_file(log, tmp_path):
+    log.write("train", 5, {"loss": math.nan, "gradient_norm": math.inf})
+    text = (tmp_path / run_log.FILE_NAME).read_text()
+    assert '"loss": null, "gradient_norm": null' in text
+    again = run_log.RunLog(str(tmp_path), batch_size=8)
+    ((step, loss),) = again.column("train", "loss")
+    assert step == 5 and math.isnan(loss)
+
+
+def test_numbers_of_earlier_versions_that_are_not_finite(tmp_path):
+    numbers = '"loss": NaN, "gradient_norm": -Infinity, "rate": 0.5'
+    path = tmp_path / run_log.FILE_NAME
+    path.write_text('{"split": "train", "step": 5, ' + numbers + "}\n")
+    (line,) = run_log.read(str(tmp_path))
+    assert math.isnan(line["loss"]) and math.isnan(line["gradient_norm"])
+    assert (line["step"], line["rate"]) == (5, 0.5)
+
+
+def test_folder_without_a_log_has_no_lines(tmp_path):
+    assert run_log.read(str(tmp_path)) == []
+
+
+def test_terminal_shows_progress(log, capsys):
+    numbers = {"masked_lm_accuracy": 0.4121, "learning_rate": 1e-3}
+    log.write("train", 5, numbers, steps_per_second=0.5)
+    assert capsys.readouterr().out == (
+        "train step  5/10  mlm acc 41.2%  lr 1.00e-03  4.0 examples/s  "
+        "ETA 0:00:10\n"
+    )
+    log.write("train", 5, numbers, 0.5, seconds_left=7)
+    assert "ETA 0:00:07" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("loss", 2.34567, "loss 2.346"),
+        ("sentence_order_accuracy", 0.5, "sop acc 50.0%"),
+        ("learning_rate", 0.00176, "lr 1.76e-03"),
+        ("gradient_norm", 1.0, "gradient norm 1.000"),
+    ],
+)
+def test_format_number(name, value, text):
+    assert run_log.format_number(name, value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0:00:00"), (61, "0:01:01"), (90_000, "25:00:00")],
+)
+def test_format_seconds(seconds, text):
+    assert run_log.format_seconds(seconds) == text
+
+
+def test_eval_results_are_sorted_lines(tmp_path, capsys):
+    run_log.write_eval_results(str(tmp_path), 4, {"score": 0.5, "loss": 1.0})
+    text = (tmp_path / "eval_results.txt").read_text()
+    assert text == "global_step = 4\nloss = 1.0\nscore = 0.5\n"
+    assert capsys.readouterr().out == text
+
+
+def test_restart_with_other_training_data_is_warned_of(tmp_path, caplog):
+    def start(step, data):
+        caplog.clear()
+        log = run_log.RunLog(str(tmp_path), 8)
+        log.start(step, 9, dataclasses.replace(FACTS, training_data=data))
+        return [r.message for r in caplog.records if "data" in r.message]
+
+    assert not start(0, "a")
+    assert not start(0, "b")  # Nothing was trained yet.
+    assert not start(4, "b")
+    assert "goes on with them from step 4" in start(4, "c")[0]
+    assert not start(4, "c")

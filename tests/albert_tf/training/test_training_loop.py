@@ -1,0 +1,253 @@
+"""The training loop on a tiny model: resuming, replicas, skipped updates."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.common import errors
+from albert_tf.data import inputs, layouts
+from albert_tf.model import fused_ops, objectives
+from albert_tf.model.heads import pretraining
+from albert_tf.training import training_loop, training_options
+from tests import record_files
+from tests.albert_tf.training import tiny_training
+from tests.conftest import LOSS_RTOL, make_replicas
+
+
+def test_interrupted_run_equals_an_uninterrupted_one(make_trainer):
+    whole = make_trainer("whole", dropout=0.1)
+    whole_log = tiny_training.train(whole, tiny_training.STEPS)
+    tiny_training.train(make_trainer("parts", dropout=0.1), 3)
+    resumed = make_trainer("parts", dropout=0.1)
+    assert resumed.step == 3 and resumed.resumed_from.endswith("model.ckpt-3")
+    resumed_log = tiny_training.train(resumed, tiny_training.STEPS)
+    for one, other in zip(
+        tiny_training.state(whole), tiny_training.state(resumed), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    expected = whole_log.column("train", "loss")
+    assert resumed_log.column("train", "loss") == expected
+    assert len(expected) == tiny_training.STEPS
+
+
+@pytest.mark.parametrize(
+    ("replicas", "microbatches"), [(2, 1), (1, 2), (1, 4), (2, 2)]
+)
+def test_replicas_and_microbatches_do_not_change_the_update(
+    make_trainer, replicas, microbatches
+):
+    one, other = (
+        make_trainer("one"),
+        make_trainer(
+            "other",
+            strategy=make_replicas(replicas),
+            gradient_accumulation_steps=microbatches,
+        ),
+    )
+    one_log, other_log = (
+        tiny_training.train(one, 3),
+        tiny_training.train(other, 3),
+    )
+    assert_same_updates((one, one_log), (other, other_log))
+
+
+def assert_same_updates(one, other):
+    """Each a trainer and its log."""
+    for name in ("loss", "masked_lm_loss", "gradient_norm"):
+        np.testing.assert_allclose(
+            *(log.column("train", name) for _, log in (one, other)),
+            rtol=LOSS_RTOL,
+        )
+    moments = (trainer.optimizer.adam_m for trainer, _ in (one, other))
+    for ours, theirs in zip(*moments, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-7)
+
+
+def test_a_fused_loss_does_not_change_the_update(make_trainer, monkeypatch):
+    plain = make_trainer("plain")
+    plain_log = tiny_training.train(plain, 3)
+    fused, shapes = fused_ops.fused_cross_entropy, []
+
+    def noted(logits, labels):
+        shapes.append(logits.shape)
+        return fused(logits, labels)
+
+    monkeypatch.setattr(fused_ops, "fused_cross_entropy", noted)
+    monkeypatch.setattr(objectives, "FUSED_FROM_CLASSES", 400)
+    other = make_trainer(
+        "fused", strategy=make_replicas(), gradient_accumulation_steps=2
+    )
+    other_log = tiny_training.train(other, 3)
+    # The two words of one example; of sentence orders there are too few.
+    assert set(map(tuple, shapes)) == {(2, 400)}
+    assert_same_updates((plain, plain_log), (other, other_log))
+
+
+def test_other_replicas_go_on_with_the_same_order_of_examples(
+    make_trainer, tmp_path
+):
+    layout = layouts.pretraining_layout(8, 2)
+    path = str(tmp_path / "all.tfrecord")
+    rows = {
+        **tiny_training.EXAMPLES,
+        "token_boundary": tiny_training.EXAMPLES["input_mask"],
+    }
+    record_files.write(
+        path,
+        [
+            record_files.encode(
+                layout, {f.name: rows[f.name][number] for f in layout}
+            )
+            for number in range(tiny_training.BATCH * tiny_training.STEPS)
+        ],
+    )
+
+    def go_on(trainer):
+        dataset = inputs.training_dataset(
+            [path], layout, tiny_training.BATCH, seed=1, first_step=trainer.step
+        )
+        log = tiny_training.train_on(dataset, trainer, tiny_training.STEPS)
+        return log.column("train", "loss")
+
+    expected = go_on(make_trainer())
+    for last in (tmp_path / "run").glob("model.ckpt-6*"):
+        last.unlink()
+    resumed = make_trainer(strategy=make_replicas())
+    assert resumed.step == 3
+    np.testing.assert_allclose(go_on(resumed), expected, rtol=LOSS_RTOL)
+
+
+def test_training_lowers_the_loss_logs_its_rates_and_saves(
+    make_trainer, tmp_path
+):
+    one_batch = {
+        name: value[: tiny_training.BATCH]
+        for name, value in tiny_training.EXAMPLES.items()
+    }
+    log = tiny_training.train(
+        make_trainer(learning_rate=0.03, save_checkpoints_steps=4),
+        tiny_training.STEPS,
+        examples=one_batch,
+    )
+    losses = [value for _, value in log.column("train", "loss")]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)  # The first rate: 0.
+    assert losses[-1] < losses[1]
+    rates = [value for _, value in log.column("train", "learning_rate")]
+    shares = [0, 1 / 2, 1 - 2 / 6, 1 - 3 / 6, 1 - 4 / 6, 1 - 5 / 6]
+    np.testing.assert_allclose(rates, np.array(shares) * 0.03, rtol=1e-6)
+    found = {path.name for path in (tmp_path / "run").glob("*.index")}
+    assert found == {"model.ckpt-4.index", "model.ckpt-6.index"}
+
+
+def spoiled(*steps):
+    """The examples, with a weight that is no number in some batches."""
+    weights = tiny_training.EXAMPLES["masked_lm_weights"].copy()
+    for step in steps:
+        weights[tiny_training.BATCH * step] = np.nan
+    return {**tiny_training.EXAMPLES, "masked_lm_weights": weights}
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_updates_that_are_not_finite_are_skipped(make_trainer, replicas):
+    trainer = make_trainer(strategy=make_replicas(replicas))
+    log = tiny_training.train(trainer, 2, examples=spoiled(2))
+    before = tiny_training.state(trainer)
+    tiny_training.train(trainer, 3, examples=spoiled(2))
+    assert trainer.step == 3  # The step counts, for schedule and data.
+    changed = [
+        (one != other).any()
+        for one, other in zip(before, tiny_training.state(trainer), strict=True)
+    ]
+    assert sum(changed) == 1  # The counter of steps.
+    log = tiny_training.train(trainer, tiny_training.STEPS, examples=spoiled(2))
+    assert [step for step, _ in log.column("train", "loss")] == [1, 2, 4, 5, 6]
+    assert all(
+        np.isfinite(value).all() for value in tiny_training.state(trainer)
+    )
+
+
+def test_one_skipped_update_among_others_is_logged(make_trainer):
+    trainer = make_trainer(iterations_per_loop=3)
+    log = tiny_training.train(trainer, 3, examples=spoiled(1))
+    assert log.column("train", "skipped_updates") == [(3, 1.0)]
+    losses = tiny_training.train(make_trainer("good"), 1).column(
+        "train", "loss"
+    )
+    assert np.isfinite(log.column("train", "loss")[0][1])
+    assert losses
+
+
+def test_too_many_skipped_updates_in_a_row_stop_the_run(make_trainer):
+    trainer = make_trainer(save_checkpoints_steps=2, max_skipped_updates=2)
+    with pytest.raises(
+        errors.UserError, match=r"last 2 updates before step 5.*model\.ckpt-4"
+    ):
+        tiny_training.train(
+            trainer, tiny_training.STEPS, examples=spoiled(1, 3, 4)
+        )
+    assert make_trainer().step == 4
+    weights = make_trainer().model.get_weights()
+    assert all(np.isfinite(value).all() for value in weights)
+
+
+def test_float16_finds_a_scale_for_its_loss(make_trainer):
+    trainer = make_trainer(precision="float16", learning_rate=0.03)
+    trainer._guard.loss_scale.assign(2.0**24)  # Too much for the first steps.
+    examples = {
+        name: value[: tiny_training.BATCH]
+        for name, value in tiny_training.EXAMPLES.items()
+    }
+    log = tiny_training.train(trainer, 40, examples=examples)
+    scale = float(trainer._guard.loss_scale.numpy())
+    skipped = int(trainer._guard.skipped.numpy())
+    assert skipped and scale == 2.0 ** (24 - skipped)
+    losses = [value for _, value in log.column("train", "loss")]
+    assert len(losses) == 40 - skipped and np.isfinite(losses).all()
+
+
+def test_low_precision_follows_float32(make_trainer):
+    expected = tiny_training.train(make_trainer("f32"), 4).column(
+        "train", "loss"
+    )
+    trainer = make_trainer("bf16", precision="bfloat16")
+    actual = tiny_training.train(trainer, 4).column("train", "loss")
+    np.testing.assert_allclose(actual, expected, rtol=5e-3)
+    assert {v.dtype for v in trainer.model.variables} == {tf.float32}
+
+
+def test_chunks_leave_no_trace(make_trainer, monkeypatch):
+    logs = []
+    for folder, seconds in (("fast", 1e9), ("slow", 0.0)):
+        monkeypatch.setattr(training_loop, "CHUNK_SECONDS", seconds)
+        trainer = make_trainer(folder, iterations_per_loop=3)
+        logs.append(
+            tiny_training.train(trainer, tiny_training.STEPS).column(
+                "train", "loss"
+            )
+        )
+    assert logs[0] == logs[1]
+
+
+def test_rates_and_the_end_follow_from_the_time_given(make_trainer, capsys):
+    """Three steps a line, two seconds each; three more are to come."""
+    trainer = make_trainer(iterations_per_loop=3, now=lambda: trainer.step * 2)
+    tiny_training.train(trainer, tiny_training.STEPS)
+    lines = [
+        line for line in capsys.readouterr().out.splitlines() if "train" in line
+    ]
+    assert len(lines) == 2
+    assert "2.0 examples/s  ETA 0:00:06" in lines[0]
+
+
+def test_variables_exist_before_training(make_trainer, tmp_path):
+    trainer = make_trainer()
+    trainer.model.late = keras.layers.Dense(2)
+    with pytest.raises(errors.UserError, match="'dense.*when it is first"):
+        training_loop.Trainer(
+            trainer.model,
+            trainer.optimizer,
+            pretraining.OBJECTIVE,
+            str(tmp_path),
+            training_options.TrainerOptions(),
+        )

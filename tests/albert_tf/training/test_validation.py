@@ -1,0 +1,76 @@
+"""Which checkpoint is the best."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model import checkpoint_files
+from albert_tf.training import distribution, run_log, validation
+from tests.albert_tf.training import tiny_training
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [("score", [0.1, 0.7, 0.3]), ("masked_lm_loss", [0.3, 0.1, 0.7])],
+)
+def test_best_checkpoint_is_that_of_the_best_evaluation(
+    make_trainer, name, numbers
+):
+    trainer = make_trainer(save_checkpoints_steps=2)
+    left = iter(numbers)
+    tiny_training.train(
+        trainer, tiny_training.STEPS, lambda: {name: next(left)}, name
+    )
+    best = checkpoint_files.find(trainer.output_dir)
+    assert best.endswith("model.ckpt-best")
+    steps = [
+        int(
+            tf.train.load_variable(
+                path, "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
+            )
+        )
+        for path in (best, f"{trainer.output_dir}/model.ckpt-4")
+    ]
+    assert steps == [4, 4]
+    trainer.restore_best()
+    assert trainer.step == 4
+
+
+def test_a_follower_leaves_what_the_training_is_saving(tmp_path):
+    for name in ("model.ckpt-5_temp", "model.ckpt-best_temp"):
+        (tmp_path / name).mkdir()
+    checkpoint_files.remove_unfinished(str(tmp_path), numbered=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.ckpt-5_temp"]
+
+
+class OtherWorker(distribution.Workers):
+    """Beside this process, one whose values are all `value`."""
+
+    def __init__(self, value):
+        super().__init__(tf.distribute.get_strategy())
+        self.value = value
+
+    def gather(self, *numbers):
+        return np.array([numbers, [self.value] * len(numbers)])
+
+
+@pytest.mark.parametrize("other_has_it", [False, True])
+@pytest.mark.parametrize("has_it", [False, True])
+def test_a_line_that_one_worker_lacks_is_made_by_all(
+    make_trainer, tmp_path, has_it, other_has_it
+):
+    trainer = make_trainer()
+    log = run_log.RunLog(str(tmp_path / "log"), 1)
+    if has_it:
+        log.write("eval", 0, {"score": 0.5})
+    asked = []
+
+    def evaluate():
+        asked.append(trainer.step)
+        return {"score": 0.5}
+
+    validation.Validation(
+        evaluate, "score", log, trainer._saved, OtherWorker(other_has_it)
+    ).validate()
+    assert asked == ([] if has_it and other_has_it else [0])
+    assert log.column("eval", "score") == [(0, 0.5)]

@@ -1,0 +1,65 @@
+"""Counts of letters, by which a language is judged."""
+
+import pytest
+
+from data_prep.vocabulary import letters
+
+
+def counted(*texts):
+    found = letters.count(texts)
+    return tuple(found[name] for name in letters.NAMES)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("", (0, 0, 0, 0, 0)),
+        ("It is 12:30.", (4, 0, 0, 0, 0)),
+        ("Größe", (5, 1, 1, 0, 0)),
+        ("Gro\u0308\u00dfe", (5, 1, 1, 0, 0)),  # Decomposed.
+        ("Caf\u00e9 \ufb01", (5, 1, 0, 0, 0)),
+        ("今天", (2, 0, 2, 2, 2)),
+        ("ガカ", (2, 1, 2, 2, 2)),
+        ("ไป", (2, 0, 2, 2, 0)),
+        ("한국", (2, 0, 2, 0, 0)),
+        ("\U0001f600", (0, 0, 0, 0, 0)),
+    ],
+)
+def test_letters_of_scripts(text, expected):
+    assert counted(text) == expected
+
+
+def test_texts_are_counted_together():
+    assert counted("ab", "ü") == (3, 1, 0, 0, 0)
+
+
+def test_share():
+    assert letters.share({"letters": 4, "letter_marks": 1}, "letter_marks") == (
+        0.25
+    )
+    assert letters.share(letters.count([]), "letter_marks") == 0
+
+
+@pytest.mark.parametrize(
+    "name, marks, others",
+    [
+        ("corpora/wikitext-2-valid.txt.xz", False, False),
+        ("en/wikipedia_short.txt.xz", False, False),
+        ("de/wikipedia_de.txt.xz", True, True),
+        ("ja/aozora.txt.xz", True, True),
+        ("multi/tr_sentences.txt.xz", True, True),
+        ("multi/hi_sentences.txt.xz", True, True),
+        ("multi/th_sentences.txt.xz", True, True),
+        ("zh-more/wikipedia_hans.txt.xz", False, True),
+    ],
+)
+def test_real_languages_are_judged_rightly(shared_dir, name, marks, others):
+    import lzma
+
+    with lzma.open(shared_dir / "data" / name, "rt", encoding="utf-8") as file:
+        found = letters.count([file.read(300_000)])
+    assert (letters.share(found, "letter_marks") > letters.MARKS_MATTER) == (
+        marks
+    )
+    others_there = letters.share(found, "letters_not_a_to_z")
+    assert (others_there > letters.OTHERS_MATTER) == others

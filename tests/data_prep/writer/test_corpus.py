@@ -1,0 +1,597 @@
+import gzip
+import hashlib
+import io
+import itertools
+import json
+import lzma
+import random
+import re
+import subprocess
+import sys
+import types
+
+import pytest
+from backports import zstd
+
+from albert_tf.common import errors
+from data_prep import split_sentences
+from data_prep.writer import corpus, decoding, sentences, text_lines
+from tests.conftest import ROOT
+
+SIZES = [1, 2, 3, 7, 20, 100, 1000, 10**6]
+
+
+def make_options(**values):
+    return corpus.CorpusOptions(**{"input_file": "unused", **values})
+
+
+def read_all(paths, block_bytes=corpus.BLOCK_BYTES, **values):
+    """Return documents, the sum of all counts, and the reader."""
+    options = make_options(**values)
+    paths = [str(path) for path in paths]
+    reader = corpus.CorpusReader(paths, options, block_bytes)
+    found, totals = [], {"lines_skipped": 0, "lines_replaced": 0}
+    for index, block in enumerate(reader.read_blocks()):
+        assert block.index == index
+        assert block.text.endswith(b"\n")
+        lines, counts = decoding.decode_lines(block, options)
+        found += documents_of(lines)
+        totals = {name: totals[name] + counts[name] for name in totals}
+    return found, totals, reader
+
+
+def documents_of(lines):
+    groups = itertools.groupby(map(str.strip, lines), key=bool)
+    return [list(group) for is_filled, group in groups if is_filled]
+
+
+def write(folder, content, name="a.txt"):
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def run_python(code, *arguments, stdin=None):
+    """Run code in a fresh process; it prints its peak of memory in MiB last."""
+    code += (
+        "\nimport resource\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def small_limits(monkeypatch):
+    """20 bytes are a long line and 50 a long document."""
+    monkeypatch.setattr(corpus, "MAX_LINE_BYTES", 20)
+    monkeypatch.setattr(corpus, "MAX_DOCUMENT_BYTES", 50)
+
+
+@pytest.fixture(params=[1, 3, 16, 1000])
+def chunk_bytes(request, monkeypatch):
+    monkeypatch.setattr(corpus, "_CHUNK_BYTES", request.param)
+    monkeypatch.setattr(text_lines, "_SEARCH_BYTES", 1 + request.param // 2)
+
+
+# Documents and blocks.
+
+
+def test_blank_lines_divide_documents(tmp_path):
+    path = write(tmp_path, b"\n\none\ntwo\r\n \t\r\nthree\n\n\nfour")
+    assert read_all([path])[0] == [["one", "two"], ["three"], ["four"]]
+
+
+def test_files_are_document_boundaries(tmp_path):
+    paths = [
+        write(tmp_path, text, name)
+        for name, text in {"a": b"one\ntwo", "b": b"", "c": b"three"}.items()
+    ]
+    for block_bytes in SIZES:
+        found, _, reader = read_all(paths, block_bytes)
+        assert found == [["one", "two"], ["three"]]
+        assert [facts.path for facts in reader.files] == list(map(str, paths))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \n\t\n\n", b"\xef\xbb\xbf"])
+def test_file_without_text_has_no_blocks(tmp_path, content):
+    path = write(tmp_path, content)
+    reader = read_all([path])[2]
+    assert not list(
+        corpus.CorpusReader([str(path)], make_options()).read_blocks()
+    )
+    assert reader.files[0].size == len(content)
+
+
+def test_byte_order_mark_is_dropped_at_the_start_only(tmp_path):
+    path = write(tmp_path, "\ufeffone\n\ufefftwo".encode())
+    assert read_all([path])[0] == [["one", "\ufefftwo"]]
+
+
+def random_text(seed):
+    draw = random.Random(seed)
+    blank = ["\n", "\n", " \n", "\r\n", "\t\v\f \n", "\n" * 60]
+    line = ["a\n", "Fox ran.\n", "Ünïcödé\r\n", "x" * 20 + "\n"]
+    return "".join(
+        draw.choice(blank if draw.random() < 0.2 else line) for _ in range(300)
+    )
+
+
+def cut_documents(text, longest):
+    """The rule, one line after the other."""
+    lines, size = [], 0
+    for line in text.split("\n"):
+        size = (size + len(line.encode()) + 1) if line.strip() else 0
+        if size > longest:
+            lines.append("")
+            size = len(line.encode()) + 1
+        lines.append(line)
+    return documents_of(lines)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.usefixtures("small_limits")
+def test_block_size_does_not_change_documents(tmp_path, chunk_bytes, seed):
+    text = random_text(seed)[: -1 - seed % 2]
+    path = write(tmp_path, text.encode())
+    expected = cut_documents(text, longest=50)
+    cuts = len(expected) - len(documents_of(text.split("\n")))
+    assert cuts > 10
+    for block_bytes in SIZES:
+        found, _, reader = read_all([path], block_bytes)
+        assert found == expected
+        assert reader.documents_cut == cuts
+
+
+@pytest.mark.parametrize("block_bytes", SIZES)
+def test_blocks_know_their_first_line(tmp_path, block_bytes):
+    content = b"\n\none\ntwo\n\n\n\nthree\n\n \nfour"
+    lines = content.split(b"\n")
+    path = write(tmp_path, content)
+    reader = corpus.CorpusReader([str(path)], make_options(), block_bytes)
+    for block in reader.read_blocks():
+        here = block.text.split(b"\n")[:-1]
+        begin = block.first_line - 1
+        assert here == lines[begin : begin + len(here)]
+
+
+def test_blocks_end_with_the_document_that_fills_them(tmp_path, chunk_bytes):
+    path = write(tmp_path, b"0123\n56\n\n" * 100)
+    reader = corpus.CorpusReader([str(path)], make_options(), 20)
+    sizes = [len(block.text) for block in reader.read_blocks()]
+    assert sizes == [27] * 33 + [9]
+
+
+def test_impossible_block_size_is_refused():
+    with pytest.raises(ValueError, match="block_bytes=0"):
+        corpus.CorpusReader([], make_options(), 0)
+
+
+# Limits.
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_long_documents_are_cut_by_their_own_length(tmp_path, chunk_bytes):
+    line = "0123456789 12345678\n"  # 20 bytes: two fit into 50.
+    text = f"before\n\n{line * 5}\nafter\n\n{line * 2}0123456789\n\nend"
+    path = write(tmp_path, text.encode())
+    line = line.strip()
+    for block_bytes in SIZES:
+        found, _, reader = read_all([path], block_bytes)
+        assert found == [
+            ["before"],
+            [line, line],
+            [line, line],
+            [line],
+            ["after"],
+            [line, line],
+            ["0123456789"],
+            ["end"],
+        ]
+        assert reader.documents_cut == 3
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_document_of_just_the_limit_is_whole(tmp_path, chunk_bytes):
+    lines = ["0123456789 12345678", "0123456789 12345678", "012345678"]
+    path = write(tmp_path, ("\n".join(lines) + "\n\n" + "end").encode())
+    for block_bytes in SIZES:
+        found, _, reader = read_all([path], block_bytes)
+        assert found == [lines, ["end"]]
+        assert reader.documents_cut == 0
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\nmore\n", b"\n\nmore\n"])
+def test_long_line_is_refused_by_its_number(tmp_path, chunk_bytes, ending):
+    text = b"one\n\ntwo\n" + b"x" * 20 + b"\n" + b"y" * 21 + ending
+    path = write(tmp_path, text)
+    for block_bytes in SIZES:
+        with pytest.raises(
+            errors.UserError, match=r"a\.txt`: line 5 is longer than 20 bytes"
+        ):
+            read_all([path], block_bytes)
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+def test_long_lines_are_left_out(tmp_path, chunk_bytes, policy):
+    long = "y" * 21
+    text = f"{long}\none\n{long}{long}\n{long}\ntwo\n\n{long}\n\nend\n{long}"
+    path = write(tmp_path, text.encode())
+    for block_bytes in SIZES:
+        found, counts, _ = read_all([path], block_bytes, on_bad_line=policy)
+        assert found == [["one", "two"], ["end"]]
+        assert counts == {"lines_skipped": 5, "lines_replaced": 0}
+
+
+PEAK = """
+import sys
+from albert_tf.common import errors
+from data_prep.writer import corpus, decoding, sentences, text_lines
+options = corpus.CorpusOptions(sys.argv[1], on_bad_line=sys.argv[2])
+reader = corpus.CorpusReader(corpus.find_files(options), options)
+size = 0
+try:
+    for block in reader.read_blocks():
+        decoding.decode_lines(block, options)
+        size += len(block.text)
+except errors.UserError as error:
+    print(error)
+print(size, reader.documents_cut, "tensorflow" in sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def idle_peak():
+    return int(run_python("from data_prep.writer import corpus, decoding")[-1])
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_memory_of_a_huge_line_is_bounded(tmp_path, idle_peak, policy):
+    path = write(tmp_path, b"one\n")
+    with path.open("r+b") as stream:
+        stream.truncate(64 * 2**20)  # Zeros, which are no line ends.
+    *output, peak = run_python(PEAK, path, policy)
+    assert int(peak) - idle_peak < 16
+    if policy == "fail":
+        assert "a.txt`: line 2 is longer than 1,048,576 bytes" in output[0]
+    else:
+        assert output == ["6 0 False"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "cuts"),
+    [("One line.\nAnother line.\n\n", 0), ("No document ends here.\n", 15)],
+)
+def test_memory_of_a_large_file_is_bounded(tmp_path, idle_peak, pattern, cuts):
+    path = tmp_path / "a.txt"
+    copies = 2**20 // len(pattern)
+    with path.open("w") as stream:
+        for _ in range(120):
+            stream.write(pattern * copies)
+    output, peak = run_python(PEAK, path, "fail")
+    size = 120 * copies * len(pattern)
+    assert output == f"{size} {min(cuts, (size - 1) // (8 * 2**20))} False"
+    # A block of 8 MiB is there several times; as str objects it is larger.
+    assert int(peak) - idle_peak < (120 if cuts else 30)
+
+
+# Formats.
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"),
+    [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", zstd.compress)],
+)
+def test_packed_files_are_unpacked(tmp_path, ending, pack):
+    two_parts = pack(b"one\n\ntw") + pack(b"o\n")
+    path = write(tmp_path, two_parts, f"a.txt{ending}")
+    found, _, reader = read_all([path])
+    assert found == [["one"], ["two"]]
+    facts = reader.files[0]
+    assert facts.size == len(two_parts) == reader.total_bytes
+    assert facts.sha256 == hashlib.sha256(two_parts).hexdigest()
+    for broken in [pack(b"one\n" * 1000)[:-6], b"plain text", b""]:
+        path.write_bytes(broken)
+        with pytest.raises(errors.UserError, match="cannot be unpacked"):
+            read_all([path])
+
+
+def test_bytes_behind_a_packed_file_are_hashed(tmp_path):
+    content = lzma.compress(b"one\n") + b"trailing" * 10**4
+    path = write(tmp_path, content, "a.xz")
+    found, _, reader = read_all([path])
+    assert found == [["one"]]
+    assert reader.files[0].sha256 == hashlib.sha256(content).hexdigest()
+
+
+def test_progress_reaches_the_size_of_all_files(tmp_path):
+    paths = [write(tmp_path, b"one\n\n" * 10**6, name) for name in "ab"]
+    reader = corpus.CorpusReader(map(str, paths), make_options())
+    assert reader.bytes_read == 0
+    seen = [reader.bytes_read for _ in reader.read_blocks()]
+    assert seen == sorted(seen)
+    assert 0 < seen[0] < reader.total_bytes == 10**7
+    assert reader.bytes_read == reader.total_bytes
+
+
+def test_standard_input_is_read(tmp_path, monkeypatch):
+    content = b"one\n\ntwo"
+    stdin = types.SimpleNamespace(buffer=io.BytesIO(content))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert corpus.find_files(make_options(input_file="-")) == ["-"]
+    found, _, reader = read_all(["-"])
+    assert found == [["one"], ["two"]]
+    assert reader.total_bytes is None
+    digest = hashlib.sha256(content).hexdigest()
+    assert reader.files == [corpus.FileFacts("-", len(content), digest)]
+
+
+def test_pipe_is_read():
+    with subprocess.Popen(["echo", "one"], stdout=subprocess.PIPE) as pipe:
+        output = run_python(PEAK, "-", "fail", stdin=pipe.stdout)
+    assert output[0] == "4 0 False"
+
+
+def test_remote_files_are_read():
+    import tensorflow as tf
+
+    with tf.io.gfile.GFile("ram://corpus/a.txt.gz", "wb") as stream:
+        stream.write(gzip.compress(b"one\n"))
+    options = make_options(input_file="ram://corpus/*.gz")
+    found, _, reader = read_all(corpus.find_files(options))
+    assert found == [["one"]]
+    assert reader.bytes_read == reader.total_bytes
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("nothing*.txt", "matches no file"),
+        ("", "`input_file` is empty"),
+        ("a.txt,-", "must be the only input"),
+        ("a.tar.gz", "is an archive"),
+    ],
+)
+def test_wrong_input_files_are_refused(tmp_path, monkeypatch, pattern, message):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "a.tar.gz"):
+        write(tmp_path, b"", name)
+    with pytest.raises(errors.UserError, match=message):
+        corpus.find_files(make_options(input_file=pattern))
+
+
+# Bad lines.
+
+
+@pytest.mark.parametrize("block_bytes", SIZES)
+def test_bytes_that_are_not_utf8_are_located(tmp_path, block_bytes):
+    path = write(
+        tmp_path, b"fine\n\nfine\n\n\n\xc3\xa9\ncaf\xe9 au lait\nx\xff"
+    )
+    with pytest.raises(
+        errors.UserError,
+        match=r"a\.txt`: line 7 is not UTF-8: byte 4 of the line is 0xe9",
+    ):
+        read_all([path], block_bytes)
+
+
+@pytest.mark.parametrize("block_bytes", SIZES)
+def test_bytes_that_are_not_utf8_are_skipped_or_replaced(tmp_path, block_bytes):
+    # The last line but two ends within a character.
+    text = b"fine\n\xe9t\xe9\nb\n\n\xff\n\nc\nd\xe2\x82\n\xc3\xa9\n"
+    path = write(tmp_path, text)
+    found, counts, _ = read_all([path], block_bytes, on_bad_line="skip")
+    assert found == [["fine", "b"], ["c", "é"]]
+    assert counts == {"lines_skipped": 3, "lines_replaced": 0}
+    found, counts, _ = read_all([path], block_bytes, on_bad_line="replace")
+    # A lone 0xff is what the reader makes of a line that is too long.
+    assert found == [["fine", "\ufffdt\ufffd", "b"], ["c", "d\ufffd", "é"]]
+    assert counts == {"lines_skipped": 1, "lines_replaced": 2}
+
+
+# JSON.
+
+
+@pytest.mark.parametrize("block_bytes", SIZES)
+def test_each_json_object_is_a_document(tmp_path, block_bytes):
+    texts = ["one\ntwo\n\n \u00a0\n\u0301\nthree\r\n", "", "\u2028É…", "…"]
+    records = [json.dumps({"id": 1, "body": text}) for text in texts]
+    path = write(tmp_path, ("\n\n".join(records) + "\n").encode())
+    found, _, _ = read_all(
+        [path], block_bytes, input_format="jsonl", json_field="body"
+    )
+    assert found == [["one", "two", "three"], ["É…"], ["…"]]
+
+
+@pytest.mark.parametrize("block_bytes", [1, 10**6])
+def test_text_of_json_objects_is_cut_into_sentences(tmp_path, block_bytes):
+    text = "Mr. Fox left. It was\nlate.\n\nWe \n  left, too. And"
+    path = write(tmp_path, json.dumps({"text": text}).encode())
+    found, _, _ = read_all(
+        [path], block_bytes, input_format="jsonl", split_sentences=True
+    )
+    assert found == [
+        ["Mr. Fox left.", "It was late.", "We left, too.", "And"],
+    ]
+
+
+def test_text_of_json_objects_is_cut_by_the_rules_of_a_language(tmp_path):
+    record = json.dumps({"text": "Der 2. Versuch gelang. Gut!"})
+    path = write(tmp_path, record.encode())
+    split = {"input_format": "jsonl", "split_sentences": True}
+    found, _, _ = read_all([path], **split, language="de")
+    assert found == [["Der 2. Versuch gelang.", "Gut!"]]
+
+
+def test_sentences_are_those_of_the_script():
+    text = (ROOT / "README.md").read_text()
+    paragraphs = split_sentences.read_paragraphs(
+        io.BytesIO(text.encode()), "README.md"
+    )
+    expected = map(sentences.split_paragraph, paragraphs)
+    assert list(decoding.split_text(text)) == [*itertools.chain(*expected)]
+
+
+BAD_RECORDS = {
+    b'{"text": "cut off': "Unterminated string",
+    b'["text"]': "not an object but",
+    b'{"title": "a", "text": null}': r"no text in 'text'.*'text', 'title'",
+    b'{"text": "\\ud83d!"}': "half of a character",
+    b'{"text": "caf\xe9"}': r"is not UTF-8: byte 14 of the line is 0xe9",
+    b"[" * 10**5: "nested too deeply",
+    b'{"text": "a", "n": NaN}': "NaN is no number",
+    b'{"text": "a", "n": ' + b"9" * 6000 + b"}": "6,000 characters is too",
+    b"\xff": "is not UTF-8",
+}
+
+
+@pytest.mark.parametrize("block_bytes", [1, 20, 10**6])
+@pytest.mark.parametrize("bad", BAD_RECORDS)
+def test_bad_json_is_located(tmp_path, bad, block_bytes):
+    good = b'{"text": "\\ud83d\\ude00"}'
+    path = write(tmp_path, b"\n".join([good, b"", good, bad, good]))
+    with pytest.raises(errors.UserError) as caught:
+        read_all([path], block_bytes, input_format="jsonl")
+    assert re.search(f"line 4 .*{BAD_RECORDS[bad]}", str(caught.value))
+    found, counts, _ = read_all(
+        [path], block_bytes, input_format="jsonl", on_bad_line="skip"
+    )
+    assert found == [["\U0001f600"]] * 3
+    assert counts == {"lines_skipped": 1, "lines_replaced": 0}
+
+
+def test_bad_text_of_json_objects_is_replaced(tmp_path):
+    path = write(tmp_path, b"\n".join(BAD_RECORDS))
+    found, counts, _ = read_all(
+        [path], input_format="jsonl", on_bad_line="replace"
+    )
+    assert found == [["\ufffd!"], ["caf\ufffd"]]
+    assert counts == {"lines_skipped": 7, "lines_replaced": 2}
+
+
+def test_long_json_object_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "MAX_DOCUMENT_BYTES", 50)
+    record = json.dumps({"text": "y" * 50})
+    path = write(tmp_path, f'{{"text": "a"}}\n{record}\n'.encode())
+    with pytest.raises(errors.UserError, match="line 2 is longer than 50"):
+        read_all([path], input_format="jsonl")
+    found, counts, _ = read_all(
+        [path], input_format="jsonl", on_bad_line="skip"
+    )
+    assert (found, counts["lines_skipped"]) == ([["a"]], 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"language": "de"}, "language=de. is given without .split_sentences"),
+        ({"split_sentences": True}, "--split_sentences=True is given"),
+        ({"json_field": "body"}, "--json_field=body is given"),
+        ({"text_column": "a"}, "for parquet and arrow .*input_format=parquet"),
+        (
+            {"input_format": "arrow", "json_field": "a"},
+            "--json_field=a is given with --input_format=arrow",
+        ),
+        ({"input_format": "jsonl", "json_field": ""}, "--json_field is empty"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(values, message):
+    with pytest.raises(errors.UserError, match=message):
+        make_options(**values)
+
+
+# What is no text.
+
+
+@pytest.mark.parametrize("block_bytes", SIZES)
+def test_lines_of_control_characters_are_bad(tmp_path, block_bytes):
+    utf_16 = "it rains all day.".encode("utf-16-be")
+    path = write(tmp_path, b"one\n\n" + utf_16 + b"\n" + bytes(500) + b"\nend")
+    message = (
+        r"a\.txt`: line 3 is not text: 17 of its 34 bytes are control char"
+    )
+    with pytest.raises(errors.UserError, match=message + ".*on_bad_line=skip"):
+        read_all([path], block_bytes)
+    for policy in ("skip", "replace"):
+        found, counts, _ = read_all([path], block_bytes, on_bad_line=policy)
+        assert found == [["one"], ["end"]]
+        assert counts == {"lines_skipped": 2, "lines_replaced": 0}
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0", b"\x80\x04\x95\0\0\0"]
+)
+def test_binary_files_are_not_text_of_another_encoding(tmp_path, content):
+    content = b"one\n" + content + b"\n"
+    path = write(tmp_path, content)
+    message = "line 2 is not text: it has zero bytes and is not UTF-8"
+    with pytest.raises(errors.UserError, match=message):
+        read_all([path])
+    with pytest.raises(errors.UserError, match=message):
+        list(corpus.read_prose_lines(io.BytesIO(content), "x"))
+
+
+def test_a_few_control_characters_stay(tmp_path):
+    lines = ["\x1b[1mbold\x1b[0m " * 9, "\x00" * 15, "\x1a", "\t" * 99 + "x"]
+    path = write(tmp_path, "\n".join(lines).encode())
+    reader = corpus.CorpusReader([str(path)], make_options())
+    (block,) = reader.read_blocks()
+    assert decoding.decode_lines(block, make_options())[0] == lines
+
+
+def test_json_text_of_control_characters_is_bad(tmp_path):
+    record = json.dumps({"text": "\0" * 500}).encode()
+    path = write(tmp_path, record + b'\n{"text": "a\\u0000b"}')
+    with pytest.raises(
+        errors.UserError, match="line 1 .* not text: 500 of its"
+    ):
+        read_all([path], input_format="jsonl")
+    for policy in ("skip", "replace"):
+        found, counts, _ = read_all(
+            [path], input_format="jsonl", on_bad_line=policy
+        )
+        assert found == [["a\0b"]] and counts["lines_skipped"] == 1
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    found = []
+    monkeypatch.setattr(
+        corpus.logging, "warning", lambda text, *values: found.append(values)
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        (b"one\rtwo\rend", (2, 0)),
+        (b"one\rtwo\rend\n", (2, 1)),
+        (b"one\rtwo\n\nend\r", None),
+        (b"one\r\ntwo\r\n", None),
+        (b"one\ntwo\n", None),
+    ],
+)
+def test_line_ends_of_old_macs_are_warned_of(tmp_path, warnings, text, counts):
+    path = write(tmp_path, text)
+    read_all([path])
+    wanted = [(f"`input_file={path}`", *counts)] if counts else []
+    assert warnings == wanted
+
+
+def test_prose_lines_have_a_bound(monkeypatch):
+    monkeypatch.setattr(corpus, "MAX_PROSE_BYTES", 10)
+    lines = corpus.read_prose_lines(io.BytesIO(b"0123456789\n" * 2), "x")
+    assert list(lines) == ["0123456789"] * 2
+    stream = io.BytesIO(b"0\n" * 3 + b"01234567890")
+    with pytest.raises(errors.UserError, match="x`: line 4 is longer than 10"):
+        list(corpus.read_prose_lines(stream, "x"))

@@ -1,0 +1,407 @@
+import functools
+import itertools
+import random
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors, random_streams
+from albert_tf.data import layouts
+from data_prep.writer import segment_pairs
+
+RANDOM = functools.partial(
+    segment_pairs.PairOptions, single_segment_policy="random"
+)
+# Every third piece starts a word.
+WORD_START = np.arange(10**6) % 3 == 0
+
+
+def numbered_documents(seed, count=6):
+    """Documents in which no piece occurs twice."""
+    rng = random.Random(seed)
+    pieces = iter(range(10, 10**6))
+    return [
+        [
+            [next(pieces) for _ in range(rng.randint(1, 12))]
+            for _ in range(rng.randint(1, 15))
+        ]
+        for _ in range(count)
+    ]
+
+
+def make_pairs(corpus, index, options, rng):
+    """Pairs of documents that are lists of sentences, as lists."""
+    documents = [
+        segment_pairs.Document(
+            np.array(flat(document)),
+            [0, *itertools.accumulate(map(len, document))],
+        )
+        for document in corpus
+    ]
+    for pair in segment_pairs.make_pairs(
+        documents, index, options, rng, WORD_START
+    ):
+        if pair is None:
+            yield None
+            continue
+        first, second, label, single_sentence, tokens_cut = pair
+        yield Pair(
+            as_list(first), as_list(second), label, single_sentence, tokens_cut
+        )
+
+
+class Pair(NamedTuple):
+    first: list
+    second: list
+    label: int
+    single_sentence: bool
+    tokens_cut: int = 0
+
+
+def as_list(part):
+    return part.tokens[part.begin : part.end].tolist()
+
+
+def flat(document):
+    return [piece for sentence in document for piece in sentence]
+
+
+def is_run(part, whole):
+    """Tell whether `part` is a gapless part of `whole`."""
+    begin = whole.index(part[0]) if part[0] in whole else 0
+    return whole[begin : begin + len(part)] == part
+
+
+@pytest.mark.parametrize("length", [5, 6, 16, 64])
+@pytest.mark.parametrize("objective", ["sop", "nsp"])
+def test_pairs_fit_and_neither_segment_is_empty(length, objective):
+    options = segment_pairs.PairOptions(
+        length, 0.3, objective, single_segment_policy="random"
+    )
+    for seed in range(20):
+        corpus = numbered_documents(seed)
+        rng = random.Random(seed)
+        for index in range(len(corpus)):
+            for pair in make_pairs(corpus, index, options, rng):
+                assert pair.first and pair.second
+                assert len(pair.first) + len(pair.second) <= length - 3
+                assert pair.label in (0, 1)
+
+
+def test_label_tells_the_order_in_the_document():
+    options = RANDOM(40, 0.1)
+    labels = []
+    for seed in range(60):
+        corpus = numbered_documents(seed)
+        whole = flat(corpus[0])
+        rng = random.Random(seed)
+        for pair in make_pairs(corpus, 0, options, rng):
+            if pair.single_sentence:
+                assert pair.label == 1
+                assert pair.second[0] not in whole
+                continue
+            both = (
+                [pair.second, pair.first]
+                if pair.label
+                else [
+                    pair.first,
+                    pair.second,
+                ]
+            )
+            assert all(is_run(segment, whole) for segment in both)
+            assert whole.index(both[0][-1]) < whole.index(both[1][0])
+            labels.append(pair.label)
+    share = sum(labels) / len(labels)
+    assert abs(share - 0.5) < 4 * 0.5 / len(labels) ** 0.5
+
+
+def test_nothing_is_lost_without_truncation():
+    """Without space to fill, all sentences are used once and in order."""
+    options = RANDOM(10_000, 0.0)
+    corpus = numbered_documents(3)
+    rng = random.Random(0)
+    (pair,) = make_pairs(corpus, 0, options, rng)
+    segments = [pair.first, pair.second]
+    if pair.label:
+        segments.reverse()
+    assert segments[0] + segments[1] == flat(corpus[0])
+
+
+def test_next_sentence_prediction_keeps_the_order_for_label_0():
+    options = segment_pairs.PairOptions(40, 0.0, random_next_sentence=True)
+    seen = set()
+    for seed in range(30):
+        corpus = numbered_documents(seed)
+        whole, rng = flat(corpus[0]), random.Random(seed)
+        pairs = list(make_pairs(corpus, 0, options, rng))
+        for pair in pairs:
+            seen.add(pair.label)
+            assert is_run(pair.first, whole)
+            assert (pair.second[0] in whole) == (pair.label == 0)
+        # Sentences that a random segment displaced come up again.
+        used = flat([pair.first for pair in pairs])
+        assert sorted(set(used)) == sorted(used)
+    assert seen == {0, 1}
+
+
+def test_single_sentence_of_a_single_document_is_paired_with_itself():
+    options = RANDOM(128, 0.0)
+    rng = random.Random(0)
+    pairs = list(make_pairs([[[7, 8]]], 0, options, rng))
+    assert pairs == [Pair([7, 8], [7, 8], 1, single_sentence=True)]
+
+
+def test_one_short_target_holds_for_a_whole_document():
+    options = segment_pairs.PairOptions(512, 1.0)
+    document = [[piece] for piece in range(10, 2000)]
+    for seed in range(5):
+        rng = random.Random(seed)
+        first = random.Random(seed)
+        first.random()
+        target = first.randint(2, 509)
+        pairs = list(make_pairs([document], 0, options, rng))
+        lengths = {len(pair.first) + len(pair.second) for pair in pairs[:-1]}
+        assert lengths == {target}
+
+
+class FakeRandom(random.Random):
+    """Returns prepared numbers from `random()`."""
+
+    def prepare(self, *numbers):
+        self.numbers = list(numbers)
+        return self
+
+    def random(self):
+        return self.numbers.pop(0)
+
+
+class Prepared:
+    """Draws that are known beforehand; all must be used."""
+
+    def __init__(self, *draws):
+        self.draws = list(draws)
+
+    def random(self):
+        return self.draws.pop(0)
+
+    def randint(self, first, last):
+        draw = self.draws.pop(0)
+        assert first <= draw <= last
+        return draw
+
+
+@pytest.mark.parametrize(
+    ("coin", "label"), [(0.0, 1), (0.4999, 1), (0.5, 0), (0.9999, 0)]
+)
+def test_segments_are_exchanged_by_a_fair_coin(coin, label):
+    # Full length, a first segment of one sentence, the coin.
+    draws = Prepared(0.5, 1, coin)
+    options = segment_pairs.PairOptions(128)
+    document = [[5, 6], [7], [8, 9, 10]]
+    (pair,) = make_pairs([document], 0, options, draws)
+    both = [5, 6], [7, 8, 9, 10]
+    first, second = both[::-1] if label else both
+    assert pair == Pair(first, second, label, single_sentence=False)
+    assert not draws.draws
+
+
+@pytest.mark.parametrize(
+    ("coin", "label"), [(0.0, 1), (0.4999, 1), (0.5, 0), (0.9999, 0)]
+)
+def test_next_sentences_are_replaced_by_a_fair_coin(coin, label):
+    """A random one is sentence 1 of document 1, and what follows it."""
+    draws = Prepared(0.5, 1, coin, *([1, 1] if label else []))
+    options = segment_pairs.PairOptions(128, sentence_objective="nsp")
+    corpus = [[[5, 6], [7]], [[11, 12], [13]]]
+    pairs = make_pairs(corpus, 0, options, draws)
+    second = [13] if label else [7]
+    assert next(pairs) == Pair([5, 6], second, label, single_sentence=False)
+    assert not draws.draws
+
+
+@pytest.mark.parametrize(
+    ("probability", "draw", "length"),
+    [
+        (0.1, 0.0, 2),
+        (0.1, 0.0999, 2),
+        (0.1, 0.1, 6),
+        (0.0, 0.0, 6),
+        (1.0, 0.9999, 2),
+    ],
+)
+def test_short_targets_have_their_probability(probability, draw, length):
+    """One draw decides; a short target has a second one for its length."""
+    short = [2] if length == 2 else []
+    draws = Prepared(draw, *short, 1, 0.9, *([1, 0.9] * 2 if short else []))
+    options = segment_pairs.PairOptions(128, probability)
+    document = [[piece] for piece in range(10, 16)]
+    pairs = list(make_pairs([document], 0, options, draws))
+    assert [len(p.first) + len(p.second) for p in pairs] == [length] * (
+        6 // length
+    )
+    assert not draws.draws
+
+
+def test_shares_of_short_targets_and_of_exchanged_segments():
+    """By the writer's own draws: 5,000 documents of 9 sentences."""
+    options = segment_pairs.PairOptions(9 + 3)
+    document = segment_pairs.Document(np.arange(10, 19), range(10))
+    nowhere = np.zeros(20, bool)
+    count, short, exchanged = 5_000, 0, 0
+    for key in range(count):
+        draws = random_streams.Stream(random_streams.derive(1, key))
+        pairs = [
+            *segment_pairs.make_pairs([document], 0, options, draws, nowhere)
+        ]
+        short += len(pairs) > 1
+        exchanged += pairs[0].label
+    # Of short targets, 2 to 9 pieces, the longest looks as a full one. Four
+    # standard deviations; 0.2 and 0.45 are 22 and 7 away.
+    for found, share in ((short, 0.1 * 7 / 8), (exchanged, 0.5)):
+        spread = (count * share * (1 - share)) ** 0.5
+        assert abs(found - count * share) < 4 * spread
+
+
+def truncate(first, second, limit, rng):
+    parts = [
+        segment_pairs.Slice(np.array(x), 0, len(x)) for x in (first, second)
+    ]
+    return tuple(
+        as_list(part)
+        for part in segment_pairs.truncate_pair(*parts, limit, rng)
+    )
+
+
+def test_truncation_example_of_the_docstring():
+    rng = FakeRandom().prepare(0.3)
+    assert truncate([5, 6, 7], [8, 9], 4, rng) == ([6, 7], [8, 9])
+
+
+def test_truncation_cuts_the_longer_segment_and_the_second_of_equals():
+    rng = FakeRandom().prepare(0.9, 0.1, 0.5)
+    # [1,2,3] loses its end; [4,5] its front; [1,2] its end.
+    assert truncate([1, 2, 3], [4, 5], 2, rng) == ([1], [5])
+
+
+# What the original does not have.
+
+SINGLE_SENTENCE = [[[3, 4, 5, 6, 7, 8, 9, 10]], [[30, 31]]]
+
+
+def test_single_sentence_is_split_where_a_word_starts():
+    options = segment_pairs.PairOptions(128, 0.0)
+    cuts, labels = set(), []
+    for seed in range(40):
+        (pair,) = make_pairs(SINGLE_SENTENCE, 0, options, random.Random(seed))
+        both = [pair.first, pair.second]
+        assert pair.single_sentence
+        if pair.label:
+            both.reverse()
+        assert flat(both) == SINGLE_SENTENCE[0][0]
+        cuts.add(both[1][0])
+        labels.append(pair.label)
+    assert cuts == {6, 9}  # Multiples of 3 start words; 3 stands first.
+    assert 8 < sum(labels) < 32
+
+
+@pytest.mark.parametrize(
+    ("sentence", "places"),
+    [
+        (range(3, 43), set(range(15, 34, 3))),  # 10 of 40 on both sides.
+        ([3, 1, 1, 6, 7, 1, 1, 9], {6}),
+        ([1, 6, 9, 1], {9}),
+        ([6, 1, 1, 1, 1, 1, 1, 6], set()),  # A part of one piece.
+        ([3, 6, 9], set()),
+        ([3, 4, 5, 7, 8, 9], set()),
+    ],
+)
+def test_single_sentence_is_split_at_a_quarter_or_has_no_label(
+    sentence, places
+):
+    options = segment_pairs.PairOptions(128, 0.0)
+    found = set()
+    for seed in range(100):
+        corpus = [[list(sentence)], [[30, 31]]]
+        (pair,) = make_pairs(corpus, 0, options, random.Random(seed))
+        if not places:
+            assert pair == Pair(
+                list(sentence), [], layouts.NO_LABEL, single_sentence=True
+            )
+            continue
+        later = pair.first if pair.label else pair.second
+        assert pair.label in (0, 1)
+        assert min(len(pair.first), len(pair.second)) >= len(sentence) / 4
+        found.add(later[0])
+    assert found == places
+
+
+def test_long_sentence_without_a_place_is_cut_to_fit():
+    options = segment_pairs.PairOptions(13, 0.0)
+    sentence = [3, 6, *[1] * 10]
+    (pair,) = make_pairs([[sentence]], 0, options, random.Random(0))
+    assert len(pair.first) == 10 and is_run(pair.first, sentence)
+    assert pair[1:] == ([], layouts.NO_LABEL, True, 2)
+
+
+def test_single_sentence_of_one_word_and_with_drop_is_left_out():
+    rng = random.Random(0)
+    split = segment_pairs.PairOptions(128, 0.0)
+    assert list(make_pairs([[[3, 4, 5]], [[7, 8]]], 0, split, rng)) == [None]
+    drop = segment_pairs.PairOptions(128, 0.0, single_segment_policy="drop")
+    assert list(make_pairs(SINGLE_SENTENCE, 0, drop, rng)) == [None]
+
+
+def test_no_objective_gives_one_segment_that_fills_the_sequence():
+    options = segment_pairs.PairOptions(12, 0.0, "none")
+    assert options.num_special == 2
+    for seed in range(10):
+        corpus = numbered_documents(seed)
+        pairs = list(make_pairs(corpus, 0, options, random.Random(seed)))
+        for pair in pairs:
+            assert pair.second == [] and pair.label == 0
+            assert 1 <= len(pair.first) <= 10
+            assert is_run(pair.first, flat(corpus[0]))
+
+
+@pytest.mark.parametrize(
+    ("objective", "lengths", "cuts"),
+    [
+        ("sop", [5, 4], [0]),  # 9 tokens fit beside 3 markers.
+        ("sop", [5, 4, 9, 20], [0, 0, 11]),
+        ("sop", [5, 9], [5]),
+        ("none", [5, 5, 30], [0, 20]),  # 10 tokens fit beside 2 markers.
+        ("nsp", [3, 20], [3, 20]),  # Each with 9 of the other document.
+    ],
+)
+def test_cut_tokens_are_counted(objective, lengths, cuts):
+    ends = np.cumsum([0, *lengths])
+    document = [list(range(*pair)) for pair in itertools.pairwise(ends)]
+    corpus = [document, [list(range(100, 109))]]
+    options = segment_pairs.PairOptions(12, 0.0, objective)
+    pairs = list(make_pairs(corpus, 0, options, random.Random(0)))
+    assert [pair.tokens_cut for pair in pairs] == cuts
+
+
+def test_objective_has_the_original_s_name_too():
+    old = segment_pairs.PairOptions(random_next_sentence=True)
+    assert old.objective == "nsp"
+    assert segment_pairs.PairOptions().objective == "sop"
+    with pytest.raises(errors.UserError, match="contradict each other"):
+        segment_pairs.PairOptions(
+            sentence_objective="sop", random_next_sentence=True
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_seq_length": 4}, "--max_seq_length=4 is too small"),
+        ({"short_seq_prob": 1.5}, "`short_seq_prob=1.5` is above 1"),
+        ({"short_seq_prob": -0.1}, "`short_seq_prob=-0.1` is below 0"),
+        ({"short_seq_prob": float("nan")}, "is not a number"),
+    ],
+)
+def test_options_out_of_range_are_named(arguments, message):
+    with pytest.raises(errors.UserError, match=message):
+        segment_pairs.PairOptions(**arguments)

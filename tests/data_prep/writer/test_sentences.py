@@ -1,0 +1,124 @@
+"""Sentences in many languages."""
+
+import random
+import sys
+
+import pytest
+
+from albert_tf.common import errors
+from data_prep.writer import sentences
+from tests.conftest import ROOT
+
+HARD = ROOT / "tests" / "data_prep" / "hard_sentences.txt"
+
+
+def hard_cases():
+    """Yield language, the paragraph with |, and whether it is split right."""
+    language = ""
+    for line in HARD.read_text("utf-8").splitlines():
+        if line.startswith("@"):
+            language = line[1:]
+        elif line and not line.startswith("#"):
+            yield language, line.removeprefix("!"), not line.startswith("!")
+
+
+CASES = list(hard_cases())
+
+
+def test_each_language_has_twenty_hard_cases():
+    languages = [language for language, _, _ in CASES]
+    assert {languages.count(language) for language in languages} == {20}
+    wanted = set("en de fr es ru tr ar hi th zh ja ko".split())
+    assert set(languages) == wanted <= set(sentences.LANGUAGES)
+
+
+@pytest.mark.parametrize("language, marked, is_right", CASES)
+def test_hard_cases(language, marked, is_right):
+    """A line is marked with "!" in the file as long as it is wrong."""
+    found = sentences.split_paragraph(marked.replace("|", ""), language)
+    wanted = [part.strip() for part in marked.split("|")]
+    assert (found == wanted) == is_right
+
+
+def test_quotation_marks_and_brackets_stay_with_their_sentence():
+    found = sentences.split_paragraph(
+        "他说：“好的。”我们走吧！（真的。）他来了。"
+    )
+    assert found == ["他说：“好的。”", "我们走吧！", "（真的。）", "他来了。"]
+
+
+@pytest.mark.parametrize(
+    "paragraph, rules",
+    [
+        ("It rains.", "en"),
+        ("Es regnet. Schön!", "en"),
+        ("It’s “late” – so", "en"),
+        ("Идёт дождь. A", "ru"),
+        ("今天天气很好。OK", "zh"),
+        ("今日は天気。", "ja"),
+        ("오늘 날씨가 좋네요.", "ko"),
+        ("هل أنت هنا؟", "ar"),
+        ("वह घर गया।", "hi"),
+        ("วันนี้อากาศดี", "th"),
+        ("Καλημέρα.", "el"),
+        ("The word привет is used in a Russian letter as a greeting.", "en"),
+        ("12. 3. !", "en"),
+        ("", "en"),
+    ],
+)
+def test_without_a_language_the_script_decides(paragraph, rules):
+    assert sentences.rules_of(paragraph) == rules
+
+
+def test_every_language_of_a_script_is_known():
+    assert set(sentences._SCRIPTS) <= set(sentences.LANGUAGES)
+
+
+def test_the_language_makes_a_difference():
+    text = "Am 3. Oktober war es kalt."
+    assert sentences.split_paragraph(text, "de") == [text]
+    assert sentences.split_paragraph(text, "en") != [text]
+
+
+PIECES = [
+    *"a B 12 3. . ! ? … 。 ！ ” “ „ ' \" « » ( ) 「 」 । ؟".split(),
+    *"你 ก ไทย Б é 😀 — ...".split(),
+]
+
+
+def test_nothing_is_lost_from_random_text():
+    for seed in range(3000):
+        generator = random.Random(seed)
+        words = generator.choices(PIECES, k=generator.randint(0, 40))
+        text = generator.choice(["", " "]).join(words)
+        language = generator.choice([None, *sentences.LANGUAGES])
+        found = sentences.split_paragraph(text, language)
+        assert "".join(found).replace(" ", "") == text.replace(" ", "")
+        assert all(part == part.strip() != "" for part in found)
+
+
+@pytest.mark.parametrize(
+    "unit", ["! ", "- . ", "“好！”说", '"a! b." C, ', "(a.) B ", 'अ! " ', "(. "]
+)
+def test_long_paragraphs_of_marks_are_split(unit):
+    """Looking at the whole text for each end would take an hour here."""
+    text = (unit * 50_000).strip()
+    found = sentences.split_paragraph(text)
+    assert "".join(found).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("space", "\x85\xa0\u2003\u2028\u202f\u3000")
+@pytest.mark.parametrize("language", sentences.LANGUAGES)
+def test_spaces_of_several_bytes_are_spaces(space, language):
+    """They let sentencex 1.0.32 panic, in Spanish at least."""
+    text = f"Ha. B.{space}C. Я{space}д. 你{space}Dr. A{space}B.{space}"
+    found = sentences.split_paragraph(text, language)
+    assert "".join("".join(found).split()) == "".join(text.split())
+
+
+def test_missing_package_is_named_with_its_installation(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    sentences.require.cache_clear()
+    with pytest.raises(errors.UserError, match="pip install sentencex"):
+        sentences.require()
+    sentences.require.cache_clear()

@@ -1,0 +1,85 @@
+import pathlib
+
+import numpy as np
+import pytest
+
+from albert_tf.data import manifests
+from albert_tf.text import tokenization
+from data_prep import create_pretraining_data
+from data_prep.writer import statistics
+from tests.data_prep import writing
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    """All that the writer warns of; see `test_summary_counts`."""
+    found = []
+    monkeypatch.setattr(
+        create_pretraining_data.writer_options.logging,
+        "warning",
+        lambda message, *values: found.append(message % values),
+    )
+    return found
+
+
+def run_text(base, tmp_path, text, **changes):
+    """Write the records of a text, full sequences; return the manifest."""
+    (tmp_path / "c").write_text(text)
+    writing.run(
+        base, input_file=str(tmp_path / "c"), short_seq_prob=0.0, **changes
+    )
+    return manifests.find(base.output_file)
+
+
+def test_tokens_that_are_cut_off_are_counted(base, tmp_path, warnings):
+    """By hand: sentences of 20 and 24 tokens, 29 fit beside the markers."""
+    tokenizer = tokenization.Tokenizer(base.vocabulary.path, True)
+    sentences = ["it rains " * 5, "it rains " * 6]
+    assert [len(tokenizer.encode(s)) for s in sentences] == [20, 24]
+    text = "".join(f"{sentence}\n" for sentence in sentences)
+    manifest = run_text(base, tmp_path, text)
+    assert manifest.corpus["tokens_paired"] == 3 * 44
+    assert manifest.corpus["tokens_cut"] == 3 * (44 - 29)
+    assert manifest.summary["share_of_tokens_cut"] == 15 / 44
+    card = pathlib.Path(f"{base.output_file}.card.md").read_text()
+    assert "- cut off to fit: 34.1% of the tokens" in card
+    assert not any("cuts" in warning for warning in warnings)
+
+
+def test_text_of_which_much_is_cut_off_is_warned_of(base, tmp_path, warnings):
+    """A file with the line ends of old Macs is one sentence of 800 tokens."""
+    manifest = run_text(base, tmp_path, "it rains\r" * 200)
+    assert manifest.corpus["tokens_paired"] == 3 * 800
+    assert manifest.corpus["tokens_cut"] == 3 * (800 - 29)
+    (warning,) = (w for w in warnings if "cuts" in w)
+    assert "cuts 96.4 % of the tokens off, 771 of each instance" in warning
+
+
+def test_summary_counts(base, monkeypatch):
+    # Not caplog: what it sees depends on what absl did in earlier tests.
+    logged = []
+    monkeypatch.setattr(
+        create_pretraining_data.logging,
+        "info",
+        lambda message, *values: logged.append(message % values),
+    )
+    arrays = writing.read_arrays(writing.run(base))
+    count = len(arrays["input_ids"])
+    label_1 = arrays["next_sentence_labels"].mean()
+    padding = 1 - arrays["input_mask"].mean()
+    text = "\n".join(logged)
+    assert "documents: 24 with" in text
+    assert f"instances: {count:,} of" in text
+    assert f"sentence-order label 1: {label_1:.1%}" in text
+    assert f"padding is {padding:.1%}" in text
+    labels = arrays["masked_lm_ids"][arrays["masked_lm_weights"] == 1]
+    share = np.bincount(labels).max() / len(labels)
+    assert f"the most frequent piece: {share:.1%}" in text
+
+
+def test_percentiles_equal_those_of_numpy():
+    rng = np.random.default_rng(1)
+    values, counts = rng.permutation(50) / 7, rng.integers(0, 4, 50)
+    found = statistics.percentiles(values, counts)
+    wanted = np.percentile(np.repeat(values, counts), statistics.PERCENTILES)
+    np.testing.assert_allclose(found, wanted, atol=1e-9)

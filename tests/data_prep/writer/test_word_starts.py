@@ -1,0 +1,170 @@
+"""Where words start in records: by the text, or by a segmenter."""
+
+import logging
+import re
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.data import manifests
+from albert_tf.text import tokenization
+from data_prep import train_sentencepiece
+from data_prep.vocabulary import letters
+from data_prep.writer import segmenters, word_starts
+from tests.conftest import changed
+from tests.data_prep import writing
+
+COUNTS = dict.fromkeys((*letters.NAMES, "tokens", "unknown_pieces"), 0)
+
+
+def choose(tokenizer, text, **changes):
+    wanted = {"wanted": None, "segmenter": "none", **changes}
+    return word_starts.choose_rule(
+        **wanted, tokenizer=tokenizer, counts=letters.count([text])
+    )
+
+
+@pytest.mark.parametrize(
+    "text, keep_accents, rule",
+    [
+        ("It rains. " * 300 + "Caf\u00e9 Stra\u00dfe", False, "english"),
+        ("Die Rei\u00dfleine. " * 9, False, "marker"),
+        ("\u00dcber B\u00e4ren. " * 9, True, "marker"),
+        ("\u4eca\u5929", False, "marker"),
+    ],
+)
+def test_the_text_decides(undescribed_vocab, text, keep_accents, rule):
+    tokenizer = tokenization.Tokenizer(
+        undescribed_vocab, keep_accents=keep_accents
+    )
+    assert choose(tokenizer, text) == rule
+
+
+def test_options_come_before_the_text(tiny_tokenizer, chinese):
+    wordpieces = tokenization.load(chinese.vocabulary)
+    assert choose(wordpieces, "abc") == "wordpiece"
+    assert choose(tiny_tokenizer, "abc", wanted="marker") == "marker"
+    assert choose(tiny_tokenizer, "abc", segmenter="jieba") == "jieba"
+
+
+def test_a_piece_of_a_german_word_is_no_word(tmp_path, base):
+    """The vocabulary looks English: nearly all of its pieces are ASCII."""
+    text = "Die Rei~leine, der Flei~, der Spa~, hei~ und gro~.\n"
+    text = text.replace("~", "\u00df")
+    text += "Wir gehen heute nach Hause und lesen alte B\u00fccher.\n\n"
+    (tmp_path / "de.txt").write_text(text * 40, "utf-8")
+    train_sentencepiece.run(
+        train_sentencepiece.Options(
+            str(tmp_path / "de.txt"), str(tmp_path / "de"), 43
+        )
+    )
+    wanted = changed(
+        base,
+        input_file=str(tmp_path / "de.txt"),
+        spm_model_file=str(tmp_path / "de.model"),
+        masked_lm_prob=0.0,
+    )
+    writing.run(wanted)
+    assert manifests.find(base.output_file).word_start_rule == "marker"
+    tokenizer = tokenization.load(wanted.vocabulary)
+    arrays = writing.read_arrays(wanted)
+    ids = arrays["input_ids"].ravel().tolist()
+    found = dict(
+        zip(
+            tokenizer.ids_to_pieces(ids),
+            arrays["token_boundary"].ravel().tolist(),
+            strict=True,
+        )
+    )
+    inside = [p for p in found if "\u00df" in p and not p.startswith("\u2581")]
+    assert inside
+    assert not any(found[piece] for piece in inside)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({}, ""),
+        ({"unknown_pieces": 2}, "2.0 % of the pieces are <unk>"),
+        ({"letter_marks": 3}, "removes the marks .* of 3.0 % of the letters"),
+    ],
+)
+def test_a_vocabulary_that_does_not_fit(
+    changes, message, tiny_tokenizer, caplog
+):
+    counts = {**COUNTS, "tokens": 100, "letters": 100, **changes}
+    word_starts.warn_of_misfit(counts, tiny_tokenizer)
+    warned = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert len(warned) == bool(message)
+    assert re.search(message, caplog.text)
+
+
+def test_kept_marks_are_no_reason_to_warn(undescribed_vocab, caplog):
+    keeping = tokenization.Tokenizer(undescribed_vocab, keep_accents=True)
+    counts = {**COUNTS, "tokens": 100, "letters": 100, "letter_marks": 50}
+    word_starts.warn_of_misfit(counts, keeping)
+    assert not caplog.text
+
+
+@pytest.fixture
+def by_twos(monkeypatch):
+    """A segmenter whose words are two characters; it needs no package."""
+    cut = lambda text: [text[i : i + 2] for i in range(0, len(text), 2)]  # noqa: E731
+    monkeypatch.setattr(segmenters, "load", lambda name: cut)
+    monkeypatch.setattr(segmenters, "versions", lambda name: {"by_twos": "1"})
+
+
+@pytest.fixture
+def chinese(base, tmp_path):
+    text = (
+        "\u4eca\u5929\u4e0b\u96e8\u3002\n\u660e\u5929\u53bb\u516c\u56ed\n\n" * 6
+    )
+    (tmp_path / "zh.txt").write_text(text, "utf-8")
+    words = sorted(set(text.replace("\n", "")))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces), "utf-8")
+    return changed(
+        base,
+        input_file=str(tmp_path / "zh.txt"),
+        spm_model_file=None,
+        vocab_file=str(tmp_path / "vocab.txt"),
+        word_segmenter="jieba",
+    )
+
+
+STARTS = {"\u4eca": 1, "\u4e0b": 1, "\u96e8": 0, "\u3002": 1, "\u660e": 1}
+STARTS |= {"\u53bb": 1, "\u516c": 0, "\u56ed": 1, "[CLS]": 1, "[SEP]": 1}
+
+
+def test_records_have_the_words_of_the_segmenter(chinese, by_twos):
+    wanted = writing.run(chinese, masking_time="training")
+    manifest = manifests.find(wanted.output_file)
+    assert manifest.word_start_rule == "jieba"
+    assert manifest.options["word_segmenter"] == "jieba"
+    assert manifest.versions["by_twos"] == "1"
+    tokenizer = tokenization.load(wanted.vocabulary)
+    arrays = writing.read_arrays(wanted)
+    pieces = tokenizer.ids_to_pieces(arrays["input_ids"].ravel().tolist())
+    marks = arrays["token_boundary"].ravel().tolist()
+    found = {p: m for p, m in zip(pieces, marks, strict=True) if p in STARTS}
+    assert found == STARTS
+
+
+def test_masks_hide_the_words_of_the_segmenter(chinese, by_twos):
+    wanted = writing.run(chinese, masked_lm_prob=0.2)
+    arrays = writing.read_arrays(wanted)
+    predicted = np.zeros(arrays["input_ids"].shape, bool)
+    rows, columns = np.nonzero(arrays["masked_lm_weights"])
+    predicted[rows, arrays["masked_lm_positions"][rows, columns]] = True
+    is_inside = (arrays["token_boundary"] == 0) & (arrays["input_mask"] == 1)
+    rows, columns = np.nonzero(is_inside)
+    assert (predicted[rows, columns] == predicted[rows, columns - 1]).all()
+    assert predicted[rows, columns].any()
+
+
+def test_a_segmenter_excludes_a_rule(chinese):
+    with pytest.raises(
+        errors.UserError, match="`word_start_rule=marker` is given with `word_"
+    ):
+        changed(chinese, word_start_rule="marker")

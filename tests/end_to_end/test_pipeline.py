@@ -1,0 +1,316 @@
+"""The whole pipeline in separate processes: from text to SavedModels.
+
+The module's fixtures run the commands once. The tests look at their files.
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import types
+
+import pytest
+import tensorflow as tf
+
+from data_prep.demo import story_tasks
+from tests.conftest import tiny_config
+from tests.end_to_end import processes
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STEPS = 6
+EVERY = 2
+CONFIG = tiny_config(hidden_dropout_prob=0.1)
+# Answers of a SavedModel, in a process that has only TensorFlow and TF Text.
+QUESTION = """
+import json, sys
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+signature = tf.saved_model.load(sys.argv[1]).signatures[sys.argv[2]]
+texts = {k: tf.constant(v) for k, v in json.loads(sys.argv[3]).items()}
+answer = {k: v.numpy() for k, v in signature(**texts).items()}
+for key, value in answer.items():
+    if value.dtype == object:
+        answer[key] = np.char.decode(value.astype("S"), "utf-8")
+print(json.dumps({key: value.tolist() for key, value in answer.items()}))
+"""
+
+
+def command(module, **options):
+    return [sys.executable, "-m", module] + [
+        f"--{name}={value}" for name, value in options.items()
+    ]
+
+
+def run_script(module, **options):
+    """Run one script; its output is shown when it fails."""
+    done = subprocess.run(
+        command(module, **options),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def pretraining(inputs, output_dir, **changes):
+    return {
+        "albert_config_file": inputs.config,
+        "input_file": inputs.records,
+        "eval_input_file": inputs.records,
+        "spm_model_file": inputs.vocabulary,
+        "output_dir": output_dir,
+        "max_seq_length": 32,
+        "max_predictions_per_seq": 5,
+        "train_batch_size": 8,
+        "eval_batch_size": 8,
+        "max_eval_steps": 2,
+        "num_train_steps": STEPS,
+        "num_warmup_steps": 1,
+        "learning_rate": 0.001,
+        "iterations_per_loop": EVERY,
+        "save_checkpoints_steps": EVERY,
+        "do_eval": True,
+        **changes,
+    }
+
+
+def finetuning(inputs, **changes):
+    return {
+        "data_dir": inputs.folder / "glue",
+        "task_name": "RTE",
+        "spm_model_file": inputs.vocabulary,
+        "albert_config_file": inputs.config,
+        "init_checkpoint": inputs.pretrained,
+        "output_dir": inputs.finetuned,
+        "max_seq_length": 64,
+        "do_train": True,
+        "do_eval": True,
+        "do_predict": True,
+        "train_batch_size": 8,
+        "train_step": 4,
+        "warmup_step": 1,
+        "iterations_per_loop": 2,
+        "save_checkpoints_steps": 2,
+        **changes,
+    }
+
+
+def write_rte(folder):
+    folder.mkdir(parents=True)
+    told = set()
+    for split, count in (("train", 40), ("dev", 12), ("test", 10)):
+        rows = story_tasks.make_rte(random.Random(split), count, told)
+        text = story_tasks.format_rte(rows, labelled=split != "test")
+        (folder / f"{split}.tsv").write_text(text)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory, story_text):
+    """Text, vocabulary, config and records: all that training needs."""
+    folder = tmp_path_factory.mktemp("inputs")
+    text = folder / "text.txt"
+    text.write_text(story_text[0])
+    run_script(
+        "data_prep.train_sentencepiece",
+        input_file=text,
+        output_prefix=folder / "words",
+        vocab_size=CONFIG.vocab_size,
+    )
+    run_script(
+        "data_prep.create_pretraining_data",
+        input_file=text,
+        output_file=folder / "train.tfrecord",
+        spm_model_file=folder / "words.model",
+        max_seq_length=32,
+        max_predictions_per_seq=5,
+        dupe_factor=1,
+    )
+    (folder / "config.json").write_text(CONFIG.to_json())
+    write_rte(folder / "glue" / "RTE")
+    return types.SimpleNamespace(
+        folder=folder,
+        config=folder / "config.json",
+        vocabulary=folder / "words.model",
+        records=folder / "train.tfrecord",
+        pretrained=folder / "pretrained",
+        finetuned=folder / "finetuned",
+    )
+
+
+@pytest.fixture(scope="module")
+def pretrained(inputs):
+    run_script(
+        "albert_tf.run_pretraining", **pretraining(inputs, inputs.pretrained)
+    )
+    return inputs.pretrained
+
+
+@pytest.fixture(scope="module")
+def finetuned(inputs, pretrained):
+    run_script("albert_tf.run_classifier", **finetuning(inputs))
+    return inputs.finetuned
+
+
+def numbers(folder, split):
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [line for line in map(json.loads, lines) if line["split"] == split]
+
+
+def weights(prefix):
+    """All values of a checkpoint, optimizer and step included, as bytes."""
+    reader = tf.train.load_checkpoint(str(prefix))
+    return {
+        name: reader.get_tensor(name).tobytes()
+        for name in reader.get_variable_to_shape_map()
+        # Time is not the same twice.
+        if not name.startswith(("_CHECKPOINTABLE", "save_counter", "elapsed"))
+    }
+
+
+def ask(path, signature, **texts):
+    environment = {k: v for k, v in os.environ.items() if "KERAS" not in k}
+    done = subprocess.run(
+        [sys.executable, "-c", QUESTION, str(path), signature]
+        + [json.dumps(texts)],
+        cwd=path.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_pretraining_writes_its_files(pretrained):
+    names = {path.name for path in pretrained.iterdir()}
+    assert names >= {
+        "run_options.json",
+        "albert_config.json",
+        "spm.model",
+        "metrics.jsonl",
+        "eval_results.txt",
+        "run_card.md",
+        "learning_curves.png",
+        "model.ckpt-best.index",
+        f"model.ckpt-{STEPS}.index",
+        "train",
+        "eval",
+    }
+    assert not [name for name in names if name.endswith(".partial")]
+    assert [n["step"] for n in numbers(pretrained, "train")] == [2, 4, 6]
+    assert [n["step"] for n in numbers(pretrained, "eval")] == [2, 4, 6]
+
+
+def test_finished_pretraining_does_nothing_more(inputs, pretrained):
+    before = weights(pretrained / f"model.ckpt-{STEPS}")
+    run_script("albert_tf.run_pretraining", **pretraining(inputs, pretrained))
+    assert weights(pretrained / f"model.ckpt-{STEPS}") == before
+    assert [n["step"] for n in numbers(pretrained, "train")] == [2, 4, 6]
+
+
+@pytest.mark.slow
+def test_finished_pretraining_can_be_evaluated_later(inputs, tmp_path):
+    folder = tmp_path / "run"
+    run_script(
+        "albert_tf.run_pretraining",
+        **pretraining(inputs, folder, do_eval=False),
+    )
+    assert not (folder / "eval_results.txt").exists()
+    run_script("albert_tf.run_pretraining", **pretraining(inputs, folder))
+    assert [n["step"] for n in numbers(folder, "eval")] == [STEPS]
+    assert (folder / "model.ckpt-best.index").exists()
+    assert (folder / "eval_results.txt").exists()
+
+
+def test_killed_pretraining_ends_like_an_undisturbed_one(
+    inputs, pretrained, tmp_path
+):
+    killed = tmp_path / "killed"
+    options = pretraining(inputs, killed)
+    # After its first checkpoint.
+    at = ("SIGKILL", "eval", EVERY)
+    process = processes.start(
+        "albert_tf.run_pretraining", signal_at=at, **options
+    )
+    processes.finish(process, -signal.SIGKILL)
+    assert not (killed / "run_card.md").exists()
+    assert not (killed / f"model.ckpt-{STEPS}.index").exists()
+    run_script("albert_tf.run_pretraining", **options)
+    assert weights(killed / f"model.ckpt-{STEPS}") == weights(
+        pretrained / f"model.ckpt-{STEPS}"
+    )
+    facts = numbers(killed, "facts")
+    assert [line["step"] == 0 for line in facts] == [True, False]
+    for split in ("train", "eval"):
+        ours, theirs = numbers(killed, split), numbers(pretrained, split)
+        assert [n["loss"] for n in ours] == [n["loss"] for n in theirs]
+
+
+def test_classifier_trains_evaluates_and_predicts(finetuned):
+    assert [n["step"] for n in numbers(finetuned, "train")] == [2, 4]
+    assert [set(n) >= {"accuracy"} for n in numbers(finetuned, "eval")] == [
+        True,
+        True,
+    ]
+    assert (finetuned / "eval_results.txt").read_text().startswith("accuracy")
+    lines = (finetuned / "submit_results.tsv").read_text().splitlines()
+    assert lines[0] == "index\tprediction"
+    assert [line.split("\t")[0] for line in lines[1:]] == list(
+        map(str, range(10))
+    )
+    rows = (finetuned / "test_results.tsv").read_text().splitlines()
+    assert len(rows) == 10
+
+
+def test_classifier_features_are_made_once(inputs, finetuned):
+    before = {p: p.stat().st_mtime_ns for p in finetuned.glob("*.tfrecord")}
+    assert len(before) == 3
+    predictions = (finetuned / "test_results.tsv").read_bytes()
+    # Only predicting again, from the best checkpoint.
+    run_script(
+        "albert_tf.run_classifier",
+        **finetuning(inputs, do_train=False, do_eval=False),
+    )
+    after = {p: p.stat().st_mtime_ns for p in finetuned.glob("*.tfrecord")}
+    assert after == before
+    assert (finetuned / "test_results.tsv").read_bytes() == predictions
+
+
+def test_exported_pretrained_model_fills_masks(pretrained, tmp_path):
+    run_script(
+        "albert_tf.export", run_dir=pretrained, export_dir=tmp_path / "model"
+    )
+    answer = ask(tmp_path / "model", "fill_mask", text=["The [MASK] rains."])
+    (odds,) = answer["probabilities"][0]
+    assert len(answer["pieces"][0][0]) == len(odds) == 5
+    assert odds == sorted(odds, reverse=True)
+
+
+def test_exported_classifier_gives_the_predictions_of_the_run(
+    inputs, finetuned, tmp_path
+):
+    run_script(
+        "albert_tf.export", run_dir=finetuned, export_dir=tmp_path / "model"
+    )
+    text = (inputs.folder / "glue" / "RTE" / "test.tsv").read_text()
+    rows = [line.split("\t") for line in text.splitlines()[1:]]
+    answer = ask(
+        tmp_path / "model",
+        "serving_default",
+        text=[row[1] for row in rows],
+        text_pair=[row[2] for row in rows],
+    )
+    lines = (finetuned / "submit_results.tsv").read_text().splitlines()[1:]
+    assert answer["label"] == [line.split("\t")[1] for line in lines]
+    written = (finetuned / "test_results.tsv").read_text().splitlines()
+    for odds, line in zip(answer["probabilities"], written, strict=True):
+        expected = [float(number) for number in line.split("\t")]
+        assert odds == pytest.approx(expected, abs=1e-6)

@@ -1,0 +1,108 @@
+"""Small exported training steps, their batches, and what runs them."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+
+from albert_tf import export_train_step
+from albert_tf.common import options
+from albert_tf.model import modeling
+from tests.conftest import ROOT
+
+RUNNER = ROOT / "benchmarks" / "run_train_step.py"
+STEPS = 5
+BATCH, LENGTH, PREDICTIONS = 4, 12, 3
+CONFIG = modeling.AlbertConfig(
+    vocab_size=40,
+    embedding_size=4,
+    hidden_size=8,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=12,
+    max_position_embeddings=16,
+)
+
+
+def make_options(folder, config=CONFIG, **changes):
+    """Options of an export into a new folder, with the config beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(config.to_json())
+    return options.from_dict(
+        export_train_step.ExportOptions,
+        {
+            "output_dir": str(folder / "step"),
+            "albert_config_file": str(folder / "config.json"),
+            "train_batch_size": BATCH,
+            "max_seq_length": LENGTH,
+            "max_predictions_per_seq": PREDICTIONS,
+            "num_train_steps": 20,
+            "num_warmup_steps": 2,
+            "learning_rate": 0.01,
+            **changes,
+        },
+    )
+
+
+def make_batches(size=BATCH):
+    """Random batches with padding, missing predictions and filling."""
+    generator = np.random.default_rng(5)
+    for _ in range(STEPS):
+        lengths = generator.integers(6, LENGTH + 1, size)
+        real = (np.arange(LENGTH) < lengths[:, None]).astype(np.int32)
+        counts = generator.integers(1, PREDICTIONS + 1, size)
+        places = [
+            np.sort(generator.choice(6, PREDICTIONS, replace=False))
+            for _ in range(size)
+        ]
+        sizes = size, PREDICTIONS
+        ids = generator.integers(5, CONFIG.vocab_size, (size, LENGTH))
+        integers = {
+            "input_ids": ids * real,
+            "input_mask": real,
+            "segment_ids": real * (np.arange(LENGTH) > 4),
+            "masked_lm_positions": np.stack(places),
+            "masked_lm_ids": generator.integers(5, CONFIG.vocab_size, sizes),
+            "next_sentence_labels": generator.integers(0, 2, (size, 1)),
+            "is_real_example": np.append(
+                np.ones(size - 1), generator.integers(0, 2)
+            ),
+        }
+        weights = np.arange(PREDICTIONS) < counts[:, None]
+        yield {
+            **{name: v.astype(np.int32) for name, v in integers.items()},
+            "masked_lm_weights": weights.astype(np.float32),
+        }
+
+
+def write_batches(folder, size=BATCH):
+    """Write the batches beside a program, a file for each."""
+    os.mkdir(f"{folder}/batches")
+    for number, batch in enumerate(make_batches(size)):
+        np.savez(f"{folder}/batches/{number}.npz", **batch)
+
+
+def environment():
+    """Variables for run_train_step.py: 8 devices, without this project."""
+    own = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    flags = "--xla_force_host_platform_device_count=8"
+    return {**own, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
+
+
+def start_program(python, *arguments):
+    """Run run_train_step.py; returns the finished process."""
+    return subprocess.run(
+        [python, str(RUNNER), "--matrix_size=64", *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def run_program(python, *arguments):
+    """What run_train_step.py prints."""
+    finished = start_program(python, *arguments)
+    assert finished.returncode == 0, finished.stderr
+    return [json.loads(line) for line in finished.stdout.splitlines()]

@@ -1,0 +1,219 @@
+"""Exported folders in transformers, against our models: `make test-torch`."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.finetuning import registry, task_models
+from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.serving import make
+from albert_tf.serving.formats import hub_folder
+from albert_tf.text import tokenization
+from tests.conftest import FIXTURES, PARITY_ATOL
+
+pytestmark = pytest.mark.torch
+LENGTH = 96
+TEXTS = [
+    "Mara gave Ivo the [MASK].",
+    "[MASK] slept at the mill – Ivo's “lamp”, 1,024 ropes.",
+    "Café [CLS] <pad>\u00a0in\u200b the [MASK] and the boat",
+]
+VOCABULARIES = {
+    "spm_model_file": "spm.model",
+    "vocab_file": "vocab.txt",
+}
+OPTIONS = {
+    "rte": {},
+    "sts-b": {},
+    "race": {"max_qa_length": 16},
+    "squad": {
+        "squad_version": "1.1",
+        "max_query_length": 16,
+        "doc_stride": 16,
+    },
+}
+
+
+def assert_close(actual, expected):
+    np.testing.assert_allclose(actual, expected, atol=PARITY_ATOL, rtol=0)
+
+
+@pytest.fixture(params=VOCABULARIES)
+def vocabulary(request):
+    path = FIXTURES / "own_text" / VOCABULARIES[request.param]
+    return tokenization.VocabularyOptions(**{request.param: str(path)})
+
+
+def make_encoder(tokenizer):
+    return modeling.AlbertModel(
+        modeling.AlbertConfig(
+            vocab_size=tokenizer.vocab_size,
+            embedding_size=8,
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=24,
+            max_position_embeddings=96,
+        )
+    )
+
+
+def export(folder, model, vocabulary, tokenizer, task=None):
+    """Write a folder from a model whose weights are not at their starts."""
+    generator = np.random.default_rng(12345)
+    for variable in model.variables:
+        noise = generator.normal(0, 0.3, variable.shape)
+        variable.assign_add(tf.cast(noise, tf.float32))
+    weights = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
+    config = getattr(model, "encoder", model).config
+    hub_folder.write(
+        str(folder),
+        hub_folder.Model(config, weights, vocabulary, tokenizer, task),
+    )
+    return str(folder)
+
+
+def finetuned(folder, vocabulary, name):
+    """Export the model of a task; return task, model and folder."""
+    tokenizer = tokenization.load(vocabulary)
+    values = {"task_name": name, "max_seq_length": LENGTH, **OPTIONS[name]}
+    task = registry.make(values, tokenizer)
+    model = task_models.make_model(task, make_encoder(tokenizer))
+    return task, model, export(folder, model, vocabulary, tokenizer, task)
+
+
+def load(folder, architecture):
+    """Load tokenizer and model as their users do."""
+    import transformers
+
+    model = getattr(transformers, architecture).from_pretrained(folder)
+    assert model.config.architectures == [type(model).__name__]
+    return transformers.AutoTokenizer.from_pretrained(folder), model.eval()
+
+
+def test_fill_mask_gives_our_pieces(tmp_path, vocabulary):
+    import transformers
+
+    tokenizer = tokenization.load(vocabulary)
+    encoder = make_encoder(tokenizer)
+    service = make.of_pretraining(
+        encoder, tokenizer, LENGTH, sentence_order=True
+    )
+    folder = export(tmp_path, service.model, vocabulary, tokenizer)
+    pipeline = transformers.pipeline("fill-mask", folder)
+    ours = service.fill_mask(tf.constant(TEXTS))
+    for text, pieces, probabilities in zip(
+        TEXTS, ours["pieces"], ours["probabilities"], strict=True
+    ):
+        theirs = pipeline(text, top_k=5)
+        assert tokenizer.pieces_to_ids(
+            piece.decode() for piece in pieces[0].numpy()
+        ) == [answer["token"] for answer in theirs]
+        assert_close(probabilities[0], [answer["score"] for answer in theirs])
+
+
+def test_text_classification_gives_our_labels(tmp_path, vocabulary):
+    import transformers
+
+    task, model, folder = finetuned(tmp_path, vocabulary, "rte")
+    service = make.of_task(task, model.encoder)
+    for ours, theirs in zip(
+        service.model.variables, model.variables, strict=True
+    ):
+        ours.assign(theirs)
+    pipeline = transformers.pipeline("text-classification", folder)
+    pairs = [(text, other) for text in TEXTS for other in TEXTS[:2]]
+    pairs = [
+        (one.replace("[MASK]", "rope"), other.replace("[MASK]", "lamp"))
+        for one, other in pairs
+    ]
+    ours = service.answer(*map(tf.constant, zip(*pairs, strict=True)))
+    theirs = pipeline(
+        [{"text": one, "text_pair": other} for one, other in pairs], top_k=None
+    )
+    for row, answers in zip(ours["probabilities"], theirs, strict=True):
+        scores = {answer["label"]: answer["score"] for answer in answers}
+        assert scores.keys() == {"entailment", "not_entailment"}
+        assert_close(row, [scores[label] for label in task.labels])
+
+
+def test_regression_gives_our_number(tmp_path, vocabulary):
+    import transformers
+
+    task, model, folder = finetuned(tmp_path, vocabulary, "sts-b")
+    service = make.of_task(task, model.encoder)
+    for ours, theirs in zip(
+        service.model.variables, model.variables, strict=True
+    ):
+        ours.assign(theirs)
+    pipeline = transformers.pipeline("text-classification", folder)
+    score = service.answer(tf.constant(["a rope"]), tf.constant(["a lamp"]))
+    answer = pipeline({"text": "a rope", "text_pair": "a lamp"})
+    answer = answer if isinstance(answer, dict) else answer[0]
+    assert_close(answer["score"], score["score"][0])
+
+
+def test_question_answering_gives_our_logits(tmp_path, vocabulary):
+    import torch
+
+    task, model, folder = finetuned(tmp_path, vocabulary, "squad")
+    tokenizer, theirs = load(folder, "AlbertForQuestionAnswering")
+    question, context = "Who slept?", "Ivo slept at the mill. Mara did not."
+    inputs = tokenizer(question, context, return_tensors="pt")
+    encode = task.tokenizer.encode
+    cls, sep = task.tokenizer.cls_id, task.tokenizer.sep_id
+    ids = [cls, *encode(question), sep, *encode(context), sep]
+    assert inputs["input_ids"][0].tolist() == ids
+    ours = model(
+        {n: tf.constant(v.numpy(), tf.int32) for n, v in inputs.items()}
+    )
+    with torch.no_grad():
+        outputs = theirs(**inputs)
+    for name in ("start_logits", "end_logits"):
+        assert_close(ours[name], outputs[name].numpy())
+
+
+def test_multiple_choice_gives_our_logits(tmp_path, vocabulary):
+    import torch
+
+    _, model, folder = finetuned(tmp_path, vocabulary, "race")
+    tokenizer, theirs = load(folder, "AlbertForMultipleChoice")
+    options = ["at the mill", "on the boat", "nowhere", "here"]
+    inputs = tokenizer(
+        ["Ivo slept."] * 4, options, padding=True, return_tensors="pt"
+    )
+    inputs = {name: value[None] for name, value in inputs.items()}
+    with torch.no_grad():
+        logits = theirs(**inputs)["logits"].numpy()
+    batch = {n: tf.constant(v.numpy(), tf.int32) for n, v in inputs.items()}
+    assert_close(model(batch)["logits"], logits)
+
+
+def test_tokenizer_that_is_saved_again_gives_the_same_ids(tmp_path, vocabulary):
+    import transformers
+
+    tokenizer = tokenization.load(vocabulary)
+    encoder = make_encoder(tokenizer)
+    folder = export(tmp_path / "hub", encoder, vocabulary, tokenizer)
+    loaded = transformers.AutoTokenizer.from_pretrained(folder)
+    loaded.save_pretrained(str(tmp_path / "again"))
+    again = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "again"))
+    for text in TEXTS:
+        expected = tokenizer.encode_with_masks(text)
+        for one in (loaded, again):
+            ids = one(text, add_special_tokens=False)["input_ids"]
+            assert ids == expected
+    assert loaded.mask_token_id == tokenizer.mask_id
+    assert loaded.pad_token_id == tokenizer.pad_id
+    assert loaded.model_max_length == 96
+    ids = loaded("the rope", "a lamp")["input_ids"]
+    assert loaded.decode(ids, skip_special_tokens=True) == "the rope a lamp"
+
+
+def test_hub_reads_the_card(tmp_path, vocabulary):
+    import huggingface_hub
+
+    _, _, folder = finetuned(tmp_path, vocabulary, "rte")
+    card = huggingface_hub.ModelCard.load(f"{folder}/README.md")
+    assert card.data.pipeline_tag == "text-classification"
+    assert card.data.library_name == "transformers"
