@@ -77,6 +77,6 @@ def _facts(code: int) -> tuple[int, ...]:
     )
 
 
-def share(counts: Mapping[str, int], name: str) -> float:
-    """Return what part of all letters something is; 0 of no letter."""
-    return counts[name] / max(1, counts["letters"])
+def share(counts: Mapping[str, int], *names: str) -> float:
+    """Return what part of all letters some kinds are; 0 of no letter."""
+    return sum(counts[name] for name in names) / max(1, counts["letters"])

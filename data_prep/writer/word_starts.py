@@ -40,8 +40,7 @@ def choose_rule(
     if not isinstance(tokenizer, tokenization.Tokenizer):
         rule, reason = "wordpiece", "the vocabulary is a WordPiece one"
     else:
-        share = letters.share(counts, "letters_not_a_to_z")
-        share += letters.share(counts, "letter_marks")
+        share = letters.share(counts, "letters_not_a_to_z", "letter_marks")
         rule = "marker" if share > letters.OTHERS_MATTER else "english"
         reason = (
             f"{min(1, share):.3%} of the letters are others than a to z or "

@@ -37,6 +37,7 @@ def test_share():
     assert letters.share({"letters": 4, "letter_marks": 1}, "letter_marks") == (
         0.25
     )
+    assert letters.share(letters.count(["aü"]), "letters", "letter_marks") == 1.5
     assert letters.share(letters.count([]), "letter_marks") == 0
 
 
@@ -58,8 +59,10 @@ def test_real_languages_are_judged_rightly(shared_dir, name, marks, others):
 
     with lzma.open(shared_dir / "data" / name, "rt", encoding="utf-8") as file:
         found = letters.count([file.read(300_000)])
-    assert (letters.share(found, "letter_marks") > letters.MARKS_MATTER) == (
-        marks
+    assert marks == (
+        letters.share(found, "letter_marks") > letters.MARKS_MATTER
     )
-    others_there = letters.share(found, "letters_not_a_to_z")
-    assert (others_there > letters.OTHERS_MATTER) == others
+    assert others == (
+        letters.share(found, "letters_not_a_to_z", "letter_marks")
+        > letters.OTHERS_MATTER
+    )
