@@ -37,7 +37,9 @@ def test_share():
     assert letters.share({"letters": 4, "letter_marks": 1}, "letter_marks") == (
         0.25
     )
-    assert letters.share(letters.count(["aü"]), "letters", "letter_marks") == 1.5
+    assert (
+        letters.share(letters.count(["aü"]), "letters", "letter_marks") == 1.5
+    )
     assert letters.share(letters.count([]), "letter_marks") == 0
 
 
