@@ -18,7 +18,7 @@ MASKING = """
 """
 SHARED = f"""
     {VOCABULARY}
-    optimizer learning_rate poly_power start_warmup_step
+    optimizer bias_correction learning_rate poly_power start_warmup_step
     original_start_warmup
     init_checkpoint init_from_group0 init_shallower new_weights
     precision recompute max_minutes max_skipped_updates profile_steps
@@ -86,7 +86,7 @@ OPTIONS = {
         sentence_objective masked_lm_factor sentence_factor init_schedule
         precision recompute gradient_accumulation_steps seed batches_from
         num_batches to_checkpoint overwrite loop_layers
-        optimizer learning_rate poly_power start_warmup_step
+        optimizer bias_correction learning_rate poly_power start_warmup_step
         original_start_warmup
         init_checkpoint init_from_group0 init_shallower new_weights
     """,

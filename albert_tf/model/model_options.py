@@ -87,6 +87,12 @@ class OptimizerOptions:
     """How weights are updated."""
 
     optimizer: str = option("lamb", "Optimizer.", choices=("lamb", "adamw"))
+    bias_correction: bool = option(
+        False,
+        "Whether the moments are corrected for their start at 0, as in Adam's "
+        "paper. The original does not, so its first updates are up to 6 times "
+        "as large.",
+    )
     learning_rate: float = option(
         0.00176,
         "Peak learning rate. The default is for batch 4096; scale it with the "

@@ -1,11 +1,13 @@
 """Learning-rate schedule, AdamW and LAMB as the original release computes them.
 
-Neither optimizer corrects the bias of its moments, unlike those of Keras, Model
-Garden and Hugging Face. Source: original release, optimization.py and
-lamb_optimizer.py; LAMB is You et al., arXiv 1904.00962.
+Unless `bias_correction` is set, neither optimizer corrects the bias of its
+moments, unlike those of Keras, Model Garden and Hugging Face. Source: original
+release, optimization.py and lamb_optimizer.py; LAMB is You et al., arXiv
+1904.00962.
 """
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -93,20 +95,34 @@ class UpdateArguments(NamedTuple):
     factor: tf.Tensor
     finite: tf.Tensor
     learning_rate: tf.Tensor
+    m_correction: tf.Tensor
+    v_correction: tf.Tensor
 
 
 class AdamW(keras.optimizers.Optimizer):
-    """Adam without bias correction, with decoupled weight decay.
+    """Adam with decoupled weight decay, by default without bias correction.
 
     m ← 0.9 m + 0.1 g;  v ← 0.999 v + 0.001 g²;  u = m / (√v + 1e-6)
     u ← u + 0.01 w  unless excluded;  w ← w - learning_rate · u
+
+    With bias correction, u of update t (1, 2, ...) is computed from
+    m / (1 - 0.9^t) and v / (1 - 0.999^t) (Kingma and Ba, arXiv 1412.6980,
+    section 3). Without it, steps of the first updates are up to 6 times as
+    large. Skipped updates count.
     """
 
     _layer_adaptation = False  # Whether a step is scaled by ‖w‖ / ‖u‖.
 
-    def __init__(self, learning_rate: Any, name: str = "adamw"):
+    def __init__(
+        self,
+        learning_rate: Any,
+        *,
+        bias_correction: bool = False,
+        name: str = "adamw",
+    ):
         super().__init__(name=name, jit_compile=False)
         self._learning_rate = self._build_learning_rate(learning_rate)
+        self._bias_correction = bias_correction
 
     def build(self, var_list: list[tf.Variable]) -> None:
         """Create the two moments of every variable, float32 zeros."""
@@ -161,7 +177,10 @@ class AdamW(keras.optimizers.Optimizer):
             finite: tf.Tensor,
         ) -> None:
             arguments = UpdateArguments(
-                factor, finite, self.learning_rate_at(self.iterations)
+                factor,
+                finite,
+                self.learning_rate_at(self.iterations),
+                *self._corrections(),
             )
             for gradient, variable in zip(gradients, variables, strict=True):
                 m, v = self._moments(variable)
@@ -175,13 +194,27 @@ class AdamW(keras.optimizers.Optimizer):
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
         """Update one variable and its moments; for Keras."""
+        m_correction, v_correction = self._corrections()
         arguments = UpdateArguments(
             factor=tf.constant(1.0),
             finite=tf.constant(True),
             learning_rate=tf.cast(self.learning_rate, variable.dtype),
+            m_correction=m_correction,
+            v_correction=v_correction,
         )
         gradient = tf.convert_to_tensor(gradient)
         self._update(variable, gradient, *self._moments(variable), arguments)
+
+    def _corrections(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the factors on both moments in the next update."""
+        if not self._bias_correction:
+            return tf.constant(1.0), tf.constant(1.0)
+        update = tf.cast(self.iterations + 1, tf.float32)
+        # 1 - beta ** update, without cancellation.
+        m_share, v_share = (
+            -tf.math.expm1(update * math.log(beta)) for beta in (BETA_1, BETA_2)
+        )
+        return 1.0 / m_share, 1.0 / v_share
 
     def _moments(
         self, variable: tf.Variable
@@ -211,6 +244,7 @@ class AdamW(keras.optimizers.Optimizer):
             "learning_rate": self._serialize_hyperparameter(
                 self._learning_rate
             ),
+            "bias_correction": self._bias_correction,
             "name": self.name,
         }
 
@@ -220,8 +254,16 @@ class Lamb(AdamW):
 
     _layer_adaptation = True
 
-    def __init__(self, learning_rate: Any, name: str = "lamb"):
-        super().__init__(learning_rate, name)
+    def __init__(
+        self,
+        learning_rate: Any,
+        *,
+        bias_correction: bool = False,
+        name: str = "lamb",
+    ):
+        super().__init__(
+            learning_rate, bias_correction=bias_correction, name=name
+        )
 
 
 @functools.cache
@@ -239,7 +281,9 @@ def _rule(
     """
     vector = tf.TensorSpec([None], tf.float32)
     number = tf.TensorSpec([], tf.float32)
-    arguments = UpdateArguments(number, tf.TensorSpec([], tf.bool), number)
+    arguments = UpdateArguments(
+        number, tf.TensorSpec([], tf.bool), number, number, number
+    )
 
     @tf.function(
         input_signature=[*[vector] * 4, arguments],
@@ -257,7 +301,8 @@ def _rule(
         g = gradient * arguments.factor
         new_m = BETA_1 * m + (1.0 - BETA_1) * g
         new_v = BETA_2 * v + (1.0 - BETA_2) * tf.square(g)
-        update = new_m / (tf.sqrt(new_v) + EPSILON)
+        root = tf.sqrt(new_v * arguments.v_correction)
+        update = new_m * arguments.m_correction / (root + EPSILON)
         if weight_decay:
             update += WEIGHT_DECAY * w
         learning_rate = arguments.learning_rate
@@ -310,4 +355,5 @@ def make_optimizer(
         if by_the_clock
         else 1.0,
     )
-    return {"lamb": Lamb, "adamw": AdamW}[options.optimizer](schedule)
+    optimizer_class = {"lamb": Lamb, "adamw": AdamW}[options.optimizer]
+    return optimizer_class(schedule, bias_correction=options.bias_correction)

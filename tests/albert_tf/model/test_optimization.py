@@ -110,15 +110,19 @@ class TableSchedule(
         return tf.gather(tf.constant(self.rates, tf.float32), step)
 
 
-def expected_weights(name, adapts, rates=tuple(RATES)):
+def expected_weights(name, adapts, rates=tuple(RATES), *, corrected=False):
     """Updates in float64; original-release.md 3.3 and 3.4."""
     w = np.array(START[name])
     m = v = np.zeros_like(w)
-    for rate, gradients in zip(rates, GRADIENTS, strict=False):
+    for t, rate in enumerate(rates, start=1):
+        gradients = GRADIENTS[t - 1]
         g = gradients[name].astype(np.float32).astype(np.float64)
         m = 0.9 * m + 0.1 * g
         v = 0.999 * v + 0.001 * g**2
-        u = m / (np.sqrt(v) + 1e-6)
+        m_scale, v_scale = 1.0, 1.0
+        if corrected:
+            m_scale, v_scale = 1 - 0.9**t, 1 - 0.999**t
+        u = m / m_scale / (np.sqrt(v / v_scale) + 1e-6)
         ratio = 1.0
         if "bias" not in name:
             u = u + 0.01 * w
@@ -138,23 +142,23 @@ def update(optimizer, variables, gradients):
     )
 
 
+@pytest.mark.parametrize("corrected", [False, True])
 @pytest.mark.parametrize(
     ("optimizer_class", "adapts"),
     [(optimization.AdamW, False), (optimization.Lamb, True)],
 )
-def test_updates_equal_the_formula(optimizer_class, adapts):
+def test_updates_equal_the_formula(optimizer_class, adapts, corrected):
     variables = {
         name: tf.Variable(value, dtype=tf.float32, name=name)
         for name, value in START.items()
     }
-    optimizer = optimizer_class(TableSchedule(RATES))
+    optimizer = optimizer_class(TableSchedule(RATES), bias_correction=corrected)
     optimizer.build(list(variables.values()))
     for gradients in GRADIENTS[: len(RATES)]:
         update(optimizer, variables, gradients)
     for name, variable in variables.items():
-        np.testing.assert_allclose(
-            variable, expected_weights(name, adapts), rtol=RTOL, atol=1e-9
-        )
+        expected = expected_weights(name, adapts, corrected=corrected)
+        np.testing.assert_allclose(variable, expected, rtol=RTOL, atol=1e-9)
     assert int(optimizer.iterations) == 4
 
 
@@ -255,10 +259,31 @@ def test_only_a_timed_schedule_has_a_variable_pace():
     )
 
 
-def test_keras_makes_the_same_update():
+def test_first_corrected_update_has_the_learning_rate():
+    """Its u is g / |g|; without correction it is 3.2 times that."""
+    for corrected, size in ((True, 0.1), (False, 0.1 * 0.1 / 0.001**0.5)):
+        variable = tf.Variable([0.0], name="bias")
+        options = model_options.OptimizerOptions(
+            optimizer="adamw", learning_rate=0.1, bias_correction=corrected
+        )
+        optimizer = optimization.make_optimizer(options, 10, 0)
+        optimizer.build([variable])
+        optimizer.update(
+            [tf.constant([7.0])],
+            [variable],
+            tf.constant(1.0),
+            tf.constant(True),
+        )
+        np.testing.assert_allclose(variable, [-size], rtol=1e-5)
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_keras_makes_the_same_update(corrected):
     ours, theirs = (tf.Variable([0.5, -1.5], name="kernel") for _ in range(2))
     gradient = tf.constant([0.3, 0.1])
-    one, other = (optimization.Lamb(0.1) for _ in range(2))
+    one, other = (
+        optimization.Lamb(0.1, bias_correction=corrected) for _ in range(2)
+    )
     one.build([ours])
     one.update([gradient], [ours], tf.constant(1.0), tf.constant(True))
     other.apply_gradients([(gradient, theirs)])
