@@ -1,7 +1,7 @@
 """The packages of the wheel; everything else is in pyproject.toml.
 
-`configs/` is in the wheel as `albert_tf/configs`, where `albert_tf/common/configs.py`
-finds it.
+`configs/` is in the wheel as `albert_tf/configs`, where
+`albert_tf/common/configs.py` finds it.
 """
 
 import setuptools
