@@ -36,6 +36,7 @@ from albert_tf.common import (
     errors,
     files,
     options,
+    packages,
     random_streams,
 )
 from albert_tf.data import manifests, masking, tfrecord
@@ -67,6 +68,14 @@ _BLOCKS_IN_MEMORY = 64
 _HISTOGRAM_BITS = 16
 # What Beam adds to the message of an exception.
 _BEAM_SUFFIX = re.compile(r" \[while running .*\]", re.DOTALL)
+# Beam has an environment of its own; only this script ever needs it.
+_import_beam = functools.partial(
+    packages.require,
+    "apache_beam",
+    install="python3.11 -m venv .beam && .beam/bin/pip install -r "
+    "data_prep/requirements-beam.txt",
+    argument="runner",
+)
 
 # Number of a file, and of a block in it. Sorted, they are in corpus order.
 Place = tuple[int, int]
@@ -153,20 +162,6 @@ def run(wanted: BeamOptions) -> None:
         logging.info("%s", line)
     writer_options.warn_of_cuts(manifest)
     logging.info("written: %s", ", ".join(recipe.outputs))
-
-
-def _import_beam() -> Any:
-    """Return the module of Apache Beam; only this script ever needs it."""
-    try:
-        import apache_beam
-    except ImportError as error:
-        raise errors.UserError(
-            f"--runner needs Apache Beam, which cannot be imported: {error}. "
-            "It has an environment of its own. Make it with: python3.11 -m "
-            "venv .beam && .beam/bin/pip install -r "
-            "data_prep/requirements-beam.txt"
-        ) from error
-    return apache_beam
 
 
 def prepare(

@@ -14,24 +14,33 @@ the text and the options only, not on the machine.
 
 import collections
 import dataclasses
+import functools
 import os
 import pathlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from absl import logging
 
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf.common import errors, files, options, ranges
+from albert_tf.common import errors, files, options, packages, ranges
 from albert_tf.text import normalization, wordpiece
 from data_prep.vocabulary import text
 from data_prep.writer import corpus
 
 UNITS = ("wordpiece", "character")
 _REPEATS = 1000  # Times that a word stands in a line for the trainer.
+_import_tokenizers = functools.partial(
+    packages.require,
+    "tokenizers",
+    "tokenizers.pre_tokenizers",
+    "tokenizers.trainers",
+    install="pip install tokenizers; or use `unit=character`",
+    argument="unit",
+    value="wordpiece",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,21 +165,6 @@ def _repeat(words: Mapping[str, int]) -> Iterator[str]:
             yield " ".join([word] * _REPEATS)
         if rest:
             yield " ".join([word] * rest)
-
-
-def _import_tokenizers() -> Any:
-    try:
-        import tokenizers
-        import tokenizers.pre_tokenizers
-        import tokenizers.trainers
-    except ImportError as error:
-        raise errors.UserError(
-            f"needs the package tokenizers, which cannot be imported: {error}. "
-            "Install it with: pip install tokenizers; or use unit=character.",
-            "unit",
-            "wordpiece",
-        ) from error
-    return tokenizers
 
 
 def run(settings: Options) -> None:

@@ -6,10 +6,10 @@ are ordinary for it in every language, with some hard ones.
 Tests: tests/albert_tf/text/test_tokenizer_json.py.
 """
 
+import functools
 import random
-from typing import Any
 
-from albert_tf.common import errors, strict_json
+from albert_tf.common import errors, packages, strict_json
 from albert_tf.text import tokenization, wordpiece
 
 _NUM_LINES = 1000
@@ -39,6 +39,15 @@ HARD_TEXTS = (
     "x" * 250,
 )
 
+# Imports `tokenizers`, which nothing else in albert_tf needs.
+require_library = functools.partial(
+    packages.require,
+    "tokenizers",
+    install="pip install tokenizers==0.23.3",
+    argument="format",
+    value="huggingface",
+)
+
 
 def check(content: str, tokenizer: tokenization.AnyTokenizer) -> None:
     """Make sure that the library `tokenizers` gives the vocabulary's ids.
@@ -66,22 +75,6 @@ def check(content: str, tokenizer: tokenization.AnyTokenizer) -> None:
                 "Hugging Face would read other pieces than it was trained on. "
                 "Keep it in a checkpoint of this project."
             )
-
-
-def require_library() -> Any:
-    """Import `tokenizers`, which nothing else needs.
-
-    Raises:
-        errors.UserError: It is not installed.
-    """
-    try:
-        import tokenizers
-    except ImportError:
-        raise errors.UserError(
-            "A folder for Hugging Face needs the package tokenizers, which is "
-            "not installed. Install it: pip install tokenizers==0.23.3"
-        ) from None
-    return tokenizers
 
 
 def _texts_of_pieces(tokenizer: tokenization.AnyTokenizer) -> list[str]:

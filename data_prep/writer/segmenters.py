@@ -8,7 +8,6 @@ dictionaries that the packages bring along: a text always has the same words.
 """
 
 import functools
-import importlib
 import warnings
 from collections.abc import Callable, Iterable
 from importlib import metadata
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import errors
+from albert_tf.common import packages
 
 NONE = "none"
 # The packages of each, as pip names them.
@@ -49,23 +48,19 @@ def load(name: str) -> Cut:
     Raises:
         errors.UserError: A package is not installed.
     """
-    try:
-        return {"jieba": _load_jieba, "mecab": _load_mecab}[name]()
-    except ImportError as error:
-        packages = " ".join(_PACKAGES[name])
-        raise errors.UserError(
-            f"needs packages that cannot be imported: {error}. Install them "
-            f"with: pip install {packages}",
-            "word_segmenter",
-            name,
-        ) from error
-
-
-def _load_jieba() -> Cut:
     with warnings.catch_warnings():
-        # Of the package itself, in its regular expressions and imports.
+        # jieba's own, in its regular expressions and imports.
         warnings.simplefilter("ignore")
-        jieba: Any = importlib.import_module("jieba")
+        library = packages.require(
+            *(p.replace("-", "_") for p in _PACKAGES[name]),
+            install=f"pip install {' '.join(_PACKAGES[name])}",
+            argument="word_segmenter",
+            value=name,
+        )
+    return {"jieba": _load_jieba, "mecab": _load_mecab}[name](library)
+
+
+def _load_jieba(jieba: Any) -> Cut:
     tokenizer = jieba.Tokenizer()
     # `initialize` would read words from a file in the folder for temporary
     # files, which anybody may have written.
@@ -77,9 +72,7 @@ def _load_jieba() -> Cut:
     return cut
 
 
-def _load_mecab() -> Cut:
-    fugashi: Any = importlib.import_module("fugashi")
-    importlib.import_module("unidic_lite")
+def _load_mecab(fugashi: Any) -> Cut:
     tagger = fugashi.Tagger("-Owakati")
 
     def cut(text: str) -> Iterable[str]:

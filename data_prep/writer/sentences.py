@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from albert_tf.common import errors
+from albert_tf.common import packages
 from albert_tf.common.options import option
 
 # The language whose rules a script has if none is named, and its letters.
@@ -173,14 +173,9 @@ def require() -> Any:
     Raises:
         errors.UserError: It is not installed.
     """
-    try:
-        import sentencex
-    except ImportError as error:
-        raise errors.UserError(
-            "Sentences are found by sentencex, which cannot be imported "
-            f"({error}). Install it: pip install sentencex"
-        ) from error
-    return sentencex
+    return packages.require(
+        "sentencex", install="pip install sentencex", argument="split_sentences"
+    )
 
 
 def _ends(paragraph: str, rules: str) -> Iterator[int]:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from albert_tf.common import errors
+from albert_tf.common import errors, packages
 
 # Formats, and how file names of them end.
 ENDINGS = {"parquet": ".parquet", "arrow": ".arrow"}
@@ -28,21 +28,14 @@ _BYTES = {
 }
 
 
-def import_pyarrow() -> Any:
-    """Return the module `pyarrow`, with `parquet`.
-
-    Raises:
-        errors.UserError: It is not installed.
-    """
-    try:
-        import pyarrow
-        import pyarrow.parquet  # noqa: F401
-    except ImportError as error:
-        raise errors.UserError(
-            "Parquet and Arrow files need pyarrow, which cannot be imported "
-            f"({error}). Install it: pip install pyarrow"
-        ) from error
-    return pyarrow
+def _import_pyarrow(kind: str) -> Any:
+    return packages.require(
+        "pyarrow",
+        "pyarrow.parquet",
+        install="pip install pyarrow",
+        argument="input_format",
+        value=kind,
+    )
 
 
 class _WholeFile(io.RawIOBase):
@@ -85,7 +78,7 @@ def check(stream: IO[bytes], path: str, kind: str, column: str) -> None:
     Raises:
         errors.UserError: It has not, or it is damaged, or pyarrow is missing.
     """
-    pyarrow = import_pyarrow()
+    pyarrow = _import_pyarrow(kind)
     whole = _WholeFile(stream)
     with _reading(path, kind), _OPENERS[kind](pyarrow, whole) as (schema, _):
         names = list(schema.names)
@@ -126,7 +119,7 @@ def json_lines(
     Raises:
         errors.UserError: The file is damaged.
     """
-    pyarrow, whole = import_pyarrow(), _WholeFile(stream)
+    pyarrow, whole = _import_pyarrow(kind), _WholeFile(stream)
     with _reading(path, kind), _OPENERS[kind](pyarrow, whole) as (_, batches):
         for batch in batches(column):
             texts = _as_bytes(pyarrow, batch.column(column))
@@ -200,7 +193,7 @@ _OPENERS: dict[str, Callable[[Any, io.RawIOBase], Any]] = {
 @contextlib.contextmanager
 def _reading(path: str, kind: str) -> Iterator[None]:
     """Turn what pyarrow raises for a damaged file into a `UserError`."""
-    pyarrow = import_pyarrow()
+    pyarrow = _import_pyarrow(kind)
     try:
         yield
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -111,7 +111,8 @@ def test_no_text(tmp_path):
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(
-        errors.UserError, match="`unit=wordpiece` needs .*pip install tokeni"
+        errors.UserError,
+        match="`unit=wordpiece` needs .*pip install tokenizers; or use `unit=c",
     ):
         train(tmp_path, GERMAN)
 

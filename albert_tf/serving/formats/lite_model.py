@@ -10,6 +10,7 @@ Batch and length may vary.
     ask(input_ids=ids, input_mask=mask, segment_ids=segments)["probabilities"]
 """
 
+import functools
 import pathlib
 import re
 import tempfile
@@ -17,24 +18,12 @@ import tempfile
 import tensorflow as tf
 from tensorflow.lite.python import convert_phase
 
-from albert_tf.common import errors, files
+from albert_tf.common import errors, files, packages
 from albert_tf.serving.formats import id_model
 from albert_tf.serving.services import service
 
 # Where the converter lists operations that LiteRT lacks, in a page of text.
 _MISSING = re.compile(r"^(?:TF Select|Custom) ops: (.+)$", re.MULTILINE)
-
-
-def _require() -> None:
-    try:
-        import ai_edge_litert  # noqa: F401 - for this format alone.
-    except ImportError as error:
-        raise errors.UserError(
-            f"needs a package that is missing: {error.name}. Install it: pip "
-            "install ai-edge-litert",
-            "format",
-            "litert",
-        ) from error
 
 
 def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
@@ -82,7 +71,13 @@ def _ask(path: str, name: str, inputs: id_model.Arrays) -> id_model.Arrays:
 FORMAT = id_model.Format(
     name="litert",
     file_name="model.tflite",
-    require=_require,
+    require=functools.partial(
+        packages.require,
+        "ai_edge_litert",
+        install="pip install ai-edge-litert",
+        argument="format",
+        value="litert",
+    ),
     functions=service.id_functions,
     convert=_convert,
     ask=_ask,

@@ -13,13 +13,12 @@ words, give one position, 0, for each sequence.
 """
 
 import functools
-import importlib
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.common import errors
+from albert_tf.common import errors, packages
 from albert_tf.serving.formats import id_model
 from albert_tf.serving.services import encoder_service, service
 
@@ -28,19 +27,6 @@ _OPSET = 17
 # What int8 makes 8-bit numbers of: kernels, and tables that rows are taken of.
 _QUANTIZED = ["MatMul", "Gather"]
 _ERRORS_ONLY = 3  # ONNX Runtime's number of that level of logging.
-
-
-def _require() -> None:
-    for name in ("tf2onnx", "onnxruntime"):
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            raise errors.UserError(
-                f"needs a package that is missing: {error.name}. Install all "
-                "it needs: pip install onnx onnxruntime tf2onnx",
-                "format",
-                "onnx",
-            ) from error
 
 
 def _functions(what: service.Service) -> id_model.Functions:
@@ -162,7 +148,14 @@ def _ask(path: str, name: str, inputs: id_model.Arrays) -> id_model.Arrays:
 FORMAT = id_model.Format(
     name="onnx",
     file_name="model.onnx",
-    require=_require,
+    require=functools.partial(
+        packages.require,
+        "tf2onnx",
+        "onnxruntime",
+        install="pip install onnx onnxruntime tf2onnx",
+        argument="format",
+        value="onnx",
+    ),
     functions=_functions,
     convert=_convert,
     ask=_ask,

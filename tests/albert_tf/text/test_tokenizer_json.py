@@ -146,7 +146,10 @@ def test_check_refuses_unknown_words(tmp_path):
 
 def test_missing_library_is_named(monkeypatch, tiny_tokenizer):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(errors.UserError, match="pip install tokenizers=="):
+    with pytest.raises(
+        errors.UserError,
+        match="`format=huggingface` needs tokenizers.*pip install tokenizers==",
+    ):
         tokenizer_check.check("{}", tiny_tokenizer)
 
 

@@ -241,7 +241,9 @@ def test_missing_pyarrow_is_named_with_its_installation(tmp_path, monkeypatch):
     write_parquet(TABLE, path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     options = corpus.CorpusOptions(path, input_format="parquet")
-    with pytest.raises(errors.UserError, match="pip install pyarrow"):
+    with pytest.raises(
+        errors.UserError, match="`input_format=parquet` needs pyarro"
+    ):
         corpus.find_files(options)
 
 

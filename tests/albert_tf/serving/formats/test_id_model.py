@@ -248,6 +248,6 @@ def test_other_precision_of_the_encoder_is_refused(tiny_vocab, tiny_tokenizer):
 def test_missing_package_is_named(monkeypatch, name, package, needed):
     monkeypatch.setitem(sys.modules, "tf2onnx", object())
     monkeypatch.setitem(sys.modules, package, None)
-    expected = f"{package}.*pip install {needed}$"
+    expected = f"`format={name}` needs {package}.*pip install {needed}$"
     with pytest.raises(errors.UserError, match=expected):
         FORMS[name].require()

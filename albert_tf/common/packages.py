@@ -1,0 +1,38 @@
+"""Optional packages, which only some options need."""
+
+import importlib
+from typing import Any
+
+from albert_tf.common import errors
+
+
+def require(
+    *modules: str, install: str, argument: str, value: Any = None
+) -> Any:
+    """Import modules that may not be installed, and return the first.
+
+    Example:
+        require("jieba", install="pip install jieba", argument="unit") raises
+        "`unit` needs jieba, which cannot be imported: No module named 'jieba'.
+        Install it: pip install jieba" where it is missing.
+
+    Args:
+        modules: Their names, as in import statements.
+        install: The command that installs them all.
+        argument: The option or argument that needs them.
+        value: Its value; None leaves it out.
+
+    Raises:
+        errors.UserError: One of them cannot be imported.
+    """
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise errors.UserError(
+                f"needs {name}, which cannot be imported: {error}. Install "
+                f"it: {install}",
+                argument,
+                value,
+            ) from error
+    return importlib.import_module(modules[0])
