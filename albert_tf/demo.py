@@ -185,7 +185,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except errors.UserError as error:
             self._send_error(400, str(error))
         except tf.errors.OpError as error:
-            self._send_error(500, f"TensorFlow says: {error.message}")
+            self._send_error(500, f"in TensorFlow: {error.message}")
         else:
             self._send_json(200, dataclasses.asdict(view))
 

@@ -94,7 +94,7 @@ def _run(settings: GlueOptions, names: list[str]) -> None:
         if status:
             raise errors.UserError(
                 f"The task {name} ended with status {status}; its message is "
-                "above. Mend the cause and start the same command again: "
+                "above. Fix the cause and run the same command again: "
                 "finished tasks are not trained again."
             )
     summaries = {

@@ -23,14 +23,14 @@ def names() -> list[str]:
 
 
 def find(path: str) -> str:
-    """Return the path of a config or recipe; a file of that name wins.
+    """Return the path of a config or recipe; an existing file is preferred.
 
     Args:
         path: A path, the name of a model config (`albert_base_v2`), or a path
             that begins with `configs/`.
 
     Returns:
-        `path` itself, if it is none of ours.
+        `path` itself if it names no config of this package.
     """
     if os.path.exists(path):
         return path
@@ -47,7 +47,8 @@ def find_model(path: str) -> str:
     """Return the path of a model config; see `find`.
 
     Raises:
-        errors.UserError: It is almost the name of one.
+        errors.UserError: There is no such file, and the name is similar to
+            that of a config.
     """
     found = find(path)
     near = difflib.get_close_matches(path, names(), 1, 0.8)
@@ -61,7 +62,7 @@ def find_model(path: str) -> str:
 
 
 def find_flagfile(argument: str) -> str:
-    """Return an argument of the command line, its recipe found by name."""
+    """Return an argument, with a recipe's name replaced by its path."""
     if not argument.startswith(_FLAGFILE):
         return argument
     return _FLAGFILE + find(argument.removeprefix(_FLAGFILE))

@@ -1,4 +1,4 @@
-"""The one exception that stands for a mistake of the user."""
+"""The exception for mistakes of the user."""
 
 import re
 from collections.abc import Container
@@ -11,9 +11,9 @@ class UserError(ValueError):
     """A wrong argument, file or combination; shown without a traceback.
 
     The message has four parts: which argument or file, what it was, what is
-    allowed, and what to do. Arguments stand in backticks, `name` or
-    `name=value`, for people who call a function; `options.run_script` shows
-    those that are options of the command as flags and exits with status 2.
+    allowed, and what to do. Arguments are written in backticks, `name` or
+    `name=value`, as Python users know them. `options.run_script` shows those
+    that are options of the command as flags and exits with status 2.
 
     Example:
         str(UserError("is not a file. Check it.", "vocab_file", "v.txt")) =

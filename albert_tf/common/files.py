@@ -1,4 +1,4 @@
-"""Files on disk or in a bucket: find them by pattern, replace them whole.
+"""Files on disk or in a bucket: find them by pattern, replace them atomically.
 
 Paths with a scheme (`gs://`, `ram://`) go through `tf.io.gfile`; plain paths
 use the standard library, so that preparing data never loads TensorFlow for
@@ -17,17 +17,17 @@ from typing import IO
 
 from albert_tf.common import errors
 
-# What stands beside record files and is none: manifest, data card, files that
-# are not complete.
+# Endings of files beside record files that are no record files: manifest, data
+# card, incomplete files.
 BESIDE_RECORDS = (".manifest.json", ".card.md", ".card.png", ".partial")
 
-# What `os.path.dirname` leaves of gs://NAME; there is no folder to make.
+# What `os.path.dirname` returns for gs://NAME; no folder is created for it.
 _BUCKET = re.compile(r"[a-z0-9]+:")
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def is_remote(path: str) -> bool:
-    """Tell whether `path` names a place that only TensorFlow can open."""
+    """Tell whether only TensorFlow can open `path`."""
     return "://" in path
 
 
@@ -65,7 +65,7 @@ def size(path: str) -> int:
 
 
 def find_by_ending(folder: str, ending: str) -> list[str]:
-    """Return the paths in a folder whose names end so, sorted."""
+    """Return the paths in a folder whose names have this ending, sorted."""
     if is_remote(folder):
         return sorted(_gfile().glob(f"{folder}/*{ending}"))
     return sorted(glob.glob(os.path.join(glob.escape(folder), f"*{ending}")))
@@ -112,8 +112,8 @@ def expand_patterns(
     Args:
         patterns: For example `"corpus/a.txt,corpus/b/*.txt"`.
         option: Name of the option the patterns came from, for the message.
-        without: Files with these endings are left out, as if they were not
-            there; `BESIDE_RECORDS` where record files are wanted.
+        without: Files with these endings are ignored; `BESIDE_RECORDS` where
+            record files are wanted.
 
     Returns:
         Paths, sorted within each pattern, each named once.
@@ -143,7 +143,7 @@ def expand_patterns(
 
 
 def _no_match(pattern: str) -> str:
-    """Say why a pattern gives no file, and what to do."""
+    """Explain why a pattern matches no file, and what to do."""
     if not is_remote(pattern) and os.path.isdir(pattern):
         inside = os.path.join(pattern, "*")
         return f"is a folder. Files are needed. Use '{inside}'."
@@ -161,7 +161,7 @@ def _no_match(pattern: str) -> str:
 
 
 def _is_special(path: str) -> bool:
-    """Tell whether a path leads to something that is no regular file."""
+    """Tell whether something other than a regular file has this path."""
     return os.path.exists(path) and not os.path.isfile(path)
 
 
@@ -207,7 +207,7 @@ def sha256(path: str) -> str:
 
 @contextlib.contextmanager
 def name_full_disk(path: str) -> Iterator[None]:
-    """Have errors about space on the disk name the file that is written."""
+    """Name the written file in errors about a full disk."""
     try:
         yield
     except OSError as error:
@@ -220,10 +220,10 @@ def name_full_disk(path: str) -> Iterator[None]:
 
 
 def require_replaceable(path: str, option: str) -> None:
-    """Make sure that nothing but a regular file stands under a local name.
+    """Make sure that a local path is free or a regular file.
 
     Raises:
-        errors.UserError: A folder, a pipe or a device does.
+        errors.UserError: It is a folder, a pipe or a device.
     """
     if not is_remote(path) and _is_special(path):
         kind = "a folder" if os.path.isdir(path) else "a pipe or a device"
@@ -271,19 +271,19 @@ def replace_atomically(
     """Open a file for writing that appears under its name only when complete.
 
     The bytes go to `PATH.partial`, are synced to the disk and renamed. After an
-    error inside the `with` block the partial file is removed and whatever stood
-    under `path` before is untouched.
+    error inside the `with` block the partial file is removed, and an earlier
+    file at `path` is unchanged.
 
     Args:
         path: The file.
-        through_link: Whether a symbolic link stays, and the file that it leads
-            to is replaced: for files that the user names. A link in the folder
-            of a run is replaced itself: it may have come with the folder, and
-            lead to any file of the user's.
+        through_link: Whether a symbolic link is followed, so that its target is
+            replaced: for files that the user names. Otherwise the link itself
+            is replaced: for files in the folder of a run, which may have come
+            with a link to any other file of the user.
 
     Raises:
-        OSError: The file cannot be written; something that is no regular file,
-            such as a device, stands under its name; or the disk is full.
+        OSError: The file cannot be written; `path` is not a regular file, but
+            for example a device; or the disk is full.
     """
     if is_remote(path):  # Object stores show an object only when it is closed.
         with _gfile().GFile(path, "wb") as stream:
@@ -291,10 +291,10 @@ def replace_atomically(
         return
     is_replaced = os.path.islink(path) and not through_link
     if _is_special(path) and not is_replaced:
-        raise OSError(errno.EEXIST, "There is no regular file under", path)
+        raise OSError(errno.EEXIST, "Not a regular file", path)
     target = path if is_replaced else os.path.realpath(path)
     partial = f"{target}.partial"
-    if os.path.islink(partial):  # Nobody but this function makes one.
+    if os.path.islink(partial):  # Not of this program: it makes no links.
         os.remove(partial)
     try:
         with name_full_disk(path), open(partial, "wb") as stream:
@@ -309,7 +309,7 @@ def replace_atomically(
 
 
 def sync(path: str) -> None:
-    """Have the disk hold what was written to a local file."""
+    """Sync a local file to the disk."""
     with name_full_disk(path), open(path, "rb") as stream:
         os.fsync(stream.fileno())
 
@@ -322,11 +322,10 @@ def write_text(path: str, text: str) -> None:
 
 @contextlib.contextmanager
 def replace_folder(path: str) -> Iterator[str]:
-    """Make a folder that takes the place of `path` at the end of the block.
+    """Create a folder that replaces `path` at the end of the block.
 
-    After an error inside the block it is removed, and `path` is untouched. Of
-    two processes that do so at once one would spoil the other's work; a lock is
-    the caller's.
+    After an error inside the block it is removed, and `path` is unchanged. Two
+    processes must not do this at the same time: the caller holds a lock.
     """
     path = path.rstrip("/")
     clear_replacement(path)
@@ -354,12 +353,12 @@ def require_folder_target(path: str, option: str) -> None:
     """Make sure that `replace_folder` can make a local folder of this name.
 
     Args:
-        path: The folder; `clear_replacement` has cleared up beside it.
+        path: The folder, after a call of `clear_replacement`.
         option: Name of the option that names it, for messages.
 
     Raises:
-        errors.UserError: It cannot: the place may not be written, the name is
-            too long, or is that of a link to nothing.
+        errors.UserError: The place is not writable, the name is too long, or it
+            is a symbolic link to nothing.
     """
     if os.path.islink(path) and not os.path.exists(path):
         make_folder(path, option)  # A link is in the way.
@@ -371,8 +370,8 @@ def require_folder_target(path: str, option: str) -> None:
 def clear_replacement(path: str) -> None:
     """Clear up after a `replace_folder` that was killed.
 
-    What was unfinished is removed. The folder that was about to be replaced is
-    put back if nothing has taken its place.
+    The unfinished folder is removed. The earlier folder is put back if it was
+    not replaced.
     """
     partial, old = _beside(path)
     shutil.rmtree(partial, ignore_errors=True)
@@ -382,5 +381,5 @@ def clear_replacement(path: str) -> None:
 
 
 def _beside(path: str) -> tuple[str, str]:
-    """Return where a folder is made, and where the one before it waits."""
+    """Return the temporary names of a new folder and of the one it replaces."""
     return f"{path}.partial", f"{path}.replaced"

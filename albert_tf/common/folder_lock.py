@@ -1,9 +1,8 @@
-"""A lock that keeps a second process out of a folder that one writes to.
+"""A lock against two processes that write to one folder.
 
-It is held by the system for as long as the process lives (`flock`), so a file
-that a killed process left behind keeps nobody out. Who only reads a folder
-needs no lock. Remote folders (`gs://`) have none, nor have file systems that
-cannot lock, of which a warning tells.
+The system holds it while the process lives (`flock`), so the lock file of a
+killed process blocks nobody. Reading needs no lock. Remote folders (`gs://`)
+are not locked, nor are file systems without locks, which cause a warning.
 """
 
 import contextlib
@@ -23,14 +22,14 @@ from albert_tf.common import errors, files, strict_json
 
 # Name of the lock in a folder.
 NAME = ".lock"
-# Seconds to wait for a killed process whose children are about to end.
+# Seconds to wait for the children of a killed process to end.
 PATIENCE = 5.0
 _SECONDS_BETWEEN_TRIES = 0.05
-# What they say where nothing can be written under a name.
+# Errors where a file cannot be created.
 _NO_PLACE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
 )
-# What file systems say that have no locks.
+# Errors of file systems that have no locks.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 _ADVICE = "Choose a place that you may write to."
 
@@ -44,18 +43,18 @@ def hold(
 ) -> Iterator[None]:
     """Keep every other process from writing to a folder.
 
-    The folder is made if it is not there, and removed in the end if it was, and
-    nothing has come into it. Processes forked meanwhile hold the lock, too.
+    A missing folder is created, and removed at the end if it is still empty.
+    Processes that are forked meanwhile hold the lock, too.
 
     Args:
         folder: Where this process writes.
         option: Name of the option that names it, for messages.
         patience: Seconds to wait for another process; None for `PATIENCE`.
-        advice: What to do where nothing may be written.
+        advice: For messages: what to do if the folder is not writable.
 
     Raises:
-        errors.UserError: Another process holds it, it cannot be made, or
-            nothing may be written there.
+        errors.UserError: Another process holds it, or it cannot be created or
+            written.
     """
     if files.is_remote(folder):
         yield
@@ -76,15 +75,15 @@ def hold_file(
     """Hold a lock of any name.
 
     Args:
-        path: The file; made here with its folder, and removed in the end.
+        path: The file; created here with its folder, and removed at the end.
         option: Name of the option that the lock is for, for messages.
         value: What was given as the option.
         patience: See `hold`.
         advice: See `hold`.
 
     Raises:
-        errors.UserError: Another process holds it, its folder cannot be made,
-            or nothing may be written there.
+        errors.UserError: Another process holds it, or its folder cannot be
+            created or written.
     """
     folder = os.path.dirname(path)
     made = _missing(folder)
@@ -119,7 +118,7 @@ def hold_file(
 
 @contextlib.contextmanager
 def _naming(option: str, value: str, advice: str) -> Iterator[None]:
-    """Have errors about a place that cannot be written name the option."""
+    """Name the option in errors about a place that is not writable."""
     try:
         yield
     except OSError as error:
@@ -139,16 +138,16 @@ def acquire(
 ) -> int:
     """Return an open file that no other process has locked.
 
-    Closing it gives the lock back.
+    Closing it releases the lock.
 
     Args:
         path: The file.
-        refuse: Makes the error from who holds it, in words.
-        prepare: Called before each try; makes the folder.
+        refuse: Returns the error, given a description of the holder.
+        prepare: Called before each try; creates the folder.
         patience: See `hold`.
 
     Raises:
-        errors.UserError: That of `refuse`.
+        errors.UserError: The one that `refuse` returns.
     """
     deadline = time.monotonic() + (PATIENCE if patience is None else patience)
     while True:
@@ -173,14 +172,17 @@ def acquire(
 
 
 def _open(path: str) -> int:
-    if os.path.islink(path):  # Nothing here makes one; it may lead anywhere.
+    if os.path.islink(path):  # Not of this program: it makes no links.
         os.remove(path)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     return os.open(path, flags, 0o666)
 
 
 def _lock(descriptor: int, path: str) -> bool:
-    """Lock a file and say who holds it; tell whether it is still in place.
+    """Lock a file and write the holder into it.
+
+    Returns:
+        Whether the file is still in its place.
 
     Raises:
         BlockingIOError: Another process holds it.
@@ -191,8 +193,8 @@ def _lock(descriptor: int, path: str) -> bool:
         if error.errno not in _NO_LOCKS:
             raise
         logging.warning(
-            "%s: the file system has no locks (%s). See that no other process "
-            "writes to the same place.",
+            "%s: the file system has no locks (%s). Make sure that no other "
+            "process writes to the same place.",
             path,
             error.strerror,
         )
@@ -201,8 +203,8 @@ def _lock(descriptor: int, path: str) -> bool:
     if not _is_lock(os.pread(descriptor, 1000, 0)):
         os.close(descriptor)
         raise errors.UserError(
-            f"{path} is the name of a lock, but a file that is none has it. "
-            "Rename that file, or choose another place to write to."
+            f"{path} must be a lock file, but it has other content. Rename "
+            "that file, or choose another place to write to."
         )
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, strict_json.dumps(_self()).encode(), 0)
@@ -210,7 +212,7 @@ def _lock(descriptor: int, path: str) -> bool:
 
 
 def _is_lock(content: bytes) -> bool:
-    """Tell whether a file is empty, or one that a killed process has left."""
+    """Tell whether a file is empty, or the lock file of a killed process."""
     try:
         return not content or "process" in strict_json.loads(content)
     except (strict_json.JsonError, TypeError):
@@ -218,10 +220,10 @@ def _is_lock(content: bytes) -> bool:
 
 
 def _is_in_place(descriptor: int, path: str) -> bool:
-    """Tell whether an open lock is still the one that others will find."""
+    """Tell whether an open lock file is still the one at its path."""
     try:
         found = os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:  # Its holder has cleared up.
+    except FileNotFoundError:  # Its holder has removed it.
         return False
     return os.path.samestat(os.fstat(descriptor), found)
 
@@ -237,7 +239,7 @@ def _self() -> dict[str, str | int]:
 
 
 def _holder(descriptor: int) -> str:
-    """Say who holds a lock, as far as its file tells."""
+    """Describe the process that holds a lock, from the content of its file."""
     try:
         said = strict_json.loads(os.pread(descriptor, 1000, 0))
         place = ""
@@ -252,7 +254,7 @@ def _holder(descriptor: int) -> str:
 
 
 def _missing(folder: str) -> list[str]:
-    """Return the folders that `make_folder` will make, the deepest first."""
+    """Return the folders that `make_folder` will create, the deepest first."""
     found = []
     path = os.path.abspath(folder)
     while not os.path.lexists(path):

@@ -1,11 +1,12 @@
-"""Options: one dataclass field is the default, the type, the help and the flag.
+"""Command-line options as fields of dataclasses.
 
-A script declares a frozen dataclass of options, `checked`, and calls
-`run_script`. A field may itself be such a dataclass (`optimizer:
-OptimizerOptions`); its fields then become flags of the script, under their own
-names; a last underscore, which keeps a name apart from a word of Python, is
-dropped (`from_` is `--from`). Nothing else reads flags, so every function can
-be called from Python with plain values.
+A field gives an option its name, type, default and help. A script declares a
+frozen dataclass of options, `checked`, and calls `run_script`. A field may
+itself be such a dataclass (`optimizer: OptimizerOptions`); its fields then
+become flags of the script, under their own names. An underscore at the end of a
+name, which distinguishes it from a keyword of Python, is dropped (`from_` is
+`--from`). Nothing else reads flags, so every function can be called from Python
+with plain values.
 """
 
 import contextlib
@@ -38,7 +39,7 @@ OptionsT = TypeVar("OptionsT")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # The path of an installed package that is not this one.
 _FOREIGN = re.compile(r"site-packages/(?!(albert_tf|data_prep)/)")
-_HOME = re.compile(r"(^|,\s*)(~[^/,]*)")  # What may name a home folder.
+_HOME = re.compile(r"(^|,\s*)(~[^/,]*)")  # May name a home folder.
 
 
 def option(
@@ -61,8 +62,8 @@ def option(
         may_change: Whether a run may be continued in the same output folder
             with another value.
         positional: Whether an argument without `--name=` is its value: at
-            most one option of a command. Several arguments, which the shell
-            makes of a pattern, are joined by commas.
+            most one option of a command. Several arguments, to which the shell
+            expands a pattern, are joined by commas.
     """
     metadata = {
         "help": help,
@@ -75,10 +76,10 @@ def option(
 
 
 def checked(options_class: type[OptionsT]) -> type[OptionsT]:
-    """Let a class of options refuse numbers outside their ranges.
+    """Make a class of options refuse numbers outside their ranges.
 
-    Stands between `@dataclasses.dataclass(frozen=True)` and the class. However
-    an object is made, its numbers are checked before its own `__post_init__`.
+    A decorator, written below `@dataclasses.dataclass(frozen=True)`. The
+    numbers of every object are checked before its own `__post_init__`.
     """
     rules = getattr(options_class, "__post_init__", lambda self: None)
 
@@ -279,13 +280,13 @@ def _value(leaf: Flag, text: str) -> Any:
 
 
 def _check_text(leaf: Flag, value: str) -> None:
-    """Refuse what no file's name and no JSON can hold, and nothing at all."""
+    """Refuse an empty required value, NUL, and bytes that are not UTF-8."""
     if not value and leaf.is_required:
         raise errors.UserError("is empty. It needs a value.", leaf.name)
     if "\0" in value or not value.isascii() and _SURROGATE.search(value):
         raise errors.UserError(
-            f"--{leaf.name}={value!a} holds a byte that is no text in UTF-8. "
-            "Write it again, and rename the file if it is one."
+            f"--{leaf.name}={value!a} contains a byte that is not UTF-8 text. "
+            "Correct it; if it is the name of a file, rename the file."
         )
 
 
@@ -310,8 +311,8 @@ def from_dict(
 ) -> OptionsT:
     """Build the options object from the dictionary of `to_dict`.
 
-    What is not in the dictionary has the default of `options_class`, which may
-    be another one than that of the class inside it.
+    Options that are not in the dictionary have the defaults of `options_class`,
+    which may differ from those of the classes inside it.
     """
     defaults = {
         leaf.name: leaf.default
@@ -322,11 +323,11 @@ def from_dict(
 
 
 def refuse_foreign(settings: Any, names: Iterable[str], other: str) -> None:
-    """Make sure that options of another way to use a program are left out.
+    """Refuse options that have no effect without another option.
 
     Args:
         settings: The options object.
-        names: Options that only go with `other`.
+        names: Options that are only used together with `other`.
         other: An option that is not given.
 
     Raises:
@@ -335,7 +336,8 @@ def refuse_foreign(settings: Any, names: Iterable[str], other: str) -> None:
     for name in names:
         if getattr(settings, name) is not None:
             raise errors.UserError(
-                f"goes with `{other}`, which is not given. Leave it out.",
+                f"is only used with `{other}`, which is not given. Leave it "
+                "out.",
                 name,
                 getattr(settings, name),
             )
@@ -344,7 +346,7 @@ def refuse_foreign(settings: Any, names: Iterable[str], other: str) -> None:
 def differences(
     options_class: type, previous: Mapping[str, Any], current: Mapping[str, Any]
 ) -> list[str]:
-    """Return a line for every option that differs and may not.
+    """Return a line for each option that changed although it must not.
 
     Args:
         options_class: The options class of both.
@@ -368,15 +370,15 @@ def run_script(
 ) -> None:
     """Parse the command line into `options_class` and call `run` with it.
 
-    A `UserError` is printed without a traceback and ends with status 2, a
-    failing disk or file with status 1, Ctrl-C with status 130.
+    A `UserError` is printed without a traceback. The exit status is 2 for it, 1
+    for an error of a disk or file, and 130 for Ctrl-C.
     """
     _prepare(options_class)
     sys.exit(run_inside(run, options_class, sys.argv[1:]))
 
 
 def check_command_line(options_class: type) -> None:
-    """Answer `--help` or refuse wrong options, and leave; else do nothing.
+    """Exit after `--help` or wrong options; otherwise do nothing.
 
     A command calls this before it imports TensorFlow, which takes seconds.
     """
@@ -387,7 +389,7 @@ def check_command_line(options_class: type) -> None:
 
 
 def _prepare(options_class: type) -> None:
-    """Set up logging, and print the help and leave if it is asked for."""
+    """Set up logging; for `--help`, print the help and exit."""
     flags.FLAGS.mark_as_parsed()  # Otherwise absl warns when it logs.
     logging.set_verbosity(logging.INFO)
     logging.use_absl_handler()
@@ -426,7 +428,7 @@ def _guarded(main: Callable[[], None], names: Container[str] = ()) -> int:
 
     Args:
         main: What to call.
-        names: Arguments that messages are to show as flags.
+        names: Arguments that messages show as flags.
     """
     try:
         with _flags_in_logs(names):
@@ -436,7 +438,7 @@ def _guarded(main: Callable[[], None], names: Container[str] = ()) -> int:
     except OSError as error:
         return _complain(
             f"error: {errors.as_flags(str(error), names)}. Finished files are "
-            "intact; mend the cause and start the same command again.",
+            "intact. Fix the cause and run the same command again.",
             1,
         )
     except KeyboardInterrupt:
@@ -444,7 +446,7 @@ def _guarded(main: Callable[[], None], names: Container[str] = ()) -> int:
     except Exception as error:
         if not _is_from_tensorflow(error):
             raise
-        return _complain(f"error: TensorFlow says: {error}", 1)
+        return _complain(f"error in TensorFlow: {error}", 1)
     return 0
 
 
@@ -474,7 +476,7 @@ def _is_from_tensorflow(error: Exception) -> bool:
 
 
 def _is_for_the_user(record: python_logging.LogRecord) -> bool:
-    """Keep back remarks of installed packages, but not their warnings."""
+    """Drop what other packages log, except their warnings."""
     is_foreign = _FOREIGN.search(record.pathname)
     return not is_foreign or record.levelno > python_logging.INFO
 

@@ -1,4 +1,4 @@
-"""The same function on many things, in several processes, results in order."""
+"""A map over several processes, with results in order."""
 
 import collections
 import concurrent.futures
@@ -20,12 +20,12 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 
-# Items on their way for each process: enough to keep it busy.
+# Submitted items for each process: enough to keep it busy.
 _IN_FLIGHT = 3
 
 _PR_SET_PDEATHSIG = 1  # Of prctl(2).
-# What asks the program to end. Both wait while a process is forked, when Python
-# drops exceptions that their handlers raise.
+# Signals that ask the program to end. Both are blocked during a fork, when
+# Python drops exceptions that their handlers raise.
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
 
 _context: Any = None
@@ -36,7 +36,7 @@ class WorkerEndedError(errors.UserError):
 
 
 def context() -> Any:
-    """Return what `workers` was given; for use inside the functions."""
+    """Return the `shared` value of `workers`, inside a mapped function."""
     return _context
 
 
@@ -46,7 +46,7 @@ def _set_context(value: Any) -> None:
 
 
 def _begin(value: Any, parent: int) -> None:
-    """Prepare a worker: it ends with its parent, which alone hears signals."""
+    """Prepare a worker: it ends with its parent, which handles the signals."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -71,13 +71,13 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
     """Open a map over processes; with one worker, this process does the work.
 
     The map takes a module's function and items, and yields results in the
-    order of the items. Only a few items are on their way at a time, so neither
-    items nor results pile up in memory. The processes end with this one,
-    whatever ends it; after an error they are stopped at once.
+    order of the items. Only a few items are submitted at a time, so neither
+    items nor results accumulate in memory. The processes end with this one,
+    also if it is killed; after an error they are stopped at once.
 
     Args:
         num_workers: Processes.
-        shared: What every call may ask for with `context`.
+        shared: A value that every call can read with `context`.
 
     Raises:
         WorkerEndedError: A worker was killed.
@@ -105,30 +105,30 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
                 for worker in see():
                     worker.terminate()
                 if sys.version_info < (3, 11, 5):
-                    # Or a thread that still writes to them is waited for, for
-                    # ever (Python's issue 94777). Later versions close it
-                    # themselves, and two closes at once are an error.
+                    # Otherwise this waits forever for a thread that still
+                    # writes to them (Python's issue 94777). Later versions
+                    # close it themselves; closing it twice at once fails.
                     pool._call_queue._reader.close()  # type: ignore[attr-defined]
                 raise
     except concurrent.futures.process.BrokenProcessPool:
         raise WorkerEndedError(
-            f"A worker process {_how_ended(seen)}. Finished work is kept: "
-            "start the same command again."
+            f"A worker process {_how_ended(seen)}. Finished work is kept: run "
+            "the same command again."
         ) from None
     finally:
         _set_context(None)
 
 
 def _how_ended(workers: Iterable[process.BaseProcess]) -> str:
-    """Say how the worker ended whose end stopped the others."""
+    """Describe the end of the worker that ended first."""
     codes = [worker.exitcode for worker in workers]
     # The others were told to end.
     codes = sorted(codes, key=lambda code: code in (None, 0, -signal.SIGTERM))
     code = codes[0] if codes else None
     if code == -signal.SIGKILL:
         return (
-            "was killed (SIGKILL), as the system does when memory runs out; "
-            "then a smaller `num_workers` helps"
+            "was killed (SIGKILL). The system does this when memory runs out; "
+            "if it did, use a smaller `num_workers`"
         )
     if code is not None and code < 0:
         return f"was ended by a signal ({signal.Signals(-code).name})"
@@ -136,7 +136,7 @@ def _how_ended(workers: Iterable[process.BaseProcess]) -> str:
 
 
 def _start_method() -> Any:
-    """Fork, which costs nothing, unless TensorFlow's threads forbid it.
+    """Return fork, which is fast, or spawn if TensorFlow has threads.
 
     A spawned process imports what the function needs, see `_submit`.
     """
@@ -168,11 +168,11 @@ def _submit(
     function: Callable[[ItemT], ResultT],
     item: ItemT,
 ) -> concurrent.futures.Future[ResultT]:
-    """Hand an item over, which may start processes.
+    """Submit an item, which may start processes.
 
-    What is spawned imports the main script first: for a script that trains that
-    is TensorFlow, and for one without `if __name__ == "__main__"` the work
-    itself. So the script is hidden where its own functions are not asked for.
+    A spawned process first imports the main script. This would load TensorFlow,
+    or, in a script without `if __name__ == "__main__"`, start its work again.
+    So the script is hidden, unless the function is defined in it.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     script = sys.modules["__main__"]

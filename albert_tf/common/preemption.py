@@ -1,6 +1,6 @@
-"""End a run in good order when its machine is taken away.
+"""End a run cleanly on SIGTERM.
 
-Schedulers and cloud machines announce the end of a process with SIGTERM.
+Schedulers and cloud machines send this signal before they stop a process.
 """
 
 import contextlib
@@ -14,14 +14,14 @@ from absl import logging
 
 # The status of a preempted process; TensorFlow's own handler has the same one.
 EXIT_CODE = 42
-_SAVED = "all that was done is saved"
+_SAVED = "all finished work is saved"
 
 
 class PreemptionHandler:
     """Records SIGTERM while it is entered, instead of ending the process.
 
     Attributes:
-        is_requested: Whether SIGTERM has come.
+        is_requested: Whether SIGTERM was received.
     """
 
     def __init__(self) -> None:
@@ -46,9 +46,9 @@ class PreemptionHandler:
 
     @contextlib.contextmanager
     def exiting_at_once(self) -> Iterator[None]:
-        """End the process as soon as SIGTERM comes, or if it has come.
+        """End the process on SIGTERM, at once if it was received before.
 
-        For work during which nothing can be lost.
+        For work that has nothing to save.
         """
         if self.is_requested:
             self.exit(_SAVED)
@@ -69,8 +69,8 @@ class PreemptionHandler:
             SystemExit: Always.
         """
         logging.warning(
-            "Asked to end (SIGTERM): %s. Exit code %d: start the same command "
-            "again to go on.",
+            "Received SIGTERM: %s. Exit status %d. Run the same command again "
+            "to continue.",
             state,
             EXIT_CODE,
         )
@@ -79,9 +79,10 @@ class PreemptionHandler:
 
 @contextlib.contextmanager
 def exiting_at_once() -> Iterator[None]:
-    """End the process with `EXIT_CODE` on SIGTERM, while this is entered.
+    """End the process with `EXIT_CODE` on SIGTERM inside the `with` block.
 
-    For a whole run; where it trains, a `PreemptionHandler` inside saves first.
+    For a whole run. Training inside it uses a `PreemptionHandler` of its own,
+    which saves first.
     """
     with PreemptionHandler() as handler, handler.exiting_at_once():
         yield

@@ -1,4 +1,4 @@
-"""One line of progress: how far, how fast, how long still."""
+"""Progress of long work: amount done, rate, and time left."""
 
 import sys
 import time
@@ -13,14 +13,14 @@ _INTERVAL = 30.0
 
 
 class Progress:
-    """A bar on a terminal, else a line in the log every half a minute."""
+    """A bar on a terminal; otherwise a line in the log every 30 seconds."""
 
     def __init__(self, what: str, total: int | None, unit: str) -> None:
         """Describe the work.
 
         Args:
             what: Such as "tokenizing".
-            total: All of it, in units; None if it is not known.
+            total: Amount of work, in units; None if it is not known.
             unit: "B" for bytes; otherwise a word such as "examples".
         """
         self._what, self._total, self._unit = what, total, unit
@@ -38,7 +38,7 @@ class Progress:
         return self
 
     def update(self, done: int) -> None:
-        """Say how much is done in all."""
+        """Report the total amount done so far."""
         if self._first is None:
             self._first = done if done != self._total else 0
         self._bar.update(done - self._bar.n)

@@ -1,8 +1,8 @@
-"""Random numbers that are counted, not drawn: a key and a number give a draw.
+"""Counter-based random numbers: each depends on a key and an index only.
 
-A draw depends on nothing else, so any part of the work can be done anywhere,
-in any order, and again after an interruption, with the same result. `Stream` is
-for one thing after another; `uniform` is the same for whole arrays.
+So any part of the work can be done in any process, in any order, and again
+after an interruption, with the same result. `Stream` draws one number after
+another; `uniform` draws the same numbers as arrays.
 
 Source: SplitMix64, Steele, Lea and Flood, OOPSLA 2014.
 """
@@ -17,7 +17,7 @@ _SCALE = 2.0**-53
 
 
 def derive(key: int, *numbers: int) -> int:
-    """Return a new key for a part of what `key` stands for.
+    """Derive a new key from a key and some numbers.
 
     Example:
         derive(seed, document, 3) for the fourth pass over a document
@@ -47,7 +47,7 @@ def derive_array(keys: np.ndarray, numbers: np.ndarray | int) -> np.ndarray:
     Returns:
         uint64.
     """
-    if isinstance(numbers, int):  # NumPy warns of scalars that overflow.
+    if isinstance(numbers, int):  # NumPy warns when scalars overflow.
         bits = keys + np.uint64((numbers + 1) * _INCREMENT & _BITS)
     else:
         bits = keys + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(
@@ -64,7 +64,7 @@ def uniform(keys: np.ndarray, numbers: np.ndarray | int) -> np.ndarray:
 
 
 class Stream:
-    """Draws one after another; has the methods of `random.Random` we use."""
+    """A sequence of draws, with the methods of `random.Random` that we use."""
 
     def __init__(self, key: int) -> None:
         """Begin the stream of a key, see `derive`."""

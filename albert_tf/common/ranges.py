@@ -1,7 +1,7 @@
-"""Which numbers are sensible; NaN and the infinities never are.
+"""Ranges of the numbers that options allow; NaN and infinity never are.
 
-The highest ones are far above what is useful. They are there so that a slip of
-the finger ends at once, not after hours or without memory.
+The upper limits are far above useful values. They catch typing errors at once,
+before a run takes hours or fills the memory.
 """
 
 import dataclasses
@@ -14,13 +14,13 @@ MOST_PIECES = 2**21  # Of a vocabulary.
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """The numbers between two limits, one of each kind.
+    """The numbers between a lower and an upper limit.
 
     Attributes:
         low: Lowest number.
         high: Highest number.
-        above: In the place of `low`: a limit that is not allowed itself.
-        below: In the place of `high`: the same.
+        above: Instead of `low`: a limit that is not allowed itself.
+        below: Instead of `high`: a limit that is not allowed itself.
     """
 
     low: float | None = None
@@ -48,7 +48,7 @@ class Range:
             whole: Whether only integers are allowed.
 
         Returns:
-            An empty string if nothing is.
+            An empty string if nothing is wrong.
         """
         kind = "a whole number" if whole else "a number"
         wrong = f"not {kind}"
@@ -69,7 +69,7 @@ class Range:
 
 
 def is_number(value: Any, *, whole: bool) -> bool:
-    """Tell whether a value is a number; true, false and NaN are none."""
+    """Tell whether a value is a number; booleans and NaN are not."""
     kind = numbers.Integral if whole else numbers.Real
     return (
         isinstance(value, kind)
@@ -78,7 +78,7 @@ def is_number(value: Any, *, whole: bool) -> bool:
     )
 
 
-# What several options have in common.
+# Ranges that several options share.
 STEPS = Range(1, 10**9)
 STEPS_OR_NONE = Range(0, 10**9)
 EXAMPLES = Range(1, 10**9)

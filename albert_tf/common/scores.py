@@ -36,7 +36,7 @@ class Summary:
 
     Attributes:
         task_name: The task.
-        key_metric: The score that counts.
+        key_metric: The score by which checkpoints and runs are compared.
         runs: One or more.
     """
 
@@ -64,7 +64,7 @@ class Summary:
         return self.over_runs(statistics.median)
 
     def to_markdown(self) -> str:
-        """Return a table: a row for each run, then what they have in common."""
+        """Return a table: a row for each run, then statistics of all runs."""
         names = sorted(self.runs[0].scores)
         names.sort(key=lambda name: name != self.key_metric)
         rows = [
@@ -87,7 +87,7 @@ class Summary:
 def named(
     numbers: dict[str, float], split: str, eval_splits: Sequence[str]
 ) -> dict[str, float]:
-    """Tell the scores of several evaluation splits apart by their names.
+    """Return scores under names that distinguish the evaluation splits.
 
     Example:
         named({"accuracy": 0.9}, "dev_mismatched", ("dev_matched",
@@ -121,8 +121,7 @@ _STATISTICS: tuple[tuple[str, Callable[[Sequence[float]], float]], ...] = (
 def write(folder: str, summary: Summary) -> None:
     """Write `scores.json` and `scores.md` into a folder.
 
-    The folders of the runs are written as seen from there, so that all of it
-    can be moved.
+    The folders of the runs are written relative to it, so that it can be moved.
     """
     content = dataclasses.asdict(summary)
     for run in content["runs"]:
@@ -153,15 +152,15 @@ def read(folder: str) -> Summary:
     """Read what `write` wrote.
 
     Raises:
-        errors.UserError: There is nothing, or it is damaged, or it names a
-            folder outside of this one.
+        errors.UserError: The file is missing or damaged, or it names a folder
+            outside of this one.
     """
     path = os.path.join(folder, FILE_NAME)
     try:
         content = strict_json.loads(files.read_bytes(path))
         runs = tuple(_parse(run, folder) for run in content["runs"])
         if {content["key_metric"] in run.scores for run in runs} != {True}:
-            raise ValueError("A run lacks the score that counts.")
+            raise ValueError("A run lacks the key metric.")
         return Summary(content["task_name"], content["key_metric"], runs)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise errors.UserError(
@@ -184,7 +183,7 @@ def _join(folder: str, inner: str) -> str:
     """Return a folder in another one.
 
     Raises:
-        ValueError: It would be outside: no run writes that.
+        ValueError: It would be outside, which no run writes.
     """
     inner = os.path.normpath(inner)
     if os.path.isabs(inner) or inner.split(os.sep)[0] == os.pardir:

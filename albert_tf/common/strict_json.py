@@ -1,13 +1,13 @@
 r"""JSON, read and written strictly; no other module parses it.
 
-Python's reader takes what is no JSON (NaN, Infinity) and what nobody can store
-or show again (half of a character, as in "\ud83d"), and it fails in several
-ways: on bytes that are not UTF-8, on numbers that are too long, on values that
-are nested too deeply. Here each of these is one `JsonError` that says what is
-wrong. What `dumps` writes, every reader takes.
+Python's reader accepts NaN and Infinity, which are not JSON, and half of a
+character (a lone surrogate such as "\ud83d"), which cannot be stored as UTF-8.
+It raises different exceptions for bytes that are not UTF-8, for long numbers
+and for deeply nested values. Here all of these raise a `JsonError` with the
+reason. `dumps` writes JSON that every reader accepts.
 
-Of a key that stands twice in an object the last value counts, as everywhere in
-Python and in the original.
+If an object has a key twice, the last value counts, as in Python and in the
+original.
 """
 
 import json
@@ -17,14 +17,14 @@ from typing import Any, NoReturn
 
 from albert_tf.common import errors, files
 
-# Deeper than anything sensible; far from the interpreter's own limit, which
+# Deeper than useful values, and far from the interpreter's own limit, which
 # depends on the caller.
 _MAX_DEPTH = 100
 _MAX_SHOWN = 60
 _REPLACEMENT = "\ufffd"
 # May hold half of a character: written as such, or as an escape.
 _SUSPICIOUS = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
-# The escapes of a JSON text one after another; only a half has group 1.
+# The escapes of a JSON text; group 1 matches half of a character only.
 _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2}|[\ud800-\udfff])"
@@ -34,7 +34,7 @@ _ESCAPE = re.compile(
 
 
 class JsonError(ValueError):
-    """What is wrong with a JSON text; the message names no file."""
+    """An error in a JSON text; the message does not name the file."""
 
 
 def loads(
@@ -46,7 +46,7 @@ def loads(
     r"""Return the value of a JSON text.
 
     Args:
-        text: Bytes must be UTF-8; a byte order mark is no part of the text.
+        text: Bytes must be UTF-8; a byte order mark is ignored.
         replace_halves: Whether half of a character, as in "\ud83d", becomes
             U+FFFD. Otherwise it is an error.
         replace_nan: Whether NaN, Infinity and -Infinity, which Python writes
@@ -107,7 +107,7 @@ def read_object(
     value = read(path, advice, what)
     if not isinstance(value, dict):
         raise errors.UserError(
-            f"{what or path} holds {shown(value)}; a JSON object is wanted. "
+            f"{what or path} holds {shown(value)}, which is not a JSON object. "
             + advice
         )
     return value
@@ -120,10 +120,10 @@ def dumps(
     sort_keys: bool = False,
     ensure_ascii: bool = True,
 ) -> str:
-    """Return a value as JSON that every reader takes.
+    """Return a value as JSON that every reader accepts.
 
-    A number that is not finite becomes null, half of a character U+FFFD: what
-    is written at the end of a run must not fail.
+    So that writing at the end of a run cannot fail, a number that is not finite
+    becomes null, and half of a character becomes U+FFFD.
 
     Args:
         value: Dictionaries, lists, texts, numbers, truth values and None.
@@ -181,7 +181,7 @@ def _replace_halves(text: str) -> str:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise JsonError(f"{name} is no number of JSON")
+    raise JsonError(f"{name} is not a JSON number")
 
 
 def _to_none(name: str) -> None:
@@ -196,7 +196,7 @@ def _parse_float(digits: str) -> float:
 
 
 def _parse_int(digits: str) -> int:
-    _parse_float(digits)  # What no float can hold, nothing can compute with.
+    _parse_float(digits)  # Refuses a number that no float can hold.
     return int(digits)
 
 

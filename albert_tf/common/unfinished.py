@@ -1,9 +1,9 @@
-"""Answers that are kept while they come, until all of them are there.
+"""Write answers to disk as they are computed, and continue after a kill.
 
-They go to `PATH.unfinished`, as JSON lines; what they follow from is in
-`PATH.unfinished.json`. After a kill or an error both stay, and the same command
-goes on behind the last whole group of answers. In the end the file gets its
-name, or becomes a table.
+They go to `PATH.unfinished`, as JSON lines. `PATH.unfinished.json` holds the
+inputs and settings that they depend on. After a kill or an error both files
+stay, and the same command continues after the last complete group of answers.
+At the end the file gets its final name, or is converted to a table.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ ERROR = "error"
 
 
 class Answers:
-    """The answers of one command, those of its earlier start included.
+    """The answers of one command, including those of earlier starts.
 
     Attributes:
         count: Answers so far.
@@ -67,11 +67,11 @@ class Answers:
         """
         if self.has_errors_only:
             raise errors.UserError(
-                f"No line can be answered. The first: {self.first_error}"
+                f"No line can be answered. The first error: {self.first_error}"
             )
 
     def write(self, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Write answers; whoever reads the file sees them at once."""
+        """Write answers and flush the file, so that readers see them."""
         text = "".join(
             strict_json.dumps(answer, ensure_ascii=False) + "\n"
             for answer in answers
@@ -88,19 +88,20 @@ def keep(
     group: int,
     to_table: Callable[[list[dict[str, Any]]], str] | None = None,
 ) -> Iterator[Answers]:
-    """Collect answers for a local file, which appears when all are there.
+    """Collect answers for a local file, which appears when it is complete.
 
     Args:
         path: The file.
-        facts: What the answers follow from, as JSON values. None: that cannot
-            be told, so that earlier answers cannot be continued.
+        facts: The inputs and settings that the answers depend on, as JSON
+            values. None if they are unknown: then earlier answers cannot be
+            continued.
         group: Answers that are written together.
-        to_table: Makes the content of the file of all answers; by default it
-            has JSON lines.
+        to_table: Returns the content of the file, given all answers; by default
+            they are JSON lines.
 
     Raises:
-        errors.UserError: The unfinished answers of another command, or of a
-            running one, are there; or no line could be answered.
+        errors.UserError: There are unfinished answers of another command, or of
+            one that still runs; or no line could be answered.
         OSError: The file cannot be written, or the disk is full.
     """
     target = os.path.realpath(path)
@@ -130,7 +131,7 @@ def keep(
 
 
 def _open(kept: str) -> IO[bytes]:
-    if os.path.islink(kept):  # Nobody but this function makes the file.
+    if os.path.islink(kept):  # Not of this program: it makes no links.
         os.remove(kept)
     return open(kept, "a+b")
 
@@ -155,7 +156,7 @@ def _go_on(
     facts: Mapping[str, Any] | None,
     group: int,
 ) -> None:
-    """Keep the whole groups of an earlier start; note what they follow from.
+    """Keep the complete groups of an earlier start; write the facts.
 
     Raises:
         errors.UserError: They are those of another command.
@@ -170,7 +171,7 @@ def _go_on(
     stream.seek(size)
     if whole:
         logging.info(
-            "Going on behind %d answers of an earlier start in %s",
+            "Continuing after %d answers of an earlier start in %s",
             whole,
             target + ENDING,
         )
@@ -182,7 +183,7 @@ def _check_facts(target: str, facts: Mapping[str, Any] | None) -> None:
     """Make sure that earlier answers are those of this command.
 
     Raises:
-        errors.UserError: They are not, or nobody knows.
+        errors.UserError: They are not, or this cannot be determined.
     """
     try:
         known = strict_json.loads(files.read_bytes(target + _FACTS_ENDING))
@@ -198,19 +199,19 @@ def _check_facts(target: str, facts: Mapping[str, Any] | None) -> None:
             n for n in names if known.get(n) != current.get(n)
         )
     raise errors.UserError(
-        f"{target}{ENDING} holds answers of a command that did not come to "
-        f"its end, and it is not this one or its files have changed "
-        f"({differing}). Repeat that command to finish it, or remove the file."
+        f"{target}{ENDING} holds answers of an unfinished command. It was "
+        f"another command, or its files have changed ({differing}). Repeat "
+        "that command to finish it, or remove the file."
     )
 
 
 def _leave(answers: Answers, target: str) -> None:
-    """Say where the answers are that there are; an empty file is removed."""
+    """Log where the answers are kept; remove a file without answers."""
     if not answers.count:
         _remove(target)
         return
     logging.warning(
-        "%d answers are kept in %s. The same command goes on behind them.",
+        "%d answers are kept in %s. Run the same command again to continue.",
         answers.count,
         target + ENDING,
     )

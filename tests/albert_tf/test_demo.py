@@ -480,7 +480,7 @@ def test_error_of_tensorflow_is_shown():
     with serving(views.Demo(Failing(), views.KINDS["label"])) as port:
         status, content = post(port, REQUESTS["labels"])
     assert status == 500
-    assert content == {"error": "TensorFlow says: indices[0]"}
+    assert content == {"error": "in TensorFlow: indices[0]"}
 
 
 # The start.

@@ -155,7 +155,10 @@ def test_bfloat16_takes_half_the_room_and_differs_little(run_dir):
         ({"init_checkpoint": "x"}, "exactly one of the two"),
         ({"run_dir": None, "init_checkpoint": "x"}, "needs `task`"),
         ({"task": "squad"}, "`task=squad` is given with `run_dir`"),
-        ({"num_labels": 3}, "`num_labels=3` goes with `init_checkpoint`"),
+        (
+            {"num_labels": 3},
+            "`num_labels=3` is only used with `init_checkpoint`",
+        ),
         (
             {"with_text": False, "format": "onnx"},
             "--with_text=false goes with --format=saved_model: onnx takes ids",
@@ -167,7 +170,7 @@ def test_bfloat16_takes_half_the_room_and_differs_little(run_dir):
                 "task": "race",
                 "checkpoint": "y",
             },
-            "`checkpoint=y` goes with `run_dir`",
+            "`checkpoint=y` is only used with `run_dir`",
         ),
     ],
 )

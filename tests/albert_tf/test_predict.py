@@ -60,15 +60,15 @@ def read_lines(path):
         ),
         (
             {"run_dir": "r", "input_file": "i", "signature": "fill_mask"},
-            "`signature=fill_mask` goes with `saved_model`",
+            "`signature=fill_mask` is only used with `saved_model`",
         ),
         (
             {"saved_model": "s", "checkpoint": "model.ckpt-3"},
-            "`checkpoint=model.ckpt-3` goes with `run_dir`",
+            "`checkpoint=model.ckpt-3` is only used with `run_dir`",
         ),
         (
             {"saved_model": "s", "task_module": "my_task"},
-            "`task_module=my_task` goes with `run_dir`",
+            "`task_module=my_task` is only used with `run_dir`",
         ),
         (
             {"saved_model": "s", "output_file": "o.tsv"},

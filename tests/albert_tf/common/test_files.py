@@ -130,7 +130,7 @@ def test_folders_and_pipes_are_named_as_such(tmp_path):
 def test_only_regular_files_are_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="Not a regular file"):
         files.write_text(str(pipe), "new")
     assert pipe.is_fifo()
     with pytest.raises(errors.UserError, match="`x`: .*is a pipe or a dev"):

@@ -292,7 +292,7 @@ def test_positional_option_is_given_once(arguments, message, capsys):
         (str, ["--name=x", "size=3"], 2, "Unexpected argument 'size=3'"),
         (str, ["--name="], 2, "--name is empty"),
         (str, ["--name=x", "--note="], 0, ""),
-        (str, ["--name=a\0b"], 2, "--name='a\\x00b' holds a byte"),
+        (str, ["--name=a\0b"], 2, "--name='a\\x00b' contains a byte"),
         (str, ["--name=x", "--note=\udcff"], 2, "--note='\\udcff' holds"),
     ],
 )

@@ -448,7 +448,7 @@ BAD_RECORDS = {
     b'{"text": "\\ud83d!"}': "half of a character",
     b'{"text": "caf\xe9"}': r"is not UTF-8: byte 14 of the line is 0xe9",
     b"[" * 10**5: "nested too deeply",
-    b'{"text": "a", "n": NaN}': "NaN is no number",
+    b'{"text": "a", "n": NaN}': "NaN is not a JSON number",
     b'{"text": "a", "n": ' + b"9" * 6000 + b"}": "6,000 characters is too",
     b"\xff": "is not UTF-8",
 }

@@ -120,7 +120,7 @@ def test_lines_are_read_when_they_are_needed():
         (
             b'{"id": NaN, "text": "a"}',
             LINES,
-            "line 1 is not one JSON object .*NaN is no number",
+            "line 1 is not one JSON object .*NaN is not a JSON number",
         ),
         (b"a\n\xff\n", LINES, r"line 2 is not UTF-8 \(byte 0\)"),
         (
