@@ -293,7 +293,7 @@ def test_positional_option_is_given_once(arguments, message, capsys):
         (str, ["--name="], 2, "--name is empty"),
         (str, ["--name=x", "--note="], 0, ""),
         (str, ["--name=a\0b"], 2, "--name='a\\x00b' contains a byte"),
-        (str, ["--name=x", "--note=\udcff"], 2, "--note='\\udcff' holds"),
+        (str, ["--name=x", "--note=\udcff"], 2, "--note='\\udcff' contains"),
     ],
 )
 def test_status_and_message_inside_a_process(

@@ -134,7 +134,7 @@ def test_command_that_answered_nothing_leaves_nothing(tmp_path):
 
 def test_errors_alone_are_no_result(tmp_path):
     with (
-        pytest.raises(errors.UserError, match="No line.*first: bad"),
+        pytest.raises(errors.UserError, match="No line.*first error: bad"),
         keep(tmp_path / "out") as answers,
     ):
         answers.write([{"line": 1, "error": "bad"}])

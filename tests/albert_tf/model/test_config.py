@@ -64,7 +64,7 @@ def test_wrong_values_are_refused(small_config, key, value, message):
     ("text", "message"),
     [
         ("{vocab_size: 3}", "is not JSON"),
-        ("[1, 2]", r"holds \[1, 2\]; a JSON object"),
+        ("[1, 2]", r"holds \[1, 2\], which is not a JSON object"),
         ("[" * 100_000, "is not JSON: .* nested too deeply"),
         ("9" * 6000, "is not JSON: .* too large"),
         ('{"vocab_size": Infinity}', "is not JSON: Infinity"),
