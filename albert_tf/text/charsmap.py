@@ -1,7 +1,7 @@
-"""The table of characters that a SentencePiece model replaces.
+"""The normalization table in a SentencePiece model.
 
-Such a model holds its normalization as a compiled table: sequences of bytes and
-what replaces them. SentencePiece replaces the longest that fits.
+The model stores it compiled: sequences of bytes and their replacements.
+SentencePiece replaces the longest sequence that matches.
 """
 
 import functools
@@ -23,7 +23,7 @@ def replacements(compiled: bytes) -> dict[str, str]:
         replacements(compiled)["\uff21"] = "A"
 
     Returns:
-        Sequence of characters to its replacement; empty for an empty table.
+        From sequences of characters to replacements.
     """
     if not compiled:
         return {}

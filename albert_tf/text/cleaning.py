@@ -1,14 +1,14 @@
-"""Text as a SentencePiece vocabulary was trained on it.
+"""Cleaning of text before SentencePiece.
 
-text_ops.py repeats these functions as TensorFlow operations. What BERT does
-before WordPiece is in wordpiece.py.
+text_ops.py has the same functions as TensorFlow operations. The cleaning before
+WordPiece is in wordpiece.py.
 """
 
 import unicodedata
 
 
 def collapse_spaces(text: str) -> str:
-    r"""Strip the text and make one space of every run of white space.
+    r"""Strip the text and replace every run of white space by one space.
 
     Example:
         collapse_spaces(" a\t b\n") = "a b"
@@ -19,7 +19,7 @@ def collapse_spaces(text: str) -> str:
 def fold_characters(
     text: str, *, lower: bool = True, keep_accents: bool = False
 ) -> str:
-    """Bring characters to the form the vocabulary knows; spaces stay.
+    """Normalize, strip of accents and lower-case characters; keep spaces.
 
     Example:
         fold_characters("É½") = "e1⁄2"
@@ -35,11 +35,11 @@ def fold_characters(
 def preprocess_text(
     text: str, *, lower: bool = True, keep_accents: bool = False
 ) -> str:
-    r"""Clean a text as the released English models' training data was.
+    r"""Clean a text as the training data of the released English models.
 
     White space is collapsed, compatibility characters are decomposed (NFKD),
-    every combining character is removed and the rest is lower-cased. Nothing
-    else: doubled back-ticks stay as they are.
+    combining characters are removed, and the rest is lower-cased. Nothing else
+    is changed: doubled back-ticks stay as they are.
 
     Source: the original's tokenization.preprocess_text; `keep_accents` is ours.
 
@@ -51,7 +51,7 @@ def preprocess_text(
         text: Any string.
         lower: Whether the vocabulary is uncased.
         keep_accents: Compose characters (NFKC) instead of dropping accents,
-            for a vocabulary that was trained so.
+            for a vocabulary that was trained on such text.
     """
     return fold_characters(
         collapse_spaces(text), lower=lower, keep_accents=keep_accents

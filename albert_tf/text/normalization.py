@@ -1,9 +1,9 @@
-"""What is done to text before a vocabulary cuts it, and the file that says so.
+"""Normalization of text before tokenization, and the file that describes it.
 
 The text of records, runs and exported models must be normalized as the text
 that the vocabulary was trained on. So the program that trains a vocabulary
 writes a description beside it: `vocab.normalization.json` beside `vocab.model`
-or `vocab.txt`. Whatever opens the vocabulary reads it.
+or `vocab.txt`. Every program that opens the vocabulary reads it.
 
 A vocabulary without such a file is normalized as the original does it.
 """
@@ -32,15 +32,15 @@ _RELEASED = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Normalization:
-    """What is done to text before it is cut.
+    """How text is normalized before it is tokenized.
 
     Attributes:
         do_lower_case: Whether text is lower-cased.
-        keep_accents: Whether accents and other combining characters survive.
-            The original's cased WordPiece vocabularies are an exception: they
-            keep all characters as they are, without this.
-        strip_spurious_marker: Whether a number that continues a word stays
-            part of it when only the comma behind it is cut off; see
+        keep_accents: Whether accents and other combining characters are kept.
+            Cased WordPiece vocabularies of the original keep all characters
+            also without this.
+        strip_spurious_marker: Whether a number that continues a word remains
+            part of it when the comma after it is cut off; see
             `tokenization.Tokenizer.encode_pieces`. SentencePiece only.
         kind: `SENTENCEPIECE` or `WORDPIECE`.
     """
@@ -52,12 +52,12 @@ class Normalization:
 
     @property
     def unicode_form(self) -> str:
-        """The form of Unicode that text is brought to, or "none".
+        """The Unicode normalization form, or "none".
 
         SentencePiece: NFKC with accents, else NFKD, from which all combining
         characters are removed. WordPiece: NFD, from which all characters of
         category Mn are removed, if text is lower-cased and accents are not
-        kept; else none.
+        kept; otherwise none.
         """
         if self.kind == SENTENCEPIECE:
             return "NFKC" if self.keep_accents else "NFKD"
@@ -66,7 +66,7 @@ class Normalization:
 
     @property
     def settings(self) -> dict[str, bool]:
-        """The options that name these choices, by name."""
+        """The options of these names and their values."""
         return {
             "do_lower_case": self.do_lower_case,
             "keep_accents": self.keep_accents,
@@ -85,7 +85,7 @@ class Normalization:
 
 
 def path_beside(vocabulary: str) -> str:
-    """Return where the description of a vocabulary lies.
+    """Return the path of the description of a vocabulary.
 
     Example:
         path_beside("vocab/de.model") = "vocab/de.normalization.json"
@@ -108,7 +108,7 @@ def read(vocabulary: str, kind: str) -> Normalization | None:
         kind: What it is.
 
     Raises:
-        errors.UserError: The description is damaged or about something else.
+        errors.UserError: The description is damaged or of another kind.
     """
     path = path_beside(vocabulary)
     if not files.exists(path):
@@ -125,10 +125,10 @@ def read(vocabulary: str, kind: str) -> Normalization | None:
 
 
 def _parse(values: dict[str, Any], kind: str) -> Normalization:
-    """Return what a file says.
+    """Return the description in a file.
 
     Raises:
-        ValueError: It says something else; the message follows its name.
+        ValueError: It is not valid; the message follows the file's name.
     """
     version = values.get("format_version")
     if version != FORMAT_VERSION:
@@ -143,7 +143,7 @@ def _parse(values: dict[str, Any], kind: str) -> Normalization:
     settings = {name: values.get(name) for name in Normalization().settings}
     for name, value in settings.items():
         if not isinstance(value, bool):
-            raise ValueError(f"has {name} {value!r}; true or false is wanted")
+            raise ValueError(f"has {name} {value!r}; it must be true or false")
     found = Normalization(kind=kind, **settings)  # type: ignore[arg-type]
     form = values.get("unicode_form")
     if form != found.unicode_form:
@@ -178,7 +178,7 @@ def resolve(
         known = stored.settings[name]
         if value != known:
             raise errors.UserError(
-                f"contradicts {path_beside(vocabulary)}, which says "
+                f"contradicts {path_beside(vocabulary)}, which has "
                 f"{str(known).lower()}: text must be normalized as when the "
                 "vocabulary was trained. Leave the option out, or give "
                 "another vocabulary.",
@@ -190,13 +190,12 @@ def resolve(
 
 @functools.cache
 def _say_original(vocabulary: str) -> None:
-    """Say once that a vocabulary has no description."""
+    """Log once that a vocabulary has no description."""
     if not files.exists(vocabulary) or files.sha256(vocabulary) in _RELEASED:
         return
     logging.info(
-        "%s has no %s beside it: its text is taken to be normalized as in the "
-        "original (lower-cased, without accents), apart from options that say "
-        "otherwise.",
+        "%s has no %s beside it. So text is normalized as in the original "
+        "(lower-cased, without accents), unless options change this.",
         vocabulary,
         os.path.basename(path_beside(vocabulary)),
     )

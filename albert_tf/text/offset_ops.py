@@ -1,8 +1,8 @@
-"""Where cleaned text comes from, as TensorFlow operations.
+"""Offsets of cleaned text in the original text, as TensorFlow operations.
 
-Texts are cut into units that are cleaned each for itself, so every byte of the
-cleaned text has a place in the text as it was given. The twin of the functions
-of offsets.py.
+Texts are cut into units that are cleaned separately, so every byte of the
+cleaned text has an offset in the original text. offsets.py has the same
+functions in Python.
 
 Tests: tests/albert_tf/text/test_tokenization_ops.py, which compares the offsets
 of both tokenizers.
@@ -17,12 +17,12 @@ import tensorflow_text
 
 from albert_tf.text import text_ops
 
-# Where parts of texts begin and end in other texts, int32 [batch, (parts)].
+# Where parts of texts begin and end in the original, int32 [batch, (parts)].
 Ranges = tuple[tf.RaggedTensor, tf.RaggedTensor]
 
 
 class Units(NamedTuple):
-    """The parts of some texts that are cleaned each for itself, in a row.
+    """The parts of texts that are cleaned separately, concatenated.
 
     Attributes:
         texts: string [units].
@@ -39,7 +39,7 @@ class Units(NamedTuple):
     lengths: tf.Tensor
 
     def sources(self, widths: tf.Tensor) -> Ranges:
-        """Say where each byte of the cleaned texts comes from.
+        """Return where each byte of the cleaned texts comes from.
 
         Args:
             widths: int32 [units], how many bytes each unit becomes.
@@ -54,7 +54,7 @@ class Units(NamedTuple):
         return starts, ends
 
     def each(self, function: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-        """Apply a function to every unit, once to those that are equal."""
+        """Apply a function to every unit; equal units are computed once."""
         different, index = tf.unique(self.texts)
         return tf.gather(function(different), index)
 
@@ -76,9 +76,9 @@ def to_characters(texts: tf.Tensor) -> Units:
 def to_composed_units(texts: tf.Tensor) -> Units:
     """Do what `offsets._composed_units` does, for many texts.
 
-    A character melts into what stands before it if the composed text (NFKC)
-    has no edge between them. Both texts are the same when decomposed, so edges
-    are compared there.
+    A character belongs to the unit before it if the composed text (NFKC) has no
+    boundary between them. Boundaries are compared in the decomposed text, which
+    is the same for both.
     """
     characters = to_characters(texts)
     whole = tensorflow_text.normalize_utf8(text_ops.valid_utf8(texts), "NFKC")
@@ -88,7 +88,7 @@ def to_composed_units(texts: tf.Tensor) -> Units:
     edges = tf.concat([edges, [-1]], 0)
     is_edge = tf.gather(edges, tf.searchsorted(edges[:-1], place)) == place
     is_mark = characters.each(text_ops.matches(unicodedata.combining))
-    # Two Japanese marks are no combining ones before they are decomposed.
+    # Two Japanese marks become combining characters when decomposed.
     may_move = characters.each(text_ops.matches(_begins_with_mark))
     is_free = is_edge & ~is_mark & ~(may_move & _after(may_move))
     after_space = _after(characters.each(text_ops.matches(str.isspace)))
@@ -114,7 +114,7 @@ def _decomposed_length(texts: tf.Tensor) -> tf.Tensor:
 
 
 def kept_spaces(units: Units, is_plain: tf.Tensor) -> tf.Tensor:
-    """Choose one unit of each run of white space, none at the edges of a text.
+    """Choose one unit of each run of white space inside a text.
 
     Source: `offsets._collapse_widths`.
 
@@ -154,16 +154,16 @@ def _after(is_wanted: tf.Tensor) -> tf.Tensor:
 def join_ranges(
     lengths: tf.RaggedTensor, ranges: Ranges, text_lengths: tf.Tensor
 ) -> Ranges:
-    """Put the ranges of parts together.
+    """Join the ranges of parts to those of pieces.
 
     Args:
         lengths: int32 [batch, (pieces)], how many parts each piece has.
-        ranges: Those of the parts.
-        text_lengths: int32 [batch], where a piece without parts stands if
-            nothing follows.
+        ranges: The ranges of the parts.
+        text_lengths: int32 [batch], the position of a piece without parts at
+            the end of a text.
 
     Returns:
-        Those of the pieces.
+        The ranges of the pieces.
     """
     starts, ends = (with_last(edges, text_lengths) for edges in ranges)
     stop = _running_total(lengths)
@@ -174,19 +174,19 @@ def join_ranges(
 
 
 def _running_total(rows: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Add up each row, int32 [batch, (parts)]."""
+    """Return the running totals of each row, int32 [batch, (parts)]."""
     sums = tf.reduce_sum(rows, -1)
     before = tf.gather(tf.cumsum(sums) - sums, rows.value_rowids())
     return rows.with_flat_values(tf.cumsum(rows.flat_values) - before)
 
 
 def with_last(rows: tf.RaggedTensor, last: tf.Tensor) -> tf.RaggedTensor:
-    """Put one entry more at the end of each row."""
+    """Append one entry to each row."""
     return tf.concat([rows, last[:, None]], axis=1)
 
 
 def entries_at(rows: tf.RaggedTensor, places: tf.RaggedTensor) -> tf.Tensor:
-    """Return `rows[i][places[i]]`, or the nearest one there is.
+    """Return `rows[i][places[i]]`, or the nearest entry of the row.
 
     Args:
         rows: int32 [batch, (1 or more)].

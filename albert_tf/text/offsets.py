@@ -1,6 +1,6 @@
-"""Where the characters of cleaned text come from.
+"""Offsets of the characters of cleaned text in the original text.
 
-offset_ops.py and tokenization_ops.py repeat this as TensorFlow operations.
+offset_ops.py and tokenization_ops.py have the same as TensorFlow operations.
 
 Tests: tests/albert_tf/text/test_tokenization.py.
 """
@@ -21,7 +21,7 @@ WORD_START = "▁"  # U+2581, SentencePiece's mark for "a space stood here".
 def cleaned_ranges(
     text: str, *, lower: bool, keep_accents: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Say where each character of `preprocess_text` comes from.
+    r"""Return where each character of `preprocess_text` comes from.
 
     Of a run of white space the first plain space counts, or the first
     character if there is none.
@@ -50,7 +50,7 @@ def cleaned_ranges(
 
 
 def _collapse_widths(units: Sequence[str], widths: np.ndarray) -> None:
-    """Leave one character of each run of white space, none at the edges."""
+    """Keep one character of each run of white space, none at the ends."""
     for is_space, group in itertools.groupby(
         range(len(units)), lambda index: units[index].isspace()
     ):
@@ -81,7 +81,7 @@ def _composed_units(text: str) -> list[str]:
 
 
 def _composes(unit: str, character: str) -> bool:
-    """Tell whether a character may melt into what stands before it."""
+    """Tell whether composition may join a character to the unit before it."""
     if character.isascii() or unit.isspace():
         return False
     if unicodedata.combining(character):
@@ -96,14 +96,14 @@ def normalized_ranges(
     starts: np.ndarray,
     ends: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Say where each character that SentencePiece cuts comes from.
+    """Return where each character of the normalized text comes from.
 
     SentencePiece normalizes text before it cuts it: it puts "▁" for each space
     and before the text, and may replace or drop characters.
 
     Args:
         processor: The model.
-        cleaned: The text that it gets.
+        cleaned: Its input.
         starts: Where each of its characters begins in the original text,
             int64 [cleaned characters].
         ends: Where each ends there.
@@ -118,7 +118,7 @@ def normalized_ranges(
         return np.append(0, starts), np.append(0, ends)
     normalized, first = processor.normalize(cleaned, with_offsets=True)
     begin = np.array(first[: len(normalized)], np.int64)
-    # Characters with one origin share it; what follows begins elsewhere.
+    # A character ends where the next one with another origin begins.
     later = np.append(begin, len(cleaned))
     end = later[np.searchsorted(later, begin, "right")]
     is_kept = [
@@ -135,9 +135,9 @@ def normalized_ranges(
 def piece_lengths(
     processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str]
 ) -> np.ndarray:
-    """Return how many characters each piece stands for, int64.
+    """Return how many characters each piece has, int64.
 
-    A piece for one byte stands for a character if it begins one.
+    A piece of one byte counts as a character if the byte begins one.
     """
     lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
     for id_ in filter(processor.is_byte, range(len(pieces))):

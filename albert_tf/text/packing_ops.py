@@ -1,6 +1,6 @@
-"""Pieces of texts to rows of ids, masks and segments, as TensorFlow operations.
+"""TensorFlow operations that pack pieces into the inputs of the model.
 
-The exported services use this between tokenizer and model.
+The exported services use them between tokenizer and model.
 """
 
 from collections.abc import Sequence
@@ -64,8 +64,8 @@ def _check_segments(count: int, max_seq_length: int) -> None:
         raise ValueError(f"pack_inputs takes 1 or 2 segments, not {count}.")
     if max_seq_length <= count + 1:
         raise ValueError(
-            f"max_seq_length={max_seq_length} has no room for text: the "
-            f"markers take {count + 1} places. Use a larger value."
+            f"max_seq_length={max_seq_length} is too small: [CLS] and [SEP] "
+            f"take {count + 1} positions. Use a larger value."
         )
 
 
@@ -88,10 +88,10 @@ def _padded(
 def _kept_lengths(
     length_a: tf.Tensor, length_b: tf.Tensor, budget: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Say how much of two segments stays when the longer one is cut first.
+    """Return the lengths of two segments after truncation.
 
-    The result of dropping the last piece of the longer segment, of the second
-    if both are equally long, until both fit; without the loop.
+    The result is that of dropping the last piece of the longer segment, or of
+    the second one if both are equally long, until both fit.
 
     Source: the original's classifier_utils._truncate_seq_pair.
 

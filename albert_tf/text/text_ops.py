@@ -1,6 +1,6 @@
 """Cleaning of text as TensorFlow operations, for many texts at once.
 
-Each function is the twin of one in cleaning.py, and gives the same text.
+Each function gives the same text as the one of that name in cleaning.py.
 """
 
 import functools
@@ -47,7 +47,7 @@ def replace_each(
 def matches(
     wanted: Callable[[str], object],
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Return what tells for texts whether they are one wanted character."""
+    """Return a function that tells which texts are one wanted character."""
     return lambda texts: tf.strings.regex_full_match(texts, pattern(wanted))
 
 
@@ -61,8 +61,8 @@ def strip(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Do what `str.strip` does, for many texts.
 
     Returns:
-        The texts without white space at their ends, string; int32, how many
-        bytes their beginnings have lost; both as `texts`.
+        The stripped texts, string; int32, how many bytes were removed at their
+        beginnings; both of the shape of `texts`.
     """
     spaces = pattern(str.isspace) + "+"
     begun = tf.strings.regex_replace(texts, rf"\A{spaces}", "")
@@ -71,16 +71,16 @@ def strip(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def valid_utf8(texts: tf.Tensor) -> tf.Tensor:
-    """Put U+FFFD in place of what is not UTF-8."""
+    """Replace bytes that are not UTF-8 by U+FFFD."""
     return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
 
 
 def to_lower(texts: tf.Tensor) -> tf.Tensor:
     """Do what `str.lower` does, for many texts.
 
-    The operation of TensorFlow ends a text at the character NUL, so one that
-    no text should hold takes its place. Case folding would map more, and
-    compose what is decomposed.
+    TensorFlow's operation ends a text at the character NUL, so NUL is replaced
+    by a noncharacter meanwhile. Case folding is no alternative: it maps more
+    characters, and composes decomposed ones.
     """
     texts = tf.strings.regex_replace(texts, r"\x{0}", _STAND_IN)
     texts = tf.strings.lower(texts, encoding="utf-8")
@@ -105,13 +105,13 @@ def normalize(
 ) -> tf.Tensor:
     r"""Clean texts as `cleaning.preprocess_text` does.
 
-    Both agree on every character that the Unicode tables of Python and of
-    TensorFlow know. With Python 3.11 (Unicode 14) and TensorFlow 2.20:
+    Both agree on every character that is in the Unicode tables of Python and of
+    TensorFlow. With Python 3.11 (Unicode 14) and TensorFlow 2.20:
 
-    - 40 capital letters that TensorFlow's older table of lower case does not
-      know stay capitals here;
-    - a capital sigma that ends a word becomes the other small sigma here if one
-      of 117 letters that are as new stands before it;
+    - 40 capital letters that are missing in TensorFlow's older table of lower
+      case stay capitals here;
+    - a capital sigma at the end of a word becomes the other small sigma here if
+      one of 117 similarly new letters comes before it;
     - 118 characters that are newer than Python's tables are decomposed only
       here. With 30k-clean.model, 36 of all characters get other ids: the
       outlined letters and digits from U+1CCD6 on (Unicode 16).

@@ -1,12 +1,10 @@
-"""Text to vocabulary ids and back, by a SentencePiece model.
+"""SentencePiece tokenization: text to vocabulary ids and back.
 
-`load` opens a vocabulary of either kind; the other kind is in wordpiece.py.
+`load` opens a SentencePiece or WordPiece vocabulary; the latter is in
+wordpiece.py. tokenization_ops.py makes TensorFlow operations that do the same,
+from the same object.
 
-data_prep tokenizes corpora with it, and finetuning tokenizes questions and
-sentences. tokenization_ops.py repeats it as TensorFlow operations, which are
-made from the same object.
-
-Ordinary text never gives special pieces: "[CLS]" in a file is divided into
+Ordinary text never yields special pieces: "[CLS]" in a file is divided into
 letters, as any other word. `Tokenizer.encode_with_masks` is for text that
 contains masks.
 """
@@ -36,7 +34,7 @@ PieceT = TypeVar("PieceT", str, int)
 
 
 class Tokenizer:
-    """A SentencePiece vocabulary and the way text is cut with it.
+    """A SentencePiece vocabulary and its tokenization.
 
     Source: the original's tokenization.FullTokenizer in SentencePiece mode,
     with encode_pieces and encode_ids.
@@ -48,8 +46,8 @@ class Tokenizer:
     Attributes:
         model_bytes: The content of the model file.
         fingerprint: SHA-256 of `model_bytes`, hexadecimal.
-        do_lower_case: Whether text is lower-cased before it is cut.
-        keep_accents: Whether accents survive the cleaning.
+        do_lower_case: Whether text is lower-cased.
+        keep_accents: Whether accents are kept.
         strip_spurious_marker: See `encode_pieces`.
         pieces: All pieces in the order of their ids.
         pad_id: Id of `<pad>`.
@@ -79,8 +77,8 @@ class Tokenizer:
             strip_spurious_marker: See `encode_pieces`.
 
         Raises:
-            errors.UserError: No such file, not a SentencePiece model, or a
-                vocabulary without one of the special pieces.
+            errors.UserError: There is no such file, it is not a SentencePiece
+                model, or it lacks a special piece.
         """
         files.require_file(spm_model_file, "spm_model_file")
         self.model_bytes = files.read_bytes(spm_model_file)
@@ -115,7 +113,7 @@ class Tokenizer:
 
     @property
     def settings(self) -> dict[str, bool]:
-        """What else than the vocabulary decides how text is cut."""
+        """The options, besides the vocabulary, that change tokenization."""
         return self.normalization.settings
 
     @property
@@ -138,7 +136,7 @@ class Tokenizer:
         return _load_processor(self.masked_model_bytes, "")
 
     def clean(self, text: str) -> str:
-        """Clean a text the way this vocabulary wants it."""
+        """Clean a text for this vocabulary."""
         return cleaning.preprocess_text(
             text, lower=self.do_lower_case, keep_accents=self.keep_accents
         )
@@ -146,11 +144,11 @@ class Tokenizer:
     def encode_pieces(self, text: str, *, clean: bool = True) -> list[str]:
         """Cut a text into pieces.
 
-        A piece that ends in digit and comma is cut again without its comma, so
-        that numbers look alike wherever they stand. The second cut puts "▁"
-        before a number that continued a word; so did the original, by an error
-        its models were trained with (its test compares text with bytes).
-        `strip_spurious_marker` takes that "▁" away again.
+        A piece that ends in a digit and a comma is cut again without its comma,
+        so that a number has the same pieces with and without one. The second
+        cut puts "▁" before a number that continued a word. The original does
+        the same, by an error with which its models were trained (it compares
+        text with bytes). `strip_spurious_marker` removes that "▁".
 
         Source: the original's tokenization.encode_pieces.
 
@@ -162,11 +160,10 @@ class Tokenizer:
 
         Args:
             text: Any string.
-            clean: Pass False if the text has been through `clean` already.
+            clean: False if the text is the result of `clean` already.
 
         Returns:
-            The pieces. Characters outside the vocabulary stay as they are,
-            neighbouring ones together in one piece.
+            The pieces. A run of characters outside the vocabulary is one piece.
         """
         text = self.clean(text) if clean else text
         pieces: list[str] = self._processor.encode(text, out_type=str)
@@ -193,8 +190,8 @@ class Tokenizer:
         """Clean and encode many texts into one array.
 
         Returns:
-            int32 [all pieces], the ids of all texts in a row; int64 [texts],
-            how many of them each text has.
+            int32 [all pieces], the ids of all texts, concatenated; int64
+            [texts], how many of them each text has.
         """
         rows = self._processor.encode([self.clean(text) for text in texts])
         ids, lengths = wordpiece.flatten(rows)
@@ -206,12 +203,12 @@ class Tokenizer:
     def encode_with_offsets(
         self, text: str
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Clean and encode a text and say where each piece comes from.
+        """Clean and encode a text, and return the offsets of the pieces.
 
-        A piece that begins a word includes the space before it. What has no
-        counterpart in the text, as the "▁" before its first word, comes from
-        nowhere: its range is empty. Characters that are taken apart or
-        composed count as one: every part has the range of the whole.
+        A piece that begins a word includes the space before it. The range of
+        what has no counterpart in the text, such as the "▁" before the first
+        word, is empty. Every part of a character that is decomposed, or of
+        characters that are composed, has the range of the whole.
 
         Example, with 30k-clean.model:
             encode_with_offsets("Café ½") = [1957, 137, 3, 1], the ids of
@@ -219,14 +216,14 @@ class Tokenizer:
             starts = [0, 4, 5, 5], ends = [4, 6, 6, 6]
 
         Returns:
-            The ids of `encode`; for each the number of its first character in
-            `text`, and that of the last one plus 1; all int32 [pieces].
+            The ids of `encode`; for each the index of its first character in
+            `text`, and that of its last character plus 1; all int32 [pieces].
         """
         cleaned = self.clean(text)
         ids = np.array(self._processor.encode(cleaned), np.int32)
         lengths = self._lengths[ids]
         unknown = np.flatnonzero(ids == self.unk_id)
-        if len(unknown):  # Only the pieces know how much they span.
+        if len(unknown):  # Their lengths are those of the pieces as text.
             pieces = self._processor.encode(cleaned, out_type=str)
             lengths[unknown] = [len(pieces[index]) for index in unknown]
         if self._is_replaced[ids].any():
@@ -270,10 +267,10 @@ class Tokenizer:
     def encode_with_masks(self, text: str) -> list[int]:
         """Encode a text in which each literal `[MASK]` stands for one piece.
 
-        A mask replaces a piece, "▁" included, as masking does in pretraining.
-        So the "▁" that SentencePiece puts before the marker is dropped, and
-        what follows starts a word only if a space stands between. Nothing else
-        is special: "[CLS]" and "[mask]" are cut into letters.
+        As in pretraining, a mask replaces a whole piece with its "▁". So the
+        "▁" that SentencePiece puts before the mask is dropped, and what follows
+        starts a word only after a space. Nothing else is special: "[CLS]" and
+        "[mask]" are cut into letters.
 
         Example, with 30k-clean.model, where "." is 9 and "▁paris" 1162:
             encode("It is Paris.") = [32, 25, 1162, 9]
@@ -304,7 +301,7 @@ class Tokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """Join ids to a readable text.
 
-        Special pieces vanish and an unknown one becomes "⁇".
+        Special pieces are dropped, and an unknown one becomes "⁇".
 
         Example, with 30k-clean.model:
             decode([2, 48, 25, 21, 1289, 3]) = "this is a test"
@@ -357,7 +354,7 @@ def _special_ids(pieces: Sequence[str], path: str) -> list[int]:
 def _replace(
     pieces: list[PieceT], table: Mapping[PieceT, Sequence[PieceT]]
 ) -> list[PieceT]:
-    """Put in place of each piece of the table what the table says."""
+    """Replace each piece that is a key of the table by its value."""
     if table.keys().isdisjoint(pieces):
         return pieces
     return [new for piece in pieces for new in table.get(piece, (piece,))]
@@ -374,8 +371,8 @@ def _digit_comma_pieces(
 ) -> dict[str, tuple[str, ...]]:
     """Build the table of pieces that end in digit and comma.
 
-    What such a piece becomes does not depend on its neighbours, so it is
-    worked out once: the pieces of its text without comma and "▁", then ",".
+    The replacement of such a piece does not depend on its neighbours: the
+    pieces of its text without comma and "▁", then ",".
 
     Example, with 30k-clean.model:
         "▁2012," -> ("▁2012", ",")
@@ -391,7 +388,7 @@ def _digit_comma_pieces(
 
 
 def _without_first_marker(pieces: Sequence[str]) -> list[str]:
-    """Take the "▁" from the first piece, which vanishes if nothing is left.
+    """Remove the "▁" from the first piece, and the piece if it is empty then.
 
     Example:
         ["▁13"] -> ["13"];  ["▁", "13"] -> ["13"]
@@ -406,10 +403,10 @@ AnyTokenizer = Tokenizer | wordpiece.WordPieceTokenizer
 
 @functools.cache
 def _warn_of_both(spm_model_file: str, vocab_file: str) -> None:
-    """Say once that one of two vocabularies is not used."""
+    """Warn once that one of two vocabularies is not used."""
     logging.warning(
-        "`vocab_file=%s` is not used: `spm_model_file=%s` counts when both are "
-        "given, as in the original. Leave one of them out.",
+        "`vocab_file=%s` is not used: if both are given, `spm_model_file=%s` "
+        "is used, as in the original. Leave one of them out.",
         vocab_file,
         spm_model_file,
     )
@@ -419,36 +416,36 @@ def _warn_of_both(spm_model_file: str, vocab_file: str) -> None:
 class VocabularyOptions:
     """Which vocabulary is used, and how.
 
-    As in the original, the SentencePiece model counts when both files are
-    given.
+    As in the original, the SentencePiece model is used if both files are given.
     """
 
     spm_model_file: str | None = option(
         None,
-        "SentencePiece model of the vocabulary, as the English models have it.",
+        "SentencePiece model of the vocabulary, as of the English models.",
         may_change=True,
     )
     vocab_file: str | None = option(
         None,
-        "WordPiece vocabulary, as the Chinese models have it; not needed with "
+        "WordPiece vocabulary, as of the Chinese models; not needed with "
         "--spm_model_file.",
         may_change=True,
     )
     do_lower_case: bool | None = option(
         None,
-        "Whether to lower-case the text. Default: as the file beside the "
-        "vocabulary says (PREFIX.normalization.json); without it, true.",
+        "Whether to lower-case the text. Default: as in the file beside the "
+        "vocabulary (PREFIX.normalization.json); without it, true.",
     )
     keep_accents: bool | None = option(
         None,
         "Whether accents and other combining characters are kept. Default: as "
-        "the file beside the vocabulary says; without it, false.",
+        "in the file beside the vocabulary; without it, false.",
     )
     strip_spurious_marker: bool | None = option(
         None,
-        "Do not let a number begin a word when only the comma behind it is "
-        "cut off; the original does. SentencePiece only. Default: as the file "
-        "beside the vocabulary says; without it, false.",
+        "Whether a number that continues a word still does so when the comma "
+        "after it is cut off; in the original it begins a word. SentencePiece "
+        "only. Default: as in the file beside the vocabulary; without it, "
+        "false.",
     )
 
     def __post_init__(self) -> None:
@@ -479,14 +476,14 @@ class VocabularyOptions:
 
     @property
     def settings(self) -> dict[str, bool | None]:
-        """How it is used, as far as the options say."""
+        """The options of its use; None for those that are not given."""
         names = "do_lower_case", "keep_accents", "strip_spurious_marker"
         return {name: getattr(self, name) for name in names}
 
     def resolved(self) -> "VocabularyOptions":
-        """Return the options with what the file beside the vocabulary says.
+        """Return the options, completed by the file beside the vocabulary.
 
-        Without a vocabulary, they stay as they are.
+        Without a vocabulary they are unchanged.
 
         Raises:
             errors.UserError: See `normalization.resolve`.

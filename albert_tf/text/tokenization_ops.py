@@ -1,9 +1,9 @@
 """Tokenization as TensorFlow operations, for a model that takes raw text.
 
-`make_graph_tokenizer` makes the twin of a tokenizer, which gives the same ids.
-The services put it, and `packing_ops.pack_inputs`, in front of the network of a
-SavedModel. Whoever loads that SavedModel needs tensorflow and tensorflow_text,
-no more.
+`make_graph_tokenizer` makes the TensorFlow version of a tokenizer, which gives
+the same ids. The services put it, and `packing_ops.pack_inputs`, in front of
+the network of a SavedModel. Loading that SavedModel needs tensorflow and
+tensorflow_text only.
 
 Letter dimensions: B batch, S pieces of a text.
 """
@@ -30,10 +30,10 @@ Offsets = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
 
 class GraphTokenizer(tf.Module):
-    """The TensorFlow twin of a `tokenization.Tokenizer`.
+    """The TensorFlow version of a `tokenization.Tokenizer`.
 
-    Make it after any call of `tf.random.set_seed`: that call destroys the
-    SentencePiece resources that exist in the program.
+    Make it after any call of `tf.random.set_seed`, which destroys the existing
+    SentencePiece resources of the process.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class GraphTokenizer(tf.Module):
         """Copy the vocabulary, its rules and its flags.
 
         Args:
-            tokenizer: Where from.
+            tokenizer: The tokenizer to copy.
             with_masks: Whether `tokenize_with_masks` will be used, which needs
                 the vocabulary a second time.
             with_offsets: Whether `tokenize_with_offsets` will be used, which
@@ -84,9 +84,9 @@ class GraphTokenizer(tf.Module):
         return text_ops.normalize(texts, self._lower, self._keep_accents)
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
-        """Say also where each piece comes from.
+        """Clean and encode texts, and return the offsets of the pieces.
 
-        Does what `Tokenizer.encode_with_offsets` does, but counts bytes.
+        As `Tokenizer.encode_with_offsets`, but offsets count bytes.
 
         Example, with 30k-clean.model:
             tokenize_with_offsets(["Café ½"]) = the ids of
@@ -96,9 +96,9 @@ class GraphTokenizer(tf.Module):
             texts: string [batch], UTF-8.
 
         Returns:
-            The ids of `tokenize`; for each the number of its first byte in the
-            text as it was given, and that of its last byte plus 1; all int32
-            [batch, (pieces)].
+            The ids of `tokenize`; for each the index of its first byte in the
+            original text, and that of its last byte plus 1; all int32 [batch,
+            (pieces)].
 
         Raises:
             ValueError: The tokenizer was made without `with_offsets`.
@@ -119,14 +119,14 @@ class GraphTokenizer(tf.Module):
     def _surfaces(self, cleaned: tf.Tensor) -> tf.RaggedTensor:
         """Cut texts into pieces, string [batch, (pieces)].
 
-        Unknown ones stay as they are.
+        Unknown characters are kept as they are.
         """
         tokenizer = copy.copy(self._plain)  # Has the same vocabulary.
         tokenizer.out_type = tf.string
         return tokenizer.tokenize(cleaned)
 
     def _sources(self, texts: tf.Tensor) -> Ranges:
-        """Say where each byte of the cleaned texts comes from.
+        """Return where each byte of the cleaned texts comes from.
 
         Source: `offsets.cleaned_ranges`.
         """
@@ -173,8 +173,8 @@ class GraphTokenizer(tf.Module):
     def _fold_between_masks(self, texts: tf.Tensor) -> tf.Tensor:
         """Fold characters, but leave each `[MASK]` as it is.
 
-        A marker is put before every part and the first one cut off again: the
-        separator of `reduce_join` gets lost after an empty first part.
+        A marker is put before every part, and the first one is cut off again,
+        because `reduce_join` drops the separator after an empty first part.
         """
         marker = tokenization.MASK
         parts = tf.strings.split(texts, marker)
@@ -205,10 +205,10 @@ class GraphTokenizer(tf.Module):
 
 
 class _Aligner(tf.Module):
-    """Says how many characters pieces span, and where these come from.
+    """Computes how many characters pieces span, and where these come from.
 
-    SentencePiece has rules of its own that change a cleaned text. So a second
-    model with the same rules cuts it into bytes.
+    SentencePiece normalizes the cleaned text again. So a second model with the
+    same normalization cuts it into bytes.
     """
 
     def __init__(self, tokenizer: tokenization.Tokenizer) -> None:
@@ -230,7 +230,7 @@ class _Aligner(tf.Module):
     def lengths(
         self, ids: tf.RaggedTensor, surfaces: tf.RaggedTensor
     ) -> tf.RaggedTensor:
-        """Count the characters of pieces, after digit and comma were cut.
+        """Count the characters of pieces after digit-comma pieces were cut.
 
         Source: `tokenization.Tokenizer._replace_aligned`.
 
@@ -258,17 +258,17 @@ class _Aligner(tf.Module):
     def character_ranges(
         self, cleaned: tf.Tensor, sources: Ranges, text_lengths: tf.Tensor
     ) -> Ranges:
-        """Say where each character that is cut into pieces comes from.
+        """Return where each character of the normalized texts comes from.
 
         Source: `offsets.normalized_ranges`.
 
         Args:
             cleaned: string [batch].
             sources: Where each byte of them comes from.
-            text_lengths: int32 [batch], bytes of the texts they come from.
+            text_lengths: int32 [batch], bytes of the original texts.
 
         Returns:
-            Those of all characters.
+            The ranges of all characters.
         """
         ids, byte, _ = self._bytes.tokenize_with_offsets(cleaned)
         counts = tf.gather(tf.constant(self._counts), ids).flat_values
@@ -282,7 +282,7 @@ class _Aligner(tf.Module):
         starts, ends = (
             offset_ops.with_last(edge, text_lengths) for edge in sources
         )
-        # The mark of the first word, unless a space stands for it.
+        # The mark of the first word, unless it comes from a space.
         is_mark = offset_ops.is_first(begin.value_rowids())
         is_mark &= characters.flat_values == tokenization.WORD_START
         has_space = tf.strings.substr(cleaned, 0, 1) == " "
@@ -295,10 +295,10 @@ class _Aligner(tf.Module):
 def _ends(
     characters: tf.RaggedTensor, begin: tf.RaggedTensor, cleaned: tf.Tensor
 ) -> tf.RaggedTensor:
-    """Say where each character of a treated text ends in the cleaned one.
+    """Return where each character of a normalized text ends in the cleaned one.
 
-    It is where a later one begins, or, if the character is itself, right behind
-    it: what follows may have been dropped.
+    It ends where the next one begins; or, if the character was not changed,
+    directly after it, because what follows may have been dropped.
 
     Args:
         characters: string [batch, (characters)].
@@ -308,7 +308,7 @@ def _ends(
     Returns:
         int32 [batch, (characters)].
     """
-    # The numbers of bytes in all texts in a row.
+    # Positions in the concatenation of all texts.
     lengths = tf.strings.length(cleaned)
     edges = tf.cumsum(lengths)
     before = tf.gather(edges - lengths, begin.value_rowids())
@@ -327,9 +327,9 @@ def _ends(
 
 
 def _byte_model(model_bytes: bytes) -> sentencepiece_model_pb2.ModelProto:
-    """Return a model that treats a text as another does, and cuts it to bytes.
+    """Return a model that normalizes as another one and cuts text into bytes.
 
-    Its pieces: unknown, the 256 bytes, and the symbols of the other one.
+    Its pieces: unknown, the 256 bytes, and the symbols of the other model.
     """
     source = sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
     model = sentencepiece_model_pb2.ModelProto()
@@ -354,7 +354,7 @@ def _span_table(
     """Return how many characters each id spans, or what replaces it.
 
     Returns:
-        As `_replacement_table`; what stands for an unknown piece means nothing.
+        As `_replacement_table`; the entry of the unknown piece is not used.
     """
     ids, lengths = np.arange(tokenizer.vocab_size), tokenizer._lengths
     return _ragged_table(
@@ -366,7 +366,7 @@ def _span_table(
 def _replacement_table(
     tokenizer: tokenization.Tokenizer,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what each id of the vocabulary is replaced by, mostly itself.
+    """Return the replacement of each id of the vocabulary, mostly itself.
 
     Example:
         A vocabulary of 3 ids, of which id 1 becomes (0, 2):
@@ -395,7 +395,7 @@ def _sentencepiece(
 ) -> tensorflow_text.SentencepieceTokenizer:
     """Load a model under a name of its own.
 
-    Those with one name become one when a SavedModel is loaded.
+    Loading a SavedModel merges models with the same name.
     """
     return tensorflow_text.SentencepieceTokenizer(
         model, out_type=tf.int32, name=name
@@ -403,10 +403,10 @@ def _sentencepiece(
 
 
 class GraphWordPieceTokenizer(tf.Module):
-    """The TensorFlow twin of a `wordpiece.WordPieceTokenizer`.
+    """The TensorFlow version of a `wordpiece.WordPieceTokenizer`.
 
-    The words are made here and only cut by tensorflow_text: its BertTokenizer
-    has other tables of characters and counts the length of words in bytes.
+    Only the words are cut by tensorflow_text. Its BertTokenizer has other
+    tables of characters, and counts the length of words in bytes.
     """
 
     def __init__(self, tokenizer: wordpiece.WordPieceTokenizer) -> None:
@@ -417,7 +417,7 @@ class GraphWordPieceTokenizer(tf.Module):
         self._words = tensorflow_text.FastWordpieceTokenizer(
             list(tokenizer.pieces),
             suffix_indicator=wordpiece.CONTINUATION,
-            # Too long words never arrive; 4 bytes are the most a character has.
+            # Longer words are replaced before; a character has up to 4 bytes.
             max_bytes_per_word=4 * wordpiece.LONGEST_WORD,
             token_out_type=tf.int32,
             unknown_token=wordpiece.UNK,
@@ -446,10 +446,9 @@ class GraphWordPieceTokenizer(tf.Module):
         return texts
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
-        """Say also where each piece comes from.
+        """Clean and encode texts, and return the offsets of the pieces.
 
-        Does what `WordPieceTokenizer.encode_with_offsets` does, but counts
-        bytes.
+        As `WordPieceTokenizer.encode_with_offsets`, but offsets count bytes.
 
         Example, with vocab_chinese.txt, for the pieces of "今天 Wanted":
             starts = [[0, 3, 7, 10]], ends = [[3, 6, 10, 13]]
@@ -458,9 +457,9 @@ class GraphWordPieceTokenizer(tf.Module):
             texts: string [batch], UTF-8.
 
         Returns:
-            The ids of `tokenize`; for each the number of its first byte in the
-            text as it was given, and that of its last byte plus 1; all int32
-            [batch, (pieces)].
+            The ids of `tokenize`; for each the index of its first byte in the
+            original text, and that of its last byte plus 1; all int32 [batch,
+            (pieces)].
         """
         words = _split_words(texts, self._rule)
         is_long = _is_long(words)
@@ -473,7 +472,7 @@ class GraphWordPieceTokenizer(tf.Module):
         )
         lengths = words.with_flat_values(ids.with_flat_values(length))
         ids = words.with_flat_values(ids).merge_dims(1, 2)
-        # Words are all that is not white space, so pieces are, in a row.
+        # The pieces, concatenated, are the cleaned text without white space.
         units = offset_ops.to_characters(texts)
         ranges = units.sources(units.each(self._width))
         starts, ends = offset_ops.join_ranges(
@@ -502,7 +501,7 @@ class GraphWordPieceTokenizer(tf.Module):
         ids = self.tokenize(parts.flat_values)
         mask = tf.fill([ids.nrows(), 1], self._mask_id)
         marked = tf.concat([tf.RaggedTensor.from_tensor(mask), ids], axis=1)
-        # A mask stands before every part, so one too many in every text.
+        # Every part has a mask before it, so each text has one too many.
         return parts.with_flat_values(marked).merge_dims(1, 2)[:, 1:]
 
 
@@ -511,14 +510,14 @@ def _split_words(
 ) -> tf.RaggedTensor:
     """Do what `wordpiece.clean_text` and `split_words` do, for many texts.
 
-    Both agree as `normalize` does; with vocab_chinese.txt all characters get
-    the same ids.
+    They may differ on the characters that `text_ops.normalize` names; with
+    vocab_chinese.txt all characters get the same ids.
 
     Example:
         ["It's 今天。", ""] -> [["it", "'", "s", "今", "天", "。"], []]
 
     Args:
-        texts: string [batch], UTF-8; what is not UTF-8 vanishes.
+        texts: string [batch], UTF-8; other bytes are dropped.
         rule: Whether to lower-case, and to drop accents.
 
     Returns:
@@ -550,12 +549,12 @@ def make_graph_tokenizer(
     with_masks: bool = True,
     with_offsets: bool = False,
 ) -> GraphTokenizer | GraphWordPieceTokenizer:
-    """Make the TensorFlow twin of a tokenizer of either kind.
+    """Make the TensorFlow version of a tokenizer of either kind.
 
     Args:
-        tokenizer: Of either kind.
-        with_masks: See `GraphTokenizer`; the other kind always has them.
-        with_offsets: See `GraphTokenizer`; the other kind always has them.
+        tokenizer: SentencePiece or WordPiece.
+        with_masks: See `GraphTokenizer`; always on for WordPiece.
+        with_offsets: See `GraphTokenizer`; always on for WordPiece.
     """
     if isinstance(tokenizer, wordpiece.WordPieceTokenizer):
         return GraphWordPieceTokenizer(tokenizer)

@@ -1,7 +1,7 @@
-"""Whether a `tokenizer.json` gives the ids of its vocabulary.
+"""Check that a `tokenizer.json` gives the ids of its vocabulary.
 
-The texts that are compared are made from the vocabulary's own pieces, so they
-are ordinary for it in every language, with some hard ones.
+It is compared on texts made from the vocabulary's own pieces, so that they are
+ordinary text in any language, and on some hard texts.
 
 Tests: tests/albert_tf/text/test_tokenizer_json.py.
 """
@@ -71,9 +71,9 @@ def check(content: str, tokenizer: tokenization.AnyTokenizer) -> None:
                 f"The library tokenizers cuts {text!r} into "
                 f"{' '.join(tokenizer.ids_to_pieces(theirs))}; with this "
                 "vocabulary it must be "
-                f"{' '.join(tokenizer.ids_to_pieces(ours))}. A model for "
-                "Hugging Face would read other pieces than it was trained on. "
-                "Keep it in a checkpoint of this project."
+                f"{' '.join(tokenizer.ids_to_pieces(ours))}. In Hugging Face "
+                "the model would get other pieces than in training. Keep it "
+                "in a checkpoint of this project."
             )
 
 
@@ -106,7 +106,7 @@ def _joined(pieces: list[str]) -> str:
 
 
 def _scores(content: str) -> list[float]:
-    """Return the score of each piece; none for WordPiece, which has none."""
+    """Return the score of each piece; an empty list for WordPiece."""
     vocabulary = strict_json.loads(content)["model"]["vocab"]
     if isinstance(vocabulary, dict):
         return []

@@ -1,12 +1,12 @@
 """The `tokenizer.json` of Hugging Face: a vocabulary and its rules as data.
 
-The library `tokenizers` cuts text by this file alone. It has fixed building
-blocks, so each rule of cleaning.py and wordpiece.py is written as one of them:
-sets of characters as regular expressions, from Python's tables, and what
-SentencePiece replaces from the table in its model.
+The library `tokenizers` needs this file only. It offers fixed building blocks,
+so each rule of cleaning.py and wordpiece.py is expressed by them: sets of
+characters are regular expressions, made from Python's tables; the replacements
+of SentencePiece come from the table in its model.
 
-What cannot be expressed is in docs/checkpoints.md. `check` compares the file
-with the vocabulary on texts made from its pieces.
+docs/checkpoints.md lists what cannot be expressed. `tokenizer_check` compares
+the file with the vocabulary on texts made from its pieces.
 
 Source of blocks and keys: tokenizers 0.23.3, its serialization.
 """
@@ -50,7 +50,7 @@ def make(tokenizer: tokenization.AnyTokenizer) -> str:
 
 
 def special_pieces(tokenizer: tokenization.AnyTokenizer) -> dict[str, str]:
-    """Return the special pieces by the names that transformers has for them.
+    """Return the special pieces by their names in transformers.
 
     Example: {"pad_token": "<pad>", "unk_token": "<unk>", ...}
     """
@@ -74,10 +74,10 @@ def _special_ids(tokenizer: tokenization.AnyTokenizer) -> tuple[int, ...]:
 def _added_tokens(
     tokenizer: tokenization.AnyTokenizer,
 ) -> list[dict[str, Any]]:
-    """Return the pieces that are looked for in text before it is cut.
+    """Return the pieces that the library looks for in text before it cuts it.
 
-    `[MASK]` is found, as by `Tokenizer.encode_with_masks`. The library looks
-    for the others in cleaned text, where `_hidden` leaves none.
+    It finds `[MASK]`, as `Tokenizer.encode_with_masks` does. It looks for the
+    others in cleaned text, from which `_hidden` removes them.
     """
     is_sentencepiece = isinstance(tokenizer, tokenization.Tokenizer)
     return [
@@ -101,15 +101,15 @@ def _hidden(
 ) -> list[dict[str, Any]]:
     """Return steps after which no text contains a special piece.
 
-    "[CLS]" in a sentence is text, as in the original. So two spaces are put
-    into it, which cleaned text has nowhere else; there text is cut. The library
-    cleans the pieces that it looks for, too: these stay as they are, and so
-    does a text that is nothing but such a piece.
+    "[CLS]" in a sentence is text, as in the original. So two spaces are
+    inserted into it, which occur nowhere else in cleaned text, and text is cut
+    there. The library also cleans the pieces that it looks for. These must not
+    change, so a text that consists of such a piece only is left as it is.
 
     Args:
         tokenizer: The vocabulary.
-        others: Further pieces that never come out of text.
-        text_pieces: Pieces that do.
+        others: Further pieces that text never yields.
+        text_pieces: Pieces that text can yield.
     """
     special = special_pieces(tokenizer)
     sought = {p for name, p in special.items() if name != "mask_token"}
@@ -131,7 +131,7 @@ def _hidden(
 
 
 def _place_to_cut(piece: str, text_pieces: Sequence[str]) -> int:
-    """Return a place in a piece that no piece of text spans, if there is one.
+    """Return a position in a piece that no piece of text spans, if possible.
 
     Example:
         _place_to_cut("<pad>", ["<", "pa"]) = 1
@@ -191,10 +191,10 @@ def _split(pattern: str, behavior: str) -> dict[str, Any]:
 
 
 def _lower_case() -> list[dict[str, Any]]:
-    """Return what `str.lower` does.
+    """Return steps that do what `str.lower` does.
 
-    `tokenizers` looks at each character alone; a capital sigma at the end of a
-    word has a small letter of its own.
+    `tokenizers` lower-cases each character alone, but a capital sigma at the
+    end of a word has another small letter.
     """
     cased, ignored = _sigma_classes()
     final = rf"{cased}{ignored}*\KΣ(?!{ignored}*{cased})"
@@ -205,8 +205,8 @@ def _lower_case() -> list[dict[str, Any]]:
 def _sigma_classes() -> tuple[str, str]:
     """Return the classes of cased letters and of what is ignored after them.
 
-    They are read off `str.lower`, which decides by them whether a sigma ends a
-    word.
+    They are derived from `str.lower`, which uses them to decide whether a sigma
+    ends a word.
     """
 
     def is_cased(character: str) -> bool:
@@ -233,7 +233,7 @@ def _class(matches: Callable[[str], bool]) -> str:
 
 
 def _class_of(codes: Iterable[int]) -> str:
-    """Return a class of a regular expression; codes are sorted, not none."""
+    """Return a class of a regular expression for one or more sorted codes."""
     ranges: list[list[int]] = []
     for code in codes:
         if ranges and ranges[-1][1] == code - 1:
@@ -282,7 +282,10 @@ def _is_word(character: str) -> bool:
 def _wordpiece_cleaning(
     tokenizer: wordpiece.WordPieceTokenizer,
 ) -> list[dict[str, Any]]:
-    """Return what `wordpiece.clean_text` does, Chinese characters excepted."""
+    """Return the steps of `wordpiece.clean_text`.
+
+    Spaces around Chinese characters are left out: the pre-tokenizer cuts there.
+    """
     spaces = _replace(_class(str.isspace) + "+", _SPACE)
     steps = [_replace(_class(wordpiece.is_dropped)), spaces]
     if tokenizer.do_lower_case:
@@ -305,7 +308,7 @@ def _sentencepiece(tokenizer: tokenization.Tokenizer) -> dict[str, Any]:
         "type": "Metaspace",
         "replacement": mark,
         "prepend_scheme": "first",
-        # Each word can be cut alone if no piece spans two.
+        # Words can be cut separately if no piece spans two.
         "split": not any(mark in piece[1:] for piece in text_pieces),
     }
     return {
@@ -334,7 +337,7 @@ def _check_kind(model: sentencepiece_model_pb2.ModelProto) -> None:
     """Refuse a model that is not like those of ALBERT.
 
     Raises:
-        errors.UserError: It has another algorithm or another way with spaces.
+        errors.UserError: It has another algorithm or treats spaces differently.
     """
     trainer, normalizer = model.trainer_spec, model.normalizer_spec
     wrong = [
@@ -354,10 +357,10 @@ def _check_kind(model: sentencepiece_model_pb2.ModelProto) -> None:
     if wrong:
         raise errors.UserError(
             "The SentencePiece vocabulary differs from ALBERT's in "
-            f"{', '.join(wrong)}, which is not written for Hugging Face. "
-            "Allowed are unigram models with a marker before each word, as "
-            "data_prep.train_sentencepiece trains. Keep this model in a "
-            "checkpoint of this project."
+            f"{', '.join(wrong)}. Such vocabularies cannot be written for "
+            "Hugging Face; only unigram models with a marker before each word "
+            "can, as data_prep.train_sentencepiece trains them. Keep this "
+            "model in a checkpoint of this project."
         )
 
 
@@ -371,8 +374,8 @@ def _scored_pieces(
 ) -> list[tuple[str, float]]:
     """Return each piece with its logarithmic probability.
 
-    A piece like "▁2012," never comes out (see `Tokenizer.encode_pieces`), so
-    it gets a space, which no text has at this point: "▁2012 ,".
+    No text yields a piece like "▁2012," (see `Tokenizer.encode_pieces`). So it
+    gets a space, which no text has at this point: "▁2012 ,".
 
     Source of the score of user-defined symbols: sentencepiece 0.2.1,
     unigram_model.cc, Model::EncodeOptimized.
@@ -393,7 +396,7 @@ def _sentencepiece_cleaning(
     tokenizer: tokenization.Tokenizer,
     model: sentencepiece_model_pb2.ModelProto,
 ) -> list[dict[str, Any]]:
-    """Return what `cleaning.preprocess_text` and then SentencePiece do.
+    """Return the steps of `cleaning.preprocess_text` and of SentencePiece.
 
     A space at the beginning stays: it becomes the marker of the first word.
     """
@@ -430,10 +433,10 @@ def _folded(tokenizer: tokenization.Tokenizer, text: str) -> str:
 
 
 def _replacements(table: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the replacements of SentencePiece that cleaned text can need.
+    """Return the replacements of SentencePiece that apply to cleaned text.
 
-    Hangul and other letters that cleaning has taken apart are composed (NFC).
-    Characters that Python's tables do not know yet are left out.
+    Hangul and other letters that cleaning has decomposed are composed (NFC).
+    Characters that Python's tables lack are left out.
     """
     single: dict[str, list[int]] = {}
     others = []
@@ -462,7 +465,7 @@ def _removed(pattern: str) -> list[dict[str, Any]]:
     """Return steps that remove a class of characters.
 
     The library puts the marker of the first word only before the first
-    character of a text. If this is removed, a space takes its place, which
-    becomes the marker.
+    character of a text. If that character is removed, it is replaced by a
+    space, which becomes the marker.
     """
     return [_replace(rf"\A{pattern}+", _SPACE), _replace(pattern)]

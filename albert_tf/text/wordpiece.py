@@ -1,11 +1,11 @@
-"""Text to vocabulary ids and back, by a WordPiece vocabulary.
+"""WordPiece tokenization: text to vocabulary ids and back.
 
-The released Chinese models use it: a text is cleaned, cut into words at spaces,
-around Chinese characters and at punctuation, and each word is cut into the
-longest pieces that the vocabulary holds. The rules are BERT's.
+The released Chinese models use it. A text is cleaned, then cut into words at
+spaces, around Chinese characters and at punctuation. Each word is cut into the
+longest pieces that are in the vocabulary. The rules are BERT's.
 
 `tokenization.load` chooses between this and SentencePiece.
-tokenization_ops.py repeats it as TensorFlow operations.
+tokenization_ops.py implements the same with TensorFlow operations.
 """
 
 import collections
@@ -40,7 +40,7 @@ _ASCII_MARK_RANGES = (("!", "/"), (":", "@"), ("[", "`"), ("{", "~"))
 
 
 def is_dropped(character: str) -> bool:
-    """Tell whether cleaning removes a character: it controls or is broken."""
+    """Tell whether cleaning removes a character: control or U+FFFD."""
     if character in "\t\n\r":
         return False
     is_control = unicodedata.category(character) in ("Cc", "Cf")
@@ -53,12 +53,12 @@ def is_cjk(character: str) -> bool:
 
 
 def is_accent(character: str) -> bool:
-    """Tell whether a decomposed text loses this character (category Mn)."""
+    """Tell whether a character is a combining accent (category Mn)."""
     return unicodedata.category(character) == "Mn"
 
 
 def is_punctuation(character: str) -> bool:
-    """Tell whether a character is a word of its own inside other words."""
+    """Tell whether a character is a punctuation mark, a word of its own."""
     return unicodedata.category(character).startswith("P") or any(
         low <= character <= high for low, high in _ASCII_MARK_RANGES
     )
@@ -98,9 +98,9 @@ _PUNCTUATION_APART = _CharacterTable(_apart)
 def clean_text(text: str, *, lower: bool, keep_accents: bool = False) -> str:
     r"""Clean a text as BERT does before it cuts words.
 
-    Control characters vanish, runs of white space become one space, Chinese
-    characters get spaces around them. For an uncased vocabulary the rest is
-    lower-cased and loses its accents (NFD, category Mn).
+    Control characters are removed, runs of white space become one space, and
+    Chinese characters get spaces around them. For an uncased vocabulary the
+    text is lower-cased and accents are removed (NFD, category Mn).
 
     Source: the original's tokenization.BasicTokenizer; `keep_accents` is ours.
 
@@ -137,9 +137,9 @@ def flatten(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 class WordPieceTokenizer:
-    """A WordPiece vocabulary and the way text is cut with it.
+    """A WordPiece vocabulary and its tokenization.
 
-    Special pieces never come out of text: "[CLS]" is three words.
+    Text never yields special pieces: "[CLS]" is three words.
 
     Source: the original's tokenization.FullTokenizer without a SentencePiece
     model.
@@ -151,7 +151,7 @@ class WordPieceTokenizer:
     Attributes:
         fingerprint: SHA-256 of the vocabulary file, hexadecimal.
         do_lower_case: Whether text is lower-cased.
-        keep_accents: Whether accents survive that.
+        keep_accents: Whether lower-cased text keeps its accents.
         pieces: All pieces in the order of their ids.
         pad_id: Id of `[PAD]`.
         unk_id: Id of `[UNK]`, for words that the vocabulary cannot build.
@@ -177,8 +177,8 @@ class WordPieceTokenizer:
             keep_accents: Whether lower-cased text keeps its accents.
 
         Raises:
-            errors.UserError: No such file, not such a list, a piece that
-                stands there twice, or a special piece that is missing.
+            errors.UserError: There is no such file, it is not such a list, it
+                has a piece twice, or a special piece is missing.
         """
         files.require_file(vocab_file, "vocab_file")
         content = files.read_bytes(vocab_file)
@@ -201,7 +201,7 @@ class WordPieceTokenizer:
 
     @property
     def settings(self) -> dict[str, bool]:
-        """What else than the vocabulary decides how text is cut."""
+        """The options, besides the vocabulary, that change tokenization."""
         return {
             "do_lower_case": self.do_lower_case,
             "keep_accents": self.keep_accents,
@@ -215,7 +215,7 @@ class WordPieceTokenizer:
         )
 
     def clean(self, text: str) -> str:
-        """Clean a text the way this vocabulary wants it."""
+        """Clean a text for this vocabulary."""
         return clean_text(
             text, lower=self.do_lower_case, keep_accents=self.keep_accents
         )
@@ -230,7 +230,7 @@ class WordPieceTokenizer:
 
         Args:
             text: Any string.
-            clean: Pass False if the text has been through `clean` already.
+            clean: False if the text is the result of `clean` already.
         """
         return self.ids_to_pieces(self.encode(text, clean=clean))
 
@@ -250,22 +250,22 @@ class WordPieceTokenizer:
         """Clean and encode many texts into one array.
 
         Returns:
-            int32 [all pieces], the ids of all texts in a row; int64 [texts],
-            how many of them each text has.
+            int32 [all pieces], the ids of all texts, concatenated; int64
+            [texts], how many of them each text has.
         """
         return flatten(self.encode_batch(texts))
 
     def encode_with_offsets(
         self, text: str
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Clean and encode a text and say where each piece comes from.
+        """Clean and encode a text, and return the offsets of the pieces.
 
         Example, with vocab_chinese.txt, for the pieces of "今天 Wanted":
             starts = [0, 1, 3, 6], ends = [1, 2, 6, 9]
 
         Returns:
-            The ids of `encode`; for each the number of its first character in
-            `text`, and that of the last one plus 1; all int32 [pieces].
+            The ids of `encode`; for each the index of its first character in
+            `text`, and that of its last character plus 1; all int32 [pieces].
         """
         ids: list[int] = []
         lengths: list[int] = []
@@ -276,7 +276,7 @@ class WordPieceTokenizer:
                 lengths.append(len(word))
             else:
                 lengths += [self._lengths[id_] for id_ in new_ids]
-        # Words are all that is not white space, so pieces are, in a row.
+        # The pieces, concatenated, are the cleaned text without white space.
         widths = [self._width(character) for character in text]
         sources = np.repeat(np.arange(len(text), dtype=np.int32), widths)
         stop = np.cumsum(np.array(lengths, np.int64))
@@ -284,7 +284,7 @@ class WordPieceTokenizer:
         return np.array(ids, np.int32), starts, sources[stop - 1] + 1
 
     def _width(self, character: str) -> int:
-        """Return how many characters of words one of the text becomes."""
+        """Return how many characters of the words one character becomes."""
         if character.isascii() and character.isprintable():
             return not character.isspace()
         return len("".join(self.clean(character).split()))
@@ -312,8 +312,8 @@ class WordPieceTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """Join ids to a readable text.
 
-        Special pieces vanish, an unknown word becomes "⁇", and no space stands
-        beside Chinese characters.
+        Special pieces are dropped, an unknown word becomes "⁇", and there is no
+        space beside Chinese characters.
 
         Example, with vocab_chinese.txt:
             decode([101, 791, 1921, 9951, 9255, 102]) = "今天wanted"
@@ -350,7 +350,7 @@ class WordPieceTokenizer:
 
 
 def _separator(text: str, piece: str) -> str:
-    """Return what stands between a text and the next word: "" or a space."""
+    """Return the separator between a text and the next word: "" or a space."""
     is_chinese = is_cjk(piece[0]) or (text != "" and is_cjk(text[-1]))
     return "" if is_chinese else " "
 
@@ -358,7 +358,7 @@ def _separator(text: str, piece: str) -> str:
 def _read_pieces(content: bytes, path: str) -> tuple[str, ...]:
     """Return the pieces of a vocabulary file, checked.
 
-    An empty line stands for a piece that no text gives; the released Chinese
+    An empty line is a piece that no text yields; the released Chinese
     vocabulary has one.
 
     Raises:
@@ -411,7 +411,7 @@ def _check_special_pieces(
 
 
 def _check_unique(pieces: tuple[str, ...], path: str) -> None:
-    """Reject a piece with two ids; later ids would depend on who reads it."""
+    """Reject a piece with two ids: programs would disagree on later ids."""
     counts = collections.Counter(pieces)
     piece, count = counts.most_common(1)[0]
     if count > 1:
@@ -419,8 +419,8 @@ def _check_unique(pieces: tuple[str, ...], path: str) -> None:
         second = pieces.index(piece, first + 1)
         raise errors.UserError(
             f"has the piece {piece!r} in line {first + 1} and again in line "
-            f"{second + 1}. Every piece has one line, and the first field of a "
-            "line is the piece. Rename the later one, for example to "
+            f"{second + 1}. The first field of each line is a piece, and no "
+            "piece may occur twice. Rename the later one, for example to "
             f"[unused-{second + 1}], so that the others keep their ids.",
             "vocab_file",
             path,

@@ -101,7 +101,9 @@ def test_file_is_named(tmp_path):
         strict_json.read(str(path), "Mend.", "--x=y")
     path.write_text("[1, 2]")
     assert strict_json.read(str(path), "Mend.") == [1, 2]
-    with pytest.raises(errors.UserError, match=r"a.json holds \[1, 2\], which is not a JSO"):
+    with pytest.raises(
+        errors.UserError, match=r"a.json holds \[1, 2\], which is not a JSO"
+    ):
         strict_json.read_object(str(path), "Mend.")
 
 

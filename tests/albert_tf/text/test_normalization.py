@@ -94,7 +94,7 @@ def test_an_option_may_not_contradict_the_description(tmp_path):
     with pytest.raises(
         errors.UserError,
         match="`keep_accents=false` contradicts .*de.normalization.json, "
-        "which says true.* Leave the option out",
+        "which has true.* Leave the option out",
     ):
         normalization.resolve(path, "sentencepiece", given)
 

@@ -66,5 +66,5 @@ def test_pack_takes_one_or_two_segments(count):
 
 
 def test_pack_needs_room_for_text():
-    with pytest.raises(ValueError, match="max_seq_length=3 has no room"):
+    with pytest.raises(ValueError, match="max_seq_length=3 is too small"):
         pack([[1]], [[2]], max_seq_length=3)
