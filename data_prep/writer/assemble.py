@@ -1,7 +1,7 @@
-"""From instances on the disk to records, in the final order.
+"""Turn stored instances into records, in the final order.
 
-Stage 3 of the writer. The order of the records is that of the instances'
-random keys. A part is a range of keys: its instances are collected from all
+Stage 3 of the writer. The records are sorted by the random keys of the
+instances. A part is a range of keys: its instances are collected from all
 units, sorted, masked and encoded together.
 """
 
@@ -17,13 +17,13 @@ import numpy as np
 from albert_tf.data import layouts, masking, tfrecord
 from data_prep.writer import instances, statistics, token_blocks
 
-# Positions that are masked and encoded at once: enough to keep NumPy busy, few
-# enough for the caches.
+# Positions that are masked and encoded at once: many for NumPy's speed, few
+# enough for the CPU's caches.
 _POSITIONS_AT_ONCE = 1 << 19
 
 
 class Part(NamedTuple):
-    """Some neighbours in the final order.
+    """Consecutive records of the final order.
 
     Attributes:
         number: Place among all parts.
@@ -41,7 +41,7 @@ class Encoded(NamedTuple):
 
     Attributes:
         part: The part.
-        framed: The bytes of all records, as they stand in a file.
+        framed: The bytes of all records, as in a file.
         ends: int64 [n], where each record ends in them.
         counts: For manifest and data card.
     """
@@ -74,19 +74,20 @@ def divide_evenly(num_records: int, num_files: int) -> list[int]:
 def divide(
     first: int, count: int, bounds: Sequence[int]
 ) -> Iterator[tuple[int, int, int]]:
-    """Say which of some neighbouring records go to which file.
+    """Divide consecutive records among files.
 
     Example:
         first = 3, count = 4, bounds = [0, 5, 10]
         result = (0, 0, 2), (1, 2, 4)
 
     Args:
-        first: Rank of the first record.
+        first: Number of the first record.
         count: How many there are.
-        bounds: Rank of the first record of each file, and the number of all.
+        bounds: Number of the first record of each file, and of all records.
 
     Yields:
-        Number of the file, and from where to where, counted from `first`.
+        Index of the file, and begin and end of its records, counted from
+        `first`.
     """
     begin = 0
     file = bisect.bisect_right(bounds, first) - 1
@@ -98,14 +99,14 @@ def divide(
 
 @dataclasses.dataclass(frozen=True)
 class Assembler:
-    """Makes records of instances.
+    """Makes records from instances.
 
     Attributes:
         prefixes: Files of the units.
         counts: int [units, parts], see `make_parts`.
         max_seq_length: Length of every sequence.
         vocabulary: Special ids and word starts.
-        masker: Hides pieces; None leaves that to the training.
+        masker: Chooses and masks pieces; None if training does this.
         layout: Of the records.
         has_word_starts: Whether tokens are twice the ids, plus 1 where a word
             starts, see `word_starts`.
@@ -164,7 +165,7 @@ class Assembler:
     def make_values(
         self, rows: np.ndarray, tokens: np.ndarray
     ) -> tuple[dict[str, np.ndarray], statistics.Counts]:
-        """Lay out instances as the arrays of records, masked.
+        """Return instances as arrays of features, masked.
 
         Args:
             rows: `instances.ROW` [n].
@@ -202,12 +203,12 @@ class Assembler:
     def _boundary(
         self, rows: np.ndarray, sequences: np.ndarray, starts: np.ndarray | None
     ) -> np.ndarray:
-        """Return where words start, uint8 [n, S]; [CLS] and [SEP] do.
+        """Return where words start, uint8 [n, S]; [CLS] and [SEP] count as 1.
 
         Args:
             rows: `instances.ROW` [n].
             sequences: int32 [n, S].
-            starts: Whether each token starts a word, if the tokens say so.
+            starts: Whether each token starts a word, if a segmenter found it.
         """
         if starts is None:
             return self.vocabulary.boundaries[sequences]

@@ -1,6 +1,4 @@
-"""Sizes and checksums of the bytes that are written to files.
-
-They show later whether a file still holds what was written.
+"""Sizes and checksums of written files, to detect damage later.
 
 Tests: tests/data_prep/writer/test_work_folder.py, which damages written files.
 """
@@ -14,7 +12,7 @@ _READ_AT_ONCE = 1 << 20
 
 
 class Checksum(NamedTuple):
-    """What a file must hold.
+    """Size and checksum of the content of a file.
 
     Attributes:
         size: Bytes.
@@ -26,7 +24,7 @@ class Checksum(NamedTuple):
 
 
 class Digest(Protocol):
-    """Any digest, such as those of `hashlib`."""
+    """A digest, such as those of `hashlib`."""
 
     def update(self, content: bytes, /) -> Any:
         """Add bytes."""
@@ -36,7 +34,7 @@ class Writer:
     """Writes bytes to a stream and computes their checksum."""
 
     def __init__(self, stream: IO[bytes], *digests: Digest) -> None:
-        """Begin with no bytes.
+        """Start with no bytes.
 
         Args:
             stream: Takes the bytes.
@@ -47,7 +45,7 @@ class Writer:
         self.checksum = Checksum(0, 0)
 
     def write(self, content: bytes) -> int:
-        """Write bytes, all of them."""
+        """Write all bytes."""
         self._stream.write(content)
         size, crc32c = self.checksum
         self.checksum = Checksum(
@@ -68,7 +66,7 @@ def of_bytes(content: bytes) -> Checksum:
 
 
 def of_file(path: str) -> Checksum:
-    """Return the checksum of what a local file holds."""
+    """Return the checksum of the content of a local file."""
     size = crc32c = 0
     with open(path, "rb", buffering=0) as stream:
         while content := stream.read(_READ_AT_ONCE):

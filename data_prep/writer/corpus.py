@@ -1,13 +1,13 @@
-r"""The corpus: text files, read as blocks of lines that hold whole documents.
+r"""Read the corpus, text files, as blocks of lines that hold whole documents.
 
 Stage 1 of the writer. One process reads (`CorpusReader`) and only looks for
 line ends and blank lines (`text_lines`). The processes that get the blocks do
 the expensive work (`decoding`). Memory does not grow with the corpus.
 
-Two layouts are read. "lines": one sentence on a line, an empty line after each
-document. "jsonl": one JSON object on a line, which is one document. The end of
-a file ends a document in both. Rows of Parquet and Arrow files are turned into
-JSON lines (`tables`).
+There are two layouts. "lines": one sentence a line, an empty line after each
+document. "jsonl": one JSON object a line, each a document. The end of a file
+ends a document in both. Rows of Parquet and Arrow files are turned into JSON
+lines (`tables`).
 """
 
 import contextlib
@@ -32,13 +32,13 @@ from albert_tf.common import errors, files
 from albert_tf.common.options import option
 from data_prep.writer import sentences, tables, text_lines
 
-BLOCK_BYTES = 2**20  # Some thousand sentences: a second of tokenizing.
+BLOCK_BYTES = 2**20  # Thousands of sentences, about a second of tokenizing.
 
-# Longer documents are cut and longer lines refused, so that memory has a bound
-# whatever the input. 8 MiB hold every book; 1 MiB no sentence.
+# Longer documents are cut and longer lines refused, so that memory is bounded
+# for any input. 8 MiB are more than a book, 1 MiB more than any sentence.
 MAX_DOCUMENT_BYTES = 8 * 2**20
 MAX_LINE_BYTES = 2**20
-MAX_PROSE_BYTES = 2**24  # Of a paragraph that is still to be cut.
+MAX_PROSE_BYTES = 2**24  # Of a paragraph before it is cut into sentences.
 _CHUNK_BYTES = 2**20  # Read at once.
 _INK = re.compile(rb"[^ \t\r\v\f\n]")
 _OPENERS: dict[str, Callable[..., Any]] = {
@@ -47,7 +47,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {
     ".zst": zstd.open,
 }
 
-# What a damaged packed file raises while it is read.
+# Exceptions on reading a damaged packed file.
 UNPACKING_ERRORS = (
     EOFError,
     gzip.BadGzipFile,
@@ -56,7 +56,7 @@ UNPACKING_ERRORS = (
     zstd.ZstdError,
 )
 
-# Names of files that hold files; their bytes are not text.
+# Names of archives, which are not text.
 _ARCHIVE = re.compile(r"\.(tar(\.\w+)?|t[gx]z|zip|7z|bz2)$")
 
 
@@ -70,7 +70,7 @@ _FORMATS = {
 
 @dataclasses.dataclass(frozen=True)
 class CorpusOptions:
-    """Which text is read, and how."""
+    """The text files and their format."""
 
     input_file: str = option(
         help="Text files: comma-separated paths or glob patterns; files that "
@@ -95,9 +95,10 @@ class CorpusOptions:
     language: str | None = sentences.language_option()
     on_bad_line: str = option(
         "fail",
-        "What to do with a line that is not UTF-8, no text but control "
-        "characters, not the JSON it should be, or too long: fail, skip it, or "
-        "replace bytes that are not UTF-8 by U+FFFD (the others are skipped).",
+        "What to do with a line that is not UTF-8, consists of control "
+        "characters, is not the JSON it should be, or is too long: fail, skip "
+        "it, or replace bytes that are not UTF-8 by U+FFFD (other bad lines "
+        "are skipped).",
         choices=("fail", "skip", "replace"),
     )
 
@@ -139,10 +140,10 @@ class CorpusOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    r"""Whole documents, as they stand in a file.
+    r"""Whole documents, as bytes of a file.
 
-    The documents of all blocks, one block after the other, are those of the
-    input, however large the blocks are.
+    The documents of all blocks, in order, are those of the input, for any size
+    of blocks.
 
     Attributes:
         index: Number of the block, from 0, over all files.
@@ -160,7 +161,7 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class FileFacts:
-    """What a file was, for the manifest.
+    """Facts about an input file, for the manifest.
 
     Attributes:
         path: Its name, `-` for standard input.
@@ -174,7 +175,7 @@ class FileFacts:
 
 
 def find_files(options: CorpusOptions) -> list[str]:
-    """Return the files that the options name; `-` stays.
+    """Return the files that the options name; `-` is kept.
 
     Raises:
         errors.UserError: A pattern matches no file, a file is an archive or
@@ -211,16 +212,17 @@ def find_files(options: CorpusOptions) -> list[str]:
 
 
 def _check_format(path: str, options: CorpusOptions) -> None:
-    """Make sure that tables are read as such, and have a column of text.
+    """Make sure that tables are read as tables, and have the column of text.
 
     Raises:
-        errors.UserError: They are not or have not.
+        errors.UserError: One of them is not read as a table, or has no such
+            column.
     """
     for kind, ending in tables.ENDINGS.items():
         if path.endswith(ending) and not options.is_table:
             raise errors.UserError(
-                f"--input_file={path} is a table by its name, but it is to be "
-                f"read with --input_format={options.input_format}. Add "
+                f"--input_file={path} is a table by its name, but "
+                f"--input_format is {options.input_format}. Use "
                 f"--input_format={kind}."
             )
     if options.is_table:
@@ -249,7 +251,7 @@ def require_readable(path: str) -> None:
 
 
 class CorpusReader:
-    """Reads files as blocks, once, and remembers what they were.
+    """Reads files as blocks, once, and collects facts about them.
 
     Attributes:
         files: Facts of the files read to their end, in order.
@@ -292,7 +294,7 @@ class CorpusReader:
 
         Raises:
             errors.UserError: A packed file is damaged, or a line is too long
-                and bad lines are not to be skipped.
+                and `on_bad_line` is "fail".
         """
         index = 0
         for path in self._paths:
@@ -305,7 +307,7 @@ class CorpusReader:
                 self.documents_cut += is_cut
 
     def _read_file(self, path: str) -> Iterator[tuple[bytes, bool]]:
-        """Yield the texts of blocks; whether a document was cut behind them."""
+        """Yield the texts of blocks, and whether they end in a cut document."""
         with _open_stored(path) as stream:
             self._open_file = stored = _HashedFile(stream)
             chunks = self._chunks(stored, stream, path)
@@ -332,7 +334,7 @@ class CorpusReader:
         if not options.is_table:
             yield from _watch_line_ends(_read_chunks(stored, path), path)
             return
-        # Tables are not read from front to back, so they are hashed first.
+        # Tables are not read sequentially, so they are hashed first.
         while stored.read(_CHUNK_BYTES):
             pass
         stream.seek(0)
@@ -350,7 +352,7 @@ class CorpusReader:
 
 
 class _HashedFile:
-    """A file that knows how much of it was read, and the hash of that."""
+    """A file that counts and hashes the bytes that are read."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -384,11 +386,11 @@ def _total_size(paths: Iterable[str]) -> int | None:
 
 @contextlib.contextmanager
 def open_unpacked(path: str) -> Iterator[IO[bytes]]:
-    """Open a text file, or standard input, unpacked as its ending says.
+    """Open a text file, or standard input, unpacked according to its ending.
 
     Raises:
-        errors.UserError: While it is read, in the `with` block, it turns out
-            not to be in the format that its ending says.
+        errors.UserError: While it is read, in the `with` block: it is not in
+            the format of its ending.
     """
     opener = _OPENERS.get(os.path.splitext(path)[1])
     with _open_stored(path) as stored:
@@ -414,7 +416,7 @@ def _read_chunks(stored: _HashedFile, path: str) -> Iterator[bytes]:
     """Yield the unpacked bytes of a file, without a byte order mark.
 
     Raises:
-        errors.UserError: It is not in the format that its ending says.
+        errors.UserError: It is not in the format of its ending.
     """
     opener = _OPENERS.get(os.path.splitext(path)[1])
     stream = opener(stored, "rb") if opener else stored
@@ -454,8 +456,9 @@ def _watch_line_ends(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
     if returns > feeds:
         logging.warning(
             "%s has %d carriage returns (0x0d) without a line feed (0x0a), and "
-            "%d line feeds. Only a line feed ends a line. If the others shall, "
-            "as on old Macs, convert the file first: tr '\\r' '\\n'.",
+            "%d line feeds. Only a line feed ends a line. If carriage returns "
+            "end lines, as on old Macs, convert the file first: tr '\\r' "
+            "'\\n'.",
             text_lines.tell_file(path),
             returns,
             feeds,
@@ -463,7 +466,7 @@ def _watch_line_ends(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
 
 
 def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[str]:
-    """Yield the lines of a text that need not be one sentence each.
+    """Yield the lines of a text that is not divided into sentences.
 
     Args:
         stream: The text, unpacked.
@@ -501,7 +504,7 @@ def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[str]:
 
 
 def _ignore(number: int) -> None:
-    """Let a line be replaced by `text_lines.TOO_LONG`."""
+    """Do nothing, so that a line is replaced by `text_lines.TOO_LONG`."""
 
 
 def _refuse_long_line(path: str, longest: int, number: int) -> typing.NoReturn:

@@ -1,4 +1,4 @@
-"""The page that describes a set of records: Markdown, and a picture.
+"""The data card, which describes a set of records: Markdown and a picture.
 
 The picture is drawn with Pillow: loading matplotlib would take longer than
 writing a small corpus.
@@ -31,8 +31,8 @@ def write(
 
     Args:
         path: The first record file.
-        manifest: What the card says.
-        counts: What the picture shows.
+        manifest: The content of the card.
+        counts: The content of the picture.
 
     Returns:
         The path of the card.
@@ -71,7 +71,7 @@ def _text(value: object) -> str:
 
 
 def lines(manifest: manifests.Manifest) -> list[str]:
-    """Return what matters most, a line each."""
+    """Return the most important facts, one a line."""
     corpus, summary = manifest.corpus, manifest.summary
     passes = manifest.options["dupe_factor"]
     found = [
@@ -111,7 +111,7 @@ def lines(manifest: manifests.Manifest) -> list[str]:
 
 
 def _words(manifest: manifests.Manifest) -> list[str]:
-    """Say what a word is in the masks, and what the vocabulary lacks."""
+    """Describe the words of the masks, and the share of unknown pieces."""
     corpus, rule = manifest.corpus, manifest.word_start_rule
     if "letters" not in corpus:  # Written by an earlier version.
         return []

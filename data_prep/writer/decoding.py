@@ -1,4 +1,4 @@
-"""Blocks of bytes to lines of text, in any process.
+"""Decode blocks of bytes into lines of text, in any process.
 
 Tests: tests/data_prep/writer/test_corpus.py, which decodes what it has read.
 """
@@ -28,11 +28,11 @@ def decode_lines(
 
     Returns:
         The lines without "\n", and counts of bad ones: "lines_skipped",
-        "lines_replaced". As everywhere, a line is empty, and ends a document,
-        when nothing is left of it after the tokenizer's clean-up; the lines of
-        a JSON object are never empty. DIFFERS: with a WordPiece vocabulary the
-        original takes only a line of white space for empty, here also one that
-        holds nothing but zero-width or control characters, or accents.
+        "lines_replaced". A line is empty, and ends a document, if nothing is
+        left of it after the tokenizer's cleaning; the lines of a JSON object
+        are never empty. DIFFERS: with a WordPiece vocabulary only a line of
+        white space is empty in the original; here also a line that holds only
+        zero-width or control characters, or accents.
 
     Raises:
         errors.UserError: A line is bad and `options.on_bad_line` is "fail".
@@ -68,7 +68,7 @@ def _decode_text(
 def _decode_bad(
     line: bytes, options: corpus.CorpusOptions, counts: dict[str, int]
 ) -> str | None:
-    """Decode a line that may be bad and is not to fail; None: leave it out."""
+    """Decode a line that may be bad; None means that it is left out."""
     if line == text_lines.TOO_LONG or text_lines.is_binary(line):
         counts["lines_skipped"] += 1
         return None
@@ -123,7 +123,7 @@ def _read_record(
     """Return the text of a JSON object; None to leave the line out.
 
     Raises:
-        ValueError: The line is bad, and bad lines are to fail.
+        ValueError: The line is bad, and `on_bad_line` is "fail".
     """
     try:
         return _parse_record(record.decode("utf-8"), _field(options))
@@ -156,7 +156,7 @@ def _parse_record(
         replace_halves: See `strict_json.loads`.
 
     Raises:
-        ValueError: It is no object with a text, or not Unicode.
+        ValueError: It is not an object with a text, or not Unicode.
     """
     value = strict_json.loads(record, replace_halves=replace_halves)
     if not isinstance(value, dict):
@@ -181,22 +181,22 @@ def _not_a_record(
         return errors.UserError(
             f"{text_lines.tell_file(block.path)}: row "
             f"{block.first_line + place} has no usable text in "
-            f"--text_column={options.text_column}: {reason}. Mend the row, or "
-            "leave such rows out with --on_bad_line=skip."
+            f"--text_column={options.text_column}: {reason}. Correct the row, "
+            "or leave such rows out with --on_bad_line=skip."
         )
     return errors.UserError(
         f"{_tell(block, place)} cannot be read with "
         f"--input_format=jsonl --json_field={options.json_field}: {reason}. "
-        "Each line must be a JSON object with a text in that field. Mend the "
-        "line, name the right field, or leave such lines out with "
+        "Each line must be a JSON object with a text in that field. Correct "
+        "the line, name the right field, or leave such lines out with "
         "--on_bad_line=skip."
     )
 
 
 def _is_visible(line: str) -> bool:
-    """Tell whether a clean-up surely leaves something of a line.
+    """Tell whether a line is not empty after any tokenizer's cleaning.
 
-    They remove spaces, control characters and combining characters.
+    Cleaning removes spaces, control characters and combining characters.
     """
     return any(unicodedata.category(c)[0] not in "CMZ" for c in line)
 

@@ -1,8 +1,8 @@
-"""From documents to instances, in random order on the disk.
+"""Build instances from documents, and store them in random order.
 
 Stage 2 of the writer. One unit of work is a block of documents and some of the
 passes over it. Its instances are written sorted by their random keys, so that
-stage 3 reads neighbours in the final order from neighbouring bytes.
+stage 3 can read each part of the final order from adjacent bytes.
 """
 
 import dataclasses
@@ -15,15 +15,15 @@ import numpy as np
 from albert_tf.common import files, random_streams
 from data_prep.writer import checksums, segment_pairs, token_blocks
 
-# What keys are for: each purpose derives its own from the seed.
+# Purposes of random keys; the keys of each are derived from the seed.
 PAIRS, INSTANCES = range(2)
 
 ROW = np.dtype(
     [
-        ("key", "u8"),  # Decides about the place in the output, and all masks.
-        ("begin", "u8"),  # Where the tokens of the instance stand.
-        ("first", "u2"),  # Tokens of the first segment,
-        ("second", "u2"),  # and of the second one behind it.
+        ("key", "u8"),  # Determines the place in the output, and all masks.
+        ("begin", "u8"),  # Where the tokens of the instance begin.
+        ("first", "u2"),  # Number of tokens of the first segment,
+        ("second", "u2"),  # and of the second one, which follows it.
         ("label", "i1"),
         ("single_sentence", "u1"),  # Whether the chunk was a single sentence.
     ]
@@ -43,7 +43,7 @@ class Unit(NamedTuple):
         number: Place among all units.
         block: Number of the block.
         first_pass: First pass over it.
-        end_pass: Pass behind the last one.
+        end_pass: Last pass plus 1.
     """
 
     number: int
@@ -57,11 +57,11 @@ class Built(NamedTuple):
 
     Attributes:
         rows: `ROW` [n].
-        tokens: The tokens of all instances in a row.
-        counts: What gave no instance: "unused_documents", once for each pass
-            over one, and "unused_chunks". And how many tokens the segments of
-            all instances had, "tokens_paired", before "tokens_cut" of them were
-            dropped to fit into `max_seq_length`.
+        tokens: The tokens of all instances, concatenated.
+        counts: By the names of `COUNTS`: documents that gave no instance,
+            counted once for each pass, and chunks that gave none; tokens of the
+            segments of all instances before truncation to `max_seq_length`, and
+            tokens that it dropped.
     """
 
     rows: np.ndarray
@@ -88,8 +88,8 @@ class Builder:
     def build(self, unit: Unit) -> Built:
         """Return the instances of a unit.
 
-        Every draw follows from the seed, the number of the document, the pass,
-        and the number of the instance in both.
+        Every draw depends on the seed, the number of the document, the pass,
+        and the number of the instance among those of this document and pass.
         """
         seed = random_streams.derive(self.seed, PAIRS)
         key_seed = random_streams.derive(self.seed, INSTANCES)
@@ -134,7 +134,7 @@ class Builder:
 def _sorted(
     rows: np.ndarray, slices: list[segment_pairs.Slice], dtype: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sort instances by key, and lay their tokens out in that order.
+    """Sort instances and their tokens by key.
 
     Args:
         rows: `ROW` [n].
@@ -159,7 +159,7 @@ def _sorted(
 
 
 def gather(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the places of stretches of different lengths, one after another.
+    """Return the indices of ranges of different lengths, concatenated.
 
     Example:
         begins [7, 2], lengths [2, 3] -> [7, 8, 2, 3, 4]
@@ -205,7 +205,7 @@ def load_rows(
     Args:
         prefix: Files of `save`.
         begin: First row.
-        end: Row behind the last one.
+        end: Last row plus 1.
         dtype: Of the tokens.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The names of the record files, and what they may not be.
+"""The names of the record files, and checks of them.
 
 Tests: tests/data_prep/writer/test_writer_options.py.
 """
@@ -46,15 +46,15 @@ def split(output_file: str, num_shards: int | None) -> list[str]:
     for path in outputs:
         if canonical(path) in seen:
             raise errors.UserError(
-                f"--output_file names {path} twice. Every output must be "
-                "another file. Remove one of them."
+                f"--output_file names {path} twice. Every output must be a "
+                "different file. Remove one of them."
             )
         seen.add(canonical(path))
     return outputs
 
 
 def canonical(path: str) -> str:
-    """Return the one name of a local file, whatever links lead to it."""
+    """Return the path of a local file without symbolic links."""
     return path if files.is_remote(path) else os.path.realpath(path)
 
 
@@ -66,7 +66,7 @@ def work_place(output_file: str) -> str:
 def check(
     inputs: Sequence[str], outputs: Sequence[str], output_file: str
 ) -> None:
-    """Reject outputs that are inputs, patterns, or no files.
+    """Reject outputs that are inputs, patterns, or not files.
 
     Args:
         inputs: The text files.
@@ -75,7 +75,7 @@ def check(
 
     Raises:
         errors.UserError: One of them is; an input was written by this program;
-            or other shards of the same name are there.
+            or there are other shards of the same name.
     """
     for path in outputs:
         if any(character in path for character in "*?["):
@@ -97,7 +97,7 @@ def check(
 def _refuse_own_files(
     inputs: Sequence[str], outputs: Sequence[str], output_file: str
 ) -> None:
-    """Keep a pattern of inputs from reading what was written."""
+    """Refuse inputs that are outputs of this run, or belong to them."""
     own = {
         canonical(path) + ending
         for path in outputs
@@ -115,7 +115,7 @@ def _refuse_own_files(
 
 
 def _refuse_other_shards(outputs: Sequence[str]) -> None:
-    """Keep shards of two sets from being read as one."""
+    """Refuse outputs beside shards of another set: a pattern would mix them."""
     for stem in dict.fromkeys(_SHARD.sub("", path) for path in outputs):
         if stem in outputs:
             continue  # No shard.
@@ -140,4 +140,4 @@ def _find(pattern: str) -> list[str]:
     try:
         return files.expand_patterns(pattern, "output_file")
     except errors.UserError:
-        return []  # Nothing is there.
+        return []  # There is no such file.

@@ -27,14 +27,14 @@ from data_prep.writer import (
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """What a writer has written.
+    """The output of a writer, and where it comes from.
 
     Attributes:
         outputs: The record files.
         digests: SHA-256 of each.
         counts: Of the records, see `statistics`.
         inputs: Path, size and sha256 of each text file.
-        corpus: What was found in the text, counted.
+        corpus: Counts of the text.
     """
 
     outputs: Sequence[str]
@@ -56,7 +56,7 @@ def make(
         wanted: The options.
         tokenizer: The vocabulary.
         rule: Which pieces start a word, see `word_starts.choose_rule`.
-        written: The files and what is in them.
+        written: The files and their counts.
     """
     length = wanted.pairs.max_seq_length
     return manifests.Manifest(
@@ -99,7 +99,7 @@ def split(
 ) -> list[tuple[list[str], manifests.Manifest]]:
     """Return, for each folder, its record files and their own manifest.
 
-    Counts and distributions in it stay those of all files together.
+    Its counts and distributions are those of all files together.
 
     Args:
         outputs: All record files; records are divided evenly among them.

@@ -11,8 +11,8 @@ from albert_tf.common import errors, files, options
 from albert_tf.data import manifests
 from data_prep.writer import output_files, text_lines, writer_options
 
-# Options that say nothing about the content of the records; the content of the
-# vocabulary and the names of the outputs are compared on their own.
+# Options that do not change the content of the records. The content of the
+# vocabulary and the names of the outputs are compared separately.
 _NOT_CONTENT = frozenset(
     {
         *("overwrite", "num_workers", "vocab_file", "spm_model_file"),
@@ -20,9 +20,9 @@ _NOT_CONTENT = frozenset(
     }
 )
 
-# What records of earlier versions were written with, without saying so.
+# Values of options that earlier versions did not have.
 _NEW_OPTIONS = {"word_segmenter": "none", "text_column": "text"}
-_FORMAT = 3  # Of unfinished work; another version cannot go on with it.
+_FORMAT = 3  # Of unfinished work; work of another format is not continued.
 
 
 def describe(
@@ -42,19 +42,19 @@ def describe(
 
 
 def _identity(path: str) -> list[int]:
-    """Return what shows that a file is still the same."""
+    """Return size and time of a file, which change with its content."""
     if path == text_lines.STANDARD_INPUT:
         return []
     return list(files.size_and_time(path))
 
 
 def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
-    """Say why two jobs of `describe` do not have the same instances."""
+    """Explain why two jobs of `describe` have different instances."""
     changed = _changed_options(before["options"], job["options"])
     if before.get("format") != job["format"]:
-        changed.append("it was begun by another version of this program")
+        changed.append("it was started by another version of this program")
     if before["vocabulary"] != job["vocabulary"]:
-        changed.append("the vocabulary file had another content")
+        changed.append("the vocabulary file had other content")
     then, now = before["inputs"], job["inputs"]
     if then.keys() != now.keys():
         changed.append(_changed_inputs(list(then), list(now)))
@@ -67,7 +67,7 @@ def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
 
 
 def _changed_inputs(then: list[str], now: list[str]) -> str:
-    """Say how the files of `--input_file` differ, with one as an example."""
+    """Describe how the files of `--input_file` changed, with one example."""
     count = "1 file" if len(then) == 1 else f"{len(then):,} files"
     others = [path for path in now if path not in then]
     missing = [path for path in then if path not in now]
@@ -85,7 +85,7 @@ def _changed_options(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def content_options(values: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the options that say nothing about the content."""
+    """Leave out the options that do not change the content."""
     return {k: v for k, v in values.items() if k not in _NOT_CONTENT}
 
 
@@ -107,12 +107,12 @@ def refuse_other_options(
         names = _names_beside(path, outputs)
         manifest = manifests.find(path)
         if manifest is None:
-            what = "and has no manifest that says how it was made"
+            what = "and has no manifest with the options it was made with"
         else:
             before = content_options(dict(manifest.options))
             changed = _changed_options(before, current)
             if manifest.vocab_sha256 != vocab_sha256:
-                changed.append("the vocabulary file has another content")
+                changed.append("the vocabulary file has other content")
             if manifest.shards != names:
                 changed.append(f"--output_file named {list(manifest.shards)}")
             if not changed:

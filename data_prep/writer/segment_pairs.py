@@ -2,8 +2,8 @@
 
 The label is the sentence-order label of ALBERT (§3.1, "Inter-sentence
 coherence loss"): 1 when the two segments were exchanged, and
-`layouts.NO_LABEL` for a sentence that cannot be cut in two. Nothing is copied
-here: a segment is a slice of the array that holds the tokens of many documents.
+`layouts.NO_LABEL` for a sentence that cannot be cut in two. No tokens are
+copied: a segment is a slice of the array with the tokens of many documents.
 """
 
 import dataclasses
@@ -19,10 +19,10 @@ from albert_tf.data import layouts
 
 # The shortest target length that the original draws.
 _MIN_TARGET = 2
-# How often the original tries to hit another document than the current one.
+# How often the original tries to draw another document than the current one.
 _DOCUMENT_DRAWS = 10
-# A single sentence is cut so that either part has this share of its tokens, and
-# this number: a full stop alone is no sentence.
+# A single sentence is cut so that both parts have at least this share of its
+# tokens, and this number, so that neither is a full stop only.
 _MIN_PART_SHARE, _MIN_PART_TOKENS = 1 / 4, 2
 
 OBJECTIVES = ("sop", "nsp", "none")
@@ -32,7 +32,7 @@ SINGLE_SENTENCE_POLICIES = ("split", "drop", "random")
 @dataclasses.dataclass(frozen=True)
 @checked
 class PairOptions:
-    """How long pairs are and what their label says."""
+    """Lengths of pairs, and the meaning of their label."""
 
     max_seq_length: int = option(
         512,
@@ -49,7 +49,7 @@ class PairOptions:
         None,
         "sop: label 1 for exchanged segments (the default). nsp: BERT's, label "
         "1 for a random second segment. none: one segment, for corpora whose "
-        "order means nothing.",
+        "sentences are in no meaningful order.",
         choices=OBJECTIVES,
     )
     random_next_sentence: bool = option(
@@ -57,11 +57,12 @@ class PairOptions:
     )
     single_segment_policy: str = option(
         "split",
-        "What becomes of a chunk that is a single sentence, with sop. split: "
-        "cut at the start of a word, each part at least a quarter; a sentence "
-        "without such a place becomes one segment without a sentence-order "
-        "label, and one of a single word is left out. drop: left out. random: "
-        "paired with a random segment and label 1, as in the original.",
+        "What to do, with sop, with a chunk that is a single sentence. split: "
+        "cut it at the start of a word into parts of at least a quarter; a "
+        "sentence without such a place becomes one segment without a "
+        "sentence-order label, and one of a single word is left out. drop: "
+        "leave it out. random: pair it with a random segment and label 1, as "
+        "in the original.",
         choices=SINGLE_SENTENCE_POLICIES,
     )
 
@@ -92,7 +93,7 @@ class PairOptions:
 
     @property
     def num_special(self) -> int:
-        """[CLS] and the [SEP] behind each segment."""
+        """The number of [CLS], and [SEP] after each segment."""
         return 2 if self.objective == "none" else 3
 
 
@@ -107,7 +108,7 @@ class Draws(Protocol):
 
 
 class Slice(NamedTuple):
-    """Neighbouring tokens of an array."""
+    """Consecutive tokens of an array."""
 
     tokens: np.ndarray
     begin: int
@@ -144,8 +145,8 @@ class Pair(NamedTuple):
         first: The segment that is read first; never empty.
         second: The other one; empty without a sentence objective, and for a
             single sentence that was not cut.
-        label: 0 when they stand in the order of the document, 1 when they were
-            exchanged or the second one is random; `layouts.NO_LABEL` when the
+        label: 0 if they are in the order of the document, 1 if they were
+            exchanged or the second one is random; `layouts.NO_LABEL` if the
             second one is empty although there is a sentence objective.
         single_sentence: Whether the chunk held a single sentence.
         tokens_cut: Tokens that were dropped from the two to make them fit.
@@ -167,7 +168,7 @@ def make_pairs(
 ) -> Iterator[Pair | None]:
     """Yield the segment pairs of one document; this is a generator.
 
-    Each pair takes its draws when it is asked for, in the original's order.
+    The draws of a pair are made when it is requested, in the original's order.
 
     Source: the original's create_pretraining_data.create_instances_from_
     document.
@@ -183,7 +184,7 @@ def make_pairs(
         options: Lengths and kind of label.
         draws: Source of all draws.
         word_start: bool [vocabulary], whether a piece starts a word; a single
-            sentence is cut at one.
+            sentence is cut before such a piece.
 
     Yields:
         Pairs that fit into `max_seq_length` with their markers; None for a
@@ -239,7 +240,7 @@ class _Packer:
     def _label(
         self, first: Slice, second: Slice, single_sentence: bool
     ) -> Pair:
-        """Exchange the segments or draw another second one, as the label says.
+        """Draw the label, and exchange the segments or draw another second one.
 
         The `second` is empty for a single sentence that was not cut.
         """
@@ -260,14 +261,14 @@ class _Packer:
     def _fit(
         self, first: Slice, second: Slice, label: int, single_sentence: bool
     ) -> Pair:
-        """Make a pair of two segments; they lose what does not fit."""
+        """Make a pair of two segments, truncated to fit."""
         tokens = (first.end - first.begin) + (second.end - second.begin)
         first, second = truncate_pair(first, second, self._limit, self._draws)
         surplus = max(0, tokens - self._limit)
         return Pair(first, second, label, single_sentence, surplus)
 
     def _choose_cut(self, begin: int, end: int) -> int | None:
-        """Say where the first segment of a chunk ends.
+        """Choose where the first segment of a chunk ends.
 
         Returns:
             A position in the tokens; the end of the chunk if it is a single
@@ -292,10 +293,10 @@ class _Packer:
         return is_split and options.objective == "sop"
 
     def _word_start_inside(self, begin: int, end: int) -> int | None:
-        """Return a random word start that leaves enough on both sides.
+        """Return a random word start that leaves enough tokens on both sides.
 
-        The end of the sentence if there is none, and None if it is one word:
-        nothing would be left to predict it from.
+        If there is none, it is the end of the sentence. It is None for a single
+        word, which could not be predicted from any context.
         """
         starts = np.flatnonzero(self._word_start[self._tokens[begin + 1 : end]])
         if not len(starts):
@@ -311,11 +312,10 @@ class _Packer:
         return int(starts[self._draws.randint(0, len(starts) - 1)])
 
     def _random_segment(self, length: int) -> Slice:
-        """Take whole sentences from a random position until it is long enough.
+        """Take whole sentences from a random position up to a length.
 
-        One sentence is taken in any case. After ten draws that hit the current
-        document, it is taken nevertheless, so a corpus of one document pairs
-        with itself.
+        At least one sentence is taken. If ten draws give the current document,
+        it is used, so a corpus of one document is paired with itself.
         """
         for _ in range(_DOCUMENT_DRAWS):
             other = self._draws.randint(0, len(self._corpus) - 1)
@@ -350,7 +350,7 @@ def truncate_pair(
 
     Args:
         first: Tokens of the first segment.
-        second: Tokens of the second one; it is cut when both are equal.
+        second: Tokens of the second one; it is cut if both are equally long.
         limit: Tokens that both may have together.
         draws: One draw per dropped token: below 0.5 from the front.
     """

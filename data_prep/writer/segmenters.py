@@ -1,10 +1,10 @@
-"""Words of text without spaces between them, by packages that know words.
+"""Word segmentation of text without spaces between words.
 
 N-gram masks hide whole words. In Chinese and Japanese the vocabulary does not
-say where words begin, so a segmenter does: jieba for Chinese, as the Chinese
-models that mask whole words use it; MeCab with the dictionary UniDic for
-Japanese, through fugashi. Both are extras, and both work by rules and
-dictionaries that the packages bring along: a text always has the same words.
+show where words begin, so a segmenter finds them: jieba for Chinese, as for the
+Chinese models with whole-word masks; MeCab with the dictionary UniDic for
+Japanese, through fugashi. Both are extras. Both use rules and dictionaries of
+their packages, so a text always has the same words.
 """
 
 import functools
@@ -22,7 +22,7 @@ NONE = "none"
 _PACKAGES = {"jieba": ("jieba",), "mecab": ("fugashi", "unidic-lite")}
 NAMES = (NONE, *_PACKAGES)
 
-# Cuts a text into words; white space may be missing.
+# Cuts a text into words, which may leave out white space.
 Cut = Callable[[str], Iterable[str]]
 
 
@@ -49,7 +49,7 @@ def load(name: str) -> Cut:
         errors.UserError: A package is not installed.
     """
     with warnings.catch_warnings():
-        # jieba's own, in its regular expressions and imports.
+        # jieba's own regular expressions and imports cause warnings.
         warnings.simplefilter("ignore")
         library = packages.require(
             *(p.replace("-", "_") for p in _PACKAGES[name]),
@@ -82,7 +82,7 @@ def _load_mecab(fugashi: Any) -> Cut:
 
 
 def word_starts(text: str, cut: Cut) -> np.ndarray:
-    """Say which characters of a text begin a word.
+    """Return which characters of a text begin a word.
 
     Example:
         "今天 很好" of the words "今天", " ", "很", "好":
@@ -103,7 +103,7 @@ def word_starts(text: str, cut: Cut) -> np.ndarray:
             continue
         begin = text.find(visible, end)
         if begin < 0:
-            continue  # The segmenter has changed it; it joins its neighbour.
+            continue  # Changed by the segmenter; part of the word before.
         starts[begin] = True
         end = begin + len(visible)
     return starts
@@ -112,10 +112,10 @@ def word_starts(text: str, cut: Cut) -> np.ndarray:
 def mark_pieces(
     text: str, pieces: tuple[list[str], np.ndarray, np.ndarray], cut: Cut
 ) -> np.ndarray:
-    """Say which pieces of a text begin a word.
+    """Return which pieces of a text begin a word.
 
-    A piece that spans two words joins them, and a "▁" that stands alone
-    belongs to what follows it. So no word is cut by the edge of a mask.
+    A piece that spans two words joins them, and a single "▁" belongs to the
+    piece after it. So a mask never covers a part of a word.
 
     Example:
         text "今天很好" of the words "今天", "很", "好" and the pieces "▁今",

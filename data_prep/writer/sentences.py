@@ -1,8 +1,8 @@
-"""Cut prose into sentences, in any language, by rules.
+"""Cut prose into sentences, in many languages, by rules.
 
-sentencex finds where sentences may end: it knows the marks of all scripts, and
-abbreviations. What is here keeps quotation marks and brackets with their
-sentence, drops ends that are none, and cuts Thai, which has no marks.
+sentencex proposes where sentences end, with the punctuation of all scripts and
+abbreviations. This module keeps quotation marks and brackets with their
+sentence, drops wrong proposals, and cuts Thai, which has no punctuation.
 """
 
 import bisect
@@ -14,7 +14,7 @@ from typing import Any
 from albert_tf.common import packages
 from albert_tf.common.options import option
 
-# The language whose rules a script has if none is named, and its letters.
+# The default language of a script, and the letters of the script.
 _SCRIPTS = {
     "th": "\u0e00-\u0e7f",
     "ja": "\u3040-\u30ff",
@@ -35,7 +35,7 @@ _SCRIPTS = {
     "hy": "\u0530-\u058f",
     "el": "\u0370-\u03ff",
 }
-# All whose rules there are.
+# All languages with rules.
 LANGUAGES = tuple(
     sorted(
         {
@@ -44,16 +44,17 @@ LANGUAGES = tuple(
         }
     )
 )
-_SAMPLE = 500  # Characters of a paragraph that tell its script.
+_SAMPLE = 500  # Characters of a paragraph by which its script is found.
 _NOT_LATIN = re.compile("[\u0370-\u1dff\u2e80-\uffff]")
 _LETTERS = {code: re.compile(f"[{s}]") for code, s in _SCRIPTS.items()}
 _ASCII_LETTERS = re.compile("[A-Za-z]")
 
-# sentencex never looks between quotation marks or brackets, so they are hidden
-# from it. A number after a mark is hidden too: it begins no sentence there.
+# sentencex proposes no ends between quotation marks or brackets, so they are
+# hidden from it. A number after a mark is hidden, too, because sentencex
+# proposes no end before it.
 _QUOTES = '"“”„‟«»‹›「」『』《》〈〉‘‚‛'
 _BRACKETS = "()[]{}（）［］【】"
-# Spaces of several bytes let it crash.
+# It crashes on spaces of several bytes.
 _SPACES = "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
@@ -62,11 +63,11 @@ _HIDDEN = str.maketrans(
 )
 _HAS_HIDDEN = re.compile(f"[{re.escape(_QUOTES + _BRACKETS + _SPACES)}…]")
 _DIGIT = re.compile(r"(?<=[.!?] )\d")
-_CLOSED_BEFORE = re.compile('[)\\]}"”’»](?=[.])')  # "etc)." is no "etc."
-_REFERENCES = re.compile(r"(?:\s?\[\d{1,3}\])*")  # They end a sentence.
+_CLOSED_BEFORE = re.compile('[)\\]}"”’»](?=[.])')  # "etc)." is not "etc."
+_REFERENCES = re.compile(r"(?:\s?\[\d{1,3}\])*")  # At the end of a sentence.
 _CLOSERS = frozenset(")]}）］】”’'」』》〉›")
 _OPENERS = frozenset('“„‟«»‹「『《〈‘‚‛"')
-# Brackets with what is between them. Longer ones are taken for unclosed.
+# Brackets with their content. Longer ones are treated as unclosed.
 _LONGEST_QUOTATION = 300
 _BRACKETED = re.compile(
     "|".join(
@@ -83,7 +84,7 @@ _INITIAL = re.compile(r"(?:(?<![\w'’])[^\W\d_]|(?<![A-Za-z'’])[A-Z])\.$")
 _WITH_ORDINALS = frozenset({"de", "da", "fi", "tr", "sk", "pl", "ko"})
 _ORDINAL = re.compile(r"(?:^|[^\w.,])(?:\d{1,2}|[IVXLC]+)\.$")
 _WORD = re.compile(r"[^\s(\[\"“„«]+\.$")
-# Abbreviations that sentencex does not know, without the last full stop.
+# Abbreviations that sentencex lacks, without the last full stop.
 _ABBREVIATIONS = {
     language: frozenset(words.split())
     for language, words in {
@@ -105,9 +106,9 @@ _SAYS = {
 _WITHOUT_CAPITALS = frozenset({"ar", "hi"})
 _NO_LOWER = frozenset({"ar", "hi", "zh", "ja", "ko", "th"})
 
-# Thai ends a sentence with a space, and many a clause. Both parts of a cut have
-# so many characters at least. Of 10 to 120, those from 10 to 25 had the best F1
-# on annotated text, and 25 the best precision of these.
+# In Thai a space ends a sentence, and often a clause. Both parts of a cut have
+# at least this number of characters. Of 10 to 120, the values from 10 to 25 had
+# the best F1 on annotated text, and 25 the best precision of these.
 _THAI_PART = 25
 _THAI_SPACE = re.compile(
     "(?<=[\u0e01-\u0e45\u0e47-\u0e4e]) +(?=[\u0e01-\u0e44])"
@@ -115,7 +116,7 @@ _THAI_SPACE = re.compile(
 
 
 def split_paragraph(paragraph: str, language: str | None = None) -> list[str]:
-    """Cut a paragraph into sentences; nothing but white space is lost.
+    """Cut a paragraph into sentences; only white space is dropped.
 
     Example:
         'Mr. Fox left. "Why? I know." He ran.' becomes
@@ -123,7 +124,7 @@ def split_paragraph(paragraph: str, language: str | None = None) -> list[str]:
 
     Args:
         paragraph: Text on one line.
-        language: One of `LANGUAGES`; None for that of the script.
+        language: One of `LANGUAGES`; None for the default of the script.
 
     Raises:
         errors.UserError: sentencex is not installed.
@@ -140,9 +141,9 @@ def split_paragraph(paragraph: str, language: str | None = None) -> list[str]:
 
 
 def rules_of(paragraph: str) -> str:
-    """Return the language whose rules fit the script of a paragraph.
+    """Return the default language of the script of a paragraph.
 
-    English for Latin letters. Japanese has kana, Chinese does not.
+    It is English for Latin letters. Japanese has kana, Chinese does not.
     """
     sample = paragraph[:_SAMPLE]
     if sample.isascii() or not _NOT_LATIN.search(sample):
@@ -151,7 +152,7 @@ def rules_of(paragraph: str) -> str:
     if counts["ja"]:
         counts["ja"] += counts.pop("zh")
     best = max(counts, key=counts.__getitem__)
-    # A word of one script has several letters of another.
+    # Latin words have more letters than Chinese ones.
     latin = len(_ASCII_LETTERS.findall(sample))
     return best if counts[best] > latin / 4 else "en"
 
@@ -179,7 +180,7 @@ def require() -> Any:
 
 
 def _ends(paragraph: str, rules: str) -> Iterator[int]:
-    """Yield where the sentences end, but the last one."""
+    """Yield where the sentences end, except the last one."""
     hidden = paragraph
     if _HAS_HIDDEN.search(hidden):
         hidden = _CLOSED_BEFORE.sub("N", hidden).translate(_HIDDEN)
@@ -198,7 +199,7 @@ def _ends(paragraph: str, rules: str) -> Iterator[int]:
 
 
 class _Marks:
-    """What stands around the ends of sentences in a paragraph."""
+    """Quotation marks and brackets of a paragraph, to judge sentence ends."""
 
     def __init__(self, paragraph: str, rules: str) -> None:
         """Find them once."""
@@ -212,14 +213,15 @@ class _Marks:
             self._closers |= {"»" if first[0] == "«" else "«"}
 
     def end_of_sentence(self, begin: int, end: int) -> int:
-        """Return where a sentence ends that may end at `end`; 0: it does not.
+        """Return the end of a sentence that may end at `end`; 0 if it does not.
 
         Args:
             begin: Where it begins.
-            end: Behind a mark, and what stands hidden or empty behind that.
+            end: After a punctuation mark, and any spaces and hidden characters
+                that follow it.
         """
         text = self._text
-        behind = end  # The mark.
+        behind = end  # Becomes the position after the mark.
         while behind > begin and (
             text[behind - 1].isspace() or text[behind - 1] in _ALL_HIDDEN
         ):
@@ -293,7 +295,7 @@ class _Marks:
         )
 
     def _is_said(self, begin: int, behind: int, closed: int, rest: int) -> bool:
-        """Tell whether somebody says the quotation that was just closed."""
+        """Tell whether a phrase such as "she said" follows a quotation."""
         text = self._text
         if self._rules == "ko":
             return rest == closed and "가" <= text[rest] <= "힣"

@@ -1,4 +1,4 @@
-"""Divide records among files that appear only when they are complete."""
+"""Write records to several files, each of which appears when complete."""
 
 import contextlib
 import gzip
@@ -20,7 +20,7 @@ from data_prep.writer import (
 
 
 class _OpenShard:
-    """A shard being written: it has another name until it is complete."""
+    """A shard that is being written, under a temporary name."""
 
     def __init__(self, path: str) -> None:
         """Open it.
@@ -33,9 +33,8 @@ class _OpenShard:
             self._file = open(f"{path}.partial", "wb")
         except OSError as error:
             raise errors.UserError(
-                f"--output_file={path} cannot be written: {error}. It must be "
-                "in a place with free space that you may write to. Choose "
-                "another one."
+                f"--output_file={path} cannot be written: {error}. Choose a "
+                "writable place with free space."
             ) from None
         self._sha256 = hashlib.sha256()
         self._writer = checksums.Writer(self._file, self._sha256)
@@ -50,7 +49,7 @@ class _OpenShard:
         (self._packer or self._writer).write(content)
 
     def complete(self) -> tuple[checksums.Checksum, str]:
-        """Give it its name; return checksum and SHA-256 of the file."""
+        """Rename it to its final name; return its checksum and SHA-256."""
         if self._packer is not None:
             self._packer.close()
         self._file.flush()
@@ -85,9 +84,9 @@ class ShardWriter:
         Args:
             paths: The shards; records are divided evenly among them.
             num_records: Of all shards together.
-            work: Remembers finished shards.
+            work: Records which shards are finished.
         """
-        # Behind symbolic links, so that these stay.
+        # The targets of symbolic links, so that the links stay.
         self.paths = [os.path.realpath(path) for path in paths]
         self._bounds = assemble.divide_evenly(num_records, len(paths))
         self._work = work
@@ -105,7 +104,7 @@ class ShardWriter:
         return self._work.finished(self._name(shard), [self.paths[shard]])
 
     def write(self, encoded: assemble.Encoded) -> None:
-        """Append the records of a part that are not written yet."""
+        """Append those records of a part that are not written yet."""
         first, count = encoded.part.first_record, encoded.part.num_records
         places = [0, *encoded.ends.tolist()]
         for shard, begin, end in assemble.divide(first, count, self._bounds):
@@ -135,13 +134,13 @@ class ShardWriter:
         self._shard += 1
 
     def close(self) -> None:
-        """Remove what was begun and not finished, and say what is missing."""
+        """Remove an unfinished shard, and log which shards are missing."""
         if self._open is not None:
             self._open.remove()
         if self._shard < len(self.paths):
             logging.error(
                 "%d of %d output files are finished; the first missing one is "
-                "%s. The same command goes on with it.",
+                "%s. Run the same command again to continue.",
                 self._shard,
                 len(self.paths),
                 self.paths[self._shard],

@@ -25,7 +25,7 @@ def count(
         rows: `instances.ROW` [n].
         lengths: int64 [n], tokens of each.
         sequences: int32 [n, S], tokens before masking.
-        masked: What masking made of them.
+        masked: The result of masking them.
         mask_id: Id of [MASK].
     """
     counts: Counts = {
@@ -111,11 +111,11 @@ def percentiles(values: np.ndarray, counts: np.ndarray) -> list[float]:
 def count_replaced(
     shown: np.ndarray, label: np.ndarray, mask_id: int
 ) -> np.ndarray:
-    """Count what became of hidden pieces.
+    """Count by what the predicted pieces were replaced.
 
     Args:
-        shown: int [k], what stands in the record.
-        label: int [k], what is to be predicted.
+        shown: int [k], the piece in the record.
+        label: int [k], the piece to be predicted.
         mask_id: Id of [MASK].
 
     Returns:

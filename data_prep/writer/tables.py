@@ -1,7 +1,7 @@
-"""Parquet and Arrow files as JSON lines, a batch of rows at a time.
+"""Read Parquet and Arrow files as JSON lines, a batch of rows at a time.
 
-A row becomes `{"COLUMN": ...}`. So everything behind the reader is the same as
-for JSON lines, and so are the bytes of the records.
+A row becomes `{"COLUMN": ...}`. So all further steps are those of JSON lines,
+and the records have the same bytes.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from albert_tf.common import errors, packages
 ENDINGS = {"parquet": ".parquet", "arrow": ".arrow"}
 
 # Rows that are turned into JSON at once, and bytes read from the disk at once.
-# Batches of Arrow files are in memory as large as they were written.
+# Batches of Arrow files have the size in memory with which they were written.
 _ROWS_AT_ONCE = 64
 _BUFFER_BYTES = 2**20
 
-# pyarrow's types of text, and of the same without UTF-8.
+# pyarrow's types of text, and the corresponding types of bytes.
 _BYTES = {
     "string": "binary",
     "large_string": "large_binary",
@@ -39,7 +39,7 @@ def _import_pyarrow(kind: str) -> Any:
 
 
 class _WholeFile(io.RawIOBase):
-    """A file as pyarrow wants it; TensorFlow's remote ones have less."""
+    """A file with the methods pyarrow needs, which remote files lack."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -76,7 +76,7 @@ def check(stream: IO[bytes], path: str, kind: str, column: str) -> None:
         column: Name of the column.
 
     Raises:
-        errors.UserError: It has not, or it is damaged, or pyarrow is missing.
+        errors.UserError: It has none, it is damaged, or pyarrow is missing.
     """
     pyarrow = _import_pyarrow(kind)
     whole = _WholeFile(stream)
@@ -129,9 +129,9 @@ def json_lines(
 
 
 def _as_bytes(pyarrow: Any, texts: Any) -> Any:
-    """Return an array of bytes: text may not be UTF-8, as in JSON lines.
+    """Return an array of bytes, because text may not be UTF-8.
 
-    It is validated, because pyarrow reads the memory behind a damaged array.
+    It is validated, because pyarrow reads beyond the memory of a damaged array.
     """
     if pyarrow.types.is_dictionary(texts.type):
         texts.validate(full=True)
@@ -197,7 +197,7 @@ def _reading(path: str, kind: str) -> Iterator[None]:
     try:
         yield
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        if getattr(error, "errno", None):  # Not pyarrow's: the disk.
+        if getattr(error, "errno", None):  # An error of the disk.
             raise
         reason = str(error).splitlines()[0] if str(error) else repr(error)
         raise errors.UserError(

@@ -12,15 +12,15 @@ from albert_tf.common import errors
 
 STANDARD_INPUT = "-"
 
-# Of a line, control characters may be so many, or this share. The original
-# removes a few; more are no text. White space does not count.
+# A line may have this number of control characters, or this share. The original
+# removes a few; a line with more is not text. White space does not count.
 MOST_CONTROLS, _MOST_CONTROLS_SHARE = 16, 0.3
 _IS_CONTROL = np.array([c < 32 or c == 127 for c in range(256)])
 _IS_CONTROL[list(b"\t\n\v\f\r")] = False
 _NEAR_LINES = 8  # Searched for zero bytes before and after a bad line.
 _SEARCH_BYTES = 2**16  # Searched at once for the last blank line.
 
-# Stands for a line that was too long to keep; not UTF-8, so bad in any case.
+# Replaces a line that is too long; not UTF-8, so always a bad line.
 TOO_LONG = b"\xff"
 
 # Lines that `bytes.strip` leaves empty. The search begins at the "\n" before.
@@ -29,7 +29,7 @@ _BLANK_FIRST_LINE = re.compile(rb"[ \t\r\v\f]*\n")
 
 
 def is_binary(line: bytes) -> bool:
-    """Tell whether a line has so many control characters that it is no text."""
+    """Tell whether a line has too many control characters for text."""
     controls = count_controls(line)
     share = controls / max(1, len(line))
     return controls > MOST_CONTROLS and share > _MOST_CONTROLS_SHARE
@@ -42,7 +42,7 @@ def count_controls(text: bytes) -> int:
 
 
 def tell_controls(line: bytes) -> str:
-    """Say how many control characters a line has, for messages."""
+    """Describe how many control characters a line has, for messages."""
     count = count_controls(line)
     return f"{count:,} of its {len(line):,} bytes are control characters"
 
@@ -68,13 +68,13 @@ def bad_line(
 ) -> errors.UserError:
     """Return the error for a line that is not UTF-8 text.
 
-    Zero bytes near it tell a binary file from text in another encoding.
+    Zero bytes near it distinguish a binary file from text in another encoding.
 
     Args:
         lines: Neighbouring lines of a file.
         index: The bad one among them.
         where: File and number of the line, see `tell_line`.
-        remedy: A sentence about what else can be done, for the message.
+        remedy: Another fix for the message, a sentence.
     """
     line = lines[index]
     near = b"".join(lines[max(0, index - _NEAR_LINES) : index + _NEAR_LINES])
@@ -105,15 +105,15 @@ def _first_bad_byte(line: bytes) -> int:
 def whole_lines(
     chunks: Iterable[bytes], longest: int, on_long: Callable[[int], None]
 ) -> Iterator[bytes]:
-    r"""Cut chunks anew, so that each is made of whole lines.
+    r"""Regroup chunks of bytes into whole lines.
 
     Example:
         b"a\nb", b"c\nd" yields b"a\n", b"bc\n", b"d\n"
 
     Args:
         chunks: Bytes of a file, in order.
-        longest: Bytes of the longest line, without its end. At most that much
-            and a chunk is held.
+        longest: Bytes of the longest line, without its end. Memory holds at
+            most this and one chunk.
         on_long: Called with the number of each longer line, from 1. If it
             returns, the line becomes `TOO_LONG`.
     """
@@ -141,10 +141,10 @@ def whole_lines(
 def _without_long_lines(
     text: bytes, longest: int, number: int, on_long: Callable[[int], None]
 ) -> bytes:
-    """Do to whole lines what `whole_lines` says; `number` is the first's."""
+    """Replace long lines; `number` is that of the first line."""
     parts, kept, start = [], 0, 0
     while start < len(text):
-        # One jump over all lines that end within reach.
+        # Skip all lines that surely are short enough.
         end = text.rfind(b"\n", start, start + longest + 1)
         if end < 0:
             end = text.index(b"\n", start)
@@ -158,10 +158,11 @@ def _without_long_lines(
 def cut_documents(
     texts: Iterable[bytes], longest: int
 ) -> Iterator[tuple[bytes, bool]]:
-    r"""Cut whole lines anew, so that each text is made of whole documents.
+    r"""Regroup texts of whole lines into texts of whole documents.
 
-    A document longer than `longest` is cut at the last line end within. Where
-    depends on its own bytes only, not on how the texts came.
+    A document longer than `longest` is cut at the last line end within that
+    length. The place depends on the document only, not on the division of the
+    texts.
 
     Example:
         b"a\n", b"b\n\nc\n" yields (b"a\nb\n\n", False), (b"c\n", False)
@@ -171,7 +172,7 @@ def cut_documents(
         longest: Bytes of the longest document, line ends included.
 
     Yields:
-        Lines, and whether a document goes on behind them.
+        Lines, and whether their last document continues after them.
     """
     rest = bytearray()  # Grows and shrinks without being copied.
     for text in texts:
@@ -193,15 +194,15 @@ def cut_documents(
 
 
 def _last_document_end(text: bytearray, low: int, high: int) -> int:
-    r"""Return the place behind the last blank line in `text[low:high]`.
+    r"""Return the position after the last blank line in `text[low:high]`.
 
     Example:
         (b"a\n\nb\n \nc\n", 0, 9) gives 7
 
     Args:
         text: Whole lines.
-        low: Where a line begins; all before was searched.
-        high: Where to stop; a blank line must end before.
+        low: Where a line begins; everything before was searched.
+        high: Where to stop; a blank line must end before it.
 
     Returns:
         Where the next line begins; 0 if no line is blank.
@@ -220,13 +221,13 @@ def _last_document_end(text: bytearray, low: int, high: int) -> int:
 
 
 def next_document(text: bytes, start: int) -> int:
-    """Return where the first document ends at or behind `start`; 0: nowhere."""
+    """Return the first end of a document from `start` on; 0 if none."""
     match = _BLANK_LINE.search(text, start - 1)
     return match.end() + 1 if match else 0
 
 
 def next_line(text: bytes, start: int) -> int:
-    """Return where the first line ends at or behind `start`; 0: nowhere."""
+    """Return the first end of a line from `start` on; 0 if there is none."""
     return text.find(b"\n", start - 1) + 1
 
 
@@ -235,13 +236,13 @@ def group(
     next_end: Callable[[bytes, int], int],
     block_bytes: int,
 ) -> Iterator[tuple[bytes, bool]]:
-    """Make texts of `block_bytes`, or as little more as possible.
+    """Join and divide texts to at least `block_bytes`, or little more.
 
     Args:
-        parts: Whole documents; or, where a document was cut, its piece alone
-            and True; then the text ends there.
-        next_end: Gives the first end of a document at or behind a place.
-        block_bytes: The size wanted.
+        parts: Whole documents; or one piece of a document that was cut, and
+            True, after which the text ends.
+        next_end: Returns the first end of a document from a position on.
+        block_bytes: The size.
 
     Yields:
         As `parts`.

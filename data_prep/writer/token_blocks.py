@@ -1,8 +1,7 @@
 """Tokenized documents, in files of bounded size.
 
-Stage 1 of the writer: blocks of text lines (corpus.py) become arrays of
-tokens on the disk, where every later step finds them. A block holds whole
-documents only.
+Stage 1 of the writer: blocks of text lines (corpus.py) become arrays of tokens
+on the disk, for the later stages. A block holds whole documents only.
 """
 
 import dataclasses
@@ -31,7 +30,7 @@ class TokenBlock:
     """Documents as arrays.
 
     Attributes:
-        tokens: uint16 or uint32 [T], the tokens of all documents in a row.
+        tokens: uint16 or uint32 [T], the tokens of all documents, concatenated.
         sentence_ends: int64 [sentences], where each sentence ends in `tokens`.
         document_ends: int64 [documents], where each ends in `sentence_ends`.
         facts: Counts for the summary.
@@ -47,18 +46,18 @@ class TokenBlock:
         return len(self.document_ends)
 
     def document(self, index: int) -> segment_pairs.Document:
-        """Return a document, its sentences as places in `tokens`."""
+        """Return a document, with its sentences as positions in `tokens`."""
         first = int(self.document_ends[index - 1]) if index else 0
         ends = self.sentence_ends[first : self.document_ends[index]].tolist()
         begin = int(self.sentence_ends[first - 1]) if first else 0
         return segment_pairs.Document(self.tokens, [begin, *ends])
 
     def fingerprints(self) -> np.ndarray:
-        """Return two uint64 for each document; equal text, equal numbers."""
+        """Return two uint64 for each document, equal for equal documents."""
         prints = np.empty([len(self), 2], np.uint64)
         for index in range(len(self)):
             tokens, bounds = self.document(index)
-            # The bounds too: other sentences are another document.
+            # Documents with the same text in other sentences differ.
             lengths = np.diff(bounds).astype(np.uint32)
             content = hashlib.blake2b(lengths.tobytes(), digest_size=16)
             content.update(tokens[bounds[0] : bounds[-1]].tobytes())
@@ -92,25 +91,25 @@ def tokenize(
 ) -> TokenBlock:
     """Turn the lines of a block into documents.
 
-    A line is empty, and ends a document, when nothing is left of it after the
-    clean-up; a line whose text yields no piece is left out without ending the
-    document. Documents without sentences are left out.
+    A line that is empty after cleaning ends a document. Other lines that yield
+    no piece are left out without ending the document. Documents without
+    sentences are left out.
 
     Source: the original's create_pretraining_data.create_training_instances.
 
     Args:
         lines: Sentences, and empty lines between documents.
         tokenizer: Cleans and cuts the lines.
-        facts: Counts of the reader, to be kept with the block.
-        segmenter: What finds words; with it, tokens are twice the ids, plus 1
-            where a word starts.
+        facts: Counts of the reader, to be stored with the block.
+        segmenter: Name of the word segmenter. With one, tokens are twice the
+            ids, plus 1 where a word starts.
     """
     ids, lengths, starts = _encode(lines, tokenizer, segmenter)
     tokens, num_tokens = ids, tokenizer.vocab_size
     if starts is not None:
         tokens, num_tokens = 2 * ids + starts, 2 * num_tokens
     dtype = token_dtype(num_tokens)
-    # A new document begins behind each empty line.
+    # A new document begins after each empty line.
     without_pieces = np.flatnonzero(lengths == 0).tolist()
     empty = [
         line for line in without_pieces if not tokenizer.clean(lines[line])
@@ -160,7 +159,7 @@ def _encode(
 
 
 def save(block: TokenBlock, path: str) -> checksums.Checksum:
-    """Write a block; it appears under its name when it is complete."""
+    """Write a block atomically."""
     facts = np.frombuffer(strict_json.dumps(block.facts).encode(), np.uint8)
     arrays = block.tokens, block.sentence_ends, block.document_ends, facts
     with files.replace_atomically(path) as stream:
@@ -173,7 +172,8 @@ def save(block: TokenBlock, path: str) -> checksums.Checksum:
 def _packed(array: np.ndarray) -> bytes:
     """Return what `np.save` writes.
 
-    It is not written directly: `np.save` reports a full disk without a reason.
+    `np.save` does not write the file because its error for a full disk does not
+    name the reason.
     """
     content = io.BytesIO()
     np.save(content, array)
@@ -195,7 +195,7 @@ class StoredCorpus:
     """All documents of all blocks; some blocks are kept in memory."""
 
     def __init__(self, paths: Sequence[str], documents: Sequence[int]) -> None:
-        """Remember where the blocks are.
+        """Store where the blocks are.
 
         Args:
             paths: Files of `save`.
@@ -207,7 +207,7 @@ class StoredCorpus:
         self._load = functools.lru_cache(_BLOCKS_IN_MEMORY)(load)
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        """Leave the cache behind on the way to another process."""
+        """Pickle without the cache."""
         return StoredCorpus, (self._paths, self._documents)
 
     def __len__(self) -> int:
@@ -229,17 +229,19 @@ class StoredCorpus:
 
 
 def drop_duplicates(paths: Sequence[str]) -> Iterator[tuple[int, TokenBlock]]:
-    """Take documents out of blocks that an earlier document is equal to.
+    """Remove documents that equal an earlier document from blocks.
 
     Sixteen bytes of each document are compared, a part of all documents at a
-    time, so that memory stays bounded; they lie beside the blocks meanwhile.
+    time, so that memory stays bounded; meanwhile they are in files beside the
+    blocks.
 
     Args:
-        paths: Files of `save`. Going on after an interruption, when some are
-            without duplicates already, leads to the same blocks.
+        paths: Files of `save`. After an interruption, when some have no
+            duplicates any more, the result is the same.
 
     Yields:
-        Number, and what is left, of each block with duplicates, to be saved.
+        For each block with duplicates, its number and the block without them,
+        to be saved.
     """
     prints = [f"{path}.prints.npy" for path in paths]
     total = 0
@@ -264,7 +266,7 @@ def drop_duplicates(paths: Sequence[str]) -> Iterator[tuple[int, TokenBlock]]:
 
 
 def _find_duplicates(prints: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Say which documents to keep: the first of all that are equal.
+    """Choose the documents to keep: the first of equal ones.
 
     Args:
         prints: uint64 [documents, 2] for each block, from `fingerprints`.

@@ -1,8 +1,8 @@
 """Where words start in records, for masks of whole words.
 
-Either the piece says so, by a rule of `masking.WORD_START_RULES`, or the text,
-by a segmenter. A segmenter's answer is part of each token: twice the id, plus 1
-where a word starts.
+Word starts follow either from the pieces, by a rule of
+`masking.WORD_START_RULES`, or from the text, by a word segmenter. With a
+segmenter, a token is twice the id, plus 1 where a word starts.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ def choose_rule(
     tokenizer: tokenization.AnyTokenizer,
     counts: Mapping[str, int],
 ) -> str:
-    """Return the rule of word starts that fits the text, and say so.
+    """Return the rule of word starts that fits the text, and log it.
 
     Args:
         wanted: `--word_start_rule`.
-        segmenter: `--word_segmenter`; another one than "none" is the rule.
+        segmenter: `--word_segmenter`; unless it is "none", it is the rule.
         tokenizer: The vocabulary.
         counts: Of the letters of all text, see `letters.count`.
     """
@@ -43,8 +43,7 @@ def choose_rule(
         share = letters.share(counts, "letters_not_a_to_z", "letter_marks")
         rule = "marker" if share > letters.OTHERS_MATTER else "english"
         reason = (
-            f"{min(1, share):.3%} of the letters are others than a to z or "
-            "have marks"
+            f"{min(1, share):.3%} of the letters are not a to z or have marks"
         )
     logging.info("--word_start_rule=%s, because %s.", rule, reason)
     return rule
@@ -53,9 +52,9 @@ def choose_rule(
 def make_vocabulary(
     tokenizer: tokenization.AnyTokenizer, rule: str
 ) -> masking.Vocabulary:
-    """Return what masking needs to know about the pieces of a tokenizer.
+    """Return the vocabulary of a tokenizer in the form that masking uses.
 
-    With a segmenter as the rule, its word starts mean nothing.
+    With a segmenter as the rule, its word starts are not used.
     """
     starts = masking.WORD_START_RULES.get(rule, lambda piece: False)
     return masking.Vocabulary.from_pieces(
@@ -68,7 +67,7 @@ def make_vocabulary(
 
 
 def of_tokens(vocabulary: masking.Vocabulary, rule: str) -> np.ndarray:
-    """Say for each token that blocks hold whether it starts a word, bool."""
+    """Tell for each possible token in blocks whether it starts a word, bool."""
     if rule in masking.WORD_START_RULES:
         return vocabulary.boundaries.astype(bool)
     return np.arange(2 * vocabulary.size) % 2 == 1
@@ -86,9 +85,9 @@ def warn_of_misfit(
     unknown = counts["unknown_pieces"] / max(1, counts["tokens"])
     if unknown > _USUAL_UNKNOWN:
         logging.warning(
-            "%.1f %% of the pieces are %s: the vocabulary does not know the "
-            "characters or words of this text. Train one on such text, or "
-            "give the one that belongs to it.",
+            "%.1f %% of the pieces are %s: the vocabulary lacks characters or "
+            "words of this text. Train a vocabulary on such text, or give the "
+            "one that belongs to it.",
             100 * unknown,
             tokenizer.pieces[tokenizer.unk_id],
         )
@@ -97,9 +96,9 @@ def warn_of_misfit(
     if rule.unicode_form in ("NFKD", "NFD") and lost > _USUAL_LOST:
         logging.warning(
             "The vocabulary's normalization removes the marks (accents, vowel "
-            "signs) of %.1f %% of the letters of this text; English loses "
-            "less than 0.1 %%. For a language that needs them train a "
-            "vocabulary that keeps them: data_prep.train_sentencepiece does "
-            "so by itself.",
+            "signs) of %.1f %% of the letters of this text; for English it is "
+            "less than 0.1 %%. If the language needs them, train a vocabulary "
+            "that keeps them; data_prep.train_sentencepiece does so by "
+            "default for such text.",
             100 * lost,
         )

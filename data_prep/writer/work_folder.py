@@ -1,8 +1,8 @@
 """The folder in which the writer keeps finished work.
 
-Only one process at a time may hold it. Work is finished when a record with its
-checksums has been written after it; both are synced to the disk. Files that do
-not match their checksums are named in a warning and written again.
+Only one process at a time may use it. Work is finished once a record with its
+checksums is written after it; both are synced to the disk. Files that do not
+match their checksums are named in a warning and written again.
 """
 
 import contextlib
@@ -23,21 +23,21 @@ from albert_tf.common import (
 from data_prep.writer import checksums
 
 _LOCK, _JOB = "lock", "job"
-# The job twice: without it all work would be lost.
+# The job is stored twice, because without it all work would be lost.
 _JOB_COPIES = _JOB, "job-copy"
-# Which program's folder it is, and how it is laid out.
+# Program and format of the folder.
 _OWNER = "albert_tf create_pretraining_data, 3"
 
 
 class WorkFolder:
-    """Finished work of one job; a later start of the same job finds it.
+    """Finished work of one job, which a later start of the same job uses.
 
     Attributes:
         path: The folder.
     """
 
     def __init__(self, path: str) -> None:
-        """Remember where the folder is; `hold` opens one."""
+        """Store the path of the folder; `hold` opens one."""
         self.path = path
 
     def block(self, index: int) -> str:
@@ -49,9 +49,9 @@ class WorkFolder:
         return os.path.join(self.path, f"unit-{number:06d}")
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """Return what `write` kept under a name, or None.
+        """Return what `write` stored under a name, or None.
 
-        A damaged record is forgotten, with a warning.
+        A damaged record is removed, with a warning.
         """
         path = self._record(name)
         values = _read_record(path)
@@ -87,8 +87,8 @@ class WorkFolder:
     ) -> dict[str, Any] | None:
         """Return the facts of finished work, or None.
 
-        All files are read. If one does not hold what was written to it, the
-        work is forgotten, with a warning.
+        All files are read. If one does not match its checksum, the record of
+        the work is removed, with a warning.
 
         Args:
             name: Of the work.
@@ -115,7 +115,7 @@ class WorkFolder:
         return any(re.fullmatch(r"block-\d+\.json", name) for name in names)
 
     def forget(self, prefix: str) -> None:
-        """Remove all files whose names begin so."""
+        """Remove all files whose names begin with `prefix`."""
         for name in os.listdir(self.path):
             if name.startswith(prefix) and name != _LOCK:
                 os.remove(os.path.join(self.path, name))
@@ -132,7 +132,7 @@ class WorkFolder:
             self.write(name, {**job, "owner": _OWNER})
 
     def remove(self) -> None:
-        """Remove the folder, when all is done."""
+        """Remove the folder, after all work is done."""
         self.forget("")
         with contextlib.suppress(OSError):  # Another run may hold it.
             os.remove(os.path.join(self.path, _LOCK))
@@ -140,13 +140,13 @@ class WorkFolder:
 
 
 def known(facts: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the facts of work that this run has finished or found whole.
+    """Return the facts of work that this run has finished or checked.
 
     Raises:
         OSError: It was damaged since then.
     """
     if facts is None:
-        raise OSError(errno.EIO, "Finished work was damaged meanwhile")
+        raise OSError(errno.EIO, "Finished work was damaged during this run")
     return facts
 
 
@@ -160,7 +160,7 @@ def _record_text(values: Mapping[str, Any]) -> str:
 
 
 def _read_record(path: str) -> dict[str, Any] | None:
-    """Return the values of `_record_text`; None for any other file, or none."""
+    """Return the values of a record; None if it is missing or damaged."""
     try:
         content = files.read_bytes(path)
         values: dict[str, Any] = strict_json.loads(content)
@@ -172,22 +172,22 @@ def _read_record(path: str) -> dict[str, Any] | None:
 
 
 def _warn(path: str, how: str) -> None:
-    logging.warning("%s %s: this work is done again.", path, how)
+    logging.warning("%s %s: this work is repeated.", path, how)
 
 
 @contextlib.contextmanager
 def hold(path: str) -> Iterator[WorkFolder]:
     """Make a work folder, or open one, and lock it against other runs.
 
-    Processes forked meanwhile hold it too, so that a run after a killed one
-    cannot begin while anything still writes. A folder without finished work is
-    removed in the end.
+    Processes that are forked meanwhile hold the lock, too, so that a run after
+    a killed one cannot begin while these still write. A folder without finished
+    work is removed at the end.
 
     Args:
         path: The folder.
 
     Raises:
-        errors.UserError: It cannot be made, is something else, or another
+        errors.UserError: It cannot be created, is something else, or another
             process holds it.
     """
     with files.name_full_disk(path):
@@ -224,10 +224,10 @@ def _lock(path: str) -> int:
 
 
 def _refuse_other_folder(path: str) -> None:
-    """Protect what is not a work folder of this program.
+    """Refuse to use anything but a work folder of this program.
 
     Raises:
-        errors.UserError: Something else is there.
+        errors.UserError: The path is something else.
     """
     if not os.path.lexists(path):
         return
@@ -235,16 +235,17 @@ def _refuse_other_folder(path: str) -> None:
     if os.path.isdir(path):
         names = set(os.listdir(path))
         job = WorkFolder(path).job() or {}
-        # A run that is about to begin has no job yet.
+        # A run that has just started has no job yet.
         if job.get("owner") == _OWNER or names <= {
             *(_LOCK, f"{_JOB}.json", f"{_JOB}.json.partial")
         }:
             return
     shown = ", ".join(sorted(names)[:3])
     raise errors.UserError(
-        f"--output_file: unfinished work is kept in {path}, but what is there "
-        f"is no work folder of this version of the program: {shown}. Nothing "
-        "of it is touched. Move it away, or choose another --output_file."
+        f"--output_file: unfinished work is kept in {path}, but this is not a "
+        f"work folder of this version of the program; it holds: {shown}. "
+        "Nothing in it was changed. Move it away, or choose another "
+        "--output_file."
     )
 
 
@@ -253,7 +254,6 @@ def _make_folder(path: str) -> None:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
         raise errors.UserError(
-            f"--output_file: the work folder {path} cannot be made: "
-            f"{error.strerror}. It must be in a place with free space that "
-            "you may write to. Choose another one."
+            f"--output_file: the work folder {path} cannot be created: "
+            f"{error.strerror}. Choose a writable place with free space."
         ) from None

@@ -25,8 +25,8 @@ from data_prep.writer import (
     segmenters,
 )
 
-# A warning is given if more than this share of the tokens and more than so many
-# tokens of each instance are cut off.
+# A warning is given if more than this share of the tokens, and more than this
+# number of tokens of each instance, are cut off.
 _USUAL_SHARE_CUT, _USUAL_TOKENS_CUT = 0.05, 32
 
 
@@ -37,8 +37,8 @@ class CreatePretrainingDataOptions:
 
     text: corpus.CorpusOptions
     output_file: str = options.option(
-        help="TFRecord files to write, separated by commas, or one name that "
-        "--num_shards makes several of. Names that end in .gz are packed."
+        help="TFRecord files to write, separated by commas, or one name for "
+        "--num_shards files. Files with names that end in .gz are packed."
     )
     num_shards: int | None = options.option(
         None,
@@ -50,33 +50,33 @@ class CreatePretrainingDataOptions:
     )
     dupe_factor: int = options.option(
         40,
-        "Passes over the corpus, each with other pairs and masks.",
+        "Passes over the corpus, each with different pairs and masks.",
         within=ranges.Range(1, 10**4),
     )
     masking_time: str = options.option(
         "writing",
-        "writing: records hold masks, as the original's. training: they hold "
-        "none; run_pretraining masks them afresh every time "
-        "(--masked_lm_budget), so --dupe_factor=1 suffices.",
+        "writing: records hold masks, as in the original. training: they hold "
+        "none; run_pretraining draws new masks in every epoch "
+        "(--masked_lm_budget), so --dupe_factor=1 is enough.",
         choices=("writing", "training"),
     )
     word_start_rule: str | None = options.option(
         None,
-        "Which pieces start a word. english: the original's, for text of the "
-        "letters a to z. marker: those with SentencePiece's mark, for other "
-        "alphabets; in scripts without spaces, such as Chinese, every piece. "
-        "wordpiece: those without ##. Default: by the text.",
+        "Which pieces start a word. english: the original's rule, for text of "
+        "the letters a to z. marker: those with SentencePiece's mark, for "
+        "other alphabets; in scripts without spaces, such as Chinese, every "
+        "piece. wordpiece: those without ##. Default: chosen by the text.",
         choices=tuple(masking.WORD_START_RULES),
     )
     word_segmenter: str = options.option(
         segmenters.NONE,
-        "What finds words in text without spaces, for masks of whole words: "
-        "jieba (Chinese), mecab (Japanese; fugashi with unidic-lite). They "
-        "are extras. none: --word_start_rule says where words start.",
+        "Package that finds words in text without spaces, for masks of whole "
+        "words: jieba (Chinese), mecab (Japanese; fugashi with unidic-lite). "
+        "They are extras. none: words start by --word_start_rule.",
         choices=segmenters.NAMES,
     )
     drop_duplicates: bool = options.option(
-        False, "Leave out documents that were there before, word for word."
+        False, "Leave out documents that equal an earlier one."
     )
     num_workers: int = options.option(
         0, "Processes; 0 is one per core.", within=ranges.PROCESSES
@@ -104,13 +104,13 @@ class CreatePretrainingDataOptions:
         if self.word_start_rule and self.word_segmenter != segmenters.NONE:
             raise errors.UserError(
                 f"is given with `word_segmenter={self.word_segmenter}`, which "
-                "says itself where words start. Leave one of them out.",
+                "also decides where words start. Leave one of them out.",
                 "word_start_rule",
                 self.word_start_rule,
             )
 
     def resolved(self) -> "CreatePretrainingDataOptions":
-        """Return the options with what the vocabulary's description says."""
+        """Return the options, completed by the vocabulary's description."""
         return dataclasses.replace(self, vocabulary=self.vocabulary.resolved())
 
     @property
@@ -125,7 +125,7 @@ class CreatePretrainingDataOptions:
 
 
 class Prepared(NamedTuple):
-    """What a writer looks up before it begins.
+    """Files and vocabulary of a writer.
 
     Attributes:
         inputs: The text files, in corpus order.
@@ -142,7 +142,8 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
     """Find the files and load the vocabulary; warn of unusual options.
 
     Raises:
-        errors.UserError: Files are missing, unusable or in the way.
+        errors.UserError: Inputs are missing or unusable, or outputs are in the
+            way.
     """
     outputs = output_files.split(wanted.output_file, wanted.num_shards)
     inputs = corpus.find_files(wanted.text)
@@ -154,7 +155,7 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
 
 
 def warn(wanted: CreatePretrainingDataOptions) -> None:
-    """Warn of what is allowed but probably not meant."""
+    """Warn of options that are allowed but probably a mistake."""
     if wanted.masking_time == "training":
         _warn_of_masks(wanted.masks)
         return
@@ -183,27 +184,28 @@ def _warn_of_masks(masks: masking.MaskingOptions) -> None:
     ]
     if unused:
         logging.warning(
-            "%s: not used, because --masking_time=training leaves the masks "
-            "to run_pretraining. Give it there.",
+            "%s: not used, because with --masking_time=training "
+            "run_pretraining draws the masks. Give it there.",
             ", ".join(unused),
         )
 
 
 def warn_of_cuts(manifest: manifests.Manifest) -> None:
-    """Warn if much of the text is in no record.
+    """Warn if much of the text is cut off.
 
-    A sequence is filled with whole sentences until it is full, so half of one
-    is cut: 17 tokens of English Wikipedia, 13 % at `max_seq_length` 128 and 3 %
-    at 512. The next pass cuts elsewhere. Of overlong sentences more is lost.
+    A sequence is filled with whole sentences until it is full, and the last
+    sentence is cut by half of it on average: 17 tokens of English Wikipedia,
+    13 % at `max_seq_length` 128 and 3 % at 512. The next pass cuts elsewhere.
+    Of very long sentences more is lost.
     """
     share = manifest.summary["share_of_tokens_cut"]
     each = manifest.corpus["tokens_cut"] / max(1, manifest.summary["instances"])
     if share > _USUAL_SHARE_CUT and each > _USUAL_TOKENS_CUT:
         logging.warning(
-            "--max_seq_length=%d cuts %.1f %% of the tokens off, %.0f of each "
+            "--max_seq_length=%d cuts off %.1f %% of the tokens, %.0f of each "
             "instance; 10 to 20 are usual. Each line of the input should be a "
-            "sentence. Cut longer ones with data_prep/split_sentences.py, or "
-            "use longer sequences.",
+            "sentence. Divide longer lines with data_prep/split_sentences.py, "
+            "or use longer sequences.",
             manifest.max_seq_length,
             100 * share,
             each,
@@ -221,7 +223,7 @@ def refuse_few_instances(
     Args:
         num_outputs: Record files.
         num_instances: Of the whole text, in all passes.
-        counts: What was found in the text, as far as it is known.
+        counts: Counts of the text, as far as they are known.
         wanted: The options.
 
     Raises:
@@ -250,7 +252,7 @@ def make_assembler(
     prefixes: tuple[str, ...] = (),
     counts: np.ndarray | None = None,
 ) -> assemble.Assembler:
-    """Return what makes records of instances.
+    """Return the object that makes records from instances.
 
     Args:
         wanted: The options.

@@ -100,7 +100,7 @@ def test_folder_of_somebody_else_is_refused(base, name):
     if name.endswith("job.json"):
         (folder / "job.json").write_text('{"mine": 1}')
     before = writing.read_folder(folder)
-    with pytest.raises(errors.UserError, match="is no work folder.*thesis"):
+    with pytest.raises(errors.UserError, match="is not a work folder.*thesis"):
         writing.run(base, overwrite=True)
     assert writing.read_folder(folder) == before
 
@@ -193,7 +193,7 @@ def test_damaged_work_is_done_again(damaged, monkeypatch, how):
         else:
             (warning,) = warnings
             assert f"{os.path.basename(name)} is" in warning
-            assert "done again" in warning
+            assert "is repeated" in warning
 
 
 @pytest.mark.slow
@@ -227,7 +227,7 @@ def test_work_damaged_while_it_is_done_ends_the_run(
     ).output_file
     with monkeypatch.context() as patch:
         patch.setattr(create_pretraining_data.instances, "save", save)
-        with pytest.raises(OSError, match="work was damaged meanwhile"):
+        with pytest.raises(OSError, match="work was damaged during this run"):
             writing.run(base)
     writing.run(base)
     assert pathlib.Path(base.output_file).read_bytes() == (

@@ -76,7 +76,7 @@ def test_output_of_another_vocabulary_is_protected(base, monkeypatch):
         lambda path: dataclasses.replace(manifest, vocab_sha256="another"),
     )
     with pytest.raises(
-        errors.UserError, match="vocabulary file has another content"
+        errors.UserError, match="vocabulary file has other content"
     ):
         writing.run(base)
 
@@ -163,7 +163,7 @@ def test_overwriting_leaves_no_stale_manifest(base):
             "`output_file`: Cannot create the folder",
         ),
         ({"output_file": "gs://a/b"}, "gs://a/b is not on this machine"),
-        ({"output_file": "/proc/x"}, "/proc/x.work cannot be made"),
+        ({"output_file": "/proc/x"}, "/proc/x.work cannot be created"),
         ({"num_shards": 0}, "`num_shards=0` is below 1"),
         (
             {"num_shards": 2, "output_file": "/tmp/x,/tmp/y"},
