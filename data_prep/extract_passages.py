@@ -11,10 +11,9 @@ line after each document.
         --dupe_factor=1 ...
 
 An article of SQuAD is one document, as an article of Wikipedia is in the
-training text: its paragraphs follow one another in the file, and alone, with
-some 120 words each, they would leave 70 % of 512 tokens to padding, with the
-article together 3 %. A passage of RACE is one document.
-Questions and answers are not used.
+training text. If each paragraph of about 120 words were a document, padding
+would be 70 % of 512 tokens; with whole articles it is 3 %. A passage of RACE is
+one document. Questions and answers are not used.
 """
 
 import dataclasses
@@ -75,8 +74,8 @@ class Options:
         """
         if not self.squad_file and not self.race_dir:
             raise errors.UserError(
-                "Neither --squad_file nor --race_dir is given. Name one or "
-                "both; both together are the development set of the paper."
+                "Neither --squad_file nor --race_dir is given. Give one or "
+                "both; the paper evaluates on both together."
             )
 
 
@@ -86,7 +85,7 @@ class Counts:
 
     Attributes:
         passages: Paragraphs of SQuAD and passages of RACE, as read.
-        duplicates: Those of them that had been read before; dropped.
+        duplicates: Those of them that equal an earlier one, and were dropped.
         documents: Documents written.
         sentences: Sentences written.
     """
@@ -145,7 +144,7 @@ def read_race(path: str) -> Iterator[list[str]]:
             passage is empty.
     """
     place = f"--race_dir: {path}"
-    # Only line feeds: other separators may stand inside a text.
+    # Only line feeds: a text may contain other separators.
     for number, line in enumerate(_read_text(path, place).split("\n"), 1):
         if line.strip():
             where = f"{place}, line {number}"
@@ -177,8 +176,8 @@ def _parse(text: str, where: str) -> Any:
 def _check(value: Any, kind: type, where: str) -> Any:
     if not isinstance(value, kind):
         raise errors.UserError(
-            f"{where}: {strict_json.shown(value)} stands where "
-            f"{_JSON_NAMES[kind]} must be. Give a file in the official layout."
+            f"{where} must be {_JSON_NAMES[kind]}, not "
+            f"{strict_json.shown(value)}. Give a file in the official layout."
         )
     return value
 
@@ -216,7 +215,7 @@ def _get_text(entry: Any, key: str, where: str) -> str:
 def document_lines(
     documents: Iterable[list[str]], counts: Counts
 ) -> Iterator[str]:
-    """Lay out documents as lines, an empty one after each.
+    """Yield documents as lines, with an empty line after each.
 
     Example:
         [["A. B.", "C."], ["C."], ["D."]] yields

@@ -1,13 +1,13 @@
-"""Tasks about the island's stories: CoLA, RTE, SQuAD 2.0, RACE, with answers.
+"""Tasks about the generated stories: CoLA, RTE, SQuAD 2.0, RACE, with answers.
 
-Every claim or question is about one sentence, whose state says what is true. A
-question that may be asked has exactly one sentence that answers it; a wrong
-claim and an unanswerable question have none. What a claim is about is drawn
-before it is decided whether it will be right, so a claim looks the same either
-way until one reads the text.
+Every claim or question is about one sentence, whose state determines what is
+true. An answerable question is answered by exactly one sentence; a wrong claim
+or an unanswerable question fits no sentence. The subject of a claim is drawn
+before it is decided whether the claim is true, so the claim alone does not show
+its label.
 
-Excerpts are told as short stories: the island is the same at all times, so the
-middle of a long story and a whole short one are alike.
+Excerpts are generated as short stories, which look like the middle of a long
+one.
 
 This module only computes, in the layouts of the official files.
 """
@@ -37,12 +37,12 @@ POOLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "food": world.FOODS,
     }
 )
-# Slots told with an article, which may belong to the answer or not.
+# Slots with an article, which may be part of the answer or not.
 WITH_ARTICLE = frozenset({"place", "treasure"})
 ARTICLE = "the "
 
 # Share of the wrong claims and unanswerable questions that recombine words of
-# the text, so that looking for words that are new is not enough.
+# the text, so that searching for words outside the text is not enough.
 HARD_SHARE = 0.3
 PREMISE_SENTENCES = (2, 3)
 CONTEXT_SENTENCES = (6, 10)  # 50 to 90 words; SQuAD's have about 120.
@@ -55,9 +55,9 @@ NUM_ANNOTATIONS = 3  # Answers to a question of SQuAD's development file.
 ID_BITS = 96  # SQuAD's ids are 24 hexadecimal digits.
 
 QUESTIONS_PER_ARTICLE = 4  # About as in RACE.
-CLOZE_SHARE = 0.5  # Of the questions of RACE, with a gap to fill.
+CLOZE_SHARE = 0.5  # Share of RACE questions with a gap to fill.
 NUM_OPTIONS = 4  # RACE
-# Wrong options that occur in the article, if it has as many.
+# Wrong options that occur in the article, if there are that many.
 NUM_TOLD_OPTIONS = 2
 BLANK = "_"
 
@@ -66,12 +66,12 @@ Row = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """Something to claim or to ask about one kind of sentence.
+    """A claim or question about one kind of sentence.
 
     Attributes:
         kind: The kind of sentence that it is about.
         wordings: Templates with the same slots; none is used by the stories.
-        asked: The slot in question; empty for a claim.
+        asked: The slot that is asked for; empty for a claim.
         cloze: The question as a sentence with a gap; empty for a claim.
     """
 
@@ -86,8 +86,8 @@ class Query:
         return tuple(world.slots_of(self.wordings[0]))
 
 
-# A claim never names two things that the road or the year tie together (place
-# and goods, season and weather): it could be judged without the premise.
+# No claim names two things that the road or the year connect (place and goods,
+# season and weather), because it could be judged without the premise.
 CLAIMS = (
     Query(
         world.HANDOVER,
@@ -292,9 +292,9 @@ QUESTIONS = (
 def make_glossary() -> str:
     """Return every word of stories, claims and questions, one a line.
 
-    Each stands with and without a full stop, because SentencePiece proposes a
-    piece only if it finds it in two different forms. With the glossary beside
-    the stories a small vocabulary holds all words whole.
+    Each is listed with and without a full stop, because SentencePiece proposes
+    a piece only if it occurs in two different words. If it is trained on the
+    stories and this glossary, a small vocabulary has a piece for every word.
     """
     templates = [t for group in world.TEMPLATES.values() for t in group]
     for query in CLAIMS + QUESTIONS:
@@ -313,7 +313,7 @@ def fits(sentence: world.Sentence, kind: str, words: Mapping[str, str]) -> bool:
 
 
 def words_in_text(story: world.Story, slot: str) -> list[str]:
-    """List the words of a slot's pool that the sentences say, sorted."""
+    """List the words of a slot's pool that occur in the sentences, sorted."""
     told = {
         sentence.state[name]
         for sentence in story
@@ -326,11 +326,11 @@ def words_in_text(story: world.Story, slot: str) -> list[str]:
 def find_sources(
     query: Query, story: world.Story
 ) -> list[tuple[world.Sentence, dict[str, str]]]:
-    """Find the sentences that say all that a query names and asks.
+    """Find the sentences that contain all slots of a query.
 
     Returns:
-        Each with the words of the query's keys, if these words fit no other
-        step of the story: the answer is certain and the only one.
+        Each sentence with the words of the query's keys, if these words fit no
+        other step of the story, so that the answer is unique.
     """
     found = []
     needed = {*query.keys, query.asked} - {""}
@@ -350,8 +350,9 @@ def list_false_words(
     Args:
         query: The claim or question.
         words: Its true words, by slot.
-        story: The text in question.
-        hard: Whether the new word comes from the text, or from outside it.
+        story: The text.
+        hard: Whether the new word comes from the text; otherwise it does not
+            occur there.
 
     Returns:
         The possibilities, grouped by the slot that changes; no empty group.
@@ -380,7 +381,7 @@ def _shuffled(rng: random.Random, queries: tuple[Query, ...]) -> list[Query]:
 
 
 def _make_claim(rng: random.Random, label: str) -> tuple[str, str]:
-    """Return a premise and a claim; both exist for either label."""
+    """Return a premise and a claim that could have been made for each label."""
     while True:
         premise = _tell(rng, PREMISE_SENTENCES)
         query = rng.choice(CLAIMS)
@@ -402,9 +403,9 @@ def make_rte(
     """Make rows for RTE, half of them entailed, in random order.
 
     Args:
-        rng: Where chance comes from.
+        rng: Random numbers.
         num_rows: Number of rows.
-        told: Premises and claims that may not be repeated; grows.
+        told: Premises and claims that must not be repeated; new ones are added.
 
     Returns:
         Premise, claim and label of each row.
@@ -421,7 +422,7 @@ def make_rte(
 
 
 def format_rte(rows: list[tuple[str, str, str]], *, labelled: bool) -> str:
-    """Lay rows out as GLUE's RTE file; its test file has no labels."""
+    """Format rows as GLUE's RTE file; its test file has no labels."""
     header = ("index", "sentence1", "sentence2", "label")
     lines = [header, *((str(i), *row) for i, row in enumerate(rows))]
     width = len(header) if labelled else len(header) - 1
@@ -429,7 +430,7 @@ def format_rte(rows: list[tuple[str, str, str]], *, labelled: bool) -> str:
 
 
 def _make_nonsense(rng: random.Random, sentence: world.Sentence) -> str:
-    """Exchange the season or the place with another told word.
+    """Exchange the season or the place with another word of a slot.
 
     Example:
         "In winter at the mill Mara traded." becomes
@@ -448,13 +449,13 @@ def make_cola(
 ) -> list[tuple[str, int]]:
     """Make rows for CoLA, half of them acceptable, in random order.
 
-    An unacceptable sentence has the words of an acceptable one, two of them
-    exchanged: which words there are says nothing, only where they stand does.
+    An unacceptable sentence has the words of an acceptable one, with two of
+    them exchanged. So only the order of the words shows the label.
 
     Args:
-        rng: Where chance comes from.
+        rng: Random numbers.
         num_rows: Number of rows.
-        told: Sentences that may not be repeated; grows.
+        told: Sentences that must not be repeated; new ones are added.
 
     Returns:
         Sentence and label (1 acceptable) of each row.
@@ -473,7 +474,7 @@ def make_cola(
 
 
 def format_cola(rows: list[tuple[str, int]], *, labelled: bool) -> str:
-    """Lay rows out as GLUE's CoLA file: no header, but one in the test file."""
+    """Format rows as GLUE's CoLA file; only the test file has a header."""
     if not labelled:
         lines = [f"{index}\t{text}\n" for index, (text, _) in enumerate(rows)]
         return "index\tsentence\n" + "".join(lines)
@@ -493,7 +494,7 @@ def _annotate(story: world.Story, source: world.Sentence, slot: str) -> Row:
 
 
 def _with_article(answer: Row, context: str) -> Row:
-    """Return the same answer as somebody else would mark it."""
+    """Return the same answer as another annotator could mark it."""
     start = answer["answer_start"] - len(ARTICLE)
     if start < 0 or context[start : start + len(ARTICLE)] != ARTICLE:
         return answer
@@ -503,7 +504,7 @@ def _with_article(answer: Row, context: str) -> Row:
 def _make_qas(
     rng: random.Random, story: world.Story, num_annotations: int
 ) -> Iterator[Row]:
-    """Generate the questions of a SQuAD paragraph, each of another kind."""
+    """Generate the questions of a SQuAD paragraph, each of a different kind."""
     context = world.text_of(story)
     for query in _shuffled(rng, QUESTIONS):
         sources = find_sources(query, story)
@@ -537,8 +538,9 @@ def make_squad(
     """Make a file of SQuAD 2.0 with about `num_questions` questions.
 
     Args:
-        rng: Where chance comes from.
-        num_questions: Number of questions; the last paragraph is not cut off.
+        rng: Random numbers.
+        num_questions: Number of questions; there may be more, because the last
+            paragraph is kept whole.
         num_annotations: Answers for each question: 1 for training, 3 in the
             development file, where the second one includes the article.
     """
@@ -576,7 +578,7 @@ def make_race_article(rng: random.Random, level: str, number: int) -> Row:
     """Make one article of RACE with its questions.
 
     Args:
-        rng: Where chance comes from.
+        rng: Random numbers.
         level: "middle" or "high".
         number: Its number, as in the name of its file.
     """
@@ -608,5 +610,5 @@ def make_race_article(rng: random.Random, level: str, number: int) -> Row:
 
 
 def to_json(value: Row) -> str:
-    """Return an object as the official files hold it, on one line."""
+    """Return an object as JSON on one line, as in the official files."""
     return strict_json.dumps(value) + "\n"

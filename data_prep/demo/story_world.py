@@ -1,13 +1,12 @@
-"""A small island whose stories are made up at run time, for demos and tests.
+"""Generate stories about a small island, for demos and tests.
 
-Six places lie on a ring road. Walkers go round it, always the same way, one
-place a sentence; the seasons follow one another, two sentences each. Every
-place barters one good for the next one in a ring of six, and a treasure passes
-from hand to hand. A story starts anywhere, in any season, and stops anywhere,
-so no word by itself tells early from late; only relations between sentences do
-(the mill comes before the bakery, who received the lantern carries it next).
-That makes sentence order worth learning, and a model must learn the island to
-know it.
+Six places lie on a ring road. A story visits one place a sentence, always in
+the same direction; a season lasts two sentences. Each place trades one good for
+the next of six, and a treasure passes from person to person. A story starts and
+stops at any place and in any season, so single words do not show whether a
+sentence is early or late. Only relations between sentences do: the mill comes
+before the bakery, and the person who received the lantern carries it in the
+next sentence. So a model must learn these relations to predict sentence order.
 
 This module only computes. `make_demo_data.py` writes files; `story_tasks.py`
 asks questions about the stories.
@@ -20,9 +19,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 # The road: place, who works there, the good taken, the good given. The last
-# place gives what the first one takes. Six places and four seasons, because a
-# model of 300,000 parameters must see each word often: it learns the order of
-# ten frequent words in a minute, and that of a dozen rarer ones not in ten.
+# place gives what the first one takes. There are only six places and four
+# seasons because a model of 300,000 parameters must see each word often: it
+# learns the order of ten frequent words in a minute, but not that of twelve
+# rarer ones in ten minutes.
 ROAD = (
     ("mill", "miller", "grain", "flour"),
     ("bakery", "baker", "flour", "bread"),
@@ -48,8 +48,8 @@ GOODS = tuple(row[3] for row in ROAD)
 SEASONS = tuple(dict.fromkeys(row[0] for row in YEAR))
 WEATHERS = tuple(row[1] for row in YEAR)
 
-# More names than a longest story has sentences, so that nobody has to receive
-# the treasure twice and who gave it to whom stays unambiguous.
+# More names than a story has sentences. So nobody receives the treasure twice,
+# and it is unambiguous who gave it to whom.
 NAMES = tuple(
     """
     Ada Adele Alma Anton Arlo Basil Bela Benno Bruno Clara Cleo Dario Dora Edda
@@ -104,14 +104,14 @@ HANDOVER, BARTER, JOURNEY, WEATHER, REST = (
     "weather",
     "rest",
 )
-# How often each kind of sentence is told. Handovers and barters lead because
-# they tie a sentence to the next one.
+# Relative frequencies of the kinds of sentences. Handovers and barters are the
+# most frequent because they connect a sentence with the next one.
 KIND_WEIGHTS = MappingProxyType(
     {HANDOVER: 7, BARTER: 6, JOURNEY: 2, WEATHER: 2, REST: 3}
 )
 # Every sentence begins with season and place and has ten words: a tiny model
-# finds what to compare on both sides of a cut soon only if it stands where it
-# always stands. A pair of 64 pieces holds six sentences.
+# learns quickly which words to compare in the two segments only if they are
+# always at the same positions. A pair of 64 pieces holds six sentences.
 OPENING = "In {season} at the {place} "
 ENDINGS = MappingProxyType(
     {
@@ -152,13 +152,15 @@ TEMPLATES = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
-    """One step of a story, as it was and as it was told.
+    """One step of a story: its sentence, and everything true at this step.
 
     Attributes:
         text: The sentence with its full stop.
         kind: What happened, a key of `TEMPLATES`.
-        state: Everything true at this step, told or not: slot name to word.
-        starts: Where the told words begin in `text`: slot name to character.
+        state: Everything true at this step, in the sentence or not: slot name
+            to word.
+        starts: Where the words of slots begin in `text`: slot name to
+            character.
     """
 
     text: str
@@ -223,7 +225,7 @@ def tell_story(rng: random.Random, num_sentences: int) -> Story:
 
 
 def _surroundings(place: int, time: int) -> dict[str, str]:
-    """Return the state that the road and the year prescribe."""
+    """Return the part of the state that follows from road and year."""
     name, keeper, take, give = ROAD[place % len(ROAD)]
     season, weather = YEAR[time % len(YEAR)]
     return {
@@ -242,7 +244,7 @@ def text_of(story: Story) -> str:
 
 
 def random_stream(random_seed: int, name: str) -> random.Random:
-    """Return the random numbers that one output draws from.
+    """Return the random numbers for one output.
 
     Each file has its own stream, so that the size of one file does not change
     the content of another.
@@ -256,9 +258,9 @@ def tell_different_stories(
     """Generate `count` stories, none of which is in `told`.
 
     Args:
-        rng: Where chance comes from.
+        rng: Random numbers.
         count: Number of stories.
-        told: Texts of the stories that may not be repeated; grows.
+        told: Texts of stories that must not be repeated; new ones are added.
     """
     while count:
         story = tell_story(rng, rng.randint(SHORTEST_STORY, LONGEST_STORY))
@@ -269,7 +271,7 @@ def tell_different_stories(
 
 
 def format_corpus(stories: list[Story]) -> str:
-    """Lay stories out for pretraining: a sentence a line, a blank line between.
+    """Format stories for pretraining: one sentence a line, blank lines between.
 
     This is the input layout of `create_pretraining_data.py`.
     """

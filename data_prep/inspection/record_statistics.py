@@ -9,7 +9,7 @@ import numpy as np
 from albert_tf.data import layouts
 from data_prep.writer import statistics
 
-LONGEST_RUN = 7  # Longer runs of words are counted as this one.
+LONGEST_RUN = 7  # Longer runs of words are counted with those of this length.
 
 PREDICTIONS = frozenset(
     {"masked_lm_positions", "masked_lm_ids", "masked_lm_weights"}
@@ -21,7 +21,7 @@ Features = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class SpecialIds:
-    """Ids of the special pieces; `mask_id` is -1 where none is known."""
+    """Ids of the special pieces; `mask_id` is -1 if it is not known."""
 
     cls_id: int
     sep_id: int
@@ -29,10 +29,10 @@ class SpecialIds:
 
 
 def guess_special_ids(features: Features) -> SpecialIds:
-    """Read the special ids off records, for use without a vocabulary.
+    """Derive the special ids from records, for use without a vocabulary.
 
-    The first and the last token of a record are [CLS] and [SEP]; what stands at
-    most of the predicted places is [MASK].
+    The first and the last token of a record are [CLS] and [SEP]; the most
+    frequent id at the predicted positions is [MASK].
 
     Args:
         features: One batch of pretraining records.
@@ -50,9 +50,9 @@ def describe(features: Features, special: SpecialIds) -> dict[str, Any]:
     """Describe pretraining records by numbers; see `summarize`.
 
     Args:
-        features: All records, by the names of `layouts.pretraining_layout`;
-            without the features of masking and word starts, the statistics of
-            these are left out.
+        features: All records, by the names of `layouts.pretraining_layout`. If
+            the features of masking or word starts are missing, their statistics
+            are left out.
         special: Ids of the special pieces.
     """
     return summarize(count(features, special))
@@ -114,8 +114,8 @@ def predictions(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return row, position and label of each prediction of a batch, [k].
 
-    A position outside the sequence, which is a mistake of the writer, is moved
-    to its nearest end; `_well_formed` knows of it.
+    A position outside the sequence, an error of the writer, is moved to the
+    nearest end; `_well_formed` rejects such a record.
     """
     row, column = np.nonzero(features["masked_lm_weights"] > 0)
     size = features["input_ids"].shape[1]
@@ -169,10 +169,9 @@ def _count_runs(features: Features) -> np.ndarray:
 def _well_formed(features: Features, special: SpecialIds) -> np.ndarray:
     """Tell for each record whether it is `[CLS] A [SEP] B [SEP] padding`.
 
-    Without a sentence-order label it is `[CLS] A [SEP] padding`.
-    Also its masks, segments, label and predictions must agree with that:
-    predictions come before their padding, stand in ascending order, and none
-    is at a special piece.
+    Without a sentence-order label it is `[CLS] A [SEP] padding`. Its mask,
+    segments, label and predictions must agree with that: predictions come
+    before their padding, in ascending order, and none is at a special piece.
 
     Returns:
         bool [n].
@@ -218,7 +217,7 @@ def summarize(counts: statistics.Counts) -> dict[str, Any]:
         `unlabelled`: share of records without such a label;
         `length`, `mean_length`: tokens of a record, special ones included;
         `segment_a`: tokens of the first segment with [CLS] and its [SEP];
-        `padding`: share of all places that hold no token.
+        `padding`: share of all positions without a token.
         With predictions:
         `masked_share`: percentiles of a record's predictions / tokens;
         `masking_rate`: all predictions / all tokens;
@@ -319,7 +318,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         ]
         found += [
             f"runs of neighbouring words with predictions ({LONGEST_RUN} "
-            "stands for more, too)",
+            "means that or more)",
             f"  by words: {', '.join(runs)}",
         ]
     found.append(f"padding: {result['padding']:.1%}")

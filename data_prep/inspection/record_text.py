@@ -1,4 +1,4 @@
-"""Records as lines of text."""
+"""Show records as lines of text."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -10,17 +10,17 @@ from albert_tf.data import layouts
 from albert_tf.text import tokenization
 from data_prep.inspection import record_statistics
 
-_SHOWN_VALUES = 20  # Of each feature of a record that is not for pretraining.
+_SHOWN_VALUES = 20  # Of each feature, for records of other layouts.
 
 
 class PieceText:
     """Writes ids as text, with or without a vocabulary."""
 
     def __init__(self, tokenizer: tokenization.AnyTokenizer | None) -> None:
-        """Remember the vocabulary.
+        """Store the vocabulary.
 
         Args:
-            tokenizer: Its vocabulary names the pieces; None shows ids.
+            tokenizer: The vocabulary; without one, ids are shown.
         """
         self._pieces = None if tokenizer is None else tokenizer.pieces
         self._is_sentencepiece = isinstance(tokenizer, tokenization.Tokenizer)
@@ -47,8 +47,8 @@ class PieceText:
         """Join ids to a text in which predictions are marked.
 
         Args:
-            ids: What stands in the record.
-            labels: By index in `ids`, the id that is to be predicted there.
+            ids: The ids in the record.
+            labels: By index in `ids`, the id to be predicted there.
             mask_id: Id of [MASK].
 
         Returns:

@@ -183,13 +183,16 @@ def paragraph(value):
     "content, message",
     [
         ("{", "dev.json: this is not JSON"),
-        ("[]", r"dev.json: \[\] stands where an object must be"),
+        ("[]", r"dev.json must be an object, not \[\]"),
         ('{"Data": []}', "dev.json: the key 'data' is missing; there are 'D"),
-        ('{"data": 1}', "dev.json, 'data': 1 stands where a list must be"),
-        ('{"data": [3]}', "dev.json, article 1: 3 stands where an object"),
+        ('{"data": 1}', "dev.json, 'data' must be a list, not 1"),
+        ('{"data": [3]}', "dev.json, article 1 must be an object, not 3"),
         ('{"data": [{}]}', "article 1: the key 'paragraphs' .* are none"),
         (paragraph({}), "article 1, paragraph 2: the key 'context' is missing"),
-        (paragraph({"context": 5}), "paragraph 2, 'context': 5 stands where a"),
+        (
+            paragraph({"context": 5}),
+            "paragraph 2, 'context' must be a text, not 5",
+        ),
         (paragraph({"context": " \n"}), "paragraph 2: 'context' is empty"),
         (paragraph({"context": "\ud83d"}), r"dev.json: .* half of a character"),
         (squad(), "There is no text in .*dev.json"),
@@ -217,7 +220,7 @@ def test_packed_file(tmp_path, squad_file):
         ('{"article": "A."}\n{', "2.txt, line 2: this is not JSON"),
         ('\n{"questions": []}', "2.txt, line 2: the key 'article' is missing"),
         ('{"article": ""}', "2.txt, line 1: 'article' is empty"),
-        ("5", "2.txt, line 1: 5 stands where an object must be"),
+        ("5", "2.txt, line 1 must be an object, not 5"),
     ],
 )
 def test_bad_race_file(content, message, race_dir, tmp_path):
