@@ -154,12 +154,13 @@ def read_race(path: str) -> Iterator[list[str]]:
 
 
 def _read_text(path: str, place: str) -> str:
+    content = files.read_bytes(path)
     try:
-        return files.read_bytes(path).decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise errors.UserError(
-            f"{place} is not UTF-8 text (byte {error.start}). Unpack the file "
-            "if it is packed."
+            f"{place} is not UTF-8: {errors.bad_byte(content, 'the file')}. "
+            "Unpack the file if it is packed."
         ) from error
 
 

@@ -9,7 +9,6 @@ from albert_tf.common import errors
 _PACKAGE = pathlib.Path(__file__).parents[1]
 # In an installed package, and in a clone.
 _FOLDERS = (_PACKAGE / "configs", _PACKAGE.parent / "configs")
-_FLAGFILE = "--flagfile="
 
 
 def folder() -> pathlib.Path:
@@ -59,10 +58,3 @@ def find_model(path: str) -> str:
             path,
         )
     return found
-
-
-def find_flagfile(argument: str) -> str:
-    """Return an argument, with a recipe's name replaced by its path."""
-    if not argument.startswith(_FLAGFILE):
-        return argument
-    return _FLAGFILE + find(argument.removeprefix(_FLAGFILE))

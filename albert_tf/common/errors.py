@@ -49,3 +49,23 @@ def as_flags(message: str, names: Container[str]) -> str:
         ),
         message,
     )
+
+
+def bad_byte(content: bytes, of: str) -> str:
+    r"""Describe the first byte that is not UTF-8, for messages.
+
+    Bytes are counted from 1, as lines and columns are.
+
+    Example:
+        bad_byte(b"caf\xe9", "the line") = "byte 4 of the line is 0xe9"
+
+    Args:
+        content: Bytes that are not UTF-8.
+        of: What they are the whole of, such as "the file".
+    """
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = content[error.start]
+        return f"byte {error.start + 1} of {of} is 0x{byte:02x}"
+    raise AssertionError("This is UTF-8.")

@@ -98,10 +98,20 @@ def make_folder(path: str, option: str | None = None) -> None:
         os.makedirs(path or ".", exist_ok=True)
     except OSError as error:
         named = f"`{option}`: " if option else ""
+        file = _file_in_the_way(path)
+        reason = f"{error.strerror}. Choose a place that you may write to."
+        if file:
+            reason = f"{file!r} is a file. Name another folder, or move it."
         raise errors.UserError(
-            f"{named}Cannot create the folder {path!r}: {error.strerror}. "
-            "Choose a place that you may write to."
+            f"{named}Cannot create the folder {path!r}: {reason}"
         ) from error
+
+
+def _file_in_the_way(path: str) -> str | None:
+    """Return the part of a path that exists and is not a folder, if any."""
+    while path and not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path if path and not os.path.isdir(path) else None
 
 
 def expand_patterns(

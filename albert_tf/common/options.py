@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 
 from absl import flags, logging
 
-from albert_tf.common import configs, errors, option_help, ranges
+from albert_tf.common import errors, flag_files, option_help, ranges
 from albert_tf.common.option_help import Flag
 
 OptionsT = TypeVar("OptionsT")
@@ -39,6 +39,12 @@ OptionsT = TypeVar("OptionsT")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # The path of an installed package that is not this one.
 _FOREIGN = re.compile(r"site-packages/(?!(albert_tf|data_prep)/)")
+# Messages of absl, and ours in their place.
+_ABSL_MESSAGES = (
+    (r"^Missing value for flag (\S+)$", r"\1 has no value"),
+    (r"^(\S+) does not take an argument$", r"\1 must have no value"),
+    (r"^flag (--\w+=.*?): ", r"\1 is not allowed: "),
+)
 _HOME = re.compile(r"(^|,\s*)(~[^/,]*)")  # May name a home folder.
 
 
@@ -211,8 +217,9 @@ def _parse_words(
     Raises:
         errors.UserError: An option is unknown, or a flag file cannot be read.
     """
+    expanded = list(flag_files.expand(words))
     try:
-        return flag_values(["", *map(configs.find_flagfile, words)])
+        return flag_values(["", *expanded])
     except flags.UnrecognizedFlagError as error:
         name = error.flagname
         near = difflib.get_close_matches(name, list(flag_values), 1)
@@ -221,20 +228,13 @@ def _parse_words(
             f"--{name} is not an option of this command. {hint}--helpfull "
             "lists all options."
         ) from None
-    except flags.CantOpenFlagFileError as error:
-        cause = error.__context__
-        assert isinstance(cause, OSError)
+    except (flags.Error, ValueError) as error:
+        problem = str(error)
+        for pattern, ours in _ABSL_MESSAGES:
+            problem = re.sub(pattern, ours, problem)
         raise errors.UserError(
-            f"--flagfile={cause.filename} cannot be read: {cause.strerror}. "
-            "Name a file with one option on each line."
-        ) from None
-    except UnicodeDecodeError as error:
-        raise errors.UserError(
-            f"--flagfile is not UTF-8 ({error}). Convert the file first."
-        ) from None
-    except (flags.Error, ValueError) as error:  # A value is missing.
-        raise errors.UserError(
-            f"{error}. Options are written as --name=value; --help lists them."
+            f"{problem}. Options are written as --name=value; --help lists "
+            "them."
         ) from None
 
 

@@ -156,11 +156,9 @@ def shown(value: Any) -> str:
 def _decode(content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise JsonError(
-            f"byte {error.start} is 0x{error.object[error.start]:02x}, which "
-            "is not UTF-8"
-        ) from None
+    except UnicodeDecodeError:
+        found = errors.bad_byte(content, "the text")
+        raise JsonError(f"{found}, which is not UTF-8") from None
 
 
 def _check_halves(text: str) -> None:

@@ -166,10 +166,10 @@ def decode(line: bytes, where: str) -> str:
     """
     try:
         return line.decode().removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
+    except UnicodeDecodeError:
         raise errors.UserError(
-            f"{where} is not UTF-8 (byte {error.start}). Convert the file "
-            "first."
+            f"{where} is not UTF-8: {errors.bad_byte(line, 'the line')}. "
+            "Convert the file first."
         ) from None
 
 
@@ -210,11 +210,13 @@ def read_text(path: str) -> str:
     Raises:
         errors.UserError: It is missing, a folder, or not UTF-8.
     """
+    content = _read(path)
     try:
-        return _read(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
         raise errors.UserError(
-            f"{path} is not UTF-8 (byte {error.start}). Convert it first."
+            f"{path} is not UTF-8: {errors.bad_byte(content, 'the file')}. "
+            "Convert it first."
         ) from None
 
 

@@ -80,11 +80,10 @@ def bad_line(
     near = b"".join(lines[max(0, index - _NEAR_LINES) : index + _NEAR_LINES])
     is_text = not is_binary(line)
     if is_text and b"\0" not in near:
-        start = _first_bad_byte(line)
         return errors.UserError(
-            f"{where} is not UTF-8: byte {start + 1} of the line is "
-            f"0x{line[start]:02x}. Input must be UTF-8 text. Convert it first, "
-            f"for example with: iconv -f latin1 -t utf-8.{remedy}"
+            f"{where} is not UTF-8: {errors.bad_byte(line, 'the line')}. Input "
+            "must be UTF-8 text. Convert it first, for example with: iconv -f "
+            f"latin1 -t utf-8.{remedy}"
         )
     reason = "it has zero bytes and is not UTF-8"
     return errors.UserError(
@@ -92,14 +91,6 @@ def bad_line(
         "Input must be UTF-8 text. Give other files, or convert this one."
         f"{remedy}"
     )
-
-
-def _first_bad_byte(line: bytes) -> int:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.start
-    raise AssertionError("The line is UTF-8.")
 
 
 def whole_lines(

@@ -210,7 +210,9 @@ def test_bad_squad_file(content, message, squad_file, tmp_path):
 def test_packed_file(tmp_path, squad_file):
     packed = tmp_path / "dev.json.xz"
     packed.write_bytes(lzma.compress(squad_file.read_bytes()))
-    with pytest.raises(errors.UserError, match="json.xz is not UTF-8.*Unpack"):
+    with pytest.raises(
+        errors.UserError, match="json.xz is not UTF-8: byte 1 of .*Unpack"
+    ):
         extract(tmp_path, squad_file=packed)
 
 

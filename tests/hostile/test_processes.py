@@ -181,11 +181,11 @@ FLAGS = {
     "one dash": (["-output_file"], "output_file"),
     "missing flag file": (["--flagfile=nowhere.flags"], "nowhere.flags"),
     "flag file that is a folder": (["--flagfile=folder"], "folder"),
-    "flag file of itself": (["--flagfile=itself"], ""),
+    "flag file of itself": (["--flagfile=itself"], "includes itself"),
     "flag file of zeros": (["--flagfile=zeros"], "Unexpected argument"),
     "flag file that is not UTF-8": (
         ["--flagfile=bytes"],
-        "--flagfile is not UTF-8",
+        "--flagfile=bytes is not UTF-8: byte ",
     ),
     "half a flag": (["--output_fil"], "output_fil"),
     "byte that is no text": (["--input_file=\udcff"], "--input_file"),

@@ -1,4 +1,4 @@
-"""Configs by name, and recipes from any folder."""
+"""Configs and recipes by name."""
 
 import os
 
@@ -50,21 +50,3 @@ def test_names_are_those_of_the_files():
     assert [f"{name}.json" for name in configs.names()] == sorted(
         os.listdir(f"{OURS}/models")
     )
-
-
-@pytest.mark.parametrize(
-    ("argument", "found"),
-    [
-        (
-            "--flagfile=configs/race/race.flags",
-            f"--flagfile={OURS}/race/race.flags",
-        ),
-        ("--flagfile=mine.flags", "--flagfile=mine.flags"),
-        ("--input_file=configs/race/race.flags",) * 2,
-    ],
-)
-def test_recipes_are_found_from_any_folder(
-    argument, found, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    assert configs.find_flagfile(argument) == found

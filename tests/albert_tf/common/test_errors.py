@@ -31,3 +31,13 @@ def test_errors_come_back_from_other_processes():
     error = errors.UserError("is bad.", "a", "x")
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == "`a=x` is bad." and again.argument == "a"
+
+
+def test_bad_bytes_are_counted_from_1():
+    assert (
+        errors.bad_byte(b"caf\xe9", "the line") == "byte 4 of the line is 0xe9"
+    )
+    with_mark = "\ufeffa".encode() + b"\xff"
+    assert (
+        errors.bad_byte(with_mark, "the file") == "byte 5 of the file is 0xff"
+    )

@@ -93,10 +93,16 @@ def test_require_file_says_that_a_folder_is_one(tmp_path):
         files.require_file(str(tmp_path), "vocab")
 
 
-def test_folder_cannot_replace_a_file(tmp_path):
+@pytest.mark.parametrize("path", ["file", "file/", "file/inner/innermost"])
+def test_folder_cannot_replace_a_file(tmp_path, monkeypatch, path):
     touch(tmp_path, "file")
-    with pytest.raises(errors.UserError, match="Cannot create the folder"):
-        files.make_folder(str(tmp_path / "file"))
+    monkeypatch.chdir(tmp_path)
+    message = (
+        f"`output_dir`: Cannot create the folder '{path}': 'file/?' is a file. "
+        "Name another folder, or move it."
+    )
+    with pytest.raises(errors.UserError, match=message):
+        files.make_folder(path, "output_dir")
 
 
 def test_sha256_is_that_of_the_content(tmp_path):

@@ -115,13 +115,24 @@ def test_names_lists_nested_options_in_order():
         ),
         (
             ["--name=x", "--rate"],
-            "Missing value for flag --rate. Options are written as "
-            "--name=value; --help lists them.",
+            "--rate has no value. Options are written as --name=value; --help "
+            "lists them.",
         ),
         (
             ["--name=x", "--noverbose=true"],
-            "--noverbose=true does not take an argument. Options are written "
-            "as --name=value; --help lists them.",
+            "--noverbose=true must have no value. Options are written as "
+            "--name=value; --help lists them.",
+        ),
+        (
+            ["--name=x", "--verbosity=loud"],
+            "--verbosity=loud is not allowed: invalid literal for int() with "
+            "base 10: 'loud'. Options are written as --name=value; --help "
+            "lists them.",
+        ),
+        (
+            ["--name=x", "--pdb"],
+            "--pdb is not an option of this command. --helpfull lists all "
+            "options.",
         ),
     ],
 )

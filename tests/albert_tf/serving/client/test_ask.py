@@ -122,7 +122,11 @@ def test_lines_are_read_when_they_are_needed():
             LINES,
             "line 1 is not one JSON object .*NaN is not a JSON number",
         ),
-        (b"a\n\xff\n", LINES, r"line 2 is not UTF-8 \(byte 0\)"),
+        (
+            b"a\n\xff\n",
+            LINES,
+            "line 2 is not UTF-8: byte 1 of the line is 0xff",
+        ),
         (
             entry(article="a", question="q", options=["b"]),
             CHOICES,
