@@ -276,6 +276,7 @@ def refuse_remote(settings: ExportOptions) -> None:
 def check_target(settings: ExportOptions) -> None:
     """Refuse to write where something else would be lost."""
     target = settings.export_dir
+    files.refuse_file(target, "export_dir")
     if not files.exists(target):
         return
     if not any(files.exists(os.path.join(target, mark)) for mark in _MARKS):

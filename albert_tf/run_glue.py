@@ -114,6 +114,8 @@ def choose_tasks(settings: GlueOptions) -> list[str]:
     """
     trained = [name for name in glue_tasks.TASKS if name != "ax"]
     given = [name.strip().lower() for name in settings.tasks.split(",")]
+    files.refuse_file(settings.recipe_dir, "recipe_dir")
+    files.refuse_file(settings.data_dir, "data_dir")
     for name in given:
         if name not in trained:
             raise errors.UserError(

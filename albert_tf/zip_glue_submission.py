@@ -52,6 +52,7 @@ def run(settings: ZipOptions) -> None:
     files.require_target(
         settings.output_file, "output_file", [], overwrite=True
     )
+    files.refuse_file(settings.input_dir, "input_dir")
     found = find_files(settings.input_dir)
     missing = [name for name in NAMES if name not in found]
     if not found or (missing and not settings.allow_missing):

@@ -100,8 +100,9 @@ def find_race(folder: str) -> list[str]:
     """Return the files of a split of RACE: middle first, by number.
 
     Raises:
-        errors.UserError: A level is missing or empty.
+        errors.UserError: It is a file, or a level is missing or empty.
     """
+    files.refuse_file(folder, "race_dir")
     paths: list[str] = []
     for level in LEVELS:
         place = os.path.join(folder, level)

@@ -196,6 +196,19 @@ def require_file(path: str, option: str) -> str:
     return path
 
 
+def refuse_file(path: str, option: str) -> None:
+    """Make sure that the path of a folder is not that of a file.
+
+    Raises:
+        errors.UserError: It is one; a path that does not exist is none.
+    """
+    if is_remote(path) or not os.path.exists(path) or os.path.isdir(path):
+        return
+    raise errors.UserError(
+        "is a file. A folder is needed. Name the folder.", option, path
+    )
+
+
 def open_binary(path: str) -> IO[bytes]:
     """Open a file for reading."""
     if is_remote(path):

@@ -122,8 +122,12 @@ class RaceTask(base.Task):
     def sources(self, data_dir: str) -> dict[str, str]:
         """Return the folder of each split.
 
-        They lie in `data_dir`, or in `data_dir/RACE` as in the original.
+        They are in `data_dir`, or in `data_dir/RACE` as in the original.
+
+        Raises:
+            errors.UserError: `data_dir` is a file.
         """
+        files.refuse_file(data_dir, "data_dir")
         inner = os.path.join(data_dir, "RACE")
         folder = inner if files.exists(inner) else data_dir
         splits = base.TRAIN, base.DEV, base.TEST

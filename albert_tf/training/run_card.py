@@ -66,11 +66,11 @@ def write(output_dir: str) -> str:
     Returns:
         The path of the card.
     """
+    run = run_folder.read(output_dir, "output_dir")
     lines = _lines(output_dir)
     _plot(lines, os.path.join(output_dir, CURVES_NAME))
     path = os.path.join(output_dir, CARD_NAME)
     picture = f"![curves]({CURVES_NAME})\n"
-    run = run_folder.read(output_dir, "output_dir")
     card = _card(lines, run, picture)
     files.write_text(path, card)
     return path

@@ -306,6 +306,7 @@ def read(folder: str, option: str = "run_dir") -> Run:
     Raises:
         errors.UserError: It is not the folder of a run.
     """
+    files.refuse_file(folder, option)
     path = os.path.join(folder, OPTIONS_NAME)
     if not files.exists(path):
         best = scores.best_folder(folder)

@@ -131,6 +131,32 @@ def test_no_outputs(workspace, capfd, short, name, value):
     refuse(workspace, capfd, short, name, value)
 
 
+# Options of folders, of which most are written or must be those of runs.
+FOLDERS = {
+    **OUTPUT_FOLDERS,
+    "run_classifier": ("output_dir", "cached_dir", "data_dir"),
+    "run_race": ("output_dir", "data_dir"),
+    "run_glue": ("data_dir", "recipe_dir"),
+    "zip_glue_submission": ("input_dir",),
+    "predict": ("run_dir",),
+    "write_run_card": ("output_dir",),
+    "extract_passages": ("race_dir",),
+    "export": ("export_dir", "run_dir"),
+    "demo": ("saved_model",),
+}
+
+
+@pytest.mark.parametrize(
+    ("short", "name"),
+    [(short, name) for short, names in FOLDERS.items() for name in names],
+)
+def test_files_are_no_folders(workspace, capfd, short, name):
+    changes = {**ALONE.get(name, {}), name: "{here}/a file"}
+    path = workspace.fill("{here}/a file")
+    says = (f"--{name}", path, "is a file")
+    assert run(workspace, capfd, short, changes, says).status == 2
+
+
 # Options that would replace the one that is tried.
 ALONE = {
     "vocab_file": {"spm_model_file": None},

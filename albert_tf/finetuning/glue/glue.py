@@ -72,7 +72,11 @@ class GlueTask(base.Task):
         """Return the path of each split, such as `DATA_DIR/RTE/dev.tsv`.
 
         Those that may be missing, and are, have none.
+
+        Raises:
+            errors.UserError: `data_dir` is a file.
         """
+        files.refuse_file(data_dir, "data_dir")
         needed = {base.TRAIN, *self.eval_splits[:1], *self.test_splits[:1]}
         paths = {}
         for split_name, split in self._spec.splits.items():

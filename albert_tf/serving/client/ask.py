@@ -94,6 +94,7 @@ def open_model(path: str) -> Any:
     Raises:
         errors.UserError: There is none, or it is damaged.
     """
+    files.refuse_file(path, "saved_model")
     if not files.exists(os.path.join(path, "saved_model.pb")):
         advice = "Name what albert_tf.export wrote, such as served/rte/1."
         for name, mend in _OTHERS.items():

@@ -105,6 +105,16 @@ def test_folder_cannot_replace_a_file(tmp_path, monkeypatch, path):
         files.make_folder(path, "output_dir")
 
 
+def test_a_file_is_no_folder(tmp_path):
+    touch(tmp_path, "file")
+    files.refuse_file(str(tmp_path), "data_dir")
+    files.refuse_file(str(tmp_path / "missing"), "data_dir")
+    with pytest.raises(
+        errors.UserError, match="`data_dir=.*file` is a file. A"
+    ):
+        files.refuse_file(str(tmp_path / "file"), "data_dir")
+
+
 def test_sha256_is_that_of_the_content(tmp_path):
     touch(tmp_path, "abc")
     assert files.sha256(str(tmp_path / "abc")) == (
