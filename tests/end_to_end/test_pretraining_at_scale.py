@@ -142,7 +142,7 @@ def test_sigterm_saves_and_says_that_it_goes_on(folder, whole):
     at = ("SIGTERM", "train", 2)
     process = start(folder, "asked", signal_at=at, save_checkpoints_steps=1000)
     output = processes.finish(process, preemption.EXIT_CODE)
-    assert "Exit code 42" in output
+    assert "Exit status 42" in output
     latest = tf.train.latest_checkpoint(str(folder / "asked"))
     assert latest.endswith("model.ckpt-3")  # That of the loop's next look.
     processes.finish(start(folder, "asked", save_checkpoints_steps=1000))

@@ -104,7 +104,7 @@ def test_an_option_may_not_contradict_the_description(tmp_path):
     [
         ({"format_version": 2}, "has format_version 2; this program reads 1"),
         ({"kind": "wordpiece"}, "is about .* 'wordpiece', not sentencepiece"),
-        ({"keep_accents": None}, "has keep_accents None; true or false"),
+        ({"keep_accents": None}, "has keep_accents None; it must be"),
         ({"unicode_form": "NFC"}, "has unicode_form 'NFC'; .* has NFKD"),
     ],
 )
