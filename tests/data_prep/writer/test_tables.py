@@ -203,7 +203,7 @@ def test_wrong_columns_are_named(kind_and_writer, tmp_path, column, message):
 
 def test_tables_are_not_read_as_lines(kind_and_writer, tmp_path):
     path, kind = stored(kind_and_writer, tmp_path)
-    with pytest.raises(errors.UserError, match=f"Add --input_format={kind}"):
+    with pytest.raises(errors.UserError, match=f"Use --input_format={kind}"):
         corpus.find_files(corpus.CorpusOptions(path))
 
 
