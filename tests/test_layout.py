@@ -32,7 +32,7 @@ NAMES = [path.relative_to(ROOT).as_posix() for path in FILES]
 # They read and print command lines.
 NAME_FLAGS = {
     f"albert_tf/common/{name}.py"
-    for name in ("configs", "errors", "option_help", "options")
+    for name in ("errors", "flag_files", "option_help", "options")
 }
 COMMANDS = {
     name.removesuffix(".py").replace("/", ".")
