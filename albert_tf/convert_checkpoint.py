@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, files, folder_lock, options
+from albert_tf.common import errors, files, folder_lock, options, shared_options
 from albert_tf.common.options import option
 from albert_tf.text import tokenization
 
@@ -54,7 +54,7 @@ class ConvertOptions:
     task_module: str | None = option(
         None, "The --task_module of the run in --from, if it had one."
     )
-    overwrite: bool = option(False, "Whether --to may be replaced.")
+    overwrite: bool = shared_options.overwrite("--to")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,14 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, files, folder_lock, options, strict_json
+from albert_tf.common import (
+    errors,
+    files,
+    folder_lock,
+    options,
+    shared_options,
+    strict_json,
+)
 from albert_tf.common.options import option
 from albert_tf.finetuning import base
 from albert_tf.finetuning.squad import squad
@@ -66,9 +73,7 @@ class ExportOptions:
         "A labelled file of the finetuned task: the score of the export is "
         "compared with that of the model in float32.",
     )
-    overwrite: bool = option(
-        False, "Whether an existing --export_dir may be replaced."
-    )
+    overwrite: bool = shared_options.overwrite("--export_dir")
 
     def __post_init__(self) -> None:
         allowed = _PRECISIONS[self.format]

@@ -28,6 +28,7 @@ from albert_tf.common import (
     folder_lock,
     options,
     ranges,
+    shared_options,
     strict_json,
 )
 from albert_tf.common.options import checked, option
@@ -46,12 +47,8 @@ class ExportOptions:
         "JSON file with the architecture, or a released model such as "
         "albert_base_v2.",
     )
-    train_batch_size: int = option(
-        4096, "Examples per step.", within=ranges.BATCH
-    )
-    max_seq_length: int = option(
-        512, "Tokens per example.", within=ranges.TOKENS
-    )
+    train_batch_size: int = shared_options.batch_size(4096)
+    max_seq_length: int = shared_options.max_seq_length("as in the records")
     max_predictions_per_seq: int = option(
         20, "Most pieces to predict in one sequence.", within=ranges.TOKENS
     )
@@ -75,9 +72,7 @@ class ExportOptions:
         "checkpoint of, in --output_dir, which must hold the program. Nothing "
         "else is done, and options are those of the program.",
     )
-    overwrite: bool = option(
-        False, "Whether a program in --output_dir may be replaced."
-    )
+    overwrite: bool = shared_options.overwrite("program in --output_dir")
     update: training_options.UpdateOptions = dataclasses.field(
         default_factory=training_options.UpdateOptions
     )

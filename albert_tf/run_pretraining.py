@@ -24,6 +24,7 @@ from albert_tf.common import (
     options,
     preemption,
     ranges,
+    shared_options,
 )
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts, manifests, masking, record_check
@@ -54,9 +55,7 @@ class PretrainingOptions:
         "which measures on training data.",
         may_change=True,
     )
-    max_seq_length: int = option(
-        512, "Tokens per example, as in the records.", within=ranges.TOKENS
-    )
+    max_seq_length: int = shared_options.max_seq_length("as in the records")
     masked_lm_budget: int = option(
         0,
         "Most pieces to hide in a sequence, for records that hold no masks "
@@ -67,15 +66,8 @@ class PretrainingOptions:
     )
     do_train: bool = option(True, "Whether to train.", may_change=True)
     do_eval: bool = option(False, "Whether to evaluate.", may_change=True)
-    train_batch_size: int = option(
-        4096, "Examples per step, all replicas.", within=ranges.BATCH
-    )
-    eval_batch_size: int = option(
-        64,
-        "Examples per evaluation batch, all replicas.",
-        within=ranges.BATCH,
-        may_change=True,
-    )
+    train_batch_size: int = shared_options.batch_size(4096)
+    eval_batch_size: int = shared_options.batch_size(64, "evaluation batch")
     max_eval_steps: int = option(
         100,
         "Batches per evaluation, at most.",

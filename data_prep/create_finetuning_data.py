@@ -25,7 +25,7 @@ from albert_tf.common import (
     errors,
     files,
     options,
-    ranges,
+    shared_options,
 )
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import (
@@ -60,18 +60,12 @@ class FinetuningDataOptions:
         "train for --is_training; else the one that the name of --input_file "
         "begins with, such as test.tsv; else dev.",
     )
-    max_seq_length: int = option(
-        512, "Tokens per record; longer is cut.", within=ranges.TOKENS_OF_TASK
-    )
+    max_seq_length: int = shared_options.max_seq_length("longer is cut")
     task_module: str | None = option(
         None, "Python module that adds tasks of your own."
     )
-    num_workers: int = option(
-        0, "Processes; 0 is one per core.", within=ranges.PROCESSES
-    )
-    overwrite: bool = option(
-        False, "Whether an existing --output_file may be replaced."
-    )
+    num_workers: int = shared_options.num_workers()
+    overwrite: bool = shared_options.overwrite("--output_file")
     race_questions: race.RaceOptions = dataclasses.field(
         default_factory=race.RaceOptions
     )

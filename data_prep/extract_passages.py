@@ -33,6 +33,7 @@ from albert_tf.common import (
     errors,
     files,
     options,
+    shared_options,
     strict_json,
 )
 from data_prep.writer import decoding
@@ -62,9 +63,7 @@ class Options:
         "Folder of one split of RACE, such as RACE/dev, with the folders "
         "middle and high.",
     )
-    overwrite: bool = options.option(
-        False, "Whether an existing --output_file may be replaced."
-    )
+    overwrite: bool = shared_options.overwrite("--output_file")
 
     def __post_init__(self) -> None:
         """Check the values.

@@ -34,6 +34,7 @@ from albert_tf.common import (
     files,
     options,
     ranges,
+    shared_options,
 )
 from data_prep.writer import corpus, sentences, text_lines
 
@@ -66,14 +67,8 @@ class Options:
         "sentences; 0 for no limit.",
         within=ranges.EXAMPLES_OR_NONE,
     )
-    num_processes: int = options.option(
-        0,
-        "Processes that cut; 0 for one per processor.",
-        within=ranges.PROCESSES,
-    )
-    overwrite: bool = options.option(
-        False, "Whether an existing --output_file may be replaced."
-    )
+    num_processes: int = shared_options.num_workers()
+    overwrite: bool = shared_options.overwrite("--output_file")
 
 
 def open_texts(path: str) -> Iterator[tuple[str, IO[bytes]]]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from albert_tf.common import errors, ranges
+from albert_tf.common import errors, ranges, shared_options
 from albert_tf.common.options import checked, option
 from albert_tf.model import (
     fit,
@@ -88,9 +88,7 @@ class FinetuningOptions:
         "made in --cached_dir.",
         may_change=True,
     )
-    max_seq_length: int = option(
-        512, "Tokens per example; longer is cut.", within=ranges.TOKENS_OF_TASK
-    )
+    max_seq_length: int = shared_options.max_seq_length("longer is cut")
     pad_to_max: bool = option(
         False,
         "Whether to pad all examples to --max_seq_length, as on TPUs. By "
@@ -109,21 +107,9 @@ class FinetuningOptions:
         "Whether to predict the test set with the best checkpoint.",
         may_change=True,
     )
-    train_batch_size: int = option(
-        32, "Examples per step, all replicas.", within=ranges.BATCH
-    )
-    eval_batch_size: int = option(
-        8,
-        "Examples per evaluation batch, all replicas.",
-        within=ranges.BATCH,
-        may_change=True,
-    )
-    predict_batch_size: int = option(
-        8,
-        "Examples per prediction batch, all replicas.",
-        within=ranges.BATCH,
-        may_change=True,
-    )
+    train_batch_size: int = shared_options.batch_size(32)
+    eval_batch_size: int = shared_options.batch_size(8, "evaluation batch")
+    predict_batch_size: int = shared_options.batch_size(8, "prediction batch")
     early_stopping_evaluations: int = option(
         0,
         "Stop after so many evaluations in a row without a better score. 0: "

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from albert_tf.common import errors, ranges
+from albert_tf.common import errors, ranges, shared_options
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
 
@@ -34,11 +34,7 @@ SINGLE_SENTENCE_POLICIES = ("split", "drop", "random")
 class PairOptions:
     """Lengths of pairs, and the meaning of their label."""
 
-    max_seq_length: int = option(
-        512,
-        "Longest sequence in tokens, [CLS] and [SEP] included.",
-        within=ranges.TOKENS_OF_TASK,
-    )
+    max_seq_length: int = shared_options.max_seq_length("with [CLS] and [SEP]")
     short_seq_prob: float = option(
         0.1,
         "Probability, drawn once per document and pass, of a shorter target "

@@ -14,6 +14,7 @@ from albert_tf.common import (
     errors,
     options,
     ranges,
+    shared_options,
 )
 from albert_tf.data import layouts, manifests, masking
 from albert_tf.text import tokenization
@@ -78,9 +79,7 @@ class CreatePretrainingDataOptions:
     drop_duplicates: bool = options.option(
         False, "Leave out documents that equal an earlier one."
     )
-    num_workers: int = options.option(
-        0, "Processes; 0 is one per core.", within=ranges.PROCESSES
-    )
+    num_workers: int = shared_options.num_workers()
     overwrite: bool = options.option(
         False, "Replace outputs that were written with other options."
     )
