@@ -1,9 +1,10 @@
 """Train a vocabulary: raw text to PREFIX.model and PREFIX.vocab.
 
-create_pretraining_data.py needs the result. The text is cleaned exactly as the
-tokenizer cleans it later: PREFIX.normalization.json says how. Accents are kept
-where the language needs them. The result depends on the text and the options
-only, not on the machine.
+create_pretraining_data.py needs the result. The text has one sentence on each
+line; empty lines are ignored. It is cleaned exactly as the tokenizer cleans it
+later: PREFIX.normalization.json says how. Accents are kept where the language
+needs them. The result depends on the text and the options only, not on the
+machine.
 
     python data_prep/train_sentencepiece.py \
         --input_file='corpus/*.txt' --output_prefix=my-vocabulary
@@ -13,7 +14,6 @@ The special pieces take ids 0 to 12 as in the released 30k-clean.model.
 
 import dataclasses
 import io
-import os
 import pathlib
 import re
 import sys
@@ -33,7 +33,6 @@ from albert_tf.common import (
 )
 from albert_tf.text import normalization, tokenization
 from data_prep.vocabulary import text
-from data_prep.writer import corpus
 
 # Source: the options for spm_train in the original's README, ids included.
 USER_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]
@@ -58,28 +57,13 @@ NUM_THREADS = 16  # Its default too. A part of the result: sums are rounded.
 
 @dataclasses.dataclass(frozen=True)
 @options.checked
-class Options:
+class Options(text.TrainingOptions):
     """Options of the script."""
 
-    input_file: str = options.option(
-        help="Raw text, UTF-8, one sentence per line: files or glob patterns, "
-        "separated by commas; files that end in .gz, .xz or .zst are unpacked; "
-        "- is standard input. Empty lines are ignored."
-    )
-    output_prefix: str = options.option(
-        help="PREFIX.model, PREFIX.vocab and PREFIX.normalization.json are "
-        "written."
-    )
     vocab_size: int = options.option(
         30000,
         "Number of pieces.",
         within=ranges.Range(SMALLEST_VOCAB, ranges.MOST_PIECES),
-    )
-    character_coverage: float | None = options.option(
-        None,
-        "Share of the characters in the text that get a piece. Default: "
-        "0.9995 if most letters are Chinese or Japanese, else 0.99995.",
-        within=ranges.Range(0.9, 1),
     )
     byte_fallback: bool = options.option(
         False,
@@ -92,12 +76,6 @@ class Options:
         "0 for all.",
         within=ranges.EXAMPLES_OR_NONE,
     )
-    do_lower_case: bool = options.option(True, "Lower-case the text.")
-    keep_accents: bool | None = options.option(
-        None,
-        "Keep accents and other combining characters. Default: the text "
-        "decides, by how many of its letters have some.",
-    )
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -105,11 +83,7 @@ class Options:
         Raises:
             errors.UserError: One is outside its range.
         """
-        if not self.output_prefix:
-            raise errors.UserError(
-                "--output_prefix is empty. Give a path without ending, for "
-                "example vocabulary/30k-clean."
-            )
+        super().__post_init__()
         if self.input_sentence_size != 0 and self.input_sentence_size <= 100:
             raise errors.UserError(
                 f"--input_sentence_size={self.input_sentence_size} is neither "
@@ -219,16 +193,7 @@ def run(settings: Options) -> None:
         errors.UserError: See `train_model`; also for files that are missing or
             not UTF-8.
     """
-    paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
-    files.make_folder(os.path.dirname(settings.output_prefix), "output_prefix")
-    lines, counts = text.judge(text.read_lines(paths))
-    rule = text.choose_normalization(
-        counts,
-        normalization.SENTENCEPIECE,
-        do_lower_case=settings.do_lower_case,
-        keep_accents=settings.keep_accents,
-    )
-    coverage = text.choose_coverage(counts, settings.character_coverage)
+    lines, rule, coverage = text.prepare(settings, normalization.SENTENCEPIECE)
     sentences = text.Sentences(lines, text.cleaner(rule))
     model = train_model(sentences, settings, coverage)
     model_file = f"{settings.output_prefix}.model"

@@ -15,7 +15,6 @@ the text and the options only, not on the machine.
 import collections
 import dataclasses
 import functools
-import os
 import pathlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +27,6 @@ if __package__ in (None, ""):  # Run as a script: find the two packages.
 from albert_tf.common import errors, files, options, packages, ranges
 from albert_tf.text import normalization, wordpiece
 from data_prep.vocabulary import text
-from data_prep.writer import corpus
 
 UNITS = ("wordpiece", "character")
 _REPEATS = 1000  # Times that a word stands in a line for the trainer.
@@ -45,16 +43,9 @@ _import_tokenizers = functools.partial(
 
 @dataclasses.dataclass(frozen=True)
 @options.checked
-class Options:
+class Options(text.TrainingOptions):
     """Options of the script."""
 
-    input_file: str = options.option(
-        help="Raw text, UTF-8: files or glob patterns, separated by commas; "
-        "files that end in .gz, .xz or .zst are unpacked; - is standard input."
-    )
-    output_prefix: str = options.option(
-        help="PREFIX.txt and PREFIX.normalization.json are written."
-    )
     vocab_size: int = options.option(
         30000,
         "Most pieces; a small text gives fewer.",
@@ -66,25 +57,6 @@ class Options:
         "character: every character is a piece, for Chinese.",
         choices=UNITS,
     )
-    character_coverage: float | None = options.option(
-        None,
-        "Share of the characters in the text that get a piece. Default: "
-        "0.9995 if most letters are Chinese or Japanese, else 0.99995.",
-        within=ranges.Range(0.9, 1),
-    )
-    do_lower_case: bool = options.option(True, "Lower-case the text.")
-    keep_accents: bool | None = options.option(
-        None,
-        "Keep accents and other combining characters of lower-cased text. "
-        "Default: the text decides, by how many of its letters have some.",
-    )
-
-    def __post_init__(self) -> None:
-        if not self.output_prefix:
-            raise errors.UserError(
-                "is empty. Give a path without ending, for example vocab.",
-                "output_prefix",
-            )
 
 
 def count_words(sentences: Iterable[str]) -> collections.Counter[str]:
@@ -176,15 +148,7 @@ def run(settings: Options) -> None:
     """
     if settings.unit == "wordpiece":
         _import_tokenizers()  # Before all text is read.
-    paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
-    files.make_folder(os.path.dirname(settings.output_prefix), "output_prefix")
-    lines, counts = text.judge(text.read_lines(paths))
-    rule = text.choose_normalization(
-        counts,
-        normalization.WORDPIECE,
-        do_lower_case=settings.do_lower_case,
-        keep_accents=settings.keep_accents,
-    )
+    lines, rule, coverage = text.prepare(settings, normalization.WORDPIECE)
     words = count_words(map(text.cleaner(rule), lines))
     if not words:
         raise errors.UserError(
@@ -192,7 +156,6 @@ def run(settings: Options) -> None:
             "input_file",
             settings.input_file,
         )
-    coverage = text.choose_coverage(counts, settings.character_coverage)
     pieces = single_pieces(words, choose_characters(words, coverage))
     if len(pieces) > settings.vocab_size:
         raise errors.UserError(

@@ -3,12 +3,16 @@
 Tests: tests/data_prep/test_train_sentencepiece.py.
 """
 
+import dataclasses
 import functools
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from absl import logging
 
+from albert_tf.common import errors, files, ranges
+from albert_tf.common.options import option
 from albert_tf.text import cleaning, normalization, wordpiece
 from data_prep.vocabulary import letters
 from data_prep.writer import corpus
@@ -17,6 +21,68 @@ from data_prep.writer import corpus
 SAMPLE_CHARACTERS = 10_000_000
 MAX_SENTENCE_BYTES = 4192  # SentencePiece's default; it drops longer lines.
 COVERAGE, COVERAGE_OF_MANY = 0.99995, 0.9995
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions:
+    """What the trainers of vocabularies have in common."""
+
+    input_file: str = option(
+        help="Raw text, UTF-8: files or glob patterns, separated by commas; "
+        "files that end in .gz, .xz or .zst are unpacked; - is standard input."
+    )
+    output_prefix: str = option(
+        help="Path of the new files (PREFIX), without their endings."
+    )
+    character_coverage: float | None = option(
+        None,
+        "Share of the characters in the text that get a piece. Default: "
+        "0.9995 if most letters are Chinese or Japanese, else 0.99995.",
+        within=ranges.Range(0.9, 1),
+    )
+    do_lower_case: bool = option(True, "Lower-case the text.")
+    keep_accents: bool | None = option(
+        None,
+        "Keep accents and other combining characters; WordPiece without "
+        "lower-casing always does. Default: the text decides, by how many of "
+        "its letters have some.",
+    )
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            errors.UserError: `output_prefix` is empty.
+        """
+        if not self.output_prefix:
+            raise errors.UserError(
+                "is empty. Give a path without ending, for example "
+                "vocabulary/30k-clean.",
+                "output_prefix",
+            )
+
+
+def prepare(
+    settings: TrainingOptions, kind: str
+) -> tuple[Iterator[str], normalization.Normalization, float]:
+    """Find the text, and decide how it is used.
+
+    Args:
+        settings: Options of a trainer.
+        kind: Of the vocabulary.
+
+    Returns:
+        The lines, what is done to them, and the share of the characters that
+        get a piece.
+
+    Raises:
+        errors.UserError: Files are missing, or the output cannot be written.
+    """
+    paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
+    files.make_folder(os.path.dirname(settings.output_prefix), "output_prefix")
+    lines, counts = judge(read_lines(paths))
+    rule = _choose_normalization(counts, kind, settings)
+    return lines, rule, _choose_coverage(counts, settings.character_coverage)
 
 
 def read_lines(paths: Sequence[str]) -> Iterator[str]:
@@ -46,21 +112,11 @@ def judge(lines: Iterator[str]) -> tuple[Iterator[str], dict[str, int]]:
     return itertools.chain(sample, lines), letters.count(sample)
 
 
-def choose_normalization(
-    counts: Mapping[str, int],
-    kind: str,
-    *,
-    do_lower_case: bool,
-    keep_accents: bool | None,
+def _choose_normalization(
+    counts: Mapping[str, int], kind: str, settings: TrainingOptions
 ) -> normalization.Normalization:
-    """Decide what is done to the text, and say so.
-
-    Args:
-        counts: From `letters.count`.
-        kind: Of the vocabulary.
-        do_lower_case: Whether to lower-case.
-        keep_accents: Whether accents are kept; None lets the text decide.
-    """
+    """Decide what is done to the text, and say so."""
+    keep_accents = settings.keep_accents
     if keep_accents is None:
         share = letters.share(counts, "letter_marks")
         keep_accents = share > letters.MARKS_MATTER
@@ -72,7 +128,9 @@ def choose_normalization(
             "more" if keep_accents else "not more",
             100 * letters.MARKS_MATTER,
         )
-    return normalization.Normalization(do_lower_case, keep_accents, kind=kind)
+    return normalization.Normalization(
+        settings.do_lower_case, keep_accents, kind=kind
+    )
 
 
 def cleaner(rule: normalization.Normalization) -> Callable[[str], str]:
@@ -86,7 +144,7 @@ def cleaner(rule: normalization.Normalization) -> Callable[[str], str]:
     )
 
 
-def choose_coverage(counts: Mapping[str, int], given: float | None) -> float:
+def _choose_coverage(counts: Mapping[str, int], given: float | None) -> float:
     """Decide which share of the characters gets a piece, and say so.
 
     Source: SentencePiece's advice for rich character sets, 0.9995.

@@ -269,7 +269,7 @@ def test_sentences_too_long_are_counted(corpus, caplog):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"output_prefix": ""}, "--output_prefix is empty"),
+        ({"output_prefix": ""}, "`output_prefix` is empty"),
         ({"vocab_size": 13}, "`vocab_size=13` is below 14"),
         ({"character_coverage": 99.9}, "99.9` is above 1"),
         ({"input_sentence_size": 50}, "input_sentence_size=50"),
