@@ -56,13 +56,7 @@ class LengthOptions:
         warmup = self.warmup_step
         if warmup is None:
             warmup = int(train * self.warmup_proportion)
-        if warmup > train:
-            raise errors.UserError(
-                f"does not fit the {train} steps of the run: the warm-up is a "
-                "part of them.",
-                "warmup_step",
-                warmup,
-            )
+        training_options.check_warmup("warmup_step", warmup, train)
         return train, warmup
 
 

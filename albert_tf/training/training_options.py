@@ -248,13 +248,9 @@ class RecipeOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.num_warmup_steps > self.num_train_steps:
-            raise errors.UserError(
-                f"is more than `num_train_steps={self.num_train_steps}`. A "
-                "tenth to a fortieth of the steps is usual.",
-                "num_warmup_steps",
-                self.num_warmup_steps,
-            )
+        check_warmup(
+            "num_warmup_steps", self.num_warmup_steps, self.num_train_steps
+        )
         if self.init_schedule == "continue" and not self.init.init_checkpoint:
             raise errors.UserError(
                 "says how to use `init_checkpoint`, which is not given.",
@@ -269,3 +265,25 @@ class RecipeOptions:
         parts = ("masked_lm", sentence) if sentence else ("masked_lm",)
         kinds = "loss", "accuracy"
         return ("loss", *(f"{part}_{kind}" for kind in kinds for part in parts))
+
+
+def check_warmup(
+    name: str, num_warmup_steps: int, num_train_steps: int
+) -> None:
+    """Make sure that a warm-up is not longer than the training.
+
+    Args:
+        name: The option of the warm-up, for the message.
+        num_warmup_steps: Its steps.
+        num_train_steps: All steps of the run.
+
+    Raises:
+        errors.UserError: It is longer.
+    """
+    if num_warmup_steps > num_train_steps:
+        raise errors.UserError(
+            f"is more than the {num_train_steps} steps of the run. Use fewer; "
+            "a tenth to a fortieth of them is usual.",
+            name,
+            num_warmup_steps,
+        )

@@ -39,7 +39,7 @@ def test_impossible_lengths_are_refused(values, message):
 
 def test_warmup_longer_than_the_run_is_refused():
     length = finetuning_options.LengthOptions(train_step=5, warmup_step=6)
-    with pytest.raises(errors.UserError, match="`warmup_step=6` does not fit"):
+    with pytest.raises(errors.UserError, match="`warmup_step=6` is more than"):
         length.steps(100, 8)
 
 

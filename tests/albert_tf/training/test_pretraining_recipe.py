@@ -44,7 +44,7 @@ def test_learning_rates_that_are_too_high(
     [
         (
             {"num_train_steps": 5, "num_warmup_steps": 6},
-            "`num_warmup_steps=6` is more than `num_train_steps=5`",
+            "`num_warmup_steps=6` is more than the 5 steps of the run",
         ),
         ({"init_schedule": "continue"}, "says how to use `init_checkpoint`"),
     ],
