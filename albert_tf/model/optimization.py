@@ -43,7 +43,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         options: model_options.OptimizerOptions,
         num_train_steps: int,
         num_warmup_steps: int,
-        pace: tf.Variable | float = 1.0,
+        step_scale: tf.Variable | float = 1.0,
     ):
         """Make the schedule.
 
@@ -51,19 +51,19 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
             options: Peak, power and start of the warm-up.
             num_train_steps: Step at which the rate is 0.
             num_warmup_steps: Steps of the warm-up.
-            pace: Factor on the step; a variable where the trainer adapts the
-                schedule to a time limit.
+            step_scale: Factor on the step; a variable where the trainer adapts
+                the schedule to a time limit.
         """
         super().__init__()
         self._options = options
         self._num_train_steps = num_train_steps
         self._num_warmup_steps = num_warmup_steps
-        self.pace = pace
+        self.step_scale = step_scale
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Return the learning rate of the update after `step` others."""
         options = self._options
-        step = tf.cast(step, tf.float32) * self.pace
+        step = tf.cast(step, tf.float32) * self.step_scale
         done = tf.minimum(step / self._num_train_steps, 1.0)
         decay = options.learning_rate * (1.0 - done) ** options.poly_power
         if not self._num_warmup_steps:
@@ -144,14 +144,10 @@ class AdamW(keras.optimizers.Optimizer):
         return tf.convert_to_tensor(self._learning_rate)
 
     @property
-    def pace(self) -> tf.Variable | None:
+    def step_scale(self) -> tf.Variable | None:
         """The variable of a schedule that was made `by_the_clock`."""
-        pace = getattr(self._learning_rate, "pace", None)
-        return pace if isinstance(pace, tf.Variable) else None
-
-    def set_pace(self, pace: float) -> None:
-        """Change the pace of the schedule, see `WarmupPolynomialDecay`."""
-        self._learning_rate.pace.assign(pace)
+        step_scale = getattr(self._learning_rate, "step_scale", None)
+        return step_scale if isinstance(step_scale, tf.Variable) else None
 
     def update(
         self,
@@ -339,8 +335,8 @@ def make_optimizer(
         options: See `model_options.OptimizerOptions`.
         num_train_steps: Step at which the rate is 0.
         num_warmup_steps: Steps of the warm-up.
-        by_the_clock: Whether the trainer adapts the pace of the schedule so
-            that it ends at a time limit.
+        by_the_clock: Whether the trainer adapts the schedule so that it ends at
+            a time limit.
     """
     schedule = WarmupPolynomialDecay(
         options,
@@ -349,7 +345,7 @@ def make_optimizer(
         tf.Variable(
             1.0,
             trainable=False,
-            name="pace",
+            name="pace",  # As in the checkpoints of earlier versions.
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
         if by_the_clock

@@ -71,4 +71,7 @@ class RunClock:
             return
         done, since = step - self._compiled[0], self.agreed - self._compiled[1]
         last = step + done / since * self.seconds_left
-        optimizer.set_pace(max(1.0, num_train_steps / max(last, step + 1)))
+        assert optimizer.step_scale is not None
+        optimizer.step_scale.assign(
+            max(1.0, num_train_steps / max(last, step + 1))
+        )

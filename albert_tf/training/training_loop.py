@@ -113,8 +113,9 @@ class Trainer:
             guard=self._guard,
             elapsed=self._elapsed,
         )
-        if self.optimizer.pace is not None:
-            state.pace = self.optimizer.pace
+        if self.optimizer.step_scale is not None:
+            # Named as in the checkpoints of earlier versions.
+            state.pace = self.optimizer.step_scale
         return run_checkpoints.RunCheckpoints(
             state,
             self.output_dir,

@@ -239,7 +239,7 @@ def test_make_optimizer_follows_the_option():
         assert type(optimization.make_optimizer(options, 10, 2)) is kind
 
 
-def test_pace_multiplies_the_steps():
+def test_the_scale_multiplies_the_steps():
     options = model_options.OptimizerOptions(learning_rate=1.0)
     plain = optimization.WarmupPolynomialDecay(options, 100, 10)
     fast = optimization.WarmupPolynomialDecay(options, 100, 10, 4.0)
@@ -248,12 +248,11 @@ def test_pace_multiplies_the_steps():
         np.testing.assert_allclose(*rates, rtol=RTOL)
 
 
-def test_only_a_timed_schedule_has_a_variable_pace():
+def test_only_a_timed_schedule_has_a_variable_scale():
     options = model_options.OptimizerOptions(learning_rate=1.0)
-    assert optimization.make_optimizer(options, 100, 0).pace is None
+    assert optimization.make_optimizer(options, 100, 0).step_scale is None
     timed = optimization.make_optimizer(options, 100, 0, by_the_clock=True)
-    timed.set_pace(3.0)
-    assert float(timed.pace) == 3.0
+    assert float(timed.step_scale) == 1.0
     np.testing.assert_allclose(
         timed.learning_rate_at(tf.constant(10)), 0.7, rtol=RTOL
     )
