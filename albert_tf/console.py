@@ -1,7 +1,7 @@
 """Console scripts: `albert-predict` is `python -m albert_tf.predict`.
 
-Each command stays a module, so both ways do the same. Tests:
-tests/test_wheel.py, which installs the package and runs one of them.
+Each command stays a module, so both ways do the same.
+tests/test_wheel.py installs the package and runs one of them.
 """
 
 import functools

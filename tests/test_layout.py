@@ -34,6 +34,9 @@ NAME_FLAGS = {
     f"albert_tf/common/{name}.py"
     for name in ("errors", "flag_files", "option_help", "options")
 }
+# These have no test file of their own, for the reasons given.
+WITHOUT_TESTS: dict[str, str] = {}
+LONGEST_TEST_FILE = 700  # Lines.
 COMMANDS = {
     name.removesuffix(".py").replace("/", ".")
     for name in NAMES
@@ -130,3 +133,19 @@ def test_keras_has_one_spelling(name):
     assert "tf.keras" not in text
     if any(module.startswith("tf_keras") for module in modules):
         assert "import tf_keras as keras\n" in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_has_tests_in_its_mirror(name):
+    folder, _, file = name.rpartition("/")
+    has_tests = (ROOT / "tests" / folder / f"test_{file}").is_file()
+    assert has_tests != (name in WITHOUT_TESTS)
+
+
+def test_reasons_are_for_files_that_exist():
+    assert WITHOUT_TESTS.keys() <= set(NAMES)
+
+
+def test_no_test_file_is_long():
+    for path in (ROOT / "tests").rglob("*.py"):
+        assert path.read_text().count("\n") <= LONGEST_TEST_FILE, path

@@ -7,9 +7,6 @@ same for all tasks.
 
 `data_prep/create_finetuning_data.py` uses tasks too, so they import no
 TensorFlow.
-
-Tests: tests/albert_tf/finetuning/glue/test_glue.py and those of the other
-tasks.
 """
 
 import abc

@@ -1,7 +1,4 @@
-"""Predictions of a finetuned run for a user's file.
-
-Tests: tests/albert_tf/test_predict.py.
-"""
+"""Predictions of a finetuned run for a user's file."""
 
 import glob
 import os

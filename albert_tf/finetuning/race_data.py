@@ -1,8 +1,6 @@
 """RACE's articles to questions.
 
 Source: in the original, race_utils.RaceProcessor.
-
-Tests: tests/albert_tf/finetuning/test_race.py.
 """
 
 import dataclasses

@@ -3,8 +3,6 @@
 Official files are read strictly. In a user's own file (`read_own`) a line that
 cannot be used becomes a `BadLine`, so that the other lines get their answers;
 `strictly` stops at the first one.
-
-Tests: tests/albert_tf/finetuning/glue/test_glue_data.py.
 """
 
 import dataclasses

@@ -1,7 +1,4 @@
-"""The size of an export, and its score on a development file.
-
-Tests: tests/albert_tf/test_export.py.
-"""
+"""The size of an export, and its score on a development file."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -2,8 +2,6 @@
 
 Options to a `Source`, which says where everything is; a source to the task it
 was finetuned for, and to its service.
-
-Tests: tests/albert_tf/test_export.py.
 """
 
 import dataclasses

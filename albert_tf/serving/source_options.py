@@ -1,7 +1,4 @@
-"""Options of what is exported; imports no TensorFlow.
-
-Tests: tests/albert_tf/test_export.py.
-"""
+"""Options of what is exported; imports no TensorFlow."""
 
 import dataclasses
 from typing import Any

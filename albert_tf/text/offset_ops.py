@@ -3,9 +3,6 @@
 Texts are cut into units that are cleaned separately, so every byte of the
 cleaned text has an offset in the original text. offsets.py has the same
 functions in Python.
-
-Tests: tests/albert_tf/text/test_tokenization_ops.py, which compares the offsets
-of both tokenizers.
 """
 
 import unicodedata

@@ -1,8 +1,6 @@
 """Offsets of the characters of cleaned text in the original text.
 
 offset_ops.py and tokenization_ops.py have the same as TensorFlow operations.
-
-Tests: tests/albert_tf/text/test_tokenization.py.
 """
 
 import functools

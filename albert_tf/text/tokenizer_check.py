@@ -2,8 +2,6 @@
 
 It is compared on texts made from the vocabulary's own pieces, so that they are
 ordinary text in any language, and on some hard texts.
-
-Tests: tests/albert_tf/text/test_tokenizer_json.py.
 """
 
 import functools

@@ -1,7 +1,4 @@
-"""The text that a vocabulary is trained on: read, judged and cleaned.
-
-Tests: tests/data_prep/test_train_sentencepiece.py.
-"""
+"""The text that a vocabulary is trained on: read, judged and cleaned."""
 
 import dataclasses
 import functools

@@ -1,7 +1,4 @@
-"""Sizes and checksums of written files, to detect damage later.
-
-Tests: tests/data_prep/writer/test_work_folder.py, which damages written files.
-"""
+"""Sizes and checksums of written files, to detect damage later."""
 
 from collections.abc import Sequence
 from typing import IO, Any, NamedTuple, Protocol

@@ -1,7 +1,4 @@
-"""Decode blocks of bytes into lines of text, in any process.
-
-Tests: tests/data_prep/writer/test_corpus.py, which decodes what it has read.
-"""
+"""Decode blocks of bytes into lines of text, in any process."""
 
 import contextlib
 import functools

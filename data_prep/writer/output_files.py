@@ -1,7 +1,4 @@
-"""The names of the record files, and checks of them.
-
-Tests: tests/data_prep/writer/test_writer_options.py.
-"""
+"""The names of the record files, and checks of them."""
 
 import glob
 import os

@@ -1,7 +1,4 @@
-"""The manifest and the data card that describe finished records.
-
-Tests: tests/data_prep/writer/test_writer_options.py.
-"""
+"""The manifest and the data card that describe finished records."""
 
 import dataclasses
 import os

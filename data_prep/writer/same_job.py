@@ -1,7 +1,4 @@
-"""Compare the options, text and vocabulary of earlier work or records.
-
-Tests: tests/data_prep/writer/test_work_folder.py and test_writer_options.py.
-"""
+"""Compare the options, text and vocabulary of earlier work or records."""
 
 import os
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Cut bytes of text into lines, documents and blocks; no file is read here.
-
-Tests: tests/data_prep/writer/test_corpus.py, which reads files cut this way.
-"""
+"""Cut bytes of text into lines, documents and blocks; no file is read here."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -212,7 +209,10 @@ def _last_document_end(text: bytearray, low: int, high: int) -> int:
 
 
 def next_document(text: bytes, start: int) -> int:
-    """Return the first end of a document from `start` on; 0 if none."""
+    """Return the end of the document with the next blank line; 0 if none.
+
+    That line begins at `start` or later.
+    """
     match = _BLANK_LINE.search(text, start - 1)
     return match.end() + 1 if match else 0
 

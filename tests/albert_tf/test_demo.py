@@ -281,62 +281,6 @@ def test_scores(ports, expect):
     }
 
 
-def test_answer_in_bytes_becomes_parts_of_text():
-    answer = {
-        "answer": "\u00e9 \U0001f600",
-        "start": 6,
-        "end": 13,
-        "n_best_answers": ["\u00e9 \U0001f600", "a", ""],
-        "n_best_probabilities": [0.75, 0.25, 0.0],
-        "n_best_scores": [2.0, -1.125, 0.0],
-        "question_truncated": True,
-    }
-    texts = {"context": "\U0001f600 a\u00e9 \U0001f600."}
-    assert views.show_answer(texts, answer) == views.View(
-        "\u00e9 \U0001f600",
-        [("\U0001f600 a", False), ("\u00e9 \U0001f600", True), (".", False)],
-        {
-            "Best answers": [
-                ("\u00e9 \U0001f600", 0.75, "score 2.00"),
-                ("a", 0.25, "score -1.12"),
-            ]
-        },
-        ["The question is too long: its end was left out."],
-    )
-
-
-def test_no_answer_highlights_nothing():
-    answer = {
-        "answer": "",
-        "start": 0,
-        "end": 0,
-        "n_best_answers": ["rain"],
-        "n_best_probabilities": [1.0],
-        "n_best_scores": [0.5],
-        "no_answer_probability": 0.875,
-    }
-    view = views.show_answer({"context": "The rain."}, answer)
-    assert view.headline == "No answer"
-    assert view.passage == [("", False), ("", True), ("The rain.", False)]
-    assert view.charts["No answer"] == [("The text has no answer", 0.875, "")]
-
-
-@pytest.mark.parametrize(
-    "piece, word",
-    [
-        ("\u2581rain", "rain"),
-        ("##ing", "ing"),
-        ("s", "s"),
-        ("\u2581", "\u2581"),
-    ],
-)
-def test_marks_of_pieces_are_left_out_of_the_text(piece, word):
-    answer = {"pieces": [[piece]], "probabilities": [[1.0]]}
-    view = views.show_masks({"text": "[MASK]"}, answer)
-    assert view.passage[1] == (word, True)
-    assert view.charts == {"Mask 1": [(piece, 1.0, "")]}
-
-
 # Bad requests.
 
 

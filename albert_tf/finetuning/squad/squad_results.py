@@ -1,7 +1,4 @@
-"""What the outputs of a model say about questions: texts, scores, files.
-
-Tests: tests/albert_tf/finetuning/squad/test_squad.py, through the task.
-"""
+"""What the outputs of a model say about questions: texts, scores, files."""
 
 import dataclasses
 import os

@@ -1,7 +1,4 @@
-"""The questions of a split: which must have answers, and which are left out.
-
-Tests: tests/albert_tf/finetuning/squad/test_squad.py.
-"""
+"""The questions of a split: which must have answers, and which are left out."""
 
 from collections.abc import Sequence
 

@@ -2,8 +2,6 @@
 
 A `Demo` has a model, the form of its inputs, and the view of its answers;
 demo.py serves it.
-
-Tests: tests/albert_tf/test_demo.py.
 """
 
 import dataclasses

@@ -2,8 +2,6 @@
 
 The run card is part of it, without the folders of the machine: model cards are
 published.
-
-Tests: tests/albert_tf/serving/formats/test_hub_folder.py.
 """
 
 import math

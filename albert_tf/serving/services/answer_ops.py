@@ -5,8 +5,6 @@ their docstrings have the rules and their sources.
 
 Letter dimensions: Q questions, W windows of all questions, S positions of a
 sequence, K starts, L ends of each, N spans of all questions.
-
-Tests: tests/albert_tf/serving/services/test_answer_service.py.
 """
 
 from typing import NamedTuple

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 
 import pytest
 import tokenizers
@@ -122,35 +121,6 @@ def test_pairs_have_markers_and_segments(tiny_tokenizer):
     assert found.ids == [cls, *one, sep, *two, sep]
     assert found.type_ids == [0] * (len(one) + 2) + [1] * (len(two) + 1)
     assert library.decode(found.ids) == "the lamp the rope"
-
-
-def test_check_refuses_other_rules(tiny_tokenizer):
-    content = tokenizer_json.make(tiny_tokenizer)
-    tokenizer_check.check(content, tiny_tokenizer)
-    values = json.loads(content)
-    values["normalizer"] = {"type": "Lowercase"}
-    with pytest.raises(errors.UserError, match="tokenizers cuts '.*' into"):
-        tokenizer_check.check(json.dumps(values), tiny_tokenizer)
-
-
-def test_check_refuses_unknown_words(tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("\n".join([*wordpiece.SPECIAL_PIECES, "lamp", "##s"]))
-    tokenizer = wordpiece.WordPieceTokenizer(str(path))
-    values = json.loads(tokenizer_json.make(tokenizer))
-    values["model"]["vocab"].pop("lamp")
-    values["model"]["vocab"]["lamq"] = 5
-    with pytest.raises(errors.UserError, match=r"into .*\[UNK\]"):
-        tokenizer_check.check(json.dumps(values), tokenizer)
-
-
-def test_missing_library_is_named(monkeypatch, tiny_tokenizer):
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(
-        errors.UserError,
-        match="`format=huggingface` needs tokenizers.*pip install tokenizers==",
-    ):
-        tokenizer_check.check("{}", tiny_tokenizer)
 
 
 def test_model_of_another_kind_is_refused(tiny_tokenizer):

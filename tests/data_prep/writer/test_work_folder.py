@@ -10,30 +10,8 @@ from albert_tf.common import (
     folder_lock,
 )
 from data_prep import create_pretraining_data
-from data_prep.writer import instances, token_blocks
+from data_prep.writer import token_blocks
 from tests.data_prep import writing
-
-
-def test_work_of_another_job_is_refused_and_kept(base, monkeypatch, tmp_path):
-    writing.interrupt(base, monkeypatch, instances, "save")
-    place = base.output_file + ".work"
-    work = writing.read_folder(place)
-    message = "--dupe_factor was 3, is now 4.*Repeat.*remove.*--overwrite"
-    with pytest.raises(errors.UserError, match=message):
-        writing.run(base, dupe_factor=4)
-    os.utime(tmp_path / "a.txt", (1, 1))
-    with pytest.raises(errors.UserError, match="a.txt was changed"):
-        writing.run(base)
-    after = writing.read_folder(place)
-    for folder in (work, after):
-        del folder["lock"]  # It has the time.
-    assert after == work
-    writing.run(base, dupe_factor=4, overwrite=True)
-    assert not os.path.exists(place)
-    writing.run(base, dupe_factor=4, output_file=str(tmp_path / "x"))
-    assert (tmp_path / "x").read_bytes() == (
-        pathlib.Path(base.output_file).read_bytes()
-    )
 
 
 def test_a_job_that_has_finished_nothing_leaves_no_work(base, tmp_path):
@@ -73,21 +51,6 @@ def test_a_job_with_too_little_text_may_be_given_more(base, tmp_path):
         writing.run(base, **changes)
     (tmp_path / "c").write_text("it rains\nwe stay\n")
     writing.run(base, **changes)
-
-
-def test_message_names_an_input_that_is_new_or_missing(
-    base, monkeypatch, tmp_path
-):
-    one = str(tmp_path / "a.txt")
-    writing.interrupt(base, monkeypatch, instances, "save")
-    message = "gave 2 files, now 1; .*b.txt is missing now"
-    with pytest.raises(errors.UserError, match=message):
-        writing.run(base, input_file=one)
-    writing.interrupt(
-        base, monkeypatch, instances, "save", input_file=one, overwrite=True
-    )
-    with pytest.raises(errors.UserError, match="1 file, now 2; .*b.txt is new"):
-        writing.run(base)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,117 @@
+"""Candidates to texts, scores and files, without a model."""
+
+import json
+
+import pytest
+
+from albert_tf.finetuning.squad import (
+    squad_answers,
+    squad_data,
+    squad_results,
+)
+
+CONTEXT = "The rain falls."
+ANSWER = (squad_data.Answer("rain", 4),)
+QUESTIONS = (
+    squad_data.Question("a", "What?", CONTEXT, ANSWER),
+    squad_data.Question("b", "Who?", CONTEXT, (), is_impossible=True),
+    squad_data.Question("7", "When?", CONTEXT, ANSWER, has_number=True),
+)
+# Right for a, and for 7 the second.
+N_BEST = {
+    "a": [squad_answers.Candidate("rain", 1.0, 2.0, 3.0)],
+    "b": [squad_answers.Candidate("falls", 1.0, 0.5, 0.25)],
+    "7": [
+        squad_answers.Candidate("The", 0.75, 1.0, 1.0),
+        squad_answers.Candidate("rain", 0.25, 0.0, 0.5),
+    ],
+}
+NULL_SCORES = {"a": -5.0, "b": 3.0, "7": 1.0}
+
+
+def results(null_scores=NULL_SCORES, questions=QUESTIONS):
+    return squad_results.Results(
+        questions, N_BEST, null_scores, squad_answers.RULE
+    )
+
+
+@pytest.mark.parametrize(
+    "threshold, texts",
+    [
+        (0.0, {"a": "rain", "b": "", "7": ""}),
+        (2.0, {"a": "rain", "b": "", "7": "The"}),
+        (9.0, {"a": "rain", "b": "falls", "7": "The"}),
+        (-9.0, {"a": "", "b": "", "7": ""}),
+    ],
+)
+def test_texts_above_the_threshold_are_empty(threshold, texts):
+    assert results().texts(threshold) == texts
+
+
+def test_version_1_1_has_no_threshold():
+    best = {"a": "rain", "b": "falls", "7": "The"}
+    assert results(None).texts(-9.0) == best
+    answered = (QUESTIONS[0], QUESTIONS[2])
+    assert results(None, answered).score(-9.0) == {
+        "exact_match": 50.0,
+        "f1": 50.0,
+    }
+    assert all("null_score" not in a for a in results(None).answers(0.0))
+
+
+def test_best_threshold_separates_what_has_an_answer():
+    threshold = results().best_threshold()
+    assert results().score(threshold)["f1"] == pytest.approx(200 / 3)
+    assert -5.0 <= threshold < 3.0
+
+
+def test_answers_have_the_ids_of_the_file():
+    first, second, third = results().answers(2.0)
+    assert (first["id"], second["id"], third["id"]) == ("a", "b", 7)
+    assert (second["prediction"], second["null_score"]) == ("", 3.0)
+    assert third["n_best"][1] == {
+        **{"text": "rain", "probability": 0.25},
+        **{"start_log_prob": 0.0, "end_log_prob": 0.5},
+    }
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        ({}, True),
+        ({"answers": None}, False),
+        ({"answers": (), "is_impossible": False}, False),
+    ],
+)
+def test_all_questions_must_say_their_answers(change, expected):
+    fields = {"answers": (), "is_impossible": True, **change}
+    other = squad_data.Question("b", "Who?", CONTEXT, **fields)
+    questions = (QUESTIONS[0], other)
+    assert results(questions=questions).are_labelled is expected
+
+
+def read_folder(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_files_of_labelled_questions(tmp_path):
+    results().write(2.0, str(tmp_path))
+    found = read_folder(tmp_path)
+    assert sorted(found) == [
+        *("nbest_predictions.json", "null_odds.json"),
+        *("predict_results.txt", "predictions.json"),
+    ]
+    assert json.loads(found["predictions.json"]) == results().texts(2.0)
+    assert json.loads(found["null_odds.json"]) == NULL_SCORES
+    assert json.loads(found["nbest_predictions.json"])["a"][0]["text"] == "rain"
+    lines = found["predict_results.txt"].splitlines()
+    assert lines == sorted(lines)
+    assert f"exact = {results().score(2.0)['exact']}" in lines
+
+
+def test_files_of_questions_without_labels(tmp_path):
+    unknown = squad_data.Question("a", "What?", CONTEXT, None)
+    results(None, (unknown,)).write(0.0, str(tmp_path))
+    assert sorted(read_folder(tmp_path)) == [
+        *("nbest_predictions.json", "predictions.json"),
+    ]

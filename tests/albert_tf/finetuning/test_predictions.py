@@ -1,0 +1,118 @@
+"""Predictions for a user's file, by a run that is told what to say."""
+
+import types
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors, scores
+from albert_tf.finetuning import batches, predictions, registry, text_files
+from albert_tf.text import tokenization
+from albert_tf.training import run_folder
+
+BAD = text_files.BadLine({"line": 2}, "line 2: no text.")
+
+
+class Task:
+    """Says the length of each text."""
+
+    remarks = None
+    scores = None
+
+    def __init__(self, items=()):
+        self.items = list(items)
+
+    def remember(self, scores):
+        self.scores = scores
+
+    def read_own(self, path):
+        return self.items
+
+    def answers(self, outputs, examples):
+        for example, length in zip(examples, outputs["n"], strict=True):
+            yield {"id": example, "prediction": int(length)}
+
+
+@pytest.fixture
+def make(monkeypatch):
+    def predictor(*items, **options):
+        source = types.SimpleNamespace(
+            options={"task_name": "plain", **options},
+            folder="r",
+            vocabulary=None,
+            program="run_pretraining",
+        )
+        if options.get("task_name", "") is None:
+            del source.options["task_name"]
+        task = Task(items)
+        monkeypatch.setattr(run_folder, "read", lambda folder: source)
+        monkeypatch.setattr(registry, "load_module_for", lambda *given: None)
+        monkeypatch.setattr(registry, "make", lambda *given: task)
+        monkeypatch.setattr(tokenization, "load", lambda given: None)
+        monkeypatch.setattr(scores, "of_best", lambda folder: {"plain": 1.0})
+        found = predictions.RunPredictor("r", None, 4)
+        assert task.scores == {"plain": 1.0}
+        found._call = lambda batch: {}
+        return found
+
+    return predictor
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    seen = []
+
+    def ask(call, task, examples, batch_size):
+        seen.append((list(examples), batch_size))
+        return {"n": np.array([len(example) for example in examples])}
+
+    monkeypatch.setattr(batches, "ask", ask)
+    return seen
+
+
+def test_run_without_a_task_is_refused(make):
+    with pytest.raises(
+        errors.UserError,
+        match="`run_dir=r` was made by run_pretraining, which finetunes no",
+    ):
+        make(task_name=None)
+
+
+def test_a_group_has_some_batches(make):
+    assert make("a").group == 8 * 4
+
+
+def test_bad_lines_have_errors_in_their_places(make, asked):
+    predictor = make("a", BAD, "bcd")
+    assert predictor.answers(predictor.read("own.tsv")) == [
+        {"id": "a", "prediction": 1},
+        {"line": 2, "error": "line 2: no text."},
+        {"id": "bcd", "prediction": 3},
+    ]
+    assert asked == [(["a", "bcd"], 4)]
+
+
+def test_group_of_bad_lines_asks_nobody(make, asked):
+    predictor = make("a", BAD)
+    assert predictor.answers([BAD]) == [BAD.answer]
+    assert predictor.answers([]) == []
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    "items, message",
+    [((), "own.tsv has no examples"), ((BAD, BAD), "line 2: no text.")],
+)
+def test_file_without_an_example_is_refused(make, items, message):
+    with pytest.raises(errors.UserError, match=message):
+        make(*items).read("own.tsv")
+
+
+def test_remarks_are_logged_when_asked_for(make, caplog):
+    caplog.set_level("WARNING")
+    predictor = make("a")
+    predictor.log_remarks()
+    assert not caplog.records
+    predictor._task.remarks = {"texts are cut.": ["a", "b"]}
+    predictor.log_remarks()
+    assert "2 texts are cut. (a, b)" in caplog.text

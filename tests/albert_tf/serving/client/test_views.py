@@ -1,0 +1,159 @@
+"""What the demo page shows, without a model and without HTTP."""
+
+import json
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.serving.client import views
+
+
+def test_answer_in_bytes_becomes_parts_of_text():
+    answer = {
+        "answer": "\u00e9 \U0001f600",
+        "start": 6,
+        "end": 13,
+        "n_best_answers": ["\u00e9 \U0001f600", "a", ""],
+        "n_best_probabilities": [0.75, 0.25, 0.0],
+        "n_best_scores": [2.0, -1.125, 0.0],
+        "question_truncated": True,
+    }
+    texts = {"context": "\U0001f600 a\u00e9 \U0001f600."}
+    assert views.show_answer(texts, answer) == views.View(
+        "\u00e9 \U0001f600",
+        [("\U0001f600 a", False), ("\u00e9 \U0001f600", True), (".", False)],
+        {
+            "Best answers": [
+                ("\u00e9 \U0001f600", 0.75, "score 2.00"),
+                ("a", 0.25, "score -1.12"),
+            ]
+        },
+        ["The question is too long: its end was left out."],
+    )
+
+
+def test_no_answer_highlights_nothing():
+    answer = {
+        "answer": "",
+        "start": 0,
+        "end": 0,
+        "n_best_answers": ["rain"],
+        "n_best_probabilities": [1.0],
+        "n_best_scores": [0.5],
+        "no_answer_probability": 0.875,
+    }
+    view = views.show_answer({"context": "The rain."}, answer)
+    assert view.headline == "No answer"
+    assert view.passage == [("", False), ("", True), ("The rain.", False)]
+    assert view.charts["No answer"] == [("The text has no answer", 0.875, "")]
+
+
+@pytest.mark.parametrize(
+    "piece, word",
+    [
+        ("\u2581rain", "rain"),
+        ("##ing", "ing"),
+        ("s", "s"),
+        ("\u2581", "\u2581"),
+    ],
+)
+def test_marks_of_pieces_are_left_out_of_the_text(piece, word):
+    answer = {"pieces": [[piece]], "probabilities": [[1.0]]}
+    view = views.show_masks({"text": "[MASK]"}, answer)
+    assert view.passage[1] == (word, True)
+    assert view.charts == {"Mask 1": [(piece, 1.0, "")]}
+
+
+def test_masks_beyond_the_end_stay():
+    answer = {
+        "pieces": [["▁rain", "▁"]],
+        "probabilities": [[0.75, 0.25]],
+        "truncated": True,
+    }
+    view = views.show_masks({"text": "The [MASK] and [MASK]."}, answer)
+    assert view.passage == [
+        ("The ", False),
+        *(("rain", True), (" and ", False)),
+        *(("[MASK]", False), (".", False)),
+    ]
+    assert view.charts == {"Mask 1": [("▁rain", 0.75, ""), ("▁", 0.25, "")]}
+    (note,) = view.notes
+    assert note.startswith("The text is too long")
+
+
+def test_text_without_a_mask():
+    with pytest.raises(errors.UserError, match=r"There is no \[MASK\] in the"):
+        views.show_masks({"text": "It rains."}, {"pieces": []})
+
+
+def test_options_that_were_left_empty_have_no_bar():
+    answer = {"label": "C", "choice": 2, "probabilities": [0.25, 0.5, 0.25]}
+    view = views.show_choice({"options": ["sea", "", "sky"]}, answer)
+    assert view.headline == "C: sky"
+    assert view.charts["Options"] == [("sea", 0.25, ""), ("sky", 0.25, "")]
+
+
+def test_labels_and_scores():
+    answer = {"label": "yes", "labels": ["no", "yes"], "probabilities": [0, 1]}
+    view = views.show_label({}, answer)
+    assert view.headline == "yes"
+    assert view.charts["Classes"] == [("no", 0, ""), ("yes", 1, "")]
+    assert views.show_score({}, {"score": 2.346}).headline == "Score 2.35"
+
+
+class Signature:
+    """Takes texts, and chooses the longest option."""
+
+    def __init__(self, **inputs):
+        self.inputs = inputs
+
+    def __call__(self, requests):
+        for request in requests:
+            options = request.texts["options"]
+            choice = max(range(len(options)), key=lambda i: len(options[i]))
+            shares = [float(i == choice) for i in range(len(options))]
+            yield {
+                **{"choice": choice, "label": "ABCD"[choice]},
+                "probabilities": shares,
+            }
+
+
+def test_form_has_as_many_options_as_the_model():
+    kind = views.KINDS["choice"]
+    for count in (2, 6):
+        demo = views.Demo(Signature(options=count, question=0), kind)
+        fields = demo.form()["fields"]
+        assert list(fields) == ["question", "options"]
+        samples = kind.samples["options"]
+        assert fields["options"] == (samples + ["", ""])[:count]
+    assert demo.form()["title"] == "Multiple choice"
+
+
+def make_demo():
+    signature = Signature(question=1, options=4)
+    return views.Demo(signature, views.KINDS["choice"])
+
+
+def body(**texts):
+    texts = {"question": "What?", "options": ["a", "bcd", "", "e"], **texts}
+    return json.dumps(texts).encode()
+
+
+def test_answer_is_shown_beside_what_was_asked():
+    view = make_demo().answer(body())
+    assert view.headline == "B: bcd"
+    assert [name for name, *_ in view.charts["Options"]] == ["a", "bcd", "e"]
+
+
+@pytest.mark.parametrize(
+    "request_, message",
+    [
+        (b" ", "The request is empty. Fill in the form."),
+        (body(question=" \n"), "The question is empty. Fill it in."),
+        (body(options=["a", " ", "", ""]), "Fill in two options at least."),
+        (b"[]", "is not one JSON object"),
+    ],
+)
+def test_requests_with_nothing_to_answer(request_, message):
+    with pytest.raises(errors.UserError, match=message):
+        make_demo().answer(request_)

@@ -1,0 +1,215 @@
+"""Windows and answers as TensorFlow operations, by hand and against NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.finetuning.squad import squad_features
+from albert_tf.serving.services import answer_ops
+
+
+def ints(*values):
+    return tf.constant(values, tf.int32)
+
+
+def ragged(*rows):
+    return tf.ragged.constant(
+        [list(row) for row in rows], tf.int32, ragged_rank=1
+    )
+
+
+# Questions of 2, 3 and 1 pieces over contexts of 9, 0 and 3: sequences of 10
+# leave 5 and 6 pieces for contexts.
+WINDOWS = answer_ops.make_windows(ints(2, 3, 1), ints(9, 0, 3), 10, 3)
+
+
+def test_windows_of_several_questions():
+    assert [values.numpy().tolist() for values in WINDOWS] == [
+        [0, 0, 0, 2],
+        [0, 3, 6, 0],
+        [5, 5, 3, 3],
+        [4, 4, 4, 3],
+    ]
+
+
+@pytest.mark.parametrize("stride", [1, 3, 5, 128])
+def test_windows_are_those_of_features(stride):
+    lengths = range(30)
+    found = answer_ops.make_windows(ints(*[4] * 30), ints(*lengths), 12, stride)
+    pairs = zip(found.begin.numpy(), found.length.numpy(), strict=True)
+    expected = [
+        pair
+        for n in lengths
+        if n
+        for pair in squad_features.split(n, 5, stride)
+    ]
+    assert [tuple(map(int, pair)) for pair in pairs] == expected
+
+
+def test_pieces_of_windows():
+    contexts = ragged(range(10, 19), [], [30, 31, 32])
+    assert answer_ops.cut(WINDOWS, contexts).to_list() == [
+        *([10, 11, 12, 13, 14], [13, 14, 15, 16, 17], [16, 17, 18]),
+        [30, 31, 32],
+    ]
+
+
+def test_answers_may_be_in_the_context_and_at_cls():
+    mask = answer_ops.p_mask(WINDOWS, tf.constant(10)).numpy()
+    assert ["".join(map(str, row)) for row in mask] == [
+        *("0111000001", "0111000001", "0111000111"),
+        "0110001111",
+    ]
+
+
+def test_best_starts_meet_best_ends_of_the_sequence():
+    windows = answer_ops.make_windows(ints(1), ints(2), 8, 3)
+    # [CLS] q [SEP] c c [SEP], then padding, which is never proposed.
+    start = tf.constant([[0.0, 1, 2, 5, 4, 3, 9, 9]])
+    end = tf.constant([[7.0, 0, 0, 1, 6, 0, 9, 9]])
+    found = answer_ops.propose_each(start, end, windows, 2)
+    assert found.start.numpy().tolist() == [[[3], [4]]]
+    assert found.end.numpy().tolist() == [[[0, 4]]]
+    assert found.start_score.numpy().tolist() == [[[5], [4]]]
+    assert found.end_score.numpy().tolist() == [[[7, 6]]]
+
+
+def test_found_ends_belong_to_their_starts():
+    outputs = {
+        "start_top_index": ints(4, 5)[None],
+        "start_top_log_probs": tf.constant([[-1.0, -2.0]]),
+        "end_top_index": ints(4, 6, 5, 7)[None],
+        "end_top_log_probs": tf.constant([[-0.1, -0.2, -0.3, -0.4]]),
+    }
+    found = answer_ops.propose_found(outputs)
+    assert found.start.numpy().tolist() == [[[4], [5]]]
+    assert found.end.numpy().tolist() == [[[4, 6], [5, 7]]]
+    assert found.end_score.shape == (1, 2, 2)
+
+
+def spans_of(start, end, max_answer_length=30, windows=WINDOWS):
+    """Spans of one start and end for each window; pieces have 10 bytes."""
+    lengths = (9, 0, 3)
+    starts = ragged(*[[10 * i for i in range(n)] for n in lengths])
+    ends = ragged(*[[10 * i + 9 for i in range(n)] for n in lengths])
+    scores = tf.range(len(start), dtype=tf.float32)[:, None, None]
+    found = answer_ops.find_spans(
+        windows,
+        starts,
+        ends,
+        answer_ops.Proposals(
+            ints(*start)[:, None, None],
+            ints(*end)[:, None, None],
+            scores,
+            2 * scores,
+        ),
+        max_answer_length,
+    )
+    return [values.numpy().tolist() for values in found]
+
+
+def test_spans_have_the_bytes_of_their_pieces():
+    # Pieces 1 to 2, 4 and 7 to 8 of the first context, 0 of the last.
+    found = spans_of(start=[5, 5, 5, 3], end=[6, 5, 6, 3])
+    assert found == [
+        [0, 3, 3, 4],
+        [10, 40, 70, 0],
+        [29, 49, 89, 9],
+        [0, 3, 6, 9],
+    ]
+
+
+@pytest.mark.parametrize(
+    "start, end, max_answer_length",
+    [
+        (3, 5, 30),  # In the question.
+        (9, 9, 30),  # At the last marker.
+        (5, 4, 30),
+        (5, 9, 30),
+        (4, 6, 2),
+        (0, 0, 30),
+    ],
+)
+def test_spans_that_are_no_answers(start, end, max_answer_length):
+    rest = [0, 0, 0]
+    found = spans_of([start, *rest], [end, *rest], max_answer_length)
+    assert found[0] == [0, 0, 0, 0]
+
+
+def test_a_piece_is_answered_by_the_window_that_sees_it_best():
+    """Piece 3 stands in the windows 0 (with one piece behind it) and 1."""
+    assert spans_of([7, 0, 0, 0], [7, 0, 0, 0])[0][-1] == 1
+    assert spans_of([0, 4, 0, 0], [0, 4, 0, 0])[0][-1] == 0
+    found = answer_ops._sees_best(WINDOWS, ragged(range(9), [], range(3)))
+    expected = squad_features.max_context(((0, 5), (3, 5), (6, 3)))
+    for row, best in zip(found.numpy(), expected, strict=False):
+        assert row[: len(best)].tolist() == best.tolist()
+
+
+def test_lowest_score_for_no_answer_counts():
+    found = answer_ops.null_scores(
+        tf.constant([3.0, -1.0, 2.0, 4.0]), WINDOWS, tf.constant(3)
+    )
+    assert found.numpy().tolist() == [-1.0, 1e6, 4.0]
+
+
+def n_best(context, spans, size=4, empty_score=-9.0):
+    """The entries of one question, spans given as (start, end, score)."""
+    starts, ends, scores = zip(*spans, strict=True) if spans else ((),) * 3
+    found = answer_ops.n_best(
+        tf.constant([context]),
+        answer_ops.SpanTensors(
+            ints(0, len(spans)),
+            tf.constant(starts, tf.int32),
+            tf.constant(ends, tf.int32),
+            tf.constant(scores, tf.float64),
+        ),
+        size,
+        empty_score,
+    )
+    return {name: values.numpy()[0].tolist() for name, values in found.items()}
+
+
+def test_different_texts_in_the_order_of_scores():
+    # "it " and "it" are one text; the better one counts.
+    found = n_best("it is it", [(6, 8, 1.0), (0, 3, 2.0), (3, 5, 1.5)])
+    assert found["n_best_answers"] == [b"it", b"is", b"", b""]
+    assert found["n_best_scores"] == [2.0, 1.5, 0.0, 0.0]
+    assert found["n_best_start"] == [0, 3, 0, 0]
+    assert found["n_best_end"] == [2, 5, 0, 0]
+    expected = 1 / (1 + np.exp(-0.5))
+    assert found["n_best_probabilities"] == pytest.approx(
+        [expected, 1 - expected, 0, 0]
+    )
+
+
+def test_equal_scores_stay_in_order():
+    found = n_best("a b c", [(4, 5, 1.0), (0, 1, 1.0), (2, 3, 1.0)], size=2)
+    assert found["n_best_answers"] == [b"c", b"a"]
+
+
+def test_question_without_spans():
+    found = n_best("a", [])
+    assert found["n_best_answers"] == [b""] * 4
+    assert found["n_best_scores"] == [-9.0, 0, 0, 0]
+    assert found["n_best_probabilities"] == [1.0, 0, 0, 0]
+
+
+def test_white_space_alone_is_no_place():
+    found = n_best("ab  c", [(2, 4, 1.0)])
+    assert (found["n_best_answers"][0], found["n_best_start"][0]) == (b"", 0)
+    assert found["n_best_end"][0] == 0
+
+
+def test_nothing_ends_before_the_first_character():
+    found = n_best("\u00e9a", [(0, 0, 1.0)])
+    assert found["n_best_answers"][0] == "\u00e9".encode()
+    assert found["n_best_end"][0] == 2
+
+
+def test_texts_are_compared_beyond_one_block(monkeypatch):
+    monkeypatch.setattr(answer_ops, "_AT_ONCE", 2)
+    spans = [(0, 1, 9.0), (2, 3, 8.0), (4, 5, 7.0), (0, 3, 6.0), (0, 5, 5.0)]
+    found = n_best("a a a", spans, size=3)
+    assert found["n_best_answers"] == [b"a", b"a a", b"a a a"]
+    assert found["n_best_scores"] == [9.0, 6.0, 5.0]

@@ -1,0 +1,174 @@
+"""What options, runs and checkpoints say about an export, without weights."""
+
+import types
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.serving import source, source_options
+from albert_tf.text import tokenization
+from albert_tf.training import run_folder
+from tests.conftest import tiny_config
+
+VOCABULARY = tokenization.VocabularyOptions
+
+
+@pytest.fixture
+def run(monkeypatch, tiny_vocab):
+    """A folder of a run that says what it is told to say."""
+    known = types.SimpleNamespace(
+        config=tiny_config(),
+        folder="r",
+        options={"max_seq_length": 32, "objective": "mlm"},
+        vocabulary=VOCABULARY(tiny_vocab),
+    )
+    monkeypatch.setattr(run_folder, "read", lambda folder: known)
+    monkeypatch.setattr(run_folder, "is_run", lambda folder: True)
+    return known
+
+
+def find(**values):
+    return source.find(source_options.SourceOptions(run_dir="r", **values))
+
+
+def test_a_run_says_everything(run, tiny_vocab):
+    found = find()
+    assert found.config is run.config
+    assert found.vocabulary.path == tiny_vocab
+    assert (found.checkpoint, found.option) == ("r", "run_dir")
+    assert found.values["task"] == "pretraining"
+    assert found.values["max_seq_length"] == 32
+
+
+def test_given_options_come_first(run):
+    found = find(checkpoint="model.ckpt-3", max_seq_length=16, task="encoder")
+    assert (found.checkpoint, found.option) == ("model.ckpt-3", "checkpoint")
+    assert found.values["max_seq_length"] == 16
+    assert found.values["task"] == "encoder"
+
+
+def test_a_finetuned_run_takes_options_of_its_own_task(run):
+    run.options |= {"task_name": "squad", "squad_version": "2.0"}
+    run.options |= {"doc_stride": 128, "start_n_top": 5}
+    found = find(doc_stride=64, start_n_top=3)
+    assert found.values["task"] == "finetuned"
+    assert (found.values["doc_stride"], found.values["start_n_top"]) == (64, 3)
+    with pytest.raises(
+        errors.UserError,
+        match="`num_options=3` is for race, but the model is one of squad",
+    ):
+        find(num_options=3)
+    with pytest.raises(errors.UserError, match="but the model is one of enco"):
+        find(task="encoder", doc_stride=64)
+
+
+def test_options_of_another_version_of_squad_are_refused(run):
+    run.options |= {"task_name": "squad", "squad_version": "1.1"}
+    run.options |= {"start_n_top": 5}
+    with pytest.raises(
+        errors.UserError, match="`start_n_top=3` is for SQuAD 2"
+    ):
+        find(start_n_top=3)
+    with pytest.raises(
+        errors.UserError,
+        match="`squad_version=2.0`, but `run_dir=r` was trained for 1.1",
+    ):
+        find(squad_version="2.0")
+    assert find(squad_version="1.1").values["squad_version"] == "1.1"
+
+
+def test_missing_vocabulary_of_a_run_is_asked_for(run):
+    run.vocabulary = VOCABULARY()
+    with pytest.raises(
+        errors.UserError, match="`run_dir=r` has no copy of its"
+    ):
+        find()
+
+
+def test_vocabulary_is_used_as_the_run_used_it(run, undescribed_vocab):
+    known = VOCABULARY(undescribed_vocab, do_lower_case=False)
+    given = VOCABULARY(undescribed_vocab)
+    found = source.choose_vocabulary(given, known, "r")
+    assert found.path == undescribed_vocab
+    assert found.resolved().do_lower_case is False
+    with pytest.raises(
+        errors.UserError,
+        match="`do_lower_case=true`, but the run in r was trained with false",
+    ):
+        source.choose_vocabulary(VOCABULARY(do_lower_case=True), known, "r")
+
+
+def test_given_vocabulary_outside_of_runs_is_used_as_given(
+    monkeypatch, undescribed_vocab
+):
+    monkeypatch.setattr(run_folder, "is_run", lambda folder: False)
+    given = VOCABULARY(undescribed_vocab, keep_accents=True)
+    found = source.choose_vocabulary(given, VOCABULARY(), "folder")
+    assert (found.path, found.keep_accents) == (undescribed_vocab, True)
+
+
+@pytest.mark.parametrize("names, count", [((), 0), ("a", 1), ("ab", 0)])
+def test_only_vocabulary_beside_a_checkpoint_is_taken(
+    tmp_path, names, count, monkeypatch
+):
+    kinds = ("spm_model_file", "vocab_file")
+    paths = {kinds[i]: str(tmp_path / name) for i, name in enumerate(names)}
+    monkeypatch.setattr(run_folder, "vocabularies", lambda folder: paths)
+    found, folder = source.vocabulary_beside(
+        str(tmp_path / "model.ckpt"), VOCABULARY(do_lower_case=False)
+    )
+    assert folder == str(tmp_path)
+    assert found.path == (paths["spm_model_file"] if count else None)
+    assert found.do_lower_case is False
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ({"num_labels": 3}, ["0", "1", "2"]),
+        ({"num_labels": 2, "labels": "no, yes"}, ["no", "yes"]),
+    ],
+)
+def test_names_of_classes(values, expected):
+    assert source._labels(values) == expected
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"num_labels": 2, "labels": "a,a"}, "`labels=a,a` has a name twice"),
+        ({"num_labels": 2, "labels": "a,"}, "or an empty one"),
+        ({"num_labels": 3, "labels": "a,b"}, "3 classes and 2 names"),
+        ({"num_labels": 1}, "needs two classes at least"),
+    ],
+)
+def test_names_of_classes_that_do_not_fit(values, message):
+    with pytest.raises(errors.UserError, match=message):
+        source._labels(values)
+
+
+@pytest.mark.parametrize(
+    "length, message",
+    [
+        (65, "`max_seq_length=65` is longer than the"),
+        (3, "`max_seq_length=3` leaves no tokens .* at least 4"),
+    ],
+)
+def test_lengths_that_no_text_fits(tiny_vocab, length, message):
+    values = {"task": "encoder", "max_seq_length": length}
+    found = source.Source(
+        tiny_config(), VOCABULARY(tiny_vocab), "c", "init_checkpoint", values
+    )
+    with pytest.raises(errors.UserError, match=message):
+        source.make_task(found)
+    values["max_seq_length"] = 4
+    assert source.make_task(found) is None
+
+
+def test_bare_checkpoint_of_a_task_gets_that_task(tiny_vocab):
+    values = {"task": "race", "max_seq_length": 32, "max_qa_length": 8}
+    found = source.Source(
+        tiny_config(), VOCABULARY(tiny_vocab), "c", "init_checkpoint", values
+    )
+    task = source.make_task(found)
+    assert (task.name, task.max_seq_length) == ("race", 32)

@@ -1,0 +1,109 @@
+"""The ranges of many texts as TensorFlow operations."""
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.text import offset_ops, offsets
+from tests.albert_tf.text import hard_texts
+
+
+def ragged(*rows):
+    return tf.ragged.constant(
+        [list(row) for row in rows], tf.int32, ragged_rank=1
+    )
+
+
+def test_texts_become_characters():
+    units = offset_ops.to_characters(
+        tf.constant(["a\u00e9".encode(), b"", b"\xff!"])
+    )
+    assert units.texts.numpy().tolist() == [
+        *(b"a", "\u00e9".encode(), "\ufffd".encode(), b"!"),
+    ]
+    assert units.starts.numpy().tolist() == [0, 1, 0, 1]
+    assert units.ends.numpy().tolist() == [1, 3, 1, 2]
+    assert units.rows.numpy().tolist() == [0, 0, 2, 2]
+    assert units.lengths.numpy().tolist() == [3, 0, 2]
+
+
+def test_composed_units_are_those_of_python():
+    texts = hard_texts.mixed(200)
+    units = offset_ops.to_composed_units(tf.constant(texts))
+    found = tf.RaggedTensor.from_value_rowids(
+        units.texts, units.rows, len(texts)
+    ).to_list()
+    expected = [offsets._composed_units(text) for text in texts]
+    assert [[u.decode() for u in row] for row in found] == expected
+
+
+def test_bytes_of_cleaned_texts_have_the_place_of_their_unit():
+    units = offset_ops.to_characters(tf.constant(["a\u00e9b", "", "c"]))
+    starts, ends = units.sources(tf.constant([1, 0, 2, 1]))
+    assert starts.to_list() == [[0, 3, 3], [], [0]]
+    assert ends.to_list() == [[1, 4, 4], [], [1]]
+
+
+def test_equal_units_are_looked_at_once():
+    seen = []
+
+    def length(texts):
+        seen.extend(texts.numpy().tolist())
+        return tf.strings.length(texts)
+
+    units = offset_ops.to_characters(tf.constant(["ab\u00e9ab"]))
+    assert units.each(length).numpy().tolist() == [1, 1, 2, 1, 1]
+    assert seen == [b"a", b"b", "\u00e9".encode()]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("", ""),
+        ("ab", "00"),
+        (" a ", "000"),
+        ("a b", "010"),
+        ("a\t  b", "00100"),  # The first plain one.
+        ("a\t\nb", "0100"),  # Without one, the first.
+        (" \ta\t b\n", "0000100"),
+    ],
+)
+def test_one_space_of_each_run_is_kept(text, expected):
+    units = offset_ops.to_characters(tf.constant([text]))
+    is_plain = units.texts == " "
+    kept = offset_ops.kept_spaces(units, is_plain).numpy()
+    assert "".join(str(int(value)) for value in kept) == expected
+
+
+def test_runs_of_space_end_with_their_text():
+    units = offset_ops.to_characters(tf.constant(["a ", " b", "c d"]))
+    kept = offset_ops.kept_spaces(units, units.texts == " ").numpy()
+    assert kept.tolist() == [False] * 5 + [True, False]
+
+
+def test_ranges_of_parts_are_joined():
+    """Two pieces of 2 and 1 parts; in the second text one of none, at the end.
+
+    A piece without parts begins and ends where the next part begins.
+    """
+    lengths = ragged([2, 0, 1], [1, 0])
+    ranges = ragged([0, 1, 5], [3]), ragged([1, 4, 6], [4])
+    starts, ends = offset_ops.join_ranges(lengths, ranges, tf.constant([9, 7]))
+    assert starts.to_list() == [[0, 5, 5], [3, 7]]
+    assert ends.to_list() == [[4, 5, 6], [4, 7]]
+
+
+def test_first_entries_of_rows():
+    rows = tf.constant([0, 0, 2, 5, 5])
+    assert offset_ops.is_first(rows).numpy().tolist() == [1, 0, 1, 1, 0]
+    assert offset_ops.is_first(rows[:0]).numpy().tolist() == []
+
+
+def test_places_beyond_a_row_are_its_nearest_entries():
+    rows, places = ragged([4, 5, 6], [7]), ragged([2, -1, 9], [1, 0])
+    found = offset_ops.entries_at(rows, places)
+    assert found.numpy().tolist() == [6, 4, 6, 7, 7]
+
+
+def test_one_entry_more():
+    found = offset_ops.with_last(ragged([1], []), tf.constant([8, 9]))
+    assert found.to_list() == [[1, 8], [9]]

@@ -1,0 +1,130 @@
+"""The text that a vocabulary is trained on, without a training."""
+
+import gzip
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.text import normalization
+from data_prep.vocabulary import letters, text
+
+
+def test_lines_of_files_follow_one_another(tmp_path):
+    (tmp_path / "a").write_bytes(b"one\n\ntwo")
+    (tmp_path / "b.gz").write_bytes(gzip.compress(b"three\n"))
+    lines = text.read_lines([str(tmp_path / "a"), str(tmp_path / "b.gz")])
+    assert [line for line in lines if line] == ["one", "two", "three"]
+
+
+def test_line_that_is_no_text_is_located(tmp_path):
+    (tmp_path / "a").write_bytes(b"one\ntw\xff\n")
+    with pytest.raises(errors.UserError, match="a`: line 2 is not UTF-8"):
+        list(text.read_lines([str(tmp_path / "a")]))
+
+
+@pytest.mark.parametrize("size, counted", [(1, 2), (2, 2), (3, 4), (99, 5)])
+def test_first_lines_are_judged_and_none_is_lost(monkeypatch, size, counted):
+    monkeypatch.setattr(text, "SAMPLE_CHARACTERS", size)
+    read = []
+
+    def lines():
+        for line in ("aü", "bc", "d"):
+            read.append(line)
+            yield line
+
+    found, counts = text.judge(lines())
+    assert sum(map(len, read)) == counts["letters"] == counted
+    assert counts["letter_marks"] == 1
+    assert list(found) == ["aü", "bc", "d"]
+
+
+def counts_of(**changes):
+    return {**dict.fromkeys(letters.NAMES, 0), "letters": 10_000, **changes}
+
+
+@pytest.mark.parametrize("marks, kept", [(0, False), (40, False), (41, True)])
+def test_accents_are_kept_where_many_letters_have_marks(marks, kept, caplog):
+    caplog.set_level("INFO")
+    rule = text.choose_normalization(
+        counts_of(letter_marks=marks),
+        normalization.SENTENCEPIECE,
+        do_lower_case=True,
+        keep_accents=None,
+    )
+    assert (rule.keep_accents, rule.do_lower_case) == (kept, True)
+    than = "more" if kept else "not more"
+    assert f"--keep_accents={str(kept).lower()}, because" in caplog.text
+    assert f"{marks / 100:.3f} % of the letters" in caplog.text
+    assert f"({than} than 0.4 %" in caplog.text
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_wish_comes_before_the_text(wanted, caplog):
+    caplog.set_level("INFO")
+    rule = text.choose_normalization(
+        counts_of(letter_marks=0 if wanted else 9000),
+        normalization.WORDPIECE,
+        do_lower_case=False,
+        keep_accents=wanted,
+    )
+    assert rule == normalization.Normalization(
+        False, wanted, kind=normalization.WORDPIECE
+    )
+    assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    "kind, lower, accents, expected",
+    [
+        (normalization.SENTENCEPIECE, True, False, "e 1⁄2天 - a"),
+        (normalization.SENTENCEPIECE, False, True, "É 1⁄2天 - a"),
+        # WordPiece's rule separates Chinese characters and keeps fractions.
+        (normalization.WORDPIECE, True, False, "e ½ 天 - a"),
+        (normalization.WORDPIECE, False, True, "É ½ 天 - a"),
+    ],
+)
+def test_text_is_cleaned_as_the_vocabulary_needs(
+    kind, lower, accents, expected
+):
+    rule = normalization.Normalization(lower, accents, kind=kind)
+    assert text.cleaner(rule)("É ½天 -\t a ").split() == expected.split()
+
+
+@pytest.mark.parametrize(
+    "chinese, given, expected",
+    [
+        (0, None, 0.99995),
+        (5000, None, 0.99995),
+        (5001, None, 0.9995),
+        (10_000, 0.98, 0.98),
+        (0, 1.0, 1.0),
+    ],
+)
+def test_coverage_is_lower_where_there_are_many_characters(
+    chinese, given, expected, caplog
+):
+    caplog.set_level("INFO")
+    counts = counts_of(letters_chinese_japanese=chinese)
+    assert text.choose_coverage(counts, given) == expected
+    is_said = "--character_coverage=0.9995, because 50 %" in caplog.text
+    assert is_said == (expected == 0.9995)
+
+
+def test_sentences_are_cleaned_and_counted():
+    lines = ["A", " ", "ü" * 2096, "ü" * 2096 + "x", ""]
+    found = text.Sentences(lines, lambda line: line.strip().lower())
+    assert list(found) == ["a", "ü" * 2096, "ü" * 2096 + "x"]
+    assert (found.count, found.too_long, found.failure) == (3, 1, None)
+
+
+@pytest.mark.parametrize(
+    "error", [errors.UserError("no text."), KeyboardInterrupt()]
+)
+def test_errors_while_reading_are_kept(error):
+    def lines():
+        yield "a"
+        raise error
+
+    found = text.Sentences(lines(), str)
+    assert list(found) == ["a"]
+    assert found.failure is error

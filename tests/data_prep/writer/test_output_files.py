@@ -1,0 +1,143 @@
+"""The names of the record files, and which are refused."""
+
+import os
+
+import pytest
+
+from albert_tf.common import errors
+from data_prep.writer import output_files
+from tests.data_prep import writing
+
+
+def test_shards_of_another_set_are_refused(base):
+    writing.run(base, num_shards=2)
+    with pytest.raises(errors.UserError, match="00000-of-00002 is a shard of"):
+        writing.run(base, num_shards=3, overwrite=True)
+    writing.run(base, num_shards=2)
+
+
+def test_pattern_of_inputs_that_covers_the_output(base, tmp_path):
+    changes = {"output_file": str(tmp_path / "x.txt")}
+    (tmp_path / "x.txt.card.md").write_text("not text to train on")
+    with pytest.raises(errors.UserError, match="x.txt.card.md is also an inp"):
+        writing.run(base, input_file=f"{tmp_path}/*", **changes)
+    with pytest.raises(errors.UserError, match="job.json is also an input"):
+        (tmp_path / "x.txt.work").mkdir()
+        (tmp_path / "x.txt.work" / "job.json").write_text("{}")
+        writing.run(base, input_file=f"{tmp_path}/*/*", **changes)
+
+
+def test_only_regular_files_are_outputs(base, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.UserError, match="pipe is a pipe or a device"):
+        writing.run(base, output_file=str(tmp_path / "pipe"), overwrite=True)
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "x.card.md").mkdir()
+    with pytest.raises(errors.UserError, match="x.card.md is a folder"):
+        writing.run(base, output_file=str(tmp_path / "x"))
+
+
+@pytest.mark.parametrize(
+    "output_file, num_shards, expected",
+    [
+        ("x", None, ["x"]),
+        (" x , y/z,, ", None, ["x", "y/z"]),
+        ("x", 1, ["x-00000-of-00001"]),
+        ("x,", 2, ["x-00000-of-00002", "x-00001-of-00002"]),
+        ("a.gz", 2, ["a-00000-of-00002.gz", "a-00001-of-00002.gz"]),
+    ],
+)
+def test_names_of_the_files(output_file, num_shards, expected):
+    assert output_files.split(output_file, num_shards) == expected
+
+
+@pytest.mark.parametrize(
+    "output_file, num_shards, message",
+    [
+        (" ,", None, "--output_file is empty"),
+        ("x,y", 2, "names 2 files, and --num_shards=2 is given too"),
+        ("x,y,./x", None, "names ./x twice"),
+    ],
+)
+def test_names_that_contradict_are_refused(output_file, num_shards, message):
+    with pytest.raises(errors.UserError, match=message):
+        output_files.split(output_file, num_shards)
+
+
+def test_one_file_under_two_names_is_refused(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    named = f"{tmp_path}/folder/x,{tmp_path}/link/x"
+    with pytest.raises(errors.UserError, match=r"names .*link/x twice"):
+        output_files.split(named, None)
+    assert output_files.canonical(f"{tmp_path}/link/x") == (
+        os.path.realpath(tmp_path / "folder" / "x")
+    )
+    assert output_files.canonical("gs://a/../x") == "gs://a/../x"
+
+
+def test_unfinished_work_is_beside_the_first_file():
+    assert output_files.work_place(" a/x.gz ,y") == "a/x.gz.work"
+
+
+@pytest.mark.parametrize(
+    "path, message",
+    [
+        ("x*", "x.* looks like a pattern"),
+        ("x?", "looks like a pattern"),
+        ("[x", "looks like a pattern"),
+        ("", r"is a folder. .* Use .*/train.tfrecord\."),
+        ("new/", r"new/ is a folder. .*new/train.tfrecord"),
+    ],
+)
+def test_outputs_that_are_no_files(tmp_path, path, message):
+    path = f"{tmp_path}/{path}"
+    with pytest.raises(errors.UserError, match=message):
+        output_files.check([], [path], path)
+
+
+@pytest.mark.parametrize(
+    "path, is_own",
+    [
+        ("x", True),
+        ("./x", True),
+        ("link", True),
+        ("x.manifest.json", True),
+        ("x.work/unit-000001.rows", True),
+        ("x.works", False),
+        ("x2", False),
+    ],
+)
+def test_inputs_that_the_writer_would_write(
+    tmp_path, monkeypatch, path, is_own
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("x")
+    if not is_own:
+        output_files.check([path], ["x"], "x")
+        return
+    with pytest.raises(errors.UserError, match=f"{path} is also an input"):
+        output_files.check(["a", path], ["x"], "x")
+
+
+@pytest.mark.parametrize(
+    "there, is_other",
+    [
+        ("x-00000-of-00002", False),
+        ("x-00000-of-00003", True),
+        ("x-00002-of-00003.gz", True),
+        ("x-1-of-2", False),
+        ("x-00000-of-00003.card.md", False),
+        ("y-00000-of-00003", False),
+    ],
+)
+def test_shards_of_two_sets_do_not_mix(tmp_path, there, is_other):
+    (tmp_path / there).touch()
+    path = f"{tmp_path}/x"
+    outputs = output_files.split(path, 2)
+    output_files.check([], [path], path)  # No shard.
+    if not is_other:
+        output_files.check([], outputs, path)
+        return
+    with pytest.raises(errors.UserError, match=f"{there} is a shard of anoth"):
+        output_files.check([], outputs, path)

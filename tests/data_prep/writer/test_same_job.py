@@ -1,0 +1,178 @@
+"""What earlier work and records were made from, compared with new options."""
+
+import dataclasses
+import os
+import pathlib
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.data import manifests
+from data_prep import create_pretraining_data
+from data_prep.writer import instances, same_job
+from tests.conftest import changed
+from tests.data_prep import writing
+
+
+def test_work_of_another_job_is_refused_and_kept(base, monkeypatch, tmp_path):
+    writing.interrupt(base, monkeypatch, instances, "save")
+    place = base.output_file + ".work"
+    work = writing.read_folder(place)
+    message = "--dupe_factor was 3, is now 4.*Repeat.*remove.*--overwrite"
+    with pytest.raises(errors.UserError, match=message):
+        writing.run(base, dupe_factor=4)
+    os.utime(tmp_path / "a.txt", (1, 1))
+    with pytest.raises(errors.UserError, match="a.txt was changed"):
+        writing.run(base)
+    after = writing.read_folder(place)
+    for folder in (work, after):
+        del folder["lock"]  # It has the time.
+    assert after == work
+    writing.run(base, dupe_factor=4, overwrite=True)
+    assert not os.path.exists(place)
+    writing.run(base, dupe_factor=4, output_file=str(tmp_path / "x"))
+    assert (tmp_path / "x").read_bytes() == (
+        pathlib.Path(base.output_file).read_bytes()
+    )
+
+
+def test_message_names_an_input_that_is_new_or_missing(
+    base, monkeypatch, tmp_path
+):
+    one = str(tmp_path / "a.txt")
+    writing.interrupt(base, monkeypatch, instances, "save")
+    message = "gave 2 files, now 1; .*b.txt is missing now"
+    with pytest.raises(errors.UserError, match=message):
+        writing.run(base, input_file=one)
+    writing.interrupt(
+        base, monkeypatch, instances, "save", input_file=one, overwrite=True
+    )
+    with pytest.raises(errors.UserError, match="1 file, now 2; .*b.txt is new"):
+        writing.run(base)
+
+
+def test_unfinished_output_of_other_options_is_explained(
+    base, monkeypatch, many_pieces
+):
+    output = f"{base.output_file},{base.output_file}.2"
+    module = create_pretraining_data.data_card
+    writing.interrupt(base, monkeypatch, module, "write", output_file=output)
+    with pytest.raises(errors.UserError, match="--dupe_factor was 3, is now"):
+        writing.run(base, output_file=output, dupe_factor=4)
+
+
+def test_output_of_other_options_is_protected(base):
+    writing.run(base)
+    before = pathlib.Path(base.output_file).read_bytes()
+    writing.run(base)  # The same options may be repeated.
+    assert pathlib.Path(base.output_file).read_bytes() == before
+    with pytest.raises(
+        errors.UserError, match="--dupe_factor was 3, is now 4.*--overwrite"
+    ):
+        writing.run(base, dupe_factor=4)
+    assert pathlib.Path(base.output_file).read_bytes() == before
+    writing.run(base, dupe_factor=4, overwrite=True)
+    manifest = manifests.find(base.output_file)
+    assert manifest is not None and manifest.options["dupe_factor"] == 4
+
+
+def test_output_may_be_named_by_another_path(base, monkeypatch):
+    writing.run(base)
+    monkeypatch.chdir(os.path.dirname(base.output_file))
+    writing.run(base, output_file="a.tfrecord")
+    with pytest.raises(errors.UserError, match=r"named \['a.tfrecord'\]"):
+        writing.run(base, output_file="a.tfrecord,b.tfrecord")
+
+
+def test_output_of_another_vocabulary_is_protected(base, monkeypatch):
+    writing.run(base)
+    manifest = manifests.find(base.output_file)
+    monkeypatch.setattr(
+        manifests,
+        "find",
+        lambda path: dataclasses.replace(manifest, vocab_sha256="another"),
+    )
+    with pytest.raises(
+        errors.UserError, match="vocabulary file has other content"
+    ):
+        writing.run(base)
+
+
+def test_output_of_another_program_is_protected(base):
+    os.makedirs(os.path.dirname(base.output_file))
+    pathlib.Path(base.output_file).write_bytes(b"precious")
+    with pytest.raises(errors.UserError, match="has no manifest"):
+        writing.run(base)
+    assert pathlib.Path(base.output_file).read_bytes() == b"precious"
+
+
+@pytest.fixture
+def job(base):
+    def describe(vocab_sha256="same", output="x", **changes):
+        wanted = changed(base, **changes)
+        folder = pathlib.Path(base.text.input_file).parent
+        inputs = [str(folder / "a.txt"), str(folder / "b.txt")]
+        return same_job.describe(wanted, inputs, [output], vocab_sha256)
+
+    return describe
+
+
+def test_options_of_the_content_alone_are_compared(job):
+    same = {"overwrite": True, "num_workers": 7, "num_shards": 3}
+    assert same_job.changes(job(), job(**same)) == []
+    assert same_job.changes(job(), job(output_file="y", output="z")) == []
+    assert same_job.changes(job(), job(random_seed=1, ngram=2)) == [
+        "--ngram was 3, is now 2",
+        "--random_seed was 12345, is now 1",
+    ]
+
+
+def test_vocabulary_is_compared_by_its_content(job):
+    assert same_job.changes(job(), job(spm_model_file="moved")) == []
+    assert same_job.changes(job(), job("another")) == [
+        "the vocabulary file had other content"
+    ]
+
+
+def test_version_of_the_work_is_compared(job):
+    assert same_job.changes({**job(), "format": 2}, job()) == [
+        "it was started by another version of this program"
+    ]
+
+
+def test_options_that_are_newer_than_the_work_had_their_effect_of_then(job):
+    before = job()
+    del before["options"]["word_segmenter"], before["options"]["text_column"]
+    assert same_job.changes(before, job()) == []
+    (change,) = same_job.changes(before, job(word_segmenter="jieba"))
+    assert change == "--word_segmenter was 'none', is now 'jieba'"
+
+
+@pytest.mark.parametrize("what", ["size", "time"])
+def test_inputs_are_compared_by_size_and_time(job, tmp_path, what):
+    before, path = job(), tmp_path / "b.txt"
+    stat = path.stat()
+    if what == "size":
+        path.write_bytes(path.read_bytes() + b"\n")
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    else:
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**9))
+    assert same_job.changes(before, job()) == [
+        f"the input file {path} was changed"
+    ]
+
+
+def test_standard_input_is_always_the_same(base):
+    (identity,) = same_job.describe(base, ["-"], [], "")["inputs"].values()
+    assert identity == []
+
+
+def test_outputs_are_described_by_their_real_paths(job, tmp_path):
+    (tmp_path / "link").symlink_to("there")
+    assert job(output=f"{tmp_path}/link")["outputs"] == [
+        os.path.realpath(tmp_path / "there")
+    ]
+
+
+def test_absent_records_need_no_protection(base):
+    same_job.refuse_other_options([base.output_file], base, "any")
