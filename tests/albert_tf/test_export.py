@@ -19,7 +19,7 @@ from albert_tf import (
 from albert_tf.common import errors
 from albert_tf.common import options as albert_options
 from albert_tf.finetuning import finetuning_options
-from albert_tf.model import modeling
+from albert_tf.model import checkpoint_reader, huggingface, modeling
 from albert_tf.model.heads import (
     classification,
     pretraining,
@@ -303,6 +303,50 @@ def test_a_folder_of_hugging_face_is_exported(
         model.variables, reference.model.variables, strict=True
     ):
         np.testing.assert_array_equal(one, other)
+
+
+def hugging_face_classifier(folder, config, tiny_vocab, names):
+    """A folder of transformers with a classifier of three classes."""
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 3)
+    weights = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
+    huggingface.write(str(folder), config, weights)
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(values | names))
+    return make_options(
+        export_dir=str(folder / "exported"),
+        init_checkpoint=str(folder),
+        task="classifier",
+        **with_vocabulary(tiny_vocab),
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        ({"id2label": {"0": "no, never", "1": "so", "2": "ja"}}, None),
+        ({"id2label": {"0": "no, never", "1": "so", "2": "ja"}}, "a,b,c"),
+        ({}, None),
+    ],
+)
+def test_classes_keep_their_names_of_hugging_face(
+    tmp_path, config, tiny_vocab, names, labels
+):
+    settings = hugging_face_classifier(tmp_path, config, tiny_vocab, names)
+    given = dataclasses.replace(settings.source, labels=labels)
+    found = source.find(given)
+    service = source.make_service(found, source.make_task(found))
+    wanted = ["no, never", "so", "ja"] if names else ["0", "1", "2"]
+    assert list(service.labels) == (labels.split(",") if labels else wanted)
+
+
+def test_two_names_of_hugging_face_for_three_classes_are_refused(
+    tmp_path, config, tiny_vocab
+):
+    names = {"id2label": {"0": "no", "1": "yes"}}
+    settings = hugging_face_classifier(tmp_path, config, tiny_vocab, names)
+    found = source.find(settings.source)
+    with pytest.raises(errors.UserError, match="3 classes and 2 names"):
+        source.make_service(found, source.make_task(found))
 
 
 ROWS = [("0", "It rains."), ("1", "The ferry waits."), ("1", "It wet is.")]
