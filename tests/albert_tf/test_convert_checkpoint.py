@@ -24,6 +24,7 @@ from albert_tf.model.heads import (
     question_answering,
 )
 from albert_tf.text import normalization, tokenization, wordpiece
+from tests import brightmart_files
 from tests.conftest import FIXTURES
 
 LAMB = FIXTURES / "original_tiny_lamb"
@@ -201,6 +202,36 @@ def test_heads_that_use_the_pooler_need_it(saved, tmp_path, name):
     for target in FORMATS:
         with pytest.raises(errors.UserError, match="bert/pooler/dense/bias"):
             convert(source, tmp_path / "to" / "x", target)
+
+
+@pytest.mark.parametrize("target", FORMATS)
+def test_brightmarts_layout_is_converted_or_refused(tmp_path, target):
+    """Whole, with its heads; the names become those of this project."""
+    folder = tmp_path / "albert_tiny"
+    folder.mkdir()
+    prefix = brightmart_files.save(
+        brightmart_files.make_weights(), folder / "albert_model.ckpt"
+    )
+    config = brightmart_files.write_config(folder / "albert_config_tiny.json")
+    given = {"albert_config_file": config}
+    if target == "huggingface":
+        with pytest.raises(errors.UserError, match="layout of brightmart's"):
+            vocabulary = vocabulary_of(tmp_path, 60)
+            convert(
+                prefix,
+                tmp_path / "hf",
+                target,
+                vocabulary=vocabulary,
+                **given,
+            )
+        assert not (tmp_path / "hf" / "config.json").exists()
+        return
+    there = convert(prefix, tmp_path / "there" / "x", target, **given)
+    assert_same(contents(there), contents(prefix))
+    config = checkpoint_reader.read(str(there)).config
+    assert config.project_words_first
+    back = convert(there, tmp_path / "back" / "x", "tf1")
+    assert_same(contents(back), contents(prefix))
 
 
 def test_names_of_classes_are_said_where_they_have_no_place(

@@ -19,7 +19,12 @@ from albert_tf import (
 from albert_tf.common import errors
 from albert_tf.common import options as albert_options
 from albert_tf.finetuning import finetuning_options
-from albert_tf.model import checkpoint_reader, huggingface, modeling
+from albert_tf.model import (
+    checkpoint_reader,
+    checkpoints,
+    huggingface,
+    modeling,
+)
 from albert_tf.model.heads import (
     classification,
     pretraining,
@@ -32,8 +37,9 @@ from albert_tf.serving.services import (
     encoder_service,
     text_service,
 )
-from albert_tf.text import tokenization
+from albert_tf.text import tokenization, wordpiece
 from albert_tf.training import run_folder
+from tests import brightmart_files
 from tests.conftest import LAYER_ATOL
 
 
@@ -303,6 +309,59 @@ def test_a_folder_of_hugging_face_is_exported(
         model.variables, reference.model.variables, strict=True
     ):
         np.testing.assert_array_equal(one, other)
+
+
+EVERY_FORMAT = [
+    ("saved_model", "float32", LAYER_ATOL),
+    ("saved_model", "bfloat16", 0.1),
+    *((form, "float32", 1e-4) for form in ("litert", "onnx")),
+    *((form, "int8", 0.2) for form in ("litert", "onnx")),
+]
+
+
+@pytest.fixture
+def brightmart(tmp_path):
+    """An archive of brightmart's albert_zh; its size is that of its files."""
+    folder = tmp_path / "albert_tiny"
+    folder.mkdir()
+    weights = brightmart_files.make_weights()
+    brightmart_files.save(weights, folder / "albert_model.ckpt")
+    brightmart_files.write_config(folder / "albert_config_tiny.json")
+    letters = [chr(ord("一") + i) for i in range(55)]
+    pieces = [*wordpiece.SPECIAL_PIECES, *letters]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    return {
+        "init_checkpoint": str(folder / "albert_model.ckpt"),
+        "albert_config_file": str(folder / "albert_config_tiny.json"),
+    }
+
+
+@pytest.mark.parametrize(("form", "precision", "atol"), EVERY_FORMAT)
+def test_brightmarts_layout_is_exported_in_every_format(
+    tmp_path, brightmart, form, precision, atol
+):
+    """The whole model: the report compares all outputs with the live one."""
+    settings = make_options(
+        **brightmart,
+        task="pretraining",
+        export_dir=str(tmp_path / "exported"),
+        format=form,
+        precision=precision,
+    )
+    export.run(settings)
+    far = read_report(tmp_path / "run")["largest_difference"]
+    assert far.keys() == {"tokens", "mlm", "sentence_order"}
+    for function in far.values():
+        assert max(function.values()) < atol, far
+    if form == "saved_model":
+        found = source.find(settings.source)
+        live = source.make_service(found, source.make_task(found))
+        checkpoints.restore(live.model, found.checkpoint)
+        text = tf.constant(["一[MASK]三"])
+        loaded = tf.saved_model.load(settings.export_dir).signatures
+        actual = loaded["fill_mask"](text)["probabilities"]
+        expected = live.fill_mask(text)["probabilities"]
+        np.testing.assert_allclose(actual, expected, atol=atol, rtol=0)
 
 
 def hugging_face_classifier(folder, config, tiny_vocab, names):
