@@ -188,6 +188,21 @@ READERS = {
     "corpus.xz": Reader("text.txt.xz", "", corpus_of, False),
     "corpus.zst": Reader("text.txt.zst", "", corpus_of, False),
     "corpus.jsonl": Reader("text.jsonl", "", json_corpus),
+    "corpus.parquet": Reader(
+        "text.parquet",
+        "",
+        lambda p: corpus_of(p, input_format="parquet"),
+        False,
+    ),
+    "corpus.arrow": Reader(
+        "text.arrow", "", lambda p: corpus_of(p, input_format="arrow"), False
+    ),
+    "corpus.file.arrow": Reader(
+        "text.file.arrow",
+        "",
+        lambda p: corpus_of(p, input_format="arrow"),
+        False,
+    ),
     "sentences": Reader("text.txt", "", sentences),
     "sentences.gz": Reader("text.txt.gz", "", sentences, False),
     "sentences.tar.gz": Reader("text.tar.gz", "", sentences, False),
