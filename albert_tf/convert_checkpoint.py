@@ -140,7 +140,9 @@ def _convert(settings: ConvertOptions) -> None:
         settings.format,
         type(source.model).__name__,
         len(source.variables),
-        ", moments and step" if source.state else "",
+        ", moments and step"
+        if source.state and settings.format != "huggingface"
+        else "",
     )
 
 

@@ -167,6 +167,15 @@ def test_models_without_a_pooler_are_converted(saved, tmp_path, name, target):
     }
 
 
+@pytest.mark.parametrize("target", FORMATS)
+def test_log_names_moments_only_where_they_are(saved, tmp_path, caplog, target):
+    caplog.set_level("INFO")
+    prefix, _ = saved("encoder", with_optimizer=True)
+    convert(prefix, tmp_path / "there" / "x", target)
+    assert ", moments and step." in caplog.text or target == "huggingface"
+    assert not (target == "huggingface" and "moments" in caplog.text)
+
+
 def test_moments_of_a_model_without_a_pooler_travel(saved, tmp_path):
     prefix, _ = saved("masked words", with_optimizer=True)
     values = {n: v for n, v in contents(prefix).items() if "pooler" not in n}
