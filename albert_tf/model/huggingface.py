@@ -418,9 +418,7 @@ def _without_token_head(
     values: Mapping[str, Any], tensors: dict[str, np.ndarray], path: str
 ) -> dict[str, np.ndarray]:
     """Leave out a classifier of tokens, whose names are those of texts'."""
-    if "AlbertForTokenClassification" not in (
-        values.get("architectures") or []
-    ):
+    if not huggingface_config.has_class(values, "AlbertForTokenClassification"):
         return tensors
     logging.warning(
         "%s holds a classifier of tokens (AlbertForTokenClassification), which "

@@ -103,6 +103,12 @@ def translate(values: Mapping[str, Any], path: str) -> dict[str, Any]:
     return ours
 
 
+def has_class(values: Mapping[str, Any], name: str) -> bool:
+    """Tell whether a `config.json` names a class of transformers as its own."""
+    names = values.get("architectures")
+    return isinstance(names, list) and name in names
+
+
 def label_values(count: int, details: Details) -> dict[str, Any]:
     """Return the keys that say what the outputs of a classifier mean.
 
@@ -154,7 +160,7 @@ def read_details(values: Mapping[str, Any], path: str) -> Details:
     return Details(
         labels=_labels(values.get("id2label"), path),
         is_regression=kind == "regression",
-        is_choice=_CHOICE in (values.get("architectures") or []),
+        is_choice=has_class(values, _CHOICE),
     )
 
 

@@ -165,6 +165,11 @@ def checkpoint(folder: Path) -> None:
     found.load(found.shapes)
 
 
+def hugging_face_folder(folder: Path) -> None:
+    huggingface.read_weights(str(folder))
+    huggingface.read_details(str(folder))
+
+
 def run_log_and_card(folder: Path) -> None:
     run_card.write(str(folder))
 
@@ -224,6 +229,9 @@ READERS = {
     ),
     "hugging face config": Reader(
         "huggingface/config.json", "", lambda p: huggingface.read_config(str(p))
+    ),
+    "hugging face folder": Reader(
+        "huggingface", "config.json", hugging_face_folder
     ),
     # Records.
     "records": Reader("records", "train.tfrecord", record_folder, False),

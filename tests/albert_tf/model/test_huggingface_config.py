@@ -78,7 +78,8 @@ def test_regression_and_choice_are_read():
     assert read(problem_type="regression").is_regression
     assert not read(problem_type="single_label_classification").is_regression
     assert read(architectures=["AlbertForMultipleChoice"]).is_choice
-    assert not read(architectures=None).is_choice
+    for other in (None, ["AlbertModel"], "AlbertForMultipleChoice", 7):
+        assert not read(architectures=other).is_choice
 
 
 @pytest.mark.parametrize(
