@@ -70,10 +70,11 @@ from albert_tf.model import (
     checkpoints,
     fit,
     huggingface,
+    huggingface_config,
     modeling,
     optimization,
 )
-from albert_tf.model.heads import from_checkpoint
+from albert_tf.model.heads import classification, from_checkpoint
 from albert_tf.serving import source as serving_source
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import tokenizer_check
@@ -91,12 +92,14 @@ class _Source:
 
     Attributes:
         model: The encoder with its head.
+        variables: Those of the model that were read; the pooler may be missing.
         config: The architecture.
         state: What the optimizer knew.
         path: Where it came from, see `checkpoint_reader.Checkpoint`.
     """
 
     model: keras.Model
+    variables: list[tf.Variable]
     config: modeling.AlbertConfig
     state: dict[str, np.ndarray]
     path: str
@@ -104,7 +107,7 @@ class _Source:
     def weights(self) -> dict[str, np.ndarray]:
         return {
             checkpoint_reader.name_of(variable): variable.numpy()
-            for variable in self.model.variables
+            for variable in self.variables
         }
 
 
@@ -128,6 +131,7 @@ def _convert(settings: ConvertOptions) -> None:
     if settings.format == "huggingface":
         _write_huggingface(source, settings)
     else:
+        _warn_of_labels(source)
         _WRITERS[settings.format](source, settings.to)
         _copy_vocabulary(source, settings)
     logging.info(
@@ -135,9 +139,22 @@ def _convert(settings: ConvertOptions) -> None:
         settings.to,
         settings.format,
         type(source.model).__name__,
-        len(source.model.variables),
-        ", moments and step" if source.state else "",
+        len(source.variables),
+        ", moments and step"
+        if source.state and settings.format != "huggingface"
+        else "",
     )
+
+
+def _warn_of_labels(source: _Source) -> None:
+    """Say which names a TensorFlow checkpoint has no place for."""
+    details = _details_in(source)
+    if details and details.labels:
+        logging.warning(
+            "The names of the classes are not in the new checkpoint: %s. Give "
+            "them to albert_tf.export as --labels.",
+            ",".join(details.labels),
+        )
 
 
 def _find_vocabulary(
@@ -254,9 +271,14 @@ def _read(settings: ConvertOptions) -> _Source:
             "can be read. Name the file as --albert_config_file."
         )
     model = from_checkpoint.make_model(config, checkpoint)
-    checkpoints.restore(model, checkpoint, "from")
+    missing = from_checkpoint.missing_scopes(checkpoint)
+    new = checkpoints.restore(model, checkpoint, "from", new_scopes=missing).new
     source = _Source(
-        model, config, checkpoint.load(checkpoint.state), checkpoint.path
+        model,
+        [v for v in model.variables if checkpoint_reader.name_of(v) not in new],
+        config,
+        checkpoint.load(checkpoint.state),
+        checkpoint.path,
     )
     _check_state(source, settings.from_)
     return source
@@ -304,8 +326,15 @@ def _write_tf1(source: _Source, prefix: str) -> None:
 
 
 def _write_tf2(source: _Source, prefix: str) -> None:
-    """Write the object graph that `training_loop.Trainer` writes."""
-    objects: dict[str, object] = {"model": source.model}
+    """Write the object graph that `training_loop.Trainer` writes.
+
+    Without a pooler it is a list of the variables: they are read by name.
+    """
+    model = source.model
+    is_whole = len(source.variables) == len(model.variables)
+    objects: dict[str, object] = {
+        "model": model if is_whole else source.variables
+    }
     if len(source.state) > 1:
         objects["optimizer"] = _optimizer_with(source)
     elif source.state:
@@ -317,7 +346,7 @@ def _write_tf2(source: _Source, prefix: str) -> None:
 
 def _optimizer_with(source: _Source) -> optimization.AdamW:
     optimizer = optimization.AdamW(0.0)  # Moments are the same for both kinds.
-    variables = source.model.trainable_variables
+    variables = [v for v in source.variables if v.trainable]
     optimizer.build(variables)
     optimizer.iterations.assign(source.state.get(_STEP, 0))
     for index, variable in enumerate(variables):
@@ -368,12 +397,12 @@ def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
             settings.from_,
         )
     tokenizer = fit.load_tokenizer(vocabulary, source.config, "the model")
-    run_dir, task = None, None
+    run_dir, details = None, _details_in(source)
     if run_folder.is_run(folder):
         run_dir, values = folder, run_folder.read(folder, "from").options
         if "task_name" in values:
             registry.load_module_for(values, folder, settings.task_module)
-            task = registry.make(values, tokenizer)
+            details = hub_folder.details_of(registry.make(values, tokenizer))
     hub_folder.write(
         settings.to,
         hub_folder.Model(
@@ -381,10 +410,18 @@ def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
             source.weights(),
             vocabulary,
             tokenizer,
-            task,
+            details,
             run_dir,
         ),
     )
+
+
+def _details_in(source: _Source) -> huggingface_config.Details | None:
+    """Return what a Hugging Face folder says about a classifier's outputs."""
+    is_classifier = isinstance(source.model, classification.AlbertClassifier)
+    if not is_classifier or checkpoint_files.is_prefix(source.path):
+        return None
+    return huggingface.read_details(source.path)
 
 
 _WRITERS = {"tf1": _write_tf1, "tf2": _write_tf2}

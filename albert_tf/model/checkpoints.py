@@ -318,6 +318,16 @@ def _explain_misfit(variables: Collection[str], stored: Collection[str]) -> str:
             "This is the layout of BERT, whose layers share nothing. This "
             "project reads ALBERT only."
         )
+    if not any(name.startswith("bert/pooler/") for name in stored) and (
+        "bert/embeddings/word_embeddings" in stored
+    ):
+        return (
+            "The checkpoint has no pooler, as transformers saves "
+            "AlbertForMaskedLM, AlbertForQuestionAnswering and "
+            "AlbertForTokenClassification. A run that starts from it gets a "
+            "new one with `new_weights=bert/pooler`; convert_checkpoint "
+            "converts it without one; the exports of this project need one."
+        )
     if not set(variables) & set(stored):
         return (
             "The checkpoint has none of the model's variables, but "

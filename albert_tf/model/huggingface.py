@@ -11,7 +11,7 @@ Source of names and settings: transformers 5.23.0, models/albert.
 import dataclasses
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,11 @@ _ARCHITECTURES = {
     "AlbertForQuestionAnswering": _SQUAD_V1,
     "AlbertModel": (),
 }
+POOLER = "bert/pooler"
+# Those that transformers may save without a pooler.
+_WITHOUT_POOLER = (
+    *("AlbertModel", "AlbertForMaskedLM", "AlbertForQuestionAnswering"),
+)
 
 # Tensors that transformers ties: each equals another, and may replace it.
 _TIED = {
@@ -148,6 +153,16 @@ def read_config(path: str) -> modeling.AlbertConfig:
             "project. Choose a model whose groups divide its layers."
         )
     return config
+
+
+def read_details(folder: str) -> huggingface_config.Details:
+    """Read what a folder's `config.json` says about a classifier's outputs.
+
+    Raises:
+        errors.UserError: See `huggingface_config.read_details`.
+    """
+    path = os.path.join(folder, CONFIG_NAME)
+    return huggingface_config.read_details(_read_json(path), path)
 
 
 def read_weights(folder: str) -> dict[str, np.ndarray]:
@@ -198,30 +213,6 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     return weights
 
 
-@dataclasses.dataclass(frozen=True)
-class Details:
-    """What `config.json` says besides the architecture.
-
-    Attributes:
-        labels: Names of a classifier's classes; empty if they are not known.
-        is_regression: Whether a classifier with one output gives a number.
-        is_choice: Whether its output is the score of a choice (RACE).
-        ids: The special pieces by transformers' names; by default those of the
-            released vocabulary.
-    """
-
-    labels: Sequence[str] = ()
-    is_regression: bool = False
-    is_choice: bool = False
-    ids: Mapping[str, int] = dataclasses.field(
-        default_factory=lambda: {
-            "pad_token_id": 0,  # <pad>
-            "bos_token_id": 2,  # [CLS]
-            "eos_token_id": 3,  # [SEP]
-        }
-    )
-
-
 def write(
     folder: str,
     config: modeling.AlbertConfig,
@@ -252,14 +243,14 @@ def write(
 def files_of(
     config: modeling.AlbertConfig,
     weights: Mapping[str, np.ndarray],
-    details: Details | None = None,
+    details: huggingface_config.Details | None = None,
 ) -> tuple[dict[str, Any], bytes]:
     """Return the content of `config.json` and of `model.safetensors`.
 
     Args:
         config: Architecture of the encoder.
-        weights: Variable name to array: the whole encoder, and the heads of one
-            model.
+        weights: Variable name to array: the whole encoder, with or without its
+            pooler, and the heads of one model.
         details: What else is known. By default a classifier with one label is
             an AlbertForSequenceClassification; AlbertForMultipleChoice reads
             the same folder.
@@ -275,9 +266,7 @@ def files_of(
         weights[f"{_MAPPING}/bias"] = np.zeros(config.hidden_size)
     architecture = _architecture(weights)
     names = dict(_names(config, groups))
-    _check_complete(
-        weights, [name for name in names if name.startswith("bert/")]
-    )
+    _check_complete(weights, names, architecture)
     prefix = "albert." if architecture == "AlbertModel" else ""
     tensors = {
         names[name].removeprefix(prefix): np.ascontiguousarray(
@@ -285,14 +274,15 @@ def files_of(
         )
         for name in sorted(weights, key=names.__getitem__)
     }
-    details = details or Details()
+    details = details or huggingface_config.Details()
     values = {
         **_config_values(config, groups),
         "architectures": [architecture],
         **details.ids,
     }
     if "output_bias" in weights:
-        values |= _label_values(len(weights["output_bias"]), details)
+        count = len(weights["output_bias"])
+        values |= huggingface_config.label_values(count, details)
     return values, safetensors.numpy.save(tensors, {"format": "pt"})
 
 
@@ -428,9 +418,7 @@ def _without_token_head(
     values: Mapping[str, Any], tensors: dict[str, np.ndarray], path: str
 ) -> dict[str, np.ndarray]:
     """Leave out a classifier of tokens, whose names are those of texts'."""
-    if "AlbertForTokenClassification" not in (
-        values.get("architectures") or []
-    ):
+    if not huggingface_config.has_class(values, "AlbertForTokenClassification"):
         return tensors
     logging.warning(
         "%s holds a classifier of tokens (AlbertForTokenClassification), which "
@@ -521,11 +509,14 @@ def _architecture(weights: Mapping[str, np.ndarray]) -> str:
 
 
 def _check_complete(
-    weights: Mapping[str, np.ndarray], wanted: Iterable[str]
+    weights: Collection[str], known: Iterable[str], architecture: str
 ) -> None:
     """Refuse an encoder that lacks variables or has more."""
     stored = {name for name in weights if name.startswith("bert/")}
-    wrong = stored ^ set(wanted)
+    wrong = stored ^ {name for name in known if name.startswith("bert/")}
+    has_pooler = any(name.startswith(POOLER + "/") for name in stored)
+    if architecture in _WITHOUT_POOLER and not has_pooler:
+        wrong = {n for n in wrong if not n.startswith(POOLER + "/")}
     if wrong:
         raise errors.UserError(
             f"The weights do not fit the config: {_listed(wrong)} on one side "
@@ -549,19 +540,3 @@ def _config_values(
         "classifier_dropout_prob": 0.1,
         "dtype": "float32",
     }
-
-
-def _label_values(count: int, details: Details) -> dict[str, Any]:
-    """Return the keys that say what the outputs of a classifier mean."""
-    labels = details.labels or [f"LABEL_{index}" for index in range(count)]
-    if details.is_choice:
-        return {"architectures": ["AlbertForMultipleChoice"]}
-    values: dict[str, Any] = {
-        "id2label": {str(index): label for index, label in enumerate(labels)},
-        "label2id": {label: index for index, label in enumerate(labels)},
-    }
-    if details.is_regression:
-        values["problem_type"] = "regression"
-    elif details.labels:
-        values["problem_type"] = "single_label_classification"
-    return values

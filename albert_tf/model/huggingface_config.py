@@ -3,7 +3,8 @@
 Source of keys and values: transformers 5.23.0, AlbertConfig.
 """
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.common import errors
@@ -37,6 +38,34 @@ _ACTIVATIONS = (
     ("tanh", "tanh"),
     ("linear", "linear"),
 )
+# What transformers calls a class without a name.
+_NO_NAME = "LABEL_{}"
+_CHOICE = "AlbertForMultipleChoice"
+_ONE_LABEL = "single_label_classification"
+
+
+@dataclasses.dataclass(frozen=True)
+class Details:
+    """What `config.json` says besides the architecture.
+
+    Attributes:
+        labels: Names of a classifier's classes; empty if they are not known.
+        is_regression: Whether a classifier with one output gives a number.
+        is_choice: Whether its output is the score of a choice (RACE).
+        ids: The special pieces by transformers' names; by default those of the
+            released vocabulary.
+    """
+
+    labels: Sequence[str] = ()
+    is_regression: bool = False
+    is_choice: bool = False
+    ids: Mapping[str, int] = dataclasses.field(
+        default_factory=lambda: {
+            "pad_token_id": 0,  # <pad>
+            "bos_token_id": 2,  # [CLS]
+            "eos_token_id": 3,  # [SEP]
+        }
+    )
 
 
 def describes_albert(values: Mapping[str, Any]) -> bool:
@@ -72,6 +101,84 @@ def translate(values: Mapping[str, Any], path: str) -> dict[str, Any]:
     if "hidden_act" in values:
         ours["hidden_act"] = _our_activation(values["hidden_act"], path)
     return ours
+
+
+def has_class(values: Mapping[str, Any], name: str) -> bool:
+    """Tell whether a `config.json` names a class of transformers as its own."""
+    names = values.get("architectures")
+    return isinstance(names, list) and name in names
+
+
+def label_values(count: int, details: Details) -> dict[str, Any]:
+    """Return the keys that say what the outputs of a classifier mean.
+
+    Args:
+        count: The number of outputs.
+        details: What is known about them.
+
+    Raises:
+        errors.UserError: There are not as many names as outputs.
+    """
+    if details.is_choice:
+        return {"architectures": [_CHOICE]}
+    labels = details.labels or [_NO_NAME.format(i) for i in range(count)]
+    if len(labels) != count:
+        raise errors.UserError(
+            f"The classifier has {count} outputs, but {len(labels)} names: "
+            f"{', '.join(labels)}. Mend id2label in {CONFIG_NAME}, or use the "
+            "run that the checkpoint belongs to."
+        )
+    values: dict[str, Any] = {
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+    if details.is_regression:
+        values["problem_type"] = "regression"
+    elif details.labels:
+        values["problem_type"] = _ONE_LABEL
+    return values
+
+
+def read_details(values: Mapping[str, Any], path: str) -> Details:
+    """Return what a `config.json` says about the outputs of a classifier.
+
+    Args:
+        values: Content of the file.
+        path: Where it came from, for messages.
+
+    Raises:
+        errors.UserError: The names are not `{"0": NAME, "1": NAME, ...}`, or a
+            text may have several labels.
+    """
+    kind = values.get("problem_type")
+    if kind not in (None, "regression", _ONE_LABEL):
+        raise errors.UserError(
+            f"{path} has problem_type={kind!r}: a classifier that gives a text "
+            "several labels, which this project does not have. Allowed are "
+            f"regression and {_ONE_LABEL}."
+        )
+    return Details(
+        labels=_labels(values.get("id2label"), path),
+        is_regression=kind == "regression",
+        is_choice=has_class(values, _CHOICE),
+    )
+
+
+def _labels(found: Any, path: str) -> list[str]:
+    """Return the names in `id2label`, none if they only count."""
+    if found is None:
+        return []
+    keys = list(map(str, range(len(found)))) if isinstance(found, dict) else []
+    labels = [found[key] for key in keys if key in found]
+    are_names = all(isinstance(name, str) and name.strip() for name in labels)
+    if not are_names or not keys or len(set(labels)) < len(found):
+        raise errors.UserError(
+            f"{path} has id2label={found!r}. Allowed are the numbers from 0 "
+            'on, each with a name of its own, such as {"0": "no", "1": '
+            '"yes"}. Mend the file.'
+        )
+    unnamed = [_NO_NAME.format(index) for index in range(len(labels))]
+    return [] if labels == unnamed else labels
 
 
 def their_activation(ours: str) -> str:

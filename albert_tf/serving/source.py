@@ -10,7 +10,13 @@ from typing import Any, NoReturn
 
 from albert_tf.common import errors, options, scores
 from albert_tf.finetuning import base, registry
-from albert_tf.model import checkpoint_reader, fit, modeling
+from albert_tf.model import (
+    checkpoint_files,
+    checkpoint_reader,
+    fit,
+    huggingface,
+    modeling,
+)
 from albert_tf.serving import make, source_options
 from albert_tf.serving.services import service
 from albert_tf.text import tokenization
@@ -136,10 +142,22 @@ def of_checkpoint(settings: source_options.SourceOptions) -> Source:
         {
             "max_seq_length": length,
             "num_labels": labels,
+            "known_labels": _known_labels(settings, checkpoint),
             "has_sentence_order": _ORDER_WEIGHTS in checkpoint.shapes,
             **settings.given,
         },
     )
+
+
+def _known_labels(
+    settings: source_options.SourceOptions,
+    checkpoint: checkpoint_reader.Checkpoint,
+) -> list[str]:
+    """Return the names that a Hugging Face folder gives its classes."""
+    is_prefix = checkpoint_files.is_prefix(checkpoint.path)
+    if settings.task != "classifier" or settings.labels or is_prefix:
+        return []
+    return list(huggingface.read_details(checkpoint.path).labels)
 
 
 def _refuse(name: str, value: Any, kind: str | None) -> NoReturn:
@@ -301,8 +319,9 @@ def _labels(values: Mapping[str, Any]) -> list[str]:
         errors.UserError: There are too few, or not `num_labels` many.
     """
     count = values["num_labels"]
-    given = values.get("labels", ",".join(map(str, range(count)))).split(",")
-    names = [name.strip() for name in given]
+    names = values.get("known_labels") or list(map(str, range(count)))
+    if "labels" in values:
+        names = [name.strip() for name in values["labels"].split(",")]
     if len(set(names)) < len(names) or not all(names):
         raise errors.UserError(
             "has a name twice, or an empty one. Give every class a name of "

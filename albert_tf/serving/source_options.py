@@ -63,7 +63,9 @@ class SourceOptions:
         within=ranges.TOKENS,
     )
     labels: str | None = option(
-        None, "Their names, separated by commas. Default: 0,1,..."
+        None,
+        "Their names, separated by commas. Default: those of a Hugging Face "
+        "folder, else 0,1,...",
     )
     pairs: bool | None = option(
         None, "Whether --task=classifier or regression takes pairs of texts."

@@ -82,9 +82,11 @@ def check(stream: IO[bytes], path: str, kind: str, column: str) -> None:
     whole = _WholeFile(stream)
     with _reading(path, kind), _OPENERS[kind](pyarrow, whole) as (schema, _):
         names = list(schema.names)
-        if names.count(column) != 1:
+        times = names.count(column)
+        if times != 1:
             raise errors.UserError(
-                f"is not a column of {path}; it has: {', '.join(names[:20])}. "
+                f"names {times} columns of {path}; one is needed. The columns "
+                f"are: {', '.join(names[:20])}. "
                 "Name the one that holds the text.",
                 "text_column",
                 column,

@@ -14,6 +14,7 @@ from albert_tf.common import errors
 from albert_tf.model import (
     checkpoint_reader,
     checkpoints,
+    huggingface,
     modeling,
     optimization,
 )
@@ -23,6 +24,7 @@ from albert_tf.model.heads import (
     question_answering,
 )
 from albert_tf.text import normalization, tokenization, wordpiece
+from tests import brightmart_files
 from tests.conftest import FIXTURES
 
 LAMB = FIXTURES / "original_tiny_lamb"
@@ -121,6 +123,138 @@ def test_round_trip_is_bit_equal(saved, tmp_path, name, target):
         np.testing.assert_array_equal(
             variable, contents(prefix)[checkpoint_reader.name_of(variable)]
         )
+
+
+WITHOUT_POOLER = ("encoder", "masked words", "squad_v1")
+
+
+def without_pooler(model, folder):
+    """Write a Hugging Face folder as transformers saves models without one."""
+    weights = {
+        checkpoint_reader.name_of(v): v.numpy()
+        for v in model.variables
+        if "/pooler/" not in v.name
+    }
+    config = getattr(model, "encoder", model).config
+    huggingface.write(str(folder), config, weights)
+    return folder
+
+
+@pytest.mark.parametrize("name", WITHOUT_POOLER)
+@pytest.mark.parametrize("target", FORMATS)
+def test_models_without_a_pooler_are_converted(saved, tmp_path, name, target):
+    _, model = saved(name)
+    source = without_pooler(model, tmp_path / "hf")
+    expected = contents(source)
+    assert not any("pooler" in variable for variable in expected)
+    there = convert(source, tmp_path / "there" / "x", target)
+    assert_same(contents(there), expected)
+    for other in FORMATS:
+        back = convert(there, tmp_path / other / "x", other)
+        assert_same(contents(back), expected)
+    # As docs/checkpoints.md says.
+    new = (
+        HEADS[name](modeling.AlbertModel(model.encoder.config))
+        if (name != "encoder")
+        else modeling.AlbertModel(model.config)
+    )
+    with pytest.raises(errors.UserError, match="no pooler, as transformers"):
+        checkpoints.restore(new, str(there))
+    restored = checkpoints.restore(new, str(there), new_scopes=["bert/pooler"])
+    assert set(restored.new) == {
+        "bert/pooler/dense/kernel",
+        "bert/pooler/dense/bias",
+    }
+
+
+@pytest.mark.parametrize("target", FORMATS)
+def test_log_names_moments_only_where_they_are(saved, tmp_path, caplog, target):
+    caplog.set_level("INFO")
+    prefix, _ = saved("encoder", with_optimizer=True)
+    convert(prefix, tmp_path / "there" / "x", target)
+    assert ", moments and step." in caplog.text or target == "huggingface"
+    assert not (target == "huggingface" and ", moments" in caplog.text)
+
+
+def test_moments_of_a_model_without_a_pooler_travel(saved, tmp_path):
+    prefix, _ = saved("masked words", with_optimizer=True)
+    values = {n: v for n, v in contents(prefix).items() if "pooler" not in n}
+    source = tmp_path / "source" / "x"
+    tf.raw_ops.SaveV2(
+        prefix=str(source),
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=list(values.values()),
+    )
+    there = convert(source, tmp_path / "there" / "x", "tf2")
+    assert_same(contents(there), values)
+
+
+@pytest.mark.parametrize("name", ["pretraining", "classifier", "choice"])
+def test_heads_that_use_the_pooler_need_it(saved, tmp_path, name):
+    _, model = saved(name)
+    message = "AlbertFor.* head|bert/pooler/dense"
+    with pytest.raises(errors.UserError, match=message):
+        without_pooler(model, tmp_path / "hf")
+    values = {
+        checkpoint_reader.name_of(v): v.numpy()
+        for v in model.variables
+        if "/pooler/" not in v.name
+    }
+    source = tmp_path / "source" / "x"
+    tf.raw_ops.SaveV2(
+        prefix=str(source),
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=list(values.values()),
+    )
+    for target in FORMATS:
+        with pytest.raises(errors.UserError, match="bert/pooler/dense/bias"):
+            convert(source, tmp_path / "to" / "x", target)
+
+
+@pytest.mark.parametrize("target", FORMATS)
+def test_brightmarts_layout_is_converted_or_refused(tmp_path, target):
+    """Whole, with its heads; the names become those of this project."""
+    folder = tmp_path / "albert_tiny"
+    folder.mkdir()
+    prefix = brightmart_files.save(
+        brightmart_files.make_weights(), folder / "albert_model.ckpt"
+    )
+    config = brightmart_files.write_config(folder / "albert_config_tiny.json")
+    given = {"albert_config_file": config}
+    if target == "huggingface":
+        with pytest.raises(errors.UserError, match="layout of brightmart's"):
+            vocabulary = vocabulary_of(tmp_path, 60)
+            convert(
+                prefix,
+                tmp_path / "hf",
+                target,
+                vocabulary=vocabulary,
+                **given,
+            )
+        assert not (tmp_path / "hf" / "config.json").exists()
+        return
+    there = convert(prefix, tmp_path / "there" / "x", target, **given)
+    assert_same(contents(there), contents(prefix))
+    config = checkpoint_reader.read(str(there)).config
+    assert config.project_words_first
+    back = convert(there, tmp_path / "back" / "x", "tf1")
+    assert_same(contents(back), contents(prefix))
+
+
+def test_names_of_classes_are_said_where_they_have_no_place(
+    saved, tmp_path, caplog
+):
+    prefix, _ = saved("classifier")
+    folder = convert(prefix, tmp_path / "hf", "huggingface")
+    convert(folder, tmp_path / "one" / "x", "tf1")
+    assert "names of the classes" not in caplog.text
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
+    (folder / "config.json").write_text(json.dumps(config))
+    convert(folder, tmp_path / "two" / "x", "tf1")
+    assert "not in the new checkpoint: no,maybe,yes. Give" in caplog.text
 
 
 @pytest.mark.parametrize("target", ["tf1", "tf2"])

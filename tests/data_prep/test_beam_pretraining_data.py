@@ -21,6 +21,7 @@ from data_prep import (
     beam_pretraining_data,
     create_pretraining_data,
     train_sentencepiece,
+    train_wordpiece,
 )
 from data_prep.writer import assemble, instances, writer_options
 
@@ -171,6 +172,45 @@ def test_workers_and_sizes_of_steps_do_not_matter(base, tmp_path, beam_args):
     assert read_shards(run_beam(tmp_path, base, beam_args)) == read_shards(
         local
     )
+
+
+@pytest.mark.beam
+@pytest.mark.parametrize(
+    "beam_args",
+    ["", "--direct_num_workers=2 --direct_running_mode=multi_processing"],
+)
+@pytest.mark.usefixtures("small_steps")
+def test_words_of_jieba_are_those_of_the_local_writer(tmp_path, beam_args):
+    rng = random.Random(5)
+    words = "今天 天气 很 好 我们 公园 散步 觉得 怎么样".split()
+    lines = ["".join(rng.choices(words, k=8)) + "。" for _ in range(300)]
+    text = "".join(line + "\n" * rng.choice([1, 1, 2]) for line in lines)
+    (tmp_path / "zh.txt").write_text(text)
+    train_wordpiece.run(
+        train_wordpiece.Options(
+            input_file=str(tmp_path / "zh.txt"),
+            output_prefix=str(tmp_path / "zh-vocab"),
+            vocab_size=100,
+            unit="character",
+        )
+    )
+    values = {
+        "input_file": str(tmp_path / "zh.txt"),
+        "vocab_file": str(tmp_path / "zh-vocab.txt"),
+        "word_segmenter": "jieba",
+        "dupe_factor": 2,
+        "max_seq_length": 32,
+        "max_predictions_per_seq": 5,
+    }
+    local = run_local(tmp_path, values)
+    ours = run_beam(tmp_path, values, beam_args)
+    assert read_shards(ours) == read_shards(local)
+    manifest = read_manifest(ours)
+    assert manifest == read_manifest(local)
+    assert manifest["word_start_rule"] == "jieba"
+    assert manifest["versions"]["jieba"]
+    without = run_local(tmp_path / "none", values | {"word_segmenter": "none"})
+    assert read_shards(without) != read_shards(local)
 
 
 @pytest.mark.beam

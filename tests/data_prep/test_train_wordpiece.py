@@ -31,7 +31,6 @@ def train(tmp_path, text, **changes):
 
 
 def test_german_words_keep_their_letters(tmp_path):
-    pytest.importorskip("tokenizers")
     tokenizer = train(tmp_path, GERMAN, vocab_size=100)
     assert tokenizer.vocab_size == 100
     assert tokenizer.pieces[:5] == (
@@ -59,7 +58,6 @@ def test_chinese_characters_are_pieces(tmp_path):
 
 
 def test_the_same_text_gives_the_same_bytes_in_another_process(tmp_path):
-    pytest.importorskip("tokenizers")
     train(tmp_path, GERMAN)
     first = (tmp_path / "vocab.txt").read_bytes()
     for number in range(2):

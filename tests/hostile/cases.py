@@ -13,7 +13,10 @@ import tarfile
 from collections.abc import Callable
 from typing import NamedTuple
 
+import pyarrow
+
 from tests.conftest import tiny_config
+from tests.hostile import tables
 
 
 class Case(NamedTuple):
@@ -118,6 +121,20 @@ def json_file(content: bytes, *says: str, **changes):
     return text_file(content, *says, input_format="jsonl", **changes)
 
 
+def table(
+    columns: object, *says: str, write: Callable = tables.parquet, **changes
+):
+    """A table that is read as a corpus; or bytes that are none."""
+    content = columns
+    if isinstance(columns, dict):
+        columns = pyarrow.table(columns)
+    if isinstance(columns, pyarrow.Table):
+        content = write(columns)
+    values = {"input_file": "{here}/t.parquet", "input_format": "parquet"}
+    files = {"t.parquet": content}
+    return Case(CORPUS, {**values, **changes}, says, files)
+
+
 def architecture(*says: str, **changes):
     """An architecture that is read by training."""
     where = {"albert_config_file": "{here}/c.json"}
@@ -200,6 +217,49 @@ CASES = {
     "JSON of 6,000 digits": json_file(b'{"text": ' + b"9" * 6000, "line 1"),
     "no JSON field": json_file(
         b'{"text": "a"}\n', "--json_field", json_field=""
+    ),
+    # Tables.
+    "table without the column": table(
+        {"body": ["Ivo slept."]},
+        *("--text_column=text", "{here}/t.parquet", "columns are: body"),
+    ),
+    "table of numbers": table({"text": [1, 2]}, "--text_column", "holds int64"),
+    "table of lists": table(
+        {"text": [["Ivo slept."]]}, "--text_column", "holds list<"
+    ),
+    "table of objects": table(
+        {"text": [{"a": "Ivo slept."}]}, "--text_column", "holds struct<"
+    ),
+    "table of bytes": table({"text": [b"Ivo"]}, "--text_column", "binary"),
+    "column of a table twice": table(
+        pyarrow.table([["a"], ["b"]], names=["text", "text"]), "names 2 columns"
+    ),
+    "row of a table without text": table(
+        {"text": ["Ivo slept.", None]}, "{here}/t.parquet", "row 2"
+    ),
+    "table of nothing but null": table(
+        {"text": [None]}, "--text_column", "holds null"
+    ),
+    "table without rows": table(
+        {"text": pyarrow.array([], pyarrow.string())}, "--input_file"
+    ),
+    "table without columns": table({}, "--text_column"),
+    "no name of a column": table(
+        {"text": ["Ivo slept."]}, "--text_column", text_column=""
+    ),
+    "row of 50 MB": table(
+        {"text": ["a" * 50_000_000]}, "{here}/t.parquet", "1"
+    ),
+    "table of no bytes": table(b"", "{here}/t.parquet"),
+    "text that is called a table": table(b"Ivo slept.\n", "{here}/t.parquet"),
+    "Arrow that is called Parquet": table(
+        {"text": ["a"]}, "{here}/t.parquet", write=tables.arrow
+    ),
+    "Parquet that is read as Arrow": table(
+        {"text": ["a"]}, "{here}/t.parquet", input_format="arrow"
+    ),
+    "Parquet that is read as text": table(
+        {"text": ["a"]}, "--input_format=parquet", input_format="lines"
     ),
     "archive as corpus": Case(
         CORPUS, {"input_file": "{here}/a.zip"}, ("a.zip",), {"a.zip": b"PK"}

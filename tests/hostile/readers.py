@@ -165,6 +165,11 @@ def checkpoint(folder: Path) -> None:
     found.load(found.shapes)
 
 
+def hugging_face_folder(folder: Path) -> None:
+    huggingface.read_weights(str(folder))
+    huggingface.read_details(str(folder))
+
+
 def run_log_and_card(folder: Path) -> None:
     run_card.write(str(folder))
 
@@ -188,6 +193,21 @@ READERS = {
     "corpus.xz": Reader("text.txt.xz", "", corpus_of, False),
     "corpus.zst": Reader("text.txt.zst", "", corpus_of, False),
     "corpus.jsonl": Reader("text.jsonl", "", json_corpus),
+    "corpus.parquet": Reader(
+        "text.parquet",
+        "",
+        lambda p: corpus_of(p, input_format="parquet"),
+        False,
+    ),
+    "corpus.arrow": Reader(
+        "text.arrow", "", lambda p: corpus_of(p, input_format="arrow"), False
+    ),
+    "corpus.file.arrow": Reader(
+        "text.file.arrow",
+        "",
+        lambda p: corpus_of(p, input_format="arrow"),
+        False,
+    ),
     "sentences": Reader("text.txt", "", sentences),
     "sentences.gz": Reader("text.txt.gz", "", sentences, False),
     "sentences.tar.gz": Reader("text.tar.gz", "", sentences, False),
@@ -209,6 +229,9 @@ READERS = {
     ),
     "hugging face config": Reader(
         "huggingface/config.json", "", lambda p: huggingface.read_config(str(p))
+    ),
+    "hugging face folder": Reader(
+        "huggingface", "config.json", hugging_face_folder
     ),
     # Records.
     "records": Reader("records", "train.tfrecord", record_folder, False),

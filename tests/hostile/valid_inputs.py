@@ -10,6 +10,7 @@ import random
 import shutil
 import tarfile
 
+import pyarrow
 from backports import zstd
 
 from albert_tf import (
@@ -30,6 +31,7 @@ from data_prep import (
 )
 from data_prep.demo import story_tasks, story_world
 from tests.conftest import tiny_config
+from tests.hostile import tables
 
 LENGTH = 32
 PREDICTIONS = 5
@@ -99,11 +101,21 @@ def _write_texts(inputs: Inputs) -> None:
     stories = [s for s in text.split("\n\n") if s.strip()]
     lines = [json.dumps({"text": story}) for story in stories]
     inputs["text.jsonl"].write_text("\n".join(lines) + "\n")
+    _write_tables(inputs, stories)
     _pack(inputs, text.encode())
     letters = "abcdefghijklmnopqrstuvwxyz.,?!'-"
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     pieces += [*letters, *(f"##{letter}" for letter in letters)]
     inputs["vocab.txt"].write_text("\n".join(pieces) + "\n")
+
+
+def _write_tables(inputs: Inputs, stories: list[str]) -> None:
+    table = pyarrow.table({"text": stories, "id": range(len(stories))})
+    inputs["text.parquet"].write_bytes(tables.parquet(table))
+    inputs["text.arrow"].write_bytes(tables.arrow(table))
+    inputs["text.file.arrow"].write_bytes(
+        tables.arrow(table, pyarrow.ipc.new_file)
+    )
 
 
 def _pack(inputs: Inputs, text: bytes) -> None:

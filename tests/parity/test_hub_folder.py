@@ -1,12 +1,16 @@
 """Exported folders in transformers, against our models: `make test-torch`."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf import convert_checkpoint
 from albert_tf.finetuning import registry, task_models
-from albert_tf.model import checkpoint_reader, modeling
-from albert_tf.serving import make
+from albert_tf.model import checkpoint_reader, checkpoints, modeling
+from albert_tf.serving import make, source, source_options
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import tokenization
 from tests.conftest import FIXTURES, PARITY_ATOL
@@ -68,7 +72,13 @@ def export(folder, model, vocabulary, tokenizer, task=None):
     config = getattr(model, "encoder", model).config
     hub_folder.write(
         str(folder),
-        hub_folder.Model(config, weights, vocabulary, tokenizer, task),
+        hub_folder.Model(
+            config,
+            weights,
+            vocabulary,
+            tokenizer,
+            hub_folder.details_of(task) if task else None,
+        ),
     )
     return str(folder)
 
@@ -135,6 +145,142 @@ def test_text_classification_gives_our_labels(tmp_path, vocabulary):
         scores = {answer["label"]: answer["score"] for answer in answers}
         assert scores.keys() == {"entailment", "not_entailment"}
         assert_close(row, [scores[label] for label in task.labels])
+
+
+def convert(source, target, name="huggingface", **changes):
+    convert_checkpoint.run(
+        convert_checkpoint.ConvertOptions(
+            from_=str(source), to=str(target), format=name, **changes
+        )
+    )
+    return str(target)
+
+
+def answers_of(folder, pairs):
+    """What transformers' pipeline says, label to score for each pair."""
+    import transformers
+
+    pipeline = transformers.pipeline("text-classification", folder)
+    found = pipeline(
+        [{"text": one, "text_pair": other} for one, other in pairs], top_k=None
+    )
+    return [{a["label"]: a["score"] for a in answers} for answers in found]
+
+
+PAIRS = [("a rope", "a lamp"), ("Ivo slept at the mill.", "the boat")]
+
+
+def test_labels_of_a_run_reach_transformers(tmp_path):
+    import transformers
+
+    spm = str(FIXTURES / "own_text" / "spm.model")
+    vocabulary = tokenization.VocabularyOptions(spm_model_file=spm)
+    tokenizer = tokenization.load(vocabulary)
+    values = {
+        "task_name": "mnli",
+        "max_seq_length": LENGTH,
+        "spm_model_file": spm,
+    }
+    task = registry.make(values, tokenizer)
+    service = make.of_task(task, make_encoder(tokenizer))
+    run = tmp_path / "run"
+    run.mkdir()
+    tf.train.Checkpoint(model=service.model).write(str(run / "model.ckpt-best"))
+    config = service.encoder.config
+    (run / "albert_config.json").write_text(config.to_json())
+    content = {"program": "run_classifier", "options": values}
+    (run / "run_options.json").write_text(json.dumps(content))
+    shutil.copy(spm, run / "spm.model")
+
+    folder = convert(run, tmp_path / "hub")
+    loaded = transformers.AutoConfig.from_pretrained(folder)
+    assert loaded.id2label == dict(enumerate(task.labels))
+    assert loaded.label2id == {name: i for i, name in enumerate(task.labels)}
+    ours = service.answer(*map(tf.constant, zip(*PAIRS, strict=True)))
+    for row, scores in zip(
+        ours["probabilities"], answers_of(folder, PAIRS), strict=True
+    ):
+        assert_close(row, [scores[label] for label in task.labels])
+
+
+def test_labels_of_transformers_reach_predictions_and_exports(
+    tmp_path, vocabulary
+):
+    import transformers
+
+    tokenizer = tokenization.load(vocabulary)
+    labels = ["schlecht, sehr", "gut", "weder noch"]
+    config = make_encoder(tokenizer).config
+    theirs = transformers.AlbertForSequenceClassification(
+        transformers.AlbertConfig(
+            **{**vars(config), "hidden_act": "gelu_new"},
+            id2label=dict(enumerate(labels)),
+            label2id={label: index for index, label in enumerate(labels)},
+        )
+    )
+    theirs.eval().save_pretrained(str(tmp_path / "theirs"))
+    given = source_options.SourceOptions(
+        init_checkpoint=str(tmp_path / "theirs"),
+        task="classifier",
+        pairs=True,
+        vocabulary=vocabulary,
+    )
+    found = source.find(given)
+    service = source.make_service(found, source.make_task(found))
+    checkpoints.restore(service.model, found.checkpoint)
+    ours = service.answer(*map(tf.constant, zip(*PAIRS, strict=True)))
+    assert [name.decode() for name in ours["labels"][0].numpy()] == labels
+    folder = convert(
+        tmp_path / "theirs", tmp_path / "hub", vocabulary=vocabulary
+    )
+    for row, scores in zip(
+        ours["probabilities"], answers_of(folder, PAIRS), strict=True
+    ):
+        assert_close(row, [scores[label] for label in labels])
+
+
+WITHOUT_POOLER = {
+    "AlbertForMaskedLM": "AlbertForMaskedLM",
+    "AlbertForQuestionAnswering": "AlbertForQuestionAnswering",
+    # Its head is not read.
+    "AlbertForTokenClassification": "AlbertModel",
+    "AlbertModel": "AlbertModel",
+}
+
+
+@pytest.mark.parametrize("way", ["huggingface", "tf1", "tf2"])
+@pytest.mark.parametrize("saved", WITHOUT_POOLER)
+def test_models_without_a_pooler_come_back_as_they_were(tmp_path, saved, way):
+    import torch
+    import transformers
+
+    spm = str(FIXTURES / "own_text" / "spm.model")
+    vocabulary = tokenization.VocabularyOptions(spm_model_file=spm)
+    config = make_encoder(tokenization.load(vocabulary)).config
+    theirs_config = transformers.AlbertConfig(
+        **{**vars(config), "hidden_act": "gelu_new"}
+    )
+    alone = {"add_pooling_layer": False} if saved == "AlbertModel" else {}
+    theirs = getattr(transformers, saved)(theirs_config, **alone)
+    theirs.eval().save_pretrained(str(tmp_path / "theirs"))
+    there = convert(
+        tmp_path / "theirs", tmp_path / way / "x", way, vocabulary=vocabulary
+    )
+    folder = convert(there, tmp_path / "hub", vocabulary=vocabulary)
+
+    written = WITHOUT_POOLER[saved]
+    alone = {"add_pooling_layer": False} if written == "AlbertModel" else {}
+    again, report = getattr(transformers, written).from_pretrained(
+        folder, output_loading_info=True, **alone
+    )
+    assert again.config.architectures == [written]
+    assert not any(map(report.get, ("missing_keys", "unexpected_keys")))
+    if saved == "AlbertForTokenClassification":
+        theirs = theirs.albert
+    ids = torch.tensor([[2, 9, 17, 33, 3]])
+    with torch.no_grad():
+        expected, actual = (model(ids)[0] for model in (theirs, again.eval()))
+    assert_close(actual.numpy(), expected.numpy())
 
 
 def test_regression_gives_our_number(tmp_path, vocabulary):

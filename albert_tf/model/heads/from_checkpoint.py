@@ -5,7 +5,7 @@ from collections.abc import Callable
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.model import checkpoint_reader, huggingface, modeling
 from albert_tf.model.heads import (
     classification,
     pretraining,
@@ -13,6 +13,11 @@ from albert_tf.model.heads import (
 )
 
 MakeModel = Callable[[modeling.AlbertModel], keras.Model]
+_ENCODER = "bert"
+# Heads of models that do not need a pooler: none, masked words, SQuAD 1.1.
+_WITHOUT_POOLER: tuple[set[str], ...] = (
+    *(set(), {"cls/predictions"}, {"cls/squad"}),
+)
 
 
 def make_model(
@@ -32,8 +37,7 @@ def make_model(
         errors.UserError: It holds weights of a head that is not known.
     """
     encoder = modeling.AlbertModel(config)
-    parts = {checkpoint_reader.part_of(name) for name in checkpoint.shapes}
-    heads = frozenset(parts - {encoder.name})
+    heads = _heads(checkpoint)
     labels = checkpoint.shapes.get("output_weights", [0])[0]
     known: dict[frozenset[str], MakeModel] = {
         frozenset(): lambda e: e,
@@ -56,3 +60,22 @@ def make_model(
             f"project: {', '.join(sorted(heads))}. Known heads are: {allowed}."
         )
     return known[heads](encoder)
+
+
+def missing_scopes(checkpoint: checkpoint_reader.Checkpoint) -> tuple[str, ...]:
+    """Return the scope of the pooler, if a model without one was saved.
+
+    transformers saves some models so; see `checkpoints.restore`, `new_scopes`.
+    """
+    pooler = huggingface.POOLER
+    if _heads(checkpoint) not in _WITHOUT_POOLER or any(
+        name.startswith(f"{pooler}/") for name in checkpoint.shapes
+    ):
+        return ()
+    return (pooler,)
+
+
+def _heads(checkpoint: checkpoint_reader.Checkpoint) -> frozenset[str]:
+    """Return the scopes of the heads whose weights a checkpoint holds."""
+    parts = {checkpoint_reader.part_of(name) for name in checkpoint.shapes}
+    return frozenset(parts - {_ENCODER})

@@ -19,7 +19,7 @@ from absl import logging
 from albert_tf.common import files, strict_json
 from albert_tf.finetuning import base, race
 from albert_tf.finetuning.glue import glue
-from albert_tf.model import huggingface, modeling
+from albert_tf.model import huggingface, huggingface_config, modeling
 from albert_tf.serving.formats import model_card
 from albert_tf.text import (
     normalization,
@@ -57,7 +57,7 @@ class Model:
         weights: Variable name to array; see `huggingface.write`.
         vocabulary: The file of its vocabulary and how it is used.
         tokenizer: The same, loaded.
-        task: What it was finetuned for, if that is known.
+        details: What its outputs mean, if that is known.
         run_dir: The folder of its run, if it has one.
     """
 
@@ -65,7 +65,7 @@ class Model:
     weights: Mapping[str, np.ndarray]
     vocabulary: tokenization.VocabularyOptions
     tokenizer: tokenization.AnyTokenizer
-    task: base.Task | None = None
+    details: huggingface_config.Details | None = None
     run_dir: str | None = None
 
 
@@ -82,7 +82,7 @@ def write(folder: str, model: Model) -> None:
     tokenizer_check.check(rules, tokenizer)
     _warn_of_numbers(tokenizer)
     config, weights = huggingface.files_of(
-        model.config, model.weights, _details(model)
+        model.config, model.weights, _with_ids(model)
     )
     special = tokenizer_json.special_pieces(tokenizer)
     texts = {
@@ -117,16 +117,23 @@ def _json(values: Mapping[str, Any]) -> str:
     return strict_json.dumps(values, indent=2, sort_keys=True) + "\n"
 
 
-def _details(model: Model) -> huggingface.Details:
-    """Return what `config.json` says besides the architecture."""
-    tokenizer, task = model.tokenizer, model.task
+def details_of(task: base.Task) -> huggingface_config.Details:
+    """Return what the outputs of a task's model mean."""
     labels: tuple[str, ...] = ()
     if isinstance(task, glue.GlueTask):
         labels = tuple(task.labels)
-    return huggingface.Details(
+    return huggingface_config.Details(
         labels=labels,
         is_regression=isinstance(task, glue.GlueTask) and not labels,
         is_choice=isinstance(task, race.RaceTask),
+    )
+
+
+def _with_ids(model: Model) -> huggingface_config.Details:
+    """Return the details with the special pieces of the vocabulary."""
+    tokenizer = model.tokenizer
+    return dataclasses.replace(
+        model.details or huggingface_config.Details(),
         ids={
             "pad_token_id": tokenizer.pad_id,
             "bos_token_id": tokenizer.cls_id,

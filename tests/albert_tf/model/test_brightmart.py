@@ -1,7 +1,5 @@
 """Checkpoints and config files of brightmart's albert_zh."""
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -20,70 +18,24 @@ from albert_tf.model.heads import (
     from_checkpoint,
     pretraining,
 )
-from tests.conftest import FIXTURES, PARITY_ATOL, tiny_config
+from tests import brightmart_files
+from tests.conftest import PARITY_ATOL, tiny_config
 from tests.reference import encoder as reference
-
-# Names and shapes of the released albert_tiny.
-INDEX = json.loads((FIXTURES / "released_index.json").read_text())[
-    "brightmart_albert_tiny_zh"
-]
-# Its sizes, and small ones.
-SMALL = {21128: 60, 128: 8, 312: 12, 1248: 20, 512: 16, 2: 2}
-CONFIG = {
-    "attention_probs_dropout_prob": 0.0,
-    "directionality": "bidi",
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.0,
-    "hidden_size": 12,
-    "embedding_size": 8,
-    "initializer_range": 0.02,
-    "intermediate_size": 20,
-    "max_position_embeddings": 16,
-    "num_attention_heads": 3,
-    "num_hidden_layers": 3,
-    "pooler_fc_size": 768,
-    "pooler_type": "first_token_transform",
-    "type_vocab_size": 2,
-    "vocab_size": 60,
-    "ln_type": "postln",
-}
-
-
-def write_config(path, **changes):
-    path.write_text(json.dumps({**CONFIG, **changes}))
-    return str(path)
 
 
 @pytest.fixture
 def weights():
-    """By their names; no bias is 0, no gamma is 1."""
-    generator = np.random.default_rng(5)
-    return {
-        name: generator.normal(
-            float(name.endswith("gamma")), 0.3, [SMALL[size] for size in shape]
-        ).astype(np.float32)
-        for name, (_, *shape) in INDEX.items()
-    }
-
-
-def save(weights, prefix, **more):
-    weights = {**weights, **more}
-    names = sorted(weights)
-    tf.raw_ops.SaveV2(
-        prefix=str(prefix),
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        tensors=[weights[name] for name in names],
-    )
-    return str(prefix)
+    return brightmart_files.make_weights()
 
 
 @pytest.fixture
 def model(weights, tmp_path):
     checkpoint = checkpoint_reader.read(
-        save(weights, tmp_path / "albert_model.ckpt")
+        brightmart_files.save(weights, tmp_path / "albert_model.ckpt")
     )
-    config = AlbertConfig.from_json_file(write_config(tmp_path / "c.json"))
+    config = AlbertConfig.from_json_file(
+        brightmart_files.write_config(tmp_path / "c.json")
+    )
     model = from_checkpoint.make_model(config, checkpoint)
     checkpoints.restore(model, checkpoint)
     return model
@@ -163,7 +115,7 @@ def test_optimizer_state_and_heads_are_read_as_in_other_layouts(
 ):
     theirs = "bert/encoder/layer_shared/output/LayerNorm/beta"
     ours = "bert/encoder/transformer/group_0/inner_group_0/LayerNorm_1/beta"
-    prefix = save(
+    prefix = brightmart_files.save(
         weights,
         tmp_path / "x.ckpt",
         **{
@@ -175,28 +127,32 @@ def test_optimizer_state_and_heads_are_read_as_in_other_layouts(
     )
     checkpoint = checkpoint_reader.read(prefix)
     assert set(checkpoint.state) == {f"{ours}/adam_m", "global_step"}
-    config = AlbertConfig.from_json_file(write_config(tmp_path / "c.json"))
+    config = AlbertConfig.from_json_file(
+        brightmart_files.write_config(tmp_path / "c.json")
+    )
     model = classification.AlbertClassifier(modeling.AlbertModel(config), 4)
     checkpoints.restore(model, checkpoint)
 
 
 @pytest.mark.parametrize("old", [{}, {"ln_type": None}])
 def test_config_files_mean_the_other_order(tmp_path, old):
-    path = write_config(tmp_path / "c.json", **old)
+    path = brightmart_files.write_config(tmp_path / "c.json", **old)
     config = AlbertConfig.from_json_file(path)
     assert config.project_words_first
     assert (config.num_hidden_groups, config.share) == (1, "all")
 
 
 def test_config_files_before_ln_type_are_recognized(tmp_path):
-    values = {k: v for k, v in CONFIG.items() if k != "ln_type"}
+    values = {
+        k: v for k, v in brightmart_files.CONFIG.items() if k != "ln_type"
+    }
     assert brightmart.describes_albert(values)
     del values["embedding_size"]  # BERT's.
     assert not brightmart.describes_albert(values)
 
 
 def test_norms_before_the_sublayers_are_refused(tmp_path):
-    path = write_config(tmp_path / "c.json", ln_type="preln")
+    path = brightmart_files.write_config(tmp_path / "c.json", ln_type="preln")
     with pytest.raises(
         errors.UserError, match="ln_type='preln': this model of brightmart's"
     ):
@@ -204,8 +160,10 @@ def test_norms_before_the_sublayers_are_refused(tmp_path):
 
 
 def test_a_config_without_the_key_names_the_layout(weights, tmp_path):
-    prefix = save(weights, tmp_path / "x.ckpt")
-    sizes = {k: v for k, v in CONFIG.items() if k.endswith("_size")}
+    prefix = brightmart_files.save(weights, tmp_path / "x.ckpt")
+    sizes = {
+        k: v for k, v in brightmart_files.CONFIG.items() if k.endswith("_size")
+    }
     sizes["max_position_embeddings"] = 16
     del sizes["pooler_fc_size"]
     model = modeling.AlbertModel(

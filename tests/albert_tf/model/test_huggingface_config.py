@@ -51,3 +51,61 @@ def test_keys_without_a_meaning_here_are_ignored():
 def test_unsupported_values_are_refused(values, message):
     with pytest.raises(errors.UserError, match=message):
         translate(**values)
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ({}, []),
+        ({"id2label": {"1": "yes", "0": "no, never"}}, ["no, never", "yes"]),
+        ({"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}, []),
+        (
+            {"id2label": {"0": "LABEL_1", "1": "LABEL_0"}},
+            ["LABEL_1", "LABEL_0"],
+        ),
+        ({"id2label": None, "problem_type": None}, []),
+    ],
+)
+def test_names_of_classes_are_read(values, labels):
+    details = huggingface_config.read_details(values, "config.json")
+    assert details == huggingface_config.Details(labels)
+
+
+def test_regression_and_choice_are_read():
+    def read(**values):
+        return huggingface_config.read_details(values, "config.json")
+
+    assert read(problem_type="regression").is_regression
+    assert not read(problem_type="single_label_classification").is_regression
+    assert read(architectures=["AlbertForMultipleChoice"]).is_choice
+    for other in (None, ["AlbertModel"], "AlbertForMultipleChoice", 7):
+        assert not read(architectures=other).is_choice
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"id2label": {"0": "no", "2": "yes"}}, "Allowed are the numbers"),
+        ({"id2label": {"0": "no", "1": "no"}}, "a name of its own"),
+        ({"id2label": {"0": "no", "1": " "}}, "config.json has id2label="),
+        ({"id2label": {"0": 1}}, "config.json has id2label="),
+        ({"id2label": ["no", "yes"]}, "config.json has id2label="),
+        ({"id2label": False}, "config.json has id2label=False"),
+        (
+            {"problem_type": "multi_label_classification"},
+            "several labels, which this project does not have",
+        ),
+        ({"problem_type": ["x"]}, "problem_type="),
+    ],
+)
+def test_outputs_without_a_meaning_are_refused(values, message):
+    with pytest.raises(errors.UserError, match=message):
+        huggingface_config.read_details(values, "config.json")
+
+
+def test_each_output_needs_a_name():
+    details = huggingface_config.Details(["no", "yes"])
+    values = huggingface_config.label_values(2, details)
+    assert values["label2id"] == {"no": 0, "yes": 1}
+    with pytest.raises(errors.UserError, match="3 outputs, but 2 names: no, y"):
+        huggingface_config.label_values(3, details)

@@ -190,7 +190,7 @@ def test_facts_of_a_table_are_those_of_the_file(kind_and_writer, tmp_path):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ("text", "text_column=text.* is not a column of .*has: id, body"),
+        ("text", "text_column=text.* names 0 columns of .*are: id, body"),
         ("id", "text_column=id. of .* holds int64, not text"),
     ],
 )

@@ -49,3 +49,15 @@ def test_unknown_head_is_refused(small_config):
     names = {"bert/pooler/dense/bias": [16], "my_head/kernel": [16, 2]}
     with pytest.raises(errors.UserError, match="no model of this.*: my_head"):
         from_checkpoint.make_model(small_config, checkpoint_with(names))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_pooler_may_be_missing_where_no_head_needs_it(small_config, name):
+    names = shapes(MODELS[name](modeling.AlbertModel(small_config)))
+    assert from_checkpoint.missing_scopes(checkpoint_with(names)) == ()
+    del names["bert/pooler/dense/bias"]  # This one is damaged.
+    assert from_checkpoint.missing_scopes(checkpoint_with(names)) == ()
+    del names["bert/pooler/dense/kernel"]
+    may = name in ("encoder", "masked_lm", "squad_v1")
+    missing = from_checkpoint.missing_scopes(checkpoint_with(names))
+    assert missing == (("bert/pooler",) if may else ())

@@ -107,6 +107,28 @@ def test_scores_of_the_run_are_in_the_metadata(make_run, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("task_name", ["mnli", "sts-b", "race"])
+def test_meaning_of_outputs_is_kept_when_a_folder_is_converted(
+    make_run, tmp_path, task_name
+):
+    hub = convert(
+        make_run(task_name=task_name, max_qa_length=8), tmp_path / "hub"
+    )
+    again = convert(hub, tmp_path / "again")
+    assert (again / "config.json").read_text() == (
+        (hub / "config.json").read_text()
+    )
+
+
+def test_names_that_do_not_fit_the_weights_are_refused(make_run, tmp_path):
+    hub = convert(make_run(), tmp_path / "hub")
+    config = config_of(hub) | {"id2label": {"0": "no", "1": "yes"}}
+    (hub / "config.json").write_text(json.dumps(config))
+    with pytest.raises(errors.UserError, match="3 outputs, but 2 names: no, y"):
+        convert(hub, tmp_path / "again")
+    assert not (tmp_path / "again" / "config.json").exists()
+
+
 def test_missing_vocabulary_is_refused(make_run, tmp_path):
     run = make_run(spm_model_file=None)
     (run / "spm.model").unlink()

@@ -1,0 +1,63 @@
+"""A small model of brightmart's albert_zh, as its archives have it."""
+
+import json
+
+import numpy as np
+import tensorflow as tf
+
+from tests.conftest import FIXTURES
+
+# Names and shapes of the released albert_tiny.
+INDEX = json.loads((FIXTURES / "released_index.json").read_text())[
+    "brightmart_albert_tiny_zh"
+]
+# Its sizes, and small ones.
+SMALL = {21128: 60, 128: 8, 312: 12, 1248: 20, 512: 16, 2: 2}
+CONFIG = {
+    "attention_probs_dropout_prob": 0.0,
+    "directionality": "bidi",
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.0,
+    "hidden_size": 12,
+    "embedding_size": 8,
+    "initializer_range": 0.02,
+    "intermediate_size": 20,
+    "max_position_embeddings": 16,
+    "num_attention_heads": 3,
+    "num_hidden_layers": 3,
+    "pooler_fc_size": 768,
+    "pooler_type": "first_token_transform",
+    "type_vocab_size": 2,
+    "vocab_size": 60,
+    "ln_type": "postln",
+}
+
+
+def write_config(path, **changes):
+    """Write the config file of the archive; return its path."""
+    path.write_text(json.dumps({**CONFIG, **changes}))
+    return str(path)
+
+
+def make_weights():
+    """By their names; no bias is 0, no gamma is 1."""
+    generator = np.random.default_rng(5)
+    return {
+        name: generator.normal(
+            float(name.endswith("gamma")), 0.3, [SMALL[size] for size in shape]
+        ).astype(np.float32)
+        for name, (_, *shape) in INDEX.items()
+    }
+
+
+def save(weights, prefix, **more):
+    """Write a checkpoint of TensorFlow 1; return its prefix."""
+    weights = {**weights, **more}
+    names = sorted(weights)
+    tf.raw_ops.SaveV2(
+        prefix=str(prefix),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[weights[name] for name in names],
+    )
+    return str(prefix)
