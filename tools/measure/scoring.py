@@ -80,7 +80,10 @@ class MaskedLm:
                 "masked_lm_positions": places,
             }
             logits = model(inputs)["masked_lm_logits"]
-            loss = objectives.cross_entropy(logits, labels)
+            # The fused loss of training would be compiled for every shape.
+            loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels, logits
+            )
             return loss, objectives.correct(logits, labels)
 
         self._ask = ask
