@@ -141,32 +141,44 @@ def measure(
             "held_out_file",
         )
     answers = masked_lm.score(queries)
-    right = [
-        part.all()
-        for answer, counts in zip(answers, sizes, strict=True)
-        for part in np.split(answer.right, np.cumsum(counts)[:-1])
-    ]
     words = [count for counts in sizes for count in counts]
-    unknown = masked_lm.tokenizer.unk_id
     piece_bits = -sum(float(answer.log2.sum()) for answer in answers)
     count_bits = code_length(words)
     return {
         "bits_per_byte": (piece_bits + count_bits) / num_bytes,
         "piece_bits_per_byte": piece_bits / num_bytes,
         "count_bits_per_byte": count_bits / num_bytes,
-        "word_accuracy": float(np.mean(right)),
-        "piece_accuracy": float(
-            np.concatenate([answer.right for answer in answers]).mean()
-        ),
+        **_accuracies(answers, sizes),
         "windows": len(queries),
         "hidden_words": len(words),
         "hidden_pieces": sum(words),
         "hidden_bytes": num_bytes,
         "unknown_pieces": sum(
-            query.ids[place] == unknown
+            query.ids[place] == masked_lm.tokenizer.unk_id
             for query in queries
             for place in query.hidden
         ),
+    }
+
+
+def _accuracies(
+    answers: Sequence[scoring.Scores], sizes: Sequence[Sequence[int]]
+) -> dict[str, float]:
+    """Return the shares of the hidden words and pieces that are right.
+
+    Args:
+        answers: Of each window.
+        sizes: Pieces of each hidden word of each window.
+    """
+    words = [
+        part.all()
+        for answer, counts in zip(answers, sizes, strict=True)
+        for part in np.split(answer.right, np.cumsum(counts)[:-1])
+    ]
+    pieces = np.concatenate([answer.right for answer in answers])
+    return {
+        "word_accuracy": float(np.mean(words)),
+        "piece_accuracy": float(pieces.mean()),
     }
 
 
