@@ -1,5 +1,6 @@
 """The table of tools/finetune_on_real_data.py: data, baselines, resumption."""
 
+import dataclasses
 import json
 
 import pytest
@@ -60,6 +61,39 @@ def test_drawn_paragraphs_come_from_all_articles(tool):
 def test_options_that_do_not_fit_are_refused(tool, values, message):
     with pytest.raises(errors.UserError, match=message):
         tool.ToolOptions(data_dir="d", output_dir="o", **values)
+
+
+def test_vocabulary_and_rates_of_the_runs(tool, tmp_path):
+    settings = tool.ToolOptions(
+        data_dir="d", output_dir="o", init_checkpoint="p", learning_rate=1e-4
+    )
+    chosen = dataclasses.replace(
+        settings, spm_model_file="8k.model", random_learning_rate=3e-4
+    )
+    found = [
+        tool._values(given, "rte", tmp_path, (start, 1))
+        for given in (settings, chosen)
+        for start in ("random", "pretrained")
+    ]
+    rates = [values["learning_rate"] for values in found]
+    assert rates == [1e-4, 1e-4, 3e-4, 1e-4]
+    vocabularies = [values["spm_model_file"] for values in found]
+    assert vocabularies == ["d/vocab/30k-clean.model"] * 2 + ["8k.model"] * 2
+
+
+def test_data_are_prepared_before_any_run(tool, tmp_path, shared_dir):
+    settings = tool.ToolOptions(
+        data_dir=str(shared_dir / "data"),
+        output_dir=str(tmp_path),
+        tasks="cola,rte",
+        budget="cola=20",
+    )
+    tool.prepare(settings)
+    rows = (tmp_path / "data/cola_20/CoLA/train.tsv").read_text().splitlines()
+    assert len(rows) == 20
+    missing = dataclasses.replace(settings, data_dir="none", budget="cola=30")
+    with pytest.raises(errors.UserError, match="--data_dir has no train.tsv"):
+        tool.prepare(missing)
 
 
 def test_table_by_hand(tool):

@@ -5,9 +5,9 @@ r"""Finetune on real tasks from pretrained and from random weights.
 
 DATA holds glue/{CoLA,SST-2,MRPC,RTE,STS-B}/{train,dev}.tsv, SQuAD 2.0 as
 squad/{train,dev}-v2.0.json, RACE as race/RACE.tar.xz (each file but the last
-plain or compressed as .xz) and vocab/30k-clean.model. RUN is the folder of a
-`run_pretraining` with its albert_config.json, or of a release, which needs
---learning_rate=3e-5.
+plain or compressed as .xz) and, without --spm_model_file,
+vocab/30k-clean.model. RUN is the folder of a `run_pretraining` with its
+albert_config.json, or of a release, which needs --learning_rate=3e-5.
 
 Each task uses a random subset of the training and development data, the same
 for all runs. Only the last checkpoint is evaluated. Every finished run is a
@@ -151,6 +151,9 @@ class ToolOptions:
         "Its architecture. Default: the albert_config.json beside it; without "
         "--init_checkpoint configs/models/albert_small.json.",
     )
+    spm_model_file: str | None = option(
+        None, "Its vocabulary. Default: vocab/30k-clean.model in --data_dir."
+    )
     tasks: str = option(",".join(RECIPES), "Tasks, separated by commas.")
     seeds: int = option(
         3,
@@ -169,6 +172,11 @@ class ToolOptions:
     learning_rate: float = option(
         _COMMON["learning_rate"],
         "Of all runs, see run_classifier.",
+        within=ranges.LEARNING_RATE,
+    )
+    random_learning_rate: float | None = option(
+        None,
+        "Of the runs from random weights. Default: --learning_rate.",
         within=ranges.LEARNING_RATE,
     )
     precision: str = option("bfloat16", "See run_classifier.")
@@ -202,6 +210,18 @@ class ToolOptions:
             return os.path.join(self.init_checkpoint, "albert_config.json")
         return "configs/models/albert_small.json"
 
+    @property
+    def vocabulary(self) -> str:
+        """The vocabulary of all runs."""
+        known = os.path.join(self.data_dir, "vocab/30k-clean.model")
+        return self.spm_model_file or known
+
+    def rate(self, start: str) -> float:
+        """Return the learning rate from random or pretrained weights."""
+        if start == _RANDOM and self.random_learning_rate is not None:
+            return self.random_learning_rate
+        return self.learning_rate
+
     def recipe(self, name: str) -> Recipe:
         """Return the recipe of a task, with the wanted number of examples."""
         counts = dict(
@@ -214,6 +234,14 @@ class ToolOptions:
 
 def run(settings: ToolOptions) -> None:
     """Do the runs that are not done yet, then write and print the table."""
+    table = to_markdown(finish(settings))
+    output = pathlib.Path(settings.output_dir)
+    (output / TABLE_NAME).write_text(table)
+    print(table, end="", flush=True)
+
+
+def finish(settings: ToolOptions) -> list[dict[str, Any]]:
+    """Do the runs that are not done yet; return the results of all."""
     output = pathlib.Path(settings.output_dir)
     output.mkdir(parents=True, exist_ok=True)
     starts = [_RANDOM] + [_PRETRAINED] * (settings.init_checkpoint is not None)
@@ -246,12 +274,16 @@ def run(settings: ToolOptions) -> None:
         text = "".join(json.dumps(line) + "\n" for line in lines)
         files.write_text(str(output / RESULTS_NAME), text)
     results = _read_results(output)
-    table = to_markdown([results[key] for key in keys])
-    (output / TABLE_NAME).write_text(table)
-    print(table, end="", flush=True)
+    return [results[key] for key in keys]
 
 
 # Parts of the real data.
+
+
+def prepare(settings: ToolOptions) -> None:
+    """Write the subsets of all tasks, so that a missing file shows early."""
+    for name in settings.chosen:
+        _prepare(settings, name, pathlib.Path(settings.output_dir))
 
 
 def _prepare(
@@ -364,13 +396,11 @@ def _values(
     recipe = settings.recipe(name)
     values: dict[str, Any] = {
         **_COMMON,
-        "learning_rate": settings.learning_rate,
+        "learning_rate": settings.rate(start),
         "num_train_epochs": float(recipe.epochs),
         "task_name": name,
         "albert_config_file": settings.config_file,
-        "spm_model_file": os.path.join(
-            settings.data_dir, "vocab/30k-clean.model"
-        ),
+        "spm_model_file": settings.vocabulary,
         "precision": settings.precision,
         "train_step": settings.train_step,
         "seed": seed,
