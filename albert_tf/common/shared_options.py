@@ -1,7 +1,4 @@
-"""Options that several commands have, each declared once.
-
-Tests: tests/test_option_names.py, tests/test_option_defaults.py.
-"""
+"""Options that several commands have, each declared once."""
 
 from typing import Any
 
