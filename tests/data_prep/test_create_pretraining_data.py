@@ -138,7 +138,7 @@ def test_normalization_comes_from_the_file_beside_the_vocabulary(
     manifest = manifests.find(base.output_file)
     assert {n: manifest.options[n] for n in kept.settings} == kept.settings
     with pytest.raises(
-        errors.UserError, match="`do_lower_case=true` contradicts .*says false"
+        errors.UserError, match="`do_lower_case=true` contradicts .*has false"
     ):
         writing.run(base, do_lower_case=True)
 
