@@ -32,7 +32,9 @@ from tests.albert_tf.training import tiny_manifests
 def test_learning_rates_that_are_too_high(
     caplog, optimizer, learning_rate, batch_size, parts
 ):
-    options = model_options.OptimizerOptions(optimizer, learning_rate)
+    options = model_options.OptimizerOptions(
+        optimizer, learning_rate=learning_rate
+    )
     pretraining_recipe.warn_of_learning_rate(options, batch_size)
     (warning,) = caplog.messages
     for part in parts:
