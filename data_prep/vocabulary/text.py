@@ -78,8 +78,8 @@ def prepare(
     paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
     files.make_folder(os.path.dirname(settings.output_prefix), "output_prefix")
     lines, counts = judge(read_lines(paths))
-    rule = _choose_normalization(counts, kind, settings)
-    return lines, rule, _choose_coverage(counts, settings.character_coverage)
+    rule = choose_normalization(counts, kind, settings)
+    return lines, rule, choose_coverage(counts, settings.character_coverage)
 
 
 def read_lines(paths: Sequence[str]) -> Iterator[str]:
@@ -109,7 +109,7 @@ def judge(lines: Iterator[str]) -> tuple[Iterator[str], dict[str, int]]:
     return itertools.chain(sample, lines), letters.count(sample)
 
 
-def _choose_normalization(
+def choose_normalization(
     counts: Mapping[str, int], kind: str, settings: TrainingOptions
 ) -> normalization.Normalization:
     """Decide what is done to the text, and say so."""
@@ -141,7 +141,7 @@ def cleaner(rule: normalization.Normalization) -> Callable[[str], str]:
     )
 
 
-def _choose_coverage(counts: Mapping[str, int], given: float | None) -> float:
+def choose_coverage(counts: Mapping[str, int], given: float | None) -> float:
     """Decide which share of the characters gets a piece, and say so.
 
     Source: SentencePiece's advice for rich character sets, 0.9995.

@@ -38,6 +38,10 @@ def test_first_lines_are_judged_and_none_is_lost(monkeypatch, size, counted):
     assert list(found) == ["aü", "bc", "d"]
 
 
+def options(**changes):
+    return text.TrainingOptions("a.txt", "vocab", **changes)
+
+
 def counts_of(**changes):
     return {**dict.fromkeys(letters.NAMES, 0), "letters": 10_000, **changes}
 
@@ -48,8 +52,7 @@ def test_accents_are_kept_where_many_letters_have_marks(marks, kept, caplog):
     rule = text.choose_normalization(
         counts_of(letter_marks=marks),
         normalization.SENTENCEPIECE,
-        do_lower_case=True,
-        keep_accents=None,
+        options(),
     )
     assert (rule.keep_accents, rule.do_lower_case) == (kept, True)
     than = "more" if kept else "not more"
@@ -64,8 +67,7 @@ def test_wish_comes_before_the_text(wanted, caplog):
     rule = text.choose_normalization(
         counts_of(letter_marks=0 if wanted else 9000),
         normalization.WORDPIECE,
-        do_lower_case=False,
-        keep_accents=wanted,
+        options(do_lower_case=False, keep_accents=wanted),
     )
     assert rule == normalization.Normalization(
         False, wanted, kind=normalization.WORDPIECE

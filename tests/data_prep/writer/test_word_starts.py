@@ -56,7 +56,7 @@ def test_a_piece_of_a_german_word_is_no_word(tmp_path, base):
     (tmp_path / "de.txt").write_text(text * 40, "utf-8")
     train_sentencepiece.run(
         train_sentencepiece.Options(
-            str(tmp_path / "de.txt"), str(tmp_path / "de"), 43
+            str(tmp_path / "de.txt"), str(tmp_path / "de"), vocab_size=43
         )
     )
     wanted = changed(
