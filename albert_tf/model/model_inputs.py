@@ -8,12 +8,12 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 
-ENCODER = ("input_ids", "input_mask", "segment_ids")
+ENCODER = ("input_ids", "input_mask", "segment_ids", "position_ids")
 # Names that batches of this project's records and features have beside those.
 # A model that does not need them ignores them.
 BATCH = (
     *("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"),
-    "token_boundary",
+    *("token_boundary", "instance_ids", "cls_positions"),
     *("next_sentence_labels", "label_ids", "is_real_example", "unique_ids"),
     "record_number",
     *("p_mask", "start_positions", "end_positions", "is_impossible"),

@@ -88,7 +88,11 @@ class Embeddings(keras.layers.Layer):
         # Rows, not a product with one-hot vectors: how the gradient is clipped
         # depends on it, see docs/design.md.
         x = words + tf.gather(self.token_type_embeddings, inputs["segment_ids"])
-        x += self.position_embeddings[:length]
+        positions = self.position_embeddings[:length]
+        if "position_ids" in inputs:
+            # Of the slice: so the table's gradient is dense, as without.
+            positions = tf.gather(positions, inputs["position_ids"])
+        x += positions
         x = self.layer_norm(x, ops)
         return words, dropout(x, self._config.hidden_dropout_prob)
 
@@ -227,7 +231,8 @@ class Attention(Sublayer):
 
         Args:
             x: float [B, S, H].
-            attention_bias: float32 [B, 1, 1, T], added to the attention scores.
+            attention_bias: float32 [B, 1, 1, T] or [B, 1, S, T], added to the
+                attention scores.
             weights: See `Sublayer`.
             dropout: Dropout of probabilities and output.
             ops: Version of softmax and norm.
@@ -428,10 +433,11 @@ class AlbertModel(base.AlbertBase):
         Args:
             inputs: `input_ids` int32 [B, S]; optionally `input_mask` int32
                 [B, S], 1 for real tokens and 0 for padding (default: all real),
-                and `segment_ids` int32 [B, S] (default: all 0). Padding
-                positions get values too; nothing attends to them. The model
-                itself also takes `input_ids` alone, and Hugging Face's names
-                `attention_mask` and `token_type_ids`.
+                or [B, S, T], 1 where S attends to T; `segment_ids` int32 [B, S]
+                (default: all 0); `position_ids` int32 [B, S], below S (default:
+                0 to S - 1). Padding positions get values too; nothing attends
+                to them. The model itself also takes `input_ids` alone, and
+                Hugging Face's names `attention_mask` and `token_type_ids`.
             training: Whether to apply dropout.
             dropout_seed: int32 [2]; the same seed gives the same dropout. By
                 default one is drawn from TensorFlow's global generator.
@@ -474,7 +480,9 @@ class AlbertModel(base.AlbertBase):
     ) -> list[tf.Tensor]:
         """Apply all blocks to x [B, S, H]; return the output of each."""
         # Not [:, None, None, :]: LiteRT has no operation for that.
-        mask = tf.expand_dims(tf.expand_dims(input_mask, 1), 1)
+        mask = tf.expand_dims(input_mask, 1)
+        if mask.shape.rank != 4:
+            mask = tf.expand_dims(mask, 1)
         attention_bias = (1.0 - tf.cast(mask, tf.float32)) * MASKED_SCORE
         blocks = self._blocks()
         # A layer that is applied several times is prepared once.
@@ -554,6 +562,7 @@ class AlbertModel(base.AlbertBase):
                 "with more max_position_embeddings."
             )
         return {
+            **inputs,
             "input_ids": ids,
             "input_mask": inputs.get("input_mask", tf.ones_like(ids)),
             "segment_ids": inputs.get("segment_ids", tf.zeros_like(ids)),

@@ -26,7 +26,11 @@ from albert_tf.model.heads import head
 class AlbertPretrainer(head.Head):
     """An encoder with the masked LM head and the sentence-order head."""
 
-    input_keys = (*model_inputs.ENCODER, "masked_lm_positions")
+    input_keys = (
+        *model_inputs.ENCODER,
+        "masked_lm_positions",
+        "cls_positions",
+    )
 
     def __init__(
         self, encoder: modeling.AlbertModel, sentence_order: bool = True
@@ -78,13 +82,15 @@ class AlbertPretrainer(head.Head):
 
         Args:
             outputs: Of the encoder.
-            inputs: With `masked_lm_positions` int32 [B, P], padded with 0.
+            inputs: With `masked_lm_positions` int32 [B, P], padded with 0. Rows
+                of several instances have `cls_positions` int32 [B, K], where
+                each begins, padded with 0.
             dropout: Not used.
 
         Returns:
             `masked_lm_logits` float [B, P, V] and, with a sentence-order head,
-            `sentence_order_logits` float [B, 2]; index 1 means that the
-            segments were swapped.
+            `sentence_order_logits` float [B, 2], or [B, K, 2] for rows of
+            several instances; index 1 means that the segments were swapped.
         """
         results = {
             "masked_lm_logits": self.masked_lm_logits(
@@ -92,10 +98,24 @@ class AlbertPretrainer(head.Head):
             )
         }
         if self.sentence_order:
+            pooled = outputs["pooled_output"]
+            if "cls_positions" in inputs:
+                pooled = self._pool_instances(
+                    outputs["sequence_output"], inputs["cls_positions"]
+                )
             results["sentence_order_logits"] = self.sentence_order_logits(
-                outputs["pooled_output"]
+                pooled
             )
         return results
+
+    def _pool_instances(
+        self, sequence_output: tf.Tensor, positions: tf.Tensor
+    ) -> tf.Tensor:
+        """Return float32 [B, K, H] from sequence and positions [B, K]."""
+        first = tf.gather(sequence_output, positions, batch_dims=1)
+        width = first.shape[-1]
+        pooled = self.encoder.pooler(tf.reshape(first, [-1, 1, width]))
+        return tf.reshape(pooled, [-1, positions.shape[1], width])
 
     def masked_lm_logits(
         self, sequence_output: tf.Tensor, positions: tf.Tensor
@@ -111,7 +131,7 @@ class AlbertPretrainer(head.Head):
         return tf.reshape(logits, shape)
 
     def sentence_order_logits(self, pooled_output: tf.Tensor) -> tf.Tensor:
-        """Return float [B, 2] for the pooled output [B, H]."""
+        """Return float [..., 2] for the pooled output [..., H]."""
         logits = tf.matmul(pooled_output, self.order_weights, transpose_b=True)
         return logits + self.order_bias
 
@@ -154,8 +174,9 @@ def _sample_weights(
     masked = batch["masked_lm_weights"] * real[:, None]  # [B, P]
     found = {"masked_lm_loss": masked, "masked_lm_accuracy": masked}
     if sentence:
-        has_label = batch["next_sentence_labels"][:, 0] != layouts.NO_LABEL
-        labelled = real * tf.cast(has_label, tf.float32)
+        # [B, 1], or [B, K] for rows of several instances.
+        has_label = batch["next_sentence_labels"] != layouts.NO_LABEL
+        labelled = real[:, None] * tf.cast(has_label, tf.float32)
         found |= {
             f"{sentence}_loss": labelled,
             f"{sentence}_accuracy": labelled,
@@ -169,19 +190,28 @@ def _sample_values(
     batch: objectives.Batch,
     dropout_seed: tf.Tensor | None,
 ) -> objectives.Tensors:
+    if "instance_ids" in batch:
+        batch = {**batch, "input_mask": _same_instance(batch["instance_ids"])}
     outputs = objectives.outputs(model, batch, dropout_seed)
     found = _loss_and_accuracy(
         "masked_lm", outputs["masked_lm_logits"], batch["masked_lm_ids"]
     )
     if sentence:
         # The records keep BERT's name, whatever the labels mean.
-        labels = batch["next_sentence_labels"][:, 0]
+        labels = batch["next_sentence_labels"]
         # Any class will do where there is no label: its weight is 0.
         labels = tf.where(labels == layouts.NO_LABEL, 0, labels)
-        found |= _loss_and_accuracy(
-            sentence, outputs["sentence_order_logits"], labels
+        logits = tf.reshape(
+            outputs["sentence_order_logits"], [-1, labels.shape[1], 2]
         )
+        found |= _loss_and_accuracy(sentence, logits, labels)
     return found
+
+
+def _same_instance(instance_ids: tf.Tensor) -> tf.Tensor:
+    """Return who attends to whom, int32 [B, S, S], from numbers [B, S]."""
+    same = instance_ids[:, :, None] == instance_ids[:, None]
+    return tf.cast(same, tf.int32)
 
 
 def _loss_and_accuracy(

@@ -37,7 +37,7 @@ def pooled(model, inputs):
 def test_every_feature_of_a_record_may_be_in_a_batch(layout):
     batch = {feature.name: IDS for feature in layout}
     found = model_inputs.standardize(batch, model_inputs.ENCODER)
-    assert set(found) == set(model_inputs.ENCODER)
+    assert set(found) == set(model_inputs.ENCODER) - {"position_ids"}
 
 
 def test_names_of_hugging_face_mean_the_same(encoder):

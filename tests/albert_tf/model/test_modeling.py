@@ -211,6 +211,39 @@ def test_mask_and_segments_have_defaults(encoder, batch):
     )
 
 
+def test_sequences_of_one_row_are_those_of_their_own_rows(encoder, batch):
+    """The three, of 10, 7 and 4 tokens, in a row with one of padding."""
+    alone = encoder(batch)["sequence_output"]
+    lengths = [10, 7, 4, 1]
+    number = np.repeat(np.arange(4), lengths)
+    position = np.concatenate([np.arange(n) for n in lengths])
+    # Padding of the last row stands for that of the shared one.
+    places = tf.constant(np.stack([np.minimum(number, 2), position], 1))
+    row = {
+        name: tf.gather_nd(batch[name], places)[None]
+        for name in ("input_ids", "segment_ids")
+    }
+    row["position_ids"] = tf.constant(position[None], tf.int32)
+    row["input_mask"] = tf.constant(number[:, None] == number)[None]
+    shared = encoder(row)["sequence_output"][0, :-1]
+    expected = tf.gather_nd(alone, places)[:-1]
+    np.testing.assert_allclose(shared, expected, atol=LAYER_ATOL, rtol=0)
+
+
+def test_position_ids_have_the_gradients_of_positions(encoder, batch):
+    """Dense ones, too: the norm counts look-ups in another way."""
+    _, plain = gradients(encoder, batch)
+    positions = tf.tile(tf.range(10)[None], [3, 1])
+    _, named = gradients(encoder, {**batch, "position_ids": positions})
+    for one, other in zip(plain, named, strict=True):
+        assert type(one) is type(other)
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(other),
+            tf.convert_to_tensor(one),
+            *(1e-5, LAYER_ATOL),
+        )
+
+
 def test_too_long_sequences_are_refused(encoder):
     with pytest.raises(errors.UserError, match="65 tokens.*64 rows"):
         encoder({"input_ids": tf.ones([1, 65], tf.int32)})

@@ -199,3 +199,51 @@ def test_new_heads_start_from_a_truncated_normal(small_config):
     for variable in (model.order_weights, model.transform.kernel):
         # 32 and 128 numbers, cut at two standard deviations.
         assert 0.05 < np.abs(variable.numpy()).max() <= 0.1
+
+
+def test_instances_of_one_row_have_the_losses_of_their_own_rows(model, batch):
+    """Of 12, 6, 9 and 4 tokens, in rows of 18 and 13 tokens."""
+    lengths = np.array([12, 6, 9, 4])
+    batch["input_mask"] = (np.arange(12) < lengths[:, None]).astype(np.int32)
+    batch["masked_lm_positions"] %= lengths[:, None]
+    batch["next_sentence_labels"][1] = layouts.NO_LABEL
+    batch["is_real_example"][:] = 1
+
+    def joined(name, *pairs, width, offset=0):
+        rows = [
+            np.concatenate([batch[name][a][:n] + m * offset for a, n, m in row])
+            for row in pairs
+        ]
+        return np.stack([np.pad(r, (0, width - len(r))) for r in rows])
+
+    tokens = [[(0, 12, 0), (1, 6, 1)], [(2, 9, 0), (3, 4, 1)]]
+    pieces = {
+        name: joined(name, *tokens, width=18)
+        for name in ("input_ids", "segment_ids")
+    }
+    words = [[(0, 3, 0), (1, 2, 12)], [(2, 1, 0), (3, 3, 9)]]
+    hidden = {
+        name: joined(name, *words, width=5, offset=name.endswith("positions"))
+        for name in ("masked_lm_positions", "masked_lm_ids")
+    }
+    hidden["masked_lm_weights"] = np.array(
+        [[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]], np.float32
+    )
+    packed = {
+        **pieces,
+        **hidden,
+        "position_ids": np.array(
+            [[*range(12), *range(6)], [*range(9), *range(9)]], np.int32
+        ),
+        "instance_ids": np.repeat(
+            [[1, 2, 0], [1, 2, 0]], [12, 6, 0], axis=1
+        ).astype(np.int32),
+        "cls_positions": np.array([[0, 12, 0], [0, 9, 0]], np.int32),
+        "next_sentence_labels": np.array([[0, -1, -1], [1, 0, -1]], np.int32),
+        "is_real_example": np.ones(2, np.int32),
+    }
+    packed["instance_ids"][1] = np.repeat([1, 2, 0], [9, 4, 5])
+    for name, ratio in compute(model, batch).items():
+        assert compute(model, packed)[name] == pytest.approx(
+            ratio, rel=LOSS_RTOL
+        ), name
