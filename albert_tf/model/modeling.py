@@ -81,8 +81,10 @@ class Embeddings(keras.layers.Layer):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the words alone and the sum, both [B, S, E] or [B, S, H]."""
         length = tf.shape(inputs["input_ids"])[1]
-        words = tf.gather(self.word_embeddings, inputs["input_ids"])
-        words = tf.cast(words, tf.float32)
+        # Looked up in a tensor: a variable in which rows are looked up directly
+        # is copied by TensorFlow whenever the optimizer reads or writes it.
+        table = tf.convert_to_tensor(self.word_embeddings)
+        words = tf.cast(tf.gather(table, inputs["input_ids"]), tf.float32)
         if self.word_projection is not None:
             words = tf.einsum("bse,eh->bsh", words, self.word_projection)
         # Rows, not a product with one-hot vectors: how the gradient is clipped
