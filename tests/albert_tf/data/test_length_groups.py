@@ -150,4 +150,4 @@ def test_options_of_a_question_count_as_the_longest(path):
         n: tf.constant(mask, tf.int32) for n in ("input_ids", "input_mask")
     }
     trimmed = length_groups.trim(batch, layout, 16)
-    assert trimmed["input_ids"].shape == (2, 4, 32)
+    assert trimmed["input_ids"].shape == (2, 4, 20)

@@ -6,15 +6,16 @@ from albert_tf.data import layouts, lengths
 
 
 def test_there_are_few_lengths():
-    assert lengths.allowed(16, 128) == [16, 32, 48, 64, 96, 128]
+    assert lengths.allowed(8, 48) == [8, 12, 16, 20, 24, 28, 32, 40, 48]
     long = lengths.allowed(16, 512)
-    assert long[:5] == [16, 32, 48, 64, 96]
-    assert long[-5:] == [256, 320, 384, 448, 512]
+    assert long[:5] == [16, 20, 24, 28, 32]
+    assert long[-9:] == [256, 288, 320, 352, 384, 416, 448, 480, 512]
+    assert len(long) == 33
 
 
 @pytest.mark.parametrize(
     "shortest, longest, expected",
-    [(16, 8, [8]), (16, 16, [16]), (40, 70, [48, 64, 70]), (64, 64, [64])],
+    [(16, 8, [8]), (16, 16, [16]), (40, 70, [40, 48, 56, 64, 70]), (64, 64, [64])],
 )
 def test_the_longest_is_always_allowed(shortest, longest, expected):
     assert lengths.allowed(shortest, longest) == expected
