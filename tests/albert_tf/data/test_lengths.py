@@ -15,7 +15,12 @@ def test_there_are_few_lengths():
 
 @pytest.mark.parametrize(
     "shortest, longest, expected",
-    [(16, 8, [8]), (16, 16, [16]), (40, 70, [40, 48, 56, 64, 70]), (64, 64, [64])],
+    [
+        (16, 8, [8]),
+        (16, 16, [16]),
+        (40, 70, [40, 48, 56, 64, 70]),
+        (64, 64, [64]),
+    ],
 )
 def test_the_longest_is_always_allowed(shortest, longest, expected):
     assert lengths.allowed(shortest, longest) == expected
