@@ -7,8 +7,8 @@ from albert_tf.data import layouts
 
 # The shortest batches have this length, unless a task needs more.
 SHORTEST = 8
-# Lengths are multiples of the second number up to the first one. Each length that
-# occurs is compiled once, in about half a second, whatever the model's size.
+# Lengths are multiples of the second number up to the first one. Each length
+# that occurs is compiled once, in about half a second, for base, too.
 _STEPS = ((32, 4), (128, 8), (256, 16))
 _LONG_STEP = 32
 
