@@ -4,6 +4,9 @@ r"""Time answers of saved models of this project and of others.
         --torch_python=torch_venv/bin/python --onnx_python=venv/bin/python
 
     python benchmarks/serving.py --spm_model_file=30k-clean.model \
+        --torch_python=torch_venv/bin/python --mixed=together
+
+    python benchmarks/serving.py --spm_model_file=30k-clean.model \
         --onnx_python=venv/bin/python --cold_start
 
 The first times loaded models. Every implementation runs in its own process and
@@ -12,7 +15,12 @@ the answer is the output of the last block and the pooled output, as float32
 NumPy arrays. Medians are printed as a Markdown table for each shape. All
 processes of a shape exist at the same time.
 
-The second times processes from their start to their first answer for a text.
+The second times 64 sentences of 5 to 120 tokens, `together` in one call or one
+by one (`apart`). albert_tf gets texts (signature `serving_default`), so its
+time includes the tokenizer. The others get ids that are ready, padded to the
+longest of a call.
+
+The third times processes from their start to their first answer for a text.
 
 Each model has random weights of the same sizes. All but Hugging Face's are
 written before by other processes; that time is not counted.
@@ -21,18 +29,22 @@ albert_tf: the SavedModel that albert_tf.export writes, signature `tokens`.
 model_garden: a SavedModel of Model Garden's AlbertEncoder; _bfloat16: its
 policy mixed_bfloat16. hugging_face: AlbertModel in PyTorch's inference mode;
 _bfloat16: its weights converted; _compiled: torch.compile. onnx: what
-albert_tf.export --format=onnx writes, in ONNX Runtime. All use their default
-number of threads.
+albert_tf.export --format=onnx writes, in ONNX Runtime. openvino: the same file
+in OpenVINO, optimized for latency; _bfloat16: its inference precision. All use
+their default number of threads.
 
 This file is both the parent and the worker processes, see side_by_side.py.
-Hugging Face's may run in an interpreter without this project's packages. ONNX's
-interpreter needs all of them and tf2onnx, onnx and onnxruntime.
+Hugging Face's and OpenVINO's may run in interpreters without this project's
+packages. ONNX's interpreter needs all of them and tf2onnx, onnx and
+onnxruntime.
 """
 
 import argparse
 import functools
+import json
 import os
 import pathlib
+import random
 import resource
 import statistics
 import subprocess
@@ -64,7 +76,12 @@ NAMES = [
     "hugging_face_bfloat16_compiled",
     "onnx_float32",
     "onnx_int8",
+    "openvino_float32",
+    "openvino_bfloat16",
 ]
+
+MIXED = ("together", "apart")
+SENTENCES, SHORTEST, LONGEST = 64, 5, 120  # Tokens, special ones included.
 
 Arrays = Mapping[str, Any]  # NumPy arrays by name.
 Ask = Callable[[Arrays], Sequence[Any]]  # Returns arrays as `OUTPUTS` says.
@@ -151,11 +168,47 @@ def write_onnx(settings: argparse.Namespace, precision: str, path: str) -> None:
     id_model.save(model, path, onnx_model.FORMAT)
 
 
+def write_sentences(settings: argparse.Namespace, path: str) -> None:
+    """Write a JSON file with `texts` and their `ids`, special ones included.
+
+    The texts are random words of one piece each, so that their lengths in
+    tokens are those that are drawn: each length is as likely.
+    """
+    sys.path.insert(0, str(side_by_side.ROOT))
+    from albert_tf.text import tokenization
+
+    vocabulary = tokenization.VocabularyOptions(settings.spm_model_file)
+    tokenizer = tokenization.load(vocabulary)
+    words = [piece[1:] for piece in tokenizer.pieces if piece[0] == "\u2581"]
+    words = [word for word in words if word.isascii() and word.isalpha()]
+    words = [word for word in words if len(tokenizer.encode(word)) == 1]
+    generator = random.Random(0)
+    lengths = [generator.randint(SHORTEST, LONGEST) for _ in range(SENTENCES)]
+    texts = [
+        " ".join(generator.choices(words, k=length - 2)) for length in lengths
+    ]
+    ids = [
+        [tokenizer.cls_id, *tokenizer.encode(text), tokenizer.sep_id]
+        for text in texts
+    ]
+    assert [len(row) for row in ids] == lengths
+    content = json.dumps({"texts": texts, "ids": ids})
+    pathlib.Path(path).write_text(content)
+
+
 WRITERS: dict[str, Callable[[argparse.Namespace, str, str], None]] = {
     "albert_tf": write_albert_tf,
     "model_garden": write_model_garden,
     "onnx": write_onnx,
 }
+
+
+def written_name(name: str) -> str | None:
+    """Return the name of the model that an implementation loads, if any."""
+    implementation, precision, _ = side_by_side.parse_name(name)
+    if implementation == "openvino":
+        return "onnx_float32"
+    return name if implementation in WRITERS else None
 
 
 # Asking models. Each imports what it needs in its own process. ----------------
@@ -173,8 +226,37 @@ def make_request(config: Config, shape: Shape) -> Arrays:
     return dict(zip(INPUTS, arrays, strict=True))
 
 
+def make_mixed_requests(settings: argparse.Namespace) -> list[Arrays]:
+    """Return requests for all sentences: one, or one for each."""
+    content = json.loads(pathlib.Path(settings.sentences).read_text())
+    together = settings.mixed == "together"
+    if settings.name.startswith("albert_tf"):
+        texts = content["texts"]
+        calls = [texts] if together else [[text] for text in texts]
+        return [{"text": call} for call in calls]
+    ids = content["ids"]
+    return [pad(call) for call in ([ids] if together else [[r] for r in ids])]
+
+
+def pad(rows: Sequence[Sequence[int]]) -> Arrays:
+    """Return ids, mask and segments, int32 [rows, longest].
+
+    Example:
+        pad([[2, 3], [2, 9, 3]])["input_ids"] = [[2, 3, 0], [2, 9, 3]]
+    """
+    import numpy as np
+
+    longest = max(map(len, rows))
+    ids = np.zeros((len(rows), longest), np.int32)
+    mask = np.zeros_like(ids)
+    for index, row in enumerate(rows):
+        ids[index, : len(row)] = row
+        mask[index, : len(row)] = 1
+    return dict(zip(INPUTS, (ids, mask, np.zeros_like(ids)), strict=True))
+
+
 def load_saved_model(settings: argparse.Namespace) -> Ask:
-    """Load a SavedModel with the signature `tokens`."""
+    """Load a SavedModel with the signature `tokens`, or one for texts."""
     import tensorflow as tf
 
     if settings.name.startswith("albert_tf"):
@@ -183,9 +265,12 @@ def load_saved_model(settings: argparse.Namespace) -> Ask:
 
     def ask(request: Arrays) -> list[Any]:
         # The model must be kept: its function does not keep the weights alive.
-        tokens = model.signatures["tokens"]
-        outputs = tokens(**{k: tf.constant(v) for k, v in request.items()})
-        return [outputs[name].numpy() for name in OUTPUTS]
+        is_text = "text" in request
+        name = "serving_default" if is_text else "tokens"
+        names = ("mean_output", "pooled_output") if is_text else OUTPUTS
+        inputs = {k: tf.constant(v) for k, v in request.items()}
+        outputs = model.signatures[name](**inputs)
+        return [outputs[name].numpy() for name in names]
 
     return ask
 
@@ -228,11 +313,35 @@ def load_onnx(settings: argparse.Namespace) -> Ask:
     return functools.partial(session.run, OUTPUTS)
 
 
+def load_openvino(settings: argparse.Namespace) -> Ask:
+    """Load a file of ONNX in OpenVINO."""
+    import openvino
+
+    _, precision, _ = side_by_side.parse_name(settings.name)
+    model = openvino.Core().compile_model(
+        f"{settings.model}/model.onnx",
+        "CPU",
+        {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[
+                precision
+            ],
+        },
+    )
+
+    def ask(request: Arrays) -> list[Any]:
+        outputs = model(request)
+        return [outputs[name] for name in OUTPUTS]
+
+    return ask
+
+
 LOADERS: dict[str, Callable[[argparse.Namespace], Ask]] = {
     "albert_tf": load_saved_model,
     "model_garden": load_saved_model,
     "hugging_face": make_hugging_face,
     "onnx": load_onnx,
+    "openvino": load_openvino,
 }
 
 
@@ -243,7 +352,7 @@ def measure_resident_mib() -> float:
 
 
 def serve(settings: argparse.Namespace, answers: IO[str]) -> None:
-    """Make a request for every line of standard input and report its cost.
+    """Make all requests for every line of standard input, report their cost.
 
     Args:
         settings: `name`, one of `NAMES`; `model`, its path; the options.
@@ -253,14 +362,18 @@ def serve(settings: argparse.Namespace, answers: IO[str]) -> None:
     implementation, _, _ = side_by_side.parse_name(settings.name)
     ask = LOADERS[implementation](settings)
     config = side_by_side.read_config(settings.albert_config_file)
-    request = make_request(config, settings.shapes[0])
+    requests = [make_request(config, settings.shapes[0])]
+    if settings.mixed:
+        requests = make_mixed_requests(settings)
+
+    def turn() -> list[Any]:
+        return [ask(request)[0] for request in requests]
+
     for _ in range(WARM_UP_REQUESTS):
-        output, _ = ask(request)
+        output = turn()[0]
     ready = {"shape": output.shape, "deviation": float(output.std())}
     side_by_side.send(answers, ready)
-    side_by_side.answer_turns(
-        answers, functools.partial(ask, request), measure_resident_mib
-    )
+    side_by_side.answer_turns(answers, turn, measure_resident_mib)
 
 
 # Processes that answer once, for `--cold_start`. ------------------------------
@@ -328,6 +441,8 @@ def make_command(
         python = settings.torch_python
     elif name.startswith("onnx"):
         python = settings.onnx_python
+    elif name.startswith("openvino"):
+        python = settings.openvino_python
     given = {
         "albert_config_file": settings.albert_config_file,
         "spm_model_file": settings.spm_model_file,
@@ -366,10 +481,7 @@ def write_models(
 ) -> dict[str, str]:
     """Write models and return their paths by name; some may fail."""
     paths = {}
-    for name in names:
-        implementation, _, _ = side_by_side.parse_name(name)
-        if implementation not in WRITERS:
-            continue
+    for name in dict.fromkeys(filter(None, map(written_name, names))):
         path = os.path.join(folder, name)
         try:
             run(make_command(settings, "write", name, model=path))
@@ -390,15 +502,14 @@ def start(
     shape: Shape,
 ) -> side_by_side.Worker | None:
     """Start one implementation; if it fails, print why and return None."""
-    implementation, _, _ = side_by_side.parse_name(name)
-    if implementation in WRITERS and name not in paths:
+    model = written_name(name)
+    if model and model not in paths:
         return None
+    given = {"model": paths[model] if model else ""}
+    if settings.mixed:
+        given |= {"mixed": settings.mixed, "sentences": settings.sentences}
     command = make_command(
-        settings,
-        "serve",
-        name,
-        model=paths.get(name, ""),
-        shapes=format_shapes([shape]),
+        settings, "serve", name, shapes=format_shapes([shape]), **given
     )
     started = side_by_side.start(name, command)
     if started is None:
@@ -413,9 +524,19 @@ def start(
 
 
 def report(
-    workers: Sequence[side_by_side.Worker], base: str, shape: Shape
+    workers: Sequence[side_by_side.Worker],
+    base: str,
+    sequences: int,
+    caption: str,
 ) -> list[str]:
-    """Return a caption and the lines of a Markdown table."""
+    """Return a caption and the lines of a Markdown table.
+
+    Args:
+        workers: Processes that have worked.
+        base: The name of the one that others are compared with.
+        sequences: Of a turn.
+        caption: The first line.
+    """
     seconds = {w.name: w.median("seconds") for w in workers}
     processor = {w.name: w.median("processor_seconds") for w in workers}
     header = (
@@ -427,7 +548,7 @@ def report(
             worker.name,
             f"{1000 * seconds[worker.name]:.1f}",
             f"{1000 * worker.fastest():.1f}",
-            f"{shape.batch / seconds[worker.name]:.2f}",
+            f"{sequences / seconds[worker.name]:.2f}",
             f"{processor[worker.name]:.3f}",
             f"{worker.results[-1]['mib']:,.0f}",
             f"{seconds[base] / seconds[worker.name]:.2f}x",
@@ -436,7 +557,7 @@ def report(
         for worker in workers
     ]
     return [
-        f"Length {shape.length}, batch {shape.batch}, all real tokens.",
+        caption,
         "",
         *side_by_side.format_table(header, rows),
     ]
@@ -445,14 +566,20 @@ def report(
 def compare(
     settings: argparse.Namespace, paths: Mapping[str, str], shape: Shape
 ) -> None:
-    """Measure one shape and print its table.
+    """Measure one shape, or mixed lengths, and print its table.
 
     Raises:
         SystemExit: The base cannot be measured.
     """
+    caption = f"Length {shape.length}, batch {shape.batch}, all real tokens."
+    sequences = shape.batch
+    if settings.mixed:
+        caption = f"{SENTENCES} sentences of {SHORTEST} to {LONGEST} tokens, "
+        caption += f"{settings.mixed}."
+        sequences = SENTENCES
     side_by_side.compare(
         lambda name: start(settings, paths, name, shape),
-        lambda workers: report(workers, settings.base, shape),
+        lambda workers: report(workers, settings.base, sequences, caption),
         settings.implementations,
         needed=[settings.base],
         rounds=settings.rounds,
@@ -557,6 +684,12 @@ def make_parser() -> argparse.ArgumentParser:
         default=",".join(NAMES),
         help="What to compare. Default: all, %(default)s",
     )
+    add(
+        "--mixed",
+        choices=MIXED,
+        help="Time sentences of mixed lengths instead of --shapes: in one "
+        "call, or one by one.",
+    )
     side_by_side.add_options(
         parser,
         shapes="128x1,128x8,128x32",
@@ -575,7 +708,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="Python that has onnxruntime, onnx and tf2onnx beside what this "
         "project needs.",
     )
-    for hidden in ("--role", "--name", "--model"):
+    add(
+        "--openvino_python",
+        default=sys.executable,
+        help="Python that has openvino; it needs nothing else.",
+    )
+    for hidden in ("--role", "--name", "--model", "--sentences"):
         add(hidden, help=argparse.SUPPRESS)
     return parser
 
@@ -586,6 +724,8 @@ def play(settings: argparse.Namespace) -> None:
     with side_by_side.open_answers() as answers:
         if settings.role == "serve":
             serve(settings, answers)
+        elif settings.role == "sentences":
+            write_sentences(settings, settings.model)
         elif settings.role == "start":
             starter, _ = STARTERS[settings.name]
             starter(settings.model)
@@ -620,6 +760,14 @@ def main() -> None:
             compare_starts(settings, paths)
             return
         paths = write_models(settings, settings.implementations, folder)
+        if settings.mixed:
+            settings.sentences = os.path.join(folder, "sentences.json")
+            run(
+                make_command(
+                    settings, "sentences", "", model=settings.sentences
+                )
+            )
+            del settings.shapes[1:]
         for shape in settings.shapes:
             compare(settings, paths, shape)
 

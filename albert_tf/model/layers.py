@@ -3,10 +3,12 @@
 Variables are float32, whatever Keras' global policy is.
 """
 
+import functools
 from collections.abc import Callable
 
 import tensorflow as tf
 import tf_keras as keras
+from tensorflow.core.framework import tensor_pb2
 
 from albert_tf.model import fused_ops
 from albert_tf.model.config import AlbertConfig
@@ -56,6 +58,23 @@ def truncated_normal(stddev: float) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
+def constant_variable(value: tf.Tensor) -> tf.Variable:
+    """Return a variable that optimizers do not update."""
+    return tf.Variable(value, trainable=False)
+
+
+def make_constant(value: tf.Tensor) -> Callable[[], tf.Tensor]:
+    """Return a function that adds the value to a graph as a constant."""
+    array = value.numpy()
+    # Not tf.constant(array), which stores three bytes for a bfloat16.
+    proto = tensor_pb2.TensorProto(
+        dtype=value.dtype.as_datatype_enum,
+        tensor_shape=value.shape.as_proto(),
+        tensor_content=array.tobytes(),
+    )
+    return functools.partial(tf.constant, proto, value.dtype, value.shape)
+
+
 def linear(
     x: tf.Tensor,
     kernel: tf.Tensor,
@@ -73,8 +92,12 @@ def linear(
     inputs, units = kernel.shape
     # A product of two matrices is faster than one of higher rank, and
     # TensorFlow fuses a bias and a GELU that follow it directly.
-    rows = tf.matmul(tf.reshape(x, [-1, inputs]), tf.cast(kernel, x.dtype))
+    is_matrix = x.shape.rank == 2
+    rows = x if is_matrix else tf.reshape(x, [-1, inputs])
+    rows = tf.matmul(rows, tf.cast(kernel, x.dtype))
     rows = activation(tf.nn.bias_add(rows, tf.cast(bias, x.dtype)))
+    if is_matrix:
+        return rows
     return tf.reshape(rows, tf.concat([tf.shape(x)[:-1], [units]], 0))
 
 
@@ -106,6 +129,11 @@ class Dense(keras.layers.Layer):
         self.bias = self.add_weight(
             name=f"{scope}/bias", shape=[units], initializer="zeros"
         )
+
+    def convert_weights(self, dtype: tf.DType) -> None:
+        """Convert the variables to the dtype of the inputs for good."""
+        self.kernel = constant_variable(tf.cast(self.kernel, dtype))
+        self.bias = constant_variable(tf.cast(self.bias, dtype))
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Transform float [..., inputs] to [..., units]."""

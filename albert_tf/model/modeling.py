@@ -19,7 +19,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model import base, fused_ops, layers
+from albert_tf.model import base, fused_ops, layers, row_layouts
 from albert_tf.model.config import PRECISIONS, AlbertConfig
 
 __all__ = ["PRECISIONS", "AlbertConfig", "AlbertModel"]
@@ -71,7 +71,7 @@ class Embeddings(keras.layers.Layer):
     def convert_weights(self, dtype: tf.DType) -> None:
         """Convert the table of words; the others are small."""
         table = tf.cast(self.word_embeddings, dtype)
-        self.word_embeddings = _constant_variable(table)
+        self.word_embeddings = layers.constant_variable(table)
 
     def call(
         self,
@@ -153,7 +153,7 @@ class Sublayer(keras.layers.Layer):
     def __init__(self, config: AlbertConfig, name: str):
         super().__init__(name=name, autocast=False, dtype="float32")
         self._config = config
-        self._converted: Weights | None = None
+        self._converted: list[Callable[[], tf.Tensor]] = []
 
     def _input_weights(self) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         """Return kernels and biases of the first linear layer, in columns."""
@@ -162,7 +162,7 @@ class Sublayer(keras.layers.Layer):
     def prepare(self, dtype: tf.DType) -> Weights:
         """Return the weights in the dtype that is computed in."""
         if self._converted:
-            return Weights(*map(tf.convert_to_tensor, self._converted))
+            return Weights(*(value() for value in self._converted))
         kernels, biases = self._input_weights()
         return Weights(
             tf.concat([tf.cast(kernel, dtype) for kernel in kernels], 1),
@@ -175,7 +175,17 @@ class Sublayer(keras.layers.Layer):
 
     def convert_weights(self, dtype: tf.DType) -> None:
         """See `AlbertModel.convert_for_serving`."""
-        self._converted = Weights(*map(_constant_variable, self.prepare(dtype)))
+        weights = self.prepare(dtype)
+        # A bias stays a variable: TensorFlow would drop a constant one that is
+        # 0, and then not fuse what remains.
+        self._converted = [
+            layers.make_constant(value)
+            if value.shape.rank == 2
+            else functools.partial(
+                tf.convert_to_tensor, layers.constant_variable(value)
+            )
+            for value in weights
+        ]
 
     def _finish(
         self,
@@ -228,6 +238,7 @@ class Attention(Sublayer):
         weights: Weights | None = None,
         dropout: layers.Dropout = layers.NO_DROPOUT,
         ops: fused_ops.Ops = fused_ops.PLAIN,
+        layout: row_layouts.RowLayout | None = None,
     ) -> tf.Tensor:
         """Return float [B, S, H].
 
@@ -238,22 +249,34 @@ class Attention(Sublayer):
             weights: See `Sublayer`.
             dropout: Dropout of probabilities and output.
             ops: Version of softmax and norm.
+            layout: If given, x is [R, H] and so is what is returned.
         """
         weights = weights or self.prepare(x.dtype)
-        query, key, value = self._project(x, weights)
+        query, key, value = self._project(x, weights, layout)
         # The query is scaled already, see _input_weights.
         scores = tf.matmul(query, key, transpose_b=True)  # [B, N, S, T]
         probabilities = dropout(
             ops.softmax(scores, attention_bias),
             self._config.attention_probs_dropout_prob,
         )
-        context = tf.transpose(tf.matmul(probabilities, value), [0, 2, 1, 3])
-        context = tf.reshape(context, tf.shape(x))
+        context = tf.matmul(probabilities, value)
+        if layout:
+            context = layout.merge(context)
+        else:
+            context = tf.transpose(context, [0, 2, 1, 3])
+            context = tf.reshape(context, tf.shape(x))
         return self._finish(x, context, weights, dropout, ops)
 
-    def _project(self, x: tf.Tensor, weights: Weights) -> list[tf.Tensor]:
+    def _project(
+        self,
+        x: tf.Tensor,
+        weights: Weights,
+        layout: row_layouts.RowLayout | None,
+    ) -> list[tf.Tensor]:
         """Return query, key and value, each [B, N, S, D]."""
         projected = layers.linear(x, weights.kernel, weights.bias)
+        if layout:
+            return layout.split(projected)
         sizes = [3, self._config.num_attention_heads, self._head_size]
         # The shape of x, not of projected: tf2onnx gets that one wrong.
         shape = tf.concat([tf.shape(x)[:2], sizes], 0)
@@ -352,7 +375,8 @@ class AlbertModel(base.AlbertBase):
         _check_precision(self.precision)
         self.recompute = recompute
         self.loop_layers = loop_layers
-        self._inference_ops = fused_ops.PLAIN
+        # What `convert_for_serving` makes of the encoder.
+        self._served: Callable[..., dict[str, Any]] | None = None
         width = config.hidden_size
         self.embeddings = Embeddings(config, f"{scope}/embeddings")
         self.embedding_mapping = self._make_mapping()
@@ -429,6 +453,7 @@ class AlbertModel(base.AlbertBase):
         inputs: Mapping[str, tf.Tensor],
         training: bool = False,
         dropout_seed: tf.Tensor | None = None,
+        packed: bool = False,
     ) -> dict[str, Any]:
         """Encode a batch of sequences.
 
@@ -443,6 +468,8 @@ class AlbertModel(base.AlbertBase):
             training: Whether to apply dropout.
             dropout_seed: int32 [2]; the same seed gives the same dropout. By
                 default one is drawn from TensorFlow's global generator.
+            packed: Whether to compute nothing at padding, see `row_layouts`.
+                What the layers give there is 0. Not for training.
 
         Returns:
             `word_embedding_output` and `embedding_output` float32 [B, S, E]
@@ -458,13 +485,40 @@ class AlbertModel(base.AlbertBase):
                 fail inside TensorFlow).
         """
         inputs = self._complete(inputs)
-        ops = fused_ops.FUSED if training else self._inference_ops
+        mask = inputs["input_mask"]
+        if self._served:
+            has_row = mask if packed else tf.ones_like(mask)
+            return self._served({**inputs, "has_row": has_row})
+        layout = self._layout(mask) if packed else None
+        ops = fused_ops.FUSED if training else fused_ops.PLAIN
         seed = layers.derive_seed(dropout_seed, 0) if training else None
+        return self._outputs(inputs, seed, ops, layout)
+
+    def _serve(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, Any]:
+        layout = self._layout(inputs["has_row"])
+        return self._outputs(inputs, None, fused_ops.SERVING, layout)
+
+    def _layout(self, has_row: tf.Tensor) -> row_layouts.RowLayout:
+        heads = self.config.num_attention_heads
+        return row_layouts.RowLayout(has_row, heads)
+
+    def _outputs(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        seed: tf.Tensor | None,
+        ops: fused_ops.Ops,
+        layout: row_layouts.RowLayout | None,
+    ) -> dict[str, Any]:
+        """Return what `call` does."""
         words, embedded = self.embeddings(inputs, layers.Dropout(seed), ops)
         x = tf.cast(embedded, self.precision)
+        if layout:
+            x = layout.pack(x)
         if self.embedding_mapping is not None:
             x = self.embedding_mapping(x)
-        outputs = self._encode(x, inputs["input_mask"], seed, ops)
+        outputs = self._encode(x, inputs["input_mask"], seed, ops, layout)
+        if layout:
+            outputs = [layout.unpack(x) for x in outputs]
         return {
             "word_embedding_output": words,
             "embedding_output": embedded,
@@ -479,14 +533,23 @@ class AlbertModel(base.AlbertBase):
         input_mask: tf.Tensor,
         seed: tf.Tensor | None,
         ops: fused_ops.Ops,
+        layout: row_layouts.RowLayout | None,
     ) -> list[tf.Tensor]:
-        """Apply all blocks to x [B, S, H]; return the output of each."""
+        """Apply all blocks to x [B, S, H]; return the output of each.
+
+        With a layout x and outputs are [R, H].
+        """
         # Not [:, None, None, :]: LiteRT has no operation for that.
         mask = tf.expand_dims(input_mask, 1)
         if mask.shape.rank != 4:
             mask = tf.expand_dims(mask, 1)
         attention_bias = (1.0 - tf.cast(mask, tf.float32)) * MASKED_SCORE
         blocks = self._blocks()
+        if self._served and len(set(blocks)) == 1:
+            block = self._make_block(
+                *blocks[0], attention_bias, None, ops, layout
+            )
+            return [self._loop(block, x)]
         # A layer that is applied several times is prepared once.
         weights = {s: s.prepare(x.dtype) for s in self.sublayers}
 
@@ -497,7 +560,9 @@ class AlbertModel(base.AlbertBase):
         ) -> tuple[tf.Tensor, tf.Tensor | None]:
             if seed is not None:
                 seed = layers.derive_seed(seed, 1)
-            function = self._make_block(*block, attention_bias, seed, ops)
+            function = self._make_block(
+                *block, attention_bias, seed, ops, layout
+            )
             attention, ffn = block
             return function(x, *weights[attention], *weights[ffn]), seed
 
@@ -513,6 +578,27 @@ class AlbertModel(base.AlbertBase):
             outputs.append(x)
         return outputs
 
+    def _loop(self, block: Callable[..., tf.Tensor], x: tf.Tensor) -> tf.Tensor:
+        """Apply the only block as often as there are layers.
+
+        Its weights are constants that only the body of the loop contains.
+        oneDNN arranges constants for its products once, not in every call, and
+        in a loop it does so once for all layers.
+        """
+
+        def body(number: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            weights = [s.prepare(x.dtype) for s in self.sublayers]
+            return number + 1, block(x, *itertools.chain(*weights))
+
+        times = len(self._blocks())
+        start = tf.constant(0), x
+        return tf.while_loop(
+            lambda number, _: number < times,
+            body,
+            start,
+            parallel_iterations=1,
+        )[1]
+
     def _make_block(
         self,
         attention: Attention,
@@ -520,6 +606,7 @@ class AlbertModel(base.AlbertBase):
         attention_bias: tf.Tensor,
         seed: tf.Tensor | None,
         ops: fused_ops.Ops,
+        layout: row_layouts.RowLayout | None,
     ) -> Callable[..., tf.Tensor]:
         """Return a block as a function of x and of its weights' tensors.
 
@@ -532,7 +619,9 @@ class AlbertModel(base.AlbertBase):
             # Created here, so that a second computation draws the same.
             dropout = layers.Dropout(seed)
             weights, ffn_weights = tensors[:count], tensors[count:]
-            x = attention(x, attention_bias, Weights(*weights), dropout, ops)
+            x = attention(
+                x, attention_bias, Weights(*weights), dropout, ops, layout
+            )
             return ffn(x, Weights(*ffn_weights), dropout, ops)
 
         training = seed is not None
@@ -547,10 +636,18 @@ class AlbertModel(base.AlbertBase):
         The encoder can neither be trained nor restored afterwards.
         """
         dtype = tf.as_dtype(self.precision)
-        for sublayer in self.sublayers:
-            sublayer.convert_weights(dtype)
-        self.embeddings.convert_weights(dtype)
-        self._inference_ops = fused_ops.SERVING
+        parts = *self.sublayers, self.embeddings, self.pooler
+        for part in (*parts, self.embedding_mapping):
+            if part is not None:
+                part.convert_weights(dtype)
+        # One function, so that all signatures of an export share it.
+        spec = tf.TensorSpec([None, None], tf.int32)
+        names = "input_ids", "input_mask", "segment_ids", "has_row"
+        self._served = tf.function(
+            self._serve,
+            input_signature=[dict.fromkeys(names, spec)],
+            autograph=False,
+        )
 
     def _complete(
         self, inputs: Mapping[str, tf.Tensor]
@@ -587,11 +684,6 @@ def _repeat(
         maximum_iterations=times,
     )
     return x
-
-
-def _constant_variable(value: tf.Tensor) -> tf.Variable:
-    """Return a variable that optimizers do not update."""
-    return tf.Variable(value, trainable=False)
 
 
 def _precision_of_policy() -> str:

@@ -73,19 +73,22 @@ class ChoiceService(service.Service):
         is never chosen.
         """
         values = input_ids, input_mask, segment_ids
-        inputs = service.of_one_shape(
-            dict(zip(service.IDS, values, strict=True))
-        )
+        return self._outputs(dict(zip(service.IDS, values, strict=True)))
+
+    def _outputs(self, inputs: Tensors, *, packed: bool = False) -> Tensors:
+        """Return what `tokens` does; for `packed` see `Service.encode`."""
+        inputs = service.of_one_shape(inputs)
         shape = tf.shape(self._checked(inputs["input_ids"]))
         flat = {k: tf.reshape(v, [-1, shape[2]]) for k, v in inputs.items()}
-        rows = self.encode(flat)
+        rows = self.encode(flat, packed=packed)
         outputs = {
             name: tf.reshape(
                 value, tf.concat([shape[:2], tf.shape(value)[1:]], 0)
             )
             for name, value in rows.items()
         }
-        logits = self.model.logits(outputs["pooled_output"], input_mask)
+        mask = inputs["input_mask"]
+        logits = self.model.logits(outputs["pooled_output"], mask)
         return {**outputs, "logits": logits}
 
     def choose(
@@ -104,7 +107,8 @@ class ChoiceService(service.Service):
             end left out, or a question with its option and its beginning.
         """
         inputs, truncated = self._pack_choices(article, question, options)
-        probabilities = tf.nn.softmax(self.tokens(**inputs)["logits"])
+        outputs = self._outputs(inputs, packed=True)
+        probabilities = tf.nn.softmax(outputs["logits"])
         choice = tf.argmax(probabilities, -1, tf.int32)
         return {
             "choice": choice,

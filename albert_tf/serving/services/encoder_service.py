@@ -34,7 +34,7 @@ class EncoderService(service.Service):
             was too long and its end left out.
         """
         inputs, truncated = self.pack(self.tokenizer.tokenize(text))
-        outputs = self.encode(inputs)
+        outputs = self.encode(inputs, packed=True)
         mask = tf.cast(inputs["input_mask"], tf.float32)[:, :, None]
         total = tf.reduce_sum(outputs["sequence_output"] * mask, 1)
         return {
@@ -122,8 +122,9 @@ class PretrainedService(EncoderService):
             tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask)),
             is_mask,
         )
+        outputs = self.encode(inputs, packed=True)
         logits = self.model.masked_lm_logits(
-            self.encode(inputs)["sequence_output"], columns.to_tensor()
+            outputs["sequence_output"], columns.to_tensor()
         )
         best = tf.math.top_k(tf.nn.softmax(logits), TOP_PIECES)
         real = tf.sequence_mask(columns.row_lengths())[:, :, None]

@@ -162,11 +162,17 @@ class Service:
         values = input_ids, input_mask, segment_ids
         return self.encode(dict(zip(IDS, values, strict=True)))
 
-    def encode(self, inputs: Tensors) -> Tensors:
-        """Return what `tokens` does; refuse wrong shapes by name."""
+    def encode(self, inputs: Tensors, *, packed: bool = False) -> Tensors:
+        """Return what `tokens` does; refuse wrong shapes by name.
+
+        Args:
+            inputs: Those of `tokens`.
+            packed: Whether nothing is computed at padding; what is returned
+                there is 0. For texts, whose padding nobody asked for.
+        """
         inputs = of_one_shape(inputs)
         ids = self._checked(inputs["input_ids"])
-        outputs = self.encoder({**inputs, "input_ids": ids})
+        outputs = self.encoder({**inputs, "input_ids": ids}, packed=packed)
         names = "sequence_output", "pooled_output"
         return {name: tf.cast(outputs[name], tf.float32) for name in names}
 

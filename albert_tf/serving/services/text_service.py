@@ -60,6 +60,9 @@ class _OfTexts(service.Service, abc.ABC):
         probabilities for every task.
         """
         outputs = super().tokens(input_ids, input_mask, segment_ids)
+        return self._with_logits(outputs)
+
+    def _with_logits(self, outputs: Tensors) -> Tensors:
         logits = self.model.logits(outputs["pooled_output"])
         probabilities = tf.nn.softmax(logits)
         return {**outputs, "logits": logits, "probabilities": probabilities}
@@ -71,7 +74,8 @@ class _OfTexts(service.Service, abc.ABC):
     def _outputs(self, texts: tuple[tf.Tensor, ...]) -> Tensors:
         """Return `tokens` for texts, and `truncated` bool [batch]."""
         inputs, truncated = self.pack(*map(self.tokenizer.tokenize, texts))
-        return {**self.tokens(**inputs), "truncated": truncated}
+        outputs = self._with_logits(self.encode(inputs, packed=True))
+        return {**outputs, "truncated": truncated}
 
 
 class ClassifierService(_OfTexts):
