@@ -123,8 +123,7 @@ def write_albert_tf(
     service, _ = make_service(settings, precision)
     from albert_tf.serving.formats import saved_model
 
-    if precision != "float32":
-        service.encoder.convert_for_serving()
+    service.encoder.convert_for_serving()
     saved_model.save(service, path)
 
 

@@ -28,6 +28,10 @@ __all__ = ["PRECISIONS", "AlbertConfig", "AlbertModel"]
 # still gives numbers. Original release, modeling.attention.
 MASKED_SCORE = -10000.0
 
+# What `convert_for_serving` makes constants: TensorFlow keeps several copies of
+# a constant in memory. The kernels of albert-base have 14 MB, of large 25.
+MOST_CONSTANT_BYTES = 64 * 2**20
+
 
 class Embeddings(keras.layers.Layer):
     """Sum of word, segment and position embeddings, normalized, [B, S, E].
@@ -173,18 +177,17 @@ class Sublayer(keras.layers.Layer):
             tf.convert_to_tensor(self.layer_norm.beta),
         )
 
-    def convert_weights(self, dtype: tf.DType) -> None:
+    def convert_weights(self, dtype: tf.DType, *, as_constants: bool) -> None:
         """See `AlbertModel.convert_for_serving`."""
-        weights = self.prepare(dtype)
         # A bias stays a variable: TensorFlow would drop a constant one that is
         # 0, and then not fuse what remains.
         self._converted = [
             layers.make_constant(value)
-            if value.shape.rank == 2
+            if as_constants and value.shape.rank == 2
             else functools.partial(
                 tf.convert_to_tensor, layers.constant_variable(value)
             )
-            for value in weights
+            for value in self.prepare(dtype)
         ]
 
     def _finish(
@@ -581,9 +584,9 @@ class AlbertModel(base.AlbertBase):
     def _loop(self, block: Callable[..., tf.Tensor], x: tf.Tensor) -> tf.Tensor:
         """Apply the only block as often as there are layers.
 
-        Its weights are constants that only the body of the loop contains.
-        oneDNN arranges constants for its products once, not in every call, and
-        in a loop it does so once for all layers.
+        If the kernels are constants, only the body of the loop has them. oneDNN
+        arranges a constant for its products once, not in every call, and in a
+        loop it does so once for all layers.
         """
 
         def body(number: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -636,8 +639,17 @@ class AlbertModel(base.AlbertBase):
         The encoder can neither be trained nor restored afterwards.
         """
         dtype = tf.as_dtype(self.precision)
-        parts = *self.sublayers, self.embeddings, self.pooler
-        for part in (*parts, self.embedding_mapping):
+        size = sum(
+            dtype.size * int(tf.size(weight))
+            for sublayer in self.sublayers
+            for weight in sublayer.prepare(dtype)
+        )
+        # In float32 oneDNN arranges kernels in several ways, depending on the
+        # number of rows, and keeps only the first.
+        as_constants = dtype.size == 2 and size <= MOST_CONSTANT_BYTES
+        for sublayer in self.sublayers:
+            sublayer.convert_weights(dtype, as_constants=as_constants)
+        for part in (self.embeddings, self.embedding_mapping, self.pooler):
             if part is not None:
                 part.convert_weights(dtype)
         # One function, so that all signatures of an export share it.

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.model import checkpoint_reader, modeling
-from tests.conftest import LAYER_ATOL
+from tests.conftest import LAYER_ATOL, PARITY_ATOL, tiny_config
 from tests.reference import encoder as reference
 
 GROUP_PREFIX = "bert/encoder/transformer/group_"
@@ -441,3 +441,50 @@ def test_lower_precision_is_near_float32(small_config, batch, precision, close):
     for a, b in zip(actual, expected, strict=True):
         difference = np.linalg.norm(a - b)
         assert difference <= close * np.linalg.norm(b) + 1e-3
+
+
+@pytest.mark.parametrize(
+    ("share", "most"),
+    [("all", modeling.MOST_CONSTANT_BYTES), ("all", 0), ("none", 0)],
+)
+@pytest.mark.parametrize(
+    ("precision", "atol"), [("float32", PARITY_ATOL), ("bfloat16", 0.05)]
+)
+def test_conversion_for_serving_changes_nothing_but_rounding(
+    batch, monkeypatch, precision, atol, share, most
+):
+    """Kernels as constants in a loop, kernels as variables, and no loop."""
+    monkeypatch.setattr(modeling, "MOST_CONSTANT_BYTES", most)
+    config = tiny_config(num_hidden_layers=3, share=share)
+    encoder = modeling.AlbertModel(config, precision=precision)
+    for variable in encoder.variables:  # Biases are 0 at the start.
+        noise = tf.random.stateless_normal(variable.shape, [3, 4], stddev=0.1)
+        variable.assign_add(noise)
+    before = {packed: encoder(batch, packed=packed) for packed in (False, True)}
+    encoder.convert_for_serving()
+    for packed, expected in before.items():
+        actual = encoder(batch, packed=packed)
+        for name in ("sequence_output", "pooled_output"):
+            np.testing.assert_allclose(
+                *(tf.cast(o[name], tf.float32) for o in (actual, expected)),
+                atol=atol,
+            )
+
+
+def test_converted_kernels_are_in_the_graph_once():
+    encoder = modeling.AlbertModel(
+        tiny_config(num_hidden_layers=3), precision="bfloat16"
+    )
+    encoder.convert_for_serving()
+    specs = [tf.TensorSpec([None, None], tf.int32)]
+    call = tf.function(lambda ids: encoder({"input_ids": ids}), specs)
+    library = call.get_concrete_function().graph.as_graph_def().library
+    nodes = [node for f in library.function for node in f.node_def]
+    kernels = [
+        node
+        for node in nodes
+        if node.op == "Const"
+        and len(node.attr["value"].tensor.tensor_content) >= 4 * 16 * 16
+    ]
+    # Of attention (in and out) and of the feed-forward (in and out).
+    assert len(kernels) == 4

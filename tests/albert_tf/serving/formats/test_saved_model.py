@@ -13,7 +13,9 @@ from albert_tf.serving.formats import saved_model
 from albert_tf.serving.services import (
     encoder_service,
 )
+from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
+from tests.conftest import ROOT
 
 # What a SavedModel holds beside weights and vocabulary: the graphs of five
 # signatures, each with two layers here. The graphs grow with the depth of the
@@ -161,6 +163,24 @@ def test_layers_of_base_are_stored_once(tokenizer, tmp_path):
     files = (tmp_path / "model").rglob("*")
     size = sum(p.stat().st_size for p in files if p.is_file())
     assert size <= 1.1 * (weights + vocabulary)
+
+
+def test_bfloat16_of_base_holds_little_beside_weights_and_vocabulary(
+    shared_dir, tmp_path
+):
+    config = modeling.AlbertConfig.from_json_file(
+        str(ROOT / "configs" / "models" / "albert_base_v2.json")
+    )
+    path = shared_dir / "data" / "vocab" / "30k-clean.model"
+    tokenizer = tokenization.load(tokenization.VocabularyOptions(str(path)))
+    encoder = modeling.AlbertModel(config, precision="bfloat16")
+    weights = sum(2 * int(tf.size(v)) for v in encoder.variables)
+    encoder.convert_for_serving()
+    service = encoder_service.EncoderService(encoder, tokenizer, 128)
+    saved_model.save(service, str(tmp_path / "model"))
+    files = (tmp_path / "model").rglob("*")
+    size = sum(p.stat().st_size for p in files if p.is_file())
+    assert size <= 1.1 * (weights + path.stat().st_size)
 
 
 @pytest.mark.parametrize("name", ["pretrained", "of_choices"])
