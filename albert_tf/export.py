@@ -168,9 +168,11 @@ def _save_model(
     folder: str,
 ) -> dict[str, Any]:
     """Write a SavedModel; return its difference from the reference."""
-    what = source.make_service(found, task, settings.precision)
-    checkpoints.restore(what.model, found.checkpoint, found.option)
-    what.encoder.convert_for_serving()
+    what = reference
+    if settings.precision != "float32":
+        what = source.make_service(found, task, settings.precision)
+        checkpoints.restore(what.model, found.checkpoint, found.option)
+        what.encoder.convert_for_serving()
     saved_model.save(what, folder, with_text=settings.with_text)
     loaded = tf.saved_model.load(folder).signatures
     largest = {}

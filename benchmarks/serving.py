@@ -123,7 +123,8 @@ def write_albert_tf(
     service, _ = make_service(settings, precision)
     from albert_tf.serving.formats import saved_model
 
-    service.encoder.convert_for_serving()
+    if precision != "float32":
+        service.encoder.convert_for_serving()
     saved_model.save(service, path)
 
 
@@ -368,7 +369,7 @@ def serve(settings: argparse.Namespace, answers: IO[str]) -> None:
     def turn() -> list[Any]:
         return [ask(request)[0] for request in requests]
 
-    for _ in range(WARM_UP_REQUESTS):
+    for _ in range(1 if settings.mixed else WARM_UP_REQUESTS):
         output = turn()[0]
     ready = {"shape": output.shape, "deviation": float(output.std())}
     side_by_side.send(answers, ready)

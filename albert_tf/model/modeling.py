@@ -378,8 +378,9 @@ class AlbertModel(base.AlbertBase):
         _check_precision(self.precision)
         self.recompute = recompute
         self.loop_layers = loop_layers
-        # What `convert_for_serving` makes of the encoder.
+        # What `convert_for_serving` makes.
         self._served: Callable[..., dict[str, Any]] | None = None
+        self._has_constants = False
         width = config.hidden_size
         self.embeddings = Embeddings(config, f"{scope}/embeddings")
         self.embedding_mapping = self._make_mapping()
@@ -548,7 +549,7 @@ class AlbertModel(base.AlbertBase):
             mask = tf.expand_dims(mask, 1)
         attention_bias = (1.0 - tf.cast(mask, tf.float32)) * MASKED_SCORE
         blocks = self._blocks()
-        if self._served and len(set(blocks)) == 1:
+        if self._has_constants and len(set(blocks)) == 1:
             block = self._make_block(
                 *blocks[0], attention_bias, None, ops, layout
             )
@@ -584,7 +585,7 @@ class AlbertModel(base.AlbertBase):
     def _loop(self, block: Callable[..., tf.Tensor], x: tf.Tensor) -> tf.Tensor:
         """Apply the only block as often as there are layers.
 
-        If the kernels are constants, only the body of the loop has them. oneDNN
+        Its kernels are constants, which only the body of the loop has. oneDNN
         arranges a constant for its products once, not in every call, and in a
         loop it does so once for all layers.
         """
@@ -635,8 +636,10 @@ class AlbertModel(base.AlbertBase):
     def convert_for_serving(self) -> None:
         """Convert the weights to the encoder's precision for good.
 
-        For serving: they take less memory, and are not converted in every pass.
-        The encoder can neither be trained nor restored afterwards.
+        For serving below float32: they take less memory, and are not converted
+        in every pass. (In float32 it would not pay: oneDNN's arrangement of a
+        kernel depends on the number of rows, and only the first is kept.) The
+        encoder can neither be trained nor restored afterwards.
         """
         dtype = tf.as_dtype(self.precision)
         size = sum(
@@ -644,11 +647,9 @@ class AlbertModel(base.AlbertBase):
             for sublayer in self.sublayers
             for weight in sublayer.prepare(dtype)
         )
-        # In float32 oneDNN arranges kernels in several ways, depending on the
-        # number of rows, and keeps only the first.
-        as_constants = dtype.size == 2 and size <= MOST_CONSTANT_BYTES
+        self._has_constants = size <= MOST_CONSTANT_BYTES
         for sublayer in self.sublayers:
-            sublayer.convert_weights(dtype, as_constants=as_constants)
+            sublayer.convert_weights(dtype, as_constants=self._has_constants)
         for part in (self.embeddings, self.embedding_mapping, self.pooler):
             if part is not None:
                 part.convert_weights(dtype)
