@@ -550,10 +550,10 @@ class AlbertModel(base.AlbertBase):
         attention_bias = (1.0 - tf.cast(mask, tf.float32)) * MASKED_SCORE
         blocks = self._blocks()
         if self._has_constants and len(set(blocks)) == 1:
-            block = self._make_block(
+            function = self._make_block(
                 *blocks[0], attention_bias, None, ops, layout
             )
-            return [self._loop(block, x)]
+            return [self._loop(function, x)]
         # A layer that is applied several times is prepared once.
         weights = {s: s.prepare(x.dtype) for s in self.sublayers}
 
