@@ -64,6 +64,13 @@ class PretrainingOptions:
         "only --max_predictions_per_seq is used, and must be theirs.",
         within=ranges.Range(0, 2**16),
     )
+    pack_sequences: bool = option(
+        False,
+        "Whether short examples share a row in training, each attending only "
+        "to itself. --train_batch_size then counts rows. Faster where many "
+        "records are shorter than --max_seq_length; evaluation has a row for "
+        "each example.",
+    )
     do_train: bool = option(True, "Whether to train.", may_change=True)
     do_eval: bool = option(False, "Whether to evaluate.", may_change=True)
     train_batch_size: int = shared_options.batch_size(4096)
@@ -257,9 +264,10 @@ def _train_and_evaluate(
     data: pretraining_data.PretrainingData,
 ) -> None:
     """Train and evaluate in a folder that no other process writes to."""
+    data.warn_of_full_rows()
     trainer = _make_trainer(settings, config, strategy)
     num_train_steps = settings.recipe.num_train_steps
-    log = _open_log(settings, config, strategy)
+    log = _open_log(settings, config, strategy, data.examples_per_row)
     facts = run_card.environment(
         trainer.model, data.description, data.fingerprint
     )
@@ -339,6 +347,7 @@ def _open_log(
     settings: PretrainingOptions,
     config: modeling.AlbertConfig,
     strategy: tf.distribute.Strategy,
+    examples_per_row: float,
 ) -> run_log.RunLog:
     folder = distribution.worker_folder(strategy, settings.output_dir)
     if settings.follow_checkpoints:
@@ -346,8 +355,11 @@ def _open_log(
     flops = config.forward_flops(
         settings.max_seq_length, settings.num_predictions
     )
-    work = run_log.Work(settings.max_seq_length, 3 * flops)
-    return run_log.RunLog(folder, settings.train_batch_size, work)
+    work = run_log.Work(
+        settings.max_seq_length / examples_per_row, 3 * flops / examples_per_row
+    )
+    examples = settings.train_batch_size * examples_per_row
+    return run_log.RunLog(folder, examples, work)
 
 
 def _write_results(
@@ -447,6 +459,7 @@ def _find_data(
         settings.layout,
         settings.make_masker(),
         settings.trainer.seed,
+        pack=settings.pack_sequences and settings.do_train,
     )
 
 

@@ -49,7 +49,7 @@ WRITER = f"""
 OPTIONS = {
     "albert_tf.run_pretraining:PretrainingOptions": f"""
         albert_config_file input_file output_dir eval_input_file
-        max_seq_length {MASKING} masked_lm_budget
+        max_seq_length {MASKING} masked_lm_budget pack_sequences
         do_train do_eval train_batch_size eval_batch_size num_train_steps
         num_warmup_steps max_eval_steps {SHARED}
         sentence_objective masked_lm_factor sentence_factor

@@ -19,6 +19,7 @@ from albert_tf.data import (
     length_groups,
     manifests,
     masking,
+    packed_rows,
     parsing,
     tfrecord,
 )
@@ -100,17 +101,88 @@ def grouped_training_dataset(
     return _prefetched(dataset, finish)
 
 
+def packed_training_dataset(
+    paths: Sequence[str],
+    packing: packed_rows.Packing,
+    batch_size: int,
+    *,
+    seed: int,
+    num_rows: int,
+    first_step: int = 0,
+) -> tf.data.Dataset:
+    """Endless, shuffled batches of rows that instances share.
+
+    Args:
+        paths: TFRecord files.
+        packing: Layout of their records, and what hides pieces, anew in every
+            pass, if they hold no masks.
+        batch_size: Rows per batch, over all replicas.
+        seed: Decides the order, anew in every pass over the files.
+        num_rows: From `count_rows`.
+        first_step: Batches to leave out at the beginning.
+
+    Returns:
+        Batches as `packed_rows.join` makes them.
+    """
+
+    def open_rows(path: tf.Tensor) -> tf.data.Dataset:
+        return packing.rows(_open(path))
+
+    passes, seen = divmod(first_step * batch_size, num_rows)
+    shuffled = _shuffled(paths, seed, open_rows, passes).skip(seen)
+    dataset = shuffled.batch(batch_size, drop_remainder=True)
+    key = random_streams.derive(0, _TRAINING, seed)
+
+    def finish(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
+        def mask(batch: Batch, places: tf.Tensor) -> Batch:
+            if packing.masker is None:
+                return batch
+            return _mask(batch, number, places, packing.masker, key)
+
+        return packed_rows.join(serialized, packing.layout, mask)
+
+    return _prefetched(dataset.enumerate(first_step), finish)
+
+
+def count_rows(paths: Sequence[str], packing: packed_rows.Packing) -> int:
+    """Return how many rows the instances of the files share.
+
+    All records are read.
+    """
+
+    def count(path: tf.Tensor) -> tf.data.Dataset:
+        batches = packing.rows(_open(path)).batch(packed_rows.WINDOW_RECORDS)
+        return batches.map(lambda rows: tf.shape(rows)[0])
+
+    files = tf.data.Dataset.from_tensor_slices(list(paths))
+    counts = files.interleave(count, num_parallel_calls=tf.data.AUTOTUNE)
+    return sum(int(number) for number in counts.as_numpy_iterator())
+
+
 def _shuffled_records(
     paths: Sequence[str], seed: int, seen: int
 ) -> tf.data.Dataset:
     """Yield serialized records without end, after the first `seen` of them."""
+    passes = 0
+    if seen:
+        passes, seen = divmod(seen, count_examples(paths))
+    return _shuffled(paths, seed, _open, passes).skip(seen)
+
+
+def _shuffled(
+    paths: Sequence[str],
+    seed: int,
+    open_file: Callable[[tf.Tensor], tf.data.Dataset],
+    passes: int,
+) -> tf.data.Dataset:
+    """Yield what is in files, without end, after the first passes."""
 
     def one_pass(number: tf.Tensor) -> tf.data.Dataset:
         own = number * _SEEDS + seed
         files = tf.data.Dataset.from_tensor_slices(list(paths))
         files = files.shuffle(len(paths), own, reshuffle_each_iteration=False)
         dataset = files.interleave(
-            _open,
+            open_file,
             cycle_length=INTERLEAVED_FILES,
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
@@ -119,11 +191,7 @@ def _shuffled_records(
             SHUFFLE_BUFFER, own, reshuffle_each_iteration=False
         )
 
-    passes = 0
-    if seen:
-        passes, seen = divmod(seen, count_examples(paths))
-    dataset = tf.data.Dataset.range(passes, tf.int64.max).flat_map(one_pass)
-    return dataset.skip(seen)
+    return tf.data.Dataset.range(passes, tf.int64.max).flat_map(one_pass)
 
 
 def evaluation_dataset(
@@ -282,7 +350,9 @@ def _finish(
 
     def finish(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
         batch = _pad(parsing.parse(layout, serialized), batch_size)
-        return _mask(batch, number, masker, key) if masker else batch
+        if masker is None:
+            return batch
+        return _mask(batch, number, tf.range(batch_size), masker, key)
 
     return _prefetched(dataset, finish)
 
@@ -306,18 +376,34 @@ def _prefetched(
 
 
 def _mask(
-    batch: Batch, number: tf.Tensor, masker: masking.Masker, key: int
+    batch: Batch,
+    number: tf.Tensor,
+    places: tf.Tensor,
+    masker: masking.Masker,
+    key: int,
 ) -> Batch:
-    """Hide pieces, with draws that follow from the number of the batch."""
+    """Hide pieces, with draws that follow from number and places.
+
+    Args:
+        batch: Of n examples.
+        number: That of the batch, from 0.
+        places: int [n], those of the examples in it.
+        masker: Hides the pieces.
+        key: Of all draws.
+    """
     size, length = batch["input_ids"].shape
     width = masker.num_predictions
 
     def mask(
-        ids: np.ndarray, real: np.ndarray, boundary: np.ndarray, number: int
+        ids: np.ndarray,
+        real: np.ndarray,
+        boundary: np.ndarray,
+        number: int,
+        places: np.ndarray,
     ) -> tuple[np.ndarray, ...]:
+        own = random_streams.derive(key, int(number))
         keys = random_streams.derive_array(
-            np.full(size, random_streams.derive(key, int(number)), np.uint64),
-            np.arange(size),
+            np.full(len(ids), own, np.uint64), places
         )
         masked = masker.mask(ids, real.sum(1), keys, boundary)
         weights = np.arange(width) < masked.counts[:, None]
@@ -331,7 +417,7 @@ def _mask(
     names = "input_ids", "input_mask", "token_boundary"
     ids, positions, labels, weights = tf.numpy_function(
         mask,
-        [*(batch[name] for name in names), number],
+        [*(batch[name] for name in names), number, places],
         [tf.int32, tf.int32, tf.int32, tf.float32],
         stateful=False,
     )

@@ -242,6 +242,17 @@ class Masker:
         """Width P of the outputs."""
         return self._options.record_predictions
 
+    def most_predictions(self, lengths: np.ndarray) -> np.ndarray:
+        """Return how many pieces to hide at most, int [n]; half goes to even.
+
+        Args:
+            lengths: int [n], tokens of each sequence.
+        """
+        share = np.rint(lengths * self._options.masked_lm_prob).astype(int)
+        return np.minimum(
+            self._options.max_predictions_per_seq, np.maximum(1, share)
+        )
+
     def mask(
         self,
         tokens: np.ndarray,
@@ -280,7 +291,7 @@ class Masker:
             words = Words.find(
                 tokens, real, boundary, self._vocabulary, self._options
             )
-            budget = self._budget(lengths)
+            budget = self.most_predictions(lengths)
             predicted, run_lengths = self._hide(words, budget, keys, outputs)
         positions, labels, counts = _collect(
             predicted, tokens, self._options.record_predictions
@@ -325,13 +336,6 @@ class Masker:
             _exchange(outputs, moved, keys)
             predicted = predicted | moved
         return predicted, run_lengths
-
-    def _budget(self, lengths: np.ndarray) -> np.ndarray:
-        """Return how many pieces to predict, int [n]; half goes to even."""
-        share = np.rint(lengths * self._options.masked_lm_prob).astype(int)
-        return np.minimum(
-            self._options.max_predictions_per_seq, np.maximum(1, share)
-        )
 
     def _replace(
         self, outputs: np.ndarray, chosen: np.ndarray, keys: np.ndarray

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +10,18 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import errors
-from albert_tf.data import inputs, layouts, manifests, masking
+from albert_tf.data import (
+    inputs,
+    layouts,
+    manifests,
+    masking,
+    packed_rows,
+)
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_recipe
+
+# Packing that leaves more rows than this share of instances is warned of.
+_HARDLY_FEWER = 0.98
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +35,7 @@ class PretrainingData:
         layout: The features of a record.
         masker: Masks the records while they are read; None if they hold masks.
         seed: Of the order of examples, and of masks.
+        pack: Whether short examples share a row in training.
     """
 
     training: Sequence[str]
@@ -33,16 +44,38 @@ class PretrainingData:
     layout: layouts.Layout
     masker: masking.Masker | None
     seed: int
+    pack: bool = False
 
     @property
     def description(self) -> str:
         """One sentence on the data, for the run card."""
         known = sum(manifest.num_examples for manifest in self.manifests)
+        shared = ""
+        if self.pack:
+            shared = f"; in training {self.examples_per_row:.2f} share a row"
         return (
             f"{len(self.training)} file(s) for training, "
             f"{len(self.evaluation)} for evaluation; {known:,} examples in "
-            "those with a manifest"
+            f"those with a manifest{shared}"
         )
+
+    @functools.cached_property
+    def examples_per_row(self) -> float:
+        """Examples in a row of a training batch, on average over a pass."""
+        if not self.pack:
+            return 1.0
+        return inputs.count_examples(self.training) / self._num_rows
+
+    @functools.cached_property
+    def _num_rows(self) -> int:
+        """Rows that the training examples share, see `inputs.count_rows`."""
+        logging.info("Reads all training examples to count packed rows.")
+        with self.naming_damage():
+            return inputs.count_rows(self.training, self._packing)
+
+    @property
+    def _packing(self) -> packed_rows.Packing:
+        return packed_rows.Packing(self.layout, self.masker)
 
     @property
     def fingerprint(self) -> str:
@@ -52,7 +85,21 @@ class PretrainingData:
     def training_batches(
         self, batch_size: int, first_step: int
     ) -> tf.data.Dataset:
-        """Return endless batches for training, from that of a step on."""
+        """Return endless batches for training, from that of a step on.
+
+        Args:
+            batch_size: Rows per batch, over all replicas.
+            first_step: Batches to leave out at the beginning.
+        """
+        if self.pack:
+            return inputs.packed_training_dataset(
+                self.training,
+                self._packing,
+                batch_size,
+                seed=self.seed,
+                num_rows=self._num_rows,
+                first_step=first_step,
+            )
         return inputs.training_dataset(
             self.training,
             self.layout,
@@ -74,6 +121,15 @@ class PretrainingData:
             seed=self.seed,
             masker=self.masker,
         )
+
+    def warn_of_full_rows(self) -> None:
+        """Warn of packing that makes hardly fewer rows."""
+        if self.pack and 1 / self.examples_per_row > _HARDLY_FEWER:
+            logging.warning(
+                "`pack_sequences`: only %.2f examples share a row, because "
+                "most are as long as a row. Without it training is as fast.",
+                self.examples_per_row,
+            )
 
     def naming_damage(self) -> contextlib.AbstractContextManager[None]:
         """Have errors about damaged records name the file."""

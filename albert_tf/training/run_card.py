@@ -143,7 +143,7 @@ def _speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
     for name in ("examples", "tokens"):
         if f"{name}_per_step" in facts[-1]:
             seen = train[-1]["step"] * facts[-1][f"{name}_per_step"]
-            found[f"{name}_seen"] = f"{seen:,}"
+            found[f"{name}_seen"] = f"{round(seen):,}"
     return found
 
 

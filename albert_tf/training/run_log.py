@@ -96,14 +96,14 @@ def end_of(output_dir: str) -> int | None:
 
 
 class Work(NamedTuple):
-    """What one example costs in training.
+    """What one example costs in training, on average.
 
     Attributes:
         tokens: Padding included.
         flops: Operations of matrix products, forward and backward.
     """
 
-    tokens: int
+    tokens: float
     flops: float
 
 
@@ -137,13 +137,13 @@ class RunLog:
     """Collects the numbers of one run, over restarts."""
 
     def __init__(
-        self, output_dir: str, batch_size: int, work: Work | None = None
+        self, output_dir: str, batch_size: float, work: Work | None = None
     ):
         """Open the log of a folder.
 
         Args:
             output_dir: Where `metrics.jsonl` and the TensorBoard files are.
-            batch_size: Examples per step, for the speed.
+            batch_size: Examples per step, on average, for the speed.
             work: For the speed in tokens and operations.
         """
         self._output_dir = output_dir
@@ -172,9 +172,10 @@ class RunLog:
             for line in self._lines
             if line["step"] <= step and line["split"] != "end"
         ]
-        costs = {"examples_per_step": self._batch_size}
+        costs = {"examples_per_step": round(self._batch_size, 3)}
         if self._work:
-            costs["tokens_per_step"] = self._batch_size * self._work.tokens
+            tokens = round(self._batch_size * self._work.tokens)
+            costs["tokens_per_step"] = tokens
         known = dataclasses.asdict(facts) if facts else {}
         self._lines.append({"split": "facts", "step": step, **known, **costs})
         self._save()

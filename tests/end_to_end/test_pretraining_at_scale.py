@@ -26,6 +26,7 @@ from albert_tf.common import (
 from albert_tf.data import layouts, manifests
 from albert_tf.training import run_log
 from tests import record_files
+from tests.albert_tf.data import short_records
 from tests.conftest import LOSS_RTOL
 from tests.end_to_end import processes
 
@@ -68,6 +69,11 @@ def folder(tmp_path_factory):
     record_files.write(
         [path / "a.tfrecord", path / "b.tfrecord"],
         [record_files.encode(layout, row) for row in rows],
+    )
+    (path / "short").mkdir()
+    record_files.write(
+        [path / "short/a.tfrecord", path / "short/b.tfrecord"],
+        short_records.encode(short_records.make(50)),
     )
     return path
 
@@ -136,6 +142,36 @@ def test_killed_runs_repeat_the_undisturbed_one(folder, whole):
     output = processes.finish(start(folder, "killed"))
     assert "Going on from" in output
     assert_same_run(whole, folder / "killed")
+
+
+@pytest.fixture(scope="module")
+def packed(folder):
+    """The options of a run on packed rows, and the undisturbed run."""
+    options = {"input_file": folder / "short/*", "pack_sequences": True}
+    processes.finish(start(folder, "packed", **options))
+    return options, folder / "packed"
+
+
+def test_killed_runs_on_packed_rows_repeat_the_undisturbed_one(folder, packed):
+    options, whole = packed
+    at = ("SIGKILL", "train", 7)
+    process = start(folder, "packed_killed", signal_at=at, **options)
+    processes.finish(process, -signal.SIGKILL)
+    output = processes.finish(start(folder, "packed_killed", **options))
+    assert "Going on from" in output and "share a row" in output
+    assert_same_run(whole, folder / "packed_killed")
+    facts = run_log.read(str(whole))[0]
+    # 8 rows of 16 tokens.
+    assert facts["tokens_per_step"] == 128
+    assert 8 * 1.2 < facts["examples_per_step"] < 8 * 2
+    assert "share a row" in (whole / "run_card.md").read_text()
+
+
+def test_a_run_keeps_its_kind_of_rows(folder, packed):
+    options, _ = packed
+    changed = {**options, "pack_sequences": False}
+    output = processes.finish(start(folder, "packed", **changed), 2)
+    assert "--pack_sequences" in output
 
 
 def test_sigterm_saves_and_says_that_it_goes_on(folder, whole):

@@ -10,8 +10,17 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors, random_streams
-from albert_tf.data import inputs, layouts, manifests, masking, tfrecord
+from albert_tf.data import (
+    inputs,
+    layouts,
+    manifests,
+    masking,
+    packed_rows,
+    tfrecord,
+)
 from tests import record_files
+from tests.albert_tf.data import short_records
+from tests.conftest import make_replicas
 
 LAYOUT = (
     layouts.Feature("input_ids", (3,), "int64"),
@@ -267,6 +276,150 @@ def test_evaluation_masks_are_the_same_every_time(unmasked):
         np.testing.assert_array_equal(first["input_ids"], second["input_ids"])
     # The filling of the last batch is not masked.
     assert not one[2]["masked_lm_weights"][2].any()
+
+
+# Rows of several instances.
+
+SHORT = 50
+ROWS = 4
+
+
+@pytest.fixture
+def short(tmp_path):
+    """Three files with records 0 to 49 of 4 to 16 tokens."""
+    names = [str(tmp_path / f"short-{number}") for number in range(3)]
+    records = short_records.make(SHORT)
+    record_files.write(names, short_records.encode(records))
+    return names
+
+
+def packed(paths, seed=1, first_step=0, packing=None):
+    packing = packing or packed_rows.Packing(short_records.LAYOUT)
+    return inputs.packed_training_dataset(
+        *(paths, packing, ROWS),
+        seed=seed,
+        num_rows=inputs.count_rows(paths, packing),
+        first_step=first_step,
+    )
+
+
+def numbers(batches):
+    """Those of the instances of each batch."""
+    return [
+        [values["input_ids"][1] for values in short_records.unpack(batch)]
+        for batch in batches
+    ]
+
+
+def taken(dataset, count):
+    return list(itertools.islice(dataset.as_numpy_iterator(), count))
+
+
+def test_packed_rows_hold_everything_once_in_every_pass(short):
+    rows = inputs.count_rows(short, packed_rows.Packing(short_records.LAYOUT))
+    assert SHORT / 4 < rows < SHORT / 1.2
+    # So many batches are as many passes as there are rows in a batch.
+    found = numbers(taken(packed(short), rows))
+    flat = [number for batch in found for number in batch]
+    assert sorted(flat) == sorted(list(range(SHORT)) * ROWS)
+    assert sorted(flat[:SHORT]) == list(range(SHORT))
+    assert flat[:SHORT] != flat[SHORT : 2 * SHORT]
+
+
+def test_order_of_packed_rows_follows_from_the_seed(short):
+    order = numbers(taken(packed(short), 12))
+    assert numbers(taken(packed(short), 12)) == order
+    assert numbers(taken(packed(short, seed=2), 12)) != order
+
+
+@pytest.mark.parametrize("first_step", [1, 5, 7, 11])
+def test_packed_rows_go_on_at_any_step(short, first_step):
+    whole = taken(packed(short), 14)
+    rest = taken(packed(short, first_step=first_step), 14 - first_step)
+    for one, other in zip(whole[first_step:], rest, strict=True):
+        for name, value in one.items():
+            np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+def test_replicas_share_batches_of_packed_rows(short):
+    found = []
+    for strategy in (make_replicas(1), make_replicas(2)):
+        batches = strategy.experimental_distribute_dataset(packed(short))
+        found.append(
+            [
+                {n: strategy.gather(v, 0).numpy() for n, v in batch.items()}
+                for batch in itertools.islice(batches, 8)
+            ]
+        )
+    for expected, *others in zip(taken(packed(short), 8), *found, strict=True):
+        for other in others:
+            for name, value in expected.items():
+                np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+def test_shapes_of_packed_rows_are_static(short):
+    places = packed_rows.MAX_INSTANCES
+    shapes = {
+        n: s.shape.as_list() for n, s in packed(short).element_spec.items()
+    }
+    assert shapes == {
+        **dict.fromkeys(
+            ("input_ids", "segment_ids", "instance_ids", "position_ids"),
+            [ROWS, short_records.LENGTH],
+        ),
+        **dict.fromkeys(
+            ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"),
+            [ROWS, short_records.PREDICTIONS],
+        ),
+        "cls_positions": [ROWS, places],
+        "next_sentence_labels": [ROWS, places],
+        "is_real_example": [ROWS],
+    }
+
+
+def test_masks_of_packed_rows_are_drawn_for_each_record(tmp_path):
+    """Its keys are of the run, the number of the batch, and the place."""
+    path = str(tmp_path / "short")
+    records = short_records.make(SHORT)
+    layout = short_records.UNMASKED
+    record_files.write(path, short_records.encode(records, layout))
+    masker = masking.Masker(
+        masking.MaskingOptions(max_predictions_per_seq=3), MASK_VOCABULARY
+    )
+    packing = packed_rows.Packing(layout, masker)
+    run = random_streams.derive(0, 0, 1)
+    batches = taken(packed([path], packing=packing, first_step=3), 12)
+    for step, batch in enumerate(batches, 3):
+        used = np.arange(packed_rows.MAX_INSTANCES) < batch["instance_ids"].max(
+            1, keepdims=True
+        )
+        for place, found in zip(
+            np.flatnonzero(used).tolist(),
+            short_records.unpack(batch),
+            strict=True,
+        ):
+            (record,) = (r for r in records if same_text(found, r))
+            expected = masker.mask(
+                record["input_ids"][None],
+                record["input_mask"].sum(keepdims=True),
+                np.array([random_streams.derive(run, step, place)], np.uint64),
+                record["token_boundary"][None],
+            )
+            assert (found["input_ids"] == expected.input_ids[0]).all()
+            assert (found["masked_lm_ids"] == expected.labels[0]).all()
+            weights = np.arange(3) < expected.counts[0]
+            assert (found["masked_lm_weights"] == weights).all()
+
+
+def same_text(found, record):
+    """Tell whether they are the same but for masks."""
+    ids, count = (
+        found["input_ids"].copy(),
+        int(found["masked_lm_weights"].sum()),
+    )
+    places = found["masked_lm_positions"][:count]
+    ids[places] = found["masked_lm_ids"][:count]
+    return (ids == record["input_ids"]).all()
 
 
 def test_packed_files_are_unpacked(paths, tmp_path):

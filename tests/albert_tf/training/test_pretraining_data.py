@@ -1,11 +1,14 @@
 """What is said of records that do not fit a pretraining run."""
 
+import numpy as np
 import pytest
 
 from albert_tf.common import errors
 from albert_tf.data import manifests
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_data
+from tests import record_files
+from tests.albert_tf.data import short_records
 from tests.albert_tf.training import tiny_manifests
 
 
@@ -65,6 +68,53 @@ def test_settings_come_from_the_records_without_a_vocabulary():
     }
     nothing = tokenization.VocabularyOptions()
     assert pretraining_data.with_settings(nothing, []) == nothing
+
+
+def make_data(path, **changes):
+    return pretraining_data.PretrainingData(
+        *([path], [path], [], short_records.LAYOUT, None, 1), **changes
+    )
+
+
+def test_rows_of_training_are_shared_and_those_of_evaluation_are_not(tmp_path):
+    path = str(tmp_path / "x")
+    record_files.write(path, short_records.encode(short_records.make(40)))
+    plain, packed = make_data(path), make_data(path, pack=True)
+    assert plain.examples_per_row == 1 and "share" not in plain.description
+    assert 1.2 < packed.examples_per_row < 2
+    shared = f"in training {packed.examples_per_row:.2f} share a row"
+    assert packed.description.endswith(shared)
+    names = [
+        set(d.training_batches(4, 0).element_spec) for d in (plain, packed)
+    ]
+    assert "instance_ids" in names[1] and "instance_ids" not in names[0]
+    specs = [d.evaluation_batches(4, 1).element_spec for d in (plain, packed)]
+    assert specs[0] == specs[1]
+
+
+@pytest.mark.parametrize(("length", "is_warned"), [(16, True), (7, False)])
+def test_packing_of_long_records_is_warned_of(
+    tmp_path, caplog, length, is_warned
+):
+    path = str(tmp_path / "x")
+    records = short_records.make(40)
+    for record in records:
+        record["input_mask"] = (np.arange(16) < length).astype(int)
+        record["masked_lm_weights"] = np.array([1, 0, 0])
+    record_files.write(path, short_records.encode(records))
+    make_data(path).warn_of_full_rows()
+    assert not caplog.messages
+    make_data(path, pack=True).warn_of_full_rows()
+    found = ["only 1.00 examples share a row" in m for m in caplog.messages]
+    assert any(found) == is_warned
+
+
+def test_damage_is_named_when_rows_are_counted(tmp_path):
+    path = tmp_path / "x"
+    record_files.write(path, short_records.encode(short_records.make(9)))
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(errors.UserError, match="damaged|cut"):
+        print(make_data(str(path), pack=True).examples_per_row)
 
 
 def test_the_description_counts_files_and_known_examples():

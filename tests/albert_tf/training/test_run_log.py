@@ -60,6 +60,20 @@ def test_rates_of_tokens_and_operations(tmp_path, capsys):
     )
 
 
+def test_rates_of_packed_rows_count_instances(tmp_path):
+    """2 rows of 128 tokens with 1.5 instances each."""
+    work = run_log.Work(tokens=128 / 1.5, flops=1e9 / 1.5)
+    log = run_log.RunLog(str(tmp_path), 2 * 1.5, work)
+    log.start(0, 10)
+    log.write("train", 5, {"loss": 2.5}, steps_per_second=2.0)
+    facts, train = run_log.read(str(tmp_path))
+    assert facts["examples_per_step"] == 3.0
+    assert facts["tokens_per_step"] == 256
+    assert train["examples_per_second"] == 6.0
+    assert train["tokens_per_second"] == pytest.approx(512)
+    assert train["gigaflops"] == pytest.approx(4)
+
+
 def test_restart_forgets_what_lies_after_its_step(log, tmp_path):
     for step in (2, 4, 6):
         log.write("train", step, {"loss": 1.0})

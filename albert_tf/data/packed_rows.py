@@ -1,0 +1,202 @@
+"""Rows of several instances: short ones share a row, so there is less padding.
+
+The records of a file are taken in windows, in order. Those of a window are put
+into rows, the longest first, each into the row with the least room that still
+holds it. A pass shuffles rows. So a file has the same rows in every pass, and a
+restarted run finds its place by counting them.
+
+Dimensions: B rows, S tokens of a row, P predictions of a row, K instances of a
+row, n instances of a batch.
+
+Source: Krell et al., arXiv 2107.02027; best fit of the lengths in descending
+order.
+"""
+
+import bisect
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data import layouts, masking, parsing
+
+# Records that are divided among rows together. More do not fill rows better.
+WINDOW_RECORDS = 1024
+# Instances K in a row, at most.
+MAX_INSTANCES = 16
+
+Batch = dict[str, tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Packing:
+    """What decides about rows.
+
+    Attributes:
+        layout: The features of a record. A row has its shapes.
+        masker: What will mask the records; None if they hold masks.
+    """
+
+    layout: layouts.Layout
+    masker: masking.Masker | None = None
+
+    def rows(self, records: tf.data.Dataset) -> tf.data.Dataset:
+        """Put the records of a file into rows.
+
+        Args:
+            records: Serialized.
+
+        Returns:
+            Serialized records, string [K], empty strings after the last one.
+        """
+
+        def divide(serialized: tf.Tensor) -> tf.data.Dataset:
+            numbers = tf.numpy_function(
+                plan,
+                [*self._sizes(serialized), *self._capacity],
+                tf.int64,
+                stateful=False,
+            )
+            numbers = tf.ensure_shape(numbers, [None, MAX_INSTANCES])
+            with_nothing = tf.concat([serialized, [""]], 0)
+            return tf.data.Dataset.from_tensor_slices(
+                tf.gather(with_nothing, numbers)
+            )
+
+        return records.batch(WINDOW_RECORDS).flat_map(divide)
+
+    @property
+    def _capacity(self) -> tuple[int, int]:
+        """Tokens S and predictions P of a row: those of a record."""
+        shapes = {feature.name: feature.shape for feature in self.layout}
+        if self.masker:
+            return shapes["input_ids"][0], self.masker.num_predictions
+        return shapes["input_ids"][0], shapes["masked_lm_weights"][0]
+
+    def _sizes(self, serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return tokens and predictions of each record, int64 [n] both."""
+        names = "input_mask", "masked_lm_weights"
+        wanted = tuple(f for f in self.layout if f.name in names)
+        parsed = parsing.parse(wanted, serialized)
+        tokens = tf.math.count_nonzero(parsed["input_mask"], 1)
+        if self.masker is None:
+            return tokens, tf.math.count_nonzero(parsed["masked_lm_weights"], 1)
+        predictions = tf.numpy_function(
+            self.masker.most_predictions, [tokens], tf.int64, stateful=False
+        )
+        return tokens, predictions
+
+
+def plan(
+    tokens: np.ndarray,
+    predictions: np.ndarray,
+    max_tokens: int,
+    max_predictions: int,
+) -> np.ndarray:
+    """Divide instances among rows.
+
+    Example:
+        tokens = [60, 128, 50, 70, 8], rows of 128 tokens, no predictions:
+        [1], [3, 2, 4] and [0]; an unused place of a row holds 5
+
+    Args:
+        tokens: int64 [n], of each instance.
+        predictions: int64 [n].
+        max_tokens: Those of a row.
+        max_predictions: Those of a row.
+
+    Returns:
+        int64 [rows, K], numbers of instances; n for a place without one.
+    """
+    found: list[list[int]] = []
+    left: list[int] = []  # Predictions that fit into each row.
+    room: list[tuple[int, int]] = []  # Tokens that fit, and the row; ascending.
+    for number in np.argsort(-tokens, kind="stable").tolist():
+        length, hidden = int(tokens[number]), int(predictions[number])
+        place = bisect.bisect_left(room, (length, 0))
+        while place < len(room) and left[room[place][1]] < hidden:
+            place += 1
+        if place < len(room):
+            free, row = room.pop(place)
+        else:
+            free, row = int(max_tokens), len(found)
+            found.append([])
+            left.append(int(max_predictions))
+        found[row].append(number)
+        left[row] -= hidden
+        if len(found[row]) < MAX_INSTANCES and free > length:
+            bisect.insort(room, (free - length, row))
+    numbers = np.full([len(found), MAX_INSTANCES], len(tokens))
+    for row, members in enumerate(found):
+        numbers[row, : len(members)] = members
+    return numbers
+
+
+def join(
+    serialized: tf.Tensor,
+    layout: layouts.Layout,
+    mask: Callable[[Batch, tf.Tensor], Batch] = lambda batch, _: batch,
+) -> Batch:
+    """Parse rows of records, and join the instances of each row.
+
+    Example:
+        Two instances of 3 and 2 tokens in a row of 6:
+        input_ids    = [2, 11, 3, 2, 3, 0]
+        instance_ids = [1, 1, 1, 2, 2, 0]
+        position_ids = [0, 1, 2, 0, 1, 0]
+        cls_positions = [0, 3, 0, ...], one entry for each of K places
+
+    Args:
+        serialized: string [B, K], from `Packing.rows`.
+        layout: The features of a record.
+        mask: (instances, their places int64 [n] in the batch) to instances
+            with predictions. Default: the records hold them.
+
+    Returns:
+        `input_ids`, `segment_ids`, `instance_ids` (from 1; 0 is padding) and
+        `position_ids` int32 [B, S]; `masked_lm_positions` and `masked_lm_ids`
+        int32, `masked_lm_weights` float32 [B, P]; `cls_positions` and
+        `next_sentence_labels` int32 [B, K], the latter `NO_LABEL` where there
+        is no instance; `is_real_example` int32 [B], all 1.
+    """
+    size = serialized.shape[0]
+    places = tf.where(serialized != "")  # [n, 2]
+    batch = parsing.parse(layout, tf.gather_nd(serialized, places))
+    batch = mask(batch, places[:, 0] * MAX_INSTANCES + places[:, 1])
+    hidden = batch["masked_lm_weights"] > 0
+    real = batch["input_mask"] > 0
+    lengths = tf.reduce_sum(batch["input_mask"], 1)  # [n]
+
+    def by_place(values: tf.Tensor) -> tf.Tensor:
+        """Return numbers [n] as [B, K]."""
+        return tf.scatter_nd(places, values, [size, MAX_INSTANCES])
+
+    def by_row(values: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
+        """Return the chosen values of [n, W], row by row, [B, W]."""
+        counts = by_place(tf.math.count_nonzero(chosen, 1))
+        ragged = tf.RaggedTensor.from_row_lengths(
+            tf.boolean_mask(values, chosen), tf.reduce_sum(counts, 1)
+        )
+        return ragged.to_tensor(shape=[size, chosen.shape[1]])
+
+    used = by_place(lengths)
+    starts = tf.cumsum(used, 1, exclusive=True) * tf.cast(used > 0, tf.int32)
+    offsets = tf.gather_nd(starts, places)[:, None]
+    columns = tf.range(real.shape[1])[None]
+    instances = tf.cast(places[:, 1:], tf.int32) + 1
+    labels = by_place(batch["next_sentence_labels"][:, 0] - layouts.NO_LABEL)
+    return {
+        "input_ids": by_row(batch["input_ids"], real),
+        "segment_ids": by_row(batch["segment_ids"], real),
+        "instance_ids": by_row(instances + 0 * columns, real),
+        "position_ids": by_row(0 * instances + columns, real),
+        "masked_lm_positions": by_row(
+            batch["masked_lm_positions"] + offsets, hidden
+        ),
+        "masked_lm_ids": by_row(batch["masked_lm_ids"], hidden),
+        "masked_lm_weights": by_row(batch["masked_lm_weights"], hidden),
+        "cls_positions": starts,
+        "next_sentence_labels": labels + layouts.NO_LABEL,
+        "is_real_example": tf.ones([size], tf.int32),
+    }

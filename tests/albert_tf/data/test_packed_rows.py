@@ -1,0 +1,132 @@
+"""Rows of several instances: what is in them, and that nothing is lost."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.data import masking, packed_rows
+from tests.albert_tf.data import short_records
+
+COUNT = 40
+PACKING = packed_rows.Packing(short_records.LAYOUT)
+
+
+def plan(tokens, predictions, max_tokens=128, max_predictions=20):
+    found = packed_rows.plan(
+        np.array(tokens), np.array(predictions), max_tokens, max_predictions
+    )
+    assert found.shape[1] == packed_rows.MAX_INSTANCES
+    count = len(tokens)
+    return [[n for n in row if n < count] for row in found.tolist()]
+
+
+def test_the_longest_comes_first_and_goes_where_least_room_is():
+    assert plan([60, 128, 50, 70, 8], [0] * 5) == [[1], [3, 2, 4], [0]]
+    # A row of 100 has 28 left, one of 90 has 38.
+    assert plan([100, 90, 28, 38], [0] * 4) == [[0, 2], [1, 3]]
+
+
+def test_equally_long_instances_keep_their_order():
+    assert plan([64] * 5, [0] * 5) == [[0, 1], [2, 3], [4]]
+
+
+def test_a_row_has_no_more_predictions_than_a_record():
+    assert plan([50, 40, 30], [10, 11, 10]) == [[0, 2], [1]]
+
+
+def test_a_row_has_no_more_instances_than_its_places():
+    found = plan([4] * 20, [0] * 20)
+    assert [len(row) for row in found] == [16, 4]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_instance_is_in_one_row_that_holds_it(seed):
+    generator = np.random.default_rng(seed)
+    tokens = generator.integers(4, 129, 200)
+    predictions = np.minimum(20, np.rint(tokens * 0.15).astype(int))
+    found = plan(tokens, predictions)
+    assert sorted(sum(found, [])) == list(range(200))
+    for row in found:
+        assert tokens[row].sum() <= 128 and predictions[row].sum() <= 20
+    assert plan(tokens, predictions) == found
+    # The rows could not be fewer than this; best fit comes near.
+    assert len(found) <= 1.1 * np.ceil(tokens.sum() / 128)
+
+
+def rows_of(records, packing=PACKING):
+    """The rows of some records, string [rows, K]."""
+    encoded = short_records.encode(records, packing.layout)
+    dataset = tf.data.Dataset.from_tensor_slices(encoded)
+    return tf.stack(list(packing.rows(dataset)))
+
+
+def by_number(instances):
+    return sorted(instances, key=lambda values: values["input_ids"][1])
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for ours, theirs in zip(by_number(found), by_number(expected), strict=True):
+        for name, value in ours.items():
+            np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+
+
+def test_joined_instances_are_those_of_the_records():
+    records = short_records.make(COUNT)
+    joined = packed_rows.join(rows_of(records), PACKING.layout)
+    batch = {name: value.numpy() for name, value in joined.items()}
+    assert_same(short_records.unpack(batch), records)
+    used = (batch["instance_ids"] > 0).mean()
+    alone = np.mean([r["input_mask"].mean() for r in records])
+    assert used > 0.85 > 0.7 > alone
+
+
+def test_what_is_no_instance_is_marked():
+    records = short_records.make(COUNT)
+    joined = packed_rows.join(rows_of(records), PACKING.layout)
+    batch = {name: value.numpy() for name, value in joined.items()}
+    padding = batch["instance_ids"] == 0
+    for name in ("input_ids", "segment_ids", "position_ids"):
+        assert not batch[name][padding].any()
+    absent = np.arange(packed_rows.MAX_INSTANCES) >= batch["instance_ids"].max(
+        1, keepdims=True
+    )
+    assert absent.any() and not batch["cls_positions"][absent].any()
+    assert (batch["next_sentence_labels"][absent] == -1).all()
+    no_word = batch["masked_lm_weights"] == 0
+    assert not batch["masked_lm_positions"][no_word].any()
+    assert batch["is_real_example"].tolist() == [1] * len(batch["input_ids"])
+
+
+def test_example_of_the_docstring():
+    """Two instances of 3 and 2 tokens; nothing is hidden in the second."""
+    first, second = short_records.make(2)
+    for values, ids in ((first, [2, 11, 3]), (second, [2, 3])):
+        rest = [0] * (16 - len(ids))
+        values["input_ids"] = np.array(ids + rest)
+        values["input_mask"] = np.array([1] * len(ids) + rest)
+        values["segment_ids"] = np.zeros(16, int)
+        values["masked_lm_positions"] = np.array([1, 0, 0])
+        values["masked_lm_weights"] = np.array([len(ids) - 2, 0, 0])
+    batch = packed_rows.join(rows_of([first, second]), PACKING.layout)
+    for name, expected in {
+        "input_ids": [2, 11, 3, 2, 3, 0],
+        "instance_ids": [1, 1, 1, 2, 2, 0],
+        "position_ids": [0, 1, 2, 0, 1, 0],
+    }.items():
+        assert batch[name][0].numpy().tolist() == expected + [0] * 10
+    assert batch["cls_positions"][0].numpy().tolist() == [0, 3] + [0] * 14
+    assert batch["masked_lm_weights"][0].numpy().tolist() == [1, 0, 0]
+
+
+def test_rows_have_room_for_the_masks_of_training():
+    """The masker says how many pieces it hides at most."""
+    masker = masking.Masker(
+        masking.MaskingOptions(max_predictions_per_seq=2),
+        masking.Vocabulary(60, 2, 3, 4, np.zeros(0, np.uint8)),
+    )
+    packing = packed_rows.Packing(short_records.UNMASKED, masker)
+    rows = rows_of(short_records.make(COUNT), packing)
+    instances = tf.math.count_nonzero(rows != "", 1).numpy()
+    # Each hides a piece at least.
+    assert instances.max() == 2 and instances.sum() == COUNT
