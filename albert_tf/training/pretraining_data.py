@@ -64,14 +64,14 @@ class PretrainingData:
         """Examples in a row of a training batch, on average over a pass."""
         if not self.pack:
             return 1.0
-        return inputs.count_examples(self.training) / self._num_rows
+        with self.naming_damage():
+            return inputs.count_examples(self.training) / self._num_rows
 
     @functools.cached_property
     def _num_rows(self) -> int:
         """Rows that the training examples share, see `inputs.count_rows`."""
         logging.info("Reads all training examples to count packed rows.")
-        with self.naming_damage():
-            return inputs.count_rows(self.training, self._packing)
+        return inputs.count_rows(self.training, self._packing)
 
     @property
     def _packing(self) -> packed_rows.Packing:
