@@ -130,7 +130,7 @@ def make_step(settings: argparse.Namespace) -> Callable[[Batch], tf.Tensor]:
     )
 
 
-def report(kinds: dict[str, list[Shape]], length: int) -> None:
+def report(kinds: dict[str, list[Shape]]) -> None:
     """Print a Markdown table."""
     print(
         "| Rows | Instances a step | Seconds a step | CPU s "
@@ -171,6 +171,7 @@ def main() -> None:
     add("--train_batch_size", type=int, default=8, help="Rows.")
     add("--precision", default="bfloat16")
     add("--rounds", type=int, default=5)
+    add("--rows", default="padded,grouped,packed", help="Kinds of rows.")
     settings = parser.parse_args()
     layout = layouts.pretraining_layout(
         settings.max_seq_length, settings.max_predictions_per_seq
@@ -178,6 +179,7 @@ def main() -> None:
     kinds = {
         make.__name__: make(settings, layout)
         for make in (padded, grouped, packed)
+        if make.__name__ in settings.rows.split(",")
     }
     step = make_step(settings)
     shapes = list(itertools.chain.from_iterable(kinds.values()))
@@ -188,7 +190,7 @@ def main() -> None:
             ended = time.perf_counter(), time.process_time()
             if number:  # The first compiles.
                 shape.seconds.append((ended[0] - begun[0], ended[1] - begun[1]))
-    report(kinds, settings.max_seq_length)
+    report(kinds)
 
 
 if __name__ == "__main__":
