@@ -15,6 +15,7 @@ order.
 import bisect
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -23,7 +24,8 @@ from albert_tf.data import layouts, masking, parsing
 
 # Records that are divided among rows together. More do not fill rows better.
 WINDOW_RECORDS = 1024
-# Instances K in a row, at most.
+# Instances K in a row, at most. With 8, rows of 512 tokens of Chinese news held
+# 2.46 on average, not 2.54.
 MAX_INSTANCES = 16
 
 Batch = dict[str, tf.Tensor]
@@ -164,28 +166,46 @@ def join(
     places = tf.where(serialized != "")  # [n, 2]
     batch = parsing.parse(layout, tf.gather_nd(serialized, places))
     batch = mask(batch, places[:, 0] * MAX_INSTANCES + places[:, 1])
-    hidden = batch["masked_lm_weights"] > 0
-    real = batch["input_mask"] > 0
-    lengths = tf.reduce_sum(batch["input_mask"], 1)  # [n]
+    return _join(batch, _Places(places, size))
 
-    def by_place(values: tf.Tensor) -> tf.Tensor:
-        """Return numbers [n] as [B, K]."""
-        return tf.scatter_nd(places, values, [size, MAX_INSTANCES])
 
-    def by_row(values: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
+class _Places(NamedTuple):
+    """Where the instances of a batch are.
+
+    Attributes:
+        indices: int64 [n, 2], row and place in it, ascending.
+        rows: Their number B.
+    """
+
+    indices: tf.Tensor
+    rows: int
+
+    def by_place(self, values: tf.Tensor) -> tf.Tensor:
+        """Return numbers [n] as [B, K]; 0 where there is no instance."""
+        shape = [self.rows, MAX_INSTANCES]
+        return tf.scatter_nd(self.indices, values, shape)
+
+    def by_row(self, values: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
         """Return the chosen values of [n, W], row by row, [B, W]."""
-        counts = by_place(tf.math.count_nonzero(chosen, 1))
+        counts = self.by_place(tf.math.count_nonzero(chosen, 1))
         ragged = tf.RaggedTensor.from_row_lengths(
             tf.boolean_mask(values, chosen), tf.reduce_sum(counts, 1)
         )
-        return ragged.to_tensor(shape=[size, chosen.shape[1]])
+        return ragged.to_tensor(shape=[self.rows, chosen.shape[1]])
 
-    used = by_place(lengths)
+
+def _join(batch: Batch, places: _Places) -> Batch:
+    """Join instances; see `join`."""
+    hidden = batch["masked_lm_weights"] > 0
+    real = batch["input_mask"] > 0
+    used = places.by_place(tf.reduce_sum(batch["input_mask"], 1))
     starts = tf.cumsum(used, 1, exclusive=True) * tf.cast(used > 0, tf.int32)
-    offsets = tf.gather_nd(starts, places)[:, None]
+    offsets = tf.gather_nd(starts, places.indices)[:, None]
     columns = tf.range(real.shape[1])[None]
-    instances = tf.cast(places[:, 1:], tf.int32) + 1
-    labels = by_place(batch["next_sentence_labels"][:, 0] - layouts.NO_LABEL)
+    instances = tf.cast(places.indices[:, 1:], tf.int32) + 1
+    # From 0, which is what absent instances get.
+    labels = batch["next_sentence_labels"][:, 0] - layouts.NO_LABEL
+    by_row = places.by_row
     return {
         "input_ids": by_row(batch["input_ids"], real),
         "segment_ids": by_row(batch["segment_ids"], real),
@@ -197,6 +217,6 @@ def join(
         "masked_lm_ids": by_row(batch["masked_lm_ids"], hidden),
         "masked_lm_weights": by_row(batch["masked_lm_weights"], hidden),
         "cls_positions": starts,
-        "next_sentence_labels": labels + layouts.NO_LABEL,
-        "is_real_example": tf.ones([size], tf.int32),
+        "next_sentence_labels": places.by_place(labels) + layouts.NO_LABEL,
+        "is_real_example": tf.ones([places.rows], tf.int32),
     }

@@ -190,17 +190,31 @@ def start_workers(folder, name, **changes):
     return processes.start_workers("albert_tf.run_pretraining", **options)
 
 
-def test_two_workers_equal_one_device_and_stop_together(folder):
-    # Without dropout, whose draws depend on the replica.
-    plain = {**CONFIG, "hidden_dropout_prob": 0.0}
-    plain["attention_probs_dropout_prob"] = 0.0
+@pytest.fixture(scope="module")
+def plain(folder):
+    """A config without dropout, whose draws depend on the replica."""
+    without = {**CONFIG, "hidden_dropout_prob": 0.0}
+    without["attention_probs_dropout_prob"] = 0.0
     config = folder / "plain.json"
-    config.write_text(json.dumps(plain))
+    config.write_text(json.dumps(without))
+    return config
+
+
+def test_two_workers_share_packed_rows(folder, plain, packed):
+    options = {**packed[0], "albert_config_file": plain}
+    processes.finish(start(folder, "packed_one", **options))
+    for worker in start_workers(folder, "packed_two", **options):
+        processes.finish(worker)
+    one, two = losses(folder / "packed_one"), losses(folder / "packed_two")
+    assert one == pytest.approx(two, rel=LOSS_RTOL)
+
+
+def test_two_workers_equal_one_device_and_stop_together(folder, plain):
     processes.finish(
-        start(folder, "one", albert_config_file=config, do_eval=True)
+        start(folder, "one", albert_config_file=plain, do_eval=True)
     )
     changes = {
-        "albert_config_file": config,
+        "albert_config_file": plain,
         "do_eval": True,
         "save_checkpoints_steps": 1000,
     }
