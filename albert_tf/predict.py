@@ -37,7 +37,14 @@ from typing import IO, Any
 import tqdm
 from absl import logging
 
-from albert_tf.common import errors, files, options, ranges, unfinished
+from albert_tf.common import (
+    errors,
+    files,
+    imports,
+    options,
+    ranges,
+    unfinished,
+)
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import text_files
 
@@ -156,7 +163,8 @@ def _require_readable(path: str) -> None:
 
 def _ask_run(settings: PredictOptions, path: str) -> None:
     """Write the answers of a run, group by group."""
-    from albert_tf.finetuning import predictions
+    with imports.uncollected():
+        from albert_tf.finetuning import predictions
 
     assert settings.run_dir is not None
     if not files.is_remote(path):
@@ -184,7 +192,8 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> None:
     """Write the answers of a SavedModel, batch by batch."""
     if path != STANDARD:
         _require_readable(path)
-    from albert_tf.serving.client import ask
+    with imports.uncollected():
+        from albert_tf.serving.client import ask
 
     assert settings.saved_model is not None
     name = settings.signature or _DEFAULT_SIGNATURE

@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 
 from absl import flags, logging
 
-from albert_tf.common import errors, flag_files, option_help, ranges
+from albert_tf.common import errors, flag_files, imports, option_help, ranges
 from albert_tf.common.option_help import Flag
 
 OptionsT = TypeVar("OptionsT")
@@ -373,6 +373,7 @@ def run_script(
     A `UserError` is printed without a traceback. The exit status is 2 for it, 1
     for an error of a disk or file, and 130 for Ctrl-C.
     """
+    imports.end()
     _prepare(options_class)
     sys.exit(run_inside(run, options_class, sys.argv[1:]))
 
@@ -380,12 +381,14 @@ def run_script(
 def check_command_line(options_class: type) -> None:
     """Exit after `--help` or wrong options; otherwise do nothing.
 
-    A command calls this before it imports TensorFlow, which takes seconds.
+    A command calls this before it imports TensorFlow, which takes seconds, and
+    `run_script` after it.
     """
     _prepare(options_class)
     status = run_inside(lambda _: None, options_class, sys.argv[1:])
     if status:
         sys.exit(status)
+    imports.begin()
 
 
 def _prepare(options_class: type) -> None:

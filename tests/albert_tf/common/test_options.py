@@ -1,6 +1,7 @@
 """Options: from a dataclass to flags and back, and what a mistake prints."""
 
 import dataclasses
+import gc
 import logging
 import sys
 
@@ -344,3 +345,21 @@ def test_logs_of_a_command_show_its_arguments_as_flags():
 def test_remarks_of_other_packages_are_kept_back(path, level, shown):
     record = logging.LogRecord("absl", level, path, 1, "text", None, None)
     assert options._is_for_the_user(record) == shown
+
+
+def test_collector_is_paused_between_check_and_run(monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class NoOptions:
+        pass
+
+    seen = []
+    monkeypatch.setattr("sys.argv", ["command"])
+    try:
+        options.check_command_line(NoOptions)
+        seen.append(gc.isenabled())
+        with pytest.raises(SystemExit):
+            options.run_script(lambda _: seen.append(gc.isenabled()), NoOptions)
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    assert seen == [False, True]
