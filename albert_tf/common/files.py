@@ -289,7 +289,7 @@ def require_target(
 
 @contextlib.contextmanager
 def replace_atomically(
-    path: str, *, through_link: bool = True
+    path: str, *, through_link: bool = True, sync_to_disk: bool = True
 ) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 
@@ -303,6 +303,8 @@ def replace_atomically(
             replaced: for files that the user names. Otherwise the link itself
             is replaced: for files in the folder of a run, which may have come
             with a link to any other file of the user.
+        sync_to_disk: False for files that a checksum elsewhere protects: after
+            a power failure they may be empty. Syncing takes milliseconds.
 
     Raises:
         OSError: The file cannot be written; `path` is not a regular file, but
@@ -323,7 +325,8 @@ def replace_atomically(
         with name_full_disk(path), open(partial, "wb") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
+            if sync_to_disk:
+                os.fsync(stream.fileno())
         os.replace(partial, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -337,9 +340,11 @@ def sync(path: str) -> None:
         os.fsync(stream.fileno())
 
 
-def write_text(path: str, text: str) -> None:
+def write_text(path: str, text: str, *, sync_to_disk: bool = True) -> None:
     """Write a small text file atomically, as UTF-8; a link is replaced."""
-    with replace_atomically(path, through_link=False) as stream:
+    with replace_atomically(
+        path, through_link=False, sync_to_disk=sync_to_disk
+    ) as stream:
         stream.write(text.encode("utf-8"))
 
 

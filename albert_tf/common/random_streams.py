@@ -7,6 +7,8 @@ another; `uniform` draws the same numbers as arrays.
 Source: SplitMix64, Steele, Lea and Flood, OOPSLA 2014.
 """
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 _INCREMENT = 0x9E3779B97F4A7C15
@@ -14,6 +16,8 @@ _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _BITS = 0xFFFFFFFFFFFFFFFF
 # 53 bits fill the mantissa of a float64.
 _SCALE = 2.0**-53
+# Bounds of the memory of `open_streams`.
+_STREAMS_AT_ONCE, _MOST_FIRST_DRAWS = 64, 1 << 14
 
 
 def derive(key: int, *numbers: int) -> int:
@@ -66,15 +70,46 @@ def uniform(keys: np.ndarray, numbers: np.ndarray | int) -> np.ndarray:
 class Stream:
     """A sequence of draws, with the methods of `random.Random` that we use."""
 
-    def __init__(self, key: int) -> None:
-        """Begin the stream of a key, see `derive`."""
-        self._state = key
+    def __init__(self, key: int, first: Sequence[float] = ()) -> None:
+        """Begin the stream of a key, see `derive`.
+
+        Args:
+            key: 64 bits.
+            first: The first draws, if they are known; see `open_streams`.
+        """
+        self._first = iter(first)
+        self._state = key + len(first) * _INCREMENT & _BITS
 
     def random(self) -> float:
         """Return a number from 0 to below 1; the n-th is `uniform(key, n)`."""
+        for draw in self._first:
+            return draw
         self._state = self._state + _INCREMENT & _BITS
         return (_mix(self._state) >> 11) * _SCALE
 
     def randint(self, first: int, last: int) -> int:
         """Return an integer from `first` to `last`, both included."""
         return first + int(self.random() * (last - first + 1))
+
+
+def open_streams(keys: np.ndarray, draws: np.ndarray) -> Iterator[Stream]:
+    """Yield the stream of each key; the first draws are made as arrays.
+
+    The streams are those of `Stream(key)`, only faster.
+
+    Args:
+        keys: uint64 [n].
+        draws: int [n], about how many draws each stream is for.
+    """
+    for start in range(0, len(keys), _STREAMS_AT_ONCE):
+        some = slice(start, start + _STREAMS_AT_ONCE)
+        counts = np.minimum(draws[some], _MOST_FIRST_DRAWS)
+        ends = np.cumsum(counts)
+        numbers = np.arange(int(counts.sum())) - np.repeat(
+            ends - counts, counts
+        )
+        first = uniform(np.repeat(keys[some], counts), numbers).tolist()
+        begin = 0
+        for key, end in zip(keys[some].tolist(), ends.tolist(), strict=True):
+            yield Stream(key, first[begin:end])
+            begin = end

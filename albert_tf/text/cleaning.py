@@ -5,6 +5,13 @@ WordPiece is in wordpiece.py.
 """
 
 import unicodedata
+from collections.abc import Sequence
+
+# What `str.split` divides text at, besides the space and the line feed.
+_OTHER_SPACES = (
+    "\t\v\f\r\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005"
+    "\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
 
 
 def collapse_spaces(text: str) -> str:
@@ -28,7 +35,8 @@ def fold_characters(
         text = unicodedata.normalize("NFKC", text)
     elif not text.isascii():
         text = unicodedata.normalize("NFKD", text)
-        text = "".join(c for c in text if not unicodedata.combining(c))
+        for mark in filter(unicodedata.combining, set(text)):
+            text = text.replace(mark, "")
     return text.lower() if lower else text
 
 
@@ -56,3 +64,44 @@ def preprocess_text(
     return fold_characters(
         collapse_spaces(text), lower=lower, keep_accents=keep_accents
     )
+
+
+def preprocess_lines(
+    lines: Sequence[str], *, lower: bool = True, keep_accents: bool = False
+) -> list[str]:
+    """Do what `preprocess_text` does with each of many lines, faster.
+
+    All lines are cleaned together, joined by line feeds: no step looks across
+    one. Only lines that are not ASCII are normalized.
+
+    Example:
+        preprocess_lines([" Café  ½", "", "It"]) = ["cafe 1⁄2", "", "it"]
+
+    Args:
+        lines: Any strings; those with a line feed make it slow.
+        lower: Whether the vocabulary is uncased.
+        keep_accents: See `preprocess_text`.
+    """
+    text = "\n".join(lines)
+    if text.count("\n") != len(lines) - 1:
+        return [
+            preprocess_text(line, lower=lower, keep_accents=keep_accents)
+            for line in lines
+        ]
+    for space in _OTHER_SPACES:
+        text = text.replace(space, " ")
+    cleaned = [
+        collapse_spaces(line) if "  " in line else line.strip(" ")
+        for line in text.split("\n")
+    ]
+    others = [i for i, line in enumerate(cleaned) if not line.isascii()]
+    folded = fold_characters(
+        "\n".join(cleaned[i] for i in others),
+        lower=lower,
+        keep_accents=keep_accents,
+    )
+    if lower:
+        cleaned = [line.lower() for line in cleaned]
+    for i, line in zip(others, folded.split("\n"), strict=False):
+        cleaned[i] = line
+    return cleaned

@@ -193,12 +193,31 @@ class Tokenizer:
             int32 [all pieces], the ids of all texts, concatenated; int64
             [texts], how many of them each text has.
         """
-        rows = self._processor.encode([self.clean(text) for text in texts])
-        ids, lengths = wordpiece.flatten(rows)
-        if self._is_replaced[ids].any():
-            rows = [_replace(row, self.digit_comma_ids) for row in rows]
-            return wordpiece.flatten(rows)
-        return ids, lengths
+        cleaned = cleaning.preprocess_lines(
+            texts, lower=self.do_lower_case, keep_accents=self.keep_accents
+        )
+        # Its threads would only wait for each other and for Python's lists.
+        rows = self._processor.encode(cleaned, num_threads=1)
+        return self._replace_flat(*wordpiece.flatten(rows))
+
+    def _replace_flat(
+        self, ids: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Apply `digit_comma_ids` to the result of `wordpiece.flatten`."""
+        places = np.flatnonzero(self._is_replaced[ids])
+        if not len(places):
+            return ids, lengths
+        new, sizes = wordpiece.flatten(
+            [self.digit_comma_ids[id_] for id_ in ids[places].tolist()]
+        )
+        repeats = np.ones(len(ids), np.int64)
+        repeats[places] = sizes
+        is_new = np.repeat(self._is_replaced[ids], repeats)
+        replaced = np.repeat(ids, repeats)
+        replaced[is_new] = new
+        rows = np.searchsorted(np.cumsum(lengths), places, "right")
+        more = np.bincount(rows, sizes - 1, len(lengths)).astype(np.int64)
+        return replaced, lengths + more
 
     def encode_with_offsets(
         self, text: str

@@ -7,7 +7,7 @@ stage 3 can read each part of the final order from adjacent bytes.
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,9 @@ ROW = np.dtype(
 
 # What a unit counts, see `Built`.
 COUNTS = "unused_documents", "unused_chunks", "tokens_paired", "tokens_cut"
+
+# Draws of an instance, about; a wrong number costs only time.
+_USUAL_DRAWS = 16
 
 # Files of a unit: plain arrays, so that any part of them can be read alone.
 _ROWS, _TOKENS = ".rows", ".tokens"
@@ -91,44 +94,72 @@ class Builder:
         Every draw depends on the seed, the number of the document, the pass,
         and the number of the instance among those of this document and pass.
         """
-        seed = random_streams.derive(self.seed, PAIRS)
-        key_seed = random_streams.derive(self.seed, INSTANCES)
         block = self.corpus.block(unit.block)
         first = self.corpus.first_document(unit.block)
-        slices: list[segment_pairs.Slice] = []
-        rows: list[tuple[int, int, int, int, int, int]] = []
+        documents = range(first, first + len(block))
+        passes = range(unit.first_pass, unit.end_pass)
         counts = dict.fromkeys(COUNTS, 0)
-        for index in range(first, first + len(block)):
-            for number in range(unit.first_pass, unit.end_pass):
-                draws = random_streams.Stream(
-                    random_streams.derive(seed, index, number)
-                )
-                key = random_streams.derive(key_seed, index, number)
-                pairs = segment_pairs.make_pairs(
-                    self.corpus, index, self.options, draws, self.word_start
-                )
-                before = len(rows)
-                for pair in pairs:
-                    if pair is None:
-                        counts["unused_chunks"] += 1
-                        continue
-                    one, other, label, single_sentence, tokens_cut = pair
-                    slices += (one, other)
-                    rows.append(
-                        (
-                            random_streams.derive(key, len(rows) - before),
-                            0,
-                            one.end - one.begin,
-                            other.end - other.begin,
-                            label,
-                            single_sentence,
-                        )
-                    )
-                    counts["tokens_cut"] += tokens_cut
-                counts["unused_documents"] += len(rows) == before
-        ordered = _sorted(np.array(rows, ROW), slices, block.tokens.dtype)
+        slices: list[segment_pairs.Slice] = []
+        rows: list[tuple[int, ...]] = []
+        sizes: list[int] = []  # Instances of each document and pass.
+        streams = self._open_streams(block, documents, passes)
+        for index, draws in streams:
+            before = len(rows)
+            for pair in segment_pairs.make_pairs(
+                self.corpus, index, self.options, draws, self.word_start
+            ):
+                if pair is None:
+                    counts["unused_chunks"] += 1
+                    continue
+                one, other, label, is_single, tokens_cut = pair
+                slices += (one, other)
+                lengths = one.end - one.begin, other.end - other.begin
+                rows.append((0, 0, *lengths, label, is_single))
+                counts["tokens_cut"] += tokens_cut
+            sizes.append(len(rows) - before)
+        counts["unused_documents"] = sizes.count(0)
+        found = np.array(rows, ROW)
+        keys = self._keys(INSTANCES, documents, passes)
+        found["key"] = _numbered(keys, np.array(sizes, np.int64))
+        ordered = _sorted(found, slices, block.tokens.dtype)
         counts["tokens_paired"] = len(ordered[1]) + counts["tokens_cut"]
         return Built(*ordered, counts)
+
+    def _keys(
+        self, purpose: int, documents: range, passes: range
+    ) -> np.ndarray:
+        """Return a key for each document and pass, uint64 [n]."""
+        seed = random_streams.derive(self.seed, purpose)
+        keys = random_streams.derive_array(
+            np.array([[seed]], np.uint64), np.array(documents)[:, None]
+        )
+        return random_streams.derive_array(keys, np.array(passes)).ravel()
+
+    def _open_streams(
+        self, block: token_blocks.TokenBlock, documents: range, passes: range
+    ) -> Iterator[tuple[int, random_streams.Stream]]:
+        """Yield the draws for each document and pass; this is a generator."""
+        ends = block.sentence_ends[block.document_ends - 1]
+        tokens = np.diff(ends, prepend=0)
+        # An instance has a few draws and one for each token that is cut off.
+        draws = 4 + tokens * _USUAL_DRAWS // self.options.max_seq_length
+        streams = random_streams.open_streams(
+            self._keys(PAIRS, documents, passes), np.repeat(draws, len(passes))
+        )
+        for index in documents:
+            for _ in passes:
+                yield index, next(streams)
+
+
+def _numbered(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Derive as many keys from each key as its size says.
+
+    Args:
+        keys: uint64 [n].
+        sizes: int64 [n].
+    """
+    numbers = gather(np.zeros_like(sizes), sizes)
+    return random_streams.derive_array(np.repeat(keys, sizes), numbers)
 
 
 def _sorted(
@@ -178,7 +209,7 @@ def save(prefix: str, built: Built) -> list[checksums.Checksum]:
     """Write the instances of a unit."""
     written = []
     for path, array in zip(paths(prefix), built[:2], strict=True):
-        with files.replace_atomically(path) as stream:
+        with files.replace_atomically(path, sync_to_disk=False) as stream:
             writer = checksums.Writer(stream)
             writer.write(array.tobytes())
         written.append(writer.checksum)

@@ -350,23 +350,25 @@ def truncate_pair(
         limit: Tokens that both may have together.
         draws: One draw per dropped token: below 0.5 from the front.
     """
-    _, begin, end = first
-    _, other_begin, other_end = second
-    surplus = (end - begin) + (other_end - other_begin) - limit
+    sizes = first.end - first.begin, second.end - second.begin
+    surplus = sum(sizes) - limit
     if surplus <= 0:
         return first, second
-    random = draws.random
-    for _ in range(surplus):
-        if end - begin > other_end - other_begin:
-            if random() < 0.5:
-                begin += 1
-            else:
-                end -= 1
-        elif random() < 0.5:
-            other_begin += 1
-        else:
-            other_end -= 1
-    return (
-        Slice(first.tokens, begin, end),
-        Slice(second.tokens, other_begin, other_end),
+    is_front = [draws.random() < 0.5 for _ in range(surplus)]
+    # At first the longer one is cut until both are equally long, then the
+    # second and the first in turn.
+    alone = abs(sizes[0] - sizes[1])
+    of_first, of_second = is_front[alone + 1 :: 2], is_front[alone::2]
+    if sizes[0] > sizes[1]:
+        of_first += is_front[:alone]
+    else:
+        of_second += is_front[:alone]
+    return _without_ends(first, of_first), _without_ends(second, of_second)
+
+
+def _without_ends(part: Slice, is_front: Sequence[bool]) -> Slice:
+    """Drop one token from the front for each True, from the end for False."""
+    fronts = sum(is_front)
+    return Slice(
+        part.tokens, part.begin + fronts, part.end - len(is_front) + fronts
     )

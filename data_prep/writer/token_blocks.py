@@ -4,10 +4,12 @@ Stage 1 of the writer: blocks of text lines (corpus.py) become arrays of tokens
 on the disk, for the later stages. A block holds whole documents only.
 """
 
+import bisect
 import dataclasses
 import functools
 import hashlib
 import io
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -162,7 +164,7 @@ def save(block: TokenBlock, path: str) -> checksums.Checksum:
     """Write a block atomically."""
     facts = np.frombuffer(strict_json.dumps(block.facts).encode(), np.uint8)
     arrays = block.tokens, block.sentence_ends, block.document_ends, facts
-    with files.replace_atomically(path) as stream:
+    with files.replace_atomically(path, sync_to_disk=False) as stream:
         writer = checksums.Writer(stream)
         for array in arrays:
             writer.write(_packed(array))
@@ -202,7 +204,7 @@ class StoredCorpus:
             documents: Documents of each.
         """
         self._paths = tuple(paths)
-        self._ends = np.cumsum(np.array(documents, np.int64))
+        self._ends = list(itertools.accumulate(documents))
         self._documents = tuple(documents)
         self._load = functools.lru_cache(_BLOCKS_IN_MEMORY)(load)
 
@@ -212,11 +214,11 @@ class StoredCorpus:
 
     def __len__(self) -> int:
         """Return the number of documents."""
-        return int(self._ends[-1]) if len(self._ends) else 0
+        return self._ends[-1] if self._ends else 0
 
     def first_document(self, block: int) -> int:
         """Return the number of the first document of a block."""
-        return int(self._ends[block - 1]) if block else 0
+        return self._ends[block - 1] if block else 0
 
     def block(self, index: int) -> TokenBlock:
         """Return a block."""
@@ -224,7 +226,7 @@ class StoredCorpus:
 
     def __getitem__(self, index: int) -> segment_pairs.Document:
         """Return a document."""
-        block = int(np.searchsorted(self._ends, index, "right"))
+        block = bisect.bisect_right(self._ends, index)
         return self.block(block).document(index - self.first_document(block))
 
 

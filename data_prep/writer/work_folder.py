@@ -1,8 +1,9 @@
 """The folder in which the writer keeps finished work.
 
 Only one process at a time may use it. Work is finished once a record with its
-checksums is written after it; both are synced to the disk. Files that do not
-match their checksums are named in a warning and written again.
+checksums is written after it. Files that do not match their checksums, for
+example after a power failure, are named in a warning and written again. So only
+the description of the job is synced to the disk.
 """
 
 import contextlib
@@ -62,7 +63,11 @@ class WorkFolder:
 
     def write(self, name: str, values: Mapping[str, Any]) -> None:
         """Store values; they mark what they describe as finished."""
-        files.write_text(self._record(name), _record_text(values))
+        files.write_text(
+            self._record(name),
+            _record_text(values),
+            sync_to_disk=name in _JOB_COPIES,
+        )
 
     def _record(self, name: str) -> str:
         return os.path.join(self.path, f"{name}.json")
@@ -73,7 +78,7 @@ class WorkFolder:
         written: Sequence[checksums.Checksum],
         facts: Mapping[str, Any],
     ) -> None:
-        """Mark files as finished; they are synced to the disk already.
+        """Mark files as finished, after they were written.
 
         Args:
             name: Of the work.
