@@ -53,6 +53,17 @@ def test_replaced_file_holds_what_was_written(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_file_is_synced_to_the_disk_unless_told_otherwise(
+    tmp_path, monkeypatch
+):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    files.write_text(str(tmp_path / "file"), "old", sync_to_disk=False)
+    assert not synced
+    files.write_text(str(tmp_path / "file"), "new")
+    assert len(synced) == 1
+
+
 def test_failed_replacement_leaves_the_old_file(tmp_path):
     path = str(tmp_path / "file")
     files.write_text(path, "old")

@@ -29,6 +29,16 @@ def test_stream_equals_the_array():
         assert random_streams.uniform(keys[:1], 7) == one_by_one[7]
 
 
+def test_streams_opened_together_are_those_of_their_keys():
+    keys = random_streams.derive_array(np.uint64([7]), np.arange(150))
+    draws = np.arange(150) % 5
+    opened = list(random_streams.open_streams(keys, draws))
+    for key, stream in zip(keys.tolist(), opened, strict=True):
+        alone = random_streams.Stream(key)
+        wanted = [alone.random() for _ in range(7)]
+        assert [stream.random() for _ in range(7)] == wanted
+
+
 def test_derive_equals_the_array():
     keys = np.array([3, 2**63 + 1], np.uint64)
     expected = [random_streams.derive(int(key), 11) for key in keys]

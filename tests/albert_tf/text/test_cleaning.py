@@ -3,6 +3,7 @@
 import pytest
 
 from albert_tf.text import cleaning
+from tests.albert_tf.text import hard_texts
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,23 @@ def test_preprocess_text_can_keep_case_and_accents():
     assert cleaning.preprocess_text("É", lower=False) == "E"
     composed = cleaning.preprocess_text("E\u0301 ﬁ", keep_accents=True)
     assert composed == "é fi"
+
+
+@pytest.mark.parametrize("keep_accents", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+def test_lines_together_are_cleaned_as_each_of_them(lower, keep_accents):
+    options = {"lower": lower, "keep_accents": keep_accents}
+    spaces = [c for c in map(chr, range(0x3001)) if c.isspace()]
+    edges = [f"{c}x {c}y{c}" for c in spaces] + [
+        "Σ",
+        "ΑΣ",
+        "Σ ",
+        "\u0301a",
+        "¨",
+    ]
+    # Some texts of either list hold line feeds, which take the slow way.
+    texts = [*hard_texts.HARD, *hard_texts.random_texts(400), *edges]
+    without = [text.replace("\n", "") for text in texts]
+    for some in (texts, without, without[:1], ["plain", "text"], []):
+        wanted = [cleaning.preprocess_text(text, **options) for text in some]
+        assert cleaning.preprocess_lines(some, **options) == wanted

@@ -1,8 +1,10 @@
 import hashlib
+import itertools
 import json
 import pathlib
 import pickle
 
+import numpy as np
 import pytest
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
@@ -154,6 +156,18 @@ def test_batch_equals_single(tiny, numbers):
         expected = [tokenizer.encode(text) for text in texts]
         assert tokenizer.encode_batch(texts) == expected
     assert tiny.encode_batch([]) == []
+
+
+def test_flat_equals_single(tiny, numbers):
+    texts = ["Émile  no 13,", "", "2012, 13,", "7, 7, a", "the cat's 12 hats,"]
+    for tokenizer, some in itertools.product(
+        (tiny, numbers), (texts, texts[::-1], ["", ""], [])
+    ):
+        expected = [tokenizer.encode(text) for text in some]
+        ids, lengths = tokenizer.encode_flat(some)
+        assert ids.tolist() == [id_ for row in expected for id_ in row]
+        assert lengths.tolist() == list(map(len, expected))
+        assert (ids.dtype, lengths.dtype) == (np.int32, np.int64)
 
 
 @pytest.mark.parametrize(

@@ -284,6 +284,26 @@ def test_truncation_cuts_the_longer_segment_and_the_second_of_equals():
     assert truncate([1, 2, 3], [4, 5], 2, rng) == ([1], [5])
 
 
+def truncate_one_by_one(first, second, limit, rng):
+    """The original's truncate_seq_pair, on lists."""
+    first, second = list(first), list(second)
+    while len(first) + len(second) > limit:
+        longer = first if len(first) > len(second) else second
+        del longer[0 if rng.random() < 0.5 else -1]
+    return first, second
+
+
+def test_truncation_equals_that_of_one_token_after_another():
+    rng = random.Random(4)
+    for seed in range(500):
+        first = [rng.randint(0, 99) for _ in range(rng.randint(1, 12))]
+        second = [rng.randint(0, 99) for _ in range(rng.randint(0, 12))]
+        limit = rng.randint(1, 25)
+        both = first, second, limit
+        wanted = truncate_one_by_one(*both, random.Random(seed))
+        assert truncate(*both, random.Random(seed)) == wanted
+
+
 # What the original does not have.
 
 SINGLE_SENTENCE = [[[3, 4, 5, 6, 7, 8, 9, 10]], [[30, 31]]]
