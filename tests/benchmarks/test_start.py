@@ -26,32 +26,11 @@ def start():
         sys.modules.pop("side_by_side", None)
 
 
-def test_import_seconds_are_added_by_package(start):
-    report = """import time: self [us] | cumulative | imported package
-import time:   1000000 |    1000000 |   numpy.linalg
-import time:    500000 |    1500000 | numpy
-another line
-import time:    250000 |     250000 | absl
-"""
-    wanted = {"numpy": 1.5, "absl": 0.25, "all": 1.75}
-    assert start.import_seconds(report) == wanted
-
-
-def test_first_answer_comes_before_the_end(start):
-    program = "import time; print('{1}', flush=True); time.sleep(0.1)"
-    cost = start.time_process(["-c", program], "{")
-    assert cost.status == 0
-    assert cost.output == "{1}\n"
-    assert cost.first < cost.end
-    assert cost.processor > 0
-
-
-def test_without_the_line_there_is_no_first_answer(start):
-    cost = start.time_process(
-        ["-c", "print('error'); raise SystemExit(3)"], "{"
-    )
-    assert cost.first is None
-    assert cost.status == 3
+def test_both_ways_are_timed_for_each_command(start, monkeypatch):
+    seconds = {"--help": 0.5, "--no_such_option=1": 0.25}
+    monkeypatch.setattr(start, "time_process", lambda words: seconds[words[2]])
+    rows = start.time_refusals(["a", "b"], 2)
+    assert rows == [["a", "0.50", "0.25"], ["b", "0.50", "0.25"]]
 
 
 def test_every_command_is_timed(start):
