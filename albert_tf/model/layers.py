@@ -43,11 +43,15 @@ class Dropout:
 
     def __call__(self, x: tf.Tensor, rate: float) -> tf.Tensor:
         """Drop entries with probability `rate` and scale up the others."""
-        if self._seed is None or rate == 0:
+        if not self.drops(rate):
             return x
         self._uses += 1
         seed = derive_seed(self._seed, self._uses)
         return tf.nn.experimental.stateless_dropout(x, rate, seed)
+
+    def drops(self, rate: float) -> bool:
+        """Tell whether a use with this rate changes anything."""
+        return self._seed is not None and rate != 0
 
 
 NO_DROPOUT = Dropout(None)

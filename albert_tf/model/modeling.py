@@ -10,6 +10,7 @@ Dimensions in comments and einsum strings:
     H hidden, I intermediate, N heads, D size of one head, V vocabulary.
 """
 
+import collections
 import functools
 import itertools
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model import base, fused_ops, layers, row_layouts
+from albert_tf.model import base, fused_ops, layers, lean_ops, row_layouts
 from albert_tf.model.config import PRECISIONS, AlbertConfig
 
 __all__ = ["PRECISIONS", "AlbertConfig", "AlbertModel"]
@@ -197,9 +198,11 @@ class Sublayer(keras.layers.Layer):
         weights: Weights,
         dropout: layers.Dropout,
         ops: fused_ops.Ops,
+        linear: Callable[..., tf.Tensor] | None = None,
     ) -> tf.Tensor:
         """Apply output layer, dropout, residual and norm."""
-        y = layers.linear(hidden, weights.output_kernel, weights.output_bias)
+        linear = linear or _linear_of(ops)
+        y = linear(hidden, weights.output_kernel, weights.output_bias)
         y = dropout(y, self._config.hidden_dropout_prob)
         return ops.layer_norm(x + y, weights.gamma, weights.beta)
 
@@ -255,13 +258,14 @@ class Attention(Sublayer):
             layout: If given, x is [R, H] and so is what is returned.
         """
         weights = weights or self.prepare(x.dtype)
-        query, key, value = self._project(x, weights, layout)
+        query, key, value = self._project(x, weights, ops, layout)
+        rate = self._config.attention_probs_dropout_prob
+        if ops is fused_ops.FUSED and not (layout or dropout.drops(rate)):
+            context = lean_ops.attend(query, key, value, attention_bias)
+            return self._finish(x, context, weights, dropout, ops)
         # The query is scaled already, see _input_weights.
         scores = tf.matmul(query, key, transpose_b=True)  # [B, N, S, T]
-        probabilities = dropout(
-            ops.softmax(scores, attention_bias),
-            self._config.attention_probs_dropout_prob,
-        )
+        probabilities = dropout(ops.softmax(scores, attention_bias), rate)
         context = tf.matmul(probabilities, value)
         if layout:
             context = layout.merge(context)
@@ -274,10 +278,11 @@ class Attention(Sublayer):
         self,
         x: tf.Tensor,
         weights: Weights,
+        ops: fused_ops.Ops,
         layout: row_layouts.RowLayout | None,
     ) -> list[tf.Tensor]:
         """Return query, key and value, each [B, N, S, D]."""
-        projected = layers.linear(x, weights.kernel, weights.bias)
+        projected = _linear_of(ops)(x, weights.kernel, weights.bias)
         if layout:
             return layout.split(projected)
         sizes = [3, self._config.num_attention_heads, self._head_size]
@@ -317,9 +322,18 @@ class FeedForward(Sublayer):
     ) -> tf.Tensor:
         """Return float [B, S, H]; for the arguments see `Attention`."""
         weights = weights or self.prepare(x.dtype)
+        if ops is fused_ops.FUSED and self._config.hidden_act == "gelu":
+            hidden = lean_ops.linear(x, weights.kernel, weights.bias)
+            return self._finish(
+                x, hidden, weights, dropout, ops, lean_ops.gelu_linear
+            )
         activation = ops.activation(self._config.hidden_act)
         hidden = layers.linear(x, weights.kernel, weights.bias, activation)
         return self._finish(x, hidden, weights, dropout, ops)
+
+
+def _linear_of(ops: fused_ops.Ops) -> Callable[..., tf.Tensor]:
+    return lean_ops.linear if ops is fused_ops.FUSED else layers.linear
 
 
 class Pooler(layers.Dense):
@@ -554,8 +568,9 @@ class AlbertModel(base.AlbertBase):
                 *blocks[0], attention_bias, None, ops, layout
             )
             return [self._loop(function, x)]
-        # A layer that is applied several times is prepared once.
-        weights = {s: s.prepare(x.dtype) for s in self.sublayers}
+        training = seed is not None
+        fork = training and not self.loop_layers  # A loop adds up by itself.
+        uses = _Uses(blocks, x.dtype, fork=fork)
 
         def apply(
             block: tuple[Attention, FeedForward],
@@ -567,8 +582,8 @@ class AlbertModel(base.AlbertBase):
             function = self._make_block(
                 *block, attention_bias, seed, ops, layout
             )
-            attention, ffn = block
-            return function(x, *weights[attention], *weights[ffn]), seed
+            tensors = [*uses.take(block[0]), *uses.take(block[1])]
+            return function(x, *tensors), seed
 
         if self.loop_layers and seed is not None:
             return [
@@ -679,6 +694,38 @@ class AlbertModel(base.AlbertBase):
             "input_mask": inputs.get("input_mask", tf.ones_like(ids)),
             "segment_ids": inputs.get("segment_ids", tf.zeros_like(ids)),
         }
+
+
+class _Uses:
+    """Weights of sublayers, prepared once for all uses in a pass.
+
+    Args:
+        blocks: All blocks in order of application.
+        dtype: What is computed in.
+        fork: Whether gradients are needed, see `lean_ops.fork`.
+    """
+
+    def __init__(
+        self,
+        blocks: list[tuple[Attention, FeedForward]],
+        dtype: tf.DType,
+        *,
+        fork: bool,
+    ):
+        self._left = collections.Counter(itertools.chain(*blocks))
+        self._weights = {s: s.prepare(dtype) for s in self._left}
+        self._fork = fork
+
+    def take(self, sublayer: Sublayer) -> Weights:
+        """Return the weights for one use."""
+        weights = self._weights[sublayer]
+        self._left[sublayer] -= 1
+        if not (self._fork and self._left[sublayer] > 0):
+            return weights
+        tensors = lean_ops.fork(*weights)
+        count = len(weights)
+        self._weights[sublayer] = Weights(*tensors[count:])
+        return Weights(*tensors[:count])
 
 
 def _repeat(

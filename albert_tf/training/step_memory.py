@@ -89,9 +89,11 @@ class Work:
         each = self._kept_by_block()
         kept = self._width * self._hidden if self.recompute else each
         blocks = self._blocks * kept + (each if self.recompute else 0)
-        # Gradients of the block's weights: one for each use until they are
-        # added up.
-        uses = self._blocks * self._width * _block_parameters(self.config)
+        # Gradients of the blocks' weights: the sum of those known so far, and
+        # that of one use.
+        uses = self._width * (
+            _distinct_parameters(self.config) + _block_parameters(self.config)
+        )
         return self._on_all_replicas(
             {
                 "the weights, their moments and gradients": 3 * weights
@@ -118,16 +120,17 @@ class Work:
         """Return the bytes that a block keeps for its gradient.
 
         Its input, queries, keys, values, context, the sums before both norms
-        and the result of the first; what goes into GELU and comes out; the
-        probabilities. Of dropout also a byte for each entry, and the
+        and the result of the first; what goes into the activation and, unless
+        that is GELU, comes out. Of dropout also a byte for each entry, and the
         probabilities twice.
         """
         config, hidden, scores = self.config, self._hidden, self._scores
-        kept = self._width * (8 * hidden + 2 * self._inner + scores)
+        inner = 1 if config.hidden_act == "gelu" else 2
+        kept = self._width * (8 * hidden + inner * self._inner)
         if config.hidden_dropout_prob:
             kept += 2 * hidden
         if config.attention_probs_dropout_prob:
-            kept += (self._width + 1) * scores
+            kept += (2 * self._width + 1) * scores
         return kept
 
     def _passing(self) -> int:
@@ -154,6 +157,17 @@ def _ffn_parameters(config: modeling.AlbertConfig) -> int:
     return 2 * width * intermediate + intermediate + 3 * width
 
 
+def _distinct_parameters(config: modeling.AlbertConfig) -> int:
+    """Return the number of parameters of all blocks, shared ones once."""
+    attentions, ffns = (
+        len(set(numbers)) for numbers in zip(*config.layer_groups, strict=True)
+    )
+    return config.inner_group_num * (
+        attentions * _attention_parameters(config)
+        + ffns * _ffn_parameters(config)
+    )
+
+
 def parameters(config: modeling.AlbertConfig) -> int:
     """Return the number of the encoder's parameters."""
     width, narrow = config.hidden_size, config.embedding_size
@@ -165,11 +179,5 @@ def parameters(config: modeling.AlbertConfig) -> int:
         mapping = narrow * width
     elif config.maps_embeddings:
         mapping = (narrow + 1) * width
-    attentions, ffns = (
-        len(set(numbers)) for numbers in zip(*config.layer_groups, strict=True)
-    )
-    blocks = config.inner_group_num * (
-        attentions * _attention_parameters(config)
-        + ffns * _ffn_parameters(config)
-    )
+    blocks = _distinct_parameters(config)
     return tables + mapping + blocks + (width + 1) * width
