@@ -105,9 +105,11 @@ _ARCHITECTURES = {
 }
 POOLER = "bert/pooler"
 # Those that transformers may save without a pooler.
-_WITHOUT_POOLER = (
-    *("AlbertModel", "AlbertForMaskedLM", "AlbertForQuestionAnswering"),
-)
+_WITHOUT_POOLER = {
+    "AlbertModel",
+    "AlbertForMaskedLM",
+    "AlbertForQuestionAnswering",
+}
 
 # Tensors that transformers ties: each equals another, and may replace it.
 _TIED = {

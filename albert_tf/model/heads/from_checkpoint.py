@@ -15,9 +15,7 @@ from albert_tf.model.heads import (
 MakeModel = Callable[[modeling.AlbertModel], keras.Model]
 _ENCODER = "bert"
 # Heads of models that do not need a pooler: none, masked words, SQuAD 1.1.
-_WITHOUT_POOLER: tuple[set[str], ...] = (
-    *(set(), {"cls/predictions"}, {"cls/squad"}),
-)
+_WITHOUT_POOLER = [set(), {"cls/predictions"}, {"cls/squad"}]
 
 
 def make_model(
