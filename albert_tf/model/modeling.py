@@ -471,7 +471,7 @@ class AlbertModel(base.AlbertBase):
         inputs: Mapping[str, tf.Tensor],
         training: bool = False,
         dropout_seed: tf.Tensor | None = None,
-        packed: bool = False,
+        skip_padding: bool = False,
     ) -> dict[str, Any]:
         """Encode a batch of sequences.
 
@@ -486,8 +486,9 @@ class AlbertModel(base.AlbertBase):
             training: Whether to apply dropout.
             dropout_seed: int32 [2]; the same seed gives the same dropout. By
                 default one is drawn from TensorFlow's global generator.
-            packed: Whether to compute nothing at padding, see `row_layouts`.
-                What the layers give there is 0. Not for training.
+            skip_padding: Whether to compute nothing at padding, see
+                `row_layouts`. What the layers give there is 0. Not for
+                training.
 
         Returns:
             `word_embedding_output` and `embedding_output` float32 [B, S, E]
@@ -505,9 +506,9 @@ class AlbertModel(base.AlbertBase):
         inputs = self._complete(inputs)
         mask = inputs["input_mask"]
         if self._served:
-            has_row = mask if packed else tf.ones_like(mask)
+            has_row = mask if skip_padding else tf.ones_like(mask)
             return self._served({**inputs, "has_row": has_row})
-        layout = self._layout(mask) if packed else None
+        layout = self._layout(mask) if skip_padding else None
         ops = fused_ops.FUSED if training else fused_ops.PLAIN
         seed = layers.derive_seed(dropout_seed, 0) if training else None
         return self._outputs(inputs, seed, ops, layout)

@@ -75,12 +75,14 @@ class ChoiceService(service.Service):
         values = input_ids, input_mask, segment_ids
         return self._outputs(dict(zip(service.IDS, values, strict=True)))
 
-    def _outputs(self, inputs: Tensors, *, packed: bool = False) -> Tensors:
-        """Return what `tokens` does; for `packed` see `Service.encode`."""
+    def _outputs(
+        self, inputs: Tensors, *, skip_padding: bool = False
+    ) -> Tensors:
+        """Return what `tokens` does; see `Service.encode`."""
         inputs = service.of_one_shape(inputs)
         shape = tf.shape(self._checked(inputs["input_ids"]))
         flat = {k: tf.reshape(v, [-1, shape[2]]) for k, v in inputs.items()}
-        rows = self.encode(flat, packed=packed)
+        rows = self.encode(flat, skip_padding=skip_padding)
         outputs = {
             name: tf.reshape(
                 value, tf.concat([shape[:2], tf.shape(value)[1:]], 0)
@@ -107,7 +109,7 @@ class ChoiceService(service.Service):
             end left out, or a question with its option and its beginning.
         """
         inputs, truncated = self._pack_choices(article, question, options)
-        outputs = self._outputs(inputs, packed=True)
+        outputs = self._outputs(inputs, skip_padding=True)
         probabilities = tf.nn.softmax(outputs["logits"])
         choice = tf.argmax(probabilities, -1, tf.int32)
         return {

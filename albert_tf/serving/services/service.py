@@ -162,17 +162,19 @@ class Service:
         values = input_ids, input_mask, segment_ids
         return self.encode(dict(zip(IDS, values, strict=True)))
 
-    def encode(self, inputs: Tensors, *, packed: bool = False) -> Tensors:
+    def encode(self, inputs: Tensors, *, skip_padding: bool = False) -> Tensors:
         """Return what `tokens` does; refuse wrong shapes by name.
 
         Args:
             inputs: Those of `tokens`.
-            packed: Whether nothing is computed at padding; what is returned
-                there is 0. For texts, whose padding nobody asked for.
+            skip_padding: Whether nothing is computed at padding; what is
+                returned there is 0. For texts, whose padding nobody asked for.
         """
         inputs = of_one_shape(inputs)
         ids = self._checked(inputs["input_ids"])
-        outputs = self.encoder({**inputs, "input_ids": ids}, packed=packed)
+        outputs = self.encoder(
+            {**inputs, "input_ids": ids}, skip_padding=skip_padding
+        )
         names = "sequence_output", "pooled_output"
         return {name: tf.cast(outputs[name], tf.float32) for name in names}
 

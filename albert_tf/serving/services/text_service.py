@@ -74,7 +74,7 @@ class _OfTexts(service.Service, abc.ABC):
     def _outputs(self, texts: tuple[tf.Tensor, ...]) -> Tensors:
         """Return `tokens` for texts, and `truncated` bool [batch]."""
         inputs, truncated = self.pack(*map(self.tokenizer.tokenize, texts))
-        outputs = self._with_logits(self.encode(inputs, packed=True))
+        outputs = self._with_logits(self.encode(inputs, skip_padding=True))
         return {**outputs, "truncated": truncated}
 
 

@@ -460,10 +460,13 @@ def test_conversion_for_serving_changes_nothing_but_rounding(
     for variable in encoder.variables:  # Biases are 0 at the start.
         noise = tf.random.stateless_normal(variable.shape, [3, 4], stddev=0.1)
         variable.assign_add(noise)
-    before = {packed: encoder(batch, packed=packed) for packed in (False, True)}
+    before = {
+        skip_padding: encoder(batch, skip_padding=skip_padding)
+        for skip_padding in (False, True)
+    }
     encoder.convert_for_serving()
-    for packed, expected in before.items():
-        actual = encoder(batch, packed=packed)
+    for skip_padding, expected in before.items():
+        actual = encoder(batch, skip_padding=skip_padding)
         for name in ("sequence_output", "pooled_output"):
             np.testing.assert_allclose(
                 *(tf.cast(o[name], tf.float32) for o in (actual, expected)),

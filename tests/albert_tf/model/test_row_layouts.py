@@ -55,12 +55,14 @@ def make_batch(mask):
     }
 
 
-def test_packed_encoder_gives_the_same_numbers_at_real_positions(encoder):
+def test_encoder_without_padding_gives_the_same_numbers_at_real_positions(
+    encoder,
+):
     mask = np.arange(10) < np.array([[4], [10], [1], [7]])
     mask[1, 3:5] = False  # A gap, as in a mask of somebody else's.
     batch = make_batch(mask)
     expected = encoder(batch)
-    actual = encoder(batch, packed=True)
+    actual = encoder(batch, skip_padding=True)
     real = mask[:, :, None]
     np.testing.assert_allclose(
         actual["sequence_output"],
@@ -80,6 +82,6 @@ def test_a_batch_without_any_token_gives_finite_numbers(
     batch = make_batch(np.zeros([rows, 4]))
     if converted:
         encoder.convert_for_serving()
-    outputs = encoder(batch, packed=True)
+    outputs = encoder(batch, skip_padding=True)
     assert outputs["sequence_output"].shape == (rows, 4, 16)
     assert np.isfinite(outputs["pooled_output"]).all()
