@@ -653,9 +653,9 @@ class AlbertModel(base.AlbertBase):
         """Convert the weights to the encoder's precision for good.
 
         For serving below float32: they take less memory, and are not converted
-        in every pass. (In float32 it would not pay: oneDNN's arrangement of a
-        kernel depends on the number of rows, and only the first is kept.) The
-        encoder can neither be trained nor restored afterwards.
+        in every pass. (In float32 constant kernels were 5 % faster from 128
+        rows on, and two to three times slower with 8 and 64.) The encoder can
+        neither be trained nor restored afterwards.
         """
         dtype = tf.as_dtype(self.precision)
         size = sum(
