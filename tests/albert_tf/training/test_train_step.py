@@ -7,15 +7,14 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.data import packed_rows, parsing
-from albert_tf.model import model_options, modeling, objectives, optimization
+from albert_tf.model import modeling, objectives
 from albert_tf.model.heads import (
     classification,
     pretraining,
     question_answering,
 )
 from albert_tf.training import train_step
-from tests.albert_tf.data import short_records
+from tests.albert_tf.training import update_runs
 
 BATCH, LENGTH, PREDICTIONS = 2, 32, 4
 
@@ -62,26 +61,6 @@ def questions(vocab_size, choices=4):
         "segment_ids": np.zeros(shape),
         "label_ids": [3, 1],
     }
-
-
-def make_step(model, objective, precision="float32", parts=1):
-    options = model_options.OptimizerOptions(learning_rate=1e-3)
-    optimizer = optimization.make_optimizer(options, 100, 0)
-    optimizer.build(model.trainable_variables)
-    guard = train_step.Guard(precision)
-    return train_step.TrainStep(model, optimizer, objective, guard, parts)
-
-
-def run(make, batch, compiled, steps=2):
-    """Return the numbers of each step, and the mean gradients at the end.
-
-    Not the weights: the bias below a softmax has no gradient but rounding, and
-    the optimizer takes that for a direction.
-    """
-    step = make()
-    update = tf.function(step, jit_compile=compiled)
-    rows = [update(batch).numpy() for _ in range(steps)]
-    return np.stack(rows), [m.numpy() for m in step.optimizer.adam_m]
 
 
 # Without dropout: XLA draws other numbers from the same seed.
@@ -147,75 +126,26 @@ def maker(small_config):
         def make():
             keras.utils.set_random_seed(2)
             model = make_model(modeling.AlbertModel(config))
-            return make_step(model, objective, parts=parts)
+            return update_runs.make_step(model, objective, parts=parts)
 
         return make, make_batch(config.vocab_size, **labels)
 
     return of
 
 
-def assert_same(one, other):
-    """Each the numbers and the mean gradients of `run`."""
-    np.testing.assert_allclose(other[0], one[0], rtol=1e-4, atol=1e-6)
-    for ours, theirs in zip(one[1], other[1], strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
-
-
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("name", sorted(HEADS))
 def test_compiled_as_a_whole_or_not_makes_no_difference(maker, name, parts):
     make, batch = maker(name, parts)
-    plain = run(make, batch, compiled=False)
-    assert_same(plain, run(make, batch, compiled=True))
+    plain = update_runs.run(make, batch, compiled=False)
+    update_runs.assert_same(plain, update_runs.run(make, batch, compiled=True))
 
 
 def test_fused_cross_entropy_makes_no_difference(maker, monkeypatch):
     make, batch = maker("pretraining", parts=2)
-    plain = run(make, batch, compiled=False)
+    plain = update_runs.run(make, batch, compiled=False)
     monkeypatch.setattr(objectives, "FUSED_FROM_CLASSES", 400)
-    assert_same(plain, run(make, batch, compiled=True))
-
-
-@pytest.fixture
-def packed():
-    """Instances of 4 to 16 tokens in rows that they share, and in their own."""
-    encoded = short_records.encode(short_records.make(22))
-    packing = packed_rows.Packing(short_records.LAYOUT)
-    rows = packing.rows(tf.data.Dataset.from_tensor_slices(encoded))
-    shared = packed_rows.join(tf.stack(list(rows)), packing.layout)
-    alone = parsing.parse(packing.layout, tf.constant(encoded))
-    alone["is_real_example"] = tf.ones([len(encoded)], tf.int32)
-    assert len(shared["input_ids"]) % 2 == 0 < len(shared["input_ids"]) < 20
-    return shared, alone
-
-
-@pytest.mark.parametrize(
-    ("objective", "parts", "recompute"),
-    [
-        ("sop", 1, False),
-        ("sop", 2, True),
-        ("nsp", 2, False),
-        ("none", 1, False),
-    ],
-)
-def test_instances_of_a_row_are_learned_like_those_of_their_own(
-    small_config, packed, objective, parts, recompute
-):
-    """Losses, accuracies, gradients and their norm."""
-
-    def make(parts):
-        keras.utils.set_random_seed(2)
-        encoder = modeling.AlbertModel(small_config, recompute=recompute)
-        return make_step(
-            pretraining.AlbertPretrainer(encoder, objective != "none"),
-            pretraining.make_objective(objective),
-            parts=parts,
-        )
-
-    shared, alone = packed
-    plain = run(lambda: make(1), alone, compiled=False)
-    assert (plain[0][:, :-1, 1] > 0).all()
-    assert_same(plain, run(lambda: make(parts), shared, compiled=False))
+    update_runs.assert_same(plain, update_runs.run(make, batch, compiled=True))
 
 
 def test_what_no_loss_depends_on_is_left_alone(small_config):
@@ -225,7 +155,7 @@ def test_what_no_loss_depends_on_is_left_alone(small_config):
     )
     pooler = model.encoder.pooler.kernel
     before = pooler.numpy()
-    step = make_step(model, pretraining.make_objective("none"))
+    step = update_runs.make_step(model, pretraining.make_objective("none"))
     tf.function(step)(pretraining_batch(config.vocab_size))
     np.testing.assert_array_equal(before, pooler)
     assert int(step.optimizer.iterations) == 1

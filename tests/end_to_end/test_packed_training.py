@@ -1,0 +1,55 @@
+"""Instances that share a row are learned like those in rows of their own."""
+
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.data import packed_rows, parsing
+from albert_tf.model import modeling
+from albert_tf.model.heads import pretraining
+from tests.albert_tf.data import short_records
+from tests.albert_tf.training import update_runs
+
+
+@pytest.fixture
+def packed():
+    """Instances of 4 to 16 tokens in rows that they share, and in their own."""
+    encoded = short_records.encode(short_records.make(22))
+    packing = packed_rows.Packing(short_records.LAYOUT)
+    rows = packing.rows(tf.data.Dataset.from_tensor_slices(encoded))
+    shared = packed_rows.join(tf.stack(list(rows)), packing.layout)
+    alone = parsing.parse(packing.layout, tf.constant(encoded))
+    alone["is_real_example"] = tf.ones([len(encoded)], tf.int32)
+    assert len(shared["input_ids"]) % 2 == 0 < len(shared["input_ids"]) < 20
+    return shared, alone
+
+
+@pytest.mark.parametrize(
+    ("objective", "parts", "recompute"),
+    [
+        ("sop", 1, False),
+        ("sop", 2, True),
+        ("nsp", 2, False),
+        ("none", 1, False),
+    ],
+)
+def test_instances_of_a_row_are_learned_like_those_of_their_own(
+    small_config, packed, objective, parts, recompute
+):
+    """Losses, accuracies, gradients and their norm."""
+
+    def make(parts):
+        keras.utils.set_random_seed(2)
+        encoder = modeling.AlbertModel(small_config, recompute=recompute)
+        return update_runs.make_step(
+            pretraining.AlbertPretrainer(encoder, objective != "none"),
+            pretraining.make_objective(objective),
+            parts=parts,
+        )
+
+    shared, alone = packed
+    plain = update_runs.run(lambda: make(1), alone, compiled=False)
+    assert (plain[0][:, :-1, 1] > 0).all()
+    update_runs.assert_same(
+        plain, update_runs.run(lambda: make(parts), shared, compiled=False)
+    )
