@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from albert_tf.common import ragged
+
 _INCREMENT = 0x9E3779B97F4A7C15
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _BITS = 0xFFFFFFFFFFFFFFFF
@@ -105,9 +107,7 @@ def open_streams(keys: np.ndarray, draws: np.ndarray) -> Iterator[Stream]:
         some = slice(start, start + _STREAMS_AT_ONCE)
         counts = np.minimum(draws[some], _MOST_FIRST_DRAWS)
         ends = np.cumsum(counts)
-        numbers = np.arange(int(counts.sum())) - np.repeat(
-            ends - counts, counts
-        )
+        numbers = ragged.gather(np.zeros_like(counts), counts)
         first = uniform(np.repeat(keys[some], counts), numbers).tolist()
         begin = 0
         for key, end in zip(keys[some].tolist(), ends.tolist(), strict=True):

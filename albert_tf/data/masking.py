@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from albert_tf.common import random_streams, ranges
+from albert_tf.common import ragged, random_streams, ranges
 from albert_tf.common.options import checked, option
 
 # BERT's replacement rule, kept by ALBERT: of the chosen pieces 80 % become
@@ -280,12 +280,11 @@ class Masker:
         Returns:
             The batch. With `masked_lm_prob` 0 nothing is hidden.
         """
-        tokens = tokens.astype(np.int32)
         real = np.arange(tokens.shape[1]) < lengths[:, None]
         if boundary is None:
             boundary = self._vocabulary.boundaries[tokens] * real
-        outputs = tokens.copy()
-        predicted = np.zeros(tokens.shape, bool)
+        outputs = tokens.astype(np.int32)  # A copy.
+        predicted = np.zeros(0, np.int64)
         run_lengths = np.zeros(self._options.ngram + 1, np.int64)
         if self._options.masked_lm_prob > 0:
             words = Words.find(
@@ -316,8 +315,9 @@ class Masker:
             outputs: int32 [n, S], changed in place.
 
         Returns:
-            bool [n, S], where something is to be predicted; and how many runs
-            of each length were chosen for replacement.
+            int64 [k], where something is to be predicted, as indices of
+            `outputs.ravel()`, ascending; and how many runs of each length were
+            chosen for replacement.
         """
         choice = _RunChoice(words, self._cumulative, keys, _ORDER, _LENGTH)
         chosen, run_lengths = choice.run(budget)
@@ -334,14 +334,20 @@ class Masker:
             )
             moved = words.positions(choice.run(budget)[0])
             _exchange(outputs, moved, keys)
-            predicted = predicted | moved
+            predicted = np.sort(np.concatenate([predicted, moved]))
         return predicted, run_lengths
 
     def _replace(
         self, outputs: np.ndarray, chosen: np.ndarray, keys: np.ndarray
     ) -> None:
-        """Decide about each chosen piece: [MASK], itself or a random piece."""
-        rows, columns = np.nonzero(chosen)
+        """Decide about each chosen piece: [MASK], itself or a random piece.
+
+        Args:
+            outputs: int32 [n, S], changed in place.
+            chosen: int64 [k], indices of `outputs.ravel()`.
+            keys: uint64 [n].
+        """
+        rows, columns = np.divmod(chosen, outputs.shape[1])
         decide, draw = (
             random_streams.derive_array(keys, purpose)[rows]
             for purpose in (_REPLACE, _PIECE)
@@ -383,20 +389,19 @@ class Words:
 
     Attributes:
         counts: int [n], words of each sequence.
-        sizes: int32 [n, W], pieces of each word.
-        ends: int32 [n, W], number of the word at which a run that begins here
+        before: int32 [n, W + 1], pieces before each word, and of all words.
+        ends: int [n, W], number of the word at which a run that begins here
             has to end, not included.
-        word_of: int32 [n, S], number of the word that a piece belongs to.
-        candidate: bool [n, S], whether a piece belongs to a word.
-        before: int32 [n, W + 1], pieces before each word.
+        places: int64 [k], where the pieces of all words are, as indices of the
+            flat array of all n * S positions, ascending.
+        first: int64 [n], where the pieces of each sequence begin in `places`.
     """
 
     counts: np.ndarray
-    sizes: np.ndarray
-    ends: np.ndarray
-    word_of: np.ndarray
-    candidate: np.ndarray
     before: np.ndarray
+    ends: np.ndarray
+    places: np.ndarray
+    first: np.ndarray
 
     @classmethod
     def find(
@@ -411,7 +416,7 @@ class Words:
 
         Example:
             [CLS] ▁it ▁rain s [SEP] ▁we ▁stay [SEP]
-            sizes = [1, 2, 1, 1]
+            before = [0, 1, 3, 4, 5], places = [1, 2, 3, 5, 6]
 
         As in the original, a continuation piece joins the word before it even
         across the [SEP] between the segments.
@@ -425,27 +430,34 @@ class Words:
         """
         is_sep = tokens == vocabulary.sep_id
         candidate = real & ~is_sep & (tokens != vocabulary.cls_id)
+        places = np.flatnonzero(candidate)
+        num_pieces = np.count_nonzero(candidate, axis=1)
+        first = np.cumsum(num_pieces) - num_pieces
         if options.do_whole_word_mask:
+            opens = boundary.ravel()[places] == 1
             # The first candidate opens a word, whatever it is.
-            seen = np.cumsum(candidate, axis=1, dtype=np.int32)
-            opens = candidate & ((boundary == 1) | (seen == 1))
+            opens[first[num_pieces > 0]] = True
         else:
-            opens = candidate
-        word_of = np.cumsum(opens, axis=1, dtype=np.int32) - 1
-        counts = word_of[:, -1] + 1
+            opens = np.ones(len(places), bool)
+        begins = np.flatnonzero(opens)  # Of words, in `places`.
+        words_before = np.searchsorted(begins, np.append(first, len(places)))
+        counts = np.diff(words_before)
         n, width = len(tokens), max(1, int(counts.max(initial=0)))
-        row_of = np.arange(n, dtype=np.int64)[:, None]
-        flat = (row_of * width + word_of)[candidate]
-        sizes = np.bincount(flat, minlength=n * width).reshape(n, width)
-        before = np.zeros([n, width + 1], np.int32)
-        np.cumsum(sizes, axis=1, out=before[:, 1:])
-        ends = np.broadcast_to(counts[:, None], sizes.shape)
+        before = np.tile(num_pieces.astype(np.int32)[:, None], width + 1)
+        is_word = np.arange(width + 1) < counts[:, None]
+        before[is_word] = begins - np.repeat(first, counts)
+        ends = np.broadcast_to(counts[:, None], (n, width))
         if options.stop_ngrams_at_sep:
-            # Words opened before the first [SEP] end there.
-            past = np.cumsum(is_sep, axis=1) > 0
-            in_first = (opens & ~past).sum(1)[:, None]
-            ends = np.where(np.arange(width) < in_first, in_first, ends)
-        return cls(counts, sizes, ends, word_of, candidate, before)
+            in_first = _words_of_first(is_sep, places[begins], words_before)
+            inside = np.arange(width) < in_first[:, None]
+            ends = np.where(inside, in_first[:, None], ends)
+        return cls(counts, before, ends, places, first)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of sequences, and words of the one with the most."""
+        n, width = self.ends.shape
+        return n, width
 
     def pieces(
         self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
@@ -455,10 +467,37 @@ class Words:
         return result
 
     def positions(self, chosen: np.ndarray) -> np.ndarray:
-        """Return which pieces belong to chosen words, bool [n, S]."""
-        # Before the first word its number is -1, but there is no candidate.
-        picked = np.take_along_axis(chosen, self.word_of.clip(0), axis=1)
-        return self.candidate & picked
+        """Return which pieces belong to chosen words.
+
+        Args:
+            chosen: bool [n, W].
+
+        Returns:
+            int64 [k], indices of the flat array of all positions, ascending.
+        """
+        rows, words = np.nonzero(chosen)
+        begins = self.first[rows] + self.before[rows, words]
+        sizes = self.pieces(rows, words, words + 1)
+        return self.places[ragged.gather(begins, sizes)]
+
+
+def _words_of_first(
+    is_sep: np.ndarray, begins: np.ndarray, words_before: np.ndarray
+) -> np.ndarray:
+    """Count the words of each sequence that begin before its first [SEP].
+
+    Args:
+        is_sep: bool [n, S].
+        begins: int64 [all words], indices of `is_sep.ravel()`.
+        words_before: int64 [n + 1], words before each sequence, and of all.
+
+    Returns:
+        int64 [n]; without a [SEP] all words count.
+    """
+    n, length = is_sep.shape
+    columns = np.where(is_sep.any(1), is_sep.argmax(1), length)
+    found = np.searchsorted(begins, np.arange(n) * length + columns)
+    return found - words_before[:-1]
 
 
 class _RunChoice:
@@ -491,7 +530,7 @@ class _RunChoice:
         """
         self._words = words
         self._cumulative = cumulative
-        n, width = words.sizes.shape
+        n, width = words.shape
         # Wider than the words, so that runs may be looked up beyond the last.
         self._chosen = np.zeros([n, width + len(cumulative)], bool)
         self._blocked = self._chosen.copy()
@@ -528,7 +567,7 @@ class _RunChoice:
             step += 1
             going_on = (used[rows] < budget[rows]) & (step < counts[rows])
             rows = rows[going_on]
-        return self._chosen[:, : self._words.sizes.shape[1]], run_lengths
+        return self._chosen[:, : self._words.shape[1]], run_lengths
 
     def _draw(
         self, rows: np.ndarray, step: int
@@ -612,8 +651,14 @@ def _next_of_shuffle(
 
 
 def _exchange(outputs: np.ndarray, moved: np.ndarray, keys: np.ndarray) -> None:
-    """Exchange the pieces at the moved positions of each row at random."""
-    rows, columns = np.nonzero(moved)
+    """Exchange the pieces at the moved positions of each row at random.
+
+    Args:
+        outputs: int32 [n, S], changed in place.
+        moved: int64 [k], indices of `outputs.ravel()`, ascending.
+        keys: uint64 [n].
+    """
+    rows, columns = np.divmod(moved, outputs.shape[1])
     draws = random_streams.derive_array(
         random_streams.derive_array(keys, _MOVE)[rows], columns
     )
@@ -625,9 +670,18 @@ def _exchange(outputs: np.ndarray, moved: np.ndarray, keys: np.ndarray) -> None:
 def _collect(
     predicted: np.ndarray, tokens: np.ndarray, width: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return positions, labels, int32 [n, width], and counts, int32 [n]."""
-    rows, columns = np.nonzero(predicted)
-    counts = predicted.sum(1, dtype=np.int32)
+    """Arrange predictions in lists.
+
+    Args:
+        predicted: int64 [k], indices of `tokens.ravel()`, ascending.
+        tokens: int [n, S].
+        width: Most predictions of a sequence, P.
+
+    Returns:
+        Positions and labels, int32 [n, P], and counts, int32 [n].
+    """
+    rows, columns = np.divmod(predicted, tokens.shape[1])
+    counts = np.bincount(rows, minlength=len(tokens)).astype(np.int32)
     first = np.cumsum(counts) - counts
     place = np.arange(len(rows)) - first[rows]
     positions = np.zeros([len(tokens), width], np.int32)

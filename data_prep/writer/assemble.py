@@ -211,7 +211,7 @@ class Assembler:
             starts: Whether each token starts a word, if a segmenter found it.
         """
         if starts is None:
-            return self.vocabulary.boundaries[sequences]
+            return self.vocabulary.boundaries.take(sequences)
         marks = self._sequences(rows, starts)[0] == 1
         marks |= sequences == self.vocabulary.cls_id
         marks |= sequences == self.vocabulary.sep_id
@@ -241,16 +241,16 @@ class Assembler:
         second = rows["second"].astype(np.int64)
         lengths = first + second + np.where(second, 3, 2)
         place = np.arange(self.max_seq_length)
-        sep = first[:, None] + 1  # The first [SEP].
-        in_first = (place > 0) & (place < sep)
-        in_second = (place > sep) & (place <= sep + second[:, None])
-        sequences = np.zeros([len(rows), self.max_seq_length], np.int32)
-        flat = instances.gather(rows["begin"].astype(np.int64), first + second)
-        # Row after row, the first segment before the second one.
-        sequences[in_first | in_second] = tokens[flat]
+        sep = first + 1  # The first [SEP].
+        is_past = place > sep[:, None]
+        real = place < lengths[:, None]
+        # The segments lie one behind the other, after [CLS] and around [SEP].
+        source = (rows["begin"].astype(np.int64) - 1)[:, None] + place
+        source -= is_past
+        sequences = tokens.take(source, mode="clip").astype(np.int32)
+        sequences *= real
         each = np.arange(len(rows))
         sequences[:, 0] = self.vocabulary.cls_id
-        sequences[each, sep[:, 0]] = self.vocabulary.sep_id
+        sequences[each, sep] = self.vocabulary.sep_id
         sequences[each, lengths - 1] = self.vocabulary.sep_id
-        segments = (place > sep) & (place < lengths[:, None])
-        return sequences, segments.astype(np.uint8), lengths
+        return sequences, (is_past & real).astype(np.uint8), lengths

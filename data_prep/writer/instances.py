@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.common import files, random_streams
+from albert_tf.common import files, ragged, random_streams
 from data_prep.writer import checksums, segment_pairs, token_blocks
 
 # Purposes of random keys; the keys of each are derived from the seed.
@@ -158,7 +158,7 @@ def _numbered(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         keys: uint64 [n].
         sizes: int64 [n].
     """
-    numbers = gather(np.zeros_like(sizes), sizes)
+    numbers = ragged.gather(np.zeros_like(sizes), sizes)
     return random_streams.derive_array(np.repeat(keys, sizes), numbers)
 
 
@@ -187,17 +187,6 @@ def _sorted(
     lengths = rows["first"].astype(np.int64) + rows["second"]
     rows["begin"] = np.cumsum(lengths) - lengths
     return rows, tokens
-
-
-def gather(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the indices of ranges of different lengths, concatenated.
-
-    Example:
-        begins [7, 2], lengths [2, 3] -> [7, 8, 2, 3, 4]
-    """
-    places = np.cumsum(lengths) - lengths
-    within = np.arange(int(lengths.sum())) - np.repeat(places, lengths)
-    return np.repeat(begins, lengths) + within
 
 
 def paths(prefix: str) -> list[str]:

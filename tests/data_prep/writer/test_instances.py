@@ -174,9 +174,3 @@ def test_keys_are_counted_by_their_first_bits(saved):
         for key in built.rows["key"].tolist():
             counts[key >> (64 - bits)] += 1
         assert instances.count_keys(prefix, bits).tolist() == counts.tolist()
-
-
-def test_stretches_are_gathered():
-    places = instances.gather(np.array([7, 2, 9, 1]), np.array([2, 3, 0, 1]))
-    assert places.tolist() == [7, 8, 2, 3, 4, 1]
-    assert instances.gather(np.zeros(0, int), np.zeros(0, int)).tolist() == []
