@@ -137,8 +137,16 @@ class WorkFolder:
             self.write(name, {**job, "owner": _OWNER})
 
     def remove(self) -> None:
-        """Remove the folder, after all work is done."""
-        self.forget("")
+        """Remove the folder, after all work is done.
+
+        The descriptions of the job go last: if this is killed, the same command
+        must know the folder again.
+        """
+        last = [f"{name}.json" for name in reversed(_JOB_COPIES)]
+        names = set(os.listdir(self.path)) - {_LOCK}
+        for name in (*sorted(names - set(last)), *last):
+            if name in names:
+                os.remove(os.path.join(self.path, name))
         with contextlib.suppress(OSError):  # Another run may hold it.
             os.remove(os.path.join(self.path, _LOCK))
             os.rmdir(self.path)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.model import modeling
 from albert_tf.model.heads import pretraining
-from tests.albert_tf.training import test_train_step
+from tests.albert_tf.training import test_train_step, update_runs
 from tests.conftest import LOSS_RTOL, ROOT
 
 
@@ -37,7 +37,7 @@ def test_pretraining_at_base_shape_is_one_program_for_xla(
         sentence_order=sentence_objective != "none",
     )
     objective = pretraining.make_objective(sentence_objective)
-    step = test_train_step.make_step(model, objective, precision)
+    step = update_runs.make_step(model, objective, precision)
     batch = test_train_step.pretraining_batch(config.vocab_size)
     expected = objective.ratios(model, batch, tf.constant([0, 0]))
     row = tf.function(step, jit_compile=True)(batch).numpy()

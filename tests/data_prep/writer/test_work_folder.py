@@ -44,6 +44,32 @@ def test_a_job_with_a_bad_line_goes_on_or_may_be_corrected(base, tmp_path):
     writing.run(base, on_bad_line="skip")
 
 
+def test_a_kill_while_the_folder_is_removed(base, monkeypatch):
+    whole = pathlib.Path(writing.run(base).output_file).read_bytes()
+    remove, left = os.remove, 0
+
+    def remove_some(path):
+        nonlocal left
+        if os.path.dirname(path) != base.output_file + ".work":
+            remove(path)
+        elif left > 0:  # Then it is as after SIGKILL.
+            left -= 1
+            remove(path)
+
+    work = pathlib.Path(base.output_file + ".work")
+    for count in range(100):
+        left = count
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "remove", remove_some)
+            writing.run(base)
+        if not work.exists():
+            break
+        writing.run(base)
+        assert pathlib.Path(base.output_file).read_bytes() == whole
+        assert not work.exists()
+    assert count > 5
+
+
 def test_a_job_with_too_little_text_may_be_given_more(base, tmp_path):
     (tmp_path / "c").write_text("it\n")
     changes = {"input_file": str(tmp_path / "c")}
