@@ -120,9 +120,15 @@ class WorkFolder:
         return any(re.fullmatch(r"block-\d+\.json", name) for name in names)
 
     def forget(self, prefix: str) -> None:
-        """Remove all files whose names begin with `prefix`."""
-        for name in os.listdir(self.path):
-            if name.startswith(prefix) and name != _LOCK:
+        """Remove all files whose names begin with `prefix`.
+
+        The descriptions of the job go last, `job.json` at the end: if this is
+        killed, the same command must know the folder again.
+        """
+        described = {f"{name}.json" for name in _JOB_COPIES}
+        names = set(os.listdir(self.path)) - {_LOCK}
+        for name in sorted(names, key=lambda name: (name in described, name)):
+            if name.startswith(prefix):
                 os.remove(os.path.join(self.path, name))
 
     def job(self) -> dict[str, Any] | None:
@@ -137,16 +143,8 @@ class WorkFolder:
             self.write(name, {**job, "owner": _OWNER})
 
     def remove(self) -> None:
-        """Remove the folder, after all work is done.
-
-        The descriptions of the job go last: if this is killed, the same command
-        must know the folder again.
-        """
-        last = [f"{name}.json" for name in reversed(_JOB_COPIES)]
-        names = set(os.listdir(self.path)) - {_LOCK}
-        for name in (*sorted(names - set(last)), *last):
-            if name in names:
-                os.remove(os.path.join(self.path, name))
+        """Remove the folder, after all work is done."""
+        self.forget("")
         with contextlib.suppress(OSError):  # Another run may hold it.
             os.remove(os.path.join(self.path, _LOCK))
             os.rmdir(self.path)
