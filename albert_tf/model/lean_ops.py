@@ -28,7 +28,7 @@ def attend(
         query: float [B, N, S, D].
         key: float [B, N, T, D].
         value: float [B, N, T, D].
-        bias: float32 [B, 1, 1, T].
+        bias: float32 [B, 1, 1, T] or [B, 1, S, T].
 
     Returns:
         float [B, S, H].

@@ -586,7 +586,7 @@ class AlbertModel(base.AlbertBase):
             tensors = [*uses.take(block[0]), *uses.take(block[1])]
             return function(x, *tensors), seed
 
-        if self.loop_layers and seed is not None:
+        if self.loop_layers and training:
             return [
                 _repeat(
                     functools.partial(apply, blocks[0]), x, seed, len(blocks)
