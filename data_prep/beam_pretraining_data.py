@@ -100,6 +100,13 @@ class BeamOptions:
     )
 
     def __post_init__(self) -> None:
+        if self.records.dask_scheduler:
+            raise errors.UserError(
+                "is an option of create_pretraining_data. Here --runner "
+                "decides who works.",
+                "dask_scheduler",
+                self.records.dask_scheduler,
+            )
         if self.records.num_workers:
             raise errors.UserError(
                 f"--num_workers={self.records.num_workers} is an option of "

@@ -25,6 +25,7 @@ if not __package__:  # Run by its path: find the packages beside this folder.
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import (
+    cluster,
     errors,
     files,
     options,
@@ -90,11 +92,12 @@ def run(wanted: CreatePretrainingDataOptions) -> None:
     for output in found.outputs:
         files.make_folder(os.path.dirname(output), "output_file")
     path = output_files.work_place(wanted.output_file)
+    if wanted.dask_scheduler:
+        path = os.path.abspath(path)  # Workers have other current folders.
     with preemption.exiting_at_once(), work_folder.hold(path) as work:
         _take_up(work, wanted, found)
-        job = Job(wanted, found, parallel.count(wanted.num_workers), work)
-        logging.info("Using %d worker(s).", job.workers)
-        with _noting_refusal(work):
+        with _open_workers(wanted, path) as workers, _noting_refusal(work):
+            job = Job(wanted, found, workers, work)
             text = tokenize(job)
             job = dataclasses.replace(job, rule=_choose_rule(job, text))
             word_starts.warn_of_misfit(text.counts, found.tokenizer)
@@ -152,6 +155,25 @@ def _take_up(
 
 
 @contextlib.contextmanager
+def _open_workers(
+    wanted: CreatePretrainingDataOptions, folder: str
+) -> Iterator[parallel.OpenMap]:
+    """Yield what opens a map, over processes here or on a cluster."""
+    if wanted.dask_scheduler:
+        with cluster.connect(wanted.dask_scheduler, folder) as client:
+            logging.info(
+                "Using %d worker(s) of %s.",
+                len(client.nthreads()),
+                wanted.dask_scheduler,
+            )
+            yield functools.partial(cluster.workers, client)
+        return
+    count = parallel.count(wanted.num_workers)
+    logging.info("Using %d worker(s).", count)
+    yield functools.partial(parallel.workers, count)
+
+
+@contextlib.contextmanager
 def _noting_refusal(work: work_folder.WorkFolder) -> Iterator[None]:
     """Remember that a job cannot be finished, so that another may begin."""
     try:
@@ -170,18 +192,18 @@ class Job:
     Attributes:
         wanted: The options.
         found: Files and tokenizer.
-        workers: Processes.
+        workers: Opens a map, see `parallel.workers`, that shares a value.
         work: Keeps what is finished.
         rule: Where words start; known when all text has been read.
     """
 
     wanted: CreatePretrainingDataOptions
     found: writer_options.Prepared
-    workers: int
+    workers: parallel.OpenMap
     work: work_folder.WorkFolder
     rule: str = ""
 
-    @property
+    @functools.cached_property
     def vocabulary(self) -> masking.Vocabulary:
         """What masking needs to know about the pieces."""
         return word_starts.make_vocabulary(self.found.tokenizer, self.rule)
@@ -280,7 +302,7 @@ def _write_blocks(job: Job) -> dict[str, Any]:
         settings, job.found.tokenizer, job.wanted.word_segmenter, work
     )
     with (
-        parallel.workers(job.workers, stage) as each,
+        job.workers(stage) as each,
         progress.Progress("tokenizing", total, "B") as shown,
     ):
         for _ in each(_tokenize_block, unfinished()):
@@ -380,7 +402,7 @@ def build_instances(job: Job, text: TokenizedText) -> StoredInstances:
     todo = [unit for unit in units if not _unit_facts(work, unit)]
     done = len(units) - len(todo)
     with (
-        parallel.workers(job.workers, _BuildStage(builder, work)) as each,
+        job.workers(_BuildStage(builder, work)) as each,
         progress.Progress("pairing", len(units), "units") as shown,
     ):
         for _ in each(_build_unit, todo):
@@ -451,7 +473,7 @@ def write_records(
         if part.first_record + part.num_records > writer.first_record
     ]
     with (
-        parallel.workers(job.workers, assembler) as each,
+        job.workers(assembler) as each,
         contextlib.closing(writer),
         progress.Progress("writing", total, "examples") as shown,
     ):

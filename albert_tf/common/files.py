@@ -10,6 +10,7 @@ import errno
 import glob
 import hashlib
 import os
+import platform
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -289,7 +290,7 @@ def require_target(
 
 @contextlib.contextmanager
 def replace_atomically(
-    path: str, *, through_link: bool = True, sync_to_disk: bool = True
+    path: str, *, through_link: bool = True, unfinished_work: bool = False
 ) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 
@@ -303,8 +304,11 @@ def replace_atomically(
             replaced: for files that the user names. Otherwise the link itself
             is replaced: for files in the folder of a run, which may have come
             with a link to any other file of the user.
-        sync_to_disk: False for files that a checksum elsewhere protects: after
-            a power failure they may be empty. Syncing takes milliseconds.
+        unfinished_work: True for files that a checksum elsewhere protects. They
+            are not synced, which takes milliseconds: after a power failure they
+            may be empty. Several processes, also of other machines, may write
+            the same content at once: the partial file has a name of its own,
+            `PATH.HOST.NUMBER.partial`.
 
     Raises:
         OSError: The file cannot be written; `path` is not a regular file, but
@@ -318,14 +322,15 @@ def replace_atomically(
     if _is_special(path) and not is_replaced:
         raise OSError(errno.EEXIST, "Not a regular file", path)
     target = path if is_replaced else os.path.realpath(path)
-    partial = f"{target}.partial"
+    own = f".{platform.node()}.{os.getpid()}" if unfinished_work else ""
+    partial = f"{target}{own}.partial"
     if os.path.islink(partial):  # Not of this program: it makes no links.
         os.remove(partial)
     try:
         with name_full_disk(path), open(partial, "wb") as stream:
             yield stream
             stream.flush()
-            if sync_to_disk:
+            if not unfinished_work:
                 os.fsync(stream.fileno())
         os.replace(partial, target)
     except BaseException:
@@ -340,10 +345,10 @@ def sync(path: str) -> None:
         os.fsync(stream.fileno())
 
 
-def write_text(path: str, text: str, *, sync_to_disk: bool = True) -> None:
+def write_text(path: str, text: str, *, unfinished_work: bool = False) -> None:
     """Write a small text file atomically, as UTF-8; a link is replaced."""
     with replace_atomically(
-        path, through_link=False, sync_to_disk=sync_to_disk
+        path, through_link=False, unfinished_work=unfinished_work
     ) as stream:
         stream.write(text.encode("utf-8"))
 

@@ -4,7 +4,9 @@ import collections
 import concurrent.futures
 import concurrent.futures.process
 import contextlib
+import contextvars
 import ctypes
+import functools
 import multiprocessing
 import os
 import signal
@@ -19,6 +21,8 @@ from albert_tf.common import errors
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+# Opens a map that shares a value.
+OpenMap = Callable[[Any], contextlib.AbstractContextManager[Map]]
 
 # Submitted items for each process: enough to keep it busy.
 _IN_FLIGHT = 3
@@ -28,7 +32,8 @@ _PR_SET_PDEATHSIG = 1  # Of prctl(2).
 # Python drops exceptions that their handlers raise.
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
 
-_context: Any = None
+# Each thread has its own value.
+_context: contextvars.ContextVar[Any] = contextvars.ContextVar("_context")
 
 
 class WorkerEndedError(errors.UserError):
@@ -37,12 +42,15 @@ class WorkerEndedError(errors.UserError):
 
 def context() -> Any:
     """Return the `shared` value of `workers`, inside a mapped function."""
-    return _context
+    return _context.get()
 
 
-def _set_context(value: Any) -> None:
-    global _context
-    _context = value
+def call(
+    function: Callable[[ItemT], ResultT], item: ItemT, shared: Any
+) -> ResultT:
+    """Call a mapped function, in a process that `workers` has not started."""
+    _context.set(shared)
+    return function(item)
 
 
 def _begin(value: Any, parent: int) -> None:
@@ -54,7 +62,7 @@ def _begin(value: Any, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
-    _set_context(value)
+    _context.set(value)
 
 
 def count(num_workers: int) -> int:
@@ -82,7 +90,7 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
     Raises:
         WorkerEndedError: A worker was killed.
     """
-    _set_context(shared)
+    _context.set(shared)
     others = set(multiprocessing.active_children())
     seen: set[process.BaseProcess] = set()  # Ended ones, too.
 
@@ -98,9 +106,13 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
             num_workers, _start_method(), _begin, (shared, os.getpid())
         ) as pool:
             try:
-                yield lambda function, items: _in_order(
-                    pool, num_workers * _IN_FLIGHT, function, items, see
-                )
+
+                def submit(function: Any, item: Any) -> Any:
+                    future = _submit(pool, function, item)
+                    see()
+                    return future
+
+                yield functools.partial(in_order, submit, num_workers)
             except BaseException:
                 for worker in see():
                     worker.terminate()
@@ -116,7 +128,7 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
             "the same command again."
         ) from None
     finally:
-        _set_context(None)
+        _context.set(None)
 
 
 def _how_ended(workers: Iterable[process.BaseProcess]) -> str:
@@ -144,20 +156,24 @@ def _start_method() -> Any:
     return multiprocessing.get_context(method)
 
 
-def _in_order(
-    pool: concurrent.futures.Executor,
-    limit: int,
+def in_order(
+    submit: Callable[[Callable[[Any], Any], Any], Any],
+    num_workers: int,
     function: Callable[[ItemT], ResultT],
     items: Iterable[ItemT],
-    on_submit: Callable[[], object],
 ) -> Iterator[ResultT]:
-    waiting: collections.deque[concurrent.futures.Future[ResultT]] = (
-        collections.deque()
-    )
+    """Yield the results of a function in the order of the items.
+
+    Args:
+        submit: Takes the function and an item, and returns a future at once.
+        num_workers: Processes; they get a few items each at a time.
+        function: Returns the result of an item.
+        items: Taken as they are needed.
+    """
+    waiting: collections.deque[Any] = collections.deque()
     for item in items:
-        waiting.append(_submit(pool, function, item))
-        on_submit()
-        if len(waiting) >= limit:
+        waiting.append(submit(function, item))
+        if len(waiting) >= num_workers * _IN_FLIGHT:
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()

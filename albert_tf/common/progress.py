@@ -3,9 +3,8 @@
 import sys
 import time
 import types
-from typing import Self
+from typing import Any, Self
 
-import tqdm
 from absl import logging
 
 # Seconds between two lines in a log.
@@ -24,13 +23,7 @@ class Progress:
             unit: "B" for bytes; otherwise a word such as "examples".
         """
         self._what, self._total, self._unit = what, total, unit
-        self._bar = tqdm.tqdm(
-            desc=what,
-            total=total,
-            unit=unit if unit == "B" else f" {unit}",
-            unit_scale=True,
-            disable=not sys.stderr.isatty(),
-        )
+        self._bar = _bar(what, total, unit) if sys.stderr.isatty() else None
         self._begun = self._logged = time.monotonic()
         self._first: int | None = None
 
@@ -41,9 +34,11 @@ class Progress:
         """Report the total amount done so far."""
         if self._first is None:
             self._first = done if done != self._total else 0
-        self._bar.update(done - self._bar.n)
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
+            return
         now = time.monotonic()
-        if self._bar.disable and now - self._logged >= _INTERVAL:
+        if now - self._logged >= _INTERVAL:
             self._logged = now
             logging.info("%s", self._line(done, now - self._begun))
 
@@ -65,4 +60,17 @@ class Progress:
         error: BaseException | None,
         trace: types.TracebackType | None,
     ) -> None:
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _bar(what: str, total: int | None, unit: str) -> Any:
+    """Open a bar on the terminal."""
+    import tqdm  # Slow to import: only for terminals.
+
+    return tqdm.tqdm(
+        desc=what,
+        total=total,
+        unit=unit if unit == "B" else f" {unit}",
+        unit_scale=True,
+    )

@@ -5,6 +5,7 @@ where words start and whether a vocabulary fits.
 """
 
 import functools
+import itertools
 import unicodedata
 from collections.abc import Iterable, Mapping
 
@@ -25,6 +26,8 @@ OTHERS_MATTER = 0.007
 # that occur once or twice.
 MANY_CHARACTERS = 0.5
 _KANA = ("\u3040", "\u30ff"), ("\u31f0", "\u31ff"), ("\uff66", "\uff9f")
+# Texts that are counted at a time: each character takes twelve bytes meanwhile.
+_TEXTS_AT_ONCE = 8192
 NAMES = (
     "letters",
     "letter_marks",
@@ -53,10 +56,12 @@ def count(texts: Iterable[str]) -> dict[str, int]:
         "letters_chinese_japanese".
     """
     totals = np.zeros(len(NAMES), np.int64)
-    joined = "".join(texts).encode("utf-32-le", "surrogatepass")
-    found = np.bincount(np.frombuffer(joined, np.uint32))
-    for code in np.flatnonzero(found).tolist():
-        totals += found[code] * np.array(_facts(code))
+    left = iter(texts)
+    while some := list(itertools.islice(left, _TEXTS_AT_ONCE)):
+        joined = "".join(some).encode("utf-32-le", "surrogatepass")
+        found = np.bincount(np.frombuffer(joined, np.uint32))
+        for code in np.flatnonzero(found).tolist():
+            totals += found[code] * np.array(_facts(code))
     return dict(zip(NAMES, totals.tolist(), strict=True))
 
 

@@ -198,7 +198,7 @@ def save(prefix: str, built: Built) -> list[checksums.Checksum]:
     """Write the instances of a unit."""
     written = []
     for path, array in zip(paths(prefix), built[:2], strict=True):
-        with files.replace_atomically(path, sync_to_disk=False) as stream:
+        with files.replace_atomically(path, unfinished_work=True) as stream:
             writer = checksums.Writer(stream)
             writer.write(array.tobytes())
         written.append(writer.checksum)

@@ -4,10 +4,10 @@ import dataclasses
 import os
 import platform
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Any
 
 import numpy as np
+import sentencepiece
 
 import albert_tf
 from albert_tf.common import files, options
@@ -76,7 +76,7 @@ def make(
             "python": platform.python_version(),
             "numpy": np.__version__,
             "albert_tf": albert_tf.__version__,
-            "sentencepiece": metadata.version("sentencepiece"),
+            "sentencepiece": sentencepiece.__version__,
             **segmenters.versions(wanted.word_segmenter),
         },
     )

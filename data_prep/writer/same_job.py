@@ -12,8 +12,8 @@ from data_prep.writer import output_files, text_lines, writer_options
 # vocabulary and the names of the outputs are compared separately.
 _NOT_CONTENT = frozenset(
     {
-        *("overwrite", "num_workers", "vocab_file", "spm_model_file"),
-        *("output_file", "num_shards"),
+        *("overwrite", "num_workers", "dask_scheduler"),
+        *("vocab_file", "spm_model_file", "output_file", "num_shards"),
     }
 )
 

@@ -10,7 +10,6 @@ their packages, so a text always has the same words.
 import functools
 import warnings
 from collections.abc import Callable, Iterable
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,11 @@ Cut = Callable[[str], Iterable[str]]
 
 def versions(name: str) -> dict[str, str]:
     """Return the versions of a segmenter's packages; nothing for "none"."""
-    return {p: metadata.version(p) for p in _PACKAGES.get(name, ())}
+    if name == NONE:
+        return {}
+    from importlib import metadata  # Slow to import.
+
+    return {p: metadata.version(p) for p in _PACKAGES[name]}
 
 
 def require(name: str) -> None:

@@ -23,6 +23,9 @@ from data_prep.writer import checksums, segment_pairs, segmenters
 
 # Blocks that a process keeps in memory for random second segments.
 _BLOCKS_IN_MEMORY = 16
+# Lines that are encoded at a time: the tokenizers return lists, which need many
+# times the memory of the text.
+_LINES_AT_ONCE = 8192
 # Documents whose fingerprints are compared at a time.
 _DOCUMENTS_AT_ONCE = 2_000_000
 
@@ -147,24 +150,29 @@ def _encode(
         a segmenter bool [all pieces], which of them start a word.
     """
     if segmenter == segmenters.NONE:
-        return *tokenizer.encode_flat(lines), None
+        found = [
+            tokenizer.encode_flat(lines[start : start + _LINES_AT_ONCE])
+            for start in range(0, max(1, len(lines)), _LINES_AT_ONCE)
+        ]
+        ids, lengths = map(np.concatenate, zip(*found, strict=True))
+        return ids, lengths, None
     cut = segmenters.load(segmenter)
-    ids, starts = [np.zeros(0, np.int32)], [np.zeros(0, bool)]
+    rows, starts = [np.zeros(0, np.int32)], [np.zeros(0, bool)]
     for line in lines:
-        found, begins, ends = tokenizer.encode_with_offsets(line)
-        names = tokenizer.ids_to_pieces(found.tolist())
+        row, begins, ends = tokenizer.encode_with_offsets(line)
+        names = tokenizer.ids_to_pieces(row.tolist())
         pieces = names, begins, ends
-        ids.append(found)
+        rows.append(row)
         starts.append(segmenters.mark_pieces(line, pieces, cut))
-    lengths = np.array([len(found) for found in ids[1:]], np.int64)
-    return np.concatenate(ids), lengths, np.concatenate(starts)
+    lengths = np.array([len(row) for row in rows[1:]], np.int64)
+    return np.concatenate(rows), lengths, np.concatenate(starts)
 
 
 def save(block: TokenBlock, path: str) -> checksums.Checksum:
     """Write a block atomically."""
     facts = np.frombuffer(strict_json.dumps(block.facts).encode(), np.uint8)
     arrays = block.tokens, block.sentence_ends, block.document_ends, facts
-    with files.replace_atomically(path, sync_to_disk=False) as stream:
+    with files.replace_atomically(path, unfinished_work=True) as stream:
         writer = checksums.Writer(stream)
         for array in arrays:
             writer.write(_packed(array))

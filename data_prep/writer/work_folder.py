@@ -66,7 +66,7 @@ class WorkFolder:
         files.write_text(
             self._record(name),
             _record_text(values),
-            sync_to_disk=name in _JOB_COPIES,
+            unfinished_work=name not in _JOB_COPIES,
         )
 
     def _record(self, name: str) -> str:

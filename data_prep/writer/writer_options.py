@@ -80,6 +80,11 @@ class CreatePretrainingDataOptions:
         False, "Leave out documents that equal an earlier one."
     )
     num_workers: int = shared_options.num_workers()
+    dask_scheduler: str | None = options.option(
+        None,
+        "HOST:PORT of a Dask scheduler whose workers do the work instead of "
+        "processes here. All machines need the same folders (docs/beam.md).",
+    )
     overwrite: bool = options.option(
         False, "Replace outputs that were written with other options."
     )
@@ -100,6 +105,13 @@ class CreatePretrainingDataOptions:
                 "training does not permute. Drop one of the two."
             )
         self.vocabulary.require()
+        if self.dask_scheduler and self.num_workers:
+            raise errors.UserError(
+                "and `dask_scheduler` are both given. The cluster decides how "
+                "many processes there are: leave out one of them.",
+                "num_workers",
+                self.num_workers,
+            )
         if self.word_start_rule and self.word_segmenter != segmenters.NONE:
             raise errors.UserError(
                 f"is given with `word_segmenter={self.word_segmenter}`, which "

@@ -518,6 +518,36 @@ def test_script_runs_by_name_and_by_path(base, tmp_path, command):
         assert json.load(stream)["options"]["max_seq_length"] == 32
 
 
+def test_the_command_loads_nothing_slow_that_it_does_not_use(base):
+    code = (
+        "import runpy, sys\n"
+        "try:\n"
+        "    runpy.run_module('data_prep.create_pretraining_data',"
+        " run_name='__main__')\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "print(*sys.modules)\n"
+    )
+    options_given = [
+        f"--input_file={base.text.input_file}",
+        f"--output_file={base.output_file}",
+        f"--spm_model_file={base.vocabulary.path}",
+        # Other processes cannot import the functions of `python -c`.
+        "--num_workers=1",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *options_given],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(done.stdout.split())
+    assert "data_prep.writer.data_card" in loaded
+    slow = {"tensorflow", "tqdm", "google.protobuf", "importlib.metadata"}
+    assert not slow & loaded
+
+
 def test_wrong_option_ends_with_status_2_and_without_traceback(tmp_path):
     result = subprocess.run(
         [

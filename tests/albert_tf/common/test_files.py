@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -58,10 +60,25 @@ def test_a_file_is_synced_to_the_disk_unless_told_otherwise(
 ):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
-    files.write_text(str(tmp_path / "file"), "old", sync_to_disk=False)
+    files.write_text(str(tmp_path / "file"), "old", unfinished_work=True)
     assert not synced
     files.write_text(str(tmp_path / "file"), "new")
     assert len(synced) == 1
+
+
+def test_processes_may_write_the_same_unfinished_work_at_once(tmp_path):
+    path = str(tmp_path / "file")
+    other = (
+        "import sys; from albert_tf.common import files; "
+        "files.write_text(sys.argv[1], 'same', unfinished_work=True)"
+    )
+    with files.replace_atomically(path, unfinished_work=True) as stream:
+        stream.write(b"sa")
+        subprocess.run([sys.executable, "-c", other, path], check=True)
+        assert files.read_bytes(path) == b"same"
+        stream.write(b"me")
+    assert files.read_bytes(path) == b"same"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 def test_failed_replacement_leaves_the_old_file(tmp_path):

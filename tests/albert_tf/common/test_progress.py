@@ -43,3 +43,12 @@ def test_what_an_earlier_run_has_done_counts_in_no_rate(monkeypatch):
 def test_bytes_are_shown_as_megabytes_and_a_total_may_be_missing(monkeypatch):
     lines = logged(monkeypatch, "tokenizing", None, "B", (0, 0), (50, 10**8))
     assert lines == ["tokenizing: 100 MB, 2.0 MB/s"]
+
+
+def test_a_terminal_shows_a_bar(monkeypatch):
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.Progress("pairing", 80, "units") as shown:
+        shown.update(80)
+    assert "pairing: 100%" in terminal.getvalue()

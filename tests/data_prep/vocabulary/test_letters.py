@@ -33,6 +33,14 @@ def test_texts_are_counted_together():
     assert counted("ab", "ü") == (3, 1, 0, 0, 0)
 
 
+def test_many_texts_are_counted_together(monkeypatch):
+    texts = ["ab", "ü", "", "天", "1"]
+    expected = letters.count(texts)
+    monkeypatch.setattr(letters, "_TEXTS_AT_ONCE", 2)
+    assert letters.count(texts) == expected
+    assert expected["letters"] == 4
+
+
 def test_share():
     assert letters.share({"letters": 4, "letter_marks": 1}, "letter_marks") == (
         0.25

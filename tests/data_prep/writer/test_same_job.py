@@ -120,6 +120,8 @@ def job(base):
 def test_options_of_the_content_alone_are_compared(job):
     same = {"overwrite": True, "num_workers": 7, "num_shards": 3}
     assert same_job.changes(job(), job(**same)) == []
+    far = {"num_workers": 0, "dask_scheduler": "host:8786"}
+    assert same_job.changes(job(), job(**far)) == []
     assert same_job.changes(job(), job(output_file="y", output="z")) == []
     assert same_job.changes(job(), job(random_seed=1, ngram=2)) == [
         "--ngram was 3, is now 2",

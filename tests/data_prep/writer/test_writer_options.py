@@ -48,6 +48,10 @@ from tests.data_prep import writing
             },
             "`strip_spurious_marker=true` is given with the WordPiece",
         ),
+        (
+            {"num_workers": 2, "dask_scheduler": "host:8786"},
+            "`num_workers=2` and `dask_scheduler` are both given",
+        ),
         ({"dupe_factor": 0}, "`dupe_factor=0` is below 1"),
         ({"random_seed": -1}, "`random_seed=-1` is below 0"),
     ],

@@ -1,0 +1,122 @@
+"""The map of `parallel` over the workers of a Dask cluster.
+
+Dask runs a task again if its worker ends, and may run it twice. So functions
+must write files that several processes can write at once, see
+`files.replace_atomically`, and their results must depend on the item alone.
+"""
+
+import contextlib
+import functools
+import importlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from albert_tf.common import errors, packages, parallel
+
+OPTION = "dask_scheduler"
+# Seconds; Dask's own default would wait 30.
+_CONNECT = 10
+_LARGEST_ITEM = "64MB"  # Dask warns above it.
+
+
+@contextlib.contextmanager
+def connect(address: str, folder: str) -> Iterator[Any]:
+    """Connect to a scheduler.
+
+    Args:
+        address: HOST:PORT, as the scheduler prints it.
+        folder: The workers must see it.
+
+    Yields:
+        A `distributed.Client` for `workers`.
+
+    Raises:
+        errors.UserError: `distributed` is not installed, the scheduler cannot
+            be reached or has no workers, a worker does not see the folder, or
+            the connection is lost later.
+    """
+    distributed = packages.require(
+        "distributed",
+        install="pip install distributed==2026.8.0",
+        argument=OPTION,
+        value=address,
+    )
+    dask = importlib.import_module("dask")
+    try:
+        client = distributed.Client(address, timeout=_CONNECT)
+    except (OSError, ValueError) as error:
+        raise errors.UserError(
+            f"cannot be reached: {error}. Give HOST:PORT of a running "
+            "scheduler (`dask scheduler`).",
+            OPTION,
+            address,
+        ) from None
+    # An item is sent with its call, so that it outlives a worker.
+    large = {"distributed.admin.large-graph-warning-threshold": _LARGEST_ITEM}
+    with client, dask.config.set(large):
+        complaint = _complaint(client, folder)
+        if complaint:
+            raise errors.UserError(complaint, OPTION, address)
+        try:
+            yield client
+        except (
+            distributed.scheduler.KilledWorker,
+            distributed.client.FutureCancelledError,
+        ) as error:
+            raise parallel.WorkerEndedError(
+                f"The Dask cluster at {address} has given up: {error} "
+                "Finished work is kept: run the same command again."
+            ) from None
+
+
+def _complaint(client: Any, folder: str) -> str | None:
+    """Return why the processes of a cluster cannot be used, or None."""
+    seen = client.run(_sees, folder, on_error="return")
+    if not seen:
+        address = client.scheduler.address
+        return f"has no workers. Start some: `dask worker {address}`."
+    try:
+        client.run_on_scheduler(_sees, folder)
+    except ImportError as error:
+        seen["the scheduler"] = error
+    for process, answer in sorted(seen.items()):
+        if isinstance(answer, Exception):
+            return (
+                f"has a process that cannot import this project, {process}: "
+                f"{answer}. Scheduler and workers need it, in the same "
+                "version: set PYTHONPATH, or install it (docs/beam.md)."
+            )
+    blind = sorted(process for process, sees in seen.items() if not sees)
+    if blind:
+        return (
+            f"has workers that do not see the folder {folder}: "
+            f"{', '.join(blind)}. All machines need the same folders of the "
+            "inputs and outputs."
+        )
+    return None
+
+
+def _sees(folder: str) -> bool:
+    """Tell whether a folder is there, on a worker that has this module."""
+    return os.path.isdir(folder)
+
+
+@contextlib.contextmanager
+def workers(client: Any, shared: Any) -> Iterator[parallel.Map]:
+    """Open a map over the workers of a cluster, see `parallel.workers`.
+
+    Args:
+        client: Of `connect`.
+        shared: A value that every call can read with `parallel.context`.
+    """
+    # In a list, or the elements of a tuple would be values of their own.
+    (everywhere,) = client.scatter([shared], broadcast=True, hash=False)
+
+    def submit(function: Any, item: Any) -> Any:
+        return client.submit(
+            parallel.call, function, item, everywhere, pure=False
+        )
+
+    threads = sum(client.nthreads().values())
+    yield functools.partial(parallel.in_order, submit, threads)
