@@ -5,9 +5,10 @@
         --train_batch_size=32 --max_seq_length=128 --precision=bfloat16
 
 The program is StableHLO: variables and a batch go in, variables and numbers
-come out, forward pass to optimizer. benchmarks/run_train_step.py runs it with
-jax on a CPU, GPU or TPU. --batches_from writes batches for it to train on, and
---to_checkpoint makes a checkpoint of what it hands back (docs/train_step.md).
+come out, forward pass to optimizer. benchmarks/run_train_step runs it with jax
+on a CPU, GPU or TPU. --batches_from writes batches for it to train on,
+--eval_batches_from an evaluation and its batches, and --to_checkpoint makes a
+checkpoint of what it hands back (docs/train_step.md).
 """
 
 import dataclasses
@@ -16,7 +17,7 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -66,9 +67,19 @@ class ExportOptions:
     num_batches: int = option(
         100, "Batches to write with --batches_from.", within=ranges.STEPS
     )
+    eval_batches_from: str | None = option(
+        None,
+        "TFRecords to evaluate on, as --batches_from. The evaluation is "
+        "written as a second program.",
+    )
+    num_eval_batches: int = option(
+        100,
+        "Batches to write with --eval_batches_from, at most.",
+        within=ranges.STEPS,
+    )
     to_checkpoint: str | None = option(
         None,
-        "Variables that run_train_step.py has written (--output), to make a "
+        "Variables that benchmarks/run_train_step has written, to make a "
         "checkpoint of, in --output_dir, which must hold the program. Nothing "
         "else is done, and options are those of the program.",
     )
@@ -119,9 +130,11 @@ from albert_tf.model import (
 from albert_tf.training import pretraining_recipe, step_memory, train_step
 
 PROGRAM_NAME = "train_step.mlir"
+EVALUATION_NAME = "eval_step.mlir"
 DESCRIPTION_NAME = "train_step.json"
 VARIABLES_NAME = "variables.npz"
 BATCHES_NAME = "batches"
+EVAL_BATCHES_NAME = "eval_batches"
 
 # What the only result that is not a variable is called.
 NUMBERS = "numbers"
@@ -134,7 +147,7 @@ _UNUSED = "token_boundary"
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """An update as an XLA program.
+    """An update, or an evaluation, as an XLA program.
 
     Attributes:
         text: StableHLO, no other dialect. Its module says which result may take
@@ -146,6 +159,10 @@ class Program:
     text: str
     arguments: tuple[str, ...]
     results: tuple[str, ...]
+
+
+# The update, and the evaluation if there is one.
+Programs = tuple[Program, Program | None]
 
 
 def run(settings: ExportOptions) -> None:
@@ -169,7 +186,8 @@ def _export(settings: ExportOptions) -> None:
     fit.check_length(
         settings.max_seq_length, config, str(settings.albert_config_file)
     )
-    paths = _find_records(settings, config)
+    paths = _find_records(settings, config, "batches_from")
+    eval_paths = _find_records(settings, config, "eval_batches_from")
     _check_target(settings)
     _tell_memory(config, settings)
     step = make_step(config, settings)
@@ -181,8 +199,14 @@ def _export(settings: ExportOptions) -> None:
             step.model.trainable_variables,
             str(recipe.init.init_checkpoint),
         )
-    program = lower(step, batch_specs(settings))
-    _write(program, step, config, settings)
+    specs, known = batch_specs(settings), variables_of(step)
+    evaluation = None
+    if eval_paths:
+        evaluation = lower(evaluation_of(step), specs, known)
+        _write_evaluation_batches(eval_paths, settings)
+    program = lower(step, specs, known)
+    _write((program, evaluation), step, config, settings)
+    # Last, because a program can train on them while they are written.
     if paths:
         _write_batches(paths, settings, int(step.optimizer.iterations.numpy()))
 
@@ -206,14 +230,13 @@ def _tell_memory(
 
 
 def _find_records(
-    settings: ExportOptions, config: modeling.AlbertConfig
+    settings: ExportOptions, config: modeling.AlbertConfig, option_name: str
 ) -> list[str]:
-    """Return the record files to write batches from, if any are named."""
-    if settings.batches_from is None:
+    """Return the record files that an option names, to write batches from."""
+    patterns: str | None = getattr(settings, option_name)
+    if patterns is None:
         return []
-    paths = files.expand_patterns(
-        settings.batches_from, "batches_from", files.BESIDE_RECORDS
-    )
+    paths = files.expand_patterns(patterns, option_name, files.BESIDE_RECORDS)
     manifests = record_check.check_records(
         paths,
         record_check.Expected(
@@ -221,7 +244,7 @@ def _find_records(
             settings.max_predictions_per_seq,
             config.vocab_size,
         ),
-        "batches_from",
+        option_name,
     )
     wanted = settings.recipe.sentence_objective
     for manifest in manifests:
@@ -269,8 +292,10 @@ def _check_target(settings: ExportOptions) -> None:
 
 
 def _batch_files(folder: str) -> list[str]:
-    pattern = os.path.join(glob.escape(folder), BATCHES_NAME, "*.npz")
-    return sorted(glob.glob(pattern))
+    found: list[str] = []
+    for name in (BATCHES_NAME, EVAL_BATCHES_NAME):
+        found += glob.glob(os.path.join(glob.escape(folder), name, "*.npz"))
+    return found
 
 
 def make_step(
@@ -326,20 +351,39 @@ def batch_specs(settings: ExportOptions) -> dict[str, tf.TensorSpec]:
     return {**specs, "is_real_example": tf.TensorSpec([size], tf.int32)}
 
 
+def evaluation_of(
+    step: train_step.TrainStep,
+) -> Callable[[train_step.Batch], tf.Tensor]:
+    """Return the losses and accuracies of a batch, without an update.
+
+    Its result is float32 [names, (numerator, denominator)], to be added up
+    over batches; the names are those of the objective.
+    """
+
+    def evaluate(batch: train_step.Batch) -> tf.Tensor:
+        objective = step.objective
+        return objective.stack(objective.ratios(step.model, batch))
+
+    return evaluate
+
+
 def lower(
-    step: train_step.TrainStep, batch: Mapping[str, tf.TensorSpec]
+    compute: Callable[[train_step.Batch], tf.Tensor],
+    batch: Mapping[str, tf.TensorSpec],
+    variables: Mapping[str, tf.Variable],
 ) -> Program:
-    """Translate an update into a program.
+    """Translate an update or an evaluation into a program.
 
     Args:
-        step: Model, optimizer, objective and guard.
+        compute: Takes a batch, and returns numbers.
         batch: From `batch_specs`.
+        variables: From `variables_of`.
 
     Raises:
         RuntimeError: TensorFlow has made a program of another form.
     """
     function = tf.function(
-        lambda batch: step(batch), jit_compile=True, autograph=False
+        lambda batch: compute(batch), jit_compile=True, autograph=False
     )
     example = {n: tf.zeros(spec.shape, spec.dtype) for n, spec in batch.items()}
     concrete = function.get_concrete_function(example)
@@ -347,7 +391,6 @@ def lower(
     text = _without_copies(text)
     # TensorFlow flattens dictionaries in the order of their keys, and puts the
     # variables that a function uses behind its arguments.
-    variables = variables_of(step)
     names = {id(variable.handle): n for n, variable in variables.items()}
     captured = [names[id(handle)] for handle in concrete.captured_inputs]
     arguments = (*sorted(batch), *captured)
@@ -401,38 +444,24 @@ def _type_name(value: tf.TensorSpec | tf.Variable) -> str:
 
 
 def describe(
-    program: Program,
+    programs: Programs,
     step: train_step.TrainStep,
     config: modeling.AlbertConfig,
     settings: ExportOptions,
 ) -> dict[str, Any]:
     """Return what a program that runs the update must know, as JSON values."""
-    batch = batch_specs(settings)
+    update, evaluation = programs
+    batch, variables = batch_specs(settings), variables_of(step)
     limits = _limits(config, settings)
-    arrays = {**batch, **variables_of(step)}
-
-    def entry(name: str) -> dict[str, Any]:
-        if name == NUMBERS:
-            shape = [len(step.names), 2]
-            return {"name": name, "role": "number", "dtype": "float32"} | {
-                "shape": shape,
-                "rows": list(step.names),
-            }
-        role = "batch" if name in batch else "variable"
-        low, high = limits.get(name, (0, 1))
-        return {
-            "name": name,
-            "role": role,
-            "dtype": arrays[name].dtype.name,
-            "shape": arrays[name].shape.as_list(),
-            **({"low": low, "high": high} if role == "batch" else {}),
-        }
-
-    return {
-        "program": PROGRAM_NAME,
+    arrays = {
+        name: _entry(name, array, limits)
+        for name, array in {**batch, **variables}.items()
+    }
+    content = {
+        **_form(PROGRAM_NAME, update, arrays, step.names),
         "variables": VARIABLES_NAME,
-        "arguments": [entry(name) for name in program.arguments],
-        "results": [entry(name) for name in program.results],
+        # Name of each loss to its factor in the sum that is minimized.
+        "losses": dict(step.objective.losses),
         "sequences": settings.train_batch_size,
         "tokens": settings.train_batch_size * settings.max_seq_length,
         # Of matrix products; what --recompute adds does not count.
@@ -444,6 +473,54 @@ def describe(
         "config": strict_json.loads(config.to_json()),
         "options": options.to_dict(settings),
     }
+    if evaluation:
+        content["evaluation"] = _form(
+            EVALUATION_NAME, evaluation, arrays, step.objective.names
+        )
+    return content
+
+
+def _form(
+    name: str,
+    program: Program,
+    arrays: Mapping[str, dict[str, Any]],
+    rows: tuple[str, ...],
+) -> dict[str, Any]:
+    """Return what the description says about a program.
+
+    Args:
+        name: Its file.
+        program: Names of arguments and results.
+        arrays: Name to what is said about it.
+        rows: Names of its numbers.
+    """
+    numbers = {"name": NUMBERS, "role": "number", "dtype": "float32"} | {
+        "shape": [len(rows), 2],
+        "rows": list(rows),
+    }
+    known = {**arrays, NUMBERS: numbers}
+    return {
+        "program": name,
+        "arguments": [known[n] for n in program.arguments],
+        "results": [known[n] for n in program.results],
+    }
+
+
+def _entry(
+    name: str,
+    array: tf.TensorSpec | tf.Variable,
+    limits: Mapping[str, tuple[int, int]],
+) -> dict[str, Any]:
+    """Return what the description says about an argument or a result."""
+    entry = {
+        "name": name,
+        "role": "batch" if name in limits else "variable",
+        "dtype": array.dtype.name,
+        "shape": array.shape.as_list(),
+    }
+    if name in limits:
+        entry["low"], entry["high"] = limits[name]
+    return entry
 
 
 def _limits(
@@ -463,20 +540,23 @@ def _limits(
 
 
 def _write(
-    program: Program,
+    programs: Programs,
     step: train_step.TrainStep,
     config: modeling.AlbertConfig,
     settings: ExportOptions,
 ) -> None:
-    """Write program, variables and, last, the description."""
+    """Write programs, variables and, last, the description."""
     folder = settings.output_dir
     values = {n: v.numpy() for n, v in variables_of(step).items()}
+    program, evaluation = programs
     files.write_text(os.path.join(folder, PROGRAM_NAME), program.text)
+    if evaluation:
+        files.write_text(os.path.join(folder, EVALUATION_NAME), evaluation.text)
     # Compressed, because the moments are zeros.
     path = os.path.join(folder, VARIABLES_NAME)
     with files.replace_atomically(path, through_link=False) as stream:
         np.savez_compressed(stream, allow_pickle=False, **values)
-    content = describe(program, step, config, settings)
+    content = describe(programs, step, config, settings)
     files.write_text(
         os.path.join(folder, DESCRIPTION_NAME),
         strict_json.dumps(content, indent=1) + "\n",
@@ -495,8 +575,6 @@ def _write_batches(
     paths: list[str], settings: ExportOptions, first_step: int
 ) -> None:
     """Write batches of a training run from a step on, a file for each."""
-    folder = os.path.join(settings.output_dir, BATCHES_NAME)
-    files.make_folder(folder, "output_dir")
     with inputs.naming_damage(paths, settings.layout):
         dataset = inputs.training_dataset(
             paths,
@@ -504,14 +582,39 @@ def _write_batches(
             settings.train_batch_size,
             seed=settings.update.seed,
             first_step=first_step,
+        ).take(settings.num_batches)
+        _write_each(dataset, settings, BATCHES_NAME, first_step)
+
+
+def _write_evaluation_batches(
+    paths: list[str], settings: ExportOptions
+) -> None:
+    """Write the batches that run_pretraining evaluates on."""
+    with inputs.naming_damage(paths, settings.layout):
+        dataset = inputs.evaluation_dataset(
+            paths,
+            settings.layout,
+            settings.train_batch_size,
+            settings.num_eval_batches,
         )
-        names = batch_specs(settings)
-        batches = dataset.take(settings.num_batches).as_numpy_iterator()
-        for number, batch in enumerate(batches, first_step):
-            path = os.path.join(folder, f"{number:08d}.npz")
-            with files.replace_atomically(path, through_link=False) as stream:
-                np.savez(stream, **{name: batch[name] for name in names})
-    logging.info("Wrote %d batches to %s.", settings.num_batches, folder)
+        _write_each(dataset, settings, EVAL_BATCHES_NAME)
+
+
+def _write_each(
+    dataset: tf.data.Dataset,
+    settings: ExportOptions,
+    name: str,
+    first_number: int = 0,
+) -> None:
+    """Write batches into a folder, each complete under its number."""
+    folder = os.path.join(settings.output_dir, name)
+    files.make_folder(folder, "output_dir")
+    names, number = batch_specs(settings), first_number
+    for number, batch in enumerate(dataset.as_numpy_iterator(), first_number):
+        path = os.path.join(folder, f"{number:08d}.npz")
+        with files.replace_atomically(path, through_link=False) as stream:
+            np.savez(stream, **{name: batch[name] for name in names})
+    logging.info("Wrote batches %d to %d to %s.", first_number, number, folder)
 
 
 def write_checkpoint(folder: str, variables: str) -> str:
@@ -590,7 +693,7 @@ def _read_variables(path: str) -> dict[str, np.ndarray]:
     except (EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise errors.UserError(
             f"--to_checkpoint={path} is not a whole npz file: {error}. Name "
-            "what run_train_step.py has written (--output)."
+            "the variables.npz that benchmarks/run_train_step has written."
         ) from None
 
 

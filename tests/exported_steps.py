@@ -8,11 +8,15 @@ import numpy as np
 
 from albert_tf import export_train_step
 from albert_tf.common import options
+from albert_tf.data import layouts
 from albert_tf.model import modeling
+from albert_tf.training import run_log
+from tests import record_files
 from tests.conftest import ROOT
 
-RUNNER = ROOT / "benchmarks" / "run_train_step.py"
+RUNNER = ROOT / "benchmarks" / "run_train_step"
 STEPS = 5
+EIGHT = 8  # Devices of a CPU.
 BATCH, LENGTH, PREDICTIONS = 4, 12, 3
 CONFIG = modeling.AlbertConfig(
     vocab_size=40,
@@ -83,15 +87,37 @@ def write_batches(folder, size=BATCH):
         np.savez(f"{folder}/batches/{number}.npz", **batch)
 
 
+def write_records(folder, count=None):
+    """Two files of (so many) random examples; returns their pattern."""
+    layout = layouts.pretraining_layout(LENGTH, PREDICTIONS)
+    paths = [str(folder / f"{number}.tfrecord") for number in range(2)]
+    records = []
+    for batch in make_batches():
+        batch["token_boundary"] = batch["input_mask"]
+        for row in range(BATCH):
+            values = {f.name: batch[f.name][row] for f in layout}
+            records.append(record_files.encode(layout, values))
+    record_files.write(paths, records[:count])
+    return str(folder / "*.tfrecord")
+
+
+def export(folder, size=BATCH, **changes):
+    """Export a step with batches; returns its folder."""
+    settings = make_options(folder, train_batch_size=size, **changes)
+    export_train_step.run(settings)
+    write_batches(settings.output_dir, size)
+    return settings.output_dir
+
+
 def environment():
-    """Variables for run_train_step.py: 8 devices, without this project."""
+    """Variables for run_train_step: 8 devices, without this project."""
     own = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    flags = "--xla_force_host_platform_device_count=8"
+    flags = f"--xla_force_host_platform_device_count={EIGHT}"
     return {**own, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
 
 
 def start_program(python, *arguments):
-    """Run run_train_step.py; returns the finished process."""
+    """Run run_train_step; returns the finished process."""
     return subprocess.run(
         [python, str(RUNNER), "--matrix_size=64", *arguments],
         env=environment(),
@@ -102,7 +128,18 @@ def start_program(python, *arguments):
 
 
 def run_program(python, *arguments):
-    """What run_train_step.py prints."""
+    """What run_train_step prints."""
     finished = start_program(python, *arguments)
     assert finished.returncode == 0, finished.stderr
     return [json.loads(line) for line in finished.stdout.splitlines()]
+
+
+def metrics(line):
+    """The losses and accuracies of a line of the log."""
+    return {k: v for k, v in line.items() if k not in run_log.NOT_METRICS}
+
+
+def load(path):
+    """The arrays of an npz file."""
+    with np.load(path) as stored:
+        return dict(stored)

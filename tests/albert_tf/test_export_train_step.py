@@ -17,20 +17,21 @@ import tf_keras as keras
 
 from albert_tf import export_train_step
 from albert_tf.common import errors
-from albert_tf.data import inputs, layouts, record_check
+from albert_tf.data import inputs, record_check
 from albert_tf.model import checkpoint_reader, checkpoints, modeling
 from albert_tf.model.heads import pretraining
-from tests import record_files
+from albert_tf.training import evaluation
 from tests.exported_steps import (
     BATCH,
     CONFIG,
-    LENGTH,
-    PREDICTIONS,
     STEPS,
+    load,
     make_batches,
     make_options,
+    metrics,
     run_program,
     write_batches,
+    write_records,
 )
 
 EXACT_GELU_AND_DROPOUT = {
@@ -56,18 +57,10 @@ def train_with_tensorflow(settings, config, compiled):
         name: variable.numpy()
         for name, variable in export_train_step.variables_of(step).items()
     }
-    return quotients(step.names, rows), values
-
-
-def quotients(names, rows):
-    return [
-        {
-            name: numerator / denominator
-            for name, (numerator, denominator) in zip(names, row, strict=True)
-            if denominator
-        }
-        for row in rows
-    ]
+    lines = [step.summarize(row[None]) for row in rows]
+    for line in lines:
+        del line["learning_rate"]  # That after the last update.
+    return lines, values
 
 
 def train_with_jax(python, settings):
@@ -79,13 +72,12 @@ def train_with_jax(python, settings):
         python,
         f"--program={folder}",
         f"--batches={folder}/batches",
-        f"--output={folder}/trained.npz",
+        f"--output_dir={folder}/run",
         "--log_steps=1",
     )
-    assert [line.pop("step") for line in lines] == list(range(1, STEPS + 1))
+    assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
     assert measured["sequences_per_second"] > 0
-    with np.load(f"{folder}/trained.npz") as stored:
-        return lines, dict(stored)
+    return list(map(metrics, lines)), load(f"{folder}/run/variables.npz")
 
 
 def kind_of(name):
@@ -172,21 +164,40 @@ def assert_same_training(found, expected, tolerance):
     assert_close(found[1], expected[1], tolerance)
 
 
+@pytest.mark.jax
+def test_evaluation_is_that_of_tensorflow(jax_python, tmp_path):
+    settings = make_options(
+        tmp_path,
+        dataclasses.replace(CONFIG, hidden_dropout_prob=0.2),
+        eval_batches_from=write_records(tmp_path, 2 * BATCH + 1),
+    )
+    export_train_step.run(settings)
+    folder = settings.output_dir
+    assert len(os.listdir(f"{folder}/eval_batches")) == 3
+    line, found, _ = run_program(
+        jax_python,
+        f"--program={folder}",
+        f"--eval_batches={folder}/eval_batches",
+        f"--output_dir={folder}/run",
+        *("--steps=2", "--devices=2"),
+    )
+    assert (line["split"], found["split"]) == ("train", "eval")
+    config, _ = export_train_step._read_description(folder)
+    step = export_train_step.make_step(config, settings)
+    values = load(f"{folder}/run/variables.npz")
+    for name, variable in export_train_step.variables_of(step).items():
+        variable.assign(values[name])
+    dataset = inputs.evaluation_dataset(
+        [f"{tmp_path}/{number}.tfrecord" for number in range(2)],
+        settings.layout,
+        BATCH,
+    )
+    evaluator = evaluation.Evaluator(step.model, step.objective)
+    expected = evaluator.evaluate(dataset)
+    assert metrics(found) == pytest.approx(expected, rel=FLOAT32)
+
+
 # Files, without jax.
-
-
-def write_records(folder):
-    """Two files of random examples; returns their pattern."""
-    layout = layouts.pretraining_layout(LENGTH, PREDICTIONS)
-    paths = [str(folder / f"{number}.tfrecord") for number in range(2)]
-    records = []
-    for batch in make_batches():
-        batch["token_boundary"] = batch["input_mask"]
-        for row in range(BATCH):
-            values = {f.name: batch[f.name][row] for f in layout}
-            records.append(record_files.encode(layout, values))
-    record_files.write(paths, records)
-    return str(folder / "*.tfrecord")
 
 
 @pytest.fixture(scope="module")

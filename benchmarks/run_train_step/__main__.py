@@ -1,0 +1,317 @@
+"""Run an exported pretraining step with jax, on a CPU, GPU or TPU.
+
+    python benchmarks/run_train_step --program=step
+
+It imports numpy and jax only: the program is what albert_tf.export_train_step
+has written, and the device is the first one that jax finds. Without --batches
+every step gets the same random batch, which is what a measurement needs; with
+them the program trains, and --output_dir keeps what it has learned and a log.
+
+Every line that is printed is a JSON object: the numbers of some steps or of an
+evaluation, and last what was measured. Model FLOPs are those of the forward
+matrix products, times three; they are compared with the rate of a product of
+two square bfloat16 matrices on the same device, in the same process. The first
+steps are not timed.
+
+With several --devices each of them computes its part of every batch, and all
+have the same variables. --compile_for=v5e:2x2 runs nothing and needs no TPU: it
+compiles the program for the chips of that topology, and prints what the
+compiler says about memory and work, as a JSON object and a row of a table.
+"""
+
+import argparse
+import itertools
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+try:
+    import jax
+except ModuleNotFoundError as error:
+    raise SystemExit(
+        f"{error}. Install what requirements-jax.txt names, see "
+        "docs/train_step.md."
+    ) from None
+
+import batches
+import measurement
+import program
+import tpu_compiler
+import training
+from run_folder import RunFolder
+
+DEFAULT_STEPS = 20  # Of a measurement.
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "--program",
+        required=True,
+        help="Folder that albert_tf.export_train_step has written.",
+    )
+    add(
+        "--compile_for",
+        metavar="TOPOLOGY",
+        help="Run nothing, but compile for TPUs, and print what the compiler "
+        "says; for example v5e:1x1, v5e:2x4, v5p:2x2x1, v6e:1x1.",
+    )
+    add(
+        "--devices",
+        type=int,
+        default=1,
+        help="Devices to divide each batch over. Default: %(default)s",
+    )
+    add(
+        "--matrix_size",
+        type=int,
+        help="Rows of the matrices whose product is the device's rate; 0 does "
+        f"not measure it. Default: {measurement.PEAK_SIZES['cpu']} on a CPU, "
+        f"else {measurement.PEAK_SIZE}.",
+    )
+    add_training(parser)
+    return parser
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    """Add the options of what is trained on, and of what is written."""
+    add = parser.add_argument
+    add(
+        "--batches",
+        help="Folder of npz files, or patterns with commas: one batch each, in "
+        "the order of their names, again and again. Default: a random batch.",
+    )
+    add(
+        "--follow",
+        action="store_true",
+        help="Wait for batches that another process still writes into the "
+        "folder --batches; each has the number of its update as its name.",
+    )
+    add(
+        "--eval_batches",
+        help="Folder of npz files, or patterns with commas, to evaluate on: "
+        "all of them at the end. Needs a program exported with "
+        "--eval_batches_from.",
+    )
+    add("--eval_steps", type=int, help="Updates between two evaluations.")
+    add(
+        "--variables",
+        help="npz file to start from. Default: that of the program; or the "
+        "variables.npz that an earlier run has left.",
+    )
+    add(
+        "--output_dir",
+        help="Folder for all variables (variables.npz) and the log "
+        "(metrics.jsonl). The same command continues from there.",
+    )
+    add(
+        "--save_steps",
+        type=int,
+        help="Updates after which variables are written. Default: at the end "
+        "and at SIGTERM only.",
+    )
+    add(
+        "--steps",
+        type=int,
+        help="Updates. Default: as many as there are --batches, else "
+        f"{DEFAULT_STEPS}.",
+    )
+    add(
+        "--log_steps",
+        type=int,
+        default=10,
+        help="Updates per printed line. Default: %(default)s",
+    )
+
+
+def check_options(settings: argparse.Namespace) -> str | None:
+    """Return what is wrong with the options."""
+    for name in ("steps", "log_steps", "save_steps", "eval_steps"):
+        value = getattr(settings, name)
+        if value is not None and value < 1:
+            return f"--{name}={value} is not a whole number from 1."
+    if settings.save_steps and not settings.output_dir:
+        return "--save_steps needs --output_dir."
+    if settings.eval_steps and not settings.eval_batches:
+        return "--eval_steps needs --eval_batches."
+    if settings.follow and not (settings.batches and settings.steps):
+        return "--follow needs --batches, a folder, and --steps."
+    return None
+
+
+def count_steps(settings: argparse.Namespace) -> int:
+    """Return how many updates are to be done."""
+    if settings.steps is not None:
+        return int(settings.steps)
+    if settings.batches is None:
+        return DEFAULT_STEPS
+    return len(batches.find_batches(settings.batches))
+
+
+def find_variables(
+    settings: argparse.Namespace, exported: program.Exported, output: RunFolder
+) -> tuple[program.Arrays, int]:
+    """Return variables to start from, and the updates already done.
+
+    Raises:
+        SystemExit: A file does not belong to the program.
+    """
+    description = exported.description
+    path = settings.variables or str(exported.path(description["variables"]))
+    variables = batches.load_npz(path)
+    batches.check(description, "variable", variables, path)
+    if not output.variables:
+        return variables, 0
+    begun = batches.load_npz(output.variables)
+    batches.check(description, "variable", begun, output.variables)
+    done = int(begun["iteration"]) - int(variables["iteration"])
+    if done < 0:
+        raise SystemExit(
+            f"--output_dir={settings.output_dir} has fewer updates than "
+            f"{path}. Name another folder, or remove it."
+        )
+    return begun, done
+
+
+def feed(
+    settings: argparse.Namespace,
+    exported: program.Exported,
+    devices: Sequence[jax.Device],
+    start: tuple[int, int],
+    stopping: threading.Event,
+) -> Iterator[training.Batch]:
+    """Yield the batches of the updates, on the devices.
+
+    Args:
+        settings: Options.
+        exported: The program.
+        devices: Where to put them.
+        start: Updates of this run that are done, and of the variables.
+        stopping: If it is set, batches to come are not waited for.
+    """
+    description = exported.description
+    if settings.batches is None:
+        batch = batches.make_batch(description)
+        yield from itertools.repeat(program.place(batch, devices, "batch"))
+    done, iteration = start
+    found = (
+        batches.follow(description, settings.batches, iteration, stopping)
+        if settings.follow
+        else batches.repeat(description, settings.batches, done)
+    )
+    for arrays in found:
+        yield program.place(arrays, devices, "batch")
+
+
+def make_evaluation(
+    settings: argparse.Namespace,
+    exported: program.Exported,
+    devices: Sequence[jax.Device],
+    step: program.Step,
+) -> Callable[[], dict[str, float]] | None:
+    """Compile the evaluation and return it, if there are batches for it."""
+    if settings.eval_batches is None:
+        return None
+    description = exported.description
+    evaluation = program.Program(exported, description["evaluation"], devices)
+
+    def evaluate() -> dict[str, float]:
+        found = (
+            batches.load_batch(description, path)
+            for path in find_evaluation(settings, exported)
+        )
+        placed = (program.place(batch, devices, "batch") for batch in found)
+        return training.evaluate(
+            description, evaluation, step.variables, placed
+        )
+
+    return evaluate
+
+
+def find_evaluation(
+    settings: argparse.Namespace, exported: program.Exported
+) -> list[str]:
+    """Return the files to evaluate on.
+
+    Raises:
+        SystemExit: There are none, or the program has no evaluation.
+    """
+    if settings.eval_batches is None:
+        return []
+    if "evaluation" not in exported.description:
+        raise SystemExit(
+            f"--program={settings.program} has no evaluation. Export with "
+            "--eval_batches_from."
+        )
+    return batches.find_batches(settings.eval_batches, "eval_batches")
+
+
+def run(settings: argparse.Namespace, exported: program.Exported) -> None:
+    """Run the program and print what was measured."""
+    description = exported.description
+    steps = count_steps(settings)
+    find_evaluation(settings, exported)
+    devices = program.find_devices(settings.devices)
+    program.check_devices(description, devices, f"--devices={settings.devices}")
+    output = RunFolder(settings.output_dir)
+    variables, done = find_variables(settings, exported, output)
+    if done > steps or (done == steps and output.has_ended):
+        raise SystemExit(
+            f"--output_dir={settings.output_dir} has {done} updates already, "
+            f"and --steps is {steps}. Nothing is left to do."
+        )
+    iteration = int(variables["iteration"])
+    stopping = threading.Event()
+    if settings.output_dir:
+        signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    fed = feed(settings, exported, devices, (done, iteration), stopping)
+    # Errors in it come before compiling.
+    first = list(itertools.islice(fed, int(done < steps)))
+    update = program.Program(exported, description, devices)
+    step = program.Step(update, program.place(variables, devices, "variable"))
+    trainer = training.Trainer(
+        step,
+        description,
+        output,
+        make_evaluation(settings, exported, devices, step),
+    )
+    output.start(iteration, exported, settings, devices)
+    plan = training.Plan(
+        iteration,
+        iteration - done + steps,
+        settings.log_steps,
+        settings.save_steps,
+        settings.eval_steps,
+    )
+    trainer.train(itertools.chain(first, fed), plan, stopping)
+    if trainer.watch.updates:
+        seconds = trainer.watch.seconds / trainer.watch.updates
+        size = settings.matrix_size
+        found = measurement.report(update, description, devices, seconds, size)
+        print(json.dumps(found))
+
+
+def main() -> None:
+    """Run a program, or only compile it."""
+    parser = make_parser()
+    settings = parser.parse_args()
+    wrong = check_options(settings)
+    if wrong:
+        parser.error(wrong)
+    # The counter of steps has 64 bits.
+    jax.config.update("jax_enable_x64", True)
+    exported = program.open_folder(settings.program)
+    if settings.compile_for:
+        tpu_compiler.show_compiled(exported, settings.compile_for)
+    else:
+        run(settings, exported)
+
+
+if __name__ == "__main__":
+    main()

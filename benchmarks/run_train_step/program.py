@@ -1,0 +1,244 @@
+"""Exported programs, compiled, and their arrays on devices."""
+
+import dataclasses
+import json
+import pathlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import backend
+from jax.interpreters import mlir
+from jaxlib import xla_client
+
+# Attributes of a function, and what the description calls what they are about.
+SIDES = {"arg_attrs": "arguments", "res_attrs": "results"}
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """What albert_tf.export_train_step has written.
+
+    Attributes:
+        folder: Where it is.
+        description: What its JSON file says.
+    """
+
+    folder: pathlib.Path
+    description: Mapping[str, Any]
+
+    def path(self, name: str) -> pathlib.Path:
+        """Return the path of a file that the description names."""
+        # It must be in the folder, or it is not read.
+        return self.folder / pathlib.Path(name).name
+
+
+def open_folder(folder: str) -> Exported:
+    """Read the description of an exported program."""
+    path = pathlib.Path(folder)
+    text = (path / "train_step.json").read_text()
+    return Exported(path, json.loads(text))
+
+
+class Program:
+    """A program that devices execute together.
+
+    Attributes:
+        rows: Names of its numbers.
+        compile_seconds: Seconds that compiling took.
+    """
+
+    def __init__(
+        self,
+        exported: Exported,
+        form: Mapping[str, Any],
+        devices: Sequence[jax.Device],
+    ):
+        """Compile it.
+
+        Args:
+            exported: The folder with the program.
+            form: File, arguments and results, from the description.
+            devices: What it runs on.
+        """
+        self.rows: list[str] = form["results"][0]["rows"]
+        self._devices = devices
+        self._arguments = [entry["name"] for entry in form["arguments"]]
+        self._results = form["results"]
+        began = time.perf_counter()
+        self._compiled = backend.get_backend().compile_and_load(
+            read_program(exported, form, len(devices)),
+            xla_client.DeviceList(tuple(devices)),
+            compile_options(devices),
+        )
+        self.compile_seconds = time.perf_counter() - began
+
+    def __call__(self, known: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """Start it; its results, by name, are available later.
+
+        Args:
+            known: All arguments by name; others are not used. The memory of
+                those that results replace is given to these.
+        """
+        executed = self._compiled.execute_sharded(
+            [known[name] for name in self._arguments]
+        )
+        shards = executed.disassemble_into_single_device_arrays()
+        return {
+            entry["name"]: jax.make_array_from_single_device_arrays(
+                tuple(entry["shape"]),
+                placement(self._devices, "variable"),
+                parts,
+            )
+            for entry, parts in zip(self._results, shards, strict=True)
+        }
+
+    @property
+    def memory_mib(self) -> float:
+        """Memory of the program on the device: variables, batch, the rest."""
+        memory = self._compiled.get_compiled_memory_stats()
+        return (
+            memory.argument_size_in_bytes
+            + memory.output_size_in_bytes
+            - memory.alias_size_in_bytes
+            + memory.temp_size_in_bytes
+        ) / 2**20
+
+
+class Step:
+    """The update, with the variables that it keeps on the devices."""
+
+    def __init__(self, program: Program, variables: dict[str, jax.Array]):
+        """Take the variables, by name; they may hold some it does not read."""
+        self.program = program
+        self.variables = variables
+
+    def __call__(self, batch: Mapping[str, jax.Array]) -> jax.Array:
+        """Start an update; its numbers, float32 [rows, 2], come later."""
+        results = self.program({**self.variables, **batch})
+        numbers = results.pop("numbers")
+        self.variables.update(results)
+        return numbers
+
+    def read(self) -> Arrays:
+        """Copy the variables from the devices."""
+        return {n: np.asarray(value) for n, value in self.variables.items()}
+
+
+def placement(
+    devices: Sequence[jax.Device], role: str
+) -> jax.sharding.NamedSharding:
+    """Return where an array is: a batch is divided, a variable on each."""
+    mesh = jax.sharding.Mesh(np.array(devices), ("batch",))
+    spec = ("batch",) if role == "batch" else ()
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
+
+
+def place(
+    arrays: Arrays, devices: Sequence[jax.Device], role: str
+) -> dict[str, jax.Array]:
+    """Put batches or variables on the devices."""
+    return jax.device_put(arrays, placement(devices, role))
+
+
+def read_program(
+    exported: Exported, form: Mapping[str, Any], devices: int
+) -> mlir.ir.Module:
+    """Read a program, and divide its batch if there are several devices.
+
+    XLA's partitioner finds from the annotations of arguments and results how to
+    divide the rest, and where the devices must add up their parts.
+    """
+    text = exported.path(form["program"]).read_text()
+    module = mlir.ir.Module.parse(text, mlir.make_ir_context())
+    if devices == 1:
+        return module
+    with module.context:
+        main = next(
+            operation
+            for operation in module.body.operations
+            if operation.attributes["sym_name"].value == "main"
+        )
+        for attribute, side in SIDES.items():
+            main.attributes[attribute] = mlir.ir.ArrayAttr.get(
+                [annotation(entry) for entry in form[side]]
+            )
+        mesh = mlir.ir.Operation.parse(
+            f'sdy.mesh @mesh = <["batch"={devices}]>'
+        )
+        mlir.ir.InsertionPoint.at_block_begin(module.body).insert(mesh)
+    return module
+
+
+def annotation(entry: Mapping[str, Any]) -> mlir.ir.DictAttr:
+    """Return how an argument or result is divided, as `placement` does."""
+    first = '"batch"' if entry["role"] == "batch" else ""
+    axes = [first, *[""] * len(entry["shape"])][: len(entry["shape"])]
+    divided = ", ".join("{" + axis + "}" for axis in axes)
+    text = f"#sdy.sharding<@mesh, [{divided}]>"
+    return mlir.ir.DictAttr.get({"sdy.sharding": mlir.ir.Attribute.parse(text)})
+
+
+def compile_options(devices: Sequence[jax.Device]) -> xla_client.CompileOptions:
+    """Return options for one program that all devices execute together."""
+    return backend.get_compile_options(
+        num_replicas=1,
+        num_partitions=len(devices),
+        device_assignment=np.array([[device.id for device in devices]]),
+    )
+
+
+def find_devices(count: int) -> list[jax.Device]:
+    """Return the first devices that jax finds.
+
+    Raises:
+        SystemExit: It finds fewer.
+    """
+    devices = backend.get_backend().local_devices()
+    if not 1 <= count <= len(devices):
+        raise SystemExit(
+            f"--devices={count}, but jax finds {len(devices)} on this machine."
+        )
+    return devices[:count]
+
+
+def check_devices(
+    description: Mapping[str, Any], devices: Sequence[Any], option: str
+) -> None:
+    """Refuse to divide a batch that cannot be divided.
+
+    Raises:
+        SystemExit: See the text.
+    """
+    count, batch = len(devices), description["sequences"]
+    microbatches = description["options"]["gradient_accumulation_steps"]
+    if count > 1 and (batch % count or microbatches > 1):
+        raise SystemExit(
+            f"{option}: {count} devices cannot share batches of {batch} in "
+            f"{microbatches} microbatches. Export with a --train_batch_size "
+            f"that is a multiple of {count}, and with "
+            "--gradient_accumulation_steps=1."
+        )
+
+
+def describe(
+    description: Mapping[str, Any], devices: Sequence[jax.Device]
+) -> dict[str, Any]:
+    """Return what was run or compiled, and for what."""
+    settings = description["options"]
+    return {
+        "device": devices[0].device_kind,
+        "devices": len(devices),
+        "jax": jax.__version__,
+        "layers": description["config"]["num_hidden_layers"],
+        "hidden": description["config"]["hidden_size"],
+        "precision": settings["precision"],
+        "optimizer": settings["optimizer"],
+        "recompute": settings["recompute"],
+        "batch": description["sequences"],
+        "length": settings["max_seq_length"],
+    }

@@ -1,0 +1,164 @@
+"""The folder of a training, as that of albert_tf.run_pretraining.
+
+variables.npz       all variables
+metrics.jsonl       every number that was printed, and facts on the run
+run_options.json    options of the export and of this program
+albert_config.json  architecture
+
+`python -m albert_tf.write_run_card` makes the card of the run from the last
+three.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import platform
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import batches
+import jax
+import numpy as np
+from program import Arrays, Exported
+
+VARIABLES_NAME = "variables.npz"
+LOG_NAME = "metrics.jsonl"
+
+
+class RunFolder:
+    """Where a training writes to; without a folder it prints only."""
+
+    def __init__(self, folder: str | None):
+        """Open it, with what an earlier start has written.
+
+        Args:
+            folder: Path; None for none.
+        """
+        self._folder = pathlib.Path(folder) if folder else None
+        self._lines: list[dict[str, Any]] = []
+        if self._folder:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lines = read_log(self._folder / LOG_NAME)
+
+    @property
+    def variables(self) -> str | None:
+        """Path of the variables of an earlier start, if there was one."""
+        path = self._folder and self._folder / VARIABLES_NAME
+        return str(path) if path and path.exists() else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an earlier start has come to its end."""
+        return bool(self._lines) and self._lines[-1]["split"] == "end"
+
+    def has_evaluated(self, step: int) -> bool:
+        """Tell whether the log has the evaluation of a step."""
+        found = [
+            line["step"] for line in self._lines if line["split"] == "eval"
+        ]
+        return step in found
+
+    def start(
+        self,
+        step: int,
+        exported: Exported,
+        settings: argparse.Namespace,
+        devices: Sequence[jax.Device],
+    ) -> None:
+        """Write what the run is; lines of later steps than this one go."""
+        if not self._folder:
+            return
+        chosen = {n: v for n, v in vars(settings).items() if v is not None}
+        content = {
+            "program": "run_train_step",
+            "options": {**exported.description["options"], **chosen},
+        }
+        config = exported.description["config"]
+        self._write_text("albert_config.json", json.dumps(config, indent=2))
+        self._write_text("run_options.json", json.dumps(content, indent=2))
+        kept = [
+            line
+            for line in self._lines
+            if line["step"] <= step and line["split"] != "end"
+        ]
+        kept.append(facts(step, exported.description, settings, devices))
+        self._lines = kept
+        text = "".join(json.dumps(line) + "\n" for line in kept)
+        self._write_text(LOG_NAME, text)
+
+    def write(self, split: str, step: int, numbers: dict[str, float]) -> None:
+        """Print numbers of `train` or `eval`, and add them to the log."""
+        finite = {
+            name: value if math.isfinite(value) else None
+            for name, value in numbers.items()
+        }
+        print(json.dumps({"split": split, "step": step, **finite}), flush=True)
+        line = {"split": split, "step": step, "time": time.time(), **finite}
+        self._append(line)
+
+    def save(self, variables: Arrays) -> None:
+        """Write the variables."""
+        if self._folder:
+            batches.save_npz(str(self._folder / VARIABLES_NAME), variables)
+
+    def end(self, step: int) -> None:
+        """Note that the training has come to its end."""
+        self._append({"split": "end", "step": step})
+
+    def _append(self, line: dict[str, Any]) -> None:
+        self._lines.append(line)
+        if self._folder:
+            with open(self._folder / LOG_NAME, "a") as stream:
+                stream.write(json.dumps(line) + "\n")
+
+    def _write_text(self, name: str, text: str) -> None:
+        assert self._folder
+        partial = self._folder / f"{name}.tmp"
+        partial.write_text(text)
+        os.replace(partial, self._folder / name)
+
+
+def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
+    """Return the lines of a log; a last one that was cut off is left out."""
+    lines = []
+    for text in path.read_text().splitlines() if path.exists() else []:
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            continue
+    return lines
+
+
+def facts(
+    step: int,
+    description: Mapping[str, Any],
+    settings: argparse.Namespace,
+    devices: Sequence[jax.Device],
+) -> dict[str, Any]:
+    """Return what the card of a run says on data, model and machine."""
+    # A weight is what has moments.
+    names = {entry["name"] for entry in description["arguments"]}
+    sizes = [
+        math.prod(entry["shape"])
+        for entry in description["arguments"]
+        if f"adam_m/{entry['name']}" in names
+    ]
+    packages = {"jax": jax.__version__, "numpy": np.__version__}
+    return {
+        "split": "facts",
+        "step": step,
+        "command": " ".join(sys.argv),
+        "parameters": sum(sizes),
+        "data": f"batches: {settings.batches or 'one random batch'}; "
+        f"evaluation: {settings.eval_batches or 'none'}",
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "devices": ", ".join(str(device) for device in devices),
+        "versions": ", ".join(f"{k} {v}" for k, v in packages.items()),
+        "examples_per_step": description["sequences"],
+        "tokens_per_step": description["tokens"],
+    }

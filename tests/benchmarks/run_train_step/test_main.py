@@ -1,0 +1,57 @@
+"""The command: what it imports, and which options it refuses."""
+
+import ast
+import itertools
+import subprocess
+import sys
+
+import pytest
+
+from tests.exported_steps import RUNNER, start_program
+
+
+def test_runner_imports_numpy_and_jax_only():
+    paths = list(RUNNER.glob("*.py"))
+    own = {path.stem for path in paths}
+    known = {"jax", "jaxlib", "numpy", *sys.stdlib_module_names, *own}
+    assert len(paths) > 1
+    trees = [ast.parse(path.read_text()) for path in paths]
+    for node in itertools.chain(*map(ast.walk, trees)):
+        names = [alias.name for alias in getattr(node, "names", [])]
+        if isinstance(node, ast.ImportFrom):
+            names = [str(node.module)]
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            assert {name.split(".")[0] for name in names} <= known
+
+
+def test_missing_jax_is_named_with_what_to_install():
+    program = f"""
+import runpy, sys
+sys.modules["jax"] = None
+runpy.run_path({str(RUNNER)!r})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "Install what requirements-jax.txt names" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--steps=0"], "--steps=0 is not a whole number from 1"),
+        (["--save_steps=2"], "--save_steps needs --output_dir"),
+        (["--eval_steps=2"], "--eval_steps needs --eval_batches"),
+        (["--follow", "--steps=2"], "--follow needs --batches"),
+        (["--eval_batches=x"], "has no evaluation. Export with"),
+        (["--batches=x"], "--batches=x: there is no npz file"),
+    ],
+)
+def test_wrong_options_are_refused(jax_python, exported, arguments, message):
+    done = start_program(jax_python, f"--program={exported}", *arguments)
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,74 @@
+"""Compiled programs on one and several devices."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from albert_tf import export_train_step
+from tests.conftest import LOSS_RTOL
+from tests.exported_steps import (
+    EIGHT,
+    STEPS,
+    export,
+    load,
+    make_options,
+    metrics,
+    run_program,
+    start_program,
+)
+
+
+@pytest.mark.jax
+def test_runner_reads_what_lies_beside_the_description(jax_python, tmp_path):
+    settings = make_options(tmp_path)
+    export_train_step.run(settings)
+    path = tmp_path / "step" / "train_step.json"
+    description = json.loads(path.read_text())
+    for name in ("program", "variables"):
+        description[name] = f"/elsewhere/{description[name]}"
+    path.write_text(json.dumps(description))
+    run_program(jax_python, f"--program={settings.output_dir}", "--steps=1")
+
+
+@pytest.mark.jax
+def test_eight_devices_give_the_numbers_of_one(jax_python, for_eight, tmp_path):
+    lines, variables = {}, {}
+    for devices in (1, EIGHT):
+        *found, measured = run_program(
+            jax_python,
+            f"--program={for_eight}",
+            f"--batches={for_eight}/batches",
+            f"--devices={devices}",
+            f"--output_dir={tmp_path}/{devices}",
+            "--log_steps=1",
+        )
+        assert measured["devices"] == devices
+        lines[devices] = list(map(metrics, found))
+        variables[devices] = load(tmp_path / f"{devices}/variables.npz")
+    assert len(lines[1]) == STEPS
+    for one, all_devices in zip(lines[1], lines[EIGHT], strict=True):
+        assert all_devices == pytest.approx(one, rel=LOSS_RTOL)
+    for name, value in variables[1].items():
+        np.testing.assert_allclose(
+            variables[EIGHT][name], value, rtol=LOSS_RTOL, atol=1e-6
+        )
+
+
+@pytest.mark.jax
+def test_batches_that_devices_cannot_share_are_refused(
+    jax_python, exported, tmp_path
+):
+    in_parts = export(tmp_path, EIGHT, gradient_accumulation_steps=2)
+    for arguments, message in (
+        ((exported, "--devices=8"), r"devices=8: 8 devices cannot .* of 4 in"),
+        ((exported, "--devices=9"), "devices=9, but jax finds 8"),
+        ((in_parts, "--devices=2"), "of 8 in 2 microbatches"),
+        ((exported, "--compile_for=v5e:2x4"), "v5e:2x4: 8 devices cannot sha"),
+    ):
+        folder, option = arguments
+        done = start_program(jax_python, f"--program={folder}", option)
+        assert done.returncode == 1
+        assert re.search(message, done.stderr)
+        assert "Traceback" not in done.stderr

@@ -1,0 +1,95 @@
+"""The folder of a run, and its card."""
+
+import json
+
+import pytest
+
+from albert_tf import write_run_card
+from albert_tf.training import run_folder, run_log
+from tests.exported_steps import BATCH, CONFIG, run_program, start_program
+
+
+def drop_times(lines):
+    """Lines of a log without what differs between two runs."""
+    kept = ("split", "step", "loss", "masked_lm_loss", "gradient_norm")
+    return [{k: line[k] for k in kept if k in line} for line in lines]
+
+
+@pytest.fixture
+def command(with_evaluation):
+    return [
+        f"--program={with_evaluation}",
+        f"--batches={with_evaluation}/batches",
+        f"--eval_batches={with_evaluation}/batches/[01].npz",
+        *("--log_steps=2", "--save_steps=2", "--eval_steps=2"),
+        "--matrix_size=0",
+    ]
+
+
+@pytest.mark.jax
+def test_card_is_made_from_the_folder(jax_python, command, tmp_path, capsys):
+    run_program(jax_python, *command, f"--output_dir={tmp_path}")
+    found = run_folder.read(str(tmp_path))
+    assert (found.program, found.config) == ("run_train_step", CONFIG)
+    assert found.options["num_train_steps"] == 20
+    lines = run_log.read(str(tmp_path))
+    assert [(line["split"], line["step"]) for line in lines] == [
+        *(("facts", 0), ("train", 2), ("eval", 2), ("train", 4), ("eval", 4)),
+        *(("train", 5), ("eval", 5), ("end", 5)),
+    ]
+    write_run_card.run(write_run_card.RunCardOptions(str(tmp_path)))
+    card = (tmp_path / "run_card.md").read_text()
+    assert card.startswith("# Run card: run_train_step")
+    for text in (
+        "## Last evaluation",
+        f"| examples_seen | {5 * BATCH} |",
+        "| tokens_per_second, median |",
+        "| sentence_order_accuracy |",
+    ):
+        assert text in card
+    assert (tmp_path / "learning_curves.png").exists()
+
+
+@pytest.mark.jax
+def test_lines_after_the_saved_step_are_made_again(
+    jax_python, command, tmp_path
+):
+    run_program(jax_python, *command, f"--output_dir={tmp_path}/whole")
+    part = f"--output_dir={tmp_path}/part"
+    run_program(jax_python, *command, "--steps=4", part)
+    # As after a kill: lines of updates that no variables have, the last one
+    # cut off.
+    with open(tmp_path / "part/metrics.jsonl", "a") as log:
+        log.write(json.dumps({"split": "train", "step": 5, "loss": 7.0}))
+        log.write('\n{"split": "ev')
+    # Nor was the last evaluation made.
+    kept = [
+        line
+        for line in (tmp_path / "part/metrics.jsonl").read_text().splitlines()
+        if '"eval", "step": 4' not in line and '"end"' not in line
+    ]
+    (tmp_path / "part/metrics.jsonl").write_text("\n".join(kept))
+    run_program(jax_python, *command, part)
+    whole, continued = (
+        drop_times(
+            line
+            for line in run_log.read(str(tmp_path / name))
+            if line["split"] != "facts"
+        )
+        for name in ("whole", "part")
+    )
+    assert continued == whole
+
+
+@pytest.mark.jax
+def test_a_folder_of_later_updates_is_refused(jax_python, command, tmp_path):
+    run_program(jax_python, *command, f"--output_dir={tmp_path}/a")
+    run_program(jax_python, *command, "--steps=1", f"--output_dir={tmp_path}/b")
+    done = start_program(
+        jax_python,
+        *command,
+        f"--variables={tmp_path}/a/variables.npz",
+        f"--output_dir={tmp_path}/b",
+    )
+    assert done.returncode == 1
+    assert "has fewer updates than" in done.stderr
