@@ -88,10 +88,17 @@ def grouped_training_dataset(
         first_step: Batches to leave out at the beginning.
     """
     # Windows are read from their beginning.
-    done = first_step % length_groups.batches_in_window(batch_size)
+    # No more need be read to know the size of a window.
+    known = count_examples(paths, length_groups.most_records(batch_size))
+    window = length_groups.batches_in_window(batch_size, known)
+    done = first_step % window
     records = _shuffled_records(paths, seed, (first_step - done) * batch_size)
     dataset = length_groups.shuffled_batches(
-        records, layout, batch_size, seed, first_step
+        records.batch(window * batch_size, drop_remainder=True),
+        layout,
+        window,
+        seed,
+        first_step,
     )
 
     def finish(serialized: tf.Tensor) -> Batch:
@@ -251,10 +258,14 @@ def grouped_evaluation_dataset(
     return _prefetched(numbered, finish)
 
 
-def count_examples(paths: Sequence[str]) -> int:
+def count_examples(paths: Sequence[str], at_most: int | None = None) -> int:
     """Return how many records are in the files.
 
-    Their manifests say it, if they name no other files; else all are read.
+    Their manifests say it, if they name no other files; else they are read.
+
+    Args:
+        paths: TFRecord files.
+        at_most: Reading stops after so many.
     """
     names = {os.path.abspath(path) for path in paths}
     found: dict[str, int] = {}
@@ -272,6 +283,8 @@ def count_examples(paths: Sequence[str]) -> int:
     else:
         return sum(found.values())
     dataset = tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(_open)
+    if at_most is not None:
+        dataset = dataset.take(at_most)
     return int(dataset.reduce(np.int64(0), lambda sum_, _: sum_ + 1))
 
 

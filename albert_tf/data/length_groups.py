@@ -14,48 +14,61 @@ import tensorflow as tf
 
 from albert_tf.data import layouts, lengths, parsing
 
-# Records of a window, at least MIN_BATCHES batches.
-WINDOW_RECORDS = 2048
+# Records of a window, at least MIN_BATCHES batches, at most all that there are.
+WINDOW_RECORDS = 4096
 MIN_BATCHES = 8
 
 Batch = dict[str, tf.Tensor]
 
 
-def batches_in_window(batch_size: int) -> int:
-    """Return how many batches are divided among the records of a window."""
-    return max(MIN_BATCHES, WINDOW_RECORDS // batch_size)
+def batches_in_window(batch_size: int, num_records: int) -> int:
+    """Return how many batches share the records of a window.
+
+    A window of several passes would put the same record into a batch several
+    times, because its copies are equally long.
+
+    Args:
+        batch_size: Records per batch.
+        num_records: How many there are.
+    """
+    return max(1, min(most_records(batch_size), num_records) // batch_size)
+
+
+def most_records(batch_size: int) -> int:
+    """Return how many records a window has if there are enough."""
+    return max(MIN_BATCHES, WINDOW_RECORDS // batch_size) * batch_size
 
 
 def shuffled_batches(
-    records: tf.data.Dataset,
+    windows: tf.data.Dataset,
     layout: layouts.Layout,
-    batch_size: int,
+    count: int,
     seed: int,
     first_step: int,
 ) -> tf.data.Dataset:
     """Divide the records of each window into batches, in random order.
 
     Args:
-        records: Serialized, endless, from the window of `first_step` on.
+        windows: Serialized records, string [count * batch_size], endless, from
+            the window of `first_step` on.
         layout: Their features.
-        batch_size: Records per batch.
+        count: Batches of a window, see `batches_in_window`.
         seed: Decides the order of the batches.
         first_step: Number of the first batch.
 
     Returns:
         Serialized records, string [batch_size], from batch `first_step` on.
     """
-    count = batches_in_window(batch_size)
     window, done = divmod(first_step, count)
+    shape = [count, windows.element_spec.shape[0] // count]
 
     def divide(number: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
         by_length = tf.argsort(record_lengths(layout, serialized), stable=True)
-        rows = tf.reshape(by_length, [count, batch_size])
+        rows = tf.reshape(by_length, shape)
         draws = tf.random.stateless_uniform([count], [seed, number])
         rows = tf.gather(rows, tf.argsort(draws, stable=True))
         return tf.data.Dataset.from_tensor_slices(tf.gather(serialized, rows))
 
-    windows = records.batch(count * batch_size, drop_remainder=True)
     return windows.enumerate(window).flat_map(divide).skip(done)
 
 
@@ -73,7 +86,7 @@ def sorted_batches(
         Numbers of the records, int64 [batch], and the serialized records,
         string [batch]; the last batch may be smaller.
     """
-    size = batches_in_window(batch_size) * batch_size
+    size = most_records(batch_size)
 
     def sort(numbers: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
         sizes = record_lengths(layout, serialized)

@@ -6,10 +6,10 @@ There are few of them, so that few shapes are compiled. Without TensorFlow.
 from albert_tf.data import layouts
 
 # The shortest batches have this length, unless a task needs more.
-SHORTEST = 8
+SHORTEST = 4
 # Lengths are multiples of the second number up to the first one. Each length
 # that occurs is compiled once, in about half a second, for base, too.
-_STEPS = ((32, 4), (128, 8), (256, 16))
+_STEPS = ((32, 2), (64, 4), (128, 8), (256, 16))
 _LONG_STEP = 32
 
 
@@ -17,7 +17,7 @@ def allowed(shortest: int, longest: int) -> list[int]:
     """Return the lengths that batches are padded to, ascending.
 
     Example:
-        allowed(16, 64) = [16, 20, 24, 28, 32, 40, 48, 56, 64]
+        allowed(24, 48) = [24, 26, 28, 30, 32, 36, 40, 44, 48]
 
     Args:
         shortest: No batch is shorter, unless `longest` is.

@@ -172,10 +172,10 @@ def english_starts_word(piece: str) -> bool:
     A byte of a character without a piece, which the original's vocabularies do
     not have, continues the word before it.
     """
-    if _BYTE.fullmatch(piece):
-        return False
-    if piece.startswith(("▁", "<")) or piece in _MARKS:
+    if piece.startswith("▁") or piece in _MARKS:
         return True
+    if piece.startswith("<"):
+        return not _BYTE.fullmatch(piece)
     return not _INSIDE_WORD.issuperset(piece.lower())
 
 

@@ -191,7 +191,9 @@ class _TaskTrainer:
                 raise _StopEarlyError
             with self._data.naming_damage(base.TRAIN):
                 self._trainer.train(
-                    self._data.shuffled(self._trainer.step),
+                    self._data.training_batches(
+                        settings.trainer.seed, self._trainer.step
+                    ),
                     train_steps,
                     log,
                     validation if settings.do_eval else None,

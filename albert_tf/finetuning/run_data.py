@@ -146,15 +146,19 @@ class RunData:
             self._features[base.TRAIN].num_records, settings.train_batch_size
         )
 
-    def shuffled(self, first_step: int) -> tf.data.Dataset:
-        """Return endless training batches, from that of `first_step` on."""
-        settings, task = self._settings, self.task
+    def training_batches(self, seed: int, first_step: int) -> tf.data.Dataset:
+        """Return endless batches, from that of `first_step` on.
+
+        Args:
+            seed: Decides their order. Each of several runs has its own.
+            first_step: Number of the first one.
+        """
+        shortest = self._shortest(base.TRAIN)
         records = (
             [self._features[base.TRAIN].path],
-            task.layout(base.TRAIN),
-            settings.train_batch_size,
+            self.task.layout(base.TRAIN),
+            self._settings.train_batch_size,
         )
-        seed, shortest = settings.trainer.seed, self._shortest(base.TRAIN)
         if shortest is None:
             return inputs.training_dataset(
                 *records, seed=seed, first_step=first_step

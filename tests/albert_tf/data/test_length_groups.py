@@ -52,6 +52,10 @@ def train(path, seed=1, first_step=0):
     )
 
 
+def records_of(path):
+    return tf.data.TFRecordDataset(path).as_numpy_iterator()
+
+
 def take(dataset, count):
     return list(itertools.islice(dataset.as_numpy_iterator(), count))
 
@@ -68,6 +72,28 @@ def test_every_pass_sees_all_records_once(path):
     seen = np.bincount(flat[: RECORDS // window * window])
     assert seen.max() == 1
     assert np.bincount(flat, minlength=RECORDS + 1)[1:].min() >= 1
+
+
+@pytest.mark.parametrize("number", [3, 4, 50, RECORDS])
+def test_few_records_are_not_drawn_again_before_all_were(
+    path, monkeypatch, number, tmp_path
+):
+    """A window is not larger than a pass, so no batch gathers copies."""
+    monkeypatch.setattr(length_groups, "WINDOW_RECORDS", 4096)
+    few = str(tmp_path / "few.tfrecord")
+    record_files.write(few, itertools.islice(records_of(path), number))
+    dataset = inputs.grouped_training_dataset(
+        *([few], LAYOUT, SIZE), seed=1, shortest=16
+    )
+    passes = 6
+    flat = np.concatenate(labels(take(dataset, -(-passes * number // SIZE))))
+    seen = np.bincount(flat, minlength=number + 1)[1:]
+    assert seen.min() >= passes - 1
+    assert seen.max() <= passes + 1
+    again = inputs.grouped_training_dataset(
+        *([few], LAYOUT, SIZE), seed=1, shortest=16, first_step=7
+    )
+    assert labels(take(again, 5)) == labels(take(dataset, 12))[7:]
 
 
 def test_batches_hold_records_of_similar_length(path):

@@ -6,11 +6,11 @@ from albert_tf.data import layouts, lengths
 
 
 def test_there_are_few_lengths():
-    assert lengths.allowed(8, 48) == [8, 12, 16, 20, 24, 28, 32, 40, 48]
+    assert lengths.allowed(24, 48) == [24, 26, 28, 30, 32, 36, 40, 44, 48]
     long = lengths.allowed(16, 512)
-    assert long[:5] == [16, 20, 24, 28, 32]
+    assert long[:5] == [16, 18, 20, 22, 24]
     assert long[-9:] == [256, 288, 320, 352, 384, 416, 448, 480, 512]
-    assert len(long) == 33
+    assert len(long) == 41
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_there_are_few_lengths():
     [
         (16, 8, [8]),
         (16, 16, [16]),
-        (40, 70, [40, 48, 56, 64, 70]),
+        (40, 70, [40, 44, 48, 52, 56, 60, 64, 70]),
         (64, 64, [64]),
     ],
 )

@@ -92,7 +92,7 @@ def test_batches_are_as_short_as_their_sequences():
         return {"length": ids[:, 0], "logits": ids}
 
     outputs = batches.ask(model, task, [20, 60, 5, 10, 40], 2)
-    assert widths == [64, 20, 8]
+    assert widths == [60, 20, 6]
     assert outputs["length"].tolist() == [20, 60, 5, 10, 40]
     assert outputs["logits"].shape == (5, 64)
     assert (outputs["logits"] > 0).sum(1).tolist() == [20, 60, 5, 10, 40]

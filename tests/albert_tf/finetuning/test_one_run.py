@@ -154,7 +154,7 @@ def train_in(precision, world, folder):
         do_eval=False,
         do_predict=False,
         train_step=8,
-        learning_rate=1e-2,
+        learning_rate=5e-3,
         precision=precision,
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -175,6 +175,17 @@ def test_finetuning_in_low_precision_follows_float32(
     kinds = reader.get_variable_to_dtype_map()
     weights = {kinds[key] for key in kinds if key.startswith("model/")}
     assert weights == {tf.float32}
+
+
+def test_the_second_of_two_runs_is_that_of_its_seed(world, two_runs, tmp_path):
+    """Weights, dropout and the order of the examples."""
+    run_classifier.run(small_runs.classifier(world, tmp_path / "one", seed=8))
+    one, second = (
+        [line["loss"] for line in small_runs.metrics(folder, "train")]
+        for folder in (tmp_path / "one", two_runs / "run_2")
+    )
+    assert one == second
+    assert len(one) > 1
 
 
 def test_scores_do_not_depend_on_the_batch_size(world, two_runs, tmp_path):
