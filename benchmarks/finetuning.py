@@ -8,7 +8,10 @@ Real examples of a task, with their real lengths, go through the loop of each
 implementation: batches from data, forward, backward, clipping and update; or,
 with --predict, forward only. Every implementation runs in its own process. They
 take turns, each with --steps batches, for several rounds. All have the same
-examples, model, batch size and maximal length, and no dropout.
+examples, model, batch size and maximal length, and no dropout. The batches of
+a turn differ between implementations, so what counts is the real tokens per
+second; examples per second are these, divided by the tokens of an average
+example. albert_tf compiles the lengths of its batches before it is timed.
 
 albert_tf: the batches that its commands use by default.
 hugging_face_dynamic: each batch padded to its longest example.
@@ -24,6 +27,7 @@ import itertools
 import json
 import pathlib
 import resource
+import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +37,7 @@ import side_by_side
 from side_by_side import Config
 
 LEARNING_RATE = 1e-4
-WARM_UP_STEPS = 12  # Several shapes are compiled.
+WARM_UP_STEPS = 12
 SQUAD = "squad"
 NAMES = [
     f"{implementation}_{precision}"
@@ -48,7 +52,8 @@ NAMES = [
 ]
 RECORDS, ARRAYS, FACTS = "records", "arrays.npz", "facts.json"
 
-Turn = Callable[[int], None]  # Trains, or predicts, so many batches.
+# Trains, or predicts, so many batches; returns their real tokens.
+Turn = Callable[[int], int]
 
 
 # In the parent's first process. -----------------------------------------------
@@ -130,10 +135,12 @@ def build_albert_tf(
             make = inputs.grouped_evaluation_dataset(*data, lengths.SHORTEST)
         evaluator = evaluation.Evaluator(model, objective)
         widths = dict.fromkeys(("start_logits", "end_logits"), length)
-        stream = make.repeat()
+        found, every_length = look_ahead(make, settings.steps)
+        evaluator.predict(every_length, widths)
 
-        def predict(steps: int) -> None:
-            evaluator.predict(stream.take(steps), widths)
+        def predict(steps: int) -> int:
+            evaluator.predict(make.repeat().take(steps), widths)
+            return sum(found)
 
         return predict
     optimizer = optimization.AdamW(LEARNING_RATE)
@@ -148,12 +155,47 @@ def build_albert_tf(
             *data, seed=1, shortest=lengths.SHORTEST
         )
     strategy = model.distribute_strategy
-    batches = iter(strategy.experimental_distribute_dataset(dataset))
+    found, every_length = look_ahead(
+        dataset, (1 + settings.rounds) * settings.steps
+    )
+    tokens = iter(found)
+    batches = iter(
+        strategy.experimental_distribute_dataset(
+            every_length.concatenate(dataset)
+        )
+    )
+    loop(batches, tf.cast(every_length.cardinality(), tf.int32))
 
-    def train(steps: int) -> None:
+    def train(steps: int) -> int:
         loop(batches, tf.constant(steps)).numpy()
+        return sum(itertools.islice(tokens, steps))
 
     return train
+
+
+def look_ahead(dataset: Any, steps: int) -> tuple[list[int], Any]:
+    """Return the real tokens of the first batches, and one of each length.
+
+    Args:
+        dataset: Batches as they are trained on.
+        steps: How many to look at.
+
+    Returns:
+        The tokens of each, and a dataset of batches that have all its lengths.
+    """
+    import tensorflow as tf
+
+    tokens, by_length = [], {}
+    for batch in dataset.repeat().take(steps):
+        mask = batch["input_mask"].numpy()
+        tokens.append(int(mask.sum()))
+        by_length.setdefault(mask.shape[-1], batch)
+    every = tf.data.Dataset.from_generator(
+        by_length.values, output_signature=dataset.element_spec
+    )
+    return tokens, every.apply(
+        tf.data.experimental.assert_cardinality(len(by_length))
+    )
 
 
 def torch_batches(settings: argparse.Namespace, kind: str) -> Iterator[Any]:
@@ -223,19 +265,25 @@ def build_hugging_face(
         "cpu", torch.bfloat16, enabled=precision == "bfloat16"
     )
 
-    def train(steps: int) -> None:
+    def train(steps: int) -> int:
+        tokens = 0
         for batch in itertools.islice(stream, steps):
+            tokens += int(batch["attention_mask"].sum())
             optimizer.zero_grad()
             with cast:
                 loss = model(**batch).loss
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
+        return tokens
 
-    def predict(steps: int) -> None:
+    def predict(steps: int) -> int:
+        tokens = 0
         for batch in itertools.islice(stream, steps):
+            tokens += int(batch["attention_mask"].sum())
             with cast, torch.inference_mode():
                 model(**batch)
+        return tokens
 
     return predict if settings.predict else train
 
@@ -249,12 +297,16 @@ def serve(settings: argparse.Namespace, answers: IO[str]) -> None:
         build = build_hugging_face
     config = side_by_side.read_config(settings.albert_config_file)
     turn = build(settings, config, precision, kind)
-    turn(WARM_UP_STEPS)
+    if build is build_hugging_face:
+        turn(WARM_UP_STEPS)
     side_by_side.send(answers, {})
     side_by_side.answer_turns(
         answers,
         lambda: turn(settings.steps),
-        lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        lambda tokens: {
+            "tokens": tokens,
+            "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        },
     )
 
 
@@ -275,26 +327,47 @@ def start(
     return started and started[0]
 
 
+def examples_per(
+    worker: side_by_side.Worker, seconds: str, tokens: float
+) -> list[float]:
+    """Return the speed of each turn, see the top of this file."""
+    return [turn["tokens"] / tokens / turn[seconds] for turn in worker.results]
+
+
 def report(
-    workers: Sequence[side_by_side.Worker], settings: argparse.Namespace
+    workers: Sequence[side_by_side.Worker],
+    settings: argparse.Namespace,
+    tokens: float,
 ) -> list[str]:
-    """Return the lines of a Markdown table."""
-    examples = settings.steps * settings.batch_size
-    seconds = {w.name: w.median("seconds") for w in workers}
-    processor = {w.name: w.median("processor_seconds") for w in workers}
+    """Return the lines of a Markdown table.
+
+    Args:
+        workers: After their turns.
+        settings: The options.
+        tokens: Those of an average example.
+    """
+    speed, processor = (
+        {w.name: examples_per(w, seconds, tokens) for w in workers}
+        for seconds in ("seconds", "processor_seconds")
+    )
     header = (
         "implementation, examples/s, fastest, examples/CPU s, peak MiB, "
         f"speed v {settings.base}, by CPU s"
     ).split(", ")
+    wall, cpu = (
+        {name: statistics.median(turns) for name, turns in found.items()}
+        for found in (speed, processor)
+    )
+    base = settings.base
     rows = [
         [
             worker.name,
-            f"{examples / seconds[worker.name]:.1f}",
-            f"{examples / worker.fastest():.1f}",
-            f"{examples / processor[worker.name]:.1f}",
+            f"{wall[worker.name]:.1f}",
+            f"{max(speed[worker.name]):.1f}",
+            f"{cpu[worker.name]:.1f}",
             f"{worker.results[-1]['mib']:,.0f}",
-            f"{seconds[settings.base] / seconds[worker.name]:.2f}x",
-            f"{processor[settings.base] / processor[worker.name]:.2f}x",
+            f"{wall[worker.name] / wall[base]:.2f}x",
+            f"{cpu[worker.name] / cpu[base]:.2f}x",
         ]
         for worker in workers
     ]
@@ -317,7 +390,11 @@ def make_parser() -> argparse.ArgumentParser:
     add("--steps", type=int, default=32, help="Batches of a turn.")
     add("--rounds", type=int, default=3)
     add("--predict", action="store_true", help="Predict instead of training.")
-    add("--implementations", nargs="+", choices=NAMES, default=NAMES)
+    add(
+        "--implementations",
+        default=",".join(NAMES),
+        help="Those to compare, with commas. Default: %(default)s",
+    )
     add("--base", default="hugging_face_grouped_float32")
     add("--albert_config_file", default=str(side_by_side.BASE_CONFIG))
     add("--torch_python", default=sys.executable)
@@ -328,11 +405,13 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Measure, or be a worker."""
-    settings = make_parser().parse_args()
+    parser = make_parser()
+    settings = parser.parse_args()
     if settings.serve:
         with side_by_side.open_answers() as answers:
             serve(settings, answers)
         return
+    side_by_side.check(parser, settings, NAMES, ["rounds", "steps"])
     with tempfile.TemporaryDirectory() as folder:
         prepare(settings, pathlib.Path(folder))
         facts = json.loads((pathlib.Path(folder) / FACTS).read_text())
@@ -344,7 +423,7 @@ def main() -> None:
         )
         side_by_side.compare(
             lambda name: start(settings, folder, name),
-            lambda workers: report(workers, settings),
+            lambda workers: report(workers, settings, facts["tokens"]),
             settings.implementations,
             needed=[settings.base],
             rounds=settings.rounds,

@@ -70,10 +70,11 @@ def grouped(
         dataclasses.replace(f, padding=0) if f.name in names else f
         for f in layout
     )
+    paths = [settings.input_file]
     dataset = inputs.grouped_training_dataset(
-        [settings.input_file], layout, size, seed=SEED, shortest=16
+        paths, layout, size, seed=SEED, shortest=16
     )
-    count = length_groups.batches_in_window(size)
+    count = length_groups.batches_in_window(size, inputs.count_examples(paths))
     found = collections.defaultdict(list)
     for batch in itertools.islice(dataset, count):
         found[batch["input_ids"].shape[1]].append(batch)

@@ -306,13 +306,15 @@ def serve(name: str, config: Config, shape: Shape, answers: IO[str]) -> None:
         config: Shape of the model.
         shape: Shape of the batch.
         answers: Gets first the losses of the steps that warm up, then what
-            `side_by_side.answer_turns` writes; memory is the peak.
+            `side_by_side.answer_turns` writes; `mib` is the peak.
     """
     builder, precision, compiled = side_by_side.parse_name(name)
     step = BUILDERS[builder](config, shape, precision, compiled)
     losses = [step() for _ in range(WARM_UP_STEPS)]
     side_by_side.send(answers, {"losses": losses})
-    side_by_side.answer_turns(answers, step, measure_peak_mib)
+    side_by_side.answer_turns(
+        answers, step, lambda _: {"mib": measure_peak_mib()}
+    )
 
 
 # The parent. ------------------------------------------------------------------
@@ -438,14 +440,7 @@ def main() -> None:
     """Compare, or, in a process of an implementation, serve."""
     parser = make_parser()
     settings = parser.parse_args()
-    settings.implementations = settings.implementations.split(",")
-    unknown = set(settings.implementations) - set(NAMES)
-    if unknown:
-        parser.error(f"--implementations: there is no {', '.join(unknown)}.")
-    if settings.rounds < 1:
-        parser.error(f"--rounds={settings.rounds} is less than 1.")
-    if settings.base not in settings.implementations:
-        parser.error(f"--base={settings.base} is not among --implementations.")
+    side_by_side.check(parser, settings, NAMES, ["rounds"])
     config = side_by_side.read_config(settings.albert_config_file)
     if config["hidden_dropout_prob"] or config["attention_probs_dropout_prob"]:
         parser.error(f"{settings.albert_config_file}: dropout is not 0.")

@@ -357,7 +357,7 @@ def serve(settings: argparse.Namespace, answers: IO[str]) -> None:
     Args:
         settings: `name`, one of `NAMES`; `model`, its path; the options.
         answers: Gets first shape and deviation of `sequence_output`, then what
-            `side_by_side.answer_turns` writes; memory is what is resident.
+            `side_by_side.answer_turns` writes; `mib` is what is resident.
     """
     implementation, _, _ = side_by_side.parse_name(settings.name)
     ask = LOADERS[implementation](settings)
@@ -373,7 +373,9 @@ def serve(settings: argparse.Namespace, answers: IO[str]) -> None:
         output = turn()[0]
     ready = {"shape": output.shape, "deviation": float(output.std())}
     side_by_side.send(answers, ready)
-    side_by_side.answer_turns(answers, turn, measure_resident_mib)
+    side_by_side.answer_turns(
+        answers, turn, lambda _: {"mib": measure_resident_mib()}
+    )
 
 
 # Processes that answer once, for `--cold_start`. ------------------------------
@@ -744,15 +746,7 @@ def main() -> None:
     if settings.role:
         play(settings)
         return
-    settings.implementations = settings.implementations.split(",")
-    unknown = set(settings.implementations) - set(NAMES)
-    if unknown:
-        parser.error(f"--implementations: there is no {', '.join(unknown)}.")
-    for name in ("rounds", "requests"):
-        if getattr(settings, name) < 1:
-            parser.error(f"--{name}={getattr(settings, name)} is less than 1.")
-    if settings.base not in settings.implementations:
-        parser.error(f"--base={settings.base} is not among --implementations.")
+    side_by_side.check(parser, settings, NAMES, ["rounds", "requests"])
     with tempfile.TemporaryDirectory() as folder:
         if settings.cold_start:
             loaded = dict.fromkeys(m for _, m in STARTERS.values() if m)

@@ -21,8 +21,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import IO, Any, TypeVar
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BASE_CONFIG = ROOT / "configs" / "models" / "albert_base_v2.json"
@@ -32,6 +38,7 @@ PRECISIONS = ("float32", "bfloat16")
 # For every measured process.
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1"}
 
+T = TypeVar("T")
 Config = Mapping[str, Any]  # The keys of a config file of the original.
 
 
@@ -88,6 +95,31 @@ def add_options(
         default=sys.executable,
         help="Python that has torch and transformers; it needs nothing else.",
     )
+
+
+def check(
+    parser: argparse.ArgumentParser,
+    settings: argparse.Namespace,
+    names: Collection[str],
+    counts: Sequence[str],
+) -> None:
+    """Divide --implementations at commas, and refuse what cannot be run.
+
+    Args:
+        parser: It ends the program with its usage.
+        settings: What it has read; with `implementations` and `base`.
+        names: Of the implementations that there are.
+        counts: Options that are at least 1.
+    """
+    settings.implementations = settings.implementations.split(",")
+    unknown = sorted(set(settings.implementations) - set(names))
+    if unknown:
+        parser.error(f"--implementations: there is no {', '.join(unknown)}.")
+    for name in counts:
+        if getattr(settings, name) < 1:
+            parser.error(f"--{name}={getattr(settings, name)} is less than 1.")
+    if settings.base not in settings.implementations:
+        parser.error(f"--base={settings.base} is not among --implementations.")
 
 
 def parse_name(name: str) -> tuple[str, str, bool]:
@@ -166,26 +198,27 @@ def send(answers: IO[str], values: Mapping[str, Any]) -> None:
 
 def answer_turns(
     answers: IO[str],
-    turn: Callable[[], object],
-    memory: Callable[[], float],
+    turn: Callable[[], T],
+    measure: Callable[[T], Mapping[str, float]],
 ) -> None:
     """Work once for every line of standard input and report its cost.
 
     Args:
-        answers: Gets `seconds`, `processor_seconds` (of all threads) and `mib`
-            of each turn.
+        answers: Gets `seconds`, `processor_seconds` (of all threads) and what
+            `measure` returns, for each turn.
         turn: What is timed.
-        memory: Returns the memory of this process in MiB.
+        measure: Returns more about a turn, such as the `mib` of this process;
+            it gets what the turn returned.
     """
     for _ in sys.stdin:
         began, processor = time.perf_counter(), time.process_time()
-        turn()
+        done = turn()
         seconds = time.perf_counter() - began
         processor = time.process_time() - processor
         result = {
             "seconds": seconds,
             "processor_seconds": processor,
-            "mib": memory(),
+            **measure(done),
         }
         send(answers, result)
 

@@ -1,17 +1,29 @@
-"""Time how commands start: to the help, and to a refused option.
+r"""Time how commands start: refusals, and the first result of each.
 
     python benchmarks/start.py
+    python benchmarks/start.py --work
 
-Each command is a whole process: one that ends with `--help`, and one that
-refuses an option that does not exist. The processes run in turn, and the median
-seconds are printed as a Markdown table. Neither should import TensorFlow.
+The first table has, for each command, the seconds of a whole process that ends
+with `--help`, and of one that refuses an option that does not exist. Neither
+should import TensorFlow.
+
+With --work each command does its work on a tiny input, from generated stories
+to answers, and ends: one step of a training, one sentence for an answer. The
+table has the seconds of the process, and how many of them are imports, those
+of the functions included: the sum that `python -X importtime` reports for the
+same process. Both tables are in Markdown, medians of --rounds.
 """
 
 import argparse
+import json
 import os
+import pathlib
+import re
+import shlex
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 
@@ -38,21 +50,147 @@ MODULES = [
 ]
 
 
-def time_process(command: Sequence[str]) -> float:
-    """Return the seconds that a command of this project takes.
+# Tasks for a model that `run_pretraining` has trained for a step.
+_FINETUNING = (
+    "--albert_config_file=albert_tiny --spm_model_file=tiny.model "
+    "--init_checkpoint=pretrained --max_seq_length=36 --train_batch_size=8 "
+    "--warmup_step=0 --save_checkpoints_steps=1 "
+)
+# What is done, and how: a command reads what those before it wrote.
+WORK = {
+    "make_demo_data": "data_prep.make_demo_data --output_dir=demo "
+    "--num_stories=100 --num_task_examples=100",
+    "split_sentences": "data_prep.split_sentences --language=en "
+    "--input_file=demo/ABOUT.txt --output_file=sentences.txt",
+    "train_sentencepiece": "data_prep.train_sentencepiece --vocab_size=400 "
+    "--input_file=demo/corpus/train.txt,demo/corpus/glossary.txt "
+    "--output_prefix=tiny",
+    "train_wordpiece": "data_prep.train_wordpiece --vocab_size=300 "
+    "--input_file=demo/corpus/train.txt --output_prefix=pieces",
+    "extract_passages": "data_prep.extract_passages "
+    "--squad_file=demo/squad/dev-v2.0.json --output_file=passages.txt",
+    "compare_vocabularies": "data_prep.compare_vocabularies "
+    "--input_file=demo/corpus/dev.txt --vocabularies=tiny.model,pieces.txt",
+    "create_pretraining_data": "data_prep.create_pretraining_data "
+    "--input_file=demo/corpus/train.txt --output_file=train.tfrecord "
+    "--spm_model_file=tiny.model --max_seq_length=36 "
+    "--max_predictions_per_seq=5 --dupe_factor=1",
+    "inspect_records": "data_prep.inspect_records --num_examples=1 "
+    "--input_file=train.tfrecord --spm_model_file=tiny.model",
+    "create_finetuning_data": "data_prep.create_finetuning_data "
+    "--task_name=cola --input_file=demo/glue/CoLA/train.tsv "
+    "--output_file=cola.tfrecord --spm_model_file=tiny.model "
+    "--is_training=true --max_seq_length=36",
+    "run_pretraining, tiny": "albert_tf.run_pretraining "
+    "--albert_config_file=albert_tiny --spm_model_file=tiny.model "
+    "--input_file=train.tfrecord --output_dir=pretrained --max_seq_length=36 "
+    "--max_predictions_per_seq=5 --train_batch_size=8 --num_train_steps=1 "
+    "--num_warmup_steps=0",
+    "run_pretraining, base": "albert_tf.run_pretraining "
+    "--albert_config_file=base.json --input_file=train.tfrecord "
+    "--output_dir=base --max_seq_length=36 --max_predictions_per_seq=5 "
+    "--train_batch_size=8 --num_train_steps=1 --num_warmup_steps=0",
+    "run_classifier, a step": "albert_tf.run_classifier --task_name=cola "
+    "--data_dir=demo/glue --output_dir=cola --do_train --train_step=1 "
+    + _FINETUNING,
+    "run_classifier, evaluation": "albert_tf.run_classifier "
+    "--task_name=cola --data_dir=demo/glue --output_dir=cola --do_eval "
+    "--train_step=1 " + _FINETUNING,
+    "run_squad, a step": "albert_tf.run_squad --squad_version=2.0 "
+    "--train_file=demo/squad/train-v2.0.json --output_dir=squad "
+    "--do_train --train_step=1 --max_query_length=12 --doc_stride=12 "
+    + _FINETUNING,
+    "predict, with a run": "albert_tf.predict sentence.tsv --run_dir=cola "
+    "--output_file=predictions.jsonl",
+    "export": "albert_tf.export --run_dir=cola --export_dir=served/1",
+    "predict, with a SavedModel": "albert_tf.predict sentence.tsv "
+    "--saved_model=served/1 --output_file=answers.jsonl",
+    "convert_checkpoint": "albert_tf.convert_checkpoint --from=pretrained "
+    "--to=converted/model.ckpt --format=tf1",
+    "write_run_card": "albert_tf.write_run_card --output_dir=pretrained",
+}
+SENTENCE = "text\nThe walker goes to the mill.\n"
+# A line of `-X importtime`: microseconds of a module without those it imports.
+IMPORT_LINE = re.compile(r"^import time: +(\d+) \|", re.MULTILINE)
+
+
+def run_process(
+    command: Sequence[str], folder: pathlib.Path = side_by_side.ROOT
+) -> tuple[float, subprocess.CompletedProcess[str]]:
+    """Run a command of this project.
 
     Args:
         command: What follows `python`.
+        folder: Where it runs.
+
+    Returns:
+        Its seconds, and how it ended.
     """
     began = time.perf_counter()
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=side_by_side.ROOT,
-        env={**os.environ, **side_by_side.ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        cwd=folder,
+        env={
+            **os.environ,
+            **side_by_side.ENVIRONMENT,
+            "PYTHONPATH": str(side_by_side.ROOT),
+        },
     )
-    return time.perf_counter() - began
+    return time.perf_counter() - began, done
+
+
+def time_process(command: Sequence[str]) -> float:
+    """Return the seconds that a command takes, see `run_process`."""
+    return run_process(command)[0]
+
+
+def import_seconds(text: str) -> float:
+    r"""Return the sum over all modules that `-X importtime` reports.
+
+    Example:
+        import_seconds("import time:   1500 |   2000 | os\n") = 0.0015
+    """
+    return sum(map(int, IMPORT_LINE.findall(text))) / 1e6
+
+
+def other_lines(text: str) -> str:
+    """Return the lines that are not of `-X importtime`."""
+    lines = text.splitlines()
+    return "\n".join(x for x in lines if not x.startswith("import time:"))
+
+
+def time_work(rounds: int) -> list[list[str]]:
+    """Have commands work on a tiny input; return a row for each.
+
+    Args:
+        rounds: How often; each begins in an empty folder.
+
+    Raises:
+        SystemExit: A command fails.
+    """
+    costs: dict[str, list[tuple[float, float]]] = {name: [] for name in WORK}
+    config = side_by_side.read_config(str(side_by_side.BASE_CONFIG))
+    base = json.dumps({**config, "vocab_size": 400})
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "sentence.tsv").write_text(SENTENCE)
+            pathlib.Path(folder, "base.json").write_text(base)
+            for name, line in WORK.items():
+                command = ["-X", "importtime", "-m", *shlex.split(line)]
+                seconds, done = run_process(command, pathlib.Path(folder))
+                if done.returncode:
+                    raise SystemExit(f"{line}\n{other_lines(done.stderr)}")
+                costs[name].append((seconds, import_seconds(done.stderr)))
+    return [
+        [
+            name,
+            *(f"{statistics.median(x):.1f}" for x in zip(*found, strict=True)),
+        ]
+        for name, found in costs.items()
+    ]
 
 
 def time_refusals(modules: Sequence[str], rounds: int) -> list[list[str]]:
@@ -81,14 +219,23 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--rounds", type=int, default=3, help="Default: %(default)s")
+    add(
+        "--work",
+        action="store_true",
+        help="Time the first result of each command instead of refusals.",
+    )
     return parser
 
 
 def main() -> None:
     """Print the table."""
     settings = make_parser().parse_args()
-    rows = time_refusals(MODULES, settings.rounds)
-    header = ["command", "help", "refused"]
+    if settings.work:
+        rows = time_work(settings.rounds)
+        header = ["command", "seconds", "of them imports"]
+    else:
+        rows = time_refusals(MODULES, settings.rounds)
+        header = ["command", "help", "refused"]
     print(*side_by_side.format_table(header, rows), sep="\n")
 
 

@@ -1,4 +1,4 @@
-"""Time the writer of pretraining data against others.
+r"""Time the writer of pretraining data against others.
 
     python benchmarks/writer.py --input_file=text.txt \
         --spm_model_file=30k-clean.model
@@ -6,12 +6,22 @@
 Every program runs as a whole process, in turn, for several rounds. Medians are
 printed as a Markdown table, with the peak memory of the largest process. Model
 Garden's writer is part of tf-models-official. The original is included if a
-checkout of it and a Python that can run it are given.
+checkout of it and a Python that can run it are given. Above the table are the
+seconds that albert_tf needs for a few lines.
+
+    python benchmarks/writer.py --input_file=text.txt \
+        --spm_model_file=30k-clean.model --scale_megabytes=1000 \
+        --max_seq_lengths=512 --dupe_factors=1 --workers=2 --most_mib=150
+
+runs only albert_tf, once, on a text of that size: the input repeated, with
+words exchanged. It fails if a process uses more than 150 MiB.
 """
 
 import dataclasses
 import os
 import pathlib
+import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,6 +29,11 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+# Lines of the input that show how fast the program starts.
+_FEW_LINES = 8
+# In a generated text one of so many words is another one.
+_EXCHANGED = 8
 
 from albert_tf.common import options, ranges  # noqa: E402
 from albert_tf.common.options import checked, option  # noqa: E402
@@ -44,6 +59,16 @@ class BenchmarkOptions:
     original_python: str = option(
         sys.executable, "Python that can run the original."
     )
+    scale_megabytes: int = option(
+        0,
+        "Run only albert_tf, once, on a generated text of this size; 0: no.",
+        within=ranges.Range(0, 1_000_000),
+    )
+    most_mib: int = option(
+        0,
+        "With --scale_megabytes: fail if a process uses more memory; 0: any.",
+        within=ranges.Range(0, 1_000_000),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +83,7 @@ class Case:
 def make_cases(
     settings: BenchmarkOptions, length: int, passes: int, output: str
 ) -> list[Case]:
-    """Return the programs to compare."""
+    """Return the programs to compare; those of albert_tf are the first."""
     shared = [
         f"--input_file={os.path.abspath(settings.input_file)}",
         f"--output_file={output}",
@@ -161,7 +186,98 @@ def count_records(folder: pathlib.Path) -> int:
     return count
 
 
+def write_few_lines(source: str, target: str) -> None:
+    """Write the first lines of a text."""
+    with open(source, encoding="utf-8") as stream:
+        lines = [next(stream, "") for _ in range(_FEW_LINES)]
+    pathlib.Path(target).write_text("".join(lines), "utf-8")
+
+
+def write_text(source: str, target: str, size: int) -> None:
+    """Write a text of a size: another one, repeated with words exchanged.
+
+    Args:
+        source: A text with one sentence per line.
+        target: Where to write; the same size gives the same text.
+        size: Characters, about.
+    """
+    chance = random.Random(12345)
+    lines = pathlib.Path(source).read_text("utf-8").split("\n")
+    words = [word for line in lines for word in line.split()]
+    written = 0
+    with open(target, "w", encoding="utf-8") as stream:
+        while written < size:
+            for line in lines:
+                parts = line.split(" ") if line else []
+                begin = chance.randrange(_EXCHANGED)
+                for place in range(begin, len(parts), _EXCHANGED):
+                    parts[place] = words[int(chance.random() * len(words))]
+                written += stream.write(" ".join(parts) + "\n")
+                if written >= size:
+                    break
+            stream.write("\n")
+
+
 def run(settings: BenchmarkOptions) -> None:
+    """Print how fast the programs are.
+
+    Raises:
+        SystemExit: A program failed, or used more memory than allowed.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        if settings.scale_megabytes:
+            _measure_scale(settings, place)
+        else:
+            _measure_start(settings, place)
+            _compare_all(settings)
+
+
+def _measure_start(settings: BenchmarkOptions, place: str) -> None:
+    text, output = os.path.join(place, "few.txt"), os.path.join(place, "x")
+    write_few_lines(settings.input_file, text)
+    few = dataclasses.replace(settings, input_file=text, workers="1")
+    case = make_cases(few, 128, 1, output)[0]
+    seconds = [run_once(case, output)[0] for _ in range(settings.rounds)]
+    print(f"{_FEW_LINES} lines: {statistics.median(seconds):.2f} s\n")
+
+
+def _measure_scale(settings: BenchmarkOptions, place: str) -> None:
+    text = os.path.join(place, "text.txt")
+    write_text(settings.input_file, text, settings.scale_megabytes * 10**6)
+    megabytes = os.path.getsize(text) / 1e6
+    print(f"{megabytes:,.0f} MB of generated text, one run each\n")
+    print("| S | passes | program | s | MB/s | peak MiB |")
+    print("| ---: | ---: | --- | ---: | ---: | ---: |", flush=True)
+    large = dataclasses.replace(
+        settings, input_file=text, model_garden=False, original_dir=None
+    )
+    for length in map(int, settings.max_seq_lengths.split(",")):
+        for passes in map(int, settings.dupe_factors.split(",")):
+            folder = os.path.join(place, "records")
+            output = os.path.join(folder, "x")
+            for case in make_cases(large, length, passes, output):
+                os.mkdir(folder)
+                seconds, peak = run_once(case, output)
+                shutil.rmtree(folder)
+                print(
+                    f"| {length} | {passes} | {case.name} | {seconds:.1f} | "
+                    f"{megabytes / seconds:.2f} | {peak:.0f} |",
+                    flush=True,
+                )
+                refuse_much_memory(peak, settings.most_mib)
+
+
+def refuse_much_memory(peak: float, most: int) -> None:
+    """Fail if a process used more than `most` MiB; 0 allows everything.
+
+    Raises:
+        SystemExit: It did.
+    """
+    if most and peak > most:
+        raise SystemExit(f"{peak:.0f} MiB are more than --most_mib={most}.")
+
+
+def _compare_all(settings: BenchmarkOptions) -> None:
     """Run all programs in turn and print a table."""
     megabytes = os.path.getsize(settings.input_file) / 1e6
     print(f"{megabytes:.1f} MB of text, medians of {settings.rounds} rounds\n")

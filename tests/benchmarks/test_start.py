@@ -1,6 +1,7 @@
 """The times of commands, read from processes."""
 
 import importlib.util
+import subprocess
 import sys
 
 import pytest
@@ -42,3 +43,42 @@ def test_every_command_is_timed(start):
     }
     # Beam has an environment of its own.
     assert set(start.MODULES) == commands - {"data_prep.beam_pretraining_data"}
+
+
+def test_imports_are_summed_without_what_they_import(start):
+    text = (
+        "import time: self [us] | cumulative | imported package\n"
+        "import time:       300 |        300 |   posix\n"
+        "import time:      1500 |       1800 | os\n"
+        "a warning\n"
+    )
+    assert start.import_seconds(text) == pytest.approx(0.0018)
+
+
+def test_work_is_timed_in_order_in_one_folder(start, monkeypatch):
+    calls = []
+
+    def run(command, folder):
+        assert (folder / "sentence.tsv").is_file()
+        calls.append((command[3], folder))
+        text = "import time:   250000 |   250000 | os\n"
+        return 0.5, subprocess.CompletedProcess(command, 0, "", text)
+
+    monkeypatch.setattr(start, "run_process", run)
+    monkeypatch.setattr(start, "WORK", {"one": "a --x=1", "two": "b"})
+    assert start.time_work(2) == [["one", "0.5", "0.2"], ["two", "0.5", "0.2"]]
+    assert [module for module, _ in calls] == ["a", "b", "a", "b"]
+    assert len({folder for _, folder in calls}) == 2
+
+
+def test_a_command_that_fails_ends_the_measurement(start, monkeypatch):
+    failed = subprocess.CompletedProcess([], 1, "", "why it failed")
+    monkeypatch.setattr(start, "run_process", lambda *_: (0.5, failed))
+    monkeypatch.setattr(start, "WORK", {"one": "a --x=1"})
+    with pytest.raises(SystemExit, match="a --x=1\nwhy it failed"):
+        start.time_work(1)
+
+
+def test_work_names_commands(start):
+    modules = {line.split()[0] for line in start.WORK.values()}
+    assert modules <= set(start.MODULES)

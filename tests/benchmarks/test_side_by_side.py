@@ -1,0 +1,56 @@
+"""What the comparisons share: what they refuse before anything runs."""
+
+import argparse
+import functools
+import importlib
+
+import pytest
+
+from tests.conftest import ROOT
+
+NAMES = ("albert_tf_float32", "hugging_face_float32")
+
+
+@pytest.fixture
+def check(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return functools.partial(run, importlib.import_module("side_by_side"))
+
+
+def run(side_by_side, **given):
+    settings = argparse.Namespace(
+        **{
+            "implementations": ",".join(NAMES),
+            "base": NAMES[0],
+            "rounds": 1,
+            **given,
+        }
+    )
+    side_by_side.check(argparse.ArgumentParser(), settings, NAMES, ["rounds"])
+    return settings.implementations
+
+
+def test_implementations_are_divided_at_commas(check):
+    assert check() == list(NAMES)
+    assert check(implementations=NAMES[0]) == [NAMES[0]]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"implementations": "albert"},
+            "--implementations: there is no albert.",
+        ),
+        ({"rounds": 0}, "--rounds=0 is less than 1."),
+        (
+            {"implementations": NAMES[0], "base": NAMES[1]},
+            f"--base={NAMES[1]} is not among --implementations.",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(check, given, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        check(**given)
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
