@@ -1,11 +1,14 @@
 """Which devices a run uses, as a tf.distribute strategy."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
-from albert_tf.common import errors, strict_json
+from albert_tf.common import errors, preemption, strict_json
 from albert_tf.training import training_options
 
 
@@ -139,6 +142,27 @@ class Workers:
     def is_alone(self) -> bool:
         """Whether there is one process only."""
         return not self.strategy.extended._in_multi_worker_mode()
+
+    @contextlib.contextmanager
+    def ending_together(self) -> Iterator[None]:
+        """End this process when another one is gone: no exchange can succeed.
+
+        Raises:
+            SystemExit: One is; the code is `preemption.EXIT_CODE`.
+        """
+        try:
+            yield
+        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+            if self.is_alone:
+                raise
+            logging.error(
+                "Another worker has ended or cannot be reached. Checkpoints "
+                "are kept. Exit status %d. Run the same command of every "
+                "worker again to continue. TensorFlow says: %s",
+                preemption.EXIT_CODE,
+                error.message,
+            )
+            raise SystemExit(preemption.EXIT_CODE) from None
 
     def gather(self, *numbers: float) -> np.ndarray:
         """Return the numbers of all, float64 [replicas, numbers], chief first.

@@ -168,8 +168,15 @@ def _plot(lines: list[dict[str, Any]], path: str) -> None:
     ordered = sorted(names, key=lambda name: (not name.endswith("loss"), name))
     columns = 3
     rows = max(1, -(-len(ordered) // columns))
-    figure = matplotlib.figure.Figure(
-        figsize=(4.5 * columns, 3 * rows), layout="constrained"
+    figure = matplotlib.figure.Figure(figsize=(4.5 * columns, 3 * rows))
+    # Fixed: a layout that fits itself would draw everything twice.
+    figure.subplots_adjust(
+        left=0.05,
+        right=0.99,
+        bottom=0.5 / (3 * rows),
+        top=1 - 0.35 / (3 * rows),
+        wspace=0.2,
+        hspace=0.45,
     )
     for index, name in enumerate(ordered):
         axes = figure.add_subplot(rows, columns, index + 1, title=name)

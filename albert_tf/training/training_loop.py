@@ -199,8 +199,8 @@ class Trainer:
 
         Raises:
             errors.UserError: Too many updates in a row had to be skipped.
-            SystemExit: SIGTERM has come; a checkpoint is written. The code is
-                `preemption.EXIT_CODE`.
+            SystemExit: SIGTERM has come, and a checkpoint is written; or
+                another worker has ended. The code is `preemption.EXIT_CODE`.
         """
         self._saved.remove_unfinished(best=evaluated is not None)
         batches = iter(self._strategy.experimental_distribute_dataset(dataset))
@@ -213,7 +213,10 @@ class Trainer:
         profile = profiler.Profiler(
             self._options.profile_steps, self.output_dir
         )
-        with preemption.PreemptionHandler() as handler:
+        with (
+            self._workers.ending_together(),
+            preemption.PreemptionHandler() as handler,
+        ):
             between = _Between(clock, handler, profile)
             while self.step < num_train_steps and not clock.is_up:
                 is_saved = self._train_to_next_stop(

@@ -56,13 +56,13 @@ def allow_no_byte():
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def start_workers(module, signal_at=(), **options):
-    """Start the two workers of one run; `signal_at` is for the second."""
+def start_workers(module, signal_at=(), signalled=1, **options):
+    """Start the two workers of one run; one of them gets the signal."""
     hosts = ",".join(f"127.0.0.1:{port}" for port in _free_ports(2))
     return [
         start(
             module,
-            signal_at if index else (),
+            signal_at if index == signalled else (),
             distribution_strategy="multi_worker_mirrored",
             worker_hosts=hosts,
             task_index=index,

@@ -236,6 +236,31 @@ def test_two_workers_equal_one_device_and_stop_together(folder, plain):
     assert (folder / "two" / "run_card.md").exists()
 
 
+@pytest.fixture(scope="module")
+def two_workers(folder, plain):
+    changes = {"albert_config_file": plain, "save_checkpoints_steps": 1}
+    for worker in start_workers(folder, "two_whole", **changes):
+        processes.finish(worker)
+    return changes
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_after_a_kill_of_one_worker_both_go_on(folder, two_workers, killed):
+    """The other ends with 42, and later steps are those without the kill."""
+    name = f"two_and_kill_of_{killed}"
+    at = ("SIGKILL", "train", 2)
+    workers = start_workers(
+        folder, name, signal_at=at, signalled=killed, **two_workers
+    )
+    processes.finish(workers[killed], -signal.SIGKILL)
+    output = processes.finish(workers[1 - killed], preemption.EXIT_CODE)
+    assert "Another worker has ended" in output
+    assert not losses(folder / name).keys() >= {STEPS}
+    for worker in start_workers(folder, name, **two_workers):
+        processes.finish(worker)
+    assert_same_run(folder / "two_whole", folder / name)
+
+
 def test_another_process_may_evaluate(folder, whole):
     follower = start(
         folder,

@@ -117,7 +117,7 @@ def say(monkeypatch, caplog):
         )
         return [(r.levelname, r.getMessage()) for r in caplog.records]
 
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "absl")
     return check
 
 
