@@ -31,8 +31,8 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.S)
 SHELL = [text.replace("\\\n", " ") for kind, text in BLOCKS if not kind]
 COMMANDS = [text for text in SHELL if text.startswith("python -m albert_tf")]
 TOOL = [text for text in SHELL if "saved_model_cli" in text]
-PYTHON, LITERT, ONNX = (
-    text for kind, text in BLOCKS if kind == "python" and "grpc" not in text
+PYTHON, _GRPC, TOKENIZER, LITERT, ONNX = (
+    text for kind, text in BLOCKS if kind == "python"
 )
 (REQUEST,) = (text for kind, text in BLOCKS if kind == "json")
 
@@ -169,6 +169,25 @@ def test_python(here):
     assert answer["label"].numpy()[0] in (b"entailment", b"not_entailment")
     assert answer["probabilities"].shape == [1, 2]
     assert answer["truncated"].numpy().tolist() == [False]
+
+
+def test_tokenizer(here, load):
+    names = {"text": "Mara gave Ivo the lamp."}
+    exec(TOKENIZER, names)
+    ids = tf.constant([names["ids"]], tf.int32)
+    asked = load("rte").signatures
+    from_ids = asked["tokens"](
+        input_ids=ids,
+        input_mask=tf.ones_like(ids),
+        segment_ids=tf.zeros_like(ids),
+    )
+    from_text = asked["serving_default"](
+        text=tf.constant([names["text"]]), text_pair=tf.constant([""])
+    )
+    assert ids.shape[1] > 5
+    np.testing.assert_allclose(
+        from_ids["probabilities"], from_text["probabilities"], atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("snippet", [LITERT, ONNX], ids=["litert", "onnx"])
