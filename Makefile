@@ -61,15 +61,17 @@ demo: setup
 test: setup
 	"$(PY)" tools/run_tests.py $(ARGS)
 
-# Beam conflicts with the environment, and jax is tested without TensorFlow.
+# Beam, and Dask with it, conflicts with the environment; jax is tested without
+# TensorFlow.
 test-beam: $(BEAM)/.setup-done
 	"$(BEAM)/bin/python" tools/run_tests.py -m beam --noconftest \
-	    tests/data_prep/test_beam_pretraining_data.py $(ARGS)
+	    tests/data_prep/test_beam_pretraining_data.py \
+	    tests/albert_tf/common/test_cluster.py $(ARGS)
 
 test-jax: setup $(JAX)/.setup-done
 	ALBERT_TF_JAX_PYTHON="$(JAX)/bin/python" "$(PY)" tools/run_tests.py \
 	    -m jax tests/albert_tf/test_export_train_step.py \
-	    tests/benchmarks/test_run_train_step.py $(ARGS)
+	    tests/benchmarks/run_train_step $(ARGS)
 
 test-torch: $(TORCH_DONE)
 	"$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py \

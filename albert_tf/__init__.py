@@ -7,11 +7,13 @@
     albert_tf.restore(encoder, "model.ckpt-best")
 
 The names of `__all__` stay; everything else may move between versions.
-Importing this package loads nothing until a name is used. It sets two
+Importing this package loads nothing until a name is used. It sets three
 environment variables, unless they are set: `TF_USE_LEGACY_KERAS` asks
 TensorFlow for Keras 2 (`tf_keras`), which tf-models-official is built on, so
-that one process never holds two of them; `TF_CPP_MIN_LOG_LEVEL` hides what
-TensorFlow says about itself. `TF_CPP_MIN_LOG_LEVEL=0` shows everything.
+that one process never holds two of them; `TF_ENABLE_ONEDNN_OPTS` turns oneDNN
+on, which TensorFlow leaves off on processors without AVX512;
+`TF_CPP_MIN_LOG_LEVEL` hides what TensorFlow says about itself.
+`TF_CPP_MIN_LOG_LEVEL=0` shows everything.
 """
 
 import importlib
@@ -19,6 +21,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # 2 leaves errors. One of them, "failed call to cuInit", stands for no error
 # where there is no NVIDIA driver.
 os.environ.setdefault(

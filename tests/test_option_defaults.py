@@ -119,6 +119,7 @@ DEFAULTS = {
         "max_seq_length": 512,
         "max_predictions_per_seq": 20,
         "num_batches": 100,
+        "num_eval_batches": 100,
     },
     "data_prep.create_finetuning_data:FinetuningDataOptions": {
         "max_seq_length": 512,

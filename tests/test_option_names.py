@@ -41,7 +41,8 @@ RACE = """
 """
 WRITER = f"""
     {VOCABULARY} input_file input_format json_field text_column split_sentences
-    language on_bad_line output_file num_shards num_workers drop_duplicates
+    language on_bad_line output_file num_shards num_workers dask_scheduler
+    drop_duplicates
     masking_time word_start_rule word_segmenter sentence_objective
     single_segment_policy random_seed dupe_factor overwrite max_seq_length
     short_seq_prob random_next_sentence {MASKING}
@@ -85,7 +86,8 @@ OPTIONS = {
         max_predictions_per_seq num_train_steps num_warmup_steps
         sentence_objective masked_lm_factor sentence_factor init_schedule
         precision recompute gradient_accumulation_steps seed batches_from
-        num_batches to_checkpoint overwrite loop_layers
+        num_batches eval_batches_from num_eval_batches to_checkpoint overwrite
+        loop_layers
         optimizer bias_correction learning_rate poly_power start_warmup_step
         original_start_warmup
         init_checkpoint init_from_group0 init_shallower new_weights

@@ -154,8 +154,20 @@ def _build(
         if dataclasses.is_dataclass(hint):
             arguments[field.name] = _build(typing.cast(type, hint), values)
         elif _flag_name(field) in values:
-            arguments[field.name] = values[_flag_name(field)]
+            value = values[_flag_name(field)]
+            _check_choice(field, value, hint)
+            arguments[field.name] = value
     return options_class(**arguments)
+
+
+def _check_choice(field: dataclasses.Field[Any], value: Any, hint: Any) -> None:
+    choices = field.metadata.get("choices")
+    _, optional = _kind(hint)
+    if not choices or value in choices or (optional and value is None):
+        return
+    raise errors.UserError(
+        f"is not allowed. Use {' or '.join(choices)}.", _flag_name(field), value
+    )
 
 
 def parse(options_class: type[OptionsT], words: Sequence[str]) -> OptionsT:
@@ -249,9 +261,8 @@ def _value(leaf: Flag, text: str) -> Any:
     """Return the value of an option.
 
     Raises:
-        errors.UserError: It is not allowed.
+        errors.UserError: It is not of the type of the option.
     """
-    choices = leaf.metadata["choices"]
     if leaf.type is bool:
         if text.lower() not in _TRUTH:
             raise errors.UserError(
@@ -263,10 +274,6 @@ def _value(leaf: Flag, text: str) -> Any:
         return _TRUTH[text.lower()]
     if leaf.type is str:
         _check_text(leaf, text)
-        if choices and text not in choices:
-            raise errors.UserError(
-                f"is not allowed. Use {' or '.join(choices)}.", leaf.name, text
-            )
         return _HOME.sub(_home, text)
     try:
         if leaf.type is int:
@@ -313,6 +320,10 @@ def from_dict(
 
     Options that are not in the dictionary have the defaults of `options_class`,
     which may differ from those of the classes inside it.
+
+    Raises:
+        errors.UserError: A value is not among the choices of its option, or
+            options do not fit together (`__post_init__` of each class).
     """
     defaults = {
         leaf.name: leaf.default

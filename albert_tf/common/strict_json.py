@@ -21,6 +21,8 @@ from albert_tf.common import errors, files
 # depends on the caller.
 _MAX_DEPTH = 100
 _MAX_SHOWN = 60
+# An integer of so many digits fits a float; the largest has 309.
+_SURELY_FLOAT = 300
 _REPLACEMENT = "\ufffd"
 # May hold half of a character: written as such, or as an escape.
 _SUSPICIOUS = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
@@ -194,7 +196,8 @@ def _parse_float(digits: str) -> float:
 
 
 def _parse_int(digits: str) -> int:
-    _parse_float(digits)  # Refuses a number that no float can hold.
+    if len(digits) > _SURELY_FLOAT:
+        _parse_float(digits)  # Refuses a number that no float can hold.
     return int(digits)
 
 

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import numpy as np
 import sentencepiece
 from absl import logging
-from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.common import errors, files
 from albert_tf.common.options import option
@@ -104,7 +103,6 @@ class Tokenizer:
 
         self._is_replaced = np.zeros(len(self.pieces), bool)
         self._is_replaced[list(self.digit_comma_ids)] = True
-        self._lengths = offsets.piece_lengths(self._processor, self.pieces)
 
     @property
     def vocab_size(self) -> int:
@@ -124,8 +122,16 @@ class Tokenizer:
         )
 
     @functools.cached_property
+    def _lengths(self) -> np.ndarray:
+        """Characters of each piece, int64 [pieces]."""
+        return offsets.piece_lengths(self._processor, self.pieces)
+
+    @functools.cached_property
     def masked_model_bytes(self) -> bytes:
         """The same model, with `[MASK]` as a symbol that text may contain."""
+        # Slow to import, and seldom needed.
+        from sentencepiece import sentencepiece_model_pb2
+
         model = sentencepiece_model_pb2.ModelProto.FromString(self.model_bytes)
         symbol = model.pieces[self.mask_id]
         symbol.type = symbol.USER_DEFINED

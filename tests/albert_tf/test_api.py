@@ -96,6 +96,16 @@ def test_tensorflow_is_quiet_unless_asked():
     assert "tensorflow" in loud.stderr
 
 
+@pytest.mark.parametrize("already, wanted", [(None, "1"), ("0", "0")])
+def test_onednn_is_on_unless_turned_off(already, wanted):
+    environment = dict(os.environ)
+    environment.pop("TF_ENABLE_ONEDNN_OPTS", None)
+    if already is not None:
+        environment["TF_ENABLE_ONEDNN_OPTS"] = already
+    code = "import albert_tf, os; print(os.environ['TF_ENABLE_ONEDNN_OPTS'])"
+    assert run(code, environment).stdout == f"{wanted}\n"
+
+
 def run(code, environment):
     command = [sys.executable, "-c", code]
     return subprocess.run(

@@ -169,7 +169,7 @@ def test_models_without_a_pooler_are_converted(saved, tmp_path, name, target):
 
 @pytest.mark.parametrize("target", FORMATS)
 def test_log_names_moments_only_where_they_are(saved, tmp_path, caplog, target):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "absl")
     prefix, _ = saved("encoder", with_optimizer=True)
     convert(prefix, tmp_path / "there" / "x", target)
     assert ", moments and step." in caplog.text or target == "huggingface"

@@ -52,7 +52,7 @@ def test_unicode_form(kind, lower, keep, form):
 
 def test_original_rule_is_assumed_and_said_once(tmp_path, caplog):
     path = make_vocabulary(tmp_path)
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "absl")
     for _ in range(2):
         found = normalization.resolve(path, "sentencepiece", NOTHING_GIVEN)
         assert found == Normalization()
@@ -61,7 +61,7 @@ def test_original_rule_is_assumed_and_said_once(tmp_path, caplog):
 
 def test_nothing_is_said_when_all_options_are_given(tmp_path, caplog):
     path = make_vocabulary(tmp_path)
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "absl")
     given = {**Normalization().settings, "do_lower_case": False}
     found = normalization.resolve(path, "sentencepiece", given)
     assert found == Normalization(do_lower_case=False)
@@ -69,7 +69,7 @@ def test_nothing_is_said_when_all_options_are_given(tmp_path, caplog):
 
 
 def test_nothing_is_said_of_released_vocabularies(tmp_path, shared_dir, caplog):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "absl")
     for name, kind in (
         ("30k-clean.model", "sentencepiece"),
         ("vocab_chinese.txt", "wordpiece"),
