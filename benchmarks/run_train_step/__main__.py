@@ -23,6 +23,7 @@ import argparse
 import itertools
 import json
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
@@ -102,8 +103,7 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     add("--eval_steps", type=int, help="Updates between two evaluations.")
     add(
         "--variables",
-        help="npz file to start from. Default: that of the program; or the "
-        "variables.npz that an earlier run has left.",
+        help="npz file to start from. Default: that of the program.",
     )
     add(
         "--output_dir",
@@ -260,12 +260,15 @@ def run(settings: argparse.Namespace, exported: program.Exported) -> None:
     devices = program.find_devices(settings.devices)
     program.check_devices(description, devices, f"--devices={settings.devices}")
     output = RunFolder(settings.output_dir)
+    output.check_same(exported, settings)
     variables, done = find_variables(settings, exported, output)
     if done > steps or (done == steps and output.has_ended):
-        raise SystemExit(
+        print(
             f"--output_dir={settings.output_dir} has {done} updates already, "
-            f"and --steps is {steps}. Nothing is left to do."
+            f"and --steps is {steps}. Nothing is left to do.",
+            file=sys.stderr,
         )
+        return
     iteration = int(variables["iteration"])
     stopping = threading.Event()
     if settings.output_dir:

@@ -4,7 +4,9 @@ import glob
 import itertools
 import os
 import pathlib
+import sys
 import threading
+import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,9 +18,21 @@ FOLLOW_SECONDS = 1.0
 
 
 def load_npz(path: str) -> Arrays:
-    """Read an npz file."""
-    with np.load(path, allow_pickle=False) as stored:
-        return {name: stored[name] for name in stored.files}
+    """Read an npz file.
+
+    Raises:
+        SystemExit: It cannot be read.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (
+        *(OSError, EOFError, TypeError, ValueError, AttributeError),
+        zipfile.BadZipFile,
+    ) as error:
+        raise SystemExit(
+            f"{path} cannot be read as an npz file: {error}"
+        ) from None
 
 
 def save_npz(path: str, arrays: Arrays) -> None:
@@ -143,6 +157,8 @@ def follow(
     """
     for number in itertools.count(first):
         path = pathlib.Path(folder) / f"{number:08d}.npz"
+        if not path.exists():
+            print(f"Waiting for {path}.", file=sys.stderr, flush=True)
         while not path.exists():
             if stopping.wait(FOLLOW_SECONDS):
                 return

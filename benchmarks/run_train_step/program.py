@@ -38,10 +38,20 @@ class Exported:
 
 
 def open_folder(folder: str) -> Exported:
-    """Read the description of an exported program."""
+    """Read the description of an exported program.
+
+    Raises:
+        SystemExit: There is none.
+    """
     path = pathlib.Path(folder)
-    text = (path / "train_step.json").read_text()
-    return Exported(path, json.loads(text))
+    try:
+        text = (path / "train_step.json").read_text()
+        return Exported(path, json.loads(text))
+    except (OSError, ValueError) as error:
+        raise SystemExit(
+            f"--program={folder} is not a folder that "
+            f"albert_tf.export_train_step has written: {error}"
+        ) from None
 
 
 class Program:
@@ -153,8 +163,13 @@ def read_program(
     XLA's partitioner finds from the annotations of arguments and results how to
     divide the rest, and where the devices must add up their parts.
     """
-    text = exported.path(form["program"]).read_text()
-    module = mlir.ir.Module.parse(text, mlir.make_ir_context())
+    path = exported.path(form["program"])
+    try:
+        module = mlir.ir.Module.parse(path.read_text(), mlir.make_ir_context())
+    except (OSError, ValueError, mlir.ir.MLIRError) as error:
+        raise SystemExit(
+            f"{path} cannot be read: {error}. Export the program again."
+        ) from None
     if devices == 1:
         return module
     with module.context:

@@ -4,12 +4,14 @@ variables.npz       all variables
 metrics.jsonl       every number that was printed, and facts on the run
 run_options.json    options of the export and of this program
 albert_config.json  architecture
+run.lock            held while a training writes to the folder
 
-`python -m albert_tf.write_run_card` makes the card of the run from the last
-three.
+`python -m albert_tf.write_run_card` makes the card of the run from the
+three files after the first.
 """
 
 import argparse
+import fcntl
 import json
 import math
 import os
@@ -27,6 +29,15 @@ from program import Arrays, Exported
 
 VARIABLES_NAME = "variables.npz"
 LOG_NAME = "metrics.jsonl"
+OPTIONS_NAME = "run_options.json"
+CONFIG_NAME = "albert_config.json"
+LOCK_NAME = "run.lock"
+# Options of an export that may change while a training goes on.
+_FREE = {
+    *("output_dir", "overwrite", "to_checkpoint", "loop_layers", "recompute"),
+    *("batches_from", "num_batches", "eval_batches_from", "num_eval_batches"),
+    *("init_checkpoint", "init_schedule"),
+}
 
 
 class RunFolder:
@@ -37,12 +48,65 @@ class RunFolder:
 
         Args:
             folder: Path; None for none.
+
+        Raises:
+            SystemExit: It cannot be used, or another process uses it.
         """
         self._folder = pathlib.Path(folder) if folder else None
         self._lines: list[dict[str, Any]] = []
         if self._folder:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                # Held until the process ends.
+                self._lock = open(self._folder / LOCK_NAME, "w")
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SystemExit(
+                    f"--output_dir={folder} is in use by another training. "
+                    "Name another folder, or wait."
+                ) from None
+            except OSError as error:
+                raise SystemExit(f"--output_dir={folder}: {error}") from None
             self._lines = read_log(self._folder / LOG_NAME)
+
+    def check_same(
+        self, exported: Exported, settings: argparse.Namespace
+    ) -> None:
+        """Refuse to continue what an earlier start has not begun.
+
+        Raises:
+            SystemExit: The program or the first variables are others.
+        """
+        if not (self._folder and self.variables):
+            return
+        where = f"--output_dir={self._folder}"
+        try:
+            begun = json.loads((self._folder / OPTIONS_NAME).read_text())
+            config = json.loads((self._folder / CONFIG_NAME).read_text())
+            earlier = dict(begun["options"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SystemExit(
+                f"{where} holds {VARIABLES_NAME}, but is not a whole folder "
+                f"of a training: {error!r}. Name another folder; begin with "
+                f"--variables={self.variables} to keep what was learned."
+            ) from None
+        now = dict(exported.description["options"])
+        pairs = [("the architecture", config, exported.description["config"])]
+        pairs += [
+            (name, earlier.get(name), now[name])
+            for name in sorted(now.keys() - _FREE)
+        ]
+        if settings.variables:
+            pairs.append(
+                ("variables", earlier.get("variables"), settings.variables)
+            )
+        for name, old, new in pairs:
+            if old != new:
+                raise SystemExit(
+                    f"{where} was begun with another value of {name}: "
+                    f"{old!r}, now {new!r}. Name another folder, or use what "
+                    "it was begun with."
+                )
 
     @property
     def variables(self) -> str | None:
@@ -78,8 +142,8 @@ class RunFolder:
             "options": {**exported.description["options"], **chosen},
         }
         config = exported.description["config"]
-        self._write_text("albert_config.json", json.dumps(config, indent=2))
-        self._write_text("run_options.json", json.dumps(content, indent=2))
+        self._write_text(CONFIG_NAME, json.dumps(config, indent=2))
+        self._write_text(OPTIONS_NAME, json.dumps(content, indent=2))
         kept = [
             line
             for line in self._lines

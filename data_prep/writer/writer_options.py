@@ -105,6 +105,13 @@ class CreatePretrainingDataOptions:
                 "training does not permute. Drop one of the two."
             )
         self.vocabulary.require()
+        if self.dask_scheduler == "":
+            raise errors.UserError(
+                "is empty. Give HOST:PORT, or leave the option out to work on "
+                "this machine.",
+                "dask_scheduler",
+                "",
+            )
         if self.dask_scheduler and self.num_workers:
             raise errors.UserError(
                 "and `dask_scheduler` are both given. The cluster decides how "

@@ -56,9 +56,9 @@ def allow_no_byte():
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def start_workers(module, signal_at=(), signalled=1, **options):
-    """Start the two workers of one run; one of them gets the signal."""
-    hosts = ",".join(f"127.0.0.1:{port}" for port in _free_ports(2))
+def start_workers(module, signal_at=(), signalled=1, number=2, **options):
+    """Start the workers of one run; one of them gets the signal."""
+    hosts = ",".join(f"127.0.0.1:{port}" for port in _free_ports(number))
     return [
         start(
             module,
@@ -68,7 +68,7 @@ def start_workers(module, signal_at=(), signalled=1, **options):
             task_index=index,
             **options,
         )
-        for index in range(2)
+        for index in range(number)
     ]
 
 

@@ -236,29 +236,40 @@ def test_two_workers_equal_one_device_and_stop_together(folder, plain):
     assert (folder / "two" / "run_card.md").exists()
 
 
-@pytest.fixture(scope="module")
-def two_workers(folder, plain):
-    changes = {"albert_config_file": plain, "save_checkpoints_steps": 1}
-    for worker in start_workers(folder, "two_whole", **changes):
+@pytest.fixture(scope="module", params=[2, 3], ids="{} workers".format)
+def several(request, folder, plain):
+    """Options of several workers, and the folder of their undisturbed run."""
+    changes = {
+        "number": request.param,
+        "albert_config_file": plain,
+        "save_checkpoints_steps": 1,
+        "train_batch_size": 6,
+        "eval_batch_size": 6,
+    }
+    name = f"{request.param}_whole"
+    for worker in start_workers(folder, name, **changes):
         processes.finish(worker)
-    return changes
+    return changes, folder / name
 
 
-@pytest.mark.parametrize("killed", [0, 1])
-def test_after_a_kill_of_one_worker_both_go_on(folder, two_workers, killed):
-    """The other ends with 42, and later steps are those without the kill."""
-    name = f"two_and_kill_of_{killed}"
+@pytest.mark.parametrize("killed", ["first", "last"])
+def test_after_a_kill_of_one_worker_all_go_on(folder, several, killed):
+    """The others end with 42, and later steps are those without the kill."""
+    changes, whole = several
+    victim = 0 if killed == "first" else changes["number"] - 1
+    name = f"{changes['number']}_and_kill_of_{victim}"
     at = ("SIGKILL", "train", 2)
     workers = start_workers(
-        folder, name, signal_at=at, signalled=killed, **two_workers
+        folder, name, signal_at=at, signalled=victim, **changes
     )
-    processes.finish(workers[killed], -signal.SIGKILL)
-    output = processes.finish(workers[1 - killed], preemption.EXIT_CODE)
-    assert "Another worker has ended" in output
+    processes.finish(workers.pop(victim), -signal.SIGKILL)
+    for worker in workers:
+        output = processes.finish(worker, preemption.EXIT_CODE)
+        assert "Another worker has ended" in output
     assert not losses(folder / name).keys() >= {STEPS}
-    for worker in start_workers(folder, name, **two_workers):
+    for worker in start_workers(folder, name, **changes):
         processes.finish(worker)
-    assert_same_run(folder / "two_whole", folder / name)
+    assert_same_run(whole, folder / name)
 
 
 def test_another_process_may_evaluate(folder, whole):

@@ -41,6 +41,18 @@ def test_runner_refuses_batches_of_another_program(
         assert re.search(message, finished.stderr)
 
 
+@pytest.mark.jax
+@pytest.mark.parametrize("content", [b"", b"PK\3\4", b"x" * 99])
+def test_damaged_batches_are_named(jax_python, exported, tmp_path, content):
+    (tmp_path / "0.npz").write_bytes(content)
+    finished = start_program(
+        jax_python, f"--program={exported}", f"--batches={tmp_path}"
+    )
+    assert finished.returncode == 1
+    assert f"{tmp_path}/0.npz cannot be read as an npz" in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
 def start_following(python, folder, output):
     """Start a process that waits for four batches in `OUTPUT/batches`."""
     return subprocess.Popen(
@@ -51,6 +63,7 @@ def start_following(python, folder, output):
         ],
         env=environment(),
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
 
@@ -80,7 +93,9 @@ def test_batches_are_waited_for_and_give_the_same_bits(
             assert f'"step": {number + 1},' in process.stdout.readline()
         # There is no third one yet.
         process.send_signal(signal.SIGTERM)
+        waiting = process.stderr.read()
     assert process.returncode == 42
+    assert f"Waiting for {tmp_path}/batches/00000002.npz." in waiting
     with start_following(jax_python, exported, tmp_path) as process:
         for number in (2, 3):
             add_batch(exported, tmp_path, number)

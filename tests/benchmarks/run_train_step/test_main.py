@@ -48,6 +48,9 @@ runpy.run_path({str(RUNNER)!r})
         (["--follow", "--steps=2"], "--follow needs --batches"),
         (["--eval_batches=x"], "has no evaluation. Export with"),
         (["--batches=x"], "--batches=x: there is no npz file"),
+        (["--program=x"], "--program=x is not a folder that"),
+        (["--variables=x"], "x cannot be read as an npz file"),
+        (["--output_dir=/dev/null"], "--output_dir=/dev/null: "),
     ],
 )
 def test_wrong_options_are_refused(jax_python, exported, arguments, message):

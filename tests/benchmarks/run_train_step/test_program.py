@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -30,6 +31,16 @@ def test_runner_reads_what_lies_beside_the_description(jax_python, tmp_path):
         description[name] = f"/elsewhere/{description[name]}"
     path.write_text(json.dumps(description))
     run_program(jax_python, f"--program={settings.output_dir}", "--steps=1")
+
+
+@pytest.mark.jax
+def test_damaged_program_is_named(jax_python, exported, tmp_path):
+    folder = shutil.copytree(exported, tmp_path / "step")
+    (folder / "train_step.mlir").write_text("module {")
+    done = start_program(jax_python, f"--program={folder}")
+    assert done.returncode == 1
+    assert "train_step.mlir cannot be read" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.jax

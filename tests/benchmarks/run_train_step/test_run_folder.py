@@ -1,6 +1,8 @@
 """The folder of a run, and its card."""
 
+import fcntl
 import json
+import shutil
 
 import pytest
 
@@ -82,14 +84,64 @@ def test_lines_after_the_saved_step_are_made_again(
 
 
 @pytest.mark.jax
-def test_a_folder_of_later_updates_is_refused(jax_python, command, tmp_path):
+def test_a_folder_of_fewer_updates_is_refused(
+    jax_python, command, with_evaluation, tmp_path
+):
     run_program(jax_python, *command, f"--output_dir={tmp_path}/a")
     run_program(jax_python, *command, "--steps=1", f"--output_dir={tmp_path}/b")
+    # As after an export with --init_schedule=continue.
+    later = shutil.copytree(with_evaluation, tmp_path / "later")
+    shutil.copy(tmp_path / "a/variables.npz", later)
     done = start_program(
-        jax_python,
-        *command,
-        f"--variables={tmp_path}/a/variables.npz",
-        f"--output_dir={tmp_path}/b",
+        jax_python, *command, f"--program={later}", f"--output_dir={tmp_path}/b"
     )
     assert done.returncode == 1
     assert "has fewer updates than" in done.stderr
+
+
+@pytest.mark.jax
+def test_a_folder_of_another_training_is_refused(
+    jax_python, command, with_evaluation, tmp_path
+):
+    output = f"--output_dir={tmp_path}/run"
+    run_program(jax_python, *command, "--steps=1", output)
+    before = read_all(tmp_path / "run")
+    other = shutil.copytree(with_evaluation, tmp_path / "other")
+    description = json.loads((other / "train_step.json").read_text())
+    description["options"]["learning_rate"] = 0.5
+    (other / "train_step.json").write_text(json.dumps(description))
+    for change, message in (
+        (f"--program={other}", "another value of learning_rate: 0.01, now 0.5"),
+        (f"--variables={other}/variables.npz", "another value of variables"),
+    ):
+        done = start_program(jax_python, *command, output, change)
+        assert done.returncode == 1
+        assert message in done.stderr
+    (tmp_path / "run/run_options.json").unlink()
+    done = start_program(jax_python, *command, output)
+    assert done.returncode == 1
+    assert "is not a whole folder of a training" in done.stderr
+    before.pop("run_options.json")
+    assert read_all(tmp_path / "run") == before
+
+
+@pytest.mark.jax
+def test_one_training_at_a_time_and_none_when_all_is_done(
+    jax_python, command, tmp_path
+):
+    output = f"--output_dir={tmp_path}/run"
+    run_program(jax_python, *command, output)
+    before = read_all(tmp_path / "run")
+    with open(tmp_path / "run/run.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = start_program(jax_python, *command, output)
+    assert done.returncode == 1
+    assert "is in use by another training" in done.stderr
+    done = start_program(jax_python, *command, output)
+    assert done.returncode == 0
+    assert "Nothing is left to do" in done.stderr
+    assert read_all(tmp_path / "run") == before
+
+
+def read_all(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -52,6 +52,7 @@ from tests.data_prep import writing
             {"num_workers": 2, "dask_scheduler": "host:8786"},
             "`num_workers=2` and `dask_scheduler` are both given",
         ),
+        ({"dask_scheduler": ""}, "`dask_scheduler=` is empty"),
         ({"dupe_factor": 0}, "`dupe_factor=0` is below 1"),
         ({"random_seed": -1}, "`random_seed=-1` is below 0"),
     ],
