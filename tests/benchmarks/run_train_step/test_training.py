@@ -94,5 +94,5 @@ runpy.run_path({str(RUNNER)!r}, run_name="__main__")
         tmp_path / "whole/variables.npz", tmp_path / "part/variables.npz"
     )
     finished = start_program(jax_python, *command)
-    assert finished.returncode == 1
+    assert finished.returncode == 0
     assert "has 7 updates already" in finished.stderr
