@@ -19,8 +19,9 @@ outputs. Make a change of one version in the others, too, and in the gradient.
 evaluation; its plain version is TensorFlow's.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
 import tensorflow as tf
 
@@ -31,8 +32,32 @@ _SLOPE = 0.7978845608028654
 _CUBIC = 0.044715
 
 
-# Compiles a function with XLA.
-compiled = tf.function(jit_compile=True, autograph=False)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def compiled(function: _F, input_signature: Sequence[Any] | None = None) -> _F:
+    """Compile a function with XLA, except where there is a TPU.
+
+    TensorFlow compiles everything that runs on a TPU. Its wheel for TPUs cannot
+    compile for the CPU of the host.
+
+    Args:
+        function: Takes and returns tensors.
+        input_signature: Of `tf.function`.
+    """
+    by_xla = tf.function(
+        function, input_signature, autograph=False, jit_compile=True
+    )
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        return (function if _has_tpu() else by_xla)(*arguments)
+
+    return cast("_F", call)
+
+
+def _has_tpu() -> bool:
+    return bool(tf.config.list_logical_devices("TPU_SYSTEM"))
 
 
 class Ops(NamedTuple):

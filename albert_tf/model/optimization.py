@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import model_options
+from albert_tf.model import fused_ops, model_options
 
 BETA_1 = 0.9
 BETA_2 = 0.999
@@ -281,11 +281,6 @@ def _rule(
         number, tf.TensorSpec([], tf.bool), number, number, number
     )
 
-    @tf.function(
-        input_signature=[*[vector] * 4, arguments],
-        jit_compile=True,
-        autograph=False,
-    )
     def rule(
         w: tf.Tensor,
         gradient: tf.Tensor,
@@ -312,7 +307,7 @@ def _rule(
             tf.where(finite, new_v, v),
         )
 
-    return rule
+    return fused_ops.compiled(rule, [*[vector] * 4, arguments])
 
 
 def _trust_ratio(weights: tf.Tensor, update: tf.Tensor) -> tf.Tensor:

@@ -7,6 +7,7 @@ time:
     python -m albert_tf.write_run_card --output_dir=FOLDER
 """
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import io
@@ -26,13 +27,8 @@ from albert_tf.training import run_folder, run_log
 
 CARD_NAME = "run_card.md"
 CURVES_NAME = "learning_curves.png"
-_PACKAGES = (
-    "tensorflow",
-    "tf_keras",
-    "tensorflow-text",
-    "sentencepiece",
-    "numpy",
-)
+# Other wheels than "tensorflow", such as tensorflow-tpu, hold the same module.
+_PACKAGES = ("tf_keras", "tensorflow-text", "sentencepiece", "numpy", "libtpu")
 
 
 def environment(
@@ -45,8 +41,6 @@ def environment(
         data: One sentence on where the examples come from.
         training_data: What tells training data apart.
     """
-    versions = {"albert_tf": albert_tf.__version__}
-    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
     devices = [device.name for device in tf.config.list_logical_devices()]
     return run_log.Facts(
         command=" ".join(sys.argv),
@@ -55,9 +49,18 @@ def environment(
         python=platform.python_version(),
         machine=f"{platform.machine()}, {os.cpu_count()} cores",
         devices=", ".join(devices),
-        versions=", ".join(f"{k} {v}" for k, v in versions.items()),
+        versions=", ".join(f"{k} {v}" for k, v in _versions().items()),
         training_data=training_data,
     )
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of this project and of its packages."""
+    found = {"albert_tf": albert_tf.__version__, "tensorflow": tf.__version__}
+    for name in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def write(output_dir: str) -> str:

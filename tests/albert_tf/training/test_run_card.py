@@ -1,8 +1,10 @@
 """The page that describes a run."""
 
 import dataclasses
+import importlib.metadata
 
 import pytest
+import tensorflow as tf
 
 import albert_tf
 from albert_tf.common.options import option
@@ -66,3 +68,20 @@ def test_environment_counts_parameters_and_names_versions(small_config):
     assert f"albert_tf {albert_tf.__version__}" in facts.versions
     summary = run_card.summary(small_config, facts)
     assert f"{facts.parameters:,} parameters: 4 layers in 2 gr" in summary
+
+
+def test_environment_with_the_wheel_for_tpus(small_config, monkeypatch):
+    """No package is called tensorflow there, and one is called libtpu."""
+    find = importlib.metadata.version
+
+    def find_other(name):
+        if name in ("tensorflow", "tensorflow-text"):
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "0.0.14" if name == "libtpu" else find(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", find_other)
+    encoder = modeling.AlbertModel(small_config)
+    facts = run_card.environment(encoder, "none", "abc")
+    assert f"tensorflow {tf.__version__}, tf_keras 2." in facts.versions
+    assert facts.versions.endswith("libtpu 0.0.14")
+    assert "tensorflow-text" not in facts.versions
