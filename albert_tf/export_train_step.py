@@ -17,6 +17,7 @@ import io
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -288,6 +289,11 @@ def _check_target(settings: ExportOptions) -> None:
         os.remove(os.path.join(folder, DESCRIPTION_NAME))
         for path in _batch_files(folder):
             os.remove(path)
+    elif files.exists(os.path.join(folder, VARIABLES_NAME)):
+        raise errors.UserError(
+            f"--output_dir={folder} has no program, but {VARIABLES_NAME}, "
+            "perhaps of a training. Choose another folder."
+        )
     files.make_folder(folder, "output_dir")
 
 
@@ -690,7 +696,10 @@ def _read_variables(path: str) -> dict[str, np.ndarray]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
+    except (
+        *(EOFError, NotImplementedError, TypeError, ValueError),
+        *(zipfile.BadZipFile, zlib.error),
+    ) as error:
         raise errors.UserError(
             f"--to_checkpoint={path} is not a whole npz file: {error}. Name "
             "the variables.npz that benchmarks/run_train_step has written."

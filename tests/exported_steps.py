@@ -1,5 +1,6 @@
 """Small exported training steps, their batches, and what runs them."""
 
+import io
 import json
 import os
 import subprocess
@@ -137,6 +138,15 @@ def run_program(python, *arguments):
 def metrics(line):
     """The losses and accuracies of a line of the log."""
     return {k: v for k, v in line.items() if k not in run_log.NOT_METRICS}
+
+
+def damaged_npz():
+    """An npz file with damage in its compressed content."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, input_ids=np.arange(999))
+    content = bytearray(stream.getvalue())
+    content[200:240] = bytes(range(40))
+    return bytes(content)
 
 
 def load(path):

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.common import options, preemption, scores
+from albert_tf.common import errors, options, preemption, scores
 from albert_tf.finetuning import (
     base,
     finetuning_options,
@@ -52,9 +52,14 @@ def run(
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(shared.devices)
     runs = _options_of_runs(settings)
+    _check_number_of_runs(shared)
     for one in runs:
+        folder = one.finetuning.output_dir
+        needs_run = not (shared.do_train or shared.init.init_checkpoint)
+        if needs_run and not run_folder.is_trained(folder):
+            raise run_folder.no_weights(folder)
         run_folder.check_start(
-            one.finetuning.output_dir,
+            folder,
             shared.init.init_checkpoint,
             shared.vocabulary,
         )
@@ -97,6 +102,33 @@ def _options_of_runs(
         )
         for number in range(1, shared.num_runs + 1)
     ]
+
+
+def _check_number_of_runs(
+    settings: finetuning_options.FinetuningOptions,
+) -> None:
+    """Refuse a folder that holds one run for several, or more than wanted.
+
+    Raises:
+        errors.UserError: It does.
+    """
+    folder, wanted = settings.output_dir, settings.num_runs
+    more = f"run_{1 if wanted == 1 else wanted + 1}"
+    if run_folder.is_run(os.path.join(folder, more)):
+        raise errors.UserError(
+            f"does not fit `output_dir={folder}`, which holds `{more}`, too. "
+            "Its summary would be lost: repeat the command with as many runs "
+            "as before, or more, or choose another folder.",
+            "num_runs",
+            wanted,
+        )
+    if wanted > 1 and run_folder.is_run(folder):
+        raise errors.UserError(
+            f"does not fit `output_dir={folder}`, which holds a single run. "
+            "Choose another folder, or leave `num_runs` out.",
+            "num_runs",
+            wanted,
+        )
 
 
 def _check_memory(

@@ -95,8 +95,8 @@ class OptimizerOptions:
     )
     learning_rate: float = option(
         0.00176,
-        "Peak learning rate. The default is for batch 4096; scale it with the "
-        "square root of the batch.",
+        "Peak learning rate. LAMB's grows with the square root of the batch: "
+        "0.00176 is for 4096.",
         within=ranges.LEARNING_RATE,
     )
     poly_power: float = option(

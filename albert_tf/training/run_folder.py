@@ -226,6 +226,17 @@ def is_trained(folder: str) -> bool:
     )
 
 
+def no_weights(folder: str) -> errors.UserError:
+    """Return the error for a folder without weights to evaluate."""
+    return errors.UserError(
+        "has no checkpoint to evaluate. Set `do_train`, name the folder of a "
+        "run, or give an `init_checkpoint` that holds all weights, heads "
+        "included.",
+        "output_dir",
+        folder,
+    )
+
+
 def _is_another(
     vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> bool:

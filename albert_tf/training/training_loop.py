@@ -27,6 +27,7 @@ from albert_tf.training import (
     profiler,
     run_checkpoints,
     run_clock,
+    run_folder,
     run_log,
     train_step,
     training_options,
@@ -174,13 +175,7 @@ class Trainer:
             errors.UserError: The present weights are random.
         """
         if not (self._saved.restore_best() or self.step or self._is_complete):
-            raise errors.UserError(
-                "has no checkpoint to evaluate. Set `do_train`, name the "
-                "folder of a run, or give an `init_checkpoint` that holds all "
-                "weights, heads included.",
-                "output_dir",
-                self.output_dir,
-            )
+            raise run_folder.no_weights(self.output_dir)
 
     def train(
         self,

@@ -72,7 +72,7 @@ class TrainerOptions(UpdateOptions):
         0.0,
         "Minutes for training and its evaluations, with those of earlier "
         "starts up to their last checkpoint. The learning rate falls to 0 at "
-        "the limit, or at --num_train_steps if that comes first; the warm-up "
+        "the limit, or at the last step if that comes first; the warm-up "
         "keeps its share of the run. 0: no limit.",
         within=ranges.Range(0, 10**7),
     )

@@ -22,6 +22,7 @@ compiler says about memory and work, as a JSON object and a row of a table.
 import argparse
 import itertools
 import json
+import os
 import signal
 import sys
 import threading
@@ -50,6 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     add = parser.add_argument
     add(
@@ -132,17 +134,40 @@ def add_training(parser: argparse.ArgumentParser) -> None:
 
 def check_options(settings: argparse.Namespace) -> str | None:
     """Return what is wrong with the options."""
-    for name in ("steps", "log_steps", "save_steps", "eval_steps"):
+    for name, least in (
+        *(("steps", 1), ("log_steps", 1), ("save_steps", 1)),
+        *(("eval_steps", 1), ("matrix_size", 0)),
+    ):
         value = getattr(settings, name)
-        if value is not None and value < 1:
-            return f"--{name}={value} is not a whole number from 1."
-    if settings.save_steps and not settings.output_dir:
-        return "--save_steps needs --output_dir."
-    if settings.eval_steps and not settings.eval_batches:
-        return "--eval_steps needs --eval_batches."
-    if settings.follow and not (settings.batches and settings.steps):
-        return "--follow needs --batches, a folder, and --steps."
-    return None
+        if value is not None and value < least:
+            return f"--{name}={value} is not a whole number from {least}."
+    unused = ("batches", "eval_batches", "variables", "output_dir")
+    given = [name for name in unused if getattr(settings, name) is not None]
+    folder = settings.batches or ""
+    problems = [
+        (
+            settings.compile_for and given,
+            f"--compile_for={settings.compile_for} runs nothing: leave "
+            f"{', '.join(f'--{name}' for name in given)} out.",
+        ),
+        (
+            settings.save_steps and not settings.output_dir,
+            "--save_steps needs --output_dir.",
+        ),
+        (
+            settings.eval_steps and not settings.eval_batches,
+            "--eval_steps needs --eval_batches.",
+        ),
+        (
+            settings.follow and not (folder and settings.steps),
+            "--follow needs --batches, a folder, and --steps.",
+        ),
+        (
+            settings.follow and set(folder) & set("*?[,"),
+            f"--batches={folder} is not one folder, which --follow needs.",
+        ),
+    ]
+    return next((text for is_wrong, text in problems if is_wrong), None)
 
 
 def count_steps(settings: argparse.Namespace) -> int:
@@ -262,17 +287,19 @@ def run(settings: argparse.Namespace, exported: program.Exported) -> None:
     output = RunFolder(settings.output_dir)
     output.check_same(exported, settings)
     variables, done = find_variables(settings, exported, output)
-    if done > steps or (done == steps and output.has_ended):
+    iteration = int(variables["iteration"])
+    is_evaluated = not settings.eval_batches or output.has_evaluated(iteration)
+    if done > steps or (done == steps and output.has_ended and is_evaluated):
         print(
             f"--output_dir={settings.output_dir} has {done} updates already, "
-            f"and --steps is {steps}. Nothing is left to do.",
+            f"and --steps is {steps}. Nothing is left to do; give more --steps "
+            "to go on.",
             file=sys.stderr,
         )
         return
-    iteration = int(variables["iteration"])
-    stopping = threading.Event()
+    stopping, training_begins = threading.Event(), threading.Event()
     if settings.output_dir:
-        signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+        listen(stopping, training_begins)
     fed = feed(settings, exported, devices, (done, iteration), stopping)
     # Errors in it come before compiling.
     first = list(itertools.islice(fed, int(done < steps)))
@@ -292,12 +319,38 @@ def run(settings: argparse.Namespace, exported: program.Exported) -> None:
         settings.save_steps,
         settings.eval_steps,
     )
+    training_begins.set()
     trainer.train(itertools.chain(first, fed), plan, stopping)
     if trainer.watch.updates:
         seconds = trainer.watch.seconds / trainer.watch.updates
         size = settings.matrix_size
         found = measurement.report(update, description, devices, seconds, size)
         print(json.dumps(found))
+
+
+def listen(stopping: threading.Event, training_begins: threading.Event) -> None:
+    """Set an event at SIGTERM and Ctrl-C; end at once before training begins.
+
+    Compiling takes minutes, in which Python calls no handler of a signal. But
+    it writes the signal to a file, and a thread reads it.
+    """
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+
+    def stop(number: int, _: object) -> None:
+        stopping.set()
+        if number == signal.SIGINT:  # A second one ends at once.
+            signal.signal(number, signal.default_int_handler)
+
+    def end_early() -> None:
+        os.read(read, 1)
+        if not training_begins.is_set():
+            os._exit(training.PREEMPTED)
+
+    threading.Thread(target=end_early, daemon=True).start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
 
 
 def main() -> None:

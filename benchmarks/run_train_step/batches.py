@@ -1,5 +1,6 @@
 """Arrays in npz files: batches, and variables."""
 
+import contextlib
 import glob
 import itertools
 import os
@@ -7,6 +8,7 @@ import pathlib
 import sys
 import threading
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,20 +30,42 @@ def load_npz(path: str) -> Arrays:
             return {name: stored[name] for name in stored.files}
     except (
         *(OSError, EOFError, TypeError, ValueError, AttributeError),
-        zipfile.BadZipFile,
+        *(NotImplementedError, zipfile.BadZipFile, zlib.error),
     ) as error:
         raise SystemExit(
-            f"{path} cannot be read as an npz file: {error}"
+            f"{path} cannot be read as an npz file: {error}. Write it again, "
+            "or name another one."
         ) from None
 
 
 def save_npz(path: str, arrays: Arrays) -> None:
-    """Write an npz file; an old one stays until the new one is complete."""
-    with open(f"{path}.tmp", "wb") as stream:
-        np.savez(stream, **arrays)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(f"{path}.tmp", path)
+    """Write an npz file; an old one stays until the new one is complete.
+
+    Raises:
+        SystemExit: There is no room, or nothing may be written.
+    """
+    with naming_errors(path):
+        try:
+            with open(f"{path}.tmp", "wb") as stream:
+                np.savez(stream, **arrays)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(f"{path}.tmp", path)
+        finally:
+            with contextlib.suppress(OSError):
+                os.remove(f"{path}.tmp")
+
+
+@contextlib.contextmanager
+def naming_errors(path: str) -> Iterator[None]:
+    """End the process with a message if a file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise SystemExit(
+            f"{path} cannot be written: {error.strerror}. What was saved "
+            "before is kept: make room, and run the same command again."
+        ) from None
 
 
 def check(

@@ -16,6 +16,12 @@ from jaxlib import xla_client
 # Attributes of a function, and what the description calls what they are about.
 SIDES = {"arg_attrs": "arguments", "res_attrs": "results"}
 
+# Of the description.
+_CONTENT = {
+    *("program", "arguments", "results", "variables", "options", "config"),
+    *("sequences", "tokens", "model_flops", "losses"),
+}
+
 Arrays = dict[str, np.ndarray]
 
 
@@ -45,13 +51,17 @@ def open_folder(folder: str) -> Exported:
     """
     path = pathlib.Path(folder)
     try:
-        text = (path / "train_step.json").read_text()
-        return Exported(path, json.loads(text))
-    except (OSError, ValueError) as error:
+        description = json.loads((path / "train_step.json").read_text())
+        missing = _CONTENT - dict(description).keys()
+        if missing:
+            raise ValueError(f"train_step.json has no {min(missing)}")
+    except (OSError, TypeError, ValueError) as error:
         raise SystemExit(
             f"--program={folder} is not a folder that "
-            f"albert_tf.export_train_step has written: {error}"
+            f"albert_tf.export_train_step has written: {error}. Export the "
+            "program again, or name another folder."
         ) from None
+    return Exported(path, description)
 
 
 class Program:
@@ -80,11 +90,17 @@ class Program:
         self._arguments = [entry["name"] for entry in form["arguments"]]
         self._results = form["results"]
         began = time.perf_counter()
-        self._compiled = backend.get_backend().compile_and_load(
-            read_program(exported, form, len(devices)),
-            xla_client.DeviceList(tuple(devices)),
-            compile_options(devices),
-        )
+        module = read_program(exported, form, len(devices))
+        try:
+            self._compiled = backend.get_backend().compile_and_load(
+                module,
+                xla_client.DeviceList(tuple(devices)),
+                compile_options(devices),
+            )
+        except jax.errors.JaxRuntimeError as error:
+            raise SystemExit(
+                f"{exported.path(form['program'])} cannot be compiled: {error}"
+            ) from None
         self.compile_seconds = time.perf_counter() - began
 
     def __call__(self, known: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
@@ -216,7 +232,9 @@ def find_devices(count: int) -> list[jax.Device]:
     devices = backend.get_backend().local_devices()
     if not 1 <= count <= len(devices):
         raise SystemExit(
-            f"--devices={count}, but jax finds {len(devices)} on this machine."
+            f"--devices={count}, but jax finds {len(devices)} on this machine: "
+            f"give 1 to {len(devices)}. On a CPU, XLA_FLAGS="
+            "--xla_force_host_platform_device_count=8 makes eight."
         )
     return devices[:count]
 

@@ -32,6 +32,7 @@ LOG_NAME = "metrics.jsonl"
 OPTIONS_NAME = "run_options.json"
 CONFIG_NAME = "albert_config.json"
 LOCK_NAME = "run.lock"
+PROGRAM_NAME = "run_train_step"
 # Options of an export that may change while a training goes on.
 _FREE = {
     *("output_dir", "overwrite", "to_checkpoint", "loop_layers", "recompute"),
@@ -77,11 +78,16 @@ class RunFolder:
         Raises:
             SystemExit: The program or the first variables are others.
         """
-        if not (self._folder and self.variables):
+        if not self._folder:
             return
         where = f"--output_dir={self._folder}"
+        options = self._folder / OPTIONS_NAME
+        if not self.variables:
+            if options.exists() or (self._folder / LOG_NAME).exists():
+                self._check_own(where, options)
+            return
         try:
-            begun = json.loads((self._folder / OPTIONS_NAME).read_text())
+            begun = json.loads(options.read_text())
             config = json.loads((self._folder / CONFIG_NAME).read_text())
             earlier = dict(begun["options"])
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -119,6 +125,21 @@ class RunFolder:
         """Whether an earlier start has come to its end."""
         return bool(self._lines) and self._lines[-1]["split"] == "end"
 
+    def _check_own(self, where: str, options: pathlib.Path) -> None:
+        """Refuse the folder of a training by another program.
+
+        Raises:
+            SystemExit: It is.
+        """
+        try:
+            program = json.loads(options.read_text())["program"]
+        except (OSError, ValueError, KeyError, TypeError):
+            program = "an unknown program"
+        if program != PROGRAM_NAME:
+            raise SystemExit(
+                f"{where} holds a training by {program}. Name another folder."
+            )
+
     def has_evaluated(self, step: int) -> bool:
         """Tell whether the log has the evaluation of a step."""
         found = [
@@ -138,7 +159,7 @@ class RunFolder:
             return
         chosen = {n: v for n, v in vars(settings).items() if v is not None}
         content = {
-            "program": "run_train_step",
+            "program": PROGRAM_NAME,
             "options": {**exported.description["options"], **chosen},
         }
         config = exported.description["config"]
@@ -176,24 +197,30 @@ class RunFolder:
     def _append(self, line: dict[str, Any]) -> None:
         self._lines.append(line)
         if self._folder:
-            with open(self._folder / LOG_NAME, "a") as stream:
+            path = self._folder / LOG_NAME
+            with batches.naming_errors(str(path)), open(path, "a") as stream:
                 stream.write(json.dumps(line) + "\n")
 
     def _write_text(self, name: str, text: str) -> None:
         assert self._folder
-        partial = self._folder / f"{name}.tmp"
-        partial.write_text(text)
-        os.replace(partial, self._folder / name)
+        path, partial = self._folder / name, self._folder / f"{name}.tmp"
+        with batches.naming_errors(str(path)):
+            partial.write_text(text)
+            os.replace(partial, path)
 
 
 def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Return the lines of a log; a last one that was cut off is left out."""
+    """Return the lines of a log; damaged ones are left out."""
+    if not path.exists():
+        return []
     lines = []
-    for text in path.read_text().splitlines() if path.exists() else []:
+    for text in path.read_text("utf-8", "replace").splitlines():
         try:
-            lines.append(json.loads(text))
-        except json.JSONDecodeError:
+            line = json.loads(text)
+        except ValueError:
             continue
+        if isinstance(line, dict) and line.keys() >= {"split", "step"}:
+            lines.append(line)
     return lines
 
 

@@ -116,6 +116,7 @@ class Trainer:
             evaluate: Returns the numbers of an evaluation, if there is one.
         """
         self.watch = Stopwatch()
+        self._number = self._saved = 0
         self._step = step
         self._description = description
         self._output = output
@@ -135,8 +136,22 @@ class Trainer:
             SystemExit: It was set before the last update; variables are
                 written after the current one, and the code is 42.
         """
+        self._number = self._saved = plan.first
+        try:
+            self._train(batches, plan, stopping)
+        finally:  # Also if a batch is damaged.
+            if self._saved < self._number:
+                self._save()
+        if self._number < plan.last or not self._is_evaluated(self._number):
+            raise SystemExit(PREEMPTED)
+        self._output.end(self._number)
+
+    def _train(
+        self, batches: Iterator[Batch], plan: Plan, stopping: threading.Event
+    ) -> None:
+        """Run updates until the last one, or until `stopping` is set."""
         rows: list[jax.Array] = []
-        number = saved = plan.first
+        number = plan.first
         if number and plan.evaluates(number):
             self._validate(number)  # An earlier start has ended before.
         self.watch.forget()
@@ -144,7 +159,7 @@ class Trainer:
             batch = next(batches, None)
             if batch is not None:
                 rows.append(self._step(batch))
-                number += 1
+                self._number = number = number + 1
                 self.watch.count()
             if rows and (plan.logs(number) or stopping.is_set()):
                 self._log(number, rows)
@@ -153,17 +168,16 @@ class Trainer:
                 jax.block_until_ready(rows)
                 self.watch.forget()
             if plan.saves(number) or stopping.is_set():
-                self._output.save(self._step.read())
-                saved = number
+                self._save()
                 self.watch.resume()
             if plan.evaluates(number) and not stopping.is_set():
                 self._validate(number)
                 self.watch.resume()
-        if saved < number:  # It was set while something else was done.
-            self._output.save(self._step.read())
-        if number < plan.last or not self._is_evaluated(number):
-            raise SystemExit(PREEMPTED)
-        self._output.end(number)
+
+    def _save(self) -> None:
+        """Write the variables."""
+        self._output.save(self._step.read())
+        self._saved = self._number
 
     def _log(self, number: int, rows: Sequence[jax.Array]) -> None:
         """Write a line on the last updates."""

@@ -190,6 +190,17 @@ def warn(wanted: CreatePretrainingDataOptions) -> None:
             wanted.pairs.max_seq_length,
             full,
         )
+    elif given > max(full, masking.MaskingOptions().max_predictions_per_seq):
+        logging.warning(
+            "--max_predictions_per_seq=%d: every record has so many places, "
+            "and at --max_seq_length=%d and --masked_lm_prob=%g at most %d are "
+            "used. Use --max_predictions_per_seq=%d.",
+            given,
+            wanted.pairs.max_seq_length,
+            wanted.masks.masked_lm_prob,
+            full,
+            full,
+        )
 
 
 def _warn_of_masks(masks: masking.MaskingOptions) -> None:

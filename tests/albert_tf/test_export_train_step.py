@@ -25,6 +25,7 @@ from tests.exported_steps import (
     BATCH,
     CONFIG,
     STEPS,
+    damaged_npz,
     load,
     make_batches,
     make_options,
@@ -427,7 +428,7 @@ def test_files_that_are_none_are_refused(exported, tmp_path):
     with open(tmp_path / "array.npy", "wb") as stream:
         np.save(stream, np.zeros(3))
     array = (tmp_path / "array.npy").read_bytes()
-    for content in (b"PK\x03\x04", b"", array):
+    for content in (b"PK\x03\x04", b"", array, damaged_npz()):
         (tmp_path / "w.npz").write_bytes(content)
         with pytest.raises(errors.UserError, match="not a whole npz file"):
             write(exported[0], str(tmp_path / "w.npz"))
@@ -451,6 +452,17 @@ def test_a_program_is_replaced_only_when_asked(tmp_path, monkeypatch):
         dataclasses.replace(settings, overwrite=True, num_batches=1)
     )
     assert len(os.listdir(tmp_path / "step" / "batches")) == 1
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_variables_without_a_program_are_not_replaced(tmp_path, overwrite):
+    """They may be those of a training."""
+    settings = make_options(tmp_path, overwrite=overwrite)
+    (tmp_path / "step").mkdir()
+    (tmp_path / "step/variables.npz").write_bytes(b"learned")
+    with pytest.raises(errors.UserError, match="but variables.npz, perhaps"):
+        export_train_step.run(settings)
+    assert (tmp_path / "step/variables.npz").read_bytes() == b"learned"
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,43 @@ def test_started_again_nothing_is_trained(world, two_runs, tmp_path, caplog):
     assert not (folder / "RTE.tsv").exists()
 
 
+@pytest.mark.parametrize(
+    "folder, num_runs, message",
+    [
+        (".", 1, "`num_runs=1` does not fit `output_dir=.*`run_1`, too"),
+        ("run_1", 2, "`num_runs=2` does not fit .* holds a single run"),
+    ],
+)
+def test_another_number_of_runs_is_refused_and_changes_nothing(
+    world, two_runs, tmp_path, folder, num_runs, message
+):
+    shutil.copytree(two_runs, tmp_path / "rte")
+    before = sorted(tmp_path.rglob("*"))
+    settings = small_runs.classifier(
+        world, tmp_path / "rte" / folder, num_runs=num_runs, seed=7
+    )
+    with pytest.raises(errors.UserError, match=message):
+        run_classifier.run(settings)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_fewer_runs_than_before_are_refused(world, two_runs, tmp_path):
+    folder = tmp_path / "rte"
+    shutil.copytree(two_runs, folder)
+    shutil.copytree(two_runs / "run_2", folder / "run_3")
+    settings = small_runs.classifier(world, folder, num_runs=2, seed=7)
+    with pytest.raises(errors.UserError, match="which holds `run_3`, too"):
+        run_classifier.run(settings)
+
+
+def test_missing_weights_are_found_before_features_are_made(world, tmp_path):
+    settings = small_runs.classifier(world, tmp_path / "rte")
+    settings = changed(settings, do_train=False)
+    with pytest.raises(errors.UserError, match="has no checkpoint to evaluat"):
+        run_classifier.run(settings)
+    assert not (tmp_path / "rte").exists()
+
+
 @pytest.mark.parametrize("num_runs", [1, 2])
 def test_a_second_finetuning_in_a_folder_is_refused_and_changes_nothing(
     world, tmp_path, monkeypatch, num_runs

@@ -12,6 +12,7 @@ import pytest
 from tests.exported_steps import (
     CONFIG,
     RUNNER,
+    damaged_npz,
     environment,
     load,
     run_program,
@@ -42,7 +43,7 @@ def test_runner_refuses_batches_of_another_program(
 
 
 @pytest.mark.jax
-@pytest.mark.parametrize("content", [b"", b"PK\3\4", b"x" * 99])
+@pytest.mark.parametrize("content", [b"", b"PK\3\4", b"x" * 99, damaged_npz()])
 def test_damaged_batches_are_named(jax_python, exported, tmp_path, content):
     (tmp_path / "0.npz").write_bytes(content)
     finished = start_program(

@@ -34,12 +34,23 @@ def test_runner_reads_what_lies_beside_the_description(jax_python, tmp_path):
 
 
 @pytest.mark.jax
-def test_damaged_program_is_named(jax_python, exported, tmp_path):
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("train_step.mlir", "module {", "train_step.mlir cannot be read"),
+        ("train_step.mlir", "", "train_step.mlir cannot be compiled"),
+        ("train_step.json", "[]", "train_step.json has no arguments"),
+        ("train_step.json", "3", "is not a folder that albert_tf.export"),
+    ],
+)
+def test_damaged_program_is_named(
+    jax_python, exported, tmp_path, name, content, message
+):
     folder = shutil.copytree(exported, tmp_path / "step")
-    (folder / "train_step.mlir").write_text("module {")
+    (folder / name).write_text(content)
     done = start_program(jax_python, f"--program={folder}")
     assert done.returncode == 1
-    assert "train_step.mlir cannot be read" in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 

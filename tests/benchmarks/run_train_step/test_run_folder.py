@@ -143,5 +143,35 @@ def test_one_training_at_a_time_and_none_when_all_is_done(
     assert read_all(tmp_path / "run") == before
 
 
+@pytest.mark.jax
+def test_the_folder_of_another_program_is_refused(
+    jax_python, command, tmp_path
+):
+    folder = tmp_path / "pretraining"
+    folder.mkdir()
+    (folder / "run_options.json").write_text('{"program": "run_pretraining"}')
+    (folder / "metrics.jsonl").write_text('{"split": "train", "step": 1}\n')
+    before = read_all(folder)
+    done = start_program(jax_python, *command, f"--output_dir={folder}")
+    assert done.returncode == 1
+    assert "holds a training by run_pretraining" in done.stderr
+    after = read_all(folder)
+    after.pop("run.lock")
+    assert after == before
+
+
+@pytest.mark.jax
+def test_an_evaluation_that_is_added_at_the_end_is_made(
+    jax_python, command, tmp_path
+):
+    output = f"--output_dir={tmp_path}"
+    without = [c for c in command if not c.startswith("--eval")]
+    run_program(jax_python, *without, output)
+    lines = run_program(jax_python, *command, output)
+    assert [line["split"] for line in lines if "split" in line] == ["eval"]
+    done = start_program(jax_python, *command, output)
+    assert "Nothing is left to do" in done.stderr
+
+
 def read_all(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -1,5 +1,6 @@
 """The loop over updates: continued, and stopped by SIGTERM."""
 
+import shutil
 import subprocess
 
 import numpy as np
@@ -45,6 +46,85 @@ def test_what_is_handed_back_is_where_the_next_run_goes_on(
     assert_equal(tmp_path / "all/variables.npz", last)
     prefix = export_train_step.write_checkpoint(exported, str(last))
     assert prefix == f"{exported}/model.ckpt-{STEPS}"
+
+
+@pytest.mark.jax
+def test_updates_before_a_damaged_batch_are_kept(
+    jax_python, exported, tmp_path
+):
+    program = f"--program={exported}", "--log_steps=1"
+    whole, part = f"--output_dir={tmp_path}/whole", f"{tmp_path}/part"
+    run_program(
+        jax_python,
+        *program,
+        f"--batches={exported}/batches",
+        "--steps=2",
+        whole,
+    )
+    folder = shutil.copytree(f"{exported}/batches", tmp_path / "batches")
+    (folder / "2.npz").write_bytes(b"")
+    done = start_program(
+        jax_python, *program, f"--batches={folder}", f"--output_dir={part}"
+    )
+    assert done.returncode == 1
+    assert "2.npz cannot be read" in done.stderr
+    assert_equal(tmp_path / "whole/variables.npz", f"{part}/variables.npz")
+
+
+@pytest.mark.jax
+def test_a_full_disk_is_named_and_keeps_what_was_saved(
+    jax_python, exported, tmp_path
+):
+    """No file may be larger than the variables that were saved before."""
+    options = (
+        *(f"--program={exported}", f"--batches={exported}/batches"),
+        *(f"--output_dir={tmp_path}", "--matrix_size=0"),
+    )
+    run_program(jax_python, *options, "--steps=2")
+    saved = (tmp_path / "variables.npz").read_bytes()
+    blocks = len(saved) // 1024 - 1
+    done = subprocess.run(
+        ["bash", "-c", f'ulimit -f {blocks}; exec "$0" "$@"', jax_python]
+        + [str(RUNNER), *options],
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "variables.npz cannot be written: File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "variables.npz").read_bytes() == saved
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+def test_a_signal_while_compiling_ends_at_once(
+    jax_python, exported, tmp_path, number
+):
+    """Python calls no handler there; so a call that blocks stands for it."""
+    program = f"""
+import ctypes, os, runpy, signal, sys, threading
+sys.path.insert(0, {str(RUNNER)!r})
+import program
+
+def compile_long(*_):
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.{number})).start()
+    for _ in range(2):  # The signal ends the first one.
+        ctypes.CDLL(None).usleep(5_000_000)
+    raise AssertionError("not stopped")
+
+program.Program.__init__ = compile_long
+sys.argv = ["run", "--program={exported}", "--output_dir={tmp_path}"]
+runpy.run_path({str(RUNNER)!r}, run_name="__main__")
+"""
+    done = subprocess.run(
+        [jax_python, "-c", program],
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 42, done.stderr
 
 
 @pytest.mark.jax

@@ -88,3 +88,11 @@ def test_few_predictions_are_warned_of(base, caplog):
     caplog.set_level(logging.WARNING)
     writing.run(base, max_predictions_per_seq=3)
     assert "use --max_predictions_per_seq=5" in caplog.text
+
+
+def test_places_that_stay_empty_are_warned_of(base, caplog):
+    caplog.set_level(logging.WARNING)
+    writing.run(base, max_predictions_per_seq=20)
+    assert "are used" not in caplog.text
+    writing.run(base, max_predictions_per_seq=21, overwrite=True)
+    assert "at most 5 are used" in caplog.text
