@@ -2,8 +2,9 @@
 
 The label is the sentence-order label of ALBERT (§3.1, "Inter-sentence
 coherence loss"): 1 when the two segments were exchanged, and
-`layouts.NO_LABEL` for a sentence that cannot be cut in two. No tokens are
-copied: a segment is a slice of the array with the tokens of many documents.
+`layouts.NO_LABEL` for a sentence that cannot be cut in two. A segment is a
+slice of the array with the tokens of many documents; only random segments are
+copied.
 """
 
 import dataclasses
@@ -320,7 +321,9 @@ class _Packer:
         tokens, bounds = self._corpus[other]
         begin = self._draws.randint(0, len(bounds) - 2)
         end = _end_of_chunk(bounds, begin, length)
-        return Slice(tokens, bounds[begin], bounds[end])
+        # A slice would keep the block of the other document in memory.
+        copied = tokens[bounds[begin] : bounds[end]].copy()
+        return Slice(copied, 0, len(copied))
 
 
 def _end_of_chunk(bounds: Sequence[int], begin: int, target: int) -> int:

@@ -145,6 +145,19 @@ def test_next_sentence_prediction_keeps_the_order_for_label_0():
     assert seen == {0, 1}
 
 
+def test_random_segments_do_not_keep_blocks_of_other_documents():
+    """Their instances would keep blocks of megabytes in memory."""
+    own, other = np.arange(9), np.arange(9, 18)
+    corpus = [segment_pairs.Document(block, [0, 9]) for block in (own, other)]
+    (pair,) = segment_pairs.make_pairs(
+        corpus, 0, RANDOM(128, 0.0), random.Random(0), WORD_START
+    )
+    segments = [as_list(pair.first), as_list(pair.second)]
+    assert sorted(segments) == [own.tolist(), other.tolist()]
+    for part in (pair.first, pair.second):
+        assert not np.shares_memory(part.tokens, other)
+
+
 def test_single_sentence_of_a_single_document_is_paired_with_itself():
     options = RANDOM(128, 0.0)
     rng = random.Random(0)
