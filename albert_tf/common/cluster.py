@@ -8,6 +8,7 @@ must write files that several processes can write at once, see
 import contextlib
 import functools
 import importlib
+import logging
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -60,13 +61,18 @@ def connect(address: str, folder: str) -> Iterator[Any]:
             raise errors.UserError(complaint, OPTION, address)
         try:
             yield client
-        except (
-            distributed.scheduler.KilledWorker,
-            distributed.client.FutureCancelledError,
-        ) as error:
+        except distributed.scheduler.KilledWorker as error:
             raise parallel.WorkerEndedError(
                 f"The Dask cluster at {address} has given up: {error} "
                 "Finished work is kept: run the same command again."
+            ) from None
+        except distributed.client.FutureCancelledError:
+            # Its client would report the lost connection with tracebacks.
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)
+            raise parallel.WorkerEndedError(
+                f"The Dask scheduler at {address} has ended or cannot be "
+                "reached. Finished work is kept: start a scheduler with "
+                "workers, and run the same command again."
             ) from None
 
 
