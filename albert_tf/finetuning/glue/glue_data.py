@@ -58,9 +58,10 @@ def read(
         )
     if not files.exists(path):
         raise errors.UserError(
-            f"has no {columns.file} (looked for {path}). Give the folder that "
-            "holds the GLUE task folders.",
+            f"has no {columns.file}. Add this file, leave out what needs it, "
+            "or give the folder that holds it.",
             "data_dir",
+            path.removesuffix(columns.file).rstrip("/"),
         )
     short = []
     rows = text_files.read_rows(path)

@@ -25,6 +25,9 @@ class Split:
         skip_short: Whether rows with too few columns are left out and counted.
         submission: Name of the file for GLUE's leaderboard, if it has one.
         other_file: Another path where `file` may be.
+
+    Raises:
+        errors.UserError: A column is not one of `count`.
     """
 
     file: str
@@ -36,6 +39,15 @@ class Split:
     skip_short: bool = False
     submission: str = ""
     other_file: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("text_a", "text_b", "label"):
+            column = getattr(self, name)
+            if column is not None and not 0 <= column < self.count:
+                raise errors.UserError(
+                    f"Split({self.file!r}): {name}={column} is no column. With "
+                    f"count={self.count} they are 0 to {self.count - 1}."
+                )
 
 
 @dataclasses.dataclass(frozen=True)

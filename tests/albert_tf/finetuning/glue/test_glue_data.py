@@ -243,7 +243,9 @@ def test_unknown_label_names_file_line_and_allowed_ones(tmp_path):
 def test_missing_file_names_the_option_and_the_path(tmp_path):
     task = small_tasks.make("rte")
     path = task.sources(small_tasks.write(tmp_path, HEADER + ROW))["train"]
-    with pytest.raises(errors.UserError, match=r"`data_dir` .*RTE/train\.tsv"):
+    with pytest.raises(
+        errors.UserError, match=r"`data_dir=.*` has no RTE/train\.tsv"
+    ):
         task.read(path, "train")
 
 

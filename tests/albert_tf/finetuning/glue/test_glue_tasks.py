@@ -68,3 +68,11 @@ def test_first_dev_and_test_set_must_be_there_and_others_may():
 def test_metrics_must_exist_and_the_first_must_grow(metrics, message):
     with pytest.raises(errors.UserError, match=message):
         glue_tasks.TaskSpec(labels=(), splits={}, metrics=metrics)
+
+
+@pytest.mark.parametrize("name", ["text_a", "text_b", "label"])
+@pytest.mark.parametrize("column", [-1, 3])
+def test_columns_that_are_none_are_refused(name, column):
+    columns = {"text_a": 0, "text_b": 1, "label": 2, name: column}
+    with pytest.raises(errors.UserError, match=f"{name}={column} is no col"):
+        glue_tasks.Split("a.tsv", 3, **columns)
