@@ -54,17 +54,14 @@ def run(
     runs = _options_of_runs(settings)
     _check_number_of_runs(shared)
     for one in runs:
-        folder = one.finetuning.output_dir
-        needs_run = not (shared.do_train or shared.init.init_checkpoint)
-        if needs_run and not run_folder.is_trained(folder):
-            raise run_folder.no_weights(folder)
         run_folder.check_start(
-            folder,
+            one.finetuning.output_dir,
             shared.init.init_checkpoint,
             shared.vocabulary,
         )
     _check_memory(shared, task, strategy)
     data = run_data.RunData(shared, task, sources, strategy)
+    _check_weights([one.finetuning for one in runs])
     is_chief, several = distribution.is_chief(strategy), len(runs) > 1
     done = []
     with run_folder.hold(shared.output_dir, is_wanted=is_chief):
@@ -129,6 +126,21 @@ def _check_number_of_runs(
             "num_runs",
             wanted,
         )
+
+
+def _check_weights(
+    runs: Sequence[finetuning_options.FinetuningOptions],
+) -> None:
+    """Refuse to evaluate or predict without weights, before features are made.
+
+    Raises:
+        errors.UserError: A run that does not train has none.
+    """
+    for one in runs:
+        if one.do_train or one.init.init_checkpoint:
+            continue
+        if not run_folder.is_trained(one.output_dir):
+            raise run_folder.no_weights(one.output_dir)
 
 
 def _check_memory(

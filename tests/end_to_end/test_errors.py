@@ -210,7 +210,7 @@ def test_vocabulary_from_no_text(tmp_path):
 
 def test_task_without_its_file(classifier, tmp_path):
     settings = changed(classifier, data_dir=str(tmp_path))
-    refuse(run_classifier.run, settings, "`data_dir`", tmp_path)
+    refuse(run_classifier.run, settings, "`data_dir=.*` has no RTE", tmp_path)
 
 
 def test_missing_checkpoint(classifier, pretraining, tmp_path):
