@@ -310,7 +310,12 @@ def _check_state(source: _Source, path: str) -> None:
 
 
 def _write_tf1(source: _Source, prefix: str) -> None:
-    """Write variables by name, as TensorFlow 1's Saver does."""
+    """Write variables by name, as TensorFlow 1's Saver does.
+
+    Raises:
+        errors.UserError: The original release would compute something else.
+    """
+    huggingface.refuse_pooling(source.config, "the original release")
     values = {**source.weights(), **source.state}
     names = sorted(values)
 

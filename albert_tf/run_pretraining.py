@@ -423,6 +423,16 @@ def _find_data(
     settings: PretrainingOptions, config: modeling.AlbertConfig
 ) -> pretraining_data.PretrainingData:
     """Find the records and make sure that they are what the run expects."""
+    has_sentences = settings.recipe.sentence_objective != "none"
+    if settings.pack_sequences and has_sentences and config.pooling != "cls":
+        raise errors.UserError(
+            f"does not fit pooling={config.pooling!r} in `albert_config_file="
+            f"{settings.albert_config_file}`: rows of several examples have a "
+            "vector for each example's first token only. Set "
+            "`sentence_objective=none`, or leave `pack_sequences` out.",
+            "pack_sequences",
+            True,
+        )
     fit.check_length(
         settings.max_seq_length, config, settings.albert_config_file
     )

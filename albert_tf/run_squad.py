@@ -50,6 +50,13 @@ class RunSquadOptions(finetuning_options.TaskOptions):
 
     def __post_init__(self) -> None:
         shared = self.finetuning
+        if shared.pooling:
+            raise errors.UserError(
+                "is for tasks with one answer for the whole input. SQuAD's "
+                "head reads every token; leave `pooling` out.",
+                "pooling",
+                shared.pooling,
+            )
         has_records = shared.train_feature_file is not None
         if shared.do_train and not (self.train_file or has_records):
             raise errors.UserError(

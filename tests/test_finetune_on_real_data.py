@@ -81,6 +81,26 @@ def test_vocabulary_and_rates_of_the_runs(tool, tmp_path):
     assert vocabularies == ["d/vocab/30k-clean.model"] * 2 + ["8k.model"] * 2
 
 
+def test_what_is_chosen_reaches_the_runs_that_can_use_it(tool, tmp_path):
+    settings = tool.ToolOptions(data_dir="d", output_dir="o")
+    chosen = dataclasses.replace(
+        settings, optimizer="adamw", bias_correction=True, pooling="pair"
+    )
+    plain, other, squad = (
+        tool._values(given, name, tmp_path, ("random", 1))
+        for given, name in (
+            (settings, "rte"),
+            (chosen, "rte"),
+            (chosen, "squad"),
+        )
+    )
+    assert plain["optimizer"] == "lamb"
+    changes = {"optimizer": "adamw", "bias_correction": True}
+    assert other == {**plain, **changes, "pooling": "pair"}
+    assert squad.items() >= changes.items()
+    assert "pooling" not in squad
+
+
 def test_data_are_prepared_before_any_run(tool, tmp_path, shared_dir):
     settings = tool.ToolOptions(
         data_dir=str(shared_dir / "data"),

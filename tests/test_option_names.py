@@ -32,7 +32,7 @@ FINETUNING = f"""
     do_train do_eval do_predict
     train_batch_size eval_batch_size predict_batch_size
     train_feature_file pad_to_max early_stopping_evaluations num_runs new_head
-    hidden_dropout_prob attention_probs_dropout_prob
+    hidden_dropout_prob attention_probs_dropout_prob pooling
     train_step warmup_step num_train_epochs warmup_proportion {SHARED}
 """
 RACE = """

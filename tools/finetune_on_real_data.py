@@ -48,6 +48,7 @@ from albert_tf.common import (
 )
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base, registry
+from albert_tf.model.config import POOLINGS
 from albert_tf.text import tokenization
 
 RESULTS_NAME = "results.jsonl"
@@ -178,6 +179,13 @@ class ToolOptions:
         None,
         "Of the runs from random weights. Default: --learning_rate.",
         within=ranges.LEARNING_RATE,
+    )
+    optimizer: str = option(
+        _COMMON["optimizer"], "See run_classifier.", choices=("lamb", "adamw")
+    )
+    bias_correction: bool = option(False, "See run_classifier.")
+    pooling: str | None = option(
+        None, "Of all tasks but SQuAD; see run_classifier.", choices=POOLINGS
     )
     precision: str = option("bfloat16", "See run_classifier.")
 
@@ -402,12 +410,18 @@ def _values(
         "albert_config_file": settings.config_file,
         "spm_model_file": settings.vocabulary,
         "precision": settings.precision,
+        "optimizer": settings.optimizer,
         "train_step": settings.train_step,
         "seed": seed,
         "save_checkpoints_steps": 1_000_000,  # The last step is saved anyway.
         "cached_dir": str(data / "features"),
         **recipe.options,
     }
+    # Only what is set, so that runs of earlier versions keep their names.
+    if settings.bias_correction:
+        values["bias_correction"] = True
+    if settings.pooling and name != "squad":
+        values["pooling"] = settings.pooling
     if name == "squad":
         values["train_file"] = str(data / "train.json")
         values["predict_file"] = str(data / "dev.json")

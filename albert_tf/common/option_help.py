@@ -19,7 +19,7 @@ GROUPS = {
         init_checkpoint task spm_model_file vocab_file vocabularies
         do_lower_case
         squad_version num_labels labels pairs new_head
-        hidden_dropout_prob attention_probs_dropout_prob
+        pooling hidden_dropout_prob attention_probs_dropout_prob
     """,
     "Data": """
         input_file eval_input_file train_file predict_file data_dir input_dir

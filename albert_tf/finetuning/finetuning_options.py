@@ -8,7 +8,7 @@ from albert_tf.model import (
     fit,
     model_options,
 )
-from albert_tf.model.config import AlbertConfig
+from albert_tf.model.config import POOLINGS, AlbertConfig
 from albert_tf.text import tokenization
 from albert_tf.training import training_options
 
@@ -134,6 +134,15 @@ class FinetuningOptions:
         "Dropout of attention. Default: that of --albert_config_file.",
         within=ranges.DROPOUT,
     )
+    pooling: str | None = option(
+        None,
+        "What the head reads of the encoder. cls: the first token, as in the "
+        "original; mean, max: over all tokens; pair: the means of the two "
+        "texts, their difference and product. Another one than the "
+        "checkpoint's starts with a new pooler. Default: that of "
+        "--albert_config_file, or else cls.",
+        choices=POOLINGS,
+    )
     length: LengthOptions = dataclasses.field(default_factory=LengthOptions)
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
         default_factory=tokenization.VocabularyOptions
@@ -176,9 +185,9 @@ class FinetuningOptions:
             )
 
     def read_config(self) -> AlbertConfig:
-        """Read the architecture, with the dropout that the options ask for."""
+        """Read the architecture, with dropout and pooling of the options."""
         config = AlbertConfig.from_json_file(self.albert_config_file)
-        names = "hidden_dropout_prob", "attention_probs_dropout_prob"
+        names = "hidden_dropout_prob", "attention_probs_dropout_prob", "pooling"
         given = {name: getattr(self, name) for name in names}
         changes = {k: v for k, v in given.items() if v is not None}
         return dataclasses.replace(config, **changes)

@@ -21,10 +21,11 @@ from albert_tf.model import (
     model_options,
     optimization,
 )
-from albert_tf.model.config import AlbertConfig
+from albert_tf.model.config import POOLINGS, AlbertConfig
 
 # Keys of a config that neither names nor shapes of variables can show.
 _SILENT_KEYS = ("hidden_act", "num_attention_heads", "num_hidden_layers")
+_POOLER = "pooler/dense"  # Below the scope of the encoder.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +80,8 @@ def restore(
         option: Name of the option the path came from, for messages.
         new_scopes: Scopes of variables that keep their values.
         new_heads: Whether heads that the checkpoint lacks altogether keep their
-            values too.
+            values too, and the pooler where its config file has another
+            `pooling`.
         layers: See `model_options.InitOptions.layers`.
 
     Raises:
@@ -95,6 +97,9 @@ def restore(
     what = f"`{option}={checkpoint.path}`"
     variables = {checkpoint_reader.name_of(v): v for v in model.variables}
     encoder = getattr(model, "encoder", model)
+    pooler = f"{encoder.name}/{_POOLER}"
+    if new_heads and _has_other_pooling(encoder.config, checkpoint):
+        new_scopes = [*new_scopes, pooler]
     is_new = _new_variables(
         variables, encoder.name, checkpoint, new_scopes, new_heads
     )
@@ -103,7 +108,27 @@ def restore(
     _check_partners(variables, partners, checkpoint.shapes, is_new, what)
     if checkpoint.config:
         _check_config(encoder.config, checkpoint.config, layers, what)
+        if not is_new(f"{pooler}/kernel"):
+            _check_pooling(encoder.config, checkpoint.config, what)
     return _assign(variables, partners, checkpoint, what)
+
+
+def _has_other_pooling(
+    config: AlbertConfig, checkpoint: checkpoint_reader.Checkpoint
+) -> bool:
+    """Tell whether the pooler of a checkpoint reads something else.
+
+    Without a config file the checkpoint is taken for one of the original.
+    """
+    stored = checkpoint.config.pooling if checkpoint.config else POOLINGS[0]
+    if config.pooling == stored:
+        return False
+    logging.info(
+        "The pooler is new: the model has pooling=%s, and the checkpoint %s.",
+        config.pooling,
+        stored,
+    )
+    return True
 
 
 def _new_variables(
@@ -374,6 +399,23 @@ def _check_config(
             f"{what} does not fit the model, says the config file beside it:\n"
             + "\n".join(lines)
             + "\nUse that file as `albert_config_file`."
+        )
+
+
+def _check_pooling(
+    config: AlbertConfig, other: AlbertConfig, what: str
+) -> None:
+    """Refuse the weights of a pooler that reads something else.
+
+    Raises:
+        errors.UserError: See `restore`.
+    """
+    if config.pooling != other.pooling:
+        raise errors.UserError(
+            f"{what} was trained with pooling={other.pooling}, says the config "
+            f"file beside it, and the model has pooling={config.pooling}. Use "
+            "that file as `albert_config_file`. Where a run starts from it, "
+            "`new_weights=bert/pooler` gives it a new pooler."
         )
 
 

@@ -25,8 +25,11 @@ HIDDEN_ACTS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 # What all layers of a group share. Source: ALBERT §4.5.
 SHARING = ("all", "attention", "ffn", "none")
 
+# How the tokens' vectors become one for the whole input; see `pooling`.
+POOLINGS = ("cls", "mean", "max", "pair")
+
 # The strings that each text key may hold.
-_CHOICES = {"hidden_act": HIDDEN_ACTS, "share": SHARING}
+_CHOICES = {"hidden_act": HIDDEN_ACTS, "share": SHARING, "pooling": POOLINGS}
 
 # The numbers that each key may hold; the paper's largest model has 64 heads,
 # 4,096 columns and 24 layers.
@@ -52,6 +55,7 @@ _OWN_KEYS = (
     "float_group_index",
     "project_words_first",
     "map_equal_sizes",
+    "pooling",
 )
 
 # Keys of released config files that no released code reads.
@@ -101,6 +105,8 @@ class AlbertConfig:
             `brightmart`. The original adds and normalizes first.
         map_equal_sizes: Project embeddings to the hidden width also where both
             are equal, as transformers does. The original does not.
+        pooling: What the pooler reads: cls (the first token, as in the
+            original), mean, max or pair, see `pooling.pool`.
 
     Raises:
         errors.UserError: A value is out of range or two values do not fit.
@@ -124,6 +130,7 @@ class AlbertConfig:
     float_group_index: bool = False
     project_words_first: bool = False
     map_equal_sizes: bool = False
+    pooling: str = "cls"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -284,6 +291,11 @@ class AlbertConfig:
         if self.project_words_first:
             return False
         return self.map_equal_sizes or self.embedding_size != self.hidden_size
+
+    @property
+    def pooled_width(self) -> int:
+        """Columns of what the pooler reads."""
+        return self.hidden_size * (4 if self.pooling == "pair" else 1)
 
     @property
     def sharing(self) -> str:

@@ -261,6 +261,7 @@ def files_of(
         errors.UserError: transformers has no model that computes this one.
     """
     _check_order(config)
+    refuse_pooling(config, "transformers")
     groups = _groups_to_write(config)
     weights = dict(weights)
     if not config.maps_embeddings:
@@ -458,6 +459,24 @@ def _check_order(config: modeling.AlbertConfig) -> None:
             "is not that of transformers, which projects words after segments "
             "and positions are added. Keep this model in a checkpoint of this "
             "project, or export it as a SavedModel."
+        )
+
+
+def refuse_pooling(config: modeling.AlbertConfig, reader: str) -> None:
+    """Refuse a pooler that reads something else than the first token.
+
+    Args:
+        config: The architecture.
+        reader: Which code would read the files, for the message.
+
+    Raises:
+        errors.UserError: It does.
+    """
+    if config.pooling != "cls":
+        raise errors.UserError(
+            f"pooling={config.pooling!r} has no counterpart in {reader}, whose "
+            "pooler reads the first token. Keep this model in a checkpoint of "
+            "this project, or export it as a SavedModel."
         )
 
 

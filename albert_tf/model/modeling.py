@@ -20,7 +20,14 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model import base, fused_ops, layers, lean_ops, row_layouts
+from albert_tf.model import (
+    base,
+    fused_ops,
+    layers,
+    lean_ops,
+    pooling,
+    row_layouts,
+)
 from albert_tf.model.config import PRECISIONS, AlbertConfig
 
 __all__ = ["PRECISIONS", "AlbertConfig", "AlbertModel"]
@@ -337,11 +344,11 @@ def _linear_of(ops: fused_ops.Ops) -> Callable[..., tf.Tensor]:
 
 
 class Pooler(layers.Dense):
-    """A linear layer with tanh on the first position, [B, S, H] to [B, H]."""
+    """A linear layer with tanh on what `pooling.pool` returns."""
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Return float32 [B, H]."""
-        return tf.tanh(tf.cast(super().call(x[:, 0]), tf.float32))
+        """Return float32 [B, H] for float [B, `config.pooled_width`]."""
+        return tf.tanh(tf.cast(super().call(x), tf.float32))
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -405,7 +412,9 @@ class AlbertModel(base.AlbertBase):
         self._add_groups(f"{scope}/encoder/transformer")
         if loop_layers:
             self._check_loop()
-        self.pooler = Pooler(f"{scope}/pooler/dense", width, width, config)
+        self.pooler = Pooler(
+            f"{scope}/pooler/dense", config.pooled_width, width, config
+        )
 
     def _make_mapping(self) -> layers.Dense | None:
         if not self.config.maps_embeddings:
@@ -538,12 +547,13 @@ class AlbertModel(base.AlbertBase):
         outputs = self._encode(x, inputs["input_mask"], seed, ops, layout)
         if layout:
             outputs = [layout.unpack(x) for x in outputs]
+        pooled = pooling.pool(self.config.pooling, outputs[-1], inputs)
         return {
             "word_embedding_output": words,
             "embedding_output": embedded,
             "all_encoder_layers": outputs,
             "sequence_output": outputs[-1],
-            "pooled_output": self.pooler(outputs[-1]),
+            "pooled_output": self.pooler(pooled),
         }
 
     def _encode(

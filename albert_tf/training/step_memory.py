@@ -180,4 +180,4 @@ def parameters(config: modeling.AlbertConfig) -> int:
     elif config.maps_embeddings:
         mapping = (narrow + 1) * width
     blocks = _distinct_parameters(config)
-    return tables + mapping + blocks + (width + 1) * width
+    return tables + mapping + blocks + (config.pooled_width + 1) * width

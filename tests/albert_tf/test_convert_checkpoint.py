@@ -304,6 +304,20 @@ def test_sharing_modes_travel(saved, small_config, tmp_path, share):
     assert checkpoint_reader.read(str(there)).config == config
 
 
+def test_pooling_travels_and_others_do_not_read_it(
+    saved, small_config, tmp_path
+):
+    config = dataclasses.replace(small_config, pooling="pair")
+    prefix, _ = saved("classifier", config)
+    there = convert(prefix, tmp_path / "there" / "x", "tf2")
+    assert_same(contents(prefix), contents(there))
+    assert checkpoint_reader.read(str(there)).config == config
+    for name in ("tf1", "huggingface"):
+        with pytest.raises(errors.UserError, match="pooling='pair' has no"):
+            convert(prefix, tmp_path / "to" / "x", name)
+    assert not list(tmp_path.glob("to/*"))
+
+
 # What is refused.
 
 

@@ -82,6 +82,34 @@ def test_brightmarts_layout_is_exported_in_every_format(
         np.testing.assert_allclose(actual, expected, atol=atol, rtol=0)
 
 
+@pytest.mark.parametrize("kind", ["max", "pair"])  # pair has means.
+@pytest.mark.parametrize("target", EVERY_FORMAT)
+def test_every_pooling_is_exported_in_every_format(
+    tmp_path, config, tiny_vocab, kind, target
+):
+    """The report compares all outputs with those of the live model."""
+    form, precision, atol = target
+    config = dataclasses.replace(config, pooling=kind)
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 3)
+    (tmp_path / "run").mkdir()
+    prefix = str(tmp_path / "run" / "model.ckpt-1")
+    tf.train.Checkpoint(model=model).write(prefix)
+    (tmp_path / "run" / "albert_config.json").write_text(config.to_json())
+    settings = make_options(
+        init_checkpoint=prefix,
+        task="classifier",
+        export_dir=str(tmp_path / "exported"),
+        format=form,
+        precision=precision,
+        **with_vocabulary(tiny_vocab),
+    )
+    export.run(settings)
+    far = read_report(tmp_path / "run")["largest_difference"]
+    assert any("logits" in function for function in far.values())
+    for function in far.values():
+        assert max(function.values()) < atol, far
+
+
 def hugging_face_classifier(folder, config, tiny_vocab, names):
     """A folder of transformers with a classifier of three classes."""
     model = classification.AlbertClassifier(modeling.AlbertModel(config), 3)

@@ -11,6 +11,11 @@ from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
 
 
+def test_pooling_is_for_other_tasks(world, tmp_path):
+    with pytest.raises(errors.UserError, match="`pooling=mean` is for tasks"):
+        small_runs.answerer(world, tmp_path / "run", pooling="mean")
+
+
 @pytest.mark.parametrize("version", squad.VERSIONS)
 def test_squad_from_training_to_ensemble(world, tmp_path, version):
     """Two runs, their ensemble, and prediction from a folder alone."""

@@ -32,6 +32,7 @@ from absl import logging
 from albert_tf.common import errors, files, options, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.model import checkpoint_files
+from albert_tf.model.config import POOLINGS
 from albert_tf.text import tokenization
 from tools import finetune_on_real_data as finetuning_tool
 from tools.measure import (
@@ -45,7 +46,8 @@ from tools.measure import (
 
 PARTS = ("cost", "held_out", "minimal_pairs", "finetuning")
 _FINETUNING = ("tasks", "seeds", "train_step", "learning_rate")
-_FINETUNING += ("random_learning_rate", "precision")
+_FINETUNING += ("random_learning_rate", "precision", "optimizer")
+_FINETUNING += ("bias_correction", "pooling")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,6 +112,17 @@ class EvaluateOptions:
         None,
         "Of random weights. Default: --learning_rate.",
         within=ranges.LEARNING_RATE,
+    )
+    optimizer: str = option(
+        "lamb",
+        "Of finetuning; see run_classifier.",
+        choices=("lamb", "adamw"),
+    )
+    bias_correction: bool = option(False, "Of finetuning; see run_classifier.")
+    pooling: str | None = option(
+        None,
+        "Of finetuning, but SQuAD's; see run_classifier.",
+        choices=POOLINGS,
     )
     precision: str = option("bfloat16", "Of finetuning; see run_classifier.")
 

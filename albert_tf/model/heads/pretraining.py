@@ -114,7 +114,7 @@ class AlbertPretrainer(head.Head):
         """Return float32 [B, K, H] from sequence and positions [B, K]."""
         first = tf.gather(sequence_output, positions, batch_dims=1)
         width = first.shape[-1]
-        pooled = self.encoder.pooler(tf.reshape(first, [-1, 1, width]))
+        pooled = self.encoder.pooler(tf.reshape(first, [-1, width]))
         return tf.reshape(pooled, [-1, positions.shape[1], width])
 
     def masked_lm_logits(

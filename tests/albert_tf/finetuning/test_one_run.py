@@ -10,9 +10,45 @@ from albert_tf import run_classifier
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import one_run, saved_outputs
 from albert_tf.finetuning.glue import glue
+from albert_tf.model import checkpoint_reader, modeling
 from albert_tf.training import distribution, run_checkpoints
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LOSS_RTOL, changed, make_replicas
+
+
+@pytest.mark.parametrize("name", ["rte", "race"])
+def test_pooling_is_kept_with_the_run(world, mnli, tmp_path, name):
+    """From a checkpoint of the first token; then predicted from the folder."""
+    run, make = small_runs.KINDS[name]
+    folder = tmp_path / "run"
+    settings = changed(
+        make(world, folder),
+        pooling="pair",
+        new_head=True,
+        init_checkpoint=str(mnli),
+    )
+    run(settings)
+    config = modeling.AlbertConfig.from_json_file(
+        str(folder / "albert_config.json")
+    )
+    assert config.pooling == "pair"
+    shapes = checkpoint_reader.read(str(folder)).shapes
+    wanted = [4 * config.hidden_size, config.hidden_size]
+    assert shapes["bert/pooler/dense/kernel"] == wanted
+    other = changed(settings, pooling="mean", output_dir=str(tmp_path / "two"))
+    run(other)
+    with pytest.raises(errors.UserError, match="pooling was 'pair', is now"):
+        run(changed(settings, pooling="mean"))
+    # The pooler of a finetuned model is kept, with a new head on it.
+    again = changed(
+        settings,
+        init_checkpoint=str(folder),
+        output_dir=str(tmp_path / "three"),
+        do_train=False,
+    )
+    with pytest.raises(errors.UserError, match="no checkpoint to evaluate"):
+        run(again)
+    run(changed(again, new_head=False))
 
 
 @pytest.mark.parametrize(

@@ -337,6 +337,37 @@ def test_depth_must_be_known_and_smaller(small_config, tmp_path):
         )
 
 
+@pytest.mark.parametrize("kind", ["mean", "pair"])
+def test_a_head_with_other_pooling_gets_a_new_pooler(
+    small_config, tmp_path, kind
+):
+    stored = modeling.AlbertModel(small_config)
+    prefix = write_with_config(stored, tmp_path)
+    config = dataclasses.replace(small_config, pooling=kind)
+    message = "pooling=cls, .* pooling=mean" if kind == "mean" else "pooler"
+    with pytest.raises(errors.UserError, match=message):
+        checkpoints.restore(modeling.AlbertModel(config), prefix)
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
+    restored = checkpoints.restore(model, prefix, new_heads=True)
+    pooler = {f"bert/pooler/dense/{part}" for part in ("kernel", "bias")}
+    assert set(restored.new) == {"output_weights", "output_bias", *pooler}
+    np.testing.assert_array_equal(
+        model.encoder.embeddings.word_embeddings,
+        stored.embeddings.word_embeddings,
+    )
+
+
+def test_pooling_without_a_config_file_is_the_original_s(
+    small_config, tmp_path
+):
+    prefix = save(modeling.AlbertModel(small_config), tmp_path / "model.ckpt-1")
+    for kind, count in (("cls", 2), ("max", 4)):
+        config = dataclasses.replace(small_config, pooling=kind)
+        model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
+        restored = checkpoints.restore(model, prefix, new_heads=True)
+        assert len(restored.new) == count
+
+
 def write_tf1(path, change):
     """A recorded checkpoint again, with other values."""
     names = checkpoint_reader.read(RECORDED).shapes

@@ -98,6 +98,7 @@ def test_json_round_trip(small_config, tmp_path):
         "float_group_index",
         "project_words_first",
         "map_equal_sizes",
+        "pooling",
     }
     assert list(json.loads(path.read_text())) == sorted(
         dataclasses.asdict(small_config).keys() - own
@@ -165,6 +166,7 @@ def test_float_group_index_is_the_original_s(small_config):
         ({"share": "norm"}, "share='norm' is not known. Allowed are all, att"),
         ({"share": "none", "num_hidden_groups": 2}, "contradict each other"),
         ({"float_group_index": 1}, "is not true or false"),
+        ({"pooling": "first"}, "Allowed are cls, mean, max, pair"),
         ({"hidden_act": "gelu_new"}, "Allowed are gelu, gelu_erf, relu"),
     ],
 )
@@ -194,6 +196,7 @@ def test_defaults_are_those_of_the_original():
         "float_group_index": False,
         "project_words_first": False,
         "map_equal_sizes": False,
+        "pooling": "cls",
     }
 
 

@@ -1,0 +1,58 @@
+"""Pooling: from a vector for each token to one for the whole input.
+
+`cls` is ALBERT's. The others suit encoders whose pretraining was too short, or
+had no objective, to teach the first token what the input says.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+# More than any number of a sequence; its negative keeps padding from being max.
+_LARGE = 1e30
+
+
+def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Return one vector for each sequence.
+
+    Args:
+        kind: One of `config.POOLINGS`. cls: the first token. mean, max: over
+            all tokens. pair: the means u and v of the two segments, |u - v| and
+            u v, as in InferSent (Conneau et al., arXiv 1705.02364); the mean of
+            a segment without tokens is 0.
+        x: float [B, S, H].
+        inputs: `input_mask` and `segment_ids` of `modeling.AlbertModel`.
+            Padding counts nothing. Special tokens count as others do.
+
+    Returns:
+        [B, H], or [B, 4 H] for pair, in the dtype of x.
+    """
+    if kind == "cls":
+        return x[:, 0]
+    # Operations that LiteRT has: no einsum, no new axis in brackets.
+    real = tf.cast(_is_real(inputs["input_mask"]), tf.float32)
+    numbers = tf.cast(x, tf.float32)
+    if kind == "mean":
+        pooled = _mean(numbers, real)
+    elif kind == "max":
+        pooled = tf.reduce_max(
+            numbers + tf.expand_dims((real - 1.0) * _LARGE, -1), 1
+        )
+    else:
+        second = real * tf.cast(inputs["segment_ids"] > 0, tf.float32)
+        u, v = _mean(numbers, real - second), _mean(numbers, second)
+        pooled = tf.concat([u, v, tf.abs(u - v), u * v], -1)
+    return tf.cast(pooled, x.dtype)
+
+
+def _is_real(input_mask: tf.Tensor) -> tf.Tensor:
+    """Return bool [B, S]: tokens that are no padding."""
+    if input_mask.shape.rank == 3:  # Who attends to whom: attended by anybody.
+        input_mask = tf.reduce_max(input_mask, 1)
+    return input_mask > 0
+
+
+def _mean(x: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Return float32 [B, H]: the mean over the tokens of weight 1, or 0."""
+    total = tf.reduce_sum(x * tf.expand_dims(weights, -1), 1)
+    return total / tf.maximum(tf.reduce_sum(weights, 1, keepdims=True), 1.0)
