@@ -33,6 +33,7 @@ FINETUNING = f"""
     train_batch_size eval_batch_size predict_batch_size
     train_feature_file pad_to_max early_stopping_evaluations num_runs new_head
     hidden_dropout_prob attention_probs_dropout_prob pooling
+    encoder_learning_rate
     train_step warmup_step num_train_epochs warmup_proportion {SHARED}
 """
 RACE = """

@@ -36,7 +36,8 @@ GROUPS = {
     """,
     "Training": """
         do_train do_eval do_predict num_train_steps num_train_epochs
-        train_batch_size learning_rate optimizer num_warmup_steps
+        train_batch_size learning_rate encoder_learning_rate optimizer
+        num_warmup_steps
         warmup_proportion train_step warmup_step max_minutes
         sentence_objective eval_batch_size predict_batch_size batch_size
         max_eval_steps best_metric save_checkpoints_steps keep_checkpoint_max

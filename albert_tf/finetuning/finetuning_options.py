@@ -143,6 +143,14 @@ class FinetuningOptions:
         "--albert_config_file, or else cls.",
         choices=POOLINGS,
     )
+    encoder_learning_rate: float | None = option(
+        None,
+        "Peak learning rate of the encoder without its pooler: less than "
+        "--learning_rate, which is then that of pooler and head, keeps more of "
+        "what a small encoder has learned. 0: it does not change. Default: "
+        "--learning_rate.",
+        within=ranges.Range(0, 10),
+    )
     length: LengthOptions = dataclasses.field(default_factory=LengthOptions)
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
         default_factory=tokenization.VocabularyOptions
@@ -183,6 +191,13 @@ class FinetuningOptions:
                 "it, or leave `new_head` out.",
                 "new_head",
             )
+
+    @property
+    def encoder_factor(self) -> float:
+        """What the encoder's learning rate is multiplied by."""
+        if self.encoder_learning_rate is None:
+            return 1.0
+        return self.encoder_learning_rate / self.optimizer.learning_rate
 
     def read_config(self) -> AlbertConfig:
         """Read the architecture, with dropout and pooling of the options."""

@@ -61,6 +61,7 @@ def run_once(
             shared.optimizer,
             *data.steps(),
             by_the_clock=training.max_minutes > 0,
+            encoder_factor=shared.encoder_factor,
         )
     objective = task_models.objective(task)
     trainer = training_loop.Trainer(

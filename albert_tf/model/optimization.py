@@ -25,6 +25,8 @@ WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
 # Variables with such names have no weight decay and no trust ratio.
 EXCLUDED = re.compile("LayerNorm|layer_norm|bias")
+# Of the encoder, without the pooler, which belongs to the head that reads it.
+ENCODER = re.compile("bert/(?!pooler/)")
 
 
 class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
@@ -109,6 +111,8 @@ class AdamW(keras.optimizers.Optimizer):
     m / (1 - 0.9^t) and v / (1 - 0.999^t) (Kingma and Ba, arXiv 1412.6980,
     section 3). Without it, steps of the first updates are up to 6 times as
     large. Skipped updates count.
+
+    `encoder_factor` multiplies the learning rate of the variables of `ENCODER`.
     """
 
     _layer_adaptation = False  # Whether a step is scaled by ‖w‖ / ‖u‖.
@@ -118,11 +122,13 @@ class AdamW(keras.optimizers.Optimizer):
         learning_rate: Any,
         *,
         bias_correction: bool = False,
+        encoder_factor: float = 1.0,
         name: str = "adamw",
     ):
         super().__init__(name=name, jit_compile=False)
         self._learning_rate = self._build_learning_rate(learning_rate)
         self._bias_correction = bias_correction
+        self._encoder_factor = encoder_factor
 
     def build(self, var_list: list[tf.Variable]) -> None:
         """Create the two moments of every variable, float32 zeros."""
@@ -229,6 +235,9 @@ class AdamW(keras.optimizers.Optimizer):
         """Update one variable and its moments."""
         included = not is_excluded(variable)
         rule = _rule(included, included and self._layer_adaptation)
+        if self._encoder_factor != 1.0 and ENCODER.match(variable.name):
+            rate = arguments.learning_rate * self._encoder_factor
+            arguments = arguments._replace(learning_rate=rate)
         vectors = [tf.reshape(x, [-1]) for x in (variable, gradient, m, v)]
         updated = rule(*vectors, arguments)
         for old, new in zip((variable, m, v), updated, strict=True):
@@ -241,6 +250,7 @@ class AdamW(keras.optimizers.Optimizer):
                 self._learning_rate
             ),
             "bias_correction": self._bias_correction,
+            "encoder_factor": self._encoder_factor,
             "name": self.name,
         }
 
@@ -255,10 +265,14 @@ class Lamb(AdamW):
         learning_rate: Any,
         *,
         bias_correction: bool = False,
+        encoder_factor: float = 1.0,
         name: str = "lamb",
     ):
         super().__init__(
-            learning_rate, bias_correction=bias_correction, name=name
+            learning_rate,
+            bias_correction=bias_correction,
+            encoder_factor=encoder_factor,
+            name=name,
         )
 
 
@@ -323,6 +337,7 @@ def make_optimizer(
     num_warmup_steps: int,
     *,
     by_the_clock: bool = False,
+    encoder_factor: float = 1.0,
 ) -> AdamW:
     """Make the optimizer with its schedule; call it in the strategy's scope.
 
@@ -332,6 +347,7 @@ def make_optimizer(
         num_warmup_steps: Steps of the warm-up.
         by_the_clock: Whether the trainer adapts the schedule so that it ends at
             a time limit.
+        encoder_factor: See `AdamW`.
     """
     schedule = WarmupPolynomialDecay(
         options,
@@ -347,4 +363,8 @@ def make_optimizer(
         else 1.0,
     )
     optimizer_class = {"lamb": Lamb, "adamw": AdamW}[options.optimizer]
-    return optimizer_class(schedule, bias_correction=options.bias_correction)
+    return optimizer_class(
+        schedule,
+        bias_correction=options.bias_correction,
+        encoder_factor=encoder_factor,
+    )
