@@ -56,6 +56,7 @@ def test_drawn_paragraphs_come_from_all_articles(tool):
         ({"seeds": 0}, "seeds=0"),
         ({"budget": "race"}, "--budget=race: 'race' is not"),
         ({"budget": "race=1,x=2"}, "'x=2' is not a known task"),
+        ({"epochs": "rte=0"}, "--epochs=rte=0: 'rte=0' is not"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(tool, values, message):
@@ -84,7 +85,12 @@ def test_vocabulary_and_rates_of_the_runs(tool, tmp_path):
 def test_what_is_chosen_reaches_the_runs_that_can_use_it(tool, tmp_path):
     settings = tool.ToolOptions(data_dir="d", output_dir="o")
     chosen = dataclasses.replace(
-        settings, optimizer="adamw", bias_correction=True, pooling="pair"
+        settings,
+        optimizer="adamw",
+        bias_correction=True,
+        pooling="pair",
+        epochs="rte=7",
+        encoder_learning_rate=1e-4,
     )
     plain, other, squad = (
         tool._values(given, name, tmp_path, ("random", 1))
@@ -96,9 +102,13 @@ def test_what_is_chosen_reaches_the_runs_that_can_use_it(tool, tmp_path):
     )
     assert plain["optimizer"] == "lamb"
     changes = {"optimizer": "adamw", "bias_correction": True}
-    assert other == {**plain, **changes, "pooling": "pair"}
+    changes_of_rte = {"pooling": "pair", "num_train_epochs": 7.0}
+    assert other == {**plain, **changes, **changes_of_rte}
     assert squad.items() >= changes.items()
     assert "pooling" not in squad
+    given = dataclasses.replace(chosen, init_checkpoint="p")
+    found = tool._values(given, "rte", tmp_path, ("pretrained", 1))
+    assert found["encoder_learning_rate"] == 1e-4
 
 
 def test_data_are_prepared_before_any_run(tool, tmp_path, shared_dir):

@@ -165,6 +165,9 @@ class ToolOptions:
         "",
         "Other numbers of training examples, such as 'race=8000,cola=500'.",
     )
+    epochs: str = option(
+        "", "Other numbers of passes over them, such as 'sts-b=6,rte=4'."
+    )
     train_step: int | None = option(
         None,
         "Steps of every run, to try the script. Default: by epochs.",
@@ -179,6 +182,12 @@ class ToolOptions:
         None,
         "Of the runs from random weights. Default: --learning_rate.",
         within=ranges.LEARNING_RATE,
+    )
+    encoder_learning_rate: float | None = option(
+        None,
+        "Of the encoder in the runs from pretrained weights; see "
+        "run_classifier.",
+        within=ranges.Range(0, 10),
     )
     optimizer: str = option(
         _COMMON["optimizer"], "See run_classifier.", choices=("lamb", "adamw")
@@ -196,13 +205,8 @@ class ToolOptions:
                 f"--tasks={self.tasks} has {unknown[0]!r}. Known are "
                 f"{', '.join(RECIPES)}."
             )
-        for part in filter(None, self.budget.split(",")):
-            name, _, count = part.partition("=")
-            if name not in RECIPES or not count.isdecimal() or not int(count):
-                raise errors.UserError(
-                    f"--budget={self.budget}: {part!r} is not a known task "
-                    "with a number of examples, such as race=8000."
-                )
+        _by_task("budget", self.budget, "examples, such as race=8000")
+        _by_task("epochs", self.epochs, "passes, such as sts-b=6")
 
     @property
     def chosen(self) -> list[str]:
@@ -231,13 +235,36 @@ class ToolOptions:
         return self.learning_rate
 
     def recipe(self, name: str) -> Recipe:
-        """Return the recipe of a task, with the wanted number of examples."""
-        counts = dict(
-            p.split("=") for p in filter(None, self.budget.split(","))
-        )
+        """Return the recipe of a task, with the wanted examples and passes."""
         recipe = RECIPES[name]
-        examples = int(counts.get(name, recipe.examples))
-        return dataclasses.replace(recipe, examples=examples)
+        return dataclasses.replace(
+            recipe,
+            examples=_by_task("budget", self.budget).get(name, recipe.examples),
+            epochs=_by_task("epochs", self.epochs).get(name, recipe.epochs),
+        )
+
+
+def _by_task(option_name: str, text: str, what: str = "") -> dict[str, int]:
+    """Return the number of each task in a text such as "race=8000,cola=500".
+
+    Args:
+        option_name: Where the text is from.
+        text: The text.
+        what: What the numbers count, for the message.
+
+    Raises:
+        errors.UserError: A part is not a task with a number above 0.
+    """
+    numbers = {}
+    for part in filter(None, text.split(",")):
+        name, _, count = part.partition("=")
+        if name not in RECIPES or not count.isdecimal() or not int(count):
+            raise errors.UserError(
+                f"--{option_name}={text}: {part!r} is not a known task with a "
+                f"number of {what}."
+            )
+        numbers[name] = int(count)
+    return numbers
 
 
 def run(settings: ToolOptions) -> None:
@@ -429,6 +456,8 @@ def _values(
         values["data_dir"] = str(data)
     if start == _PRETRAINED:
         values["init_checkpoint"] = settings.init_checkpoint
+        if settings.encoder_learning_rate is not None:
+            values["encoder_learning_rate"] = settings.encoder_learning_rate
         values["new_head"] = True
     return values
 

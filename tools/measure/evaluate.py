@@ -47,7 +47,8 @@ from tools.measure import (
 PARTS = ("cost", "held_out", "minimal_pairs", "finetuning")
 _FINETUNING = ("tasks", "seeds", "train_step", "learning_rate")
 _FINETUNING += ("random_learning_rate", "precision", "optimizer")
-_FINETUNING += ("bias_correction", "pooling")
+_FINETUNING += ("bias_correction", "pooling", "encoder_learning_rate")
+_FINETUNING += ("epochs",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,6 +124,14 @@ class EvaluateOptions:
         None,
         "Of finetuning, but SQuAD's; see run_classifier.",
         choices=POOLINGS,
+    )
+    encoder_learning_rate: float | None = option(
+        None,
+        "Of the encoder with pretrained weights; see run_classifier.",
+        within=ranges.Range(0, 10),
+    )
+    epochs: str = option(
+        "", "Other numbers of passes of finetuning, such as 'sts-b=6,rte=4'."
     )
     precision: str = option("bfloat16", "Of finetuning; see run_classifier.")
 

@@ -16,6 +16,34 @@ from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LOSS_RTOL, changed, make_replicas
 
 
+def test_an_encoder_with_the_rate_0_stays_as_it_was(world, mnli, tmp_path):
+    settings = changed(
+        small_runs.classifier(world, tmp_path / "run"),
+        new_head=True,
+        init_checkpoint=str(mnli),
+        learning_rate=0.01,
+        encoder_learning_rate=0.0,
+        do_eval=False,
+        do_predict=False,
+    )
+    run_classifier.run(settings)
+    found = checkpoint_reader.read(str(tmp_path / "run"))
+    start = checkpoint_reader.read(str(mnli))
+    is_same = {
+        name: np.array_equal(value, start.load([name])[name])
+        for name, value in found.load(list(found.shapes)).items()
+        if name in start.shapes and found.shapes[name] == start.shapes[name]
+    }
+    changed_ones = {name for name, same in is_same.items() if not same}
+    assert len(is_same) > len(changed_ones) > 0
+    assert not [
+        name
+        for name in changed_ones
+        if name.startswith("bert/") and "/pooler/" not in name
+    ]
+    assert "bert/pooler/dense/kernel" in changed_ones
+
+
 @pytest.mark.parametrize("name", ["rte", "race"])
 def test_pooling_is_kept_with_the_run(world, mnli, tmp_path, name):
     """From a checkpoint of the first token; then predicted from the folder."""

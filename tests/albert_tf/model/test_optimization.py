@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
 from albert_tf.model import (
     checkpoint_reader,
@@ -10,7 +11,7 @@ from albert_tf.model import (
     modeling,
     optimization,
 )
-from albert_tf.model.heads import pretraining
+from albert_tf.model.heads import classification, pretraining
 
 # A float32 rate or update against float64.
 RTOL = 1e-6
@@ -274,6 +275,43 @@ def test_first_corrected_update_has_the_learning_rate():
             tf.constant(True),
         )
         np.testing.assert_allclose(variable, [-size], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [optimization.AdamW, optimization.Lamb])
+@pytest.mark.parametrize("factor", [0.0, 0.25])
+def test_the_encoder_may_have_another_rate(small_config, kind, factor):
+    """The pooler, which has its scope, has that of the head."""
+
+    def changes(**options):
+        keras.utils.set_random_seed(1)
+        model = classification.AlbertClassifier(
+            modeling.AlbertModel(small_config), 2
+        )
+        optimizer = kind(0.01, **options)
+        variables = model.trainable_variables
+        optimizer.build(variables)
+        before = [v.numpy() for v in variables]
+        optimizer.update(
+            [tf.ones_like(v) for v in variables],
+            variables,
+            tf.constant(1.0),
+            tf.constant(True),
+        )
+        return {
+            checkpoint_reader.name_of(v): v.numpy() - old
+            for v, old in zip(variables, before, strict=True)
+        }
+
+    plain, scaled = changes(), changes(encoder_factor=factor)
+    heads = {"output_weights", "output_bias"}
+    heads |= {f"bert/pooler/dense/{part}" for part in ("kernel", "bias")}
+    assert heads < plain.keys()
+    for name, change in plain.items():
+        assert change.any()
+        wanted = change if name in heads else factor * change
+        np.testing.assert_allclose(
+            scaled[name], wanted, rtol=1e-3, atol=1e-6, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("corrected", [False, True])
