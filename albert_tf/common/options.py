@@ -361,19 +361,19 @@ def differences(
 
     Args:
         options_class: The options class of both.
-        previous: Options of an earlier start, from `to_dict`.
+        previous: Options of an earlier start, from `to_dict`. One that is
+            missing, because an earlier version did not have it, was as by
+            default.
         current: Options of this start.
     """
-    fixed = {
-        leaf.name
-        for leaf in leaves(options_class)
-        if not leaf.metadata["may_change"]
-    }
-    return [
-        f"  --{name} was {previous[name]!r}, is now {current[name]!r}"
-        for name in sorted(fixed & previous.keys())
-        if previous[name] != current[name]
-    ]
+    lines = []
+    for leaf in sorted(leaves(options_class), key=lambda leaf: leaf.name):
+        before = previous.get(leaf.name, leaf.default)
+        is_known = before is not dataclasses.MISSING
+        now = current[leaf.name]
+        if is_known and before != now and not leaf.metadata["may_change"]:
+            lines.append(f"  --{leaf.name} was {before!r}, is now {now!r}")
+    return lines
 
 
 def run_script(

@@ -137,18 +137,17 @@ class FinetuningOptions:
     pooling: str | None = option(
         None,
         "What the head reads of the encoder. cls: the first token, as in the "
-        "original; mean, max: over all tokens; pair: the means of the two "
-        "texts, their difference and product. Another one than the "
-        "checkpoint's starts with a new pooler. Default: that of "
-        "--albert_config_file, or else cls.",
+        "original. mean: that of all tokens. pair: the means of both texts, "
+        "their difference and product; a missing text counts as 0. Other than "
+        "cls, the pooler of a checkpoint with cls is replaced by a new one. "
+        "Default: that of --albert_config_file, or else cls.",
         choices=POOLINGS,
     )
     encoder_learning_rate: float | None = option(
         None,
-        "Peak learning rate of the encoder without its pooler: less than "
-        "--learning_rate, which is then that of pooler and head, keeps more of "
-        "what a small encoder has learned. 0: it does not change. Default: "
-        "--learning_rate.",
+        "Peak learning rate of the encoder without its pooler, at most "
+        "--learning_rate. A lower one keeps more of what a small encoder has "
+        "learned. 0: the encoder stays as it is. Default: --learning_rate.",
         within=ranges.Range(0, 10),
     )
     length: LengthOptions = dataclasses.field(default_factory=LengthOptions)
@@ -184,6 +183,14 @@ class FinetuningOptions:
                 "needs the scores of `do_eval`. Set `do_eval`, or leave "
                 "`early_stopping_evaluations` out.",
                 "early_stopping_evaluations",
+            )
+        if self.encoder_factor > 1:
+            raise errors.UserError(
+                f"is more than `learning_rate={self.optimizer.learning_rate}`, "
+                "that of pooler and head, which have more to learn. Use at "
+                "most that, or set a higher `learning_rate`.",
+                "encoder_learning_rate",
+                self.encoder_learning_rate,
             )
         if self.new_head and not self.init.init_checkpoint:
             raise errors.UserError(

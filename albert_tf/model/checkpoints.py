@@ -21,7 +21,7 @@ from albert_tf.model import (
     model_options,
     optimization,
 )
-from albert_tf.model.config import POOLINGS, AlbertConfig
+from albert_tf.model.config import AlbertConfig
 
 # Keys of a config that neither names nor shapes of variables can show.
 _SILENT_KEYS = ("hidden_act", "num_attention_heads", "num_hidden_layers")
@@ -80,8 +80,8 @@ def restore(
         option: Name of the option the path came from, for messages.
         new_scopes: Scopes of variables that keep their values.
         new_heads: Whether heads that the checkpoint lacks altogether keep their
-            values too, and the pooler where its config file has another
-            `pooling`.
+            values too. So does the pooler where the model has another
+            `pooling`, and the checkpoint the original's.
         layers: See `model_options.InitOptions.layers`.
 
     Raises:
@@ -98,37 +98,20 @@ def restore(
     variables = {checkpoint_reader.name_of(v): v for v in model.variables}
     encoder = getattr(model, "encoder", model)
     pooler = f"{encoder.name}/{_POOLER}"
-    if new_heads and _has_other_pooling(encoder.config, checkpoint):
+    stored = checkpoint.config.pooling if checkpoint.config else None
+    if new_heads and stored == "cls" != encoder.config.pooling:
         new_scopes = [*new_scopes, pooler]
     is_new = _new_variables(
         variables, encoder.name, checkpoint, new_scopes, new_heads
     )
+    if stored and not is_new(f"{pooler}/kernel"):
+        _check_pooling(encoder.config.pooling, stored, what)
     kept = [name for name in variables if not is_new(name)]
     partners = _find_partners(encoder, checkpoint, kept, layers, what)
     _check_partners(variables, partners, checkpoint.shapes, is_new, what)
     if checkpoint.config:
         _check_config(encoder.config, checkpoint.config, layers, what)
-        if not is_new(f"{pooler}/kernel"):
-            _check_pooling(encoder.config, checkpoint.config, what)
     return _assign(variables, partners, checkpoint, what)
-
-
-def _has_other_pooling(
-    config: AlbertConfig, checkpoint: checkpoint_reader.Checkpoint
-) -> bool:
-    """Tell whether the pooler of a checkpoint reads something else.
-
-    Without a config file the checkpoint is taken for one of the original.
-    """
-    stored = checkpoint.config.pooling if checkpoint.config else POOLINGS[0]
-    if config.pooling == stored:
-        return False
-    logging.info(
-        "The pooler is new: the model has pooling=%s, and the checkpoint %s.",
-        config.pooling,
-        stored,
-    )
-    return True
 
 
 def _new_variables(
@@ -402,20 +385,19 @@ def _check_config(
         )
 
 
-def _check_pooling(
-    config: AlbertConfig, other: AlbertConfig, what: str
-) -> None:
+def _check_pooling(pooling: str, stored: str, what: str) -> None:
     """Refuse the weights of a pooler that reads something else.
 
     Raises:
         errors.UserError: See `restore`.
     """
-    if config.pooling != other.pooling:
+    if pooling != stored:
         raise errors.UserError(
-            f"{what} was trained with pooling={other.pooling}, says the config "
-            f"file beside it, and the model has pooling={config.pooling}. Use "
-            "that file as `albert_config_file`. Where a run starts from it, "
-            "`new_weights=bert/pooler` gives it a new pooler."
+            f"{what} was trained with pooling={stored}, says the config file "
+            f"beside it, and the model has pooling={pooling}. Use that file as "
+            f"`albert_config_file`; for finetuning, `pooling={stored}` is "
+            "enough. Where a run starts from it, `new_weights=bert/pooler` "
+            "gives it a new pooler."
         )
 
 

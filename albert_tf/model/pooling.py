@@ -8,16 +8,13 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-# More than any number of a sequence; its negative keeps padding from being max.
-_LARGE = 1e30
-
 
 def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """Return one vector for each sequence.
 
     Args:
-        kind: One of `config.POOLINGS`. cls: the first token. mean, max: over
-            all tokens. pair: the means u and v of the two segments, |u - v| and
+        kind: One of `config.POOLINGS`. cls: the first token. mean: of all
+            tokens. pair: the means u and v of the two segments, |u - v| and
             u v, as in InferSent (Conneau et al., arXiv 1705.02364); the mean of
             a segment without tokens is 0.
         x: float [B, S, H].
@@ -34,10 +31,6 @@ def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
     numbers = tf.cast(x, tf.float32)
     if kind == "mean":
         pooled = _mean(numbers, real)
-    elif kind == "max":
-        pooled = tf.reduce_max(
-            numbers + tf.expand_dims((real - 1.0) * _LARGE, -1), 1
-        )
     else:
         second = real * tf.cast(inputs["segment_ids"] > 0, tf.float32)
         u, v = _mean(numbers, real - second), _mean(numbers, second)

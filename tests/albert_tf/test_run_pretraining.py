@@ -1,5 +1,6 @@
 """What a pretraining run refuses, and what it only warns of."""
 
+import dataclasses
 import logging
 
 import pytest
@@ -74,6 +75,20 @@ def test_a_good_recipe_gives_no_warning(make, warnings, changes):
     has_masks = "masked_lm_budget" not in changes
     manifest = tiny_manifests.make(has_masks=has_masks)
     assert warnings(make(**changes), manifest) == []
+
+
+def test_rows_of_several_examples_have_their_first_tokens_only(
+    make, small_config
+):
+    config = dataclasses.replace(
+        small_config, pooling="mean", max_position_embeddings=128
+    )
+    settings = make(pack_sequences=True)
+    with pytest.raises(errors.UserError, match="not fit pooling='mean'"):
+        run_pretraining._find_data(settings, config)
+    settings = make(pack_sequences=True, sentence_objective="none")
+    with pytest.raises(errors.UserError, match="matches no file"):
+        run_pretraining._find_data(settings, config)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

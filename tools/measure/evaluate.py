@@ -45,10 +45,22 @@ from tools.measure import (
 )
 
 PARTS = ("cost", "held_out", "minimal_pairs", "finetuning")
-_FINETUNING = ("tasks", "seeds", "train_step", "learning_rate")
-_FINETUNING += ("random_learning_rate", "precision", "optimizer")
-_FINETUNING += ("bias_correction", "pooling", "encoder_learning_rate")
-_FINETUNING += ("epochs",)
+_FINETUNING = (
+    "tasks",
+    "seeds",
+    "train_step",
+    "learning_rate",
+    "random_learning_rate",
+    "precision",
+)
+# Measurements of earlier versions lack them: they are kept where they are set.
+_LATER = (
+    "optimizer",
+    "bias_correction",
+    "pooling",
+    "encoder_learning_rate",
+    "epochs",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +215,7 @@ class EvaluateOptions:
             init_checkpoint=self.init_checkpoint,
             albert_config_file=source.config_file,
             spm_model_file=source.vocabulary.path,
-            **{name: getattr(self, name) for name in _FINETUNING},
+            **{name: getattr(self, name) for name in _FINETUNING + _LATER},
         )
 
 
@@ -315,6 +327,10 @@ def _finetuning(
     tool_options = settings.finetuning(source, model["weights"])
     finetuning_tool.prepare(tool_options)
     chosen = {name: getattr(tool_options, name) for name in _FINETUNING}
+    for field in dataclasses.fields(tool_options):
+        value = getattr(tool_options, field.name)
+        if field.name in _LATER and value != field.default:
+            chosen[field.name] = value
     return Part({**model, **chosen}, lambda: finetuning.measure(tool_options))
 
 

@@ -111,7 +111,13 @@ class AlbertPretrainer(head.Head):
     def _pool_instances(
         self, sequence_output: tf.Tensor, positions: tf.Tensor
     ) -> tf.Tensor:
-        """Return float32 [B, K, H] from sequence and positions [B, K]."""
+        """Return float32 [B, K, H] from sequence and positions [B, K].
+
+        Raises:
+            ValueError: The pooler reads more than the first token.
+        """
+        if self.encoder.config.pooling != "cls":
+            raise ValueError("Rows of several instances need pooling='cls'.")
         first = tf.gather(sequence_output, positions, batch_dims=1)
         width = first.shape[-1]
         pooled = self.encoder.pooler(tf.reshape(first, [-1, width]))

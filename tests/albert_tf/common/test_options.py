@@ -186,6 +186,11 @@ def test_differences_leave_out_what_may_change():
 def test_differences_accept_options_that_are_new():
     before = {"rate": 0.5}
     assert not options.differences(Outer, before, options.to_dict(Outer("x")))
+    # What an earlier version did is what the default does.
+    now = options.to_dict(Outer("x", inner=Inner(8)))
+    assert options.differences(Outer, before, now) == [
+        "  --size was 7, is now 8"
+    ]
 
 
 def test_script_explains_a_typo_without_a_traceback(run_module):

@@ -44,6 +44,16 @@ def test_warmup_longer_than_the_run_is_refused():
 
 
 @pytest.mark.parametrize(
+    ("rate", "factor"), [(None, 1.0), (1e-3, 1.0), (2e-4, 0.2), (0.0, 0.0)]
+)
+def test_the_encoders_rate_is_a_share_of_the_other(world, rate, factor):
+    settings = small_runs.shared(
+        world, "nowhere", learning_rate=1e-3, encoder_learning_rate=rate
+    )
+    assert settings.encoder_factor == pytest.approx(factor)
+
+
+@pytest.mark.parametrize(
     "values, message",
     [
         ({"num_runs": 0}, "`num_runs=0`"),
@@ -52,6 +62,12 @@ def test_warmup_longer_than_the_run_is_refused():
             {"early_stopping_evaluations": 2, "do_eval": False},
             "`early_stopping_evaluations` needs the scores of `do_eval`",
         ),
+        (
+            {"learning_rate": 1e-4, "encoder_learning_rate": 2e-4},
+            "`encoder_learning_rate=0.0002` is more than `learning_rate=0.0001",
+        ),
+        ({"encoder_learning_rate": -1e-4}, "`encoder_learning_rate=-0.0001`"),
+        ({"pooling": "first"}, "pooling=first`? is not allowed"),
         ({"new_head": True}, "`new_head` says how to use `init_checkpoint`"),
     ],
 )

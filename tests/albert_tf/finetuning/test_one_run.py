@@ -46,7 +46,7 @@ def test_an_encoder_with_the_rate_0_stays_as_it_was(world, mnli, tmp_path):
 
 @pytest.mark.parametrize("name", ["rte", "race"])
 def test_pooling_is_kept_with_the_run(world, mnli, tmp_path, name):
-    """From a checkpoint of the first token; then predicted from the folder."""
+    """From a checkpoint of the first token, and then from this run."""
     run, make = small_runs.KINDS[name]
     folder = tmp_path / "run"
     settings = changed(
@@ -67,16 +67,21 @@ def test_pooling_is_kept_with_the_run(world, mnli, tmp_path, name):
     run(other)
     with pytest.raises(errors.UserError, match="pooling was 'pair', is now"):
         run(changed(settings, pooling="mean"))
-    # The pooler of a finetuned model is kept, with a new head on it.
+    # Its pooler is kept, so everything is there to predict again.
     again = changed(
         settings,
         init_checkpoint=str(folder),
         output_dir=str(tmp_path / "three"),
         do_train=False,
+        new_head=False,
     )
-    with pytest.raises(errors.UserError, match="no checkpoint to evaluate"):
-        run(again)
-    run(changed(again, new_head=False))
+    run(again)
+    for path in folder.glob("test_results.*"):
+        same = tmp_path / "three" / path.name
+        assert same.read_text() == path.read_text()
+    # Forgotten, it would be a random one.
+    with pytest.raises(errors.UserError, match="trained with pooling=pair"):
+        run(changed(again, pooling=None, output_dir=str(tmp_path / "four")))
 
 
 @pytest.mark.parametrize(

@@ -357,15 +357,33 @@ def test_a_head_with_other_pooling_gets_a_new_pooler(
     )
 
 
-def test_pooling_without_a_config_file_is_the_original_s(
-    small_config, tmp_path
+@pytest.mark.parametrize("kind", ["cls", "pair"])
+def test_a_pooler_of_other_pooling_is_never_dropped(
+    small_config, tmp_path, kind
 ):
-    prefix = save(modeling.AlbertModel(small_config), tmp_path / "model.ckpt-1")
-    for kind, count in (("cls", 2), ("max", 4)):
-        config = dataclasses.replace(small_config, pooling=kind)
-        model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
-        restored = checkpoints.restore(model, prefix, new_heads=True)
-        assert len(restored.new) == count
+    stored, config = (
+        dataclasses.replace(small_config, pooling=name)
+        for name in ("mean", kind)
+    )
+    prefix = write_with_config(modeling.AlbertModel(stored), tmp_path)
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
+    with pytest.raises(errors.UserError, match="`pooling=mean` is enough"):
+        checkpoints.restore(model, prefix, new_heads=True)
+    restored = checkpoints.restore(
+        model, prefix, new_heads=True, new_scopes=["bert/pooler"]
+    )
+    assert len(restored.new) == 4
+
+
+def test_without_a_config_file_the_pooler_is_restored(small_config, tmp_path):
+    config = dataclasses.replace(small_config, pooling="mean")
+    stored = modeling.AlbertModel(config)
+    prefix = save(stored, tmp_path / "model.ckpt-1")
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
+    checkpoints.restore(model, prefix, new_heads=True)
+    np.testing.assert_array_equal(
+        model.encoder.pooler.kernel, stored.pooler.kernel
+    )
 
 
 def write_tf1(path, change):

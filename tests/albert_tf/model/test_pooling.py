@@ -44,8 +44,6 @@ def expected(kind, x, mask, segments):
         return x[0]
     if kind == "mean":
         return mean(real)
-    if kind == "max":
-        return np.max(real, 0)
     u, v = (mean(x[(mask > 0) & (segments == segment)]) for segment in range(2))
     return np.concatenate([u, v, abs(u - v), u * v])
 
