@@ -137,7 +137,7 @@ class FinetuningOptions:
     pooling: str | None = option(
         None,
         "What the head reads of the encoder. cls: the first token, as in the "
-        "original. mean: that of all tokens. pair: the means of both texts, "
+        "original. pair: for two texts, the means of their tokens, "
         "their difference and product; a missing text counts as 0. Other than "
         "cls, the pooler of a checkpoint with cls is replaced by a new one. "
         "Default: that of --albert_config_file, or else cls.",

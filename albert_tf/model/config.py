@@ -26,7 +26,7 @@ HIDDEN_ACTS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SHARING = ("all", "attention", "ffn", "none")
 
 # How the tokens' vectors become one for the whole input; see `pooling`.
-POOLINGS = ("cls", "mean", "pair")
+POOLINGS = ("cls", "pair")
 
 # The strings that each text key may hold.
 _CHOICES = {"hidden_act": HIDDEN_ACTS, "share": SHARING, "pooling": POOLINGS}
@@ -106,7 +106,7 @@ class AlbertConfig:
         map_equal_sizes: Project embeddings to the hidden width also where both
             are equal, as transformers does. The original does not.
         pooling: What the pooler reads: cls (the first token, as in the
-            original), mean or pair, see `pooling.pool`.
+            original) or pair, see `pooling.pool`.
 
     Raises:
         errors.UserError: A value is out of range or two values do not fit.

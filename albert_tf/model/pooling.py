@@ -1,7 +1,7 @@
 """Pooling: from a vector for each token to one for the whole input.
 
-`cls` is ALBERT's. The others suit encoders whose pretraining was too short, or
-had no objective, to teach the first token what the input says.
+`cls` is ALBERT's. `pair` suits the comparison of two texts by an encoder whose
+pretraining was too short to teach the first token to compare.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """Return one vector for each sequence.
 
     Args:
-        kind: One of `config.POOLINGS`. cls: the first token. mean: of all
-            tokens. pair: the means u and v of the two segments, |u - v| and
-            u v, as in InferSent (Conneau et al., arXiv 1705.02364); the mean of
-            a segment without tokens is 0.
+        kind: One of `config.POOLINGS`. cls: the first token. pair: the means
+            u and v of the two segments, |u - v| and u v, as in InferSent
+            (Conneau et al., arXiv 1705.02364); the mean of a segment without
+            tokens is 0.
         x: float [B, S, H].
         inputs: `input_mask` and `segment_ids` of `modeling.AlbertModel`.
             Padding counts nothing. Special tokens count as others do.
@@ -29,13 +29,9 @@ def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
     # Operations that LiteRT has: no einsum, no new axis in brackets.
     real = tf.cast(_is_real(inputs["input_mask"]), tf.float32)
     numbers = tf.cast(x, tf.float32)
-    if kind == "mean":
-        pooled = _mean(numbers, real)
-    else:
-        second = real * tf.cast(inputs["segment_ids"] > 0, tf.float32)
-        u, v = _mean(numbers, real - second), _mean(numbers, second)
-        pooled = tf.concat([u, v, tf.abs(u - v), u * v], -1)
-    return tf.cast(pooled, x.dtype)
+    second = real * tf.cast(inputs["segment_ids"] > 0, tf.float32)
+    u, v = _mean(numbers, real - second), _mean(numbers, second)
+    return tf.cast(tf.concat([u, v, tf.abs(u - v), u * v], -1), x.dtype)
 
 
 def _is_real(input_mask: tf.Tensor) -> tf.Tensor:

@@ -81,10 +81,10 @@ def test_rows_of_several_examples_have_their_first_tokens_only(
     make, small_config
 ):
     config = dataclasses.replace(
-        small_config, pooling="mean", max_position_embeddings=128
+        small_config, pooling="pair", max_position_embeddings=128
     )
     settings = make(pack_sequences=True)
-    with pytest.raises(errors.UserError, match="not fit pooling='mean'"):
+    with pytest.raises(errors.UserError, match="not fit pooling='pair'"):
         run_pretraining._find_data(settings, config)
     settings = make(pack_sequences=True, sentence_objective="none")
     with pytest.raises(errors.UserError, match="matches no file"):

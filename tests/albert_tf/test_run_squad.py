@@ -12,8 +12,8 @@ from tests.conftest import changed
 
 
 def test_pooling_is_for_other_tasks(world, tmp_path):
-    with pytest.raises(errors.UserError, match="`pooling=mean` is for tasks"):
-        small_runs.answerer(world, tmp_path / "run", pooling="mean")
+    with pytest.raises(errors.UserError, match="`pooling=pair` is for tasks"):
+        small_runs.answerer(world, tmp_path / "run", pooling="pair")
 
 
 @pytest.mark.parametrize("version", squad.VERSIONS)

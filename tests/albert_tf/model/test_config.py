@@ -166,7 +166,7 @@ def test_float_group_index_is_the_original_s(small_config):
         ({"share": "norm"}, "share='norm' is not known. Allowed are all, att"),
         ({"share": "none", "num_hidden_groups": 2}, "contradict each other"),
         ({"float_group_index": 1}, "is not true or false"),
-        ({"pooling": "first"}, "Allowed are cls, mean, pair"),
+        ({"pooling": "first"}, "Allowed are cls, pair"),
         ({"hidden_act": "gelu_new"}, "Allowed are gelu, gelu_erf, relu"),
     ],
 )

@@ -39,11 +39,8 @@ def mean(rows):
 
 def expected(kind, x, mask, segments):
     """Pool one sequence [S, H]."""
-    real = [row for row, is_real in zip(x, mask, strict=True) if is_real]
     if kind == "cls":
         return x[0]
-    if kind == "mean":
-        return mean(real)
     u, v = (mean(x[(mask > 0) & (segments == segment)]) for segment in range(2))
     return np.concatenate([u, v, abs(u - v), u * v])
 
