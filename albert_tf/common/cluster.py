@@ -44,6 +44,9 @@ def connect(address: str, folder: str) -> Iterator[Any]:
         value=address,
     )
     dask = importlib.import_module("dask")
+    # A lost connection raises an error below; Dask would also log tracebacks
+    # of every attempt to connect again.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
         client = distributed.Client(address, timeout=_CONNECT)
     except (OSError, ValueError) as error:
@@ -66,9 +69,10 @@ def connect(address: str, folder: str) -> Iterator[Any]:
                 f"The Dask cluster at {address} has given up: {error} "
                 "Finished work is kept: run the same command again."
             ) from None
-        except distributed.client.FutureCancelledError:
-            # Its client would report the lost connection with tracebacks.
-            logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        except (
+            distributed.client.FutureCancelledError,
+            distributed.comm.CommClosedError,
+        ):
             raise parallel.WorkerEndedError(
                 f"The Dask scheduler at {address} has ended or cannot be "
                 "reached. Finished work is kept: start a scheduler with "

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -58,20 +59,27 @@ def corpus(tmp_path_factory):
     return folder
 
 
-def start(*command, cwd, path=ROOT):
+def start(*command, cwd, path=ROOT, **options):
     environment = {
         **os.environ,
         "PYTHONPATH": str(path),
         "DASK_LOGGING__DISTRIBUTED": "error",
     }
     return subprocess.Popen(
-        [sys.executable, "-m", *command], cwd=cwd, env=environment
+        [sys.executable, "-m", *command], cwd=cwd, env=environment, **options
     )
 
 
 @contextlib.contextmanager
 def scheduler(folder, path=ROOT):
     """Run a scheduler; yields its address."""
+    with run_scheduler(folder, path) as (_, address):
+        yield address
+
+
+@contextlib.contextmanager
+def run_scheduler(folder, path=ROOT):
+    """Run a scheduler; yields its process and its address."""
     described = folder / "scheduler.json"
     process = start(
         *("distributed.cli.dask_scheduler", "--host=127.0.0.1", "--port=0"),
@@ -81,7 +89,7 @@ def scheduler(folder, path=ROOT):
     )
     try:
         wait_until(described.exists)
-        yield json.loads(described.read_text())["address"]
+        yield process, json.loads(described.read_text())["address"]
     finally:
         process.kill()
         process.wait()
@@ -209,6 +217,44 @@ def test_a_killed_worker_changes_nothing(write, folders):
         killer.join()
         assert worker.wait() == -signal.SIGKILL
     assert records == write(near, num_workers=1)
+
+
+@needs_dask
+@pytest.mark.filterwarnings("ignore")
+def test_a_killed_scheduler_is_named_and_finished_work_kept(
+    write, corpus, folders
+):
+    place, far, near = folders
+    wanted = make_options(corpus, dupe_factor=40)
+    with (
+        run_scheduler(place) as (process, address),
+        run_workers(place, address, 1),
+    ):
+        flags = [f"--{name}={value}" for name, value in wanted.items()]
+        program = start(
+            "data_prep.create_pretraining_data",
+            f"--dask_scheduler={address}",
+            *flags,
+            cwd=far,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(lambda: list(far.glob(f"records/{WORK}/block-*.json")))
+        process.kill()
+        _, output = program.communicate(timeout=120)
+    assert program.returncode == 2, output
+    assert "Traceback" not in output, output
+    assert f"scheduler at {address} has ended" in output
+    assert list(far.glob(f"records/{WORK}/block-*.json"))
+    (far / "records").rename(near / "records")
+    goes_on = start("data_prep.create_pretraining_data", *flags, cwd=near)
+    assert goes_on.wait() == 0
+    records = digests(near)
+    shutil.rmtree(far)
+    far.mkdir()
+    whole = start("data_prep.create_pretraining_data", *flags, cwd=far)
+    assert whole.wait() == 0
+    assert len(records) == 3 and records == digests(far)
 
 
 @needs_dask
