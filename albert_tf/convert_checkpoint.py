@@ -315,7 +315,7 @@ def _write_tf1(source: _Source, prefix: str) -> None:
     Raises:
         errors.UserError: The original release would compute something else.
     """
-    huggingface.refuse_pooling(source.config, "the original release")
+    huggingface.refuse_own_parts(source.config, "the original release")
     values = {**source.weights(), **source.state}
     names = sorted(values)
 

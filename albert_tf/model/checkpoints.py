@@ -24,7 +24,12 @@ from albert_tf.model import (
 from albert_tf.model.config import AlbertConfig
 
 # Keys of a config that neither names nor shapes of variables can show.
-_SILENT_KEYS = ("hidden_act", "num_attention_heads", "num_hidden_layers")
+_SILENT_KEYS = (
+    "hidden_act",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "position_bias",
+)
 _POOLER = "pooler/dense"  # Below the scope of the encoder.
 
 

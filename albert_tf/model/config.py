@@ -28,8 +28,17 @@ SHARING = ("all", "attention", "ffn", "none")
 # How the tokens' vectors become one for the whole input; see `pooling`.
 POOLINGS = ("cls", "pair")
 
+# What is added to attention scores for the distance of two tokens; see
+# `position_bias`.
+POSITION_BIASES = ("none", "alibi")
+
 # The strings that each text key may hold.
-_CHOICES = {"hidden_act": HIDDEN_ACTS, "share": SHARING, "pooling": POOLINGS}
+_CHOICES = {
+    "hidden_act": HIDDEN_ACTS,
+    "share": SHARING,
+    "pooling": POOLINGS,
+    "position_bias": POSITION_BIASES,
+}
 
 # The numbers that each key may hold; the paper's largest model has 64 heads,
 # 4,096 columns and 24 layers.
@@ -56,6 +65,7 @@ _OWN_KEYS = (
     "project_words_first",
     "map_equal_sizes",
     "pooling",
+    "position_bias",
 )
 
 # Keys of released config files that no released code reads.
@@ -107,6 +117,9 @@ class AlbertConfig:
             are equal, as transformers does. The original does not.
         pooling: What the pooler reads: cls (the first token, as in the
             original) or pair, see `pooling.pool`.
+        position_bias: What is added to attention scores for the distance of
+            two tokens: none (as in the original) or alibi, see
+            `position_bias.alibi`.
 
     Raises:
         errors.UserError: A value is out of range or two values do not fit.
@@ -131,6 +144,7 @@ class AlbertConfig:
     project_words_first: bool = False
     map_equal_sizes: bool = False
     pooling: str = "cls"
+    position_bias: str = "none"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

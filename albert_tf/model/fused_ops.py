@@ -67,13 +67,13 @@ class Ops(NamedTuple):
         gelu: float [...] to the same; the tanh form.
         layer_norm: (x float [..., W], gamma [W], beta [W]) to the shape and
             dtype of x.
-        softmax: (scores float [..., T], bias float32, addable to them) to
+        softmax: (scores float [..., T], *biases float32, addable to them) to
             probabilities of the shape and dtype of the scores.
     """
 
     gelu: Callable[[tf.Tensor], tf.Tensor]
     layer_norm: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
-    softmax: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    softmax: Callable[..., tf.Tensor]
 
     def activation(self, name: str) -> Callable[[tf.Tensor], tf.Tensor]:
         """Return the activation that a config names, see `HIDDEN_ACTS`."""
@@ -99,9 +99,16 @@ def _layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
     return tf.cast(y * scale * gamma + beta, x.dtype)
 
 
-def _softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    probabilities = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
+def _softmax(scores: tf.Tensor, *biases: tf.Tensor) -> tf.Tensor:
+    probabilities = tf.nn.softmax(_sum(tf.cast(scores, tf.float32), *biases))
     return tf.cast(probabilities, scores.dtype)
+
+
+def _sum(x: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
+    """Return the sum of tensors of different shapes, in the dtype of x."""
+    for other in others:
+        x += tf.cast(other, x.dtype)
+    return x
 
 
 def _exact_gelu(x: tf.Tensor) -> tf.Tensor:
@@ -113,15 +120,15 @@ def _fusible_gelu(x: tf.Tensor) -> tf.Tensor:
     return tf.nn.gelu(x, approximate=True)
 
 
-def _native_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    return tf.nn.softmax(scores + tf.cast(bias, scores.dtype))
+def _native_softmax(scores: tf.Tensor, *biases: tf.Tensor) -> tf.Tensor:
+    return tf.nn.softmax(_sum(scores, *biases))
 
 
-_add = compiled(tf.add)
+_compiled_sum = compiled(_sum)
 _compiled_softmax = compiled(_softmax)
 
 
-def masked_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+def masked_softmax(scores: tf.Tensor, *biases: tf.Tensor) -> tf.Tensor:
     """Return what `Ops.softmax` does; without a gradient.
 
     In float32 oneDNN takes half of XLA's time. Not below: on other devices, and
@@ -129,9 +136,10 @@ def masked_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     in the dtype of the scores.
     """
     if scores.dtype != tf.float32:
-        return _compiled_softmax(scores, bias)
+        return _compiled_softmax(scores, *biases)
     # Grappler does not know the shape of what XLA returns, and warns.
-    return tf.nn.softmax(tf.reshape(_add(scores, bias), tf.shape(scores)))
+    biased = tf.reshape(_compiled_sum(scores, *biases), tf.shape(scores))
+    return tf.nn.softmax(biased)
 
 
 PLAIN = Ops(_gelu, _layer_norm, _softmax)
@@ -214,13 +222,13 @@ def _layer_norm_gradient(
 
 @tf.custom_gradient
 def _fused_softmax(
-    scores: tf.Tensor, bias: tf.Tensor
-) -> tuple[tf.Tensor, Callable[..., tuple[tf.Tensor, None]]]:
-    """No gradient flows into the bias, which marks padding."""
-    probabilities = masked_softmax(scores, bias)
+    scores: tf.Tensor, *biases: tf.Tensor
+) -> tuple[tf.Tensor, Callable[..., tuple[tf.Tensor | None, ...]]]:
+    """No gradient flows into the biases, which are not trained."""
+    probabilities = masked_softmax(scores, *biases)
     return probabilities, lambda upstream: (
         _softmax_gradient(probabilities, upstream),
-        None,
+        *[None] * len(biases),
     )
 
 

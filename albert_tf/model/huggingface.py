@@ -261,7 +261,7 @@ def files_of(
         errors.UserError: transformers has no model that computes this one.
     """
     _check_order(config)
-    refuse_pooling(config, "transformers")
+    refuse_own_parts(config, "transformers")
     groups = _groups_to_write(config)
     weights = dict(weights)
     if not config.maps_embeddings:
@@ -462,8 +462,8 @@ def _check_order(config: modeling.AlbertConfig) -> None:
         )
 
 
-def refuse_pooling(config: modeling.AlbertConfig, reader: str) -> None:
-    """Refuse a pooler that reads something else than the first token.
+def refuse_own_parts(config: modeling.AlbertConfig, reader: str) -> None:
+    """Refuse an encoder that computes what only this project does.
 
     Args:
         config: The architecture.
@@ -472,12 +472,14 @@ def refuse_pooling(config: modeling.AlbertConfig, reader: str) -> None:
     Raises:
         errors.UserError: It does.
     """
-    if config.pooling != "cls":
-        raise errors.UserError(
-            f"pooling={config.pooling!r} has no counterpart in {reader}, whose "
-            "pooler reads the first token. Keep this model in a checkpoint of "
-            "this project, or export it as a SavedModel."
-        )
+    for key, usual in (("pooling", "cls"), ("position_bias", "none")):
+        if getattr(config, key) != usual:
+            raise errors.UserError(
+                f"{key}={getattr(config, key)!r} has no counterpart in "
+                f"{reader}, which has what is called {usual!r} here. Keep this "
+                "model in a checkpoint of this project, or export it as a "
+                "SavedModel."
+            )
 
 
 def _groups_to_write(config: modeling.AlbertConfig) -> int:

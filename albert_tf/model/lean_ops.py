@@ -18,17 +18,17 @@ Gradient = Callable[..., tuple[tf.Tensor | None, ...]]
 
 @tf.custom_gradient
 def attend(
-    query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, bias: tf.Tensor
+    query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, *biases: tf.Tensor
 ) -> tuple[tf.Tensor, Gradient]:
-    """Return softmax(query · key + bias) · value, heads side by side.
+    """Return softmax(query · key + biases) · value, heads side by side.
 
-    No gradient flows into the bias, which marks padding.
+    No gradient flows into the biases, which are not trained.
 
     Args:
         query: float [B, N, S, D].
         key: float [B, N, T, D].
         value: float [B, N, T, D].
-        bias: float32 [B, 1, 1, T] or [B, 1, S, T].
+        biases: float32, such as [B, 1, 1, T], [B, 1, S, T] or [N, S, T].
 
     Returns:
         float [B, S, H].
@@ -38,7 +38,7 @@ def attend(
 
     def probabilities() -> tf.Tensor:
         scores = tf.matmul(query, key, transpose_b=True)  # [B, N, S, T]
-        return fused_ops.masked_softmax(scores, bias)
+        return fused_ops.masked_softmax(scores, *biases)
 
     context = _merge_heads(tf.matmul(probabilities(), value))
 
@@ -54,7 +54,7 @@ def attend(
             tf.matmul(for_scores, key),
             tf.matmul(for_scores, query, transpose_a=True),
             tf.matmul(again, heads, transpose_a=True),
-            None,
+            *[None] * len(biases),
         )
 
     return context, gradient

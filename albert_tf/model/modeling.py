@@ -13,7 +13,7 @@ Dimensions in comments and einsum strings:
 import collections
 import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -26,6 +26,7 @@ from albert_tf.model import (
     layers,
     lean_ops,
     pooling,
+    position_bias,
     row_layouts,
 )
 from albert_tf.model.config import PRECISIONS, AlbertConfig
@@ -247,7 +248,7 @@ class Attention(Sublayer):
     def call(
         self,
         x: tf.Tensor,
-        attention_bias: tf.Tensor,
+        attention_biases: Sequence[tf.Tensor],
         weights: Weights | None = None,
         dropout: layers.Dropout = layers.NO_DROPOUT,
         ops: fused_ops.Ops = fused_ops.PLAIN,
@@ -257,8 +258,8 @@ class Attention(Sublayer):
 
         Args:
             x: float [B, S, H].
-            attention_bias: float32 [B, 1, 1, T] or [B, 1, S, T], added to the
-                attention scores.
+            attention_biases: float32, added to the attention scores:
+                [B, 1, 1, T] or [B, 1, S, T], and perhaps [N, S, T].
             weights: See `Sublayer`.
             dropout: Dropout of probabilities and output.
             ops: Version of softmax and norm.
@@ -268,11 +269,11 @@ class Attention(Sublayer):
         query, key, value = self._project(x, weights, ops, layout)
         rate = self._config.attention_probs_dropout_prob
         if ops is fused_ops.FUSED and not (layout or dropout.drops(rate)):
-            context = lean_ops.attend(query, key, value, attention_bias)
+            context = lean_ops.attend(query, key, value, *attention_biases)
             return self._finish(x, context, weights, dropout, ops)
         # The query is scaled already, see _input_weights.
         scores = tf.matmul(query, key, transpose_b=True)  # [B, N, S, T]
-        probabilities = dropout(ops.softmax(scores, attention_bias), rate)
+        probabilities = dropout(ops.softmax(scores, *attention_biases), rate)
         context = tf.matmul(probabilities, value)
         if layout:
             context = layout.merge(context)
@@ -568,16 +569,10 @@ class AlbertModel(base.AlbertBase):
 
         With a layout x and outputs are [R, H].
         """
-        # Not [:, None, None, :]: LiteRT has no operation for that.
-        mask = tf.expand_dims(input_mask, 1)
-        if mask.shape.rank != 4:
-            mask = tf.expand_dims(mask, 1)
-        attention_bias = (1.0 - tf.cast(mask, tf.float32)) * MASKED_SCORE
+        biases = self._attention_biases(input_mask)
         blocks = self._blocks()
         if self._has_constants and len(set(blocks)) == 1:
-            function = self._make_block(
-                *blocks[0], attention_bias, None, ops, layout
-            )
+            function = self._make_block(*blocks[0], biases, None, ops, layout)
             return [self._loop(function, x)]
         training = seed is not None
         fork = training and not self.loop_layers  # A loop adds up by itself.
@@ -590,9 +585,7 @@ class AlbertModel(base.AlbertBase):
         ) -> tuple[tf.Tensor, tf.Tensor | None]:
             if seed is not None:
                 seed = layers.derive_seed(seed, 1)
-            function = self._make_block(
-                *block, attention_bias, seed, ops, layout
-            )
+            function = self._make_block(*block, biases, seed, ops, layout)
             tensors = [*uses.take(block[0]), *uses.take(block[1])]
             return function(x, *tensors), seed
 
@@ -607,6 +600,18 @@ class AlbertModel(base.AlbertBase):
             x, seed = apply(block, x, seed)
             outputs.append(x)
         return outputs
+
+    def _attention_biases(self, input_mask: tf.Tensor) -> list[tf.Tensor]:
+        """Return what is added to the scores of all layers, see `Attention`."""
+        # Not [:, None, None, :]: LiteRT has no operation for that.
+        mask = tf.expand_dims(input_mask, 1)
+        if mask.shape.rank != 4:
+            mask = tf.expand_dims(mask, 1)
+        biases = [(1.0 - tf.cast(mask, tf.float32)) * MASKED_SCORE]
+        if self.config.position_bias == "alibi":
+            heads, length = self.config.num_attention_heads, tf.shape(mask)[-1]
+            biases.append(position_bias.alibi(heads, length))
+        return biases
 
     def _loop(self, block: Callable[..., tf.Tensor], x: tf.Tensor) -> tf.Tensor:
         """Apply the only block as often as there are layers.
@@ -633,7 +638,7 @@ class AlbertModel(base.AlbertBase):
         self,
         attention: Attention,
         ffn: FeedForward,
-        attention_bias: tf.Tensor,
+        biases: Sequence[tf.Tensor],
         seed: tf.Tensor | None,
         ops: fused_ops.Ops,
         layout: row_layouts.RowLayout | None,
@@ -649,9 +654,7 @@ class AlbertModel(base.AlbertBase):
             # Created here, so that a second computation draws the same.
             dropout = layers.Dropout(seed)
             weights, ffn_weights = tensors[:count], tensors[count:]
-            x = attention(
-                x, attention_bias, Weights(*weights), dropout, ops, layout
-            )
+            x = attention(x, biases, Weights(*weights), dropout, ops, layout)
             return ffn(x, Weights(*ffn_weights), dropout, ops)
 
         training = seed is not None

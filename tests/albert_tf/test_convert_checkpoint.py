@@ -304,16 +304,19 @@ def test_sharing_modes_travel(saved, small_config, tmp_path, share):
     assert checkpoint_reader.read(str(there)).config == config
 
 
-def test_pooling_travels_and_others_do_not_read_it(
-    saved, small_config, tmp_path
+@pytest.mark.parametrize(
+    ("key", "value"), [("pooling", "pair"), ("position_bias", "alibi")]
+)
+def test_own_parts_travel_and_others_do_not_read_them(
+    saved, small_config, tmp_path, key, value
 ):
-    config = dataclasses.replace(small_config, pooling="pair")
+    config = dataclasses.replace(small_config, **{key: value})
     prefix, _ = saved("classifier", config)
     there = convert(prefix, tmp_path / "there" / "x", "tf2")
     assert_same(contents(prefix), contents(there))
     assert checkpoint_reader.read(str(there)).config == config
     for name in ("tf1", "huggingface"):
-        with pytest.raises(errors.UserError, match="pooling='pair' has no"):
+        with pytest.raises(errors.UserError, match=f"{key}='{value}' has no"):
             convert(prefix, tmp_path / "to" / "x", name)
     assert not list(tmp_path.glob("to/*"))
 

@@ -83,11 +83,11 @@ def test_brightmarts_layout_is_exported_in_every_format(
 
 
 @pytest.mark.parametrize(("form", "precision", "atol"), EVERY_FORMAT)
-def test_pooling_is_exported_in_every_format(
+def test_pooling_and_position_bias_are_exported_in_every_format(
     tmp_path, config, tiny_vocab, form, precision, atol
 ):
     """The report compares all outputs with those of the live model."""
-    config = dataclasses.replace(config, pooling="pair")
+    config = dataclasses.replace(config, pooling="pair", position_bias="alibi")
     model = classification.AlbertClassifier(modeling.AlbertModel(config), 3)
     (tmp_path / "run").mkdir()
     prefix = str(tmp_path / "run" / "model.ckpt-1")

@@ -99,6 +99,7 @@ def test_json_round_trip(small_config, tmp_path):
         "project_words_first",
         "map_equal_sizes",
         "pooling",
+        "position_bias",
     }
     assert list(json.loads(path.read_text())) == sorted(
         dataclasses.asdict(small_config).keys() - own
@@ -167,6 +168,7 @@ def test_float_group_index_is_the_original_s(small_config):
         ({"share": "none", "num_hidden_groups": 2}, "contradict each other"),
         ({"float_group_index": 1}, "is not true or false"),
         ({"pooling": "first"}, "Allowed are cls, pair"),
+        ({"position_bias": "t5"}, "Allowed are none, alibi"),
         ({"hidden_act": "gelu_new"}, "Allowed are gelu, gelu_erf, relu"),
     ],
 )
@@ -197,6 +199,7 @@ def test_defaults_are_those_of_the_original():
         "project_words_first": False,
         "map_equal_sizes": False,
         "pooling": "cls",
+        "position_bias": "none",
     }
 
 

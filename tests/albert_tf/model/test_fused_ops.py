@@ -25,7 +25,7 @@ def inputs_of(name):
         return [normal(2, 3, 50) + 5, normal(50), normal(50)]
     bias = np.zeros([2, 1, 1, 7], np.float32)
     bias[1, ..., 4:] = -10000.0
-    return [normal(2, 3, 5, 7), tf.constant(bias)]
+    return [normal(2, 3, 5, 7), tf.constant(bias), normal(3, 5, 7)]
 
 
 def run(ops, name, dtype):

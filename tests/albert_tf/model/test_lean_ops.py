@@ -9,9 +9,9 @@ from albert_tf.model import fused_ops, layers, lean_ops
 RTOL = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
 
 
-def plain_attend(query, key, value, bias):
+def plain_attend(query, key, value, *biases):
     scores = tf.matmul(query, key, transpose_b=True)
-    probabilities = fused_ops.PLAIN.softmax(scores, bias)
+    probabilities = fused_ops.PLAIN.softmax(scores, *biases)
     context = tf.transpose(tf.matmul(probabilities, value), [0, 2, 1, 3])
     return tf.reshape(context, [*context.shape[:2], -1])
 
@@ -38,7 +38,8 @@ def arguments_of(name, dtype):
         return [normal(2, 5, 8), normal(8, 6), normal(6)], []
     bias = np.zeros([2, 1, 1, 5], np.float32)
     bias[1, ..., 3:] = -10000.0
-    return [normal(2, 3, 5, 4) for _ in range(3)], [tf.constant(bias)]
+    biases = [tf.constant(bias), tf.cast(normal(3, 5, 5), tf.float32)]
+    return [normal(2, 3, 5, 4) for _ in range(3)], biases
 
 
 def run(function, watched, others):

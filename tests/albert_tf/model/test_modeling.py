@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.model.config import POSITION_BIASES
 from tests.conftest import LAYER_ATOL, PARITY_ATOL, tiny_config
 from tests.reference import encoder as reference
 
@@ -47,6 +48,15 @@ OUTER_NAMES = {
 def encoder(small_config):
     tf.random.set_seed(1)
     return modeling.AlbertModel(small_config)
+
+
+@pytest.fixture(params=POSITION_BIASES)
+def any_encoder(small_config, request):
+    """With each position bias."""
+    tf.random.set_seed(1)
+    return modeling.AlbertModel(
+        dataclasses.replace(small_config, position_bias=request.param)
+    )
 
 
 @pytest.fixture
@@ -181,13 +191,13 @@ def test_outputs_have_the_documented_shapes(encoder, batch):
     np.testing.assert_array_equal(outputs["sequence_output"], layers[-1])
 
 
-def test_padding_does_not_change_real_positions(encoder, batch):
+def test_padding_does_not_change_real_positions(any_encoder, batch):
     short = {name: value[1:2, :7] for name, value in batch.items()}
     padded = {name: value[1:2] for name, value in batch.items()}
     garbage = padded["input_ids"] + 9 * (1 - padded["input_mask"])
-    expected = encoder(short)
+    expected = any_encoder(short)
     for inputs in (padded, {**padded, "input_ids": garbage}):
-        actual = encoder(inputs)
+        actual = any_encoder(inputs)
         np.testing.assert_allclose(
             actual["sequence_output"][:, :7],
             expected["sequence_output"],
@@ -211,9 +221,9 @@ def test_mask_and_segments_have_defaults(encoder, batch):
     )
 
 
-def test_sequences_of_one_row_are_those_of_their_own_rows(encoder, batch):
+def test_sequences_of_one_row_are_those_of_their_own_rows(any_encoder, batch):
     """The three, of 10, 7 and 4 tokens, in a row with one of padding."""
-    alone = encoder(batch)["sequence_output"]
+    alone = any_encoder(batch)["sequence_output"]
     lengths = [10, 7, 4, 1]
     number = np.repeat(np.arange(4), lengths)
     position = np.concatenate([np.arange(n) for n in lengths])
@@ -225,7 +235,7 @@ def test_sequences_of_one_row_are_those_of_their_own_rows(encoder, batch):
     }
     row["position_ids"] = tf.constant(position[None], tf.int32)
     row["input_mask"] = tf.constant(number[:, None] == number)[None]
-    shared = encoder(row)["sequence_output"][0, :-1]
+    shared = any_encoder(row)["sequence_output"][0, :-1]
     expected = tf.gather_nd(alone, places)[:-1]
     np.testing.assert_allclose(shared, expected, atol=LAYER_ATOL, rtol=0)
 
@@ -295,7 +305,7 @@ def test_attention_equals_plain_numpy(small_config):
     attention_bias = tf.constant((1.0 - mask[:, None, None]) * -1e4, tf.float32)
     expected = plain(layer, small_config).attend(x, mask, "bert/x", 0)
     for weights in (None, layer.prepare(tf.float32)):
-        actual = layer(tf.constant(x, tf.float32), attention_bias, weights)
+        actual = layer(tf.constant(x, tf.float32), [attention_bias], weights)
         np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)
 
 
@@ -444,18 +454,24 @@ def test_lower_precision_is_near_float32(small_config, batch, precision, close):
 
 
 @pytest.mark.parametrize(
-    ("share", "most"),
-    [("all", modeling.MOST_CONSTANT_BYTES), ("all", 0), ("none", 0)],
+    ("changes", "most"),
+    [
+        ({}, modeling.MOST_CONSTANT_BYTES),
+        ({"position_bias": "alibi"}, modeling.MOST_CONSTANT_BYTES),
+        ({}, 0),
+        ({"share": "none"}, 0),
+        ({"share": "none", "position_bias": "alibi"}, 0),
+    ],
 )
 @pytest.mark.parametrize(
     ("precision", "atol"), [("float32", PARITY_ATOL), ("bfloat16", 0.05)]
 )
 def test_conversion_for_serving_changes_nothing_but_rounding(
-    batch, monkeypatch, precision, atol, share, most
+    batch, monkeypatch, precision, atol, changes, most
 ):
     """Kernels as constants in a loop, kernels as variables, and no loop."""
     monkeypatch.setattr(modeling, "MOST_CONSTANT_BYTES", most)
-    config = tiny_config(num_hidden_layers=3, share=share)
+    config = tiny_config(num_hidden_layers=3, **changes)
     encoder = modeling.AlbertModel(config, precision=precision)
     for variable in encoder.variables:  # Biases are 0 at the start.
         noise = tf.random.stateless_normal(variable.shape, [3, 4], stddev=0.1)

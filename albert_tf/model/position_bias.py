@@ -1,0 +1,46 @@
+"""A bias of attention scores that depends on the distance of two tokens.
+
+Without one, a model must find out from its position embeddings which tokens
+are neighbours, and small models spend a good part of a short pretraining on
+that (docs/recipes.md).
+"""
+
+import tensorflow as tf
+
+# The bias of the steepest heads for a token next to this one.
+_STEEPEST = 0.5
+# How much steeper a pair of heads is than the next pair.
+_RATIO = 4.0
+# How much steeper a head is in the direction that it does not look in.
+_BACK = 4.0
+
+
+def alibi(heads: int, length: int | tf.Tensor) -> tf.Tensor:
+    """Return what is added to attention scores, float32 [N, S, S].
+
+    It falls linearly with the distance and is not trained. Heads come in
+    pairs: the first of a pair looks left, where its bias is -slope per token,
+    and has -4 slope per token to the right; the second looks right. The slope
+    is 1/2 for the first pair, and a quarter of it for each further pair.
+
+    Source: Press et al., arXiv 2108.12409 (ALiBi), which is for decoders. That
+    heads of an encoder look in one direction is proposed in the discussion of
+    its repository; the slopes are ours.
+
+    Args:
+        heads: Number of heads N.
+        length: Tokens of a sequence, S.
+    """
+    places = tf.range(length)
+    # [S, S]: how far the attended token is to the right of the attending one.
+    right = tf.cast(places - tf.expand_dims(places, 1), tf.float32)
+    looks_left = tf.maximum(-right, _BACK * right)
+    looks_right = tf.maximum(right, -_BACK * right)
+    return -tf.stack(
+        [
+            _STEEPEST
+            / _RATIO ** (head // 2)
+            * (looks_right if head % 2 else looks_left)
+            for head in range(heads)
+        ]
+    )
