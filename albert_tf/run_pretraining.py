@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from absl import logging
@@ -208,6 +208,7 @@ from albert_tf.model import fit, modeling
 from albert_tf.training import (
     distribution,
     memory_check,
+    plateau,
     pretraining_data,
     pretraining_recipe,
     run_card,
@@ -268,8 +269,13 @@ def _train_and_evaluate(
     trainer = _make_trainer(settings, config, strategy)
     num_train_steps = settings.recipe.num_train_steps
     log = _open_log(settings, config, strategy, data.examples_per_row)
-    facts = run_card.environment(
-        trainer.model, data.description, data.fingerprint
+    baselines = data.baselines
+    facts = dataclasses.replace(
+        run_card.environment(trainer.model, data.description, data.fingerprint),
+        entropy_of_labels=baselines.get("entropy_of_labels"),
+        share_of_most_frequent_label=baselines.get(
+            "share_of_most_frequent_label"
+        ),
     )
     logging.info("%s", run_card.summary(config, facts))
 
@@ -289,6 +295,7 @@ def _train_and_evaluate(
                 num_train_steps,
                 log,
                 validation if settings.do_eval else None,
+                _make_watch(settings.recipe, log, facts.entropy_of_labels),
             )
         if settings.follow_checkpoints:
             logging.info("Waiting for checkpoints in %s.", settings.output_dir)
@@ -298,6 +305,24 @@ def _train_and_evaluate(
         numbers = evaluate() if settings.do_eval else {}
     if distribution.is_chief(strategy):
         _write_results(settings, trainer.step, numbers)
+
+
+def _make_watch(
+    recipe: training_options.RecipeOptions,
+    log: run_log.RunLog,
+    entropy_of_labels: float | None,
+) -> Callable[[], None]:
+    """Return what warns if the run stays on its first plateau."""
+    warmup_end = recipe.optimizer.start_warmup_step + recipe.num_warmup_steps
+    is_trained = recipe.masked_lm_factor > 0
+
+    def watch() -> None:
+        losses = log.column("train", "masked_lm_loss") if is_trained else []
+        warning = plateau.find(losses, entropy_of_labels, warmup_end)
+        if warning:
+            logging.warning("%s", warning)
+
+    return watch
 
 
 def _make_trainer(

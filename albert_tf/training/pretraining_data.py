@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -18,7 +19,7 @@ from albert_tf.data import (
     packed_rows,
 )
 from albert_tf.text import tokenization
-from albert_tf.training import pretraining_recipe
+from albert_tf.training import pretraining_recipe, run_log
 
 # Packing that leaves more rows than this share of instances is warned of.
 _HARDLY_FEWER = 0.98
@@ -82,6 +83,22 @@ class PretrainingData:
         """What tells the training data apart from others."""
         return manifests.fingerprint(self.training)
 
+    @property
+    def baselines(self) -> dict[str, float]:
+        """What a model reaches that knows only how frequent pieces are.
+
+        The keys are those of `run_log.Facts`; nothing if some training records
+        do not say it. Several sets of records count by their examples.
+        """
+        found: list[manifests.Manifest] = []
+        for path in self.training:
+            manifest = manifests.find(path)
+            if manifest is None:
+                return {}
+            if manifest not in found:
+                found.append(manifest)
+        return average_baselines(found)
+
     def training_batches(
         self, batch_size: int, first_step: int
     ) -> tf.data.Dataset:
@@ -135,6 +152,27 @@ class PretrainingData:
         """Have errors about damaged records name the file."""
         paths = [*self.training, *self.evaluation]
         return inputs.naming_damage(paths, self.layout)
+
+
+def average_baselines(
+    found: Sequence[manifests.Manifest],
+) -> dict[str, float]:
+    """Return the means of `run_log.BASELINES`, weighted by examples.
+
+    Args:
+        found: Manifests of records.
+
+    Returns:
+        Nothing if one of them lacks a number: it was written by an earlier
+        version, or its records hold no masks.
+    """
+    names = run_log.BASELINES.values()
+    numbers = [[m.summary.get(name) for name in names] for m in found]
+    if not all(isinstance(v, (int, float)) for row in numbers for v in row):
+        return {}
+    weights = [manifest.num_examples for manifest in found]
+    means = np.average(np.array(numbers, float), axis=0, weights=weights)
+    return dict(zip(names, means.tolist(), strict=True))
 
 
 def with_settings(

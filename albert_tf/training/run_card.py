@@ -15,7 +15,7 @@ import os
 import platform
 import statistics
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -25,8 +25,16 @@ from albert_tf.common import files
 from albert_tf.model import modeling
 from albert_tf.training import run_folder, run_log
 
+if TYPE_CHECKING:
+    import matplotlib.figure
+
 CARD_NAME = "run_card.md"
 CURVES_NAME = "learning_curves.png"
+# How the curves name what `run_log.BASELINES` says of a metric.
+_BASELINE_LABELS = {
+    "masked_lm_loss": "frequencies only",
+    "masked_lm_accuracy": "most frequent piece",
+}
 # Other wheels than "tensorflow", such as tensorflow-tpu, hold the same module.
 _PACKAGES = ("tf_keras", "tensorflow-text", "sentencepiece", "numpy", "libtpu")
 
@@ -71,11 +79,13 @@ def write(output_dir: str) -> str:
     """
     run = run_folder.read(output_dir, "output_dir")
     lines = _lines(output_dir)
-    _plot(lines, os.path.join(output_dir, CURVES_NAME))
+    picture = io.BytesIO()
+    _draw(lines).savefig(picture, format="png", dpi=80)
+    curves = os.path.join(output_dir, CURVES_NAME)
+    with files.replace_atomically(curves, through_link=False) as stream:
+        stream.write(picture.getvalue())
     path = os.path.join(output_dir, CARD_NAME)
-    picture = f"![curves]({CURVES_NAME})\n"
-    card = _card(lines, run, picture)
-    files.write_text(path, card)
+    files.write_text(path, _card(lines, run, f"![curves]({CURVES_NAME})\n"))
     return path
 
 
@@ -160,10 +170,15 @@ def _table(values: dict[str, Any]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _plot(lines: list[dict[str, Any]], path: str) -> None:
-    """Draw one panel for every loss and metric, training and evaluation."""
+def _draw(lines: list[dict[str, Any]]) -> "matplotlib.figure.Figure":
+    """Draw one panel for every loss and metric, training and evaluation.
+
+    A dashed line shows what a model reaches that knows only how frequent
+    pieces are, where the last start of the run knew it.
+    """
     import matplotlib.figure  # Slow to import, and needed only here.
 
+    facts = [line for line in lines if line["split"] == "facts"]
     names: dict[str, None] = {}
     for line in lines:
         if line["split"] in ("train", "eval"):
@@ -191,10 +206,15 @@ def _plot(lines: list[dict[str, Any]], path: str) -> None:
             ]
             if points:
                 axes.plot(*zip(*points, strict=True), marker=".", label=split)
+        baseline = run_log.BASELINES.get(name)
+        if facts and baseline in facts[-1]:
+            axes.axhline(
+                facts[-1][baseline],
+                color="gray",
+                linestyle="dashed",
+                label=_BASELINE_LABELS[name],
+            )
         axes.set_xlabel("step")
         axes.grid(alpha=0.3)
         axes.legend()
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=80)
-    with files.replace_atomically(path, through_link=False) as stream:
-        stream.write(picture.getvalue())
+    return figure

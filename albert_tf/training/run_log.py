@@ -29,6 +29,12 @@ NOT_METRICS = {
     "gigaflops",
     "peak_memory_mb",
 }
+# Key of a facts line with what a model reaches that knows only how frequent
+# pieces are, by metric.
+BASELINES = {
+    "masked_lm_loss": "entropy_of_labels",
+    "masked_lm_accuracy": "share_of_most_frequent_label",
+}
 # Only the terminal shortens names; files keep them.
 _SHORT = {
     "masked_lm": "mlm",
@@ -76,10 +82,12 @@ def _parse(text: bytes) -> dict[str, Any] | None:
     if not isinstance(line.get("split"), str) or not _is_step(line.get("step")):
         return None
     if line["split"] not in ("train", "eval"):
-        counts = (v for k, v in line.items() if k.endswith("_per_step"))
-        return (
-            line if all(isinstance(v, (int, float)) for v in counts) else None
+        used = (
+            value
+            for name, value in line.items()
+            if name.endswith("_per_step") or name in BASELINES.values()
         )
+        return line if all(isinstance(v, (int, float)) for v in used) else None
     numbers = {k: math.nan if v is None else v for k, v in line.items()}
     known = (v for k, v in numbers.items() if k != "split")
     return numbers if all(isinstance(v, (int, float)) for v in known) else None
@@ -121,6 +129,10 @@ class Facts:
         versions: Of the packages.
         training_data: What tells training data apart; a restart with others is
             warned of.
+        entropy_of_labels: Of the pieces to predict, in nats: the masked-LM
+            loss of a model that knows only how frequent they are. None, and
+            not in the log, if it is not known.
+        share_of_most_frequent_label: The accuracy of that model; None as above.
     """
 
     command: str
@@ -131,6 +143,8 @@ class Facts:
     devices: str
     versions: str
     training_data: str
+    entropy_of_labels: float | None = None
+    share_of_most_frequent_label: float | None = None
 
 
 class RunLog:
@@ -176,7 +190,8 @@ class RunLog:
         if self._work:
             tokens = round(self._batch_size * self._work.tokens)
             costs["tokens_per_step"] = tokens
-        known = dataclasses.asdict(facts) if facts else {}
+        given = dataclasses.asdict(facts) if facts else {}
+        known = {k: v for k, v in given.items() if v is not None}
         self._lines.append({"split": "facts", "step": step, **known, **costs})
         self._save()
 

@@ -183,6 +183,7 @@ class Trainer:
         num_train_steps: int,
         log: run_log.RunLog,
         evaluated: validation.Validation | None = None,
+        watch: Callable[[], None] | None = None,
     ) -> None:
         """Train from `step` to `num_train_steps`.
 
@@ -191,6 +192,7 @@ class Trainer:
             num_train_steps: Step to stop at.
             log: Where numbers go; started by the caller.
             evaluated: Evaluates every checkpoint and keeps the best one.
+            watch: Called after every line of training in the log.
 
         Raises:
             errors.UserError: Too many updates in a row had to be skipped.
@@ -215,7 +217,7 @@ class Trainer:
             between = _Between(clock, handler, profile)
             while self.step < num_train_steps and not clock.is_up:
                 is_saved = self._train_to_next_stop(
-                    batches, num_train_steps, log, between
+                    batches, num_train_steps, log, between, watch
                 )
                 if not (evaluated and is_saved):
                     continue
@@ -243,6 +245,7 @@ class Trainer:
         num_train_steps: int,
         log: run_log.RunLog,
         between: _Between,
+        watch: Callable[[], None] | None,
     ) -> bool:
         """Train up to the next line of the log; tell whether it is saved."""
         clock, begun = between.clock, self._now()
@@ -261,6 +264,8 @@ class Trainer:
         if numbers:
             speed = len(rows) / (self._now() - begun)
             log.write("train", self.step, numbers, speed, clock.seconds_left)
+            if watch:
+                watch()
         ended = self.step == num_train_steps or clock.is_up or is_preempted
         if self.step % self._options.save_checkpoints_steps and not ended:
             return False

@@ -106,6 +106,8 @@ def lines(manifest: manifests.Manifest) -> list[str]:
             f"{summary['share_replaced']:.1%}",
             "accuracy of always predicting the most frequent piece: "
             f"{summary['share_of_most_frequent_label']:.1%}",
+            "loss of knowing only how frequent pieces are: "
+            f"{summary['entropy_of_labels']:.3f}",
         ]
     return found
 

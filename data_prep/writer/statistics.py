@@ -1,5 +1,6 @@
 """Counts of what was written, for the manifest and the data card."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,22 @@ def count_replaced(
     return np.array([masked.sum(), kept.sum(), (~masked & ~kept).sum()])
 
 
+def entropy(counts: np.ndarray) -> float:
+    """Return the entropy in nats of what occurs so often.
+
+    It is the same on every machine, and in every order.
+
+    Args:
+        counts: int [k], how often each thing occurs; 0 where all are.
+    """
+    total = int(counts.sum())
+    return math.fsum(
+        count / total * math.log(total / count)
+        for count in counts.tolist()
+        if count
+    )
+
+
 def summarize(
     counts: Counts, max_seq_length: int, corpus: dict[str, int]
 ) -> dict[str, Any]:
@@ -170,4 +187,5 @@ def summarize(
         "share_of_runs_of_n_words": (runs / max(1, runs.sum())).tolist(),
         "share_of_most_frequent_label": int(counts["labels"].max(initial=0))
         / predictions,
+        "entropy_of_labels": entropy(counts["labels"]),
     }

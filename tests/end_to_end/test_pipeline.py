@@ -209,6 +209,17 @@ def test_pretraining_writes_its_files(pretrained):
     assert [n["step"] for n in numbers(pretrained, "eval")] == [2, 4, 6]
 
 
+def test_pretraining_knows_what_frequencies_alone_reach(inputs, pretrained):
+    manifest = json.loads(
+        pathlib.Path(f"{inputs.records}.manifest.json").read_text()
+    )
+    (facts,) = numbers(pretrained, "facts")
+    card = (pretrained / "run_card.md").read_text()
+    for name in ("entropy_of_labels", "share_of_most_frequent_label"):
+        assert facts[name] == manifest["summary"][name] > 0
+        assert f"| {name} | {facts[name]:.6g} |\n" in card
+
+
 def test_finished_pretraining_does_nothing_more(inputs, pretrained):
     before = weights(pretrained / f"model.ckpt-{STEPS}")
     run_script("albert_tf.run_pretraining", **pretraining(inputs, pretrained))

@@ -70,6 +70,55 @@ def test_settings_come_from_the_records_without_a_vocabulary():
     assert pretraining_data.with_settings(nothing, []) == nothing
 
 
+def described(name, count, entropy, share):
+    summary = {
+        "entropy_of_labels": entropy,
+        "share_of_most_frequent_label": share,
+    }
+    return tiny_manifests.make(
+        shards=(name,), num_examples=count, summary=summary
+    )
+
+
+def find_baselines(monkeypatch, paths, known):
+    monkeypatch.setattr(manifests, "find", known.get)
+    data = pretraining_data.PretrainingData(
+        paths, ["c"], [], short_records.LAYOUT, None, 1
+    )
+    return data.baselines
+
+
+def test_baselines_are_averages_over_the_training_records(monkeypatch):
+    """`a` has two files, which count once; `c` is for evaluation."""
+    known = {"b": described("b", 100, 5.0, 0.5), "c": described("c", 9, 1, 1)}
+    known["a1"] = known["a2"] = described("a", 300, 7.0, 0.1)
+    found = find_baselines(monkeypatch, ["a1", "a2", "b"], known)
+    assert found == {
+        "entropy_of_labels": pytest.approx(6.5),
+        "share_of_most_frequent_label": pytest.approx(0.2),
+    }
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        None,
+        tiny_manifests.make(),
+        tiny_manifests.make(summary={"share_of_most_frequent_label": 0.5}),
+        tiny_manifests.make(
+            summary={
+                "share_of_most_frequent_label": 0.5,
+                "entropy_of_labels": "5",
+            }
+        ),
+    ],
+)
+def test_baselines_of_records_that_do_not_say_them(monkeypatch, other):
+    known = {"a": described("a", 300, 7.0, 0.1), "b": other}
+    assert find_baselines(monkeypatch, ["a", "b"], known) == {}
+    assert find_baselines(monkeypatch, ["a"], known)
+
+
 def make_data(path, **changes):
     return pretraining_data.PretrainingData(
         *([path], [path], [], short_records.LAYOUT, None, 1), **changes

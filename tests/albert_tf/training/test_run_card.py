@@ -85,3 +85,53 @@ def test_environment_with_the_wheel_for_tpus(small_config, monkeypatch):
     assert f"tensorflow {tf.__version__}, tf_keras 2." in facts.versions
     assert facts.versions.endswith("libtpu 0.0.14")
     assert "tensorflow-text" not in facts.versions
+
+
+def dashed(lines):
+    """Label and height of the dashed lines in each panel of the curves."""
+    panels = run_card._draw(lines).get_axes()
+    return {
+        panel.get_title(): [
+            (line.get_label(), line.get_ydata()[0])
+            for line in panel.get_lines()
+            if line.get_linestyle() == "--"
+        ]
+        for panel in panels
+    }
+
+
+TRAINED = {
+    "split": "train",
+    "step": 5,
+    "masked_lm_loss": 7.0,
+    "masked_lm_accuracy": 0.01,
+    "sentence_order_loss": 0.7,
+}
+
+
+def test_curves_show_what_frequencies_alone_reach():
+    facts = {"split": "facts", "step": 0}
+    known = {"entropy_of_labels": 6.4, "share_of_most_frequent_label": 0.05}
+    assert dashed([facts, {**facts, **known}, TRAINED]) == {
+        "masked_lm_loss": [("frequencies only", 6.4)],
+        "masked_lm_accuracy": [("most frequent piece", 0.05)],
+        "sentence_order_loss": [],
+    }
+
+
+def test_curves_of_older_logs_have_no_dashed_lines():
+    for facts in ([], [{"split": "facts", "step": 0}]):
+        assert not any(dashed([*facts, TRAINED]).values())
+
+
+def test_card_shows_what_frequencies_alone_reach(folder, small_config):
+    facts = run_card.environment(
+        modeling.AlbertModel(small_config), "two files", "abc"
+    )
+    known = dataclasses.replace(
+        facts, entropy_of_labels=6.4, share_of_most_frequent_label=0.05
+    )
+    run_log.RunLog(folder, 8).start(0, 4, known)
+    text = run_card.text(folder)
+    assert "| entropy_of_labels | 6.4 |\n" in text
+    assert "| share_of_most_frequent_label | 0.05 |\n" in text

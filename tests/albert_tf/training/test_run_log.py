@@ -37,13 +37,26 @@ def test_lines_are_kept_in_a_file(log, tmp_path):
     assert facts == {
         "split": "facts",
         "step": 0,
-        **dataclasses.asdict(FACTS),
+        **{k: v for k, v in dataclasses.asdict(FACTS).items() if v is not None},
         "examples_per_step": 8,
     }
+    assert "entropy_of_labels" not in facts
     assert train["loss"] == 2.5 and train["examples_per_second"] == 24
     assert "examples_per_second" not in evaluated
     log.flush()
     assert list((tmp_path / "train").glob("events*"))
+
+
+def test_facts_keep_what_frequencies_alone_reach(tmp_path):
+    facts = dataclasses.replace(
+        FACTS, entropy_of_labels=6.4, share_of_most_frequent_label=0.05
+    )
+    run_log.RunLog(str(tmp_path), batch_size=8).start(0, 10, facts)
+    (line,) = run_log.read(str(tmp_path))
+    assert {n: line[n] for n in run_log.BASELINES.values()} == {
+        "entropy_of_labels": 6.4,
+        "share_of_most_frequent_label": 0.05,
+    }
 
 
 def test_rates_of_tokens_and_operations(tmp_path, capsys):
@@ -115,6 +128,8 @@ def test_half_written_line_is_left_out(log, tmp_path):
         b'{"split": "train", "step": true}',
         b'{"split": "train", "step": 5, "loss": "low"}',
         b'{"split": "facts", "step": 5, "tokens_per_step": "8"}',
+        b'{"split": "facts", "step": 5, "entropy_of_labels": "8"}',
+        b'{"split": "facts", "step": 5, "entropy_of_labels": null}',
         b'{"split": "train", "step": 5, "loss": \xff}',
     ],
     ids=lambda damage: damage[:30],

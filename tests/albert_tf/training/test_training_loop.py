@@ -9,7 +9,7 @@ from albert_tf.common import errors
 from albert_tf.data import inputs, layouts
 from albert_tf.model import fused_ops, objectives
 from albert_tf.model.heads import pretraining
-from albert_tf.training import training_loop, training_options
+from albert_tf.training import run_log, training_loop, training_options
 from tests import record_files
 from tests.albert_tf.training import tiny_training
 from tests.conftest import LOSS_RTOL, make_replicas
@@ -138,6 +138,21 @@ def test_training_lowers_the_loss_logs_its_rates_and_saves(
     np.testing.assert_allclose(rates, np.array(shares) * 0.03, rtol=1e-6)
     found = {path.name for path in (tmp_path / "run").glob("*.index")}
     assert found == {"model.ckpt-4.index", "model.ckpt-6.index"}
+
+
+def test_every_line_of_training_is_watched(make_trainer):
+    """No line is written while all updates are skipped."""
+    trainer = make_trainer(iterations_per_loop=2)
+    log = run_log.RunLog(trainer.output_dir, tiny_training.BATCH)
+    log.start(0, tiny_training.STEPS)
+    seen = []
+
+    def watch():
+        seen.append([step for step, _ in log.column("train", "loss")])
+
+    dataset = tiny_training.batches(examples=spoiled(2, 3))
+    trainer.train(dataset, tiny_training.STEPS, log, watch=watch)
+    assert seen == [[2], [2, 6]]
 
 
 def spoiled(*steps):

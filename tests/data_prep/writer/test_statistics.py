@@ -1,3 +1,4 @@
+import math
 import pathlib
 
 import numpy as np
@@ -75,6 +76,51 @@ def test_summary_counts(base, monkeypatch):
     labels = arrays["masked_lm_ids"][arrays["masked_lm_weights"] == 1]
     share = np.bincount(labels).max() / len(labels)
     assert f"the most frequent piece: {share:.1%}" in text
+
+
+def test_entropy_of_labels(base, tmp_path):
+    """By hand from the records; it does not depend on the workers."""
+    arrays = writing.read_arrays(writing.run(base))
+    summary = manifests.find(base.output_file).summary
+    labels = arrays["masked_lm_ids"][arrays["masked_lm_weights"] == 1]
+    _, counts = np.unique(labels, return_counts=True)
+    shares = counts / len(labels)
+    entropy = -(shares * np.log(shares)).sum()
+    assert 1 < entropy < np.log(len(counts))
+    assert summary["entropy_of_labels"] == pytest.approx(entropy, rel=1e-12)
+    assert summary["share_of_most_frequent_label"] == shares.max()
+    card = pathlib.Path(f"{base.output_file}.card.md").read_text()
+    assert (
+        f"- loss of knowing only how frequent pieces are: {entropy:.3f}\n"
+        in card
+    )
+    output = str(tmp_path / "again.tfrecord")
+    writing.run(base, output_file=output, num_workers=2)
+    assert manifests.find(output).summary == summary
+
+
+def test_records_without_masks_have_no_labels_to_describe(base):
+    writing.run(base, masking_time="training", word_start_rule="english")
+    manifest = manifests.find(base.output_file)
+    assert not manifest.has_masks
+    assert not {"entropy_of_labels", "share_of_most_frequent_label"} & set(
+        manifest.summary
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "entropy"),
+    [
+        ([0, 3, 3, 0, 3, 3], math.log(4)),
+        ([0, 7], 0),
+        ([1, 3], 0.25 * math.log(4) + 0.75 * math.log(4 / 3)),
+        ([0, 0], 0),
+        ([], 0),
+    ],
+)
+def test_entropy(counts, entropy):
+    found = statistics.entropy(np.array(counts, np.int64))
+    assert found == pytest.approx(entropy, abs=1e-15)
 
 
 def test_percentiles_equal_those_of_numpy():
