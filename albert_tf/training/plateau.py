@@ -56,6 +56,7 @@ def _describe(step: int, loss: float, entropy: float) -> str:
         f"After {step:,} updates the masked_lm_loss is {loss:.3f} (mean of the "
         f"last {_WINDOW} updates). The entropy of the labels is {entropy:.3f}: "
         "the model knows no more than how frequent pieces are. What can help: "
-        "`bias_correction`, a lower `learning_rate`, a longer "
-        "`num_warmup_steps`, shorter sequences first. See docs/recipes.md."
+        "the config key position_bias=alibi, `bias_correction`, a lower "
+        "`learning_rate`, a longer `num_warmup_steps`, shorter sequences "
+        "first. See docs/recipes.md."
     )
