@@ -1,0 +1,50 @@
+#!/bin/sh
+# From texts to a pretrained model and its measure, with a recipe for a small budget.
+#
+#   tools/pretrain_in_an_hour.sh DATA OUTPUT [flags]
+#
+# The recipe is configs/pretraining/hour.flags: 60 minutes of training. Preparation
+# before it and the measure after it are not counted. DATA is the folder of public
+# texts and tasks that docs/recipes.md describes. Further flags are passed to
+# run_pretraining. After an interruption the same command continues. Results:
+#
+#   OUTPUT/run/run_card.md        pretraining: losses, speed, options
+#   OUTPUT/measure/measure.md     minimal pairs, held-out text, seven tasks
+#
+# Environment: PARTS of the measure (docs/recipes.md); SEED (1) of the training.
+set -eu
+data=$1
+output=$2
+shift 2
+python=${PYTHON:-.venv/bin/python}
+corpus=$output/corpus
+vocabulary=$output/vocab.model
+mkdir -p "$output"
+
+[ -e "$corpus/corpus.json" ] ||
+    "$python" -m tools.measure.make_corpus --data_dir="$data" --output_dir="$corpus"
+[ -e "$vocabulary" ] ||
+    "$python" -m data_prep.train_sentencepiece --input_file="$corpus/train.txt" \
+        --output_prefix="$output/vocab" --vocab_size=8000
+# Two passes, with other segments and masks; an hour sees less.
+for part in train:2 held_out:1; do
+    split=${part%:*}
+    [ -e "$output/$split.tfrecord.manifest.json" ] ||
+        "$python" -m data_prep.create_pretraining_data \
+            --input_file="$corpus/$split.txt" \
+            --output_file="$output/$split.tfrecord" \
+            --spm_model_file="$vocabulary" --max_seq_length=64 \
+            --masked_lm_prob=0.3 --max_predictions_per_seq=20 \
+            --dupe_factor="${part#*:}"
+done
+"$python" -m albert_tf.run_pretraining \
+    --flagfile=configs/pretraining/hour.flags \
+    --input_file="$output/train.tfrecord" \
+    --eval_input_file="$output/held_out.tfrecord" \
+    --spm_model_file="$vocabulary" --output_dir="$output/run" \
+    --seed="${SEED:-1}" "$@"
+"$python" -m tools.measure.evaluate --init_checkpoint="$output/run" \
+    --data_dir="$data" --held_out_file="$corpus/held_out.txt" \
+    --output_dir="$output/measure" \
+    --parts="${PARTS:-cost,held_out,minimal_pairs,finetuning}" \
+    --optimizer=adamw --bias_correction
