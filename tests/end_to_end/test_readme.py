@@ -11,8 +11,8 @@ from tests.conftest import ROOT, tiny_config
 # Text of the README, and what the test runs instead to be quick.
 SHORTER = {
     ". .venv/bin/activate\n": "set -e\n",
-    "--vocab_size=30000": "--vocab_size=400",
-    "--output_dir=runs/small": "--output_dir=runs/small "
+    "--vocab_size=8000": "--vocab_size=400",
+    "--output_dir=runs/hour": "--output_dir=runs/hour "
     "--albert_config_file=tiny.json --num_train_steps=2 "
     "--num_warmup_steps=1 --max_eval_steps=1",
     "--output_dir=runs/rte": "--output_dir=runs/rte "

@@ -92,11 +92,12 @@ def test_batches_are_waited_for_and_give_the_same_bits(
         for number in range(2):
             add_batch(exported, tmp_path, number)
             assert f'"step": {number + 1},' in process.stdout.readline()
-        # There is no third one yet.
+        # There is no third one yet. The signal comes while it is waited for.
+        waiting = f"Waiting for {tmp_path}/batches/00000002.npz.\n"
+        assert waiting in iter(process.stderr.readline, "")
         process.send_signal(signal.SIGTERM)
-        waiting = process.stderr.read()
+        process.stderr.read()
     assert process.returncode == 42
-    assert f"Waiting for {tmp_path}/batches/00000002.npz." in waiting
     with start_following(jax_python, exported, tmp_path) as process:
         for number in (2, 3):
             add_batch(exported, tmp_path, number)
