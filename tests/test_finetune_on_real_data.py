@@ -86,29 +86,51 @@ def test_what_is_chosen_reaches_the_runs_that_can_use_it(tool, tmp_path):
     settings = tool.ToolOptions(data_dir="d", output_dir="o")
     chosen = dataclasses.replace(
         settings,
-        optimizer="adamw",
-        bias_correction=True,
+        optimizer="lamb",
+        bias_correction=False,
         pooling="pair",
-        epochs="rte=7",
-        encoder_learning_rate=1e-4,
+        epochs="cola=7",
     )
     plain, other, squad = (
         tool._values(given, name, tmp_path, ("random", 1))
         for given, name in (
-            (settings, "rte"),
-            (chosen, "rte"),
+            (settings, "cola"),
+            (chosen, "cola"),
             (chosen, "squad"),
         )
     )
-    assert plain["optimizer"] == "lamb"
-    changes = {"optimizer": "adamw", "bias_correction": True}
-    changes_of_rte = {"pooling": "pair", "num_train_epochs": 7.0}
-    assert other == {**plain, **changes, **changes_of_rte}
+    assert (plain["optimizer"], plain["bias_correction"]) == ("adamw", True)
+    changes = {"optimizer": "lamb", "bias_correction": False}
+    changes_of_cola = {"pooling": "pair", "num_train_epochs": 7.0}
+    assert other == {**plain, **changes, **changes_of_cola}
     assert squad.items() >= changes.items()
     assert "pooling" not in squad
-    given = dataclasses.replace(chosen, init_checkpoint="p")
-    found = tool._values(given, "rte", tmp_path, ("pretrained", 1))
-    assert found["encoder_learning_rate"] == 1e-4
+
+
+def test_rates_are_those_of_the_task_unless_they_are_given(
+    tool, tmp_path, monkeypatch
+):
+    recipe = dataclasses.replace(
+        tool.RECIPES["rte"],
+        random=tool.Rates(2e-3),
+        pretrained=tool.Rates(3e-3, 1e-4),
+    )
+    monkeypatch.setitem(tool.RECIPES, "rte", recipe)
+
+    def rates(**options):
+        settings = tool.ToolOptions(
+            data_dir="d", output_dir="o", init_checkpoint="p", **options
+        )
+        found = []
+        for start in ("random", "pretrained"):
+            values = tool._values(settings, "rte", tmp_path, (start, 1))
+            found += values["learning_rate"], values["encoder_learning_rate"]
+        return found
+
+    assert rates() == [2e-3, None, 3e-3, 1e-4]
+    assert rates(learning_rate=1e-2) == [1e-2, None, 1e-2, None]
+    assert rates(random_learning_rate=1e-2) == [1e-2, None, 3e-3, 1e-4]
+    assert rates(encoder_learning_rate=0) == [2e-3, None, 3e-3, 0]
 
 
 def test_data_are_prepared_before_any_run(tool, tmp_path, shared_dir):

@@ -59,6 +59,19 @@ _RANDOM, _PRETRAINED = "random", "pretrained"
 
 
 @dataclasses.dataclass(frozen=True)
+class Rates:
+    """Learning rates.
+
+    Attributes:
+        head: Of pooler and head.
+        encoder: Of the encoder; None means that of the head.
+    """
+
+    head: float = 1e-3
+    encoder: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Recipe:
     """How a task is finetuned.
 
@@ -67,12 +80,16 @@ class Recipe:
         dev_examples: Development examples; 0 means all.
         epochs: Passes over the training examples.
         options: Further options of the script.
+        random: Rates from random weights.
+        pretrained: Rates from weights that were pretrained for an hour.
     """
 
     examples: int
     dev_examples: int
     epochs: int
     options: Mapping[str, Any]
+    random: Rates = Rates()
+    pretrained: Rates = Rates()
 
 
 # One run of every task takes 12 minutes on one CPU core, five of them for RACE.
@@ -108,12 +125,7 @@ RECIPES = {
         },
     ),
 }
-# For all tasks. A small model needs a higher learning rate than the released
-# ones. On SST-2, pretrained: LAMB 75.5 %; AdamW 74.5 % at 3e-4, and at 1e-3 it
-# learns nothing.
 _COMMON = {
-    "optimizer": "lamb",
-    "learning_rate": 1e-3,
     "train_batch_size": 32,
     "warmup_proportion": 0.1,
     "iterations_per_loop": 25,
@@ -173,28 +185,31 @@ class ToolOptions:
         "Steps of every run, to try the script. Default: by epochs.",
         within=ranges.STEPS,
     )
-    learning_rate: float = option(
-        _COMMON["learning_rate"],
-        "Of all runs, see run_classifier.",
+    learning_rate: float | None = option(
+        None,
+        "Of all runs, for encoder and head. Default: by task, for small models "
+        "that were pretrained for an hour.",
         within=ranges.LEARNING_RATE,
     )
     random_learning_rate: float | None = option(
         None,
-        "Of the runs from random weights. Default: --learning_rate.",
+        "Of the runs from random weights. Default: --learning_rate, or by task.",
         within=ranges.LEARNING_RATE,
     )
     encoder_learning_rate: float | None = option(
         None,
         "Of the encoder in the runs from pretrained weights; see "
-        "run_classifier.",
+        "run_classifier. Default: --learning_rate, or by task.",
         within=ranges.Range(0, 10),
     )
     optimizer: str = option(
-        _COMMON["optimizer"], "See run_classifier.", choices=("lamb", "adamw")
+        "adamw", "See run_classifier.", choices=("lamb", "adamw")
     )
-    bias_correction: bool = option(False, "See run_classifier.")
+    bias_correction: bool = option(True, "See run_classifier.")
     pooling: str | None = option(
-        None, "Of all tasks but SQuAD; see run_classifier.", choices=POOLINGS
+        None,
+        "Of all tasks but SQuAD; see run_classifier. Default: by task.",
+        choices=POOLINGS,
     )
     precision: str = option("bfloat16", "See run_classifier.")
 
@@ -228,11 +243,17 @@ class ToolOptions:
         known = os.path.join(self.data_dir, "vocab/30k-clean.model")
         return self.spm_model_file or known
 
-    def rate(self, start: str) -> float:
-        """Return the learning rate from random or pretrained weights."""
+    def rates(self, name: str, start: str) -> Rates:
+        """Return the learning rates from random or pretrained weights."""
+        recipe = RECIPES[name]
+        rates = recipe.random if start == _RANDOM else recipe.pretrained
+        if self.learning_rate is not None:
+            rates = Rates(self.learning_rate)
         if start == _RANDOM and self.random_learning_rate is not None:
-            return self.random_learning_rate
-        return self.learning_rate
+            rates = Rates(self.random_learning_rate)
+        if start == _PRETRAINED and self.encoder_learning_rate is not None:
+            rates = Rates(rates.head, self.encoder_learning_rate)
+        return rates
 
     def recipe(self, name: str) -> Recipe:
         """Return the recipe of a task, with the wanted examples and passes."""
@@ -429,24 +450,24 @@ def _values(
     """Return the options of a run without its folder."""
     start, seed = run_of
     recipe = settings.recipe(name)
+    rates = settings.rates(name, start)
     values: dict[str, Any] = {
         **_COMMON,
-        "learning_rate": settings.rate(start),
+        "learning_rate": rates.head,
+        "encoder_learning_rate": rates.encoder,
         "num_train_epochs": float(recipe.epochs),
         "task_name": name,
         "albert_config_file": settings.config_file,
         "spm_model_file": settings.vocabulary,
         "precision": settings.precision,
         "optimizer": settings.optimizer,
+        "bias_correction": settings.bias_correction,
         "train_step": settings.train_step,
         "seed": seed,
         "save_checkpoints_steps": 1_000_000,  # The last step is saved anyway.
         "cached_dir": str(data / "features"),
         **recipe.options,
     }
-    # Only what is set, so that runs of earlier versions keep their names.
-    if settings.bias_correction:
-        values["bias_correction"] = True
     if settings.pooling and name != "squad":
         values["pooling"] = settings.pooling
     if name == "squad":
@@ -456,8 +477,6 @@ def _values(
         values["data_dir"] = str(data)
     if start == _PRETRAINED:
         values["init_checkpoint"] = settings.init_checkpoint
-        if settings.encoder_learning_rate is not None:
-            values["encoder_learning_rate"] = settings.encoder_learning_rate
         values["new_head"] = True
     return values
 

@@ -51,15 +51,12 @@ _FINETUNING = (
     "train_step",
     "learning_rate",
     "random_learning_rate",
-    "precision",
-)
-# Measurements of earlier versions lack them: they are kept where they are set.
-_LATER = (
+    "encoder_learning_rate",
     "optimizer",
     "bias_correction",
     "pooling",
-    "encoder_learning_rate",
     "epochs",
+    "precision",
 )
 
 
@@ -118,28 +115,32 @@ class EvaluateOptions:
     train_step: int | None = option(
         None, "Steps of every finetuning run, to try.", within=ranges.STEPS
     )
-    learning_rate: float = option(
-        1e-3, "Of pretrained weights.", within=ranges.LEARNING_RATE
+    learning_rate: float | None = option(
+        None,
+        "Of finetuning. Default: by task, for models that were pretrained for "
+        "an hour; see tools/finetune_on_real_data.py.",
+        within=ranges.LEARNING_RATE,
     )
     random_learning_rate: float | None = option(
         None,
-        "Of random weights. Default: --learning_rate.",
+        "Of random weights. Default: --learning_rate, or by task.",
         within=ranges.LEARNING_RATE,
     )
     optimizer: str = option(
-        "lamb",
+        "adamw",
         "Of finetuning; see run_classifier.",
         choices=("lamb", "adamw"),
     )
-    bias_correction: bool = option(False, "Of finetuning; see run_classifier.")
+    bias_correction: bool = option(True, "Of finetuning; see run_classifier.")
     pooling: str | None = option(
         None,
-        "Of finetuning, but SQuAD's; see run_classifier.",
+        "Of finetuning, but SQuAD's; see run_classifier. Default: by task.",
         choices=POOLINGS,
     )
     encoder_learning_rate: float | None = option(
         None,
-        "Of the encoder with pretrained weights; see run_classifier.",
+        "Of the encoder with pretrained weights; see run_classifier. Default: "
+        "--learning_rate, or by task.",
         within=ranges.Range(0, 10),
     )
     epochs: str = option(
@@ -215,7 +216,7 @@ class EvaluateOptions:
             init_checkpoint=self.init_checkpoint,
             albert_config_file=source.config_file,
             spm_model_file=source.vocabulary.path,
-            **{name: getattr(self, name) for name in _FINETUNING + _LATER},
+            **{name: getattr(self, name) for name in _FINETUNING},
         )
 
 
@@ -326,11 +327,11 @@ def _finetuning(
 ) -> Part:
     tool_options = settings.finetuning(source, model["weights"])
     finetuning_tool.prepare(tool_options)
-    chosen = {name: getattr(tool_options, name) for name in _FINETUNING}
-    for field in dataclasses.fields(tool_options):
-        value = getattr(tool_options, field.name)
-        if field.name in _LATER and value != field.default:
-            chosen[field.name] = value
+    chosen = {name: getattr(settings, name) for name in _FINETUNING}
+    chosen["recipes"] = {
+        name: dataclasses.asdict(finetuning_tool.RECIPES[name])
+        for name in tool_options.chosen
+    }
     return Part({**model, **chosen}, lambda: finetuning.measure(tool_options))
 
 

@@ -197,8 +197,8 @@ def test_finetuning_gets_the_model_its_vocabulary_and_the_rates(
     (options,) = given
     assert options.spm_model_file == str(model_dir / "spm.model")
     assert options.config_file == str(model_dir / "albert_config.json")
-    assert options.rate("random") == 3e-4
-    assert options.rate("pretrained") == 1e-4
+    assert options.rates("rte", "random").head == 3e-4
+    assert options.rates("rte", "pretrained").head == 1e-4
     assert options.output_dir.startswith(f"{settings.output_dir}/finetuning_")
     table = read_table(settings)
     row = "| rte | accuracy | 50.0 | 50.0 ± 0.0 | 50.0 ± 0.0 | +0.00 |"
