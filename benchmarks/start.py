@@ -8,8 +8,8 @@ with `--help`, and of one that refuses an option that does not exist. Neither
 should import TensorFlow.
 
 With --work each command does its work on a tiny input, from generated stories
-to answers, and ends: one step of a training, one sentence for an answer. The
-table has the seconds of the process, and how many of them are imports, those
+to answers, and ends: one step of a training, one sentence for an answer. `demo`
+is interrupted when its page is ready. The table has the seconds of the process, and how many of them are imports, those
 of the functions included: the sum that `python -X importtime` reports for the
 same process. Both tables are in Markdown, medians of --rounds.
 """
@@ -20,6 +20,7 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
@@ -93,43 +94,65 @@ WORK = {
     "run_classifier, a step": "albert_tf.run_classifier --task_name=cola "
     "--data_dir=demo/glue --output_dir=cola --do_train --train_step=1 "
     + _FINETUNING,
-    "run_classifier, evaluation": "albert_tf.run_classifier "
+    "run_classifier, answers": "albert_tf.run_classifier "
     "--task_name=cola --data_dir=demo/glue --output_dir=cola --do_eval "
-    "--train_step=1 " + _FINETUNING,
+    "--do_predict --train_step=1 " + _FINETUNING,
     "run_squad, a step": "albert_tf.run_squad --squad_version=2.0 "
     "--train_file=demo/squad/train-v2.0.json --output_dir=squad "
     "--do_train --train_step=1 --max_query_length=12 --doc_stride=12 "
     + _FINETUNING,
+    "run_race, a step": "albert_tf.run_race --data_dir=demo/race "
+    "--output_dir=race --do_train --train_step=1 --max_qa_length=16 "
+    + _FINETUNING,
+    "run_glue, one task": "albert_tf.run_glue --tasks=cola "
+    "--data_dir=demo/glue --output_dir=glue --spm_model_file=tiny.model "
+    "--init_checkpoint=pretrained --albert_config_file=albert_tiny "
+    "--overrides='--max_seq_length=36 --train_batch_size=8 --train_step=1 "
+    "--warmup_step=0 --do_predict'",
+    "zip_glue_submission": "albert_tf.zip_glue_submission glue "
+    "--output_file=submission.zip --allow_missing",
+    "ensemble": "albert_tf.ensemble cola,glue/cola --output_dir=ensemble",
+    "export_train_step": "albert_tf.export_train_step --output_dir=step "
+    "--albert_config_file=albert_tiny --max_seq_length=36 "
+    "--max_predictions_per_seq=5 --train_batch_size=8",
     "predict, with a run": "albert_tf.predict sentence.tsv --run_dir=cola "
     "--output_file=predictions.jsonl",
     "export": "albert_tf.export --run_dir=cola --export_dir=served/1",
     "predict, with a SavedModel": "albert_tf.predict sentence.tsv "
     "--saved_model=served/1 --output_file=answers.jsonl",
+    "demo": "albert_tf.demo --saved_model=served/1 --port=0",
     "convert_checkpoint": "albert_tf.convert_checkpoint --from=pretrained "
     "--to=converted/model.ckpt --format=tf1",
     "write_run_card": "albert_tf.write_run_card --output_dir=pretrained",
 }
+# What commands that serve until they are interrupted print when they are ready.
+READY = {"demo": "Open http://"}
 SENTENCE = "text\nThe walker goes to the mill.\n"
 # A line of `-X importtime`: microseconds of a module without those it imports.
 IMPORT_LINE = re.compile(r"^import time: +(\d+) \|", re.MULTILINE)
 
 
 def run_process(
-    command: Sequence[str], folder: pathlib.Path = side_by_side.ROOT
+    command: Sequence[str],
+    folder: pathlib.Path = side_by_side.ROOT,
+    ready: str | None = None,
 ) -> tuple[float, subprocess.CompletedProcess[str]]:
     """Run a command of this project.
 
     Args:
         command: What follows `python`.
         folder: Where it runs.
+        ready: Part of a line of its standard error, at which it is
+            interrupted. None: it ends by itself.
 
     Returns:
-        Its seconds, and how it ended.
+        Its seconds, until it is ready or ends, and how it ended.
     """
     began = time.perf_counter()
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, *command],
-        capture_output=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
         cwd=folder,
@@ -138,8 +161,21 @@ def run_process(
             **side_by_side.ENVIRONMENT,
             "PYTHONPATH": str(side_by_side.ROOT),
         },
+    ) as process:
+        assert process.stderr
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if ready and ready in line:
+                break
+        else:
+            process.wait()
+        seconds = time.perf_counter() - began
+        process.send_signal(signal.SIGINT)
+        lines += process.stderr
+    return seconds, subprocess.CompletedProcess(
+        command, process.returncode, "", "".join(lines)
     )
-    return time.perf_counter() - began, done
 
 
 def time_process(command: Sequence[str]) -> float:
@@ -180,8 +216,11 @@ def time_work(rounds: int) -> list[list[str]]:
             pathlib.Path(folder, "base.json").write_text(base)
             for name, line in WORK.items():
                 command = ["-X", "importtime", "-m", *shlex.split(line)]
-                seconds, done = run_process(command, pathlib.Path(folder))
-                if done.returncode:
+                ready = READY.get(name)
+                seconds, done = run_process(
+                    command, pathlib.Path(folder), ready
+                )
+                if done.returncode and not ready:
                     raise SystemExit(f"{line}\n{other_lines(done.stderr)}")
                 costs[name].append((seconds, import_seconds(done.stderr)))
     return [

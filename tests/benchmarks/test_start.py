@@ -58,7 +58,8 @@ def test_imports_are_summed_without_what_they_import(start):
 def test_work_is_timed_in_order_in_one_folder(start, monkeypatch):
     calls = []
 
-    def run(command, folder):
+    def run(command, folder, ready):
+        assert ready == {"b": "ready"}.get(command[3])
         assert (folder / "sentence.tsv").is_file()
         calls.append((command[3], folder))
         text = "import time:   250000 |   250000 | os\n"
@@ -66,6 +67,7 @@ def test_work_is_timed_in_order_in_one_folder(start, monkeypatch):
 
     monkeypatch.setattr(start, "run_process", run)
     monkeypatch.setattr(start, "WORK", {"one": "a --x=1", "two": "b"})
+    monkeypatch.setattr(start, "READY", {"two": "ready"})
     assert start.time_work(2) == [["one", "0.5", "0.2"], ["two", "0.5", "0.2"]]
     assert [module for module, _ in calls] == ["a", "b", "a", "b"]
     assert len({folder for _, folder in calls}) == 2
@@ -79,6 +81,19 @@ def test_a_command_that_fails_ends_the_measurement(start, monkeypatch):
         start.time_work(1)
 
 
-def test_work_names_commands(start):
+def test_every_command_works(start):
     modules = {line.split()[0] for line in start.WORK.values()}
-    assert modules <= set(start.MODULES)
+    assert modules == set(start.MODULES)
+
+
+def test_what_does_not_end_is_interrupted_when_it_is_ready(start):
+    program = (
+        "import sys, time; print('starts', file=sys.stderr);"
+        "print('is ready', file=sys.stderr, flush=True); time.sleep(99)"
+    )
+    seconds, done = start.run_process(["-c", program], ROOT, "ready")
+    assert seconds < 60
+    assert done.returncode != 0
+    assert done.stderr.startswith("starts\nis ready\n")
+    seconds, done = start.run_process(["-c", "exit('why')"])
+    assert (done.returncode, done.stderr) == (1, "why\n")
