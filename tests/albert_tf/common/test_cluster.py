@@ -213,10 +213,11 @@ def test_a_killed_worker_changes_nothing(write, folders):
     ):
         killer = threading.Thread(target=kill, args=[worker])
         killer.start()
-        records = write(far, dask_scheduler=address)
+        # Many passes, so that work is left when the first block is done.
+        records = write(far, dask_scheduler=address, dupe_factor=20)
         killer.join()
-        assert worker.wait() == -signal.SIGKILL
-    assert records == write(near, num_workers=1)
+        assert worker.wait(timeout=60) == -signal.SIGKILL
+    assert records == write(near, num_workers=1, dupe_factor=20)
 
 
 @needs_dask
