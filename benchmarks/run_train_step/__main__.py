@@ -20,6 +20,7 @@ compiler says about memory and work, as a JSON object and a row of a table.
 """
 
 import argparse
+import difflib
 import itertools
 import json
 import os
@@ -132,6 +133,24 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Return the options given; end the process if one is wrong."""
+    settings, unknown = parser.parse_known_args()
+    known = [f"--{name}" for name in vars(settings)]
+    for argument in unknown:
+        name = argument.split("=")[0]
+        close = difflib.get_close_matches(name, known, 1)
+        advice = f"Did you mean {close[0]}? " if close else ""
+        parser.error(
+            f"unrecognized arguments: {argument}. {advice}--help explains all "
+            "options."
+        )
+    wrong = check_options(settings)
+    if wrong:
+        parser.error(wrong)
+    return settings
+
+
 def check_options(settings: argparse.Namespace) -> str | None:
     """Return what is wrong with the options."""
     for name, least in (
@@ -141,13 +160,22 @@ def check_options(settings: argparse.Namespace) -> str | None:
         value = getattr(settings, name)
         if value is not None and value < least:
             return f"--{name}={value} is not a whole number from {least}."
-    unused = ("batches", "eval_batches", "variables", "output_dir")
-    given = [name for name in unused if getattr(settings, name) is not None]
+    for name, value in vars(settings).items():
+        if value == "":
+            return f"--{name} is empty. Give it a value, or leave it out."
+    unused = [
+        *("batches", "eval_batches", "variables", "output_dir", "steps"),
+        *("save_steps", "eval_steps", "follow"),
+    ]
+    given = [n for n in unused if getattr(settings, n) not in (None, False)]
+    if settings.devices != 1:
+        given.append("devices")
     folder = settings.batches or ""
     problems = [
         (
             settings.compile_for and given,
-            f"--compile_for={settings.compile_for} runs nothing: leave "
+            f"--compile_for={settings.compile_for} runs nothing, and compiles "
+            "for all chips of the topology: leave "
             f"{', '.join(f'--{name}' for name in given)} out.",
         ),
         (
@@ -189,11 +217,12 @@ def find_variables(
     """
     description = exported.description
     path = settings.variables or str(exported.path(description["variables"]))
-    variables = batches.load_npz(path)
+    option = "variables" if settings.variables else "program"
+    variables = batches.load_npz(path, option)
     batches.check(description, "variable", variables, path)
     if not output.variables:
         return variables, 0
-    begun = batches.load_npz(output.variables)
+    begun = batches.load_npz(output.variables, "output_dir")
     batches.check(description, "variable", begun, output.variables)
     done = int(begun["iteration"]) - int(variables["iteration"])
     if done < 0:
@@ -248,7 +277,7 @@ def make_evaluation(
 
     def evaluate() -> dict[str, float]:
         found = (
-            batches.load_batch(description, path)
+            batches.load_batch(description, path, "eval_batches")
             for path in find_evaluation(settings, exported)
         )
         placed = (program.place(batch, devices, "batch") for batch in found)
@@ -277,11 +306,26 @@ def find_evaluation(
     return batches.find_batches(settings.eval_batches, "eval_batches")
 
 
+def check_evaluation(
+    settings: argparse.Namespace, exported: program.Exported
+) -> None:
+    """Read all that an evaluation needs, so that errors come before training.
+
+    Raises:
+        SystemExit: A file is missing or damaged.
+    """
+    description = exported.description
+    paths = find_evaluation(settings, exported)
+    if paths:
+        program.read_program(exported, description["evaluation"], 1)
+    for path in paths:
+        batches.load_batch(description, path, "eval_batches")
+
+
 def run(settings: argparse.Namespace, exported: program.Exported) -> None:
     """Run the program and print what was measured."""
     description = exported.description
     steps = count_steps(settings)
-    find_evaluation(settings, exported)
     devices = program.find_devices(settings.devices)
     program.check_devices(description, devices, f"--devices={settings.devices}")
     output = RunFolder(settings.output_dir)
@@ -297,6 +341,8 @@ def run(settings: argparse.Namespace, exported: program.Exported) -> None:
             file=sys.stderr,
         )
         return
+    check_evaluation(settings, exported)
+    output.check_space(variables)
     stopping, training_begins = threading.Event(), threading.Event()
     if settings.output_dir:
         listen(stopping, training_begins)
@@ -355,18 +401,21 @@ def listen(stopping: threading.Event, training_begins: threading.Event) -> None:
 
 def main() -> None:
     """Run a program, or only compile it."""
-    parser = make_parser()
-    settings = parser.parse_args()
-    wrong = check_options(settings)
-    if wrong:
-        parser.error(wrong)
+    settings = parse(make_parser())
     # The counter of steps has 64 bits.
     jax.config.update("jax_enable_x64", True)
     exported = program.open_folder(settings.program)
     if settings.compile_for:
         tpu_compiler.show_compiled(exported, settings.compile_for)
-    else:
+        return
+    try:
         run(settings, exported)
+    except jax.errors.JaxRuntimeError as error:
+        raise SystemExit(
+            f"--program={settings.program} failed on the device: {error}. If "
+            "its memory is too small, export with a smaller "
+            "--train_batch_size, or with --recompute, or give more --devices."
+        ) from None
 
 
 if __name__ == "__main__":

@@ -16,11 +16,21 @@ from jaxlib import xla_client
 # Attributes of a function, and what the description calls what they are about.
 SIDES = {"arg_attrs": "arguments", "res_attrs": "results"}
 
-# Of the description.
-_CONTENT = {
-    *("program", "arguments", "results", "variables", "options", "config"),
-    *("sequences", "tokens", "model_flops", "losses"),
+# What a description must have: names, and types of their values.
+_FIELDS = {
+    **{name: str for name in ("program", "variables")},
+    **{name: list for name in ("arguments", "results")},
+    **{name: dict for name in ("options", "config", "losses")},
+    **{name: int for name in ("sequences", "tokens")},
+    "model_flops": (int, float),
 }
+_OPTIONS = {
+    *("gradient_accumulation_steps", "precision", "optimizer", "recompute"),
+    "max_seq_length",
+}
+_CONFIG = {"num_hidden_layers", "hidden_size"}
+# What it must say about each argument and result.
+_ENTRY = {"name", "role", "dtype", "shape"}
 
 Arrays = dict[str, np.ndarray]
 
@@ -52,16 +62,41 @@ def open_folder(folder: str) -> Exported:
     path = pathlib.Path(folder)
     try:
         description = json.loads((path / "train_step.json").read_text())
-        missing = _CONTENT - dict(description).keys()
-        if missing:
-            raise ValueError(f"train_step.json has no {min(missing)}")
-    except (OSError, TypeError, ValueError) as error:
+        check_description(dict(description))
+    except (
+        *(OSError, TypeError, ValueError),
+        *(AttributeError, KeyError),
+    ) as error:
         raise SystemExit(
             f"--program={folder} is not a folder that "
             f"albert_tf.export_train_step has written: {error}. Export the "
             "program again, or name another folder."
         ) from None
     return Exported(path, description)
+
+
+def check_description(description: dict[str, Any]) -> None:
+    """Check that a description has what this program reads.
+
+    Raises:
+        ValueError: It has not.
+    """
+    missing = [
+        name
+        for name, kind in sorted(_FIELDS.items())
+        if not isinstance(description.get(name), kind)
+    ]
+    if not missing:
+        missing += sorted(_OPTIONS - description["options"].keys())
+        missing += sorted(_CONFIG - description["config"].keys())
+    if missing:
+        raise ValueError(f"train_step.json has no {missing[0]}")
+    for form in (description, description.get("evaluation", description)):
+        entries = [*form["arguments"], *form["results"]]
+        if not all(entry.keys() >= _ENTRY for entry in entries):
+            raise ValueError("train_step.json names no shape of an array")
+        if not form["results"] or "rows" not in form["results"][0]:
+            raise ValueError("train_step.json has no names of the numbers")
 
 
 class Program:
@@ -99,7 +134,8 @@ class Program:
             )
         except jax.errors.JaxRuntimeError as error:
             raise SystemExit(
-                f"{exported.path(form['program'])} cannot be compiled: {error}"
+                f"--program={exported.folder}: {form['program']} cannot be "
+                f"compiled for {len(devices)} {devices[0].device_kind}: {error}"
             ) from None
         self.compile_seconds = time.perf_counter() - began
 
@@ -182,18 +218,15 @@ def read_program(
     path = exported.path(form["program"])
     try:
         module = mlir.ir.Module.parse(path.read_text(), mlir.make_ir_context())
+        main = main_function(module, form)
     except (OSError, ValueError, mlir.ir.MLIRError) as error:
         raise SystemExit(
-            f"{path} cannot be read: {error}. Export the program again."
+            f"--program={exported.folder}: {path.name} cannot be read: {error}."
+            " Export the program again, or copy its whole folder again."
         ) from None
     if devices == 1:
         return module
     with module.context:
-        main = next(
-            operation
-            for operation in module.body.operations
-            if operation.attributes["sym_name"].value == "main"
-        )
         for attribute, side in SIDES.items():
             main.attributes[attribute] = mlir.ir.ArrayAttr.get(
                 [annotation(entry) for entry in form[side]]
@@ -203,6 +236,31 @@ def read_program(
         )
         mlir.ir.InsertionPoint.at_block_begin(module.body).insert(mesh)
     return module
+
+
+def main_function(
+    module: mlir.ir.Module, form: Mapping[str, Any]
+) -> mlir.ir.Operation:
+    """Return the main function of a program.
+
+    Raises:
+        ValueError: There is none, or it takes arrays of other shapes than the
+            description says.
+    """
+    for operation in module.body.operations:
+        if operation.attributes["sym_name"].value == "main":
+            break
+    else:
+        raise ValueError("it has no main function")
+    kind = mlir.ir.TypeAttr(operation.attributes["function_type"]).value
+    inputs = mlir.ir.FunctionType(kind).inputs
+    shapes = [list(mlir.ir.RankedTensorType(array).shape) for array in inputs]
+    if shapes != [entry["shape"] for entry in form["arguments"]]:
+        raise ValueError(
+            "it takes other arrays than train_step.json says, as if it were "
+            "of another export"
+        )
+    return operation
 
 
 def annotation(entry: Mapping[str, Any]) -> mlir.ir.DictAttr:
@@ -250,11 +308,12 @@ def check_devices(
     count, batch = len(devices), description["sequences"]
     microbatches = description["options"]["gradient_accumulation_steps"]
     if count > 1 and (batch % count or microbatches > 1):
+        parts = f" in {microbatches} microbatches" if microbatches > 1 else ""
         raise SystemExit(
-            f"{option}: {count} devices cannot share batches of {batch} in "
-            f"{microbatches} microbatches. Export with a --train_batch_size "
-            f"that is a multiple of {count}, and with "
-            "--gradient_accumulation_steps=1."
+            f"{option}: {count} devices cannot share batches of {batch}{parts}."
+            f" Use a number of devices that divides {batch}, or export with a "
+            f"--train_batch_size that is a multiple of {count}. Several "
+            "devices need --gradient_accumulation_steps=1, too."
         )
 
 

@@ -17,6 +17,7 @@ import math
 import os
 import pathlib
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -67,7 +68,10 @@ class RunFolder:
                     "Name another folder, or wait."
                 ) from None
             except OSError as error:
-                raise SystemExit(f"--output_dir={folder}: {error}") from None
+                raise SystemExit(
+                    f"--output_dir={folder} cannot be used: {error.strerror}. "
+                    "Name a folder that you may write to."
+                ) from None
             self._lines = read_log(self._folder / LOG_NAME)
 
     def check_same(
@@ -113,6 +117,26 @@ class RunFolder:
                     f"{old!r}, now {new!r}. Name another folder, or use what "
                     "it was begun with."
                 )
+
+    def check_space(self, variables: Arrays) -> None:
+        """Refuse a disk that has no room for the variables.
+
+        An old file stays until the new one is complete, so its space does not
+        count.
+
+        Raises:
+            SystemExit: There is no room.
+        """
+        if not self._folder:
+            return
+        free = shutil.disk_usage(self._folder).free
+        need = sum(array.nbytes for array in variables.values())
+        if free < need:
+            raise SystemExit(
+                f"--output_dir={self._folder} has {free / 1e6:,.1f} MB free, "
+                f"but writing {VARIABLES_NAME} needs {need / 1e6:,.1f} MB. "
+                "Make room, or name a folder on another disk."
+            )
 
     @property
     def variables(self) -> str | None:
@@ -203,10 +227,8 @@ class RunFolder:
 
     def _write_text(self, name: str, text: str) -> None:
         assert self._folder
-        path, partial = self._folder / name, self._folder / f"{name}.tmp"
-        with batches.naming_errors(str(path)):
-            partial.write_text(text)
-            os.replace(partial, path)
+        with batches.replace_file(str(self._folder / name)) as stream:
+            stream.write(text.encode())
 
 
 def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
