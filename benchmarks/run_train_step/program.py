@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 import time
 from collections.abc import Mapping, Sequence
@@ -287,7 +288,16 @@ def find_devices(count: int) -> list[jax.Device]:
     Raises:
         SystemExit: It finds fewer.
     """
-    devices = backend.get_backend().local_devices()
+    try:
+        devices = backend.get_backend().local_devices()
+    # jax fails with the second one if the platform has no package.
+    except (RuntimeError, AssertionError) as error:
+        platforms = os.environ.get("JAX_PLATFORMS", "")
+        raise SystemExit(
+            f"--devices={count}, but jax finds none with JAX_PLATFORMS="
+            f"{platforms}: {error!r}. Install the jax of the device "
+            "(docs/train_step.md), or set JAX_PLATFORMS=cpu."
+        ) from None
     if not 1 <= count <= len(devices):
         raise SystemExit(
             f"--devices={count}, but jax finds {len(devices)} on this machine: "

@@ -1,6 +1,7 @@
 """Compiled programs on one and several devices."""
 
 import json
+import os
 import re
 import shutil
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from albert_tf import export_train_step
+from tests import exported_steps
 from tests.conftest import LOSS_RTOL
 from tests.exported_steps import (
     EIGHT,
@@ -149,3 +151,19 @@ def test_batches_that_devices_cannot_share_are_refused(
         assert done.returncode == 1
         assert re.search(message, done.stderr)
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.jax
+def test_a_platform_without_devices_is_named(jax_python, exported, monkeypatch):
+    monkeypatch.setattr(
+        exported_steps,
+        "environment",
+        lambda: {**os.environ, "JAX_PLATFORMS": "cuda"},
+    )
+    done = start_program(jax_python, f"--program={exported}")
+    assert done.returncode == 1
+    assert (
+        "--devices=1, but jax finds none with JAX_PLATFORMS=cuda" in done.stderr
+    )
+    assert "set JAX_PLATFORMS=cpu" in done.stderr
+    assert "Traceback" not in done.stderr
