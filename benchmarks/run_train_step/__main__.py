@@ -76,15 +76,15 @@ def make_parser() -> argparse.ArgumentParser:
         "--matrix_size",
         type=int,
         help="Rows of the matrices whose product is the device's rate; 0 does "
-        f"not measure it. Default: {measurement.PEAK_SIZES['cpu']} on a CPU, "
-        f"else {measurement.PEAK_SIZE}.",
+        f"not measure it. Default: {measurement.MATRIX_SIZES['cpu']} on a CPU, "
+        f"else {measurement.MATRIX_SIZE}.",
     )
     add_training(parser)
     return parser
 
 
 def add_training(parser: argparse.ArgumentParser) -> None:
-    """Add the options of what is trained on, and of what is written."""
+    """Add the options about batches, updates and the folder of a training."""
     add = parser.add_argument
     add(
         "--batches",
@@ -152,7 +152,7 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def check_options(settings: argparse.Namespace) -> str | None:
-    """Return what is wrong with the options."""
+    """Return the first mistake in the options, None if there is none."""
     for name, least in (
         *(("steps", 1), ("log_steps", 1), ("save_steps", 1)),
         *(("eval_steps", 1), ("matrix_size", 0)),
@@ -199,7 +199,7 @@ def check_options(settings: argparse.Namespace) -> str | None:
 
 
 def count_steps(settings: argparse.Namespace) -> int:
-    """Return how many updates are to be done."""
+    """Return the number of updates: --steps, or its default."""
     if settings.steps is not None:
         return int(settings.steps)
     if settings.batches is None:
@@ -246,12 +246,14 @@ def feed(
         settings: Options.
         exported: The program.
         devices: Where to put them.
-        start: Updates of this run that are done, and of the variables.
+        start: Updates since the program's variables, and since the very first
+            ones. The second is more if the export went on from a checkpoint.
         stopping: If it is set, batches to come are not waited for.
     """
     description = exported.description
     if settings.batches is None:
         batch = batches.make_batch(description)
+        # This never ends.
         yield from itertools.repeat(program.place(batch, devices, "batch"))
     done, iteration = start
     found = (
@@ -369,9 +371,10 @@ def run(settings: argparse.Namespace, exported: program.Exported) -> None:
     trainer.train(itertools.chain(first, fed), plan, stopping)
     if trainer.watch.updates:
         seconds = trainer.watch.seconds / trainer.watch.updates
-        size = settings.matrix_size
-        found = measurement.report(update, description, devices, seconds, size)
-        print(json.dumps(found))
+        measured = measurement.report(
+            update, description, devices, seconds, settings.matrix_size
+        )
+        print(json.dumps(measured))
 
 
 def listen(stopping: threading.Event, training_begins: threading.Event) -> None:

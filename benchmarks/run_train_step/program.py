@@ -14,7 +14,7 @@ from jax.extend import backend
 from jax.interpreters import mlir
 from jaxlib import xla_client
 
-# Attributes of a function, and what the description calls what they are about.
+# Attributes of a function, and the list of the description that each is about.
 SIDES = {"arg_attrs": "arguments", "res_attrs": "results"}
 
 # What a description must have: names, and types of their values.
@@ -50,7 +50,7 @@ class Exported:
 
     def path(self, name: str) -> pathlib.Path:
         """Return the path of a file that the description names."""
-        # It must be in the folder, or it is not read.
+        # Only the name counts: the file lies beside the description.
         return self.folder / pathlib.Path(name).name
 
 
@@ -92,11 +92,11 @@ def check_description(description: dict[str, Any]) -> None:
         missing += sorted(_CONFIG - description["config"].keys())
     if missing:
         raise ValueError(f"train_step.json has no {missing[0]}")
-    for form in (description, description.get("evaluation", description)):
-        entries = [*form["arguments"], *form["results"]]
+    for signature in (description, description.get("evaluation", description)):
+        entries = [*signature["arguments"], *signature["results"]]
         if not all(entry.keys() >= _ENTRY for entry in entries):
             raise ValueError("train_step.json names no shape of an array")
-        if not form["results"] or "rows" not in form["results"][0]:
+        if not signature["results"] or "rows" not in signature["results"][0]:
             raise ValueError("train_step.json has no names of the numbers")
 
 
@@ -111,22 +111,23 @@ class Program:
     def __init__(
         self,
         exported: Exported,
-        form: Mapping[str, Any],
+        signature: Mapping[str, Any],
         devices: Sequence[jax.Device],
     ):
         """Compile it.
 
         Args:
             exported: The folder with the program.
-            form: File, arguments and results, from the description.
+            signature: File, arguments and results: the description itself
+                for the update, its entry `evaluation` for the evaluation.
             devices: What it runs on.
         """
-        self.rows: list[str] = form["results"][0]["rows"]
+        self.rows: list[str] = signature["results"][0]["rows"]
         self._devices = devices
-        self._arguments = [entry["name"] for entry in form["arguments"]]
-        self._results = form["results"]
+        self._arguments = [entry["name"] for entry in signature["arguments"]]
+        self._results = signature["results"]
         began = time.perf_counter()
-        module = read_program(exported, form, len(devices))
+        module = read_program(exported, signature, len(devices))
         try:
             self._compiled = backend.get_backend().compile_and_load(
                 module,
@@ -134,9 +135,10 @@ class Program:
                 compile_options(devices),
             )
         except jax.errors.JaxRuntimeError as error:
+            name, kind = signature["program"], devices[0].device_kind
             raise SystemExit(
-                f"--program={exported.folder}: {form['program']} cannot be "
-                f"compiled for {len(devices)} {devices[0].device_kind}: {error}"
+                f"--program={exported.folder}: {name} cannot be compiled for "
+                f"{len(devices)} {kind}: {error}"
             ) from None
         self.compile_seconds = time.perf_counter() - began
 
@@ -176,7 +178,7 @@ class Step:
     """The update, with the variables that it keeps on the devices."""
 
     def __init__(self, program: Program, variables: dict[str, jax.Array]):
-        """Take the variables, by name; they may hold some it does not read."""
+        """Keep the variables, by name; the program may read some of them."""
         self.program = program
         self.variables = variables
 
@@ -195,7 +197,7 @@ class Step:
 def placement(
     devices: Sequence[jax.Device], role: str
 ) -> jax.sharding.NamedSharding:
-    """Return where an array is: a batch is divided, a variable on each."""
+    """Return where an array is: a batch is divided, a variable is on each."""
     mesh = jax.sharding.Mesh(np.array(devices), ("batch",))
     spec = ("batch",) if role == "batch" else ()
     return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
@@ -209,17 +211,17 @@ def place(
 
 
 def read_program(
-    exported: Exported, form: Mapping[str, Any], devices: int
+    exported: Exported, signature: Mapping[str, Any], devices: int
 ) -> mlir.ir.Module:
     """Read a program, and divide its batch if there are several devices.
 
     XLA's partitioner finds from the annotations of arguments and results how to
     divide the rest, and where the devices must add up their parts.
     """
-    path = exported.path(form["program"])
+    path = exported.path(signature["program"])
     try:
         module = mlir.ir.Module.parse(path.read_text(), mlir.make_ir_context())
-        main = main_function(module, form)
+        main = main_function(module, signature)
     except (OSError, ValueError, mlir.ir.MLIRError) as error:
         raise SystemExit(
             f"--program={exported.folder}: {path.name} cannot be read: {error}."
@@ -230,7 +232,7 @@ def read_program(
     with module.context:
         for attribute, side in SIDES.items():
             main.attributes[attribute] = mlir.ir.ArrayAttr.get(
-                [annotation(entry) for entry in form[side]]
+                [annotation(entry) for entry in signature[side]]
             )
         mesh = mlir.ir.Operation.parse(
             f'sdy.mesh @mesh = <["batch"={devices}]>'
@@ -240,7 +242,7 @@ def read_program(
 
 
 def main_function(
-    module: mlir.ir.Module, form: Mapping[str, Any]
+    module: mlir.ir.Module, signature: Mapping[str, Any]
 ) -> mlir.ir.Operation:
     """Return the main function of a program.
 
@@ -256,7 +258,7 @@ def main_function(
     kind = mlir.ir.TypeAttr(operation.attributes["function_type"]).value
     inputs = mlir.ir.FunctionType(kind).inputs
     shapes = [list(mlir.ir.RankedTensorType(array).shape) for array in inputs]
-    if shapes != [entry["shape"] for entry in form["arguments"]]:
+    if shapes != [entry["shape"] for entry in signature["arguments"]]:
         raise ValueError(
             "it takes other arrays than train_step.json says, as if it were "
             "of another export"

@@ -46,7 +46,7 @@ class RunFolder:
     """Where a training writes to; without a folder it prints only."""
 
     def __init__(self, folder: str | None):
-        """Open it, with what an earlier start has written.
+        """Make or open the folder, and read the log of an earlier start.
 
         Args:
             folder: Path; None for none.
@@ -77,10 +77,10 @@ class RunFolder:
     def check_same(
         self, exported: Exported, settings: argparse.Namespace
     ) -> None:
-        """Refuse to continue what an earlier start has not begun.
+        """Refuse to continue a training that was begun with another program.
 
         Raises:
-            SystemExit: The program or the first variables are others.
+            SystemExit: It was, or with other variables, or by another command.
         """
         if not self._folder:
             return
@@ -146,14 +146,14 @@ class RunFolder:
 
     @property
     def has_ended(self) -> bool:
-        """Whether an earlier start has come to its end."""
+        """Whether an earlier start has made its last update."""
         return bool(self._lines) and self._lines[-1]["split"] == "end"
 
     def _check_own(self, where: str, options: pathlib.Path) -> None:
         """Refuse the folder of a training by another program.
 
         Raises:
-            SystemExit: It is.
+            SystemExit: It is one.
         """
         try:
             program = json.loads(options.read_text())["program"]
@@ -178,7 +178,7 @@ class RunFolder:
         settings: argparse.Namespace,
         devices: Sequence[jax.Device],
     ) -> None:
-        """Write what the run is; lines of later steps than this one go."""
+        """Write what the run is, and drop lines of later steps from the log."""
         if not self._folder:
             return
         chosen = {n: v for n, v in vars(settings).items() if v is not None}
@@ -232,7 +232,7 @@ class RunFolder:
 
 
 def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Return the lines of a log; damaged ones are left out."""
+    """Return the lines of a log, without damaged ones."""
     if not path.exists():
         return []
     lines = []

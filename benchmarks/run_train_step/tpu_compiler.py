@@ -132,7 +132,7 @@ def compile_only(
 
 
 def memory_sizes(memory: Any) -> dict[str, float]:
-    """Return what a compiled program needs on each device, in MiB."""
+    """Return the memory that a compiled program needs on each device."""
     sizes = {
         "arguments_mib": memory.argument_size_in_bytes,
         "aliased_mib": memory.alias_size_in_bytes,
