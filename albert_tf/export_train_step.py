@@ -658,12 +658,19 @@ def write_checkpoint(folder: str, variables: str) -> str:
     checkpoint = tf.train.Checkpoint(
         model=step.model, optimizer=step.optimizer, guard=step.guard
     )
+    checkpoint_files.remove_unfinished(folder)
     checkpoint_files.clean_state(folder)
     manager = tf.train.CheckpointManager(
         checkpoint, folder, max_to_keep=None, checkpoint_name="model.ckpt"
     )
     number = int(step.optimizer.iterations.numpy())
-    return str(manager.save(checkpoint_number=number))
+    try:
+        return str(manager.save(checkpoint_number=number))
+    except tf.errors.OpError as error:
+        checkpoint_files.remove_unfinished(folder)
+        raise checkpoint_files.not_written(
+            f"a checkpoint to `output_dir={folder}`", error
+        ) from None
 
 
 def _read_description(

@@ -20,6 +20,7 @@ compiler says about memory and work, as a JSON object and a row of a table.
 """
 
 import argparse
+import difflib
 import itertools
 import json
 import os
@@ -75,15 +76,15 @@ def make_parser() -> argparse.ArgumentParser:
         "--matrix_size",
         type=int,
         help="Rows of the matrices whose product is the device's rate; 0 does "
-        f"not measure it. Default: {measurement.PEAK_SIZES['cpu']} on a CPU, "
-        f"else {measurement.PEAK_SIZE}.",
+        f"not measure it. Default: {measurement.MATRIX_SIZES['cpu']} on a CPU, "
+        f"else {measurement.MATRIX_SIZE}.",
     )
     add_training(parser)
     return parser
 
 
 def add_training(parser: argparse.ArgumentParser) -> None:
-    """Add the options of what is trained on, and of what is written."""
+    """Add the options about batches, updates and the folder of a training."""
     add = parser.add_argument
     add(
         "--batches",
@@ -132,8 +133,26 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Return the options given; end the process if one is wrong."""
+    settings, unknown = parser.parse_known_args()
+    known = [f"--{name}" for name in vars(settings)]
+    for argument in unknown:
+        name = argument.split("=")[0]
+        close = difflib.get_close_matches(name, known, 1)
+        advice = f"Did you mean {close[0]}? " if close else ""
+        parser.error(
+            f"unrecognized arguments: {argument}. {advice}--help explains all "
+            "options."
+        )
+    wrong = check_options(settings)
+    if wrong:
+        parser.error(wrong)
+    return settings
+
+
 def check_options(settings: argparse.Namespace) -> str | None:
-    """Return what is wrong with the options."""
+    """Return the first mistake in the options, None if there is none."""
     for name, least in (
         *(("steps", 1), ("log_steps", 1), ("save_steps", 1)),
         *(("eval_steps", 1), ("matrix_size", 0)),
@@ -141,13 +160,22 @@ def check_options(settings: argparse.Namespace) -> str | None:
         value = getattr(settings, name)
         if value is not None and value < least:
             return f"--{name}={value} is not a whole number from {least}."
-    unused = ("batches", "eval_batches", "variables", "output_dir")
-    given = [name for name in unused if getattr(settings, name) is not None]
+    for name, value in vars(settings).items():
+        if value == "":
+            return f"--{name} is empty. Give it a value, or leave it out."
+    unused = [
+        *("batches", "eval_batches", "variables", "output_dir", "steps"),
+        *("save_steps", "eval_steps", "follow"),
+    ]
+    given = [n for n in unused if getattr(settings, n) not in (None, False)]
+    if settings.devices != 1:
+        given.append("devices")
     folder = settings.batches or ""
     problems = [
         (
             settings.compile_for and given,
-            f"--compile_for={settings.compile_for} runs nothing: leave "
+            f"--compile_for={settings.compile_for} runs nothing, and compiles "
+            "for all chips of the topology: leave "
             f"{', '.join(f'--{name}' for name in given)} out.",
         ),
         (
@@ -171,7 +199,7 @@ def check_options(settings: argparse.Namespace) -> str | None:
 
 
 def count_steps(settings: argparse.Namespace) -> int:
-    """Return how many updates are to be done."""
+    """Return the number of updates: --steps, or its default."""
     if settings.steps is not None:
         return int(settings.steps)
     if settings.batches is None:
@@ -189,11 +217,12 @@ def find_variables(
     """
     description = exported.description
     path = settings.variables or str(exported.path(description["variables"]))
-    variables = batches.load_npz(path)
+    option = "variables" if settings.variables else "program"
+    variables = batches.load_npz(path, option)
     batches.check(description, "variable", variables, path)
     if not output.variables:
         return variables, 0
-    begun = batches.load_npz(output.variables)
+    begun = batches.load_npz(output.variables, "output_dir")
     batches.check(description, "variable", begun, output.variables)
     done = int(begun["iteration"]) - int(variables["iteration"])
     if done < 0:
@@ -217,12 +246,14 @@ def feed(
         settings: Options.
         exported: The program.
         devices: Where to put them.
-        start: Updates of this run that are done, and of the variables.
+        start: Updates since the program's variables, and since the very first
+            ones. The second is more if the export went on from a checkpoint.
         stopping: If it is set, batches to come are not waited for.
     """
     description = exported.description
     if settings.batches is None:
         batch = batches.make_batch(description)
+        # This never ends.
         yield from itertools.repeat(program.place(batch, devices, "batch"))
     done, iteration = start
     found = (
@@ -248,7 +279,7 @@ def make_evaluation(
 
     def evaluate() -> dict[str, float]:
         found = (
-            batches.load_batch(description, path)
+            batches.load_batch(description, path, "eval_batches")
             for path in find_evaluation(settings, exported)
         )
         placed = (program.place(batch, devices, "batch") for batch in found)
@@ -277,11 +308,26 @@ def find_evaluation(
     return batches.find_batches(settings.eval_batches, "eval_batches")
 
 
+def check_evaluation(
+    settings: argparse.Namespace, exported: program.Exported
+) -> None:
+    """Read all that an evaluation needs, so that errors come before training.
+
+    Raises:
+        SystemExit: A file is missing or damaged.
+    """
+    description = exported.description
+    paths = find_evaluation(settings, exported)
+    if paths:
+        program.read_program(exported, description["evaluation"], 1)
+    for path in paths:
+        batches.load_batch(description, path, "eval_batches")
+
+
 def run(settings: argparse.Namespace, exported: program.Exported) -> None:
     """Run the program and print what was measured."""
     description = exported.description
     steps = count_steps(settings)
-    find_evaluation(settings, exported)
     devices = program.find_devices(settings.devices)
     program.check_devices(description, devices, f"--devices={settings.devices}")
     output = RunFolder(settings.output_dir)
@@ -297,6 +343,8 @@ def run(settings: argparse.Namespace, exported: program.Exported) -> None:
             file=sys.stderr,
         )
         return
+    check_evaluation(settings, exported)
+    output.check_space(variables)
     stopping, training_begins = threading.Event(), threading.Event()
     if settings.output_dir:
         listen(stopping, training_begins)
@@ -323,9 +371,10 @@ def run(settings: argparse.Namespace, exported: program.Exported) -> None:
     trainer.train(itertools.chain(first, fed), plan, stopping)
     if trainer.watch.updates:
         seconds = trainer.watch.seconds / trainer.watch.updates
-        size = settings.matrix_size
-        found = measurement.report(update, description, devices, seconds, size)
-        print(json.dumps(found))
+        measured = measurement.report(
+            update, description, devices, seconds, settings.matrix_size
+        )
+        print(json.dumps(measured))
 
 
 def listen(stopping: threading.Event, training_begins: threading.Event) -> None:
@@ -355,18 +404,21 @@ def listen(stopping: threading.Event, training_begins: threading.Event) -> None:
 
 def main() -> None:
     """Run a program, or only compile it."""
-    parser = make_parser()
-    settings = parser.parse_args()
-    wrong = check_options(settings)
-    if wrong:
-        parser.error(wrong)
+    settings = parse(make_parser())
     # The counter of steps has 64 bits.
     jax.config.update("jax_enable_x64", True)
     exported = program.open_folder(settings.program)
     if settings.compile_for:
         tpu_compiler.show_compiled(exported, settings.compile_for)
-    else:
+        return
+    try:
         run(settings, exported)
+    except jax.errors.JaxRuntimeError as error:
+        raise SystemExit(
+            f"--program={settings.program} failed on the device: {error}. If "
+            "its memory is too small, export with a smaller "
+            "--train_batch_size, or with --recompute, or give more --devices."
+        ) from None
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import threading
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from program import Arrays
@@ -19,8 +19,12 @@ from program import Arrays
 FOLLOW_SECONDS = 1.0
 
 
-def load_npz(path: str) -> Arrays:
+def load_npz(path: str, option: str) -> Arrays:
     """Read an npz file.
+
+    Args:
+        path: The file.
+        option: Name of the option that it comes from.
 
     Raises:
         SystemExit: It cannot be read.
@@ -33,8 +37,8 @@ def load_npz(path: str) -> Arrays:
         *(NotImplementedError, zipfile.BadZipFile, zlib.error),
     ) as error:
         raise SystemExit(
-            f"{path} cannot be read as an npz file: {error}. Write it again, "
-            "or name another one."
+            f"--{option}: {path} cannot be read as an npz file: {error}. Write "
+            "it again, or name another one."
         ) from None
 
 
@@ -44,16 +48,28 @@ def save_npz(path: str, arrays: Arrays) -> None:
     Raises:
         SystemExit: There is no room, or nothing may be written.
     """
+    with replace_file(path) as stream:
+        np.savez(stream, **arrays)
+
+
+@contextlib.contextmanager
+def replace_file(path: str) -> Iterator[IO[bytes]]:
+    """Open a file to write; an old one stays until the new one is complete.
+
+    Raises:
+        SystemExit: There is no room, or nothing may be written.
+    """
+    partial = f"{path}.tmp"
     with naming_errors(path):
         try:
-            with open(f"{path}.tmp", "wb") as stream:
-                np.savez(stream, **arrays)
+            with open(partial, "wb") as stream:
+                yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(f"{path}.tmp", path)
+            os.replace(partial, path)
         finally:
             with contextlib.suppress(OSError):
-                os.remove(f"{path}.tmp")
+                os.remove(partial)
 
 
 @contextlib.contextmanager
@@ -66,6 +82,13 @@ def naming_errors(path: str) -> Iterator[None]:
             f"{path} cannot be written: {error.strerror}. What was saved "
             "before is kept: make room, and run the same command again."
         ) from None
+
+
+def entries_of(
+    description: Mapping[str, Any], role: str
+) -> list[dict[str, Any]]:
+    """Return what the description says about each argument of a role."""
+    return [e for e in description["arguments"] if e["role"] == role]
 
 
 def check(
@@ -82,7 +105,7 @@ def check(
     Raises:
         SystemExit: One is missing, or has another shape, type or range.
     """
-    entries = [e for e in description["arguments"] if e["role"] == role]
+    entries = entries_of(description, role)
     missing = {entry["name"] for entry in entries} - arrays.keys()
     if missing:
         raise SystemExit(
@@ -103,27 +126,30 @@ def check(
             )
 
 
-def load_batch(description: Mapping[str, Any], path: str) -> Arrays:
+def load_batch(
+    description: Mapping[str, Any], path: str, option: str = "batches"
+) -> Arrays:
     """Read a batch.
+
+    Args:
+        description: What the JSON file says about the program.
+        path: The file.
+        option: Name of the option that it comes from.
 
     Raises:
         SystemExit: It does not belong to the program.
     """
-    arrays = load_npz(path)
+    arrays = load_npz(path, option)
     check(description, "batch", arrays, path)
-    entries = description["arguments"]
-    return {
-        e["name"]: arrays[e["name"]] for e in entries if e["role"] == "batch"
-    }
+    names = [entry["name"] for entry in entries_of(description, "batch")]
+    return {name: arrays[name] for name in names}
 
 
 def make_batch(description: Mapping[str, Any]) -> Arrays:
     """Return a random batch without padding."""
     random = np.random.default_rng(0)
     batch = {}
-    for entry in description["arguments"]:
-        if entry["role"] != "batch":
-            continue
+    for entry in entries_of(description, "batch"):
         # Masks and weights are 0 or 1, and so are the labels of sentences.
         is_mask = entry["high"] == 1 and "labels" not in entry["name"]
         low = 1 if is_mask else entry["low"]
@@ -144,7 +170,11 @@ def find_batches(patterns: str, option: str = "batches") -> list[str]:
         wanted = inside if os.path.isdir(pattern) else pattern
         matches = sorted(glob.glob(wanted))
         if not matches:
-            raise SystemExit(f"--{option}={pattern}: there is no npz file.")
+            raise SystemExit(
+                f"--{option}={pattern}: there is no npz file. Name a folder "
+                "of npz files, or patterns in quotes; export_train_step "
+                f"writes such a folder with --{option}_from."
+            )
         found += matches
     return found
 

@@ -9,11 +9,12 @@ import jax
 import numpy as np
 import program
 
-PEAK_PRODUCTS = 10  # In one chain.
-PEAK_ROUNDS = 5
-# Large enough to keep the device busy.
-PEAK_SIZES = {"cpu": 2048}
-PEAK_SIZE = 8192
+PRODUCTS = 10  # In one chain.
+ROUNDS = 5
+# Rows of the matrices, by platform and for all others: enough to keep the
+# device busy.
+MATRIX_SIZES = {"cpu": 2048}
+MATRIX_SIZE = 8192
 
 
 def report(
@@ -46,7 +47,7 @@ def report(
         "model_gigaflops_per_second": flops / 1e9,
     }
     if matrix_size is None:
-        matrix_size = PEAK_SIZES.get(devices[0].platform, PEAK_SIZE)
+        matrix_size = MATRIX_SIZES.get(devices[0].platform, MATRIX_SIZE)
     if not matrix_size:
         return measured
     rate = len(devices) * measure_matrix_rate(devices[0], matrix_size)
@@ -59,7 +60,7 @@ def report(
 
 
 def measure_matrix_rate(device: jax.Device, size: int) -> float:
-    """Return FLOP/s of bfloat16 products of two square matrices."""
+    """Return FLOP/s of bfloat16 products of `size` x `size` matrices."""
     random = np.random.default_rng(0)
     # With this deviation the scale of the values stays the same.
     values = random.normal(size=(size, size), scale=size**-0.5)
@@ -67,16 +68,14 @@ def measure_matrix_rate(device: jax.Device, size: int) -> float:
 
     def chain(x: jax.Array) -> jax.Array:
         product = x
-        for _ in range(PEAK_PRODUCTS):
+        for _ in range(PRODUCTS):
             product = product @ x
         return product
 
     compiled = jax.jit(chain)
-    seconds = [
-        time_call(lambda: compiled(matrix)) for _ in range(1 + PEAK_ROUNDS)
-    ]
+    seconds = [time_call(lambda: compiled(matrix)) for _ in range(1 + ROUNDS)]
     # The first one compiles.
-    return PEAK_PRODUCTS * 2 * size**3 / statistics.median(seconds[1:])
+    return PRODUCTS * 2 * size**3 / statistics.median(seconds[1:])
 
 
 def time_call(call: Callable[[], jax.Array]) -> float:

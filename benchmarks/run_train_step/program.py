@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 import time
 from collections.abc import Mapping, Sequence
@@ -13,14 +14,24 @@ from jax.extend import backend
 from jax.interpreters import mlir
 from jaxlib import xla_client
 
-# Attributes of a function, and what the description calls what they are about.
+# Attributes of a function, and the list of the description that each is about.
 SIDES = {"arg_attrs": "arguments", "res_attrs": "results"}
 
-# Of the description.
-_CONTENT = {
-    *("program", "arguments", "results", "variables", "options", "config"),
-    *("sequences", "tokens", "model_flops", "losses"),
+# What a description must have: names, and types of their values.
+_FIELDS = {
+    **{name: str for name in ("program", "variables")},
+    **{name: list for name in ("arguments", "results")},
+    **{name: dict for name in ("options", "config", "losses")},
+    **{name: int for name in ("sequences", "tokens")},
+    "model_flops": (int, float),
 }
+_OPTIONS = {
+    *("gradient_accumulation_steps", "precision", "optimizer", "recompute"),
+    "max_seq_length",
+}
+_CONFIG = {"num_hidden_layers", "hidden_size"}
+# What it must say about each argument and result.
+_ENTRY = {"name", "role", "dtype", "shape"}
 
 Arrays = dict[str, np.ndarray]
 
@@ -39,7 +50,7 @@ class Exported:
 
     def path(self, name: str) -> pathlib.Path:
         """Return the path of a file that the description names."""
-        # It must be in the folder, or it is not read.
+        # Only the name counts: the file lies beside the description.
         return self.folder / pathlib.Path(name).name
 
 
@@ -52,16 +63,41 @@ def open_folder(folder: str) -> Exported:
     path = pathlib.Path(folder)
     try:
         description = json.loads((path / "train_step.json").read_text())
-        missing = _CONTENT - dict(description).keys()
-        if missing:
-            raise ValueError(f"train_step.json has no {min(missing)}")
-    except (OSError, TypeError, ValueError) as error:
+        check_description(dict(description))
+    except (
+        *(OSError, TypeError, ValueError),
+        *(AttributeError, KeyError),
+    ) as error:
         raise SystemExit(
             f"--program={folder} is not a folder that "
             f"albert_tf.export_train_step has written: {error}. Export the "
             "program again, or name another folder."
         ) from None
     return Exported(path, description)
+
+
+def check_description(description: dict[str, Any]) -> None:
+    """Check that a description has what this program reads.
+
+    Raises:
+        ValueError: It has not.
+    """
+    missing = [
+        name
+        for name, kind in sorted(_FIELDS.items())
+        if not isinstance(description.get(name), kind)
+    ]
+    if not missing:
+        missing += sorted(_OPTIONS - description["options"].keys())
+        missing += sorted(_CONFIG - description["config"].keys())
+    if missing:
+        raise ValueError(f"train_step.json has no {missing[0]}")
+    for signature in (description, description.get("evaluation", description)):
+        entries = [*signature["arguments"], *signature["results"]]
+        if not all(entry.keys() >= _ENTRY for entry in entries):
+            raise ValueError("train_step.json names no shape of an array")
+        if not signature["results"] or "rows" not in signature["results"][0]:
+            raise ValueError("train_step.json has no names of the numbers")
 
 
 class Program:
@@ -75,22 +111,23 @@ class Program:
     def __init__(
         self,
         exported: Exported,
-        form: Mapping[str, Any],
+        signature: Mapping[str, Any],
         devices: Sequence[jax.Device],
     ):
         """Compile it.
 
         Args:
             exported: The folder with the program.
-            form: File, arguments and results, from the description.
+            signature: File, arguments and results: the description itself
+                for the update, its entry `evaluation` for the evaluation.
             devices: What it runs on.
         """
-        self.rows: list[str] = form["results"][0]["rows"]
+        self.rows: list[str] = signature["results"][0]["rows"]
         self._devices = devices
-        self._arguments = [entry["name"] for entry in form["arguments"]]
-        self._results = form["results"]
+        self._arguments = [entry["name"] for entry in signature["arguments"]]
+        self._results = signature["results"]
         began = time.perf_counter()
-        module = read_program(exported, form, len(devices))
+        module = read_program(exported, signature, len(devices))
         try:
             self._compiled = backend.get_backend().compile_and_load(
                 module,
@@ -98,8 +135,10 @@ class Program:
                 compile_options(devices),
             )
         except jax.errors.JaxRuntimeError as error:
+            name, kind = signature["program"], devices[0].device_kind
             raise SystemExit(
-                f"{exported.path(form['program'])} cannot be compiled: {error}"
+                f"--program={exported.folder}: {name} cannot be compiled for "
+                f"{len(devices)} {kind}: {error}"
             ) from None
         self.compile_seconds = time.perf_counter() - began
 
@@ -139,7 +178,7 @@ class Step:
     """The update, with the variables that it keeps on the devices."""
 
     def __init__(self, program: Program, variables: dict[str, jax.Array]):
-        """Take the variables, by name; they may hold some it does not read."""
+        """Keep the variables, by name; the program may read some of them."""
         self.program = program
         self.variables = variables
 
@@ -158,7 +197,7 @@ class Step:
 def placement(
     devices: Sequence[jax.Device], role: str
 ) -> jax.sharding.NamedSharding:
-    """Return where an array is: a batch is divided, a variable on each."""
+    """Return where an array is: a batch is divided, a variable is on each."""
     mesh = jax.sharding.Mesh(np.array(devices), ("batch",))
     spec = ("batch",) if role == "batch" else ()
     return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
@@ -172,37 +211,59 @@ def place(
 
 
 def read_program(
-    exported: Exported, form: Mapping[str, Any], devices: int
+    exported: Exported, signature: Mapping[str, Any], devices: int
 ) -> mlir.ir.Module:
     """Read a program, and divide its batch if there are several devices.
 
     XLA's partitioner finds from the annotations of arguments and results how to
     divide the rest, and where the devices must add up their parts.
     """
-    path = exported.path(form["program"])
+    path = exported.path(signature["program"])
     try:
         module = mlir.ir.Module.parse(path.read_text(), mlir.make_ir_context())
+        main = main_function(module, signature)
     except (OSError, ValueError, mlir.ir.MLIRError) as error:
         raise SystemExit(
-            f"{path} cannot be read: {error}. Export the program again."
+            f"--program={exported.folder}: {path.name} cannot be read: {error}."
+            " Export the program again, or copy its whole folder again."
         ) from None
     if devices == 1:
         return module
     with module.context:
-        main = next(
-            operation
-            for operation in module.body.operations
-            if operation.attributes["sym_name"].value == "main"
-        )
         for attribute, side in SIDES.items():
             main.attributes[attribute] = mlir.ir.ArrayAttr.get(
-                [annotation(entry) for entry in form[side]]
+                [annotation(entry) for entry in signature[side]]
             )
         mesh = mlir.ir.Operation.parse(
             f'sdy.mesh @mesh = <["batch"={devices}]>'
         )
         mlir.ir.InsertionPoint.at_block_begin(module.body).insert(mesh)
     return module
+
+
+def main_function(
+    module: mlir.ir.Module, signature: Mapping[str, Any]
+) -> mlir.ir.Operation:
+    """Return the main function of a program.
+
+    Raises:
+        ValueError: There is none, or it takes arrays of other shapes than the
+            description says.
+    """
+    for operation in module.body.operations:
+        if operation.attributes["sym_name"].value == "main":
+            break
+    else:
+        raise ValueError("it has no main function")
+    kind = mlir.ir.TypeAttr(operation.attributes["function_type"]).value
+    inputs = mlir.ir.FunctionType(kind).inputs
+    shapes = [list(mlir.ir.RankedTensorType(array).shape) for array in inputs]
+    if shapes != [entry["shape"] for entry in signature["arguments"]]:
+        raise ValueError(
+            "it takes other arrays than train_step.json says, as if it were "
+            "of another export"
+        )
+    return operation
 
 
 def annotation(entry: Mapping[str, Any]) -> mlir.ir.DictAttr:
@@ -229,7 +290,16 @@ def find_devices(count: int) -> list[jax.Device]:
     Raises:
         SystemExit: It finds fewer.
     """
-    devices = backend.get_backend().local_devices()
+    try:
+        devices = backend.get_backend().local_devices()
+    # jax fails with the second one if the platform has no package.
+    except (RuntimeError, AssertionError) as error:
+        platforms = os.environ.get("JAX_PLATFORMS", "")
+        raise SystemExit(
+            f"--devices={count}, but jax finds none with JAX_PLATFORMS="
+            f"{platforms}: {error!r}. Install the jax of the device "
+            "(docs/train_step.md), or set JAX_PLATFORMS=cpu."
+        ) from None
     if not 1 <= count <= len(devices):
         raise SystemExit(
             f"--devices={count}, but jax finds {len(devices)} on this machine: "
@@ -250,11 +320,12 @@ def check_devices(
     count, batch = len(devices), description["sequences"]
     microbatches = description["options"]["gradient_accumulation_steps"]
     if count > 1 and (batch % count or microbatches > 1):
+        parts = f" in {microbatches} microbatches" if microbatches > 1 else ""
         raise SystemExit(
-            f"{option}: {count} devices cannot share batches of {batch} in "
-            f"{microbatches} microbatches. Export with a --train_batch_size "
-            f"that is a multiple of {count}, and with "
-            "--gradient_accumulation_steps=1."
+            f"{option}: {count} devices cannot share batches of {batch}{parts}."
+            f" Use a number of devices that divides {batch}, or export with a "
+            f"--train_batch_size that is a multiple of {count}. Several "
+            "devices need --gradient_accumulation_steps=1, too."
         )
 
 

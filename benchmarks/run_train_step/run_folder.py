@@ -17,6 +17,7 @@ import math
 import os
 import pathlib
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ class RunFolder:
     """Where a training writes to; without a folder it prints only."""
 
     def __init__(self, folder: str | None):
-        """Open it, with what an earlier start has written.
+        """Make or open the folder, and read the log of an earlier start.
 
         Args:
             folder: Path; None for none.
@@ -67,16 +68,19 @@ class RunFolder:
                     "Name another folder, or wait."
                 ) from None
             except OSError as error:
-                raise SystemExit(f"--output_dir={folder}: {error}") from None
+                raise SystemExit(
+                    f"--output_dir={folder} cannot be used: {error.strerror}. "
+                    "Name a folder that you may write to."
+                ) from None
             self._lines = read_log(self._folder / LOG_NAME)
 
     def check_same(
         self, exported: Exported, settings: argparse.Namespace
     ) -> None:
-        """Refuse to continue what an earlier start has not begun.
+        """Refuse to continue a training that was begun with another program.
 
         Raises:
-            SystemExit: The program or the first variables are others.
+            SystemExit: It was, or with other variables, or by another command.
         """
         if not self._folder:
             return
@@ -114,6 +118,26 @@ class RunFolder:
                     "it was begun with."
                 )
 
+    def check_space(self, variables: Arrays) -> None:
+        """Refuse a disk that has no room for the variables.
+
+        An old file stays until the new one is complete, so its space does not
+        count.
+
+        Raises:
+            SystemExit: There is no room.
+        """
+        if not self._folder:
+            return
+        free = shutil.disk_usage(self._folder).free
+        need = sum(array.nbytes for array in variables.values())
+        if free < need:
+            raise SystemExit(
+                f"--output_dir={self._folder} has {free / 1e6:,.1f} MB free, "
+                f"but writing {VARIABLES_NAME} needs {need / 1e6:,.1f} MB. "
+                "Make room, or name a folder on another disk."
+            )
+
     @property
     def variables(self) -> str | None:
         """Path of the variables of an earlier start, if there was one."""
@@ -122,14 +146,14 @@ class RunFolder:
 
     @property
     def has_ended(self) -> bool:
-        """Whether an earlier start has come to its end."""
+        """Whether an earlier start has made its last update."""
         return bool(self._lines) and self._lines[-1]["split"] == "end"
 
     def _check_own(self, where: str, options: pathlib.Path) -> None:
         """Refuse the folder of a training by another program.
 
         Raises:
-            SystemExit: It is.
+            SystemExit: It is one.
         """
         try:
             program = json.loads(options.read_text())["program"]
@@ -154,7 +178,7 @@ class RunFolder:
         settings: argparse.Namespace,
         devices: Sequence[jax.Device],
     ) -> None:
-        """Write what the run is; lines of later steps than this one go."""
+        """Write what the run is, and drop lines of later steps from the log."""
         if not self._folder:
             return
         chosen = {n: v for n, v in vars(settings).items() if v is not None}
@@ -203,14 +227,12 @@ class RunFolder:
 
     def _write_text(self, name: str, text: str) -> None:
         assert self._folder
-        path, partial = self._folder / name, self._folder / f"{name}.tmp"
-        with batches.naming_errors(str(path)):
-            partial.write_text(text)
-            os.replace(partial, path)
+        with batches.replace_file(str(self._folder / name)) as stream:
+            stream.write(text.encode())
 
 
 def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Return the lines of a log; damaged ones are left out."""
+    """Return the lines of a log, without damaged ones."""
     if not path.exists():
         return []
     lines = []

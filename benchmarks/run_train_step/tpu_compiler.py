@@ -110,7 +110,11 @@ def compile_only(
             program.compile_options(devices),
         )
     except jax.errors.JaxRuntimeError as error:
-        raise SystemExit(f"The compiler refuses the program: {error}") from None
+        raise SystemExit(
+            f"--program={exported.folder}: the compiler refuses it: {error}. "
+            "If it needs more memory than a chip has, export with a smaller "
+            "--train_batch_size, or with --recompute, or name more chips."
+        ) from None
     seconds = time.perf_counter() - began
     cost = compiled.cost_analysis()
     work = count_work(compiled.hlo_modules()[0].to_string())
@@ -128,7 +132,7 @@ def compile_only(
 
 
 def memory_sizes(memory: Any) -> dict[str, float]:
-    """Return what a compiled program needs on each device, in MiB."""
+    """Return the memory that a compiled program needs on each device."""
     sizes = {
         "arguments_mib": memory.argument_size_in_bytes,
         "aliased_mib": memory.alias_size_in_bytes,

@@ -27,8 +27,9 @@ class Plan:
     Attributes:
         first: Updates that were done before.
         last: Number of the last update.
-        log_steps: Updates between two lines of the log.
-        save_steps: Updates between two times that variables are written.
+        log_steps: Updates of one line of the log.
+        save_steps: Variables are written after each so many updates. None:
+            after the last one.
         eval_steps: Updates between two evaluations. None: after the last one.
     """
 
@@ -52,7 +53,7 @@ class Plan:
 
 
 def is_due(number: int, last: int, every: int | None) -> bool:
-    """Tell whether something that is done at the end, too, is to be done."""
+    """Tell whether an update is the last, or a multiple of `every`."""
     return number == last or bool(every and number % every == 0)
 
 
@@ -65,7 +66,7 @@ class Stopwatch:
     """
 
     def __init__(self) -> None:
-        """Start."""
+        """Start at zero."""
         self.forget()
 
     def forget(self) -> None:
@@ -74,7 +75,7 @@ class Stopwatch:
         self.resume()
 
     def resume(self) -> None:
-        """Go on after something else was done."""
+        """Go on; the time since the last lap does not count."""
         self._begun, self._pending = time.perf_counter(), 0
 
     def count(self) -> None:
@@ -107,7 +108,7 @@ class Trainer:
         output: RunFolder,
         evaluate: Callable[[], dict[str, float]] | None,
     ):
-        """Prepare.
+        """Keep what training needs.
 
         Args:
             step: The update.

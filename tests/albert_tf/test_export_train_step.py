@@ -8,6 +8,8 @@ import dataclasses
 import json
 import os
 import re
+import resource
+import shutil
 import types
 
 import numpy as np
@@ -419,6 +421,25 @@ def test_variables_of_something_else_are_refused(
     np.savez(tmp_path / "w.npz", **variables)
     with pytest.raises(errors.UserError, match=message):
         export_train_step.write_checkpoint(exported[0], str(tmp_path / "w.npz"))
+
+
+def test_a_full_disk_is_named_and_leaves_no_part_of_a_checkpoint(
+    exported, variables, tmp_path
+):
+    folder = tmp_path / "step"
+    folder.mkdir()
+    shutil.copy(f"{exported[0]}/train_step.json", folder)
+    np.savez(tmp_path / "w.npz", **variables)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**12, limits[1]))
+    try:  # A file that grows above the limit finds no room.
+        with pytest.raises(OSError, match="checkpoint to .*Make room"):
+            export_train_step.write_checkpoint(
+                str(folder), str(tmp_path / "w.npz")
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(folder.glob("model.ckpt*"))
 
 
 def test_files_that_are_none_are_refused(exported, tmp_path):

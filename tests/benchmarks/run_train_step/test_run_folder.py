@@ -3,12 +3,20 @@
 import fcntl
 import json
 import shutil
+import subprocess
 
 import pytest
 
 from albert_tf import write_run_card
 from albert_tf.training import run_folder, run_log
-from tests.exported_steps import BATCH, CONFIG, run_program, start_program
+from tests.exported_steps import (
+    BATCH,
+    CONFIG,
+    RUNNER,
+    environment,
+    run_program,
+    start_program,
+)
 
 
 def drop_times(lines):
@@ -141,6 +149,29 @@ def test_one_training_at_a_time_and_none_when_all_is_done(
     assert done.returncode == 0
     assert "Nothing is left to do" in done.stderr
     assert read_all(tmp_path / "run") == before
+
+
+@pytest.mark.jax
+def test_a_disk_without_room_is_named_before_training(
+    jax_python, command, tmp_path
+):
+    arguments = [*command, f"--output_dir={tmp_path}"]
+    program = f"""
+import runpy, shutil, sys
+shutil.disk_usage = lambda _: shutil._ntuple_diskusage(10**9, 10**9, 2000)
+sys.argv[1:] = {arguments!r}
+runpy.run_path({str(RUNNER)!r}, run_name="__main__")
+"""
+    done = subprocess.run(
+        [jax_python, "-c", program],
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert f"--output_dir={tmp_path} has 0.0 MB free, but" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
 
 
 @pytest.mark.jax
