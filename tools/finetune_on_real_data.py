@@ -187,13 +187,14 @@ class ToolOptions:
     )
     learning_rate: float | None = option(
         None,
-        "Of all runs, for encoder and head. Default: by task, for small models "
-        "that were pretrained for an hour.",
+        "Of all runs, for encoder and head. Default: by task, for small "
+        "models that were pretrained for an hour.",
         within=ranges.LEARNING_RATE,
     )
     random_learning_rate: float | None = option(
         None,
-        "Of the runs from random weights. Default: --learning_rate, or by task.",
+        "Of the runs from random weights. Default: --learning_rate, or by "
+        "task.",
         within=ranges.LEARNING_RATE,
     )
     encoder_learning_rate: float | None = option(
