@@ -11,8 +11,8 @@ With --work each command does its work on a tiny input, from generated stories
 to answers, and ends: one step of a training, one sentence for an answer. `demo`
 is interrupted when its page is ready. The table has the seconds of the process,
 and how many of them are imports, those of the functions included: the sum that
-`python -X importtime` reports for the same process. Both tables are in Markdown,
-medians of --rounds.
+`python -X importtime` reports for the same process. Both tables are in
+Markdown, medians of --rounds.
 """
 
 import argparse
