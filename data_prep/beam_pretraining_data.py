@@ -685,6 +685,8 @@ def write_shard(
 ) -> tuple[str, tuple[int, int, str]]:
     """Write a record file; it appears under its name when it is complete.
 
+    A runner may do this twice at the same time.
+
     Args:
         numbered: Number of the file; its pieces with the numbers of the parts.
         recipe: Names of the files.
@@ -697,7 +699,7 @@ def write_shard(
     content = b"".join(piece for _, piece in sorted(pieces))
     if path.endswith(".gz"):
         content = _pack(content)
-    with files.replace_atomically(path) as stream:
+    with files.replace_atomically(path, repeated=True) as stream:
         stream.write(content)
     digest = hashlib.sha256(content).hexdigest()
     return "shard", (number, len(content), digest)

@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from typing import IO
 
@@ -290,7 +291,11 @@ def require_target(
 
 @contextlib.contextmanager
 def replace_atomically(
-    path: str, *, through_link: bool = True, unfinished_work: bool = False
+    path: str,
+    *,
+    through_link: bool = True,
+    unfinished_work: bool = False,
+    repeated: bool = False,
 ) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 
@@ -306,9 +311,10 @@ def replace_atomically(
             with a link to any other file of the user.
         unfinished_work: True for files that a checksum elsewhere protects. They
             are not synced, which takes milliseconds: after a power failure they
-            may be empty. Several processes, also of other machines, may write
-            the same content at once: the partial file has a name of its own,
-            `PATH.HOST.NUMBER.partial`.
+            may be empty. They may be `repeated`.
+        repeated: True for files that a cluster may write twice at once, with
+            the same content: the partial file has a name of its own,
+            `PATH.HOST.PROCESS.THREAD.partial`.
 
     Raises:
         OSError: The file cannot be written; `path` is not a regular file, but
@@ -322,8 +328,10 @@ def replace_atomically(
     if _is_special(path) and not is_replaced:
         raise OSError(errno.EEXIST, "Not a regular file", path)
     target = path if is_replaced else os.path.realpath(path)
-    own = f".{platform.node()}.{os.getpid()}" if unfinished_work else ""
-    partial = f"{target}{own}.partial"
+    partial = f"{target}.partial"
+    if unfinished_work or repeated:
+        own = f"{os.getpid()}.{threading.get_native_id()}"
+        partial = f"{target}.{platform.node()}.{own}.partial"
     if os.path.islink(partial):  # Not of this program: it makes no links.
         os.remove(partial)
     try:

@@ -1,9 +1,11 @@
 """Finding files by pattern and replacing them whole."""
 
+import concurrent.futures
 import errno
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -201,6 +203,25 @@ def test_a_link_in_a_folder_of_ours_is_replaced_itself(tmp_path, name):
     assert not (tmp_path / "link").is_symlink()
     assert (tmp_path / "link").read_text() == "new"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "other"]
+
+
+@pytest.mark.parametrize("kind", ["repeated", "unfinished_work"])
+def test_a_file_may_be_written_twice_at_once(tmp_path, kind):
+    """By threads, here of one process; each waits until both have begun."""
+    both = threading.Barrier(2)
+
+    def write():
+        with files.replace_atomically(
+            str(tmp_path / "file"), **{kind: True}
+        ) as stream:
+            stream.write(b"same")
+            both.wait(60)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(write) for _ in range(2)]:
+            done.result()
+    assert (tmp_path / "file").read_bytes() == b"same"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_full_disk_is_named_with_the_file(tmp_path):
