@@ -33,7 +33,7 @@ PARAMETERS = {
     "albert_base_zh_brightmart": (10_877_440, 11_492_234),
     "albert_large_zh_brightmart": (17_009_664, 18_084_490),
     "albert_small": (4_794_624, 4_858_290),
-    "albert_hour": (4_347_904, 4_389_570),
+    "albert_hour": (1_978_624, 2_020_290),
     "albert_tiny": (257_152, 266_194),
 }
 # What a recipe may leave to the command line.
