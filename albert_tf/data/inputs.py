@@ -450,7 +450,7 @@ def _mask(
 def _pad(batch: Batch, batch_size: int) -> Batch:
     """Fill up a batch with zeros and mark which examples are real.
 
-    Adds `is_real_example` int32 [batch] where the records do not bring it:
+    Adds `is_real_example` int32 [batch] if the records do not have it:
     1 for examples of the file, 0 for filling. Every sum leaves filling out.
     """
     size = tf.shape(batch["input_ids"])[0]

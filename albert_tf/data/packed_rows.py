@@ -33,10 +33,11 @@ Batch = dict[str, tf.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Packing:
-    """What decides about rows.
+    """How records are put into rows.
 
     Attributes:
-        layout: The features of a record. A row has its shapes.
+        layout: The features of a record. A row has room for the tokens and
+            predictions of one record in full length.
         masker: What will mask the records; None if they hold masks.
     """
 

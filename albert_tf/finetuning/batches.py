@@ -1,4 +1,8 @@
-"""Examples to batches of arrays, without files."""
+"""Batches of examples in memory: for `predict`, and to score an export.
+
+Training and evaluation read batches from files, see `data.inputs`. Both ways
+group examples by length and pad to the lengths of `data.lengths`.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

@@ -94,6 +94,7 @@ def _sum_in_each_head(
 def _scores_gradient(
     probabilities: tf.Tensor, upstream: tf.Tensor, means: tf.Tensor
 ) -> tf.Tensor:
+    """Return the gradient of the scores from that of the probabilities."""
     p, upstream = (tf.cast(x, tf.float32) for x in (probabilities, upstream))
     return tf.cast(p * (upstream - means), probabilities.dtype)
 

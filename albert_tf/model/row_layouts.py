@@ -18,8 +18,8 @@ class RowLayout:
     all padding: other positions without a row read it in attention.
 
     Example:
-        has_row [[1, 1, 0], [1, 1, 1]] gives the positions 0, 1, 3, 4 and 5 of
-        the six a row; position 2 reads the row of position 0.
+        With has_row [[1, 1, 0], [1, 1, 1]] the positions 0, 1, 3, 4 and 5 of
+        the six have a row; position 2 reads the row of position 0.
     """
 
     def __init__(self, has_row: tf.Tensor, heads: int):
