@@ -23,6 +23,7 @@ from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
+import side_by_side
 import tensorflow as tf
 
 from albert_tf.data import inputs, layouts, length_groups, packed_rows
@@ -85,7 +86,7 @@ def grouped(
 
 
 def _cut_predictions(batches: list[Batch]) -> Batch:
-    """Return a batch with no more predictions than any of these needs."""
+    """Return the first batch, with room for the predictions of any of these."""
     used = max(
         int(tf.reduce_max(tf.reduce_sum(b["masked_lm_weights"], 1)))
         for b in batches
@@ -161,26 +162,62 @@ def report(kinds: dict[str, list[Shape]]) -> None:
         print(f"| {' | '.join(cells)} |")
 
 
-def main() -> None:
-    """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+KINDS = {make.__name__: make for make in (padded, grouped, packed)}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add = parser.add_argument
     add("--input_file", required=True, help="Records with masks.")
     add("--albert_config_file", required=True)
     add("--max_seq_length", type=int, default=512)
     add("--max_predictions_per_seq", type=int, default=77)
     add("--train_batch_size", type=int, default=8, help="Rows.")
-    add("--precision", default="bfloat16")
+    add("--precision", default="bfloat16", choices=modeling.PRECISIONS)
     add("--rounds", type=int, default=5)
-    add("--rows", default="padded,grouped,packed", help="Kinds of rows.")
-    settings = parser.parse_args()
+    add(
+        "--rows",
+        default=",".join(KINDS),
+        help="Kinds of rows, with commas. Default: %(default)s",
+    )
+    return parser
+
+
+def read_settings(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line, and refuse what cannot be measured.
+
+    Args:
+        arguments: Default: those of the process.
+    """
+    parser = make_parser()
+    settings = parser.parse_args(arguments)
+    side_by_side.check_paths(parser, settings)
+    settings.rows = settings.rows.split(",")
+    unknown = sorted(set(settings.rows) - set(KINDS))
+    if unknown:
+        parser.error(
+            f"--rows: there is no {', '.join(unknown)}. There are "
+            f"{', '.join(KINDS)}."
+        )
+    if settings.rounds < 1:
+        parser.error(f"--rounds={settings.rounds} is less than 1.")
+    return settings
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    settings = read_settings()
     layout = layouts.pretraining_layout(
         settings.max_seq_length, settings.max_predictions_per_seq
     )
     kinds = {
-        make.__name__: make(settings, layout)
-        for make in (padded, grouped, packed)
-        if make.__name__ in settings.rows.split(",")
+        name: make(settings, layout)
+        for name, make in KINDS.items()
+        if name in settings.rows
     }
     step = make_step(settings)
     shapes = list(itertools.chain.from_iterable(kinds.values()))

@@ -34,6 +34,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BASE_CONFIG = ROOT / "configs" / "models" / "albert_base_v2.json"
 
 PRECISIONS = ("float32", "bfloat16")
+# Options that name a file or folder to read.
+PATH_OPTIONS = (
+    "albert_config_file",
+    "data_dir",
+    "input_file",
+    "spm_model_file",
+)
 
 # For every measured process.
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1"}
@@ -105,6 +112,8 @@ def check(
 ) -> None:
     """Divide --implementations at commas, and refuse what cannot be run.
 
+    Files are checked too, see `check_paths`.
+
     Args:
         parser: It ends the program with its usage.
         settings: What it has read; with `implementations` and `base`.
@@ -120,6 +129,22 @@ def check(
             parser.error(f"--{name}={getattr(settings, name)} is less than 1.")
     if settings.base not in settings.implementations:
         parser.error(f"--base={settings.base} is not among --implementations.")
+    check_paths(parser, settings)
+
+
+def check_paths(
+    parser: argparse.ArgumentParser, settings: argparse.Namespace
+) -> None:
+    """Refuse files and folders that do not exist, before anything runs.
+
+    Args:
+        parser: It ends the program with its usage.
+        settings: What it has read; `PATH_OPTIONS` that it lacks are skipped.
+    """
+    for name in PATH_OPTIONS:
+        path = getattr(settings, name, None)
+        if path and not os.path.exists(path):
+            parser.error(f"--{name}={path} does not exist. Check the path.")
 
 
 def parse_name(name: str) -> tuple[str, str, bool]:

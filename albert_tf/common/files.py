@@ -244,6 +244,27 @@ def name_full_disk(path: str) -> Iterator[None]:
         raise OSError(error.errno, reason, path) from error
 
 
+def require_room(folder: str, needed: int, option: str) -> None:
+    """Make sure that the disk of a local folder has room.
+
+    Args:
+        folder: An existing folder.
+        needed: Bytes that will be written, at least.
+        option: Name of the option that names the folder, for messages.
+
+    Raises:
+        OSError: It has not.
+    """
+    if is_remote(folder):
+        return
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OSError(
+            f"`{option}={folder}` is on a disk with {free:,} free bytes, but "
+            f"{needed:,} are needed. Make room there, or choose another folder"
+        )
+
+
 def require_replaceable(path: str, option: str) -> None:
     """Make sure that a local path is free or a regular file.
 

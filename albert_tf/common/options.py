@@ -30,7 +30,14 @@ from typing import Any, TypeVar
 
 from absl import flags, logging
 
-from albert_tf.common import errors, flag_files, imports, option_help, ranges
+from albert_tf.common import (
+    errors,
+    files,
+    flag_files,
+    imports,
+    option_help,
+    ranges,
+)
 from albert_tf.common.option_help import Flag
 
 OptionsT = TypeVar("OptionsT")
@@ -215,10 +222,22 @@ def _texts(found: Sequence[Flag], words: Sequence[str]) -> dict[str, str]:
     takers = [x.name for x in found if x.metadata["positional"]]
     if rest and (not takers or takers[0] in texts):
         raise errors.UserError(
-            f"Unexpected argument {rest[0]!r}. Options are written as "
-            "--name=value; --help lists them."
+            f"Unexpected argument {rest[0]!r}. {_hint(found, words, rest[0])}"
+            "Options are written as --name=value; --help lists them."
         )
     return {**texts, takers[0]: ",".join(rest)} if rest else texts
+
+
+def _hint(found: Sequence[Flag], words: Sequence[str], word: str) -> str:
+    """Return what the user may have meant by a word that is no option."""
+    kinds = {leaf.name: leaf.type for leaf in found}
+    if word.partition("=")[0] in kinds and "=" in word:
+        return f"Did you mean --{word}? "
+    place = words.index(word) if word in words else 0
+    name = words[place - 1].lstrip("-") if place else ""
+    if kinds.get(name) is bool:
+        return f"Write --{name} or --no{name}, without a value. "
+    return ""
 
 
 def _parse_words(
@@ -432,17 +451,25 @@ def run_inside(
     Returns:
         The exit status; the message of a mistake is on standard error.
     """
-    return _guarded(
-        lambda: run(parse(options_class, arguments)), names(options_class)
-    )
+    values: dict[str, Any] = {}
+
+    def main() -> None:
+        settings = parse(options_class, arguments)
+        values.update(to_dict(settings))
+        run(settings)
+
+    return _guarded(main, names(options_class), values)
 
 
-def _guarded(main: Callable[[], None], names: Container[str] = ()) -> int:
+def _guarded(
+    main: Callable[[], None], names: Container[str], values: Mapping[str, Any]
+) -> int:
     """Call `main`; turn what it raises into a message and an exit status.
 
     Args:
         main: What to call.
         names: Arguments that messages show as flags.
+        values: Of the options, as soon as they are known.
     """
     try:
         with _flags_in_logs(names):
@@ -451,8 +478,9 @@ def _guarded(main: Callable[[], None], names: Container[str] = ()) -> int:
         return _complain(f"error: {errors.as_flags(str(error), names)}", 2)
     except OSError as error:
         return _complain(
-            f"error: {errors.as_flags(str(error), names)}. Finished files are "
-            "intact. Fix the cause and run the same command again.",
+            f"error: {errors.as_flags(str(error), names)}"
+            f"{_place(error, values)}. Finished files are intact. Fix the "
+            "cause and run the same command again.",
             1,
         )
     except KeyboardInterrupt:
@@ -462,6 +490,30 @@ def _guarded(main: Callable[[], None], names: Container[str] = ()) -> int:
             raise
         return _complain(f"error in TensorFlow: {error}", 1)
     return 0
+
+
+def _place(error: OSError, values: Mapping[str, Any]) -> str:
+    """Return which option names the file of an error, and what to do.
+
+    Example:
+        For a full disk at "x.partial": ", which belongs to --to=x. Make room
+        there, or choose another place"
+    """
+    path = str(error.filename or "")
+    near = [
+        (len(value), name, value)
+        for name, value in values.items()
+        if isinstance(value, str)
+        and value.rstrip("/")
+        and (path + "/").startswith(tuple(value.rstrip("/") + x for x in "/."))
+    ]
+    if not near:
+        return ""
+    _, name, value = max(near)
+    advice = ""
+    if error.errno in files.NO_ROOM:
+        advice = ". Make room there, or choose another place"
+    return f", which belongs to --{name}={value}{advice}"
 
 
 @contextlib.contextmanager

@@ -26,14 +26,14 @@ from albert_tf.data import (
 
 # Files read at the same time; their records are taken in turn.
 INTERLEAVED_FILES = 16
-# Records held back for shuffling. Those of a dupe_factor lie in one shuffled
-# file, so a few thousand mix well.
+# Records among which the next one is drawn. The writer of pretraining records
+# shuffles them too, so a few thousand mix well.
 SHUFFLE_BUFFER = 10_000
 
-# Between the seeds of two passes.
-_SEEDS = 2**31
+# Distance between the seeds of two passes.
+_SEED_STEP = 2**31
 
-# What keys of masks are for.
+# What masks are drawn for; each has keys of its own.
 _TRAINING, _EVALUATION = range(2)
 
 # Records that are parsed together, in search of one that cannot be.
@@ -84,19 +84,19 @@ def grouped_training_dataset(
         layout: Layout of their records.
         batch_size: Examples per batch, over all replicas.
         seed: Decides the order, anew in every pass over the files.
-        shortest: Tokens of a batch, at least.
+        shortest: See `lengths.allowed`.
         first_step: Batches to leave out at the beginning.
     """
-    # Windows are read from their beginning.
-    # No more need be read to know the size of a window.
-    known = count_examples(paths, length_groups.most_records(batch_size))
-    window = length_groups.batches_in_window(batch_size, known)
-    done = first_step % window
+    # The size of a window does not depend on more records than `max_records`.
+    known = count_examples(paths, length_groups.max_records(batch_size))
+    count = length_groups.batches_in_window(batch_size, known)
+    # A window is read from its beginning; its first batches are left out then.
+    done = first_step % count
     records = _shuffled_records(paths, seed, (first_step - done) * batch_size)
     dataset = length_groups.shuffled_batches(
-        records.batch(window * batch_size, drop_remainder=True),
+        records.batch(count * batch_size, drop_remainder=True),
         layout,
-        window,
+        count,
         seed,
         first_step,
     )
@@ -182,10 +182,13 @@ def _shuffled(
     open_file: Callable[[tf.Tensor], tf.data.Dataset],
     passes: int,
 ) -> tf.data.Dataset:
-    """Yield what is in files, without end, after the first passes."""
+    """Yield what `open_file` reads, pass after pass, without end.
+
+    `passes` is the number of passes to leave out.
+    """
 
     def one_pass(number: tf.Tensor) -> tf.data.Dataset:
-        own = number * _SEEDS + seed
+        own = number * _SEED_STEP + seed
         files = tf.data.Dataset.from_tensor_slices(list(paths))
         files = files.shuffle(len(paths), own, reshuffle_each_iteration=False)
         dataset = files.interleave(
@@ -240,7 +243,7 @@ def grouped_evaluation_dataset(
         paths: TFRecord files.
         layout: Layout of their records.
         batch_size: Examples per batch, over all replicas.
-        shortest: Tokens of a batch, at least.
+        shortest: See `lengths.allowed`.
 
     Returns:
         Batches as `evaluation_dataset` has them, with `record_number` int32
@@ -261,11 +264,12 @@ def grouped_evaluation_dataset(
 def count_examples(paths: Sequence[str], at_most: int | None = None) -> int:
     """Return how many records are in the files.
 
-    Their manifests say it, if they name no other files; else they are read.
+    Manifests say it if every file has one, and all files that it names are
+    given. Otherwise the files are read.
 
     Args:
         paths: TFRecord files.
-        at_most: Reading stops after so many.
+        at_most: Reading stops after so many. Manifests may give more.
     """
     names = {os.path.abspath(path) for path in paths}
     found: dict[str, int] = {}
@@ -347,9 +351,9 @@ def _fits(layout: layouts.Layout, serialized: list[bytes]) -> bool:
 
 
 def _open(path: tf.Tensor) -> tf.data.Dataset:
-    """Read a file; one whose name ends in .gz is unpacked."""
-    packed = tf.strings.regex_full_match(path, r".*\.gz")
-    return tf.data.TFRecordDataset(path, tf.where(packed, "GZIP", ""))
+    """Read a file; one whose name ends in .gz is decompressed."""
+    compressed = tf.strings.regex_full_match(path, r".*\.gz")
+    return tf.data.TFRecordDataset(path, tf.where(compressed, "GZIP", ""))
 
 
 def _finish(
@@ -359,7 +363,7 @@ def _finish(
     masker: masking.Masker | None,
     key: int,
 ) -> tf.data.Dataset:
-    """Parse numbered batches of examples and give them a static shape."""
+    """Parse numbered batches of examples, fill them up and mask them."""
 
     def finish(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
         batch = _pad(parsing.parse(layout, serialized), batch_size)
@@ -395,14 +399,14 @@ def _mask(
     masker: masking.Masker,
     key: int,
 ) -> Batch:
-    """Hide pieces, with draws that follow from number and places.
+    """Mask pieces; key, number and places decide which.
 
     Args:
         batch: Of n examples.
         number: That of the batch, from 0.
         places: int [n], those of the examples in it.
         masker: Hides the pieces.
-        key: Of all draws.
+        key: Of all batches, from `random_streams`.
     """
     size, length = batch["input_ids"].shape
     width = masker.num_predictions
@@ -446,7 +450,7 @@ def _mask(
 def _pad(batch: Batch, batch_size: int) -> Batch:
     """Fill up a batch with zeros and mark which examples are real.
 
-    Adds `is_real_example` int32 [batch] where the records do not bring it:
+    Adds `is_real_example` int32 [batch] if the records do not have it:
     1 for examples of the file, 0 for filling. Every sum leaves filling out.
     """
     size = tf.shape(batch["input_ids"])[0]

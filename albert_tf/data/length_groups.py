@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from albert_tf.data import layouts, lengths, parsing
 
-# Records of a window, at least MIN_BATCHES batches, at most all that there are.
+# A window has about so many records, but at least MIN_BATCHES batches, and not
+# more than there are.
 WINDOW_RECORDS = 4096
 MIN_BATCHES = 8
 
@@ -31,11 +32,11 @@ def batches_in_window(batch_size: int, num_records: int) -> int:
         batch_size: Records per batch.
         num_records: How many there are.
     """
-    return max(1, min(most_records(batch_size), num_records) // batch_size)
+    return max(1, min(max_records(batch_size), num_records) // batch_size)
 
 
-def most_records(batch_size: int) -> int:
-    """Return how many records a window has if there are enough."""
+def max_records(batch_size: int) -> int:
+    """Return how many records a window has if the files hold enough."""
     return max(MIN_BATCHES, WINDOW_RECORDS // batch_size) * batch_size
 
 
@@ -59,7 +60,7 @@ def shuffled_batches(
     Returns:
         Serialized records, string [batch_size], from batch `first_step` on.
     """
-    window, done = divmod(first_step, count)
+    first_window, done = divmod(first_step, count)
     shape = [count, windows.element_spec.shape[0] // count]
 
     def divide(number: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
@@ -69,7 +70,7 @@ def shuffled_batches(
         rows = tf.gather(rows, tf.argsort(draws, stable=True))
         return tf.data.Dataset.from_tensor_slices(tf.gather(serialized, rows))
 
-    return windows.enumerate(window).flat_map(divide).skip(done)
+    return windows.enumerate(first_window).flat_map(divide).skip(done)
 
 
 def sorted_batches(
@@ -86,7 +87,7 @@ def sorted_batches(
         Numbers of the records, int64 [batch], and the serialized records,
         string [batch]; the last batch may be smaller.
     """
-    size = most_records(batch_size)
+    size = max_records(batch_size)
 
     def sort(numbers: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
         sizes = record_lengths(layout, serialized)

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from albert_tf.data import layouts, masking, parsing
 
-# Records that are divided among rows together. More do not fill rows better.
+# Records of a window. More do not fill rows better.
 WINDOW_RECORDS = 1024
 # Instances K in a row, at most. With 8, rows of 512 tokens of Chinese news held
 # 2.46 on average, not 2.54.
@@ -33,10 +33,11 @@ Batch = dict[str, tf.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Packing:
-    """What decides about rows.
+    """How records are put into rows.
 
     Attributes:
-        layout: The features of a record. A row has its shapes.
+        layout: The features of a record. A row has room for the tokens and
+            predictions of one record in full length.
         masker: What will mask the records; None if they hold masks.
     """
 
@@ -111,26 +112,26 @@ def plan(
     Returns:
         int64 [rows, K], numbers of instances; n for a place without one.
     """
-    found: list[list[int]] = []
-    left: list[int] = []  # Predictions that fit into each row.
-    room: list[tuple[int, int]] = []  # Tokens that fit, and the row; ascending.
+    rows: list[list[int]] = []  # Numbers of the instances of each row.
+    free_predictions: list[int] = []  # Of each row.
+    room: list[tuple[int, int]] = []  # Free tokens, and the row; ascending.
     for number in np.argsort(-tokens, kind="stable").tolist():
-        length, hidden = int(tokens[number]), int(predictions[number])
+        length, masked = int(tokens[number]), int(predictions[number])
         place = bisect.bisect_left(room, (length, 0))
-        while place < len(room) and left[room[place][1]] < hidden:
+        while place < len(room) and free_predictions[room[place][1]] < masked:
             place += 1
         if place < len(room):
             free, row = room.pop(place)
         else:
-            free, row = int(max_tokens), len(found)
-            found.append([])
-            left.append(int(max_predictions))
-        found[row].append(number)
-        left[row] -= hidden
-        if len(found[row]) < MAX_INSTANCES and free > length:
+            free, row = int(max_tokens), len(rows)
+            rows.append([])
+            free_predictions.append(int(max_predictions))
+        rows[row].append(number)
+        free_predictions[row] -= masked
+        if len(rows[row]) < MAX_INSTANCES and free > length:
             bisect.insort(room, (free - length, row))
-    numbers = np.full([len(found), MAX_INSTANCES], len(tokens))
-    for row, members in enumerate(found):
+    numbers = np.full([len(rows), MAX_INSTANCES], len(tokens))
+    for row, members in enumerate(rows):
         numbers[row, : len(members)] = members
     return numbers
 
@@ -152,7 +153,7 @@ def join(
     Args:
         serialized: string [B, K], from `Packing.rows`.
         layout: The features of a record.
-        mask: (instances, their places int64 [n] in the batch) to instances
+        mask: (instances, int64 [n]: row * K + place in the row) to instances
             with predictions. Default: the records hold them.
 
     Returns:
@@ -181,12 +182,15 @@ class _Places(NamedTuple):
     rows: int
 
     def by_place(self, values: tf.Tensor) -> tf.Tensor:
-        """Return numbers [n] as [B, K]; 0 where there is no instance."""
+        """Return values [n] as [B, K]; 0 where there is no instance."""
         shape = [self.rows, MAX_INSTANCES]
         return tf.scatter_nd(self.indices, values, shape)
 
     def by_row(self, values: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
-        """Return the chosen values of [n, W], row by row, [B, W]."""
+        """Return the chosen values of [n, W], row by row, [B, W].
+
+        A row begins with those of its first instance and ends with zeros.
+        """
         counts = self.by_place(tf.math.count_nonzero(chosen, 1))
         ragged = tf.RaggedTensor.from_row_lengths(
             tf.boolean_mask(values, chosen), tf.reduce_sum(counts, 1)
@@ -203,7 +207,7 @@ def _join(batch: Batch, places: _Places) -> Batch:
     offsets = tf.gather_nd(starts, places.indices)[:, None]
     columns = tf.range(real.shape[1])[None]
     instances = tf.cast(places.indices[:, 1:], tf.int32) + 1
-    # From 0, which is what absent instances get.
+    # Shifted so that NO_LABEL is 0, which `by_place` gives places without one.
     labels = batch["next_sentence_labels"][:, 0] - layouts.NO_LABEL
     by_row = places.by_row
     return {

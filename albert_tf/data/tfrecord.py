@@ -320,7 +320,7 @@ def read_records(
     path: str,
     remedy: str = "Copy the file again, or write the records again.",
 ) -> Iterator[bytes]:
-    """Yield the messages of a file, unpacked if its name ends in .gz.
+    """Yield the messages of a file, decompressed if its name ends in .gz.
 
     Args:
         path: A TFRecord file.
@@ -349,7 +349,7 @@ def read_records(
                 f"The record file {path} is not a TFRecord file, or its first "
                 "bytes are damaged. A TFRecord file is needed, such as "
                 "data_prep.create_pretraining_data writes; its name ends in "
-                ".gz if and only if it is packed by gzip. Check the path."
+                ".gz if and only if it is compressed by gzip. Check the path."
             ) from error
         raise errors.UserError(
             f"The record file {path} is damaged: record {number:,} cannot be "

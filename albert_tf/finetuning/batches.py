@@ -1,4 +1,8 @@
-"""Examples to batches of arrays, without files."""
+"""Batches of examples in memory: for `predict`, and to score an export.
+
+Training and evaluation read batches from files, see `data.inputs`. Both ways
+group examples by length and pad to the lengths of `data.lengths`.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -26,7 +30,7 @@ def of_examples(
         task: Makes records of examples.
         examples: Any number.
         batch_size: Rows of a batch.
-        shortest: Tokens of a batch, at least. Default: the task's.
+        shortest: See `lengths.allowed`. Default: the task's.
 
     Yields:
         By name [batch_size, *shape], int32 and float32; and the numbers of the
@@ -41,20 +45,20 @@ def of_examples(
         sizes = sums.max(tuple(range(1, sums.ndim)), initial=0)
     order = np.argsort(-sizes, kind="stable")
     for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
+        numbers = order[start : start + batch_size]
         batch = {}
         for name, values in records.items():
             if name in sequences:
                 allowed = lengths.allowed(
                     shortest or task.shortest, values.shape[-1]
                 )
-                length = allowed[np.searchsorted(allowed, sizes[rows[0]])]
+                length = allowed[np.searchsorted(allowed, sizes[numbers[0]])]
                 values = values[..., :length]
             batch[name] = np.zeros(
                 (batch_size, *values.shape[1:]), values.dtype
             )
-            batch[name][: len(rows)] = values[rows]
-        yield batch, rows
+            batch[name][: len(numbers)] = values[numbers]
+        yield batch, numbers
 
 
 def ask(
@@ -75,16 +79,16 @@ def ask(
         batch_size: Records that the model gets together.
         shortest: See `of_examples`.
     """
-    parts, numbers = [], [np.zeros(0, np.int64)]
-    for batch, rows in of_examples(task, examples, batch_size, shortest):
+    parts, found = [], [np.zeros(0, np.int64)]
+    for batch, numbers in of_examples(task, examples, batch_size, shortest):
         outputs = model(batch)
-        parts.append({k: v[: len(rows)] for k, v in outputs.items()})
-        numbers.append(rows)
+        parts.append({k: v[: len(numbers)] for k, v in outputs.items()})
+        found.append(numbers)
     if not parts:
         empty = model(_zeros(task, batch_size))
         parts = [{name: values[:0] for name, values in empty.items()}]
     joined = evaluation.concatenate(parts, task.output_widths)
-    order = np.argsort(np.concatenate(numbers))
+    order = np.argsort(np.concatenate(found))
     return {name: values[order] for name, values in joined.items()}
 
 
@@ -92,10 +96,10 @@ def _records(task: base.Task, examples: Sequence[base.Example]) -> Batch:
     """Return all records of examples, by name [records, *shape]."""
     found = list(task.featurize(examples, base.PREDICT))
     return {
-        name: np.concatenate(
-            [none[:0], *(part[name] for part in found)]
-        ).astype(none.dtype)
-        for name, none in _zeros(task, 1).items()
+        name: np.concatenate([empty, *(part[name] for part in found)]).astype(
+            empty.dtype
+        )
+        for name, empty in _zeros(task, 0).items()
     }
 
 

@@ -87,7 +87,7 @@ class FinetuningOptions:
         False,
         "Whether to pad all examples to --max_seq_length, as on TPUs. By "
         "default examples of similar length share a batch, and each batch is "
-        "as long as its longest example.",
+        "as long as its longest example, rounded up.",
     )
     do_train: bool = option(False, "Whether to train.", may_change=True)
     do_eval: bool = option(

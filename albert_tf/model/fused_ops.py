@@ -1,7 +1,7 @@
 """GELU, layer norm and softmax: plain, fused for training, and for serving.
 
 An encoder consists of matrix products and of these three operations, whose cost
-is memory traffic. They come in three versions with the same results:
+is memory traffic. They come in three versions that differ only by rounding:
 
 - `PLAIN` follows the definitions.
 - `FUSED` is for training. Its gradients are written by hand and keep one tensor
@@ -189,9 +189,9 @@ def _fused_layer_norm(
 def _normalize(
     x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Return the result, the mean and what deviations are multiplied with.
+    """Return the result, the mean, and 1 / the standard deviation.
 
-    The first is [R, H] like x, the others [R, 1].
+    The result is [R, H] like x, the others are float32 [R, 1].
     """
     y = tf.cast(x, tf.float32)
     mean = tf.reduce_mean(y, -1, keepdims=True)
@@ -213,7 +213,8 @@ def _layer_norm_gradient(
     for_beta = tf.reduce_sum(upstream, 0)
     for_gamma = tf.reduce_sum(upstream * normalized, 0)
     inner = upstream * gamma
-    # A normalized row does not change when the input is shifted or scaled.
+    # Shifting or scaling a row of x does not change the result. So the gradient
+    # has no part in these two directions.
     inner -= tf.reduce_mean(inner, -1, keepdims=True) + normalized * (
         tf.reduce_mean(inner * normalized, -1, keepdims=True)
     )

@@ -43,12 +43,13 @@ def attend(
     context = _merge_heads(tf.matmul(probabilities(), value))
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor | None, ...]:
-        # Or TensorFlow would compute them at once, and keep them.
+        # Otherwise TensorFlow could compute them before the gradient is needed,
+        # and keep them.
         with tf.control_dependencies([upstream]):
             again = probabilities()
         heads = _split_heads(upstream, like=query)
         for_probabilities = tf.matmul(heads, value, transpose_b=True)
-        means = _sum_over_heads(upstream, context, query.shape[1])
+        means = _sum_in_each_head(upstream, context, query.shape[1])
         for_scores = _scores_gradient(again, for_probabilities, means)
         return (
             tf.matmul(for_scores, key),
@@ -75,12 +76,12 @@ def _split_heads(x: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
 
 
 @fused_ops.compiled
-def _sum_over_heads(
+def _sum_in_each_head(
     upstream: tf.Tensor, context: tf.Tensor, heads: int
 ) -> tf.Tensor:
-    """Return Σ upstream · context over each head, float32 [B, N, S, 1].
+    """Return Σ upstream · context over each head's D, float32 [B, N, S, 1].
 
-    It equals the sum of all probabilities times their gradients.
+    It equals the sum over T of all probabilities times their gradients.
     """
     products = tf.cast(upstream, tf.float32) * tf.cast(context, tf.float32)
     size = context.shape[-1] // heads
@@ -93,6 +94,7 @@ def _sum_over_heads(
 def _scores_gradient(
     probabilities: tf.Tensor, upstream: tf.Tensor, means: tf.Tensor
 ) -> tf.Tensor:
+    """Return the gradient of the scores from that of the probabilities."""
     p, upstream = (tf.cast(x, tf.float32) for x in (probabilities, upstream))
     return tf.cast(p * (upstream - means), probabilities.dtype)
 
@@ -101,7 +103,9 @@ def _scores_gradient(
 def linear(
     x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
 ) -> tuple[tf.Tensor, Gradient]:
-    """Return x @ kernel + bias; all are of one dtype.
+    """Return x @ kernel + bias; the gradient of the bias is faster.
+
+    All are of one dtype.
 
     Args:
         x: float [..., inputs].

@@ -105,7 +105,8 @@ class Embeddings(keras.layers.Layer):
         x = words + tf.gather(self.token_type_embeddings, inputs["segment_ids"])
         positions = self.position_embeddings[:length]
         if "position_ids" in inputs:
-            # Of the slice: so the table's gradient is dense, as without.
+            # Gathered from the slice, so that the table's gradient is dense, as
+            # it is without `position_ids`.
             positions = tf.gather(positions, inputs["position_ids"])
         x += positions
         x = self.layer_norm(x, ops)
@@ -497,16 +498,16 @@ class AlbertModel(base.AlbertBase):
             dropout_seed: int32 [2]; the same seed gives the same dropout. By
                 default one is drawn from TensorFlow's global generator.
             skip_padding: Whether to compute nothing at padding, see
-                `row_layouts`. What the layers give there is 0. Not for
-                training.
+                `row_layouts`. The outputs of the layers are 0 there. Not for
+                training, nor with a mask [B, S, T].
 
         Returns:
             `word_embedding_output` and `embedding_output` float32 [B, S, E]
             ([B, S, H] with `config.project_words_first`);
             `all_encoder_layers`, a list of float [B, S, H] with one entry for
             each inner block of each layer; `sequence_output`, its last entry;
-            `pooled_output` float32 [B, H]. Those of the encoder's layers are of
-            its `precision`.
+            `pooled_output` float32 [B, H]. The outputs of the layers have the
+            encoder's `precision`.
 
         Raises:
             errors.UserError: The sequence is longer than the position table

@@ -4,7 +4,8 @@ Most of an encoder treats every position alike, so it can work on a matrix with
 one row for each real token. Nothing is computed at padding then. Only attention
 must know which rows form a sequence; it converts to [B, N, S, D] and back.
 
-Dimensions are those of `modeling`; R is the number of rows.
+Dimensions are those of `modeling`; R is the number of rows. A row of
+`data.packed_rows` is something else: a sequence of several instances.
 """
 
 import tensorflow as tf
@@ -17,12 +18,15 @@ class RowLayout:
     all padding: other positions without a row read it in attention.
 
     Example:
-        has_row [[1, 1, 0], [1, 1, 1]] gives the positions 0, 1, 3, 4 and 5 of
-        the six a row; position 2 reads the row of position 0.
+        With has_row [[1, 1, 0], [1, 1, 1]] the positions 0, 1, 3, 4 and 5 of
+        the six have a row; position 2 reads the row of position 0.
     """
 
     def __init__(self, has_row: tf.Tensor, heads: int):
-        """Number rows, and the pieces of a head that rows consist of.
+        """Find out which rows and which parts of rows to gather.
+
+        A row of queries, keys and values has 3 * N parts of D numbers, a row of
+        the context has N.
 
         Args:
             has_row: int32 [B, S], 1 where a position has a row.
@@ -39,12 +43,12 @@ class RowLayout:
         # [B, S], the row that each position reads.
         rows = tf.where(real, numbers, numbers[:, :1])
         of_heads = tf.reshape(tf.range(3 * heads), [3, 1, heads, 1])
-        # [3, B, N, S], the pieces of query, key and value.
+        # [3, B, N, S], the part that each position of a head reads.
         self._split = rows[:, None, :] * (3 * heads) + of_heads
         length = tf.cast(self._shape[1], tf.int64)
         before = self._positions // length * (heads - 1) * length
         others = tf.range(heads, dtype=tf.int64) * length
-        # [R, N], the pieces of a context.
+        # [R, N], the parts of context [B, N, S, D] that form each row.
         self._merged = (self._positions + before)[:, None] + others
 
     def pack(self, x: tf.Tensor) -> tf.Tensor:
@@ -65,8 +69,8 @@ class RowLayout:
             rows: [R, 3 * N * D], the three side by side.
         """
         size = rows.shape[-1] // (3 * self._heads)
-        pieces = tf.reshape(rows, [-1, size])
-        return tf.unstack(tf.gather(pieces, self._split))
+        parts = tf.reshape(rows, [-1, size])
+        return tf.unstack(tf.gather(parts, self._split))
 
     def merge(self, context: tf.Tensor) -> tf.Tensor:
         """Return the rows [R, N * D] of context [B, N, S, D]."""

@@ -71,7 +71,7 @@ class PretrainingData:
     @functools.cached_property
     def _num_rows(self) -> int:
         """Rows that the training examples share, see `inputs.count_rows`."""
-        logging.info("Reads all training examples to count packed rows.")
+        logging.info("Reading all training examples to count packed rows.")
         return inputs.count_rows(self.training, self._packing)
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.common import errors
+from albert_tf.common import errors, files
 from albert_tf.model import checkpoint_files
 from albert_tf.training import distribution
 
@@ -71,6 +71,21 @@ class RunCheckpoints:
             self._folder, numbered=numbered, best=best
         )
         self._remove_copies()
+
+    def check_room(self) -> None:
+        """Make sure that a checkpoint fits on the disk, before any update.
+
+        An earlier checkpoint is only deleted when the new one is complete.
+
+        Raises:
+            OSError: It does not fit.
+        """
+        needed = sum(
+            value.dtype.size * value.shape.num_elements()
+            for value in tf.train.TrackableView(self._state).descendants()
+            if isinstance(value, tf.Variable)
+        )
+        files.require_room(self.output_dir, needed, "output_dir")
 
     def save(self) -> None:
         """Save this step as a numbered checkpoint."""

@@ -196,10 +196,13 @@ class Trainer:
 
         Raises:
             errors.UserError: Too many updates in a row had to be skipped.
+            OSError: The disk has no room for a checkpoint.
             SystemExit: SIGTERM has come, and a checkpoint is written; or
                 another worker has ended. The code is `preemption.EXIT_CODE`.
         """
         self._saved.remove_unfinished(best=evaluated is not None)
+        if self.step < num_train_steps:
+            self._saved.check_room()
         batches = iter(self._strategy.experimental_distribute_dataset(dataset))
         if evaluated and self.resumed_from:
             # The earlier start may have ended before it could.

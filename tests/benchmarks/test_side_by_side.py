@@ -47,6 +47,10 @@ def test_implementations_are_divided_at_commas(check):
             {"implementations": NAMES[0], "base": NAMES[1]},
             f"--base={NAMES[1]} is not among --implementations.",
         ),
+        *(
+            ({name: "no/file"}, f"--{name}=no/file does not exist.")
+            for name in ("albert_config_file", "data_dir", "spm_model_file")
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(check, given, message, capsys):

@@ -235,6 +235,14 @@ def test_a_full_disk_is_named_with_the_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_too_little_room_is_named_with_the_folder(tmp_path):
+    files.require_room(str(tmp_path), 1, "output_dir")
+    files.require_room("gs://bucket/run", 2**60, "output_dir")
+    words = rf"`output_dir={tmp_path}` .* free bytes, but {2**60:,} are needed"
+    with pytest.raises(OSError, match=words):
+        files.require_room(str(tmp_path), 2**60, "output_dir")
+
+
 def test_a_full_disk_keeps_the_name_of_the_file_that_found_it(tmp_path):
     outer, inner = str(tmp_path / "outer"), str(tmp_path / "inner")
     with (

@@ -1,6 +1,7 @@
 """Options: from a dataclass to flags and back, and what a mistake prints."""
 
 import dataclasses
+import errno
 import gc
 import logging
 import sys
@@ -252,6 +253,11 @@ def fill_the_disk(outer: Outer) -> None:
     raise OSError(f"Cannot write `name={outer.name}`")
 
 
+def fill_the_disk_beside(outer: Outer) -> None:
+    path = outer.name.rstrip("/") + ".partial"
+    raise OSError(errno.ENOSPC, "No space left", path)
+
+
 def interrupt(_: Outer) -> None:
     raise KeyboardInterrupt
 
@@ -303,10 +309,31 @@ def test_positional_option_is_given_once(arguments, message, capsys):
         ),
         (stumble, ["--name=x"], 1, "error: [Errno 5] Input/output error: 'x'"),
         (fill_the_disk, ["--name=x"], 1, "error: Cannot write --name=x. "),
+        (
+            stumble,
+            ["--note=a", "--name=a/b"],
+            1,
+            "'a/b', which belongs to --name=a/b. Finished",
+        ),
+        (
+            fill_the_disk_beside,
+            ["--note=out", "--name=out/x/"],
+            1,
+            "which belongs to --name=out/x/. Make room there, or choose",
+        ),
         (interrupt, ["--name=x"], 130, "interrupted"),
         (str, [], 2, "--name"),
         (str, ["--name=x", "--size=many"], 2, "--size"),
         (str, ["--name=x", "size=3"], 2, "Unexpected argument 'size=3'"),
+        (str, ["--name=x", "size=3"], 2, "Did you mean --size=3?"),
+        (
+            str,
+            ["--name=x", "--verbose", "yes"],
+            2,
+            "Unexpected argument 'yes'. Write --verbose or --noverbose, "
+            "without a value.",
+        ),
+        (str, ["yes", "--name=x"], 2, "Unexpected argument 'yes'. Options"),
         (str, ["--name="], 2, "--name is empty"),
         (str, ["--name=x", "--note="], 0, ""),
         (str, ["--name=a\0b"], 2, "--name='a\\x00b' contains a byte"),

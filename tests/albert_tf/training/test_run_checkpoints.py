@@ -1,6 +1,8 @@
 """Checkpoints of a run: damaged ones, full disks, leftovers."""
 
 import resource
+import shutil
+import types
 
 import numpy as np
 import pytest
@@ -77,6 +79,26 @@ def test_full_disk_is_named_with_the_folder(make_trainer, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert f"`output_dir={tmp_path / 'run'}`" in str(e.value)
     assert not checkpoint_files.numbered(str(tmp_path / "run"))
+
+
+def test_a_disk_without_room_is_refused_before_the_first_update(
+    make_trainer, tmp_path, monkeypatch
+):
+    whole = make_trainer("whole")
+    tiny_training.train(whole, 3)
+    data = tmp_path / "whole" / "model.ckpt-3.data-00000-of-00001"
+    least = sum(value.nbytes for value in tiny_training.state(whole)) - 1
+    free = types.SimpleNamespace(free=least)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
+    trainer = make_trainer()
+    with pytest.raises(OSError, match=f"{least:,} free bytes") as error:
+        tiny_training.train(trainer, 3)
+    assert f"`output_dir={tmp_path / 'run'}`" in str(error.value)
+    assert trainer.step == 0
+    free.free = data.stat().st_size
+    tiny_training.train(trainer, 3)
+    free.free = 0  # A finished run writes no checkpoint.
+    tiny_training.train(make_trainer(), 3)
 
 
 def test_who_only_evaluates_leaves_the_list_of_checkpoints(
