@@ -186,6 +186,7 @@ def _lock(descriptor: int, path: str) -> bool:
 
     Raises:
         BlockingIOError: Another process holds it.
+        OSError: The disk is full; the file is removed.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -206,8 +207,14 @@ def _lock(descriptor: int, path: str) -> bool:
             f"{path} must be a lock file, but it has other content. Rename "
             "that file, or choose another place to write to."
         )
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, strict_json.dumps(_self()).encode(), 0)
+    try:
+        with files.name_full_disk(path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, strict_json.dumps(_self()).encode(), 0)
+    except OSError:
+        os.remove(path)
+        os.close(descriptor)
+        raise
     return True
 
 

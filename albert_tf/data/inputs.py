@@ -7,6 +7,7 @@ continues with the same batches.
 
 import contextlib
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 
@@ -319,14 +320,21 @@ def naming_damage(
                 pass
         raise
     except tf.errors.InvalidArgumentError as error:
+        wanted = ", ".join(_describe(feature) for feature in layout)
         for path in paths:
             number = _find_other_layout(path, layout)
             if number is not None:
                 raise errors.UserError(
                     f"The record file {path} is damaged: record {number:,} has "
-                    f"another layout than training wants. {remedy}"
+                    f"another layout. Each record must hold {wanted}. {remedy}"
                 ) from error
         raise
+
+
+def _describe(feature: layouts.Feature) -> str:
+    """Return how many numbers of a feature a record may hold, for messages."""
+    most = "" if feature.padding is None else "up to "
+    return f"{most}{math.prod(feature.shape)} {feature.name}"
 
 
 def _find_other_layout(path: str, layout: layouts.Layout) -> int | None:

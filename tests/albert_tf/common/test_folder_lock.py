@@ -190,6 +190,24 @@ def test_folder_that_may_not_be_written_to_is_named(
         pass
 
 
+def test_a_full_disk_is_named_with_the_lock_and_leaves_none(
+    tmp_path, monkeypatch
+):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", fail)
+        with (
+            pytest.raises(OSError, match=r"No space.*bytes are free.*\.lock'"),
+            hold(tmp_path),
+        ):
+            pass
+    assert not list(tmp_path.iterdir())
+    with hold(tmp_path):  # It is not held by this process either.
+        pass
+
+
 def test_remote_folders_have_no_lock():
     with hold("gs://bucket/run"), hold("gs://bucket/run"):
         pass

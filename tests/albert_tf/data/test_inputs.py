@@ -473,12 +473,20 @@ def test_record_of_another_layout_is_named(paths, tmp_path):
     record = record_files.encode(other, {"input_ids": [1] * 4, "weight": 0.5})
     with open(paths[0], "ab") as stream:
         stream.write(tfrecord.frame_batch([record])[0])
-    message = f"{paths[0]} is damaged: record 8 has another layout"
+    message = (
+        f"{paths[0]} is damaged: record 8 has another layout. "
+        "Each record must hold 3 input_ids, 1 weight. Copy"
+    )
     with (
         pytest.raises(errors.UserError, match=message),
         inputs.naming_damage(paths, LAYOUT),
     ):
         first_ids(train(paths), 6)
+
+
+def test_layout_in_messages_says_where_padding_may_be_left_out():
+    ids = layouts.Feature("input_ids", (4, 9), "int64", padding=0)
+    assert inputs._describe(ids) == "up to 36 input_ids"
 
 
 def test_other_errors_of_tensorflow_stay_what_they_are(paths):
