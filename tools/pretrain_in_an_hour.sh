@@ -46,5 +46,4 @@ done
 "$python" -m tools.measure.evaluate --init_checkpoint="$output/run" \
     --data_dir="$data" --held_out_file="$corpus/held_out.txt" \
     --output_dir="$output/measure" \
-    --parts="${PARTS:-cost,held_out,minimal_pairs,finetuning}" \
-    --optimizer=adamw --bias_correction
+    --parts="${PARTS:-cost,held_out,minimal_pairs,finetuning}"
