@@ -128,6 +128,16 @@ def start_program(python, *arguments):
     )
 
 
+def run_code(python, code):
+    """Run a program of Python in the environment of run_train_step."""
+    return subprocess.run(
+        [python, "-c", code],
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+
+
 def run_program(python, *arguments):
     """What run_train_step prints."""
     finished = start_program(python, *arguments)

@@ -7,7 +7,11 @@ import sys
 
 import pytest
 
-from tests.exported_steps import RUNNER, environment, start_program
+from tests.exported_steps import (
+    RUNNER,
+    run_code,
+    start_program,
+)
 
 
 def test_runner_imports_numpy_and_jax_only():
@@ -91,12 +95,7 @@ program.Program.__call__ = fail
 sys.argv[1:] = ["--program={exported}"]
 runpy.run_path({str(RUNNER)!r}, run_name="__main__")
 """
-    done = subprocess.run(
-        [jax_python, "-c", program],
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
+    done = run_code(jax_python, program)
     assert done.returncode == 1
     assert f"--program={exported} failed on the device: RESOU" in done.stderr
     assert "export with a smaller --train_batch_size" in done.stderr

@@ -3,7 +3,6 @@
 import fcntl
 import json
 import shutil
-import subprocess
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.exported_steps import (
     BATCH,
     CONFIG,
     RUNNER,
-    environment,
+    run_code,
     run_program,
     start_program,
 )
@@ -162,12 +161,7 @@ shutil.disk_usage = lambda _: shutil._ntuple_diskusage(10**9, 10**9, 2000)
 sys.argv[1:] = {arguments!r}
 runpy.run_path({str(RUNNER)!r}, run_name="__main__")
 """
-    done = subprocess.run(
-        [jax_python, "-c", program],
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
+    done = run_code(jax_python, program)
     assert done.returncode == 1
     assert f"--output_dir={tmp_path} has 0.0 MB free, but" in done.stderr
     assert "Traceback" not in done.stderr

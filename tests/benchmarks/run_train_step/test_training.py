@@ -12,6 +12,7 @@ from tests.exported_steps import (
     STEPS,
     environment,
     load,
+    run_code,
     run_program,
     start_program,
 )
@@ -118,12 +119,7 @@ program.Program.__init__ = compile_long
 sys.argv = ["run", "--program={exported}", "--output_dir={tmp_path}"]
 runpy.run_path({str(RUNNER)!r}, run_name="__main__")
 """
-    done = subprocess.run(
-        [jax_python, "-c", program],
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
+    done = run_code(jax_python, program)
     assert done.returncode == 42, done.stderr
 
 
@@ -161,12 +157,7 @@ def dumps(values, **options):
 json.dumps = dumps
 runpy.run_path({str(RUNNER)!r}, run_name="__main__")
 """
-    done = subprocess.run(
-        [jax_python, "-c", stopped],
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
+    done = run_code(jax_python, stopped)
     assert done.returncode == 42, done.stderr
     *lines, _ = run_program(jax_python, *command)
     assert [line["step"] for line in lines] == after
