@@ -121,8 +121,8 @@ def test_several_files_are_counted_together(capsys, tmp_path):
         ("a", lambda raw: raw[:-1], "damaged: record 20 .*file ends.*Copy the"),
         ("a", lambda raw: raw[:99] + b"!!" + raw[101:], "damaged.*checksum"),
         ("a", lambda raw: b"", "holds no record"),
-        ("a", gzip.compress, r"\.gz if and only if it is packed"),
-        ("a.gz", lambda raw: raw, r"\.gz if and only if it is packed"),
+        ("a", gzip.compress, r"\.gz if and only if it is compressed"),
+        ("a.gz", lambda raw: raw, r"\.gz if and only if it is compressed"),
         ("a.gz", lambda raw: gzip.compress(raw)[:-30], "damaged.*ended before"),
     ],
 )

@@ -505,7 +505,7 @@ def test_disk_that_is_full_from_the_beginning(text_script, tmp_path, name):
     option, file = TEXT_SCRIPTS[name]
     output = {option: tmp_path / "new" / "x"}
     done = text_script(processes.allow_no_byte, name, **output)
-    check_process(done, 1, "File too large", f"{tmp_path}/new/{file}'")
+    check_process(done, 1, "File too large", f"{tmp_path}/new/{file}")
     assert not list((tmp_path / "new").glob("*x"))
 
 
