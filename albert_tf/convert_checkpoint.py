@@ -273,11 +273,19 @@ def _read(settings: ConvertOptions) -> _Source:
     model = from_checkpoint.make_model(config, checkpoint)
     missing = from_checkpoint.missing_scopes(checkpoint)
     new = checkpoints.restore(model, checkpoint, "from", new_scopes=missing).new
+    dropped = from_checkpoint.only_for_training(checkpoint)
+    if dropped:
+        logging.info(
+            "Left out the generator and the head of replaced-token detection, "
+            "%d variables that only pretraining needs.",
+            len(dropped),
+        )
+    state = [n for n in checkpoint.state if os.path.dirname(n) not in dropped]
     source = _Source(
         model,
         [v for v in model.variables if checkpoint_reader.name_of(v) not in new],
         config,
-        checkpoint.load(checkpoint.state),
+        checkpoint.load(state),
         checkpoint.path,
     )
     _check_state(source, settings.from_)

@@ -128,7 +128,7 @@ from albert_tf.model import (
     fit,
     modeling,
 )
-from albert_tf.training import pretraining_recipe, step_memory, train_step
+from albert_tf.training import pretraining_recipe, train_step
 
 PROGRAM_NAME = "train_step.mlir"
 EVALUATION_NAME = "eval_step.mlir"
@@ -217,13 +217,17 @@ def _tell_memory(
 ) -> None:
     """Log what a step needs where it runs; the export needs far less."""
     update = settings.update
-    work = step_memory.Work(
+    example = pretraining_recipe.work(
+        settings.recipe,
         config,
-        settings.train_batch_size // update.gradient_accumulation_steps,
+        update,
         settings.max_seq_length,
         settings.max_predictions_per_seq,
-        precision=update.precision,
-        recompute=update.recompute,
+    )
+    work = dataclasses.replace(
+        example,
+        sequences=settings.train_batch_size
+        // update.gradient_accumulation_steps,
         microbatches=update.gradient_accumulation_steps,
     )
     need = sum(work.training().values()) / 2**30
@@ -473,8 +477,11 @@ def describe(
         # Of matrix products; what --recompute adds does not count.
         "model_flops": 3
         * settings.train_batch_size
-        * config.forward_flops(
-            settings.max_seq_length, settings.max_predictions_per_seq
+        * pretraining_recipe.forward_flops(
+            settings.recipe,
+            config,
+            settings.max_seq_length,
+            settings.max_predictions_per_seq,
         ),
         "config": strict_json.loads(config.to_json()),
         "options": options.to_dict(settings),

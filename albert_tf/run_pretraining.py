@@ -32,6 +32,9 @@ from albert_tf.text import tokenization
 from albert_tf.training import training_options
 
 
+_BEST_METRIC = "masked_lm_accuracy"
+
+
 @dataclasses.dataclass(frozen=True)
 @checked
 class PretrainingOptions:
@@ -81,10 +84,10 @@ class PretrainingOptions:
         within=ranges.STEPS,
         may_change=True,
     )
-    best_metric: str = option(
-        "masked_lm_accuracy",
+    best_metric: str | None = option(
+        None,
         "Number of the evaluation that chooses model.ckpt-best: a loss or an "
-        "accuracy.",
+        f"accuracy. Default: {_BEST_METRIC}, with --objective=rtd the loss.",
         may_change=True,
     )
     follow_checkpoints: bool = option(
@@ -117,7 +120,7 @@ class PretrainingOptions:
             raise errors.UserError(
                 "Neither --do_train nor --do_eval is set. Set at least one."
             )
-        self._check_objective()
+        self._check_metric()
         self._check_masking()
         if self.follow_checkpoints and (self.do_train or not self.do_eval):
             raise errors.UserError(
@@ -125,23 +128,23 @@ class PretrainingOptions:
                 "Give it with --do_eval and --nodo_train."
             )
 
-    def _check_objective(self) -> None:
-        recipe = self.recipe
-        trained = {"masked_lm_factor": recipe.masked_lm_factor}
-        if recipe.sentence_objective != "none":
-            trained["sentence_factor"] = recipe.sentence_factor
-        if not any(trained.values()):
-            raise errors.UserError(
-                f"{' and '.join(f'--{n}=0' for n in trained)}: nothing would "
-                "be learned. Leave one of them above 0."
-            )
-        names = recipe.metric_names
-        if self.best_metric not in names:
+    def _check_metric(self) -> None:
+        names = self.recipe.metric_names
+        if self.chosen_metric not in names:
             raise errors.UserError(
                 f"--best_metric={self.best_metric} is not measured. With "
-                f"--sentence_objective={recipe.sentence_objective} there are "
-                f"{', '.join(names)}."
+                f"--objective={self.recipe.objective} and "
+                f"--sentence_objective={self.recipe.sentence_objective} there "
+                f"are {', '.join(names)}."
             )
+
+    @property
+    def chosen_metric(self) -> str:
+        """The `best_metric`, or what is chosen where none is given."""
+        if self.best_metric:
+            return self.best_metric
+        # A generator that gets better makes the encoder's accuracy worse.
+        return "loss" if self.recipe.objective == "rtd" else _BEST_METRIC
 
     @property
     def num_predictions(self) -> int:
@@ -214,7 +217,6 @@ from albert_tf.training import (
     run_card,
     run_folder,
     run_log,
-    step_memory,
     training_loop,
 )
 
@@ -286,7 +288,7 @@ def _train_and_evaluate(
             )
         )
 
-    validation = trainer.validation(log, evaluate, settings.best_metric)
+    validation = trainer.validation(log, evaluate, settings.chosen_metric)
     with data.naming_damage():
         if settings.do_train:
             log.start(trainer.step, num_train_steps, facts)
@@ -377,8 +379,11 @@ def _open_log(
     folder = distribution.worker_folder(strategy, settings.output_dir)
     if settings.follow_checkpoints:
         folder = os.path.join(folder, run_log.EVALUATION_FOLDER)
-    flops = config.forward_flops(
-        settings.max_seq_length, settings.num_predictions
+    flops = pretraining_recipe.forward_flops(
+        settings.recipe,
+        config,
+        settings.max_seq_length,
+        settings.num_predictions,
     )
     work = run_log.Work(
         settings.max_seq_length / examples_per_row, 3 * flops / examples_per_row
@@ -422,13 +427,12 @@ def _check_memory(
     strategy: tf.distribute.Strategy,
 ) -> None:
     """Estimate the memory of the steps; see `memory_check`."""
-    example = step_memory.Work(
+    example = pretraining_recipe.work(
+        settings.recipe,
         config,
-        1,
+        settings.trainer,
         settings.max_seq_length,
         settings.num_predictions,
-        precision=settings.trainer.precision,
-        recompute=settings.trainer.recompute,
     )
     if settings.do_train:
         memory_check.check_batch(

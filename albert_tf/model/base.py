@@ -60,8 +60,9 @@ class AlbertBase(keras.Model):
         arguments = keras.saving.deserialize_keras_object(
             config, custom_objects
         )
-        if "config" in arguments:
-            arguments["config"] = AlbertConfig.from_dict(arguments["config"])
+        for name in ("config", "generator_config"):
+            if name in arguments:
+                arguments[name] = AlbertConfig.from_dict(arguments[name])
         trainable = arguments.pop("trainable")
         model = cls(**arguments)
         model.trainable = trainable

@@ -9,13 +9,16 @@ import tensorflow as tf
 from albert_tf.common import errors
 
 ENCODER = ("input_ids", "input_mask", "segment_ids", "position_ids")
+# In training a batch also has a seed for its step, int32 [2], the same on all
+# replicas: for what is drawn for each example.
+SEED = "seed"
 # Names that batches of this project's records and features have beside those.
 # A model that does not need them ignores them.
 BATCH = (
     *("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"),
     *("token_boundary", "instance_ids", "cls_positions"),
     *("next_sentence_labels", "label_ids", "is_real_example", "unique_ids"),
-    "record_number",
+    *("record_number", SEED),
     *("p_mask", "start_positions", "end_positions", "is_impossible"),
 )
 # Names of Hugging Face, and ours.

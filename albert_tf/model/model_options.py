@@ -12,6 +12,13 @@ SENTENCE_OBJECTIVES = {
     "none": "",
 }
 
+# What is learned about the tokens. mlm: masked words; rtd: which tokens a
+# generator replaced, see `heads.replaced_tokens`.
+OBJECTIVES = ("mlm", "rtd")
+# What generator and encoder share: nothing; their tables of words, segments and
+# positions; all weights. Source: ELECTRA §3.2.
+GENERATOR_SHARING = ("none", "embeddings", "all")
+
 
 @dataclasses.dataclass(frozen=True)
 class InitOptions:

@@ -98,6 +98,8 @@ def of_run(settings: source_options.SourceOptions) -> Source:
             settings.run_dir,
         )
     kind = "finetuned" if "task_name" in run_.options else known
+    if kind == "pretraining" and not _has_masked_lm(run_.options):
+        kind = "encoder"
     return Source(
         run_.config,
         vocabulary,
@@ -105,6 +107,17 @@ def of_run(settings: source_options.SourceOptions) -> Source:
         "checkpoint" if settings.checkpoint else "run_dir",
         {**run_.options, "task": kind, **settings.given},
     )
+
+
+def _has_masked_lm(values: Mapping[str, Any]) -> bool:
+    """Tell whether a pretrained encoder has a head for masked words.
+
+    Args:
+        values: Options of the run.
+    """
+    # Else a generator has it, which is not kept.
+    is_generator = values.get("generator_sharing") == "all"
+    return values.get("objective", "mlm") == "mlm" or is_generator
 
 
 def of_checkpoint(settings: source_options.SourceOptions) -> Source:

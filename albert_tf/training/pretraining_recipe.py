@@ -15,8 +15,11 @@ from albert_tf.model import (
     objectives,
     optimization,
 )
-from albert_tf.model.heads import pretraining
-from albert_tf.training import training_options
+from albert_tf.model.heads import pretraining, replaced_tokens
+from albert_tf.training import step_memory, training_options
+
+# Share of the encoder's width. Source: ELECTRA §3.2, Figure 3, left.
+_GENERATOR_SIZE = 0.25
 
 # The batch that the default learning rate was found for. Source: ALBERT §4.1.
 _PAPER_BATCH = 4096
@@ -29,11 +32,12 @@ def make_objective(
     recipe: training_options.RecipeOptions,
 ) -> objectives.Objective:
     """Return what is trained for."""
-    return pretraining.make_objective(
-        recipe.sentence_objective,
-        recipe.masked_lm_factor,
-        recipe.sentence_factor,
-    )
+    factors = recipe.masked_lm_factor, recipe.sentence_factor
+    if recipe.objective == "rtd":
+        return replaced_tokens.make_objective(
+            recipe.sentence_objective, *factors, recipe.replaced_token_factor
+        )
+    return pretraining.make_objective(recipe.sentence_objective, *factors)
 
 
 def make_model(
@@ -42,7 +46,7 @@ def make_model(
     update: training_options.UpdateOptions,
     *,
     loop_layers: bool = False,
-) -> pretraining.AlbertPretrainer:
+) -> pretraining.AlbertPretrainer | replaced_tokens.ReplacedTokenDetector:
     """Return a model with random weights; see `modeling.AlbertModel`."""
     encoder = modeling.AlbertModel(
         config,
@@ -50,8 +54,61 @@ def make_model(
         recompute=update.recompute,
         loop_layers=loop_layers,
     )
-    return pretraining.AlbertPretrainer(
-        encoder, sentence_order=recipe.sentence_objective != "none"
+    sentence_order = recipe.sentence_objective != "none"
+    generator = generator_config(recipe, config)
+    if generator:
+        return replaced_tokens.ReplacedTokenDetector(
+            encoder, generator, recipe.generator_sharing, sentence_order
+        )
+    return pretraining.AlbertPretrainer(encoder, sentence_order)
+
+
+def generator_config(
+    recipe: training_options.RecipeOptions, config: modeling.AlbertConfig
+) -> modeling.AlbertConfig | None:
+    """Return the architecture of the generator, if the objective has one."""
+    if recipe.objective != "rtd":
+        return None
+    if recipe.generator_sharing == "all":
+        return config
+    size = recipe.generator_size or _GENERATOR_SIZE
+    return replaced_tokens.generator_config(config, size)
+
+
+def forward_flops(
+    recipe: training_options.RecipeOptions,
+    config: modeling.AlbertConfig,
+    length: int,
+    predictions: int,
+) -> float:
+    """Return the operations of a forward pass, see `config.forward_flops`."""
+    generator = generator_config(recipe, config)
+    if generator is None:
+        return config.forward_flops(length, predictions)
+    head = 2 * length * config.hidden_size * (config.hidden_size + 1)
+    return (
+        generator.forward_flops(length, predictions)
+        + config.forward_flops(length, 0)
+        + head
+    )
+
+
+def work(
+    recipe: training_options.RecipeOptions,
+    config: modeling.AlbertConfig,
+    update: training_options.UpdateOptions,
+    length: int,
+    predictions: int,
+) -> step_memory.Work:
+    """Return what one example needs memory for."""
+    return step_memory.Work(
+        config,
+        1,
+        length,
+        predictions,
+        precision=update.precision,
+        recompute=update.recompute,
+        generator=generator_config(recipe, config),
     )
 
 

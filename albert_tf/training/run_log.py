@@ -40,6 +40,7 @@ _SHORT = {
     "masked_lm": "mlm",
     "sentence_order": "sop",
     "next_sentence": "nsp",
+    "replaced_token": "rtd",
     "accuracy": "acc",
 }
 

@@ -14,6 +14,7 @@ from albert_tf.model import modeling
 # What a process needs beside the tensors of a step: Python, TensorFlow, the
 # compiled program, buffers of its threads.
 PROCESS = 850 * 2**20
+_PROGRAM = "the program"
 _FLOAT = 4
 
 
@@ -33,6 +34,8 @@ class Work:
         recompute: Whether blocks are computed again for their gradient.
         microbatches: `gradient_accumulation_steps`.
         replicas: Those that share the memory.
+        generator: Another network that the masked words go through first, see
+            `heads.replaced_tokens`.
     """
 
     config: modeling.AlbertConfig
@@ -44,6 +47,7 @@ class Work:
     recompute: bool = False
     microbatches: int = 1
     replicas: int = 1
+    generator: modeling.AlbertConfig | None = None
 
     @property
     def _width(self) -> int:
@@ -84,6 +88,8 @@ class Work:
 
     def training(self) -> dict[str, int]:
         """Return the bytes of each kind of tensor in a training step."""
+        if self.generator:
+            return _added(*(part.training() for part in self._parts()))
         weights = _FLOAT * parameters(self.config)
         gradients = weights * (2 if self.microbatches > 1 else 1)
         each = self._kept_by_block()
@@ -107,6 +113,8 @@ class Work:
 
     def inference(self) -> dict[str, int]:
         """Return the same for a batch that is evaluated or predicted."""
+        if self.generator:
+            return _added(*(part.inference() for part in self._parts()))
         return self._on_all_replicas(
             {
                 "the weights": _FLOAT * parameters(self.config),
@@ -114,6 +122,15 @@ class Work:
                 "the logits of the masked words": 2 * self._logits,
                 "the head": 4 * _FLOAT * self.starts * self._hidden,
             }
+        )
+
+    def _parts(self) -> tuple["Work", "Work"]:
+        """Return the encoder, without a masked LM head, and the generator."""
+        assert self.generator
+        alone = dataclasses.replace(self, generator=None)
+        return (
+            dataclasses.replace(alone, predictions=0),
+            dataclasses.replace(alone, config=self.generator),
         )
 
     def _kept_by_block(self) -> int:
@@ -140,7 +157,15 @@ class Work:
 
     def _on_all_replicas(self, sizes: dict[str, int]) -> dict[str, int]:
         found = {name: self.replicas * size for name, size in sizes.items()}
-        return {**found, "the program": PROCESS}
+        return {**found, _PROGRAM: PROCESS}
+
+
+def _added(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
+    """Add up the sizes of two networks in one program."""
+    return {
+        name: size if name == _PROGRAM else size + second[name]
+        for name, size in first.items()
+    }
 
 
 def _block_parameters(config: modeling.AlbertConfig) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import base, objectives, optimization
+from albert_tf.model import base, model_inputs, objectives, optimization
 from albert_tf.training import evaluation
 
 # Loss scaling of float16, as in Keras. Source: Micikevicius et al., arXiv
@@ -247,6 +247,7 @@ class TrainStep:
         table's shape; the square of each row by itself is kept for the norm.
         """
         variables = self.model.trainable_variables
+        batch = {**batch, model_inputs.SEED: self._seed()}
         with tf.GradientTape() as tape:
             ratios = self.objective.ratios(self.model, batch, dropout_seed)
             loss = self.objective.total(ratios, whole)
@@ -267,11 +268,15 @@ class TrainStep:
     def _dropout_seed(self, number: tf.Tensor | int) -> tf.Tensor:
         """Return a seed, int32 [2], for run, step, replica and microbatch."""
         replica = tf.distribute.get_replica_context()
-        step = tf.cast(self.optimizer.iterations, tf.int32)
-        seed = tf.stack([tf.constant(self.seed, tf.int32), step])
         return tf.random.experimental.stateless_fold_in(
-            seed, replica.replica_id_in_sync_group * self.microbatches + number
+            self._seed(),
+            replica.replica_id_in_sync_group * self.microbatches + number,
         )
+
+    def _seed(self) -> tf.Tensor:
+        """Return a seed, int32 [2], for run and step."""
+        step = tf.cast(self.optimizer.iterations, tf.int32)
+        return tf.stack([tf.constant(self.seed, tf.int32), step])
 
 
 def compile_loop(

@@ -207,6 +207,31 @@ class DistributionOptions:
 class RecipeOptions:
     """Options of an update in pretraining."""
 
+    objective: str = option(
+        "mlm",
+        "What is learned about the tokens. mlm: masked words; rtd: which "
+        "tokens a small generator, trained along, has replaced, as in ELECTRA. "
+        "The records are the same.",
+        choices=model_options.OBJECTIVES,
+    )
+    generator_size: float | None = option(
+        None,
+        "For --objective=rtd: width and heads of the generator, as a share of "
+        "the encoder's. Default: 0.25.",
+        within=ranges.Range(above=0, high=1),
+    )
+    generator_sharing: str = option(
+        "embeddings",
+        "For --objective=rtd: the weights that generator and encoder share. "
+        "With all, the encoder is the generator.",
+        choices=model_options.GENERATOR_SHARING,
+    )
+    replaced_token_factor: float = option(
+        50.0,
+        "For --objective=rtd: what the loss of replaced tokens is multiplied "
+        "with. --masked_lm_factor is for the generator's loss.",
+        within=ranges.Range(0, 1000),
+    )
     sentence_objective: str = option(
         "sop",
         "What is predicted about the segments, beside the masked words. sop: "
@@ -257,14 +282,69 @@ class RecipeOptions:
                 "init_schedule",
                 "continue",
             )
+        self._check_factors()
+        self._check_generator()
+
+    def _check_factors(self) -> None:
+        """Refuse factors that leave nothing to learn, or change nothing."""
+        none = self.sentence_objective == "none"
+        if none and self.sentence_factor != _default("sentence_factor"):
+            raise errors.UserError(
+                "multiplies a loss that `sentence_objective=none` leaves out. "
+                "Leave out one of the two.",
+                "sentence_factor",
+                self.sentence_factor,
+            )
+        trained = ["masked_lm_factor"]
+        if self.objective == "rtd":
+            trained.append("replaced_token_factor")
+        if not none:
+            trained.append("sentence_factor")
+        if not any(getattr(self, name) for name in trained):
+            zeros = " and ".join(f"`{name}=0`" for name in trained)
+            raise errors.UserError(
+                f"{zeros}: nothing would be learned. Leave one of them above 0."
+            )
+
+    def _check_generator(self) -> None:
+        """Refuse options of a generator that there is not."""
+        names = "generator_size", "generator_sharing", "replaced_token_factor"
+        for name in names:
+            value = getattr(self, name)
+            if self.objective != "rtd" and value != _default(name):
+                raise errors.UserError(
+                    "is for `objective=rtd`. Add that, or leave it out.",
+                    name,
+                    value,
+                )
+        if self.generator_sharing == "all" and self.generator_size is not None:
+            raise errors.UserError(
+                "does not fit `generator_sharing=all`, where the encoder is "
+                "the generator. Leave out one of the two.",
+                "generator_size",
+                self.generator_size,
+            )
 
     @property
     def metric_names(self) -> tuple[str, ...]:
         """What evaluation measures: the total loss, losses, accuracies."""
         sentence = model_options.SENTENCE_OBJECTIVES[self.sentence_objective]
-        parts = ("masked_lm", sentence) if sentence else ("masked_lm",)
+        parts = ["masked_lm"]
+        if sentence:
+            parts.append(sentence)
+        if self.objective == "rtd":
+            parts.append("replaced_token")
         kinds = "loss", "accuracy"
-        return ("loss", *(f"{part}_{kind}" for kind in kinds for part in parts))
+        names = [f"{part}_{kind}" for kind in kinds for part in parts]
+        if self.objective == "rtd":
+            names.append("replaced_token_share")
+        return ("loss", *names)
+
+
+def _default(name: str) -> object:
+    """Return the default of one of the `RecipeOptions`."""
+    (field,) = (f for f in dataclasses.fields(RecipeOptions) if f.name == name)
+    return field.default
 
 
 def check_warmup(

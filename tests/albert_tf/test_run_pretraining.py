@@ -142,11 +142,37 @@ def test_all_records_are_checked_for_lost_masks(make, warnings):
     [
         (
             {"masked_lm_factor": 0.0, "sentence_factor": 0.0},
-            "--masked_lm_factor=0 and --sentence_factor=0: nothing would",
+            "`masked_lm_factor=0` and `sentence_factor=0`: nothing would",
         ),
         (
             {"masked_lm_factor": 0.0, "sentence_objective": "none"},
-            "--masked_lm_factor=0: nothing would be learned",
+            "`masked_lm_factor=0`: nothing would be learned",
+        ),
+        (
+            {"sentence_factor": 2.0, "sentence_objective": "none"},
+            "`sentence_factor=2.0` multiplies a loss that .*=none` leaves out",
+        ),
+        ({"generator_size": 0.5}, "`generator_size=0.5` is for `objective=rtd`"),
+        (
+            {"generator_sharing": "none"},
+            "`generator_sharing=none` is for `objective=rtd`",
+        ),
+        (
+            {
+                "objective": "rtd",
+                "generator_sharing": "all",
+                "generator_size": 0.5,
+            },
+            "`generator_size=0.5` does not fit `generator_sharing=all`",
+        ),
+        (
+            {
+                "objective": "rtd",
+                "replaced_token_factor": 0.0,
+                "masked_lm_factor": 0.0,
+                "sentence_objective": "none",
+            },
+            "`masked_lm_factor=0` and `replaced_token_factor=0`: nothing",
         ),
         (
             {"best_metric": "accuracy"},
@@ -175,13 +201,17 @@ def test_wrong_objectives_are_refused(make, changes, message):
         {"sentence_factor": 0.0},
         {"best_metric": "loss"},
         {"best_metric": "next_sentence_loss", "sentence_objective": "nsp"},
+        {"objective": "rtd"},
+        {"objective": "rtd", "sentence_objective": "none"},
+        {"objective": "rtd", "masked_lm_factor": 0.0, "sentence_factor": 0.0},
+        {"objective": "rtd", "best_metric": "replaced_token_accuracy"},
     ],
 )
 def test_objectives_that_leave_something_to_learn(make, changes):
     settings = make(**changes)
     objective = pretraining_recipe.make_objective(settings.recipe)
     assert settings.recipe.metric_names == ("loss", *objective.names)
-    assert settings.best_metric in settings.recipe.metric_names
+    assert settings.chosen_metric in settings.recipe.metric_names
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from albert_tf.model.heads import (
     classification,
     pretraining,
     question_answering,
+    replaced_tokens,
 )
 
 MakeModel = Callable[[modeling.AlbertModel], keras.Model]
@@ -73,7 +74,24 @@ def missing_scopes(checkpoint: checkpoint_reader.Checkpoint) -> tuple[str, ...]:
     return (pooler,)
 
 
+def only_for_training(
+    checkpoint: checkpoint_reader.Checkpoint,
+) -> frozenset[str]:
+    """Return the names of weights that are not needed after pretraining.
+
+    Replaced-token detection leaves a generator and a head that nothing uses.
+    Where the encoder was its own generator, its other heads are of use.
+    """
+    parts = {n: checkpoint_reader.part_of(n) for n in checkpoint.shapes}
+    if replaced_tokens.HEAD not in parts.values():
+        return frozenset()
+    kept = {_ENCODER}
+    if "cls/predictions" in parts.values():
+        kept |= {"cls/predictions", "cls/seq_relationship"}
+    return frozenset(name for name, part in parts.items() if part not in kept)
+
+
 def _heads(checkpoint: checkpoint_reader.Checkpoint) -> frozenset[str]:
     """Return the scopes of the heads whose weights a checkpoint holds."""
-    parts = {checkpoint_reader.part_of(name) for name in checkpoint.shapes}
-    return frozenset(parts - {_ENCODER})
+    names = checkpoint.shapes.keys() - only_for_training(checkpoint)
+    return frozenset(map(checkpoint_reader.part_of, names)) - {_ENCODER}

@@ -22,45 +22,18 @@ from albert_tf.model import (
 from albert_tf.model.heads import head
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertPretrainer(head.Head):
-    """An encoder with the masked LM head and the sentence-order head."""
+class SentenceHead(head.Head):
+    """A head that predicts, beside other things, the order of two segments.
 
-    input_keys = (
-        *model_inputs.ENCODER,
-        "masked_lm_positions",
-        "cls_positions",
-    )
+    Attributes:
+        sentence_order: Whether it does.
+    """
 
-    def __init__(
-        self, encoder: modeling.AlbertModel, sentence_order: bool = True
-    ):
-        """Add the heads, with new variables, to an encoder.
-
-        Args:
-            encoder: A finished encoder; its weights are trained along.
-            sentence_order: Whether there is a sentence-order head. Some public
-                checkpoints lack it.
-        """
-        super().__init__(encoder, "albert_pretrainer")
-        config, width = encoder.config, encoder.config.embedding_width
-        self.transform = layers.Dense(
-            "cls/predictions/transform/dense",
-            config.hidden_size,
-            width,
-            config,
-        )
-        self.transform_norm = layers.LayerNorm(
-            "cls/predictions/transform/LayerNorm", width
-        )
-        self.output_bias = self.add_weight(
-            name="cls/predictions/output_bias",
-            shape=[config.vocab_size],
-            initializer="zeros",
-        )
+    def _add_sentence_order(self, sentence_order: bool) -> None:
         self.sentence_order = sentence_order
         if not sentence_order:
             return
+        config = self.encoder.config
         self.order_weights = self.add_weight(
             name="cls/seq_relationship/output_weights",
             shape=[2, config.hidden_size],
@@ -71,6 +44,85 @@ class AlbertPretrainer(head.Head):
             shape=[2],
             initializer="zeros",
         )
+
+    def sentence_order_logits(self, pooled_output: tf.Tensor) -> tf.Tensor:
+        """Return float32 [..., 2] for the pooled output [..., H]."""
+        logits = tf.matmul(pooled_output, self.order_weights, transpose_b=True)
+        return logits + self.order_bias
+
+    def _sentence_outputs(
+        self,
+        outputs: Mapping[str, tf.Tensor],
+        inputs: Mapping[str, tf.Tensor],
+    ) -> dict[str, tf.Tensor]:
+        """Return `sentence_order_logits`, see `AlbertPretrainer.call_head`."""
+        if not self.sentence_order:
+            return {}
+        pooled = outputs["pooled_output"]
+        if "cls_positions" in inputs:
+            pooled = self._pool_instances(
+                outputs["sequence_output"], inputs["cls_positions"]
+            )
+        return {"sentence_order_logits": self.sentence_order_logits(pooled)}
+
+    def _pool_instances(
+        self, sequence_output: tf.Tensor, positions: tf.Tensor
+    ) -> tf.Tensor:
+        """Return float32 [B, K, H] from sequence and positions [B, K].
+
+        Raises:
+            ValueError: The pooler reads more than the first token.
+        """
+        if self.encoder.config.pooling != "cls":
+            raise ValueError("Rows of several instances need pooling='cls'.")
+        first = tf.gather(sequence_output, positions, batch_dims=1)
+        width = first.shape[-1]
+        pooled = self.encoder.pooler(tf.reshape(first, [-1, width]))
+        return tf.reshape(pooled, [-1, positions.shape[1], width])
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertPretrainer(SentenceHead):
+    """An encoder with the masked LM head and the sentence-order head."""
+
+    input_keys = (
+        *model_inputs.ENCODER,
+        "masked_lm_positions",
+        "cls_positions",
+    )
+
+    def __init__(
+        self,
+        encoder: modeling.AlbertModel,
+        sentence_order: bool = True,
+        scope: str = "cls",
+    ):
+        """Add the heads, with new variables, to an encoder.
+
+        Args:
+            encoder: A finished encoder; its weights are trained along.
+            sentence_order: Whether there is a sentence-order head. Some public
+                checkpoints lack it.
+            scope: First part of the names of the masked LM head's variables.
+        """
+        super().__init__(encoder, "albert_pretrainer")
+        self.scope = scope
+        config, width = encoder.config, encoder.config.embedding_width
+        self.transform = layers.Dense(
+            f"{scope}/predictions/transform/dense",
+            config.hidden_size,
+            width,
+            config,
+        )
+        self.transform_norm = layers.LayerNorm(
+            f"{scope}/predictions/transform/LayerNorm", width
+        )
+        self.output_bias = self.add_weight(
+            name=f"{scope}/predictions/output_bias",
+            shape=[config.vocab_size],
+            initializer="zeros",
+        )
+        self._add_sentence_order(sentence_order)
 
     def call_head(
         self,
@@ -92,36 +144,13 @@ class AlbertPretrainer(head.Head):
             `sentence_order_logits` float [B, 2], or [B, K, 2] for rows of
             several instances; index 1 means that the segments were swapped.
         """
-        results = {
-            "masked_lm_logits": self.masked_lm_logits(
-                outputs["sequence_output"], inputs["masked_lm_positions"]
-            )
+        logits = self.masked_lm_logits(
+            outputs["sequence_output"], inputs["masked_lm_positions"]
+        )
+        return {
+            "masked_lm_logits": logits,
+            **self._sentence_outputs(outputs, inputs),
         }
-        if self.sentence_order:
-            pooled = outputs["pooled_output"]
-            if "cls_positions" in inputs:
-                pooled = self._pool_instances(
-                    outputs["sequence_output"], inputs["cls_positions"]
-                )
-            results["sentence_order_logits"] = self.sentence_order_logits(
-                pooled
-            )
-        return results
-
-    def _pool_instances(
-        self, sequence_output: tf.Tensor, positions: tf.Tensor
-    ) -> tf.Tensor:
-        """Return float32 [B, K, H] from sequence and positions [B, K].
-
-        Raises:
-            ValueError: The pooler reads more than the first token.
-        """
-        if self.encoder.config.pooling != "cls":
-            raise ValueError("Rows of several instances need pooling='cls'.")
-        first = tf.gather(sequence_output, positions, batch_dims=1)
-        width = first.shape[-1]
-        pooled = self.encoder.pooler(tf.reshape(first, [-1, width]))
-        return tf.reshape(pooled, [-1, positions.shape[1], width])
 
     def masked_lm_logits(
         self, sequence_output: tf.Tensor, positions: tf.Tensor
@@ -135,11 +164,6 @@ class AlbertPretrainer(head.Head):
         logits = self.encoder.embeddings.score_words(rows) + self.output_bias
         shape = tf.concat([tf.shape(positions), tf.shape(logits)[1:]], 0)
         return tf.reshape(logits, shape)
-
-    def sentence_order_logits(self, pooled_output: tf.Tensor) -> tf.Tensor:
-        """Return float [..., 2] for the pooled output [..., H]."""
-        logits = tf.matmul(pooled_output, self.order_weights, transpose_b=True)
-        return logits + self.order_bias
 
 
 def make_objective(
@@ -196,33 +220,53 @@ def _sample_values(
     batch: objectives.Batch,
     dropout_seed: tf.Tensor | None,
 ) -> objectives.Tensors:
-    if "instance_ids" in batch:
-        batch = {**batch, "input_mask": _same_instance(batch["instance_ids"])}
+    batch = with_attention_mask(batch)
     outputs = objectives.outputs(model, batch, dropout_seed)
-    found = _loss_and_accuracy(
+    found = loss_and_accuracy(
         "masked_lm", outputs["masked_lm_logits"], batch["masked_lm_ids"]
     )
-    if sentence:
-        # The records keep BERT's name, whatever the labels mean.
-        labels = batch["next_sentence_labels"]
-        # Any class will do where there is no label: its weight is 0.
-        labels = tf.where(labels == layouts.NO_LABEL, 0, labels)
-        logits = tf.reshape(
-            outputs["sentence_order_logits"], [-1, labels.shape[1], 2]
-        )
-        found |= _loss_and_accuracy(sentence, logits, labels)
-    return found
+    return found | sentence_values(sentence, outputs, batch)
 
 
-def _same_instance(instance_ids: tf.Tensor) -> tf.Tensor:
-    """Return who attends to whom, int32 [B, S, S], from numbers [B, S]."""
-    same = instance_ids[:, :, None] == instance_ids[:, None]
-    return tf.cast(same, tf.int32)
+def with_attention_mask(batch: objectives.Batch) -> objectives.Batch:
+    """Return a batch whose `input_mask` says what each token may attend to.
+
+    In rows of several instances each attends only to itself: the mask is int32
+    [B, S, S] then.
+    """
+    ids = batch.get("instance_ids")
+    if ids is None:
+        return batch
+    same = ids[:, :, None] == ids[:, None]
+    return {**batch, "input_mask": tf.cast(same, tf.int32)}
 
 
-def _loss_and_accuracy(
+def sentence_values(
+    sentence: str, outputs: objectives.Tensors, batch: objectives.Batch
+) -> objectives.Tensors:
+    """Return loss and accuracy of the objective over two segments.
+
+    Args:
+        sentence: Its name in losses and metrics; empty if there is none.
+        outputs: Of a `SentenceHead`.
+        batch: Its labels.
+    """
+    if not sentence:
+        return {}
+    # The records keep BERT's name, whatever the labels mean.
+    labels = batch["next_sentence_labels"]
+    # Any class will do where there is no label: its weight is 0.
+    labels = tf.where(labels == layouts.NO_LABEL, 0, labels)
+    logits = tf.reshape(
+        outputs["sentence_order_logits"], [-1, labels.shape[1], 2]
+    )
+    return loss_and_accuracy(sentence, logits, labels)
+
+
+def loss_and_accuracy(
     name: str, logits: tf.Tensor, labels: tf.Tensor
 ) -> objectives.Tensors:
+    """Return `NAME_loss` and `NAME_accuracy` of each entry, float32 [...]."""
     return {
         f"{name}_loss": objectives.cross_entropy(logits, labels),
         f"{name}_accuracy": objectives.correct(logits, labels),
