@@ -31,7 +31,6 @@ from albert_tf.data import layouts, manifests, masking, record_check
 from albert_tf.text import tokenization
 from albert_tf.training import training_options
 
-
 _BEST_METRIC = "masked_lm_accuracy"
 
 

@@ -39,7 +39,8 @@ GROUPS = {
         train_batch_size learning_rate encoder_learning_rate optimizer
         num_warmup_steps
         warmup_proportion train_step warmup_step max_minutes
-        sentence_objective eval_batch_size predict_batch_size batch_size
+        objective sentence_objective
+        eval_batch_size predict_batch_size batch_size
         max_eval_steps best_metric save_checkpoints_steps keep_checkpoint_max
         early_stopping_evaluations num_runs from_mnli recipe_dir overrides seed
     """,

@@ -152,7 +152,10 @@ def test_all_records_are_checked_for_lost_masks(make, warnings):
             {"sentence_factor": 2.0, "sentence_objective": "none"},
             "`sentence_factor=2.0` multiplies a loss that .*=none` leaves out",
         ),
-        ({"generator_size": 0.5}, "`generator_size=0.5` is for `objective=rtd`"),
+        (
+            {"generator_size": 0.5},
+            "`generator_size=0.5` is for `objective=rtd`",
+        ),
         (
             {"generator_sharing": "none"},
             "`generator_sharing=none` is for `objective=rtd`",

@@ -265,6 +265,32 @@ def test_killed_pretraining_ends_like_an_undisturbed_one(
         assert [n["loss"] for n in ours] == [n["loss"] for n in theirs]
 
 
+def test_encoder_of_replaced_token_detection_goes_on_alone(inputs, tmp_path):
+    """It is finetuned, exported and converted; the generator is left out."""
+    run = tmp_path / "rtd"
+    run_script(
+        "albert_tf.run_pretraining", **pretraining(inputs, run, objective="rtd")
+    )
+    (last,) = numbers(run, "eval")[-1:]
+    assert 0 < last["replaced_token_share"] < 1
+    assert f"model.ckpt-{STEPS}" in str(sorted(run.iterdir()))
+    changes = {"init_checkpoint": run, "output_dir": tmp_path / "rte"}
+    run_script("albert_tf.run_classifier", **finetuning(inputs, **changes))
+    run_script(
+        "albert_tf.export", run_dir=run, export_dir=tmp_path / "exported"
+    )
+    answer = ask(tmp_path / "exported", "serving_default", text=["It rains."])
+    assert {"pooled_output", "mean_output"} < answer.keys()
+    converted = tmp_path / "tf1" / "model.ckpt-best"
+    run_script(
+        "albert_tf.convert_checkpoint",
+        **{"from": run, "to": converted, "format": "tf1"},
+    )
+    names = [name for name, _ in tf.train.list_variables(str(converted))]
+    assert any(name.startswith("bert/pooler") for name in names)
+    assert all(name.startswith(("bert/", "global_step")) for name in names)
+
+
 def test_classifier_trains_evaluates_and_predicts(finetuned):
     assert [n["step"] for n in numbers(finetuned, "train")] == [2, 4]
     assert [set(n) >= {"accuracy"} for n in numbers(finetuned, "eval")] == [

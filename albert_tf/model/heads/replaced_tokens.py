@@ -80,7 +80,8 @@ class ReplacedTokenDetector(pretraining.SentenceHead):
             generator_config: Architecture of the generator, see
                 `generator_config`.
             generator_sharing: One of `model_options.GENERATOR_SHARING`. With
-                all, the encoder itself is the generator, and `generator_config` must be its own.
+                all, the encoder itself is the generator, and `generator_config`
+                must be its own.
             sentence_order: Whether the encoder also predicts the order of
                 sentences (not in ELECTRA).
 

@@ -7,9 +7,12 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import model_options, modeling, optimization
-from albert_tf.model.heads import pretraining
-from albert_tf.training import training_loop, training_options
+from albert_tf.model import model_options, optimization
+from albert_tf.training import (
+    pretraining_recipe,
+    training_loop,
+    training_options,
+)
 from tests.albert_tf.training import tiny_training
 
 
@@ -27,6 +30,9 @@ def make_trainer(small_config, tmp_path):
         steps=tiny_training.STEPS,
         **changes,
     ):
+        recipe = training_options.RecipeOptions(
+            objective=changes.pop("objective", "mlm")
+        )
         config = dataclasses.replace(
             small_config,
             num_hidden_layers=2,
@@ -47,10 +53,8 @@ def make_trainer(small_config, tmp_path):
         strategy = strategy or tf.distribute.OneDeviceStrategy("/CPU:0")
         keras.utils.set_random_seed(trainer_options.seed)
         with strategy.scope():
-            model = pretraining.AlbertPretrainer(
-                modeling.AlbertModel(
-                    config, precision=trainer_options.precision
-                )
+            model = pretraining_recipe.make_model(
+                recipe, config, trainer_options
             )
             optimizer = optimization.make_optimizer(
                 options, steps, 2, by_the_clock="max_minutes" in changes
@@ -58,7 +62,7 @@ def make_trainer(small_config, tmp_path):
         trainer = training_loop.Trainer(
             model,
             optimizer,
-            pretraining.OBJECTIVE,
+            pretraining_recipe.make_objective(recipe),
             str(tmp_path / folder),
             trainer_options,
             now,

@@ -27,6 +27,12 @@ from albert_tf.training import (
 KEYS = tuple(modeling.AlbertConfig.__dataclass_fields__)
 
 
+def recipe_of(case):
+    """Return the options of pretraining."""
+    told = {k: case[k] for k in ("objective", "generator_sharing") if k in case}
+    return training_options.RecipeOptions(**told)
+
+
 def make(case):
     """Return how to make the model, what it is trained for, and a batch."""
     config = modeling.AlbertConfig(**{k: case[k] for k in KEYS if k in case})
@@ -45,7 +51,7 @@ def make(case):
         "label_ids": np.zeros(batch),
     }
     if kind == "pretraining":
-        recipe = training_options.RecipeOptions()
+        recipe = recipe_of(case)
         places = (batch, case["predictions"])
         values |= {
             "masked_lm_positions": draws.integers(0, length, places),

@@ -13,7 +13,8 @@ from albert_tf.common import strict_json
 from albert_tf.finetuning import registry, task_models
 from albert_tf.model import modeling
 from albert_tf.text import tokenization
-from albert_tf.training import step_memory
+from albert_tf.training import pretraining_recipe, step_memory
+from tests.albert_tf.training import one_step
 from tests.conftest import ROOT
 
 # Issue 16: estimates are right within this factor.
@@ -71,8 +72,9 @@ PUBLISHED = [
     (case(*BASE_STEP, 16, 128, precision="bfloat16", recompute=True), 1408),
 ]
 # The others by `measure` below, on 2026-11-22; 64 x 512 without dropout, and
-# SQuAD, on 2026-11-23.
+# SQuAD, on 2026-11-23; replaced-token detection on 2026-11-24, on one core.
 DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+RTD_STEP = SMALL, "pretraining", 30000, 128, 128
 IN_PARTS = case(SMALL, "pretraining", 30000, 256, 128, microbatches=4)
 MEASURED = [
     (case(SMALL, "pretraining", 30000, 256, 128), 6387),
@@ -93,6 +95,9 @@ MEASURED = [
     (IN_PARTS, 2320),
     (case(SMALL, "pretraining", 30000, 256, 128, training=False), 3084),
     (case(SMALL, "classifier", 30000, 256, 128, training=False), 1144),
+    (case(*RTD_STEP, objective="rtd"), 2486),
+    (case(*RTD_STEP, objective="rtd", generator_sharing="all"), 3048),
+    (case(*RTD_STEP, objective="rtd", training=False), 2070),
 ]
 # Two replicas on logical CPUs of one process, by the same on 2026-11-22. The
 # batch is that of both.
@@ -128,6 +133,9 @@ def estimate(case):
         recompute=case.get("recompute", False),
         microbatches=microbatches,
         replicas=replicas,
+        generator=pretraining_recipe.generator_config(
+            one_step.recipe_of(case), config
+        ),
     )
     needed = work.training() if is_training else work.inference()
     return sum(needed.values())

@@ -12,6 +12,7 @@ from albert_tf.model.heads import (
     classification,
     pretraining,
     question_answering,
+    replaced_tokens,
 )
 from albert_tf.training import train_step
 from tests.albert_tf.training import update_runs
@@ -105,6 +106,13 @@ HEADS = {
     "pretraining": (
         pretraining.AlbertPretrainer,
         pretraining.OBJECTIVE,
+        predictions(400),
+    ),
+    "replaced_tokens": (
+        lambda e: replaced_tokens.ReplacedTokenDetector(
+            e, replaced_tokens.generator_config(e.config, 0.5)
+        ),
+        replaced_tokens.make_objective(),
         predictions(400),
     ),
 }

@@ -7,7 +7,7 @@ import tf_keras as keras
 
 from albert_tf.common import errors
 from albert_tf.data import inputs, layouts
-from albert_tf.model import fused_ops, objectives
+from albert_tf.model import fused_ops, model_options, objectives
 from albert_tf.model.heads import pretraining
 from albert_tf.training import run_log, training_loop, training_options
 from tests import record_files
@@ -15,11 +15,13 @@ from tests.albert_tf.training import tiny_training
 from tests.conftest import LOSS_RTOL, make_replicas
 
 
-def test_interrupted_run_equals_an_uninterrupted_one(make_trainer):
-    whole = make_trainer("whole", dropout=0.1)
+@pytest.mark.parametrize("objective", model_options.OBJECTIVES)
+def test_interrupted_run_equals_an_uninterrupted_one(make_trainer, objective):
+    changes = {"dropout": 0.1, "objective": objective}
+    whole = make_trainer("whole", **changes)
     whole_log = tiny_training.train(whole, tiny_training.STEPS)
-    tiny_training.train(make_trainer("parts", dropout=0.1), 3)
-    resumed = make_trainer("parts", dropout=0.1)
+    tiny_training.train(make_trainer("parts", **changes), 3)
+    resumed = make_trainer("parts", **changes)
     assert resumed.step == 3 and resumed.resumed_from.endswith("model.ckpt-3")
     resumed_log = tiny_training.train(resumed, tiny_training.STEPS)
     for one, other in zip(
@@ -32,15 +34,20 @@ def test_interrupted_run_equals_an_uninterrupted_one(make_trainer):
 
 
 @pytest.mark.parametrize(
-    ("replicas", "microbatches"), [(2, 1), (1, 2), (1, 4), (2, 2)]
+    ("replicas", "microbatches", "objective"),
+    [
+        *((2, 1, "mlm"), (1, 2, "mlm"), (1, 4, "mlm"), (2, 2, "mlm")),
+        *((2, 1, "rtd"), (1, 4, "rtd")),
+    ],
 )
 def test_replicas_and_microbatches_do_not_change_the_update(
-    make_trainer, replicas, microbatches
+    make_trainer, replicas, microbatches, objective
 ):
     one, other = (
-        make_trainer("one"),
+        make_trainer("one", objective=objective),
         make_trainer(
             "other",
+            objective=objective,
             strategy=make_replicas(replicas),
             gradient_accumulation_steps=microbatches,
         ),

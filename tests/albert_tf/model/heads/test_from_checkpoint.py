@@ -9,6 +9,7 @@ from albert_tf.model.heads import (
     from_checkpoint,
     pretraining,
     question_answering,
+    replaced_tokens,
 )
 
 MODELS = {
@@ -43,6 +44,25 @@ def test_model_has_the_variables_of_the_checkpoint(small_config, name):
     )
     assert type(model) is type(saved)
     assert shapes(model) == shapes(saved)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "kept"),
+    [("none", "encoder"), ("embeddings", "encoder"), ("all", "pretrainer")],
+)
+def test_only_the_encoder_is_left_of_replaced_token_detection(
+    small_config, sharing, kept
+):
+    saved = replaced_tokens.ReplacedTokenDetector(
+        modeling.AlbertModel(small_config), small_config, sharing
+    )
+    checkpoint = checkpoint_with(shapes(saved))
+    model = from_checkpoint.make_model(small_config, checkpoint)
+    expected = MODELS[kept](modeling.AlbertModel(small_config))
+    assert type(model) is type(expected)
+    assert shapes(model) == shapes(expected)
+    left_out = from_checkpoint.only_for_training(checkpoint)
+    assert left_out == shapes(saved).keys() - shapes(model).keys()
 
 
 def test_unknown_head_is_refused(small_config):
