@@ -105,6 +105,16 @@ class ExportOptions:
                 "of --gradient_accumulation_steps="
                 f"{microbatches}. Change one of the two."
             )
+        for name in ("num_batches", "num_eval_batches"):
+            source = f"{name.removeprefix('num_')}_from"
+            is_given = getattr(self, name) != getattr(type(self), name)
+            if is_given and not getattr(self, source):
+                raise errors.UserError(
+                    f"says how many batches to write from `{source}`, which is "
+                    f"not given. Add it, or leave out `{name}`.",
+                    name,
+                    getattr(self, name),
+                )
 
     @property
     def layout(self) -> layouts.Layout:

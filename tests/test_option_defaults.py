@@ -17,9 +17,11 @@ DEFAULTS = {
         "train_batch_size": 4096,
         "eval_batch_size": 64,
         "max_eval_steps": 100,
-        "best_metric": "masked_lm_accuracy",
     },
     "albert_tf.training.training_options:RecipeOptions": {
+        "objective": "mlm",
+        "generator_sharing": "embeddings",
+        "replaced_token_factor": 50.0,
         "sentence_objective": "sop",
         "masked_lm_factor": 1.0,
         "sentence_factor": 1.0,

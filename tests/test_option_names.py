@@ -40,6 +40,10 @@ RACE = """
     max_qa_length num_options pad_options middle_only high_only
     options_at_once dropout_prob
 """
+OBJECTIVE = """
+    objective sentence_objective masked_lm_factor sentence_factor generator_size
+    generator_sharing replaced_token_factor
+"""
 WRITER = f"""
     {VOCABULARY} input_file input_format json_field text_column split_sentences
     language on_bad_line output_file num_shards num_workers dask_scheduler
@@ -54,8 +58,7 @@ OPTIONS = {
         max_seq_length {MASKING} masked_lm_budget pack_sequences
         do_train do_eval train_batch_size eval_batch_size num_train_steps
         num_warmup_steps max_eval_steps {SHARED}
-        sentence_objective masked_lm_factor sentence_factor
-        best_metric follow_checkpoints init_schedule
+        {OBJECTIVE} best_metric follow_checkpoints init_schedule
     """,
     "albert_tf.run_classifier:ClassifierOptions": f"""
         data_dir task_name task_module {FINETUNING}
@@ -82,10 +85,10 @@ OPTIONS = {
     "albert_tf.ensemble:EnsembleOptions": """
         run_dirs output_dir data_dir predict_file task_module""",
     "albert_tf.write_run_card:RunCardOptions": "output_dir",
-    "albert_tf.export_train_step:ExportOptions": """
+    "albert_tf.export_train_step:ExportOptions": f"""
         output_dir albert_config_file train_batch_size max_seq_length
         max_predictions_per_seq num_train_steps num_warmup_steps
-        sentence_objective masked_lm_factor sentence_factor init_schedule
+        {OBJECTIVE} init_schedule
         precision recompute gradient_accumulation_steps seed batches_from
         num_batches eval_batches_from num_eval_batches to_checkpoint overwrite
         loop_layers

@@ -112,6 +112,7 @@ def assert_close(ours, theirs, tolerance):
         ("nsp", "adamw", {"gradient_accumulation_steps": 2}),
         ("none", "lamb", {"recompute": True}),
         ("sop", "lamb", {"loop_layers": True}),
+        ("sop", "adamw", {"objective": "rtd"}),
     ],
 )
 def test_five_steps_equal_those_of_tensorflow(
@@ -385,6 +386,14 @@ def test_an_export_goes_on_from_a_checkpoint(
         np.load(f"{folder}/batches/00000002.npz") as there,
     ):
         np.testing.assert_array_equal(here["input_ids"], there["input_ids"])
+
+
+@pytest.mark.parametrize("name", ["num_batches", "num_eval_batches"])
+def test_a_number_of_batches_needs_records(tmp_path, name):
+    source = name.removeprefix("num_") + "_from"
+    message = f"`{name}=3` says how many .* `{source}`, which is not given"
+    with pytest.raises(errors.UserError, match=message):
+        make_options(tmp_path, **{name: 3})
 
 
 @pytest.mark.parametrize(
