@@ -213,6 +213,7 @@ from albert_tf.training import (
     plateau,
     pretraining_data,
     pretraining_recipe,
+    reference,
     run_card,
     run_folder,
     run_log,
@@ -281,11 +282,17 @@ def _train_and_evaluate(
     logging.info("%s", run_card.summary(config, facts))
 
     def evaluate() -> dict[str, float]:
-        return trainer.evaluate(
+        numbers = trainer.evaluate(
             data.evaluation_batches(
                 settings.eval_batch_size, settings.max_eval_steps
             )
         )
+        tokens = (
+            trainer.step * settings.train_batch_size * settings.max_seq_length
+        )
+        if settings.recipe.objective == "mlm":
+            _compare(numbers, config, tokens, facts.entropy_of_labels)
+        return numbers
 
     validation = trainer.validation(log, evaluate, settings.chosen_metric)
     with data.naming_damage():
@@ -306,6 +313,18 @@ def _train_and_evaluate(
         numbers = evaluate() if settings.do_eval else {}
     if distribution.is_chief(strategy):
         _write_results(settings, trainer.step, numbers)
+
+
+def _compare(
+    numbers: dict[str, float],
+    config: modeling.AlbertConfig,
+    tokens: int,
+    entropy_of_labels: float | None,
+) -> None:
+    """Log what a good run of this size had, if that is known."""
+    line = reference.describe(numbers, config, tokens, entropy_of_labels)
+    if line:
+        logging.info("%s", line)
 
 
 def _make_watch(
