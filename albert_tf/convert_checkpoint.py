@@ -276,8 +276,8 @@ def _read(settings: ConvertOptions) -> _Source:
     dropped = from_checkpoint.only_for_training(checkpoint)
     if dropped:
         logging.info(
-            "Left out the generator and the head of replaced-token detection, "
-            "%d variables that only pretraining needs.",
+            "Left out the generator and the heads of replaced-token detection "
+            "and sentence order, %d variables that only pretraining needs.",
             len(dropped),
         )
     state = [n for n in checkpoint.state if os.path.dirname(n) not in dropped]

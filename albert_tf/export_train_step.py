@@ -105,16 +105,6 @@ class ExportOptions:
                 "of --gradient_accumulation_steps="
                 f"{microbatches}. Change one of the two."
             )
-        for name in ("num_batches", "num_eval_batches"):
-            source = f"{name.removeprefix('num_')}_from"
-            is_given = getattr(self, name) != getattr(type(self), name)
-            if is_given and not getattr(self, source):
-                raise errors.UserError(
-                    f"says how many batches to write from `{source}`, which is "
-                    f"not given. Add it, or leave out `{name}`.",
-                    name,
-                    getattr(self, name),
-                )
 
     @property
     def layout(self) -> layouts.Layout:
@@ -191,6 +181,7 @@ def run(settings: ExportOptions) -> None:
 
 def _export(settings: ExportOptions) -> None:
     """Write the program, its variables and, if asked for, batches."""
+    _check_numbers(settings)
     config = modeling.AlbertConfig.from_json_file(
         str(settings.albert_config_file)
     )
@@ -242,6 +233,24 @@ def _tell_memory(
     )
     need = sum(work.training().values()) / 2**30
     logging.info("A step needs about %.1f GiB where the program runs.", need)
+
+
+def _check_numbers(settings: ExportOptions) -> None:
+    """Refuse a number of batches without records to make them of.
+
+    Raises:
+        errors.UserError: There is one.
+    """
+    for name in ("num_batches", "num_eval_batches"):
+        source = f"{name.removeprefix('num_')}_from"
+        is_given = getattr(settings, name) != getattr(ExportOptions, name)
+        if is_given and not getattr(settings, source):
+            raise errors.UserError(
+                f"says how many batches to write from `{source}`, which is "
+                f"not given. Add it, or leave out `{name}`.",
+                name,
+                getattr(settings, name),
+            )
 
 
 def _find_records(

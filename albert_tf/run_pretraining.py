@@ -1,4 +1,4 @@
-r"""Pretrain ALBERT on TFRecords: masked words and order of sentences.
+r"""Pretrain ALBERT on TFRecords: masked or replaced words, sentence order.
 
     python -m albert_tf.run_pretraining \
         --flagfile=configs/pretraining/tiny.flags --input_file=train.tfrecord \
@@ -128,7 +128,7 @@ class PretrainingOptions:
             )
 
     def _check_metric(self) -> None:
-        names = self.recipe.metric_names
+        names = [n for n in self.recipe.metric_names if not n.endswith("share")]
         if self.chosen_metric not in names:
             raise errors.UserError(
                 f"--best_metric={self.best_metric} is not measured. With "
@@ -140,7 +140,7 @@ class PretrainingOptions:
     @property
     def chosen_metric(self) -> str:
         """The `best_metric`, or what is chosen where none is given."""
-        if self.best_metric:
+        if self.best_metric is not None:
             return self.best_metric
         # A generator that gets better makes the encoder's accuracy worse.
         return "loss" if self.recipe.objective == "rtd" else _BEST_METRIC
@@ -280,6 +280,9 @@ def _train_and_evaluate(
         ),
     )
     logging.info("%s", run_card.summary(config, facts))
+    generator = pretraining_recipe.describe_generator(settings.recipe, config)
+    if generator:
+        logging.info("%s", generator)
 
     def evaluate() -> dict[str, float]:
         numbers = trainer.evaluate(
@@ -335,10 +338,11 @@ def _make_watch(
     """Return what warns if the run stays on its first plateau."""
     warmup_end = recipe.optimizer.start_warmup_step + recipe.num_warmup_steps
     is_trained = recipe.masked_lm_factor > 0
+    network = "generator" if recipe.objective == "rtd" else "model"
 
     def watch() -> None:
         losses = log.column("train", "masked_lm_loss") if is_trained else []
-        warning = plateau.find(losses, entropy_of_labels, warmup_end)
+        warning = plateau.find(losses, entropy_of_labels, warmup_end, network)
         if warning:
             logging.warning("%s", warning)
 
@@ -527,6 +531,13 @@ def _warn(
     if settings.do_train:
         pretraining_recipe.warn_of_learning_rate(
             settings.recipe.optimizer, settings.train_batch_size
+        )
+    recipe = settings.recipe
+    if recipe.sentence_objective == "none" and recipe.sentence_factor != 1:
+        logging.warning(
+            "--sentence_factor=%g has no effect: --sentence_objective=none "
+            "leaves out the loss that it multiplies.",
+            recipe.sentence_factor,
         )
     budget = settings.masked_lm_budget
     wanted = settings.masks.masked_lm_prob * settings.max_seq_length

@@ -15,8 +15,8 @@ SENTENCE_OBJECTIVES = {
 # What is learned about the tokens. mlm: masked words; rtd: which tokens a
 # generator replaced, see `heads.replaced_tokens`.
 OBJECTIVES = ("mlm", "rtd")
-# What generator and encoder share: nothing; their tables of words, segments and
-# positions; all weights. Source: ELECTRA §3.2.
+# What generator and encoder share: nothing; the embeddings of words, segments
+# and positions with their norm; all weights. Source: ELECTRA §3.2.
 GENERATOR_SHARING = ("none", "embeddings", "all")
 
 

@@ -8,6 +8,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from absl import logging
+
 from albert_tf.common import errors, options, scores
 from albert_tf.finetuning import base, registry
 from albert_tf.model import (
@@ -100,6 +102,11 @@ def of_run(settings: source_options.SourceOptions) -> Source:
     kind = "finetuned" if "task_name" in run_.options else known
     if kind == "pretraining" and not _has_masked_lm(run_.options):
         kind = "encoder"
+        logging.info(
+            "The run in %s is of replaced-token detection: the encoder is "
+            "exported, without heads.",
+            settings.run_dir,
+        )
     return Source(
         run_.config,
         vocabulary,

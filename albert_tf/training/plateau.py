@@ -19,6 +19,7 @@ def find(
     losses: Sequence[tuple[int, float]],
     entropy_of_labels: float | None,
     warmup_end: int,
+    network: str = "model",
 ) -> str | None:
     """Return a warning if the run is on its plateau and a warning is due.
 
@@ -30,6 +31,7 @@ def find(
         losses: Step and training `masked_lm_loss` of all lines of the log.
         entropy_of_labels: Of the records; None if it is not known.
         warmup_end: Step at which the warm-up ends.
+        network: What the message calls the network that predicts the words.
 
     Returns:
         None if no warning is due, the run learns, or nothing is known.
@@ -44,19 +46,21 @@ def find(
     recent = [loss for step, loss in losses if step > last - _WINDOW]
     mean = sum(recent) / len(recent)
     is_stuck = mean >= entropy_of_labels - _MARGIN
-    return _describe(last, mean, entropy_of_labels) if is_stuck else None
+    if not is_stuck:
+        return None
+    return _describe(last, mean, entropy_of_labels, network)
 
 
 def _intervals(step: int, first: int) -> int:
     return (step - first) // _INTERVAL
 
 
-def _describe(step: int, loss: float, entropy: float) -> str:
+def _describe(step: int, loss: float, entropy: float, network: str) -> str:
     return (
         f"After {step:,} updates the masked_lm_loss is {loss:.3f} (mean of the "
         f"last {_WINDOW} updates). The entropy of the labels is {entropy:.3f}: "
-        "the model knows no more than how frequent pieces are. What can help: "
-        "the config key position_bias=alibi, `bias_correction`, a lower "
+        f"the {network} knows no more than how frequent pieces are. What can "
+        "help: the config key position_bias=alibi, `bias_correction`, a lower "
         "`learning_rate`, a longer `num_warmup_steps`, shorter sequences "
         "first. See docs/recipes.md."
     )

@@ -8,6 +8,7 @@ import math
 
 from absl import logging
 
+from albert_tf.common import errors
 from albert_tf.data import manifests
 from albert_tf.model import (
     model_options,
@@ -17,9 +18,6 @@ from albert_tf.model import (
 )
 from albert_tf.model.heads import pretraining, replaced_tokens
 from albert_tf.training import step_memory, training_options
-
-# Share of the encoder's width. Source: ELECTRA §3.2, Figure 3, left.
-_GENERATOR_SIZE = 0.25
 
 # The batch that the default learning rate was found for. Source: ALBERT §4.1.
 _PAPER_BATCH = 4096
@@ -66,13 +64,42 @@ def make_model(
 def generator_config(
     recipe: training_options.RecipeOptions, config: modeling.AlbertConfig
 ) -> modeling.AlbertConfig | None:
-    """Return the architecture of the generator, if the objective has one."""
+    """Return the architecture of the generator, if the objective has one.
+
+    Raises:
+        errors.UserError: It cannot share what it is to share.
+    """
     if recipe.objective != "rtd":
         return None
     if recipe.generator_sharing == "all":
         return config
-    size = recipe.generator_size or _GENERATOR_SIZE
-    return replaced_tokens.generator_config(config, size)
+    found = replaced_tokens.shrink(config, recipe.generator_size)
+    shared = recipe.generator_sharing == "embeddings"
+    if shared and found.embedding_width != config.embedding_width:
+        raise errors.UserError(
+            "does not fit an architecture with project_words_first, whose "
+            f"embeddings are {config.embedding_width} wide, and a generator of "
+            f"{found.embedding_width}. Use `generator_sharing=none` or all, or "
+            "`generator_size=1`.",
+            "generator_sharing",
+            recipe.generator_sharing,
+        )
+    return found
+
+
+def describe_generator(
+    recipe: training_options.RecipeOptions, config: modeling.AlbertConfig
+) -> str | None:
+    """Return one line on the generator, if there is one."""
+    generator = generator_config(recipe, config)
+    if generator is None:
+        return None
+    return (
+        f"Generator: {generator.num_attention_heads} heads, hidden size "
+        f"{generator.hidden_size}, intermediate size "
+        f"{generator.intermediate_size}; it shares with the encoder: "
+        f"{recipe.generator_sharing}. Parameters are counted with it."
+    )
 
 
 def forward_flops(

@@ -34,8 +34,8 @@ class Work:
         recompute: Whether blocks are computed again for their gradient.
         microbatches: `gradient_accumulation_steps`.
         replicas: Those that share the memory.
-        generator: Another network that the masked words go through first, see
-            `heads.replaced_tokens`.
+        generator: The network that predicts the masked words before the encoder
+            runs, see `heads.replaced_tokens`.
     """
 
     config: modeling.AlbertConfig
@@ -114,7 +114,9 @@ class Work:
     def inference(self) -> dict[str, int]:
         """Return the same for a batch that is evaluated or predicted."""
         if self.generator:
-            return _added(*(part.inference() for part in self._parts()))
+            found = _added(*(part.inference() for part in self._parts()))
+            # To draw words: probabilities and their sums.
+            return {**found, "the choice of words": 2 * self._logits}
         return self._on_all_replicas(
             {
                 "the weights": _FLOAT * parameters(self.config),

@@ -214,10 +214,10 @@ class RecipeOptions:
         "The records are the same.",
         choices=model_options.OBJECTIVES,
     )
-    generator_size: float | None = option(
-        None,
+    generator_size: float = option(
+        0.25,
         "For --objective=rtd: width and heads of the generator, as a share of "
-        "the encoder's. Default: 0.25.",
+        "the encoder's.",
         within=ranges.Range(above=0, high=1),
     )
     generator_sharing: str = option(
@@ -286,19 +286,11 @@ class RecipeOptions:
         self._check_generator()
 
     def _check_factors(self) -> None:
-        """Refuse factors that leave nothing to learn, or change nothing."""
-        none = self.sentence_objective == "none"
-        if none and self.sentence_factor != _default("sentence_factor"):
-            raise errors.UserError(
-                "multiplies a loss that `sentence_objective=none` leaves out. "
-                "Leave out one of the two.",
-                "sentence_factor",
-                self.sentence_factor,
-            )
+        """Refuse factors that leave nothing to learn."""
         trained = ["masked_lm_factor"]
         if self.objective == "rtd":
             trained.append("replaced_token_factor")
-        if not none:
+        if self.sentence_objective != "none":
             trained.append("sentence_factor")
         if not any(getattr(self, name) for name in trained):
             zeros = " and ".join(f"`{name}=0`" for name in trained)
@@ -307,7 +299,7 @@ class RecipeOptions:
             )
 
     def _check_generator(self) -> None:
-        """Refuse options of a generator that there is not."""
+        """Refuse options of a generator when there is none."""
         names = "generator_size", "generator_sharing", "replaced_token_factor"
         for name in names:
             value = getattr(self, name)
@@ -317,12 +309,16 @@ class RecipeOptions:
                     name,
                     value,
                 )
-        if self.generator_sharing == "all" and self.generator_size is not None:
+        size = self.generator_size
+        if self.generator_sharing == "all" and size not in (
+            1,
+            _default("generator_size"),
+        ):
             raise errors.UserError(
                 "does not fit `generator_sharing=all`, where the encoder is "
                 "the generator. Leave out one of the two.",
                 "generator_size",
-                self.generator_size,
+                size,
             )
 
     @property

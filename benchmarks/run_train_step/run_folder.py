@@ -103,8 +103,9 @@ class RunFolder:
         now = dict(exported.description["options"])
         pairs = [("the architecture", config, exported.description["config"])]
         pairs += [
-            (name, earlier.get(name), now[name])
-            for name in sorted(now.keys() - _FREE)
+            (name, earlier[name], now[name])
+            # An earlier version may not have had the option.
+            for name in sorted(now.keys() & earlier.keys() - _FREE)
         ]
         if settings.variables:
             pairs.append(

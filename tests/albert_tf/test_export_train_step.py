@@ -392,8 +392,9 @@ def test_an_export_goes_on_from_a_checkpoint(
 def test_a_number_of_batches_needs_records(tmp_path, name):
     source = name.removeprefix("num_") + "_from"
     message = f"`{name}=3` says how many .* `{source}`, which is not given"
+    settings = make_options(tmp_path, **{name: 3})
     with pytest.raises(errors.UserError, match=message):
-        make_options(tmp_path, **{name: 3})
+        export_train_step.run(settings)
 
 
 @pytest.mark.parametrize(

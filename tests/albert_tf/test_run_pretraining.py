@@ -123,6 +123,10 @@ def test_our_recipes_give_no_warning(warnings, path):
             ("--masked_lm_prob=0.3 would hide 38 of 128", "budget=20"),
         ),
         ({"do_eval": True}, ("No --eval_input_file: evaluation measures",)),
+        (
+            {"sentence_factor": 2.0, "sentence_objective": "none"},
+            ("--sentence_factor=2 has no effect",),
+        ),
     ],
 )
 def test_options_that_are_probably_not_meant(make, warnings, changes, parts):
@@ -149,9 +153,10 @@ def test_all_records_are_checked_for_lost_masks(make, warnings):
             "`masked_lm_factor=0`: nothing would be learned",
         ),
         (
-            {"sentence_factor": 2.0, "sentence_objective": "none"},
-            "`sentence_factor=2.0` multiplies a loss that .*=none` leaves out",
+            {"objective": "rtd", "best_metric": "replaced_token_share"},
+            "--best_metric=replaced_token_share is not measured",
         ),
+        ({"best_metric": ""}, "--best_metric= is not measured"),
         (
             {"generator_size": 0.5},
             "`generator_size=0.5` is for `objective=rtd`",

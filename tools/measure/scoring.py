@@ -202,8 +202,9 @@ class Source:
         model = from_checkpoint.make_model(config, checkpoint)
         if not isinstance(model, pretraining.AlbertPretrainer):
             raise errors.UserError(
-                "has no masked LM head, which the measure needs. Give the "
-                "folder of a run of run_pretraining.",
+                "has no masked LM head, which these parts need. Give the "
+                "folder of a run of run_pretraining; of one with "
+                "objective=rtd measure `parts=cost,finetuning`.",
                 "init_checkpoint",
                 self.checkpoint,
             )

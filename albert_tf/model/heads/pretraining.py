@@ -104,6 +104,7 @@ class AlbertPretrainer(SentenceHead):
             sentence_order: Whether there is a sentence-order head. Some public
                 checkpoints lack it.
             scope: First part of the names of the masked LM head's variables.
+                Those of the sentence-order head begin with cls always.
         """
         super().__init__(encoder, "albert_pretrainer")
         self.scope = scope

@@ -24,33 +24,36 @@ from albert_tf.model import (
 )
 from albert_tf.model.heads import pretraining
 
-# First part of the name of every variable that only the generator has.
+# First part of the names of the variables of a generator that is a network of
+# its own.
 GENERATOR = "generator"
+# Scope of the head that tells whether tokens were replaced.
 HEAD = "cls/replaced_tokens"
 
 # Separates the generator's dropout from the rest.
 _GENERATOR_STREAM = 2**29
 
 
-def generator_config(
-    config: modeling.AlbertConfig, size: float
-) -> modeling.AlbertConfig:
-    """Return the architecture of a generator.
+def shrink(config: modeling.AlbertConfig, size: float) -> modeling.AlbertConfig:
+    """Return the architecture of a smaller encoder, for a generator.
 
     Args:
         config: Of the encoder.
-        size: Heads of the generator as a share of the encoder's, in (0, 1].
-            Its width and that of its feed-forward part shrink as much; the size
-            of a head, the layers and the embeddings stay.
+        size: Heads of the generator as a share of the encoder's, in (0, 1],
+            rounded to whole heads; with position_bias=alibi to pairs, because
+            the two heads of a pair look in opposite directions. The width and
+            that of the feed-forward part shrink as much; the size of a head,
+            the layers and the embeddings stay.
     """
-    heads = max(1, round(size * config.num_attention_heads))
+    all_heads, step = config.num_attention_heads, 1
+    if config.position_bias == "alibi" and all_heads % 2 == 0:
+        step = 2
+    heads = max(step, step * round(size * all_heads / step))
     return dataclasses.replace(
         config,
         num_attention_heads=heads,
-        hidden_size=heads * config.hidden_size // config.num_attention_heads,
-        intermediate_size=max(
-            1, heads * config.intermediate_size // config.num_attention_heads
-        ),
+        hidden_size=heads * config.hidden_size // all_heads,
+        intermediate_size=max(1, heads * config.intermediate_size // all_heads),
     )
 
 
@@ -77,8 +80,7 @@ class ReplacedTokenDetector(pretraining.SentenceHead):
 
         Args:
             encoder: A finished encoder; its weights are trained along.
-            generator_config: Architecture of the generator, see
-                `generator_config`.
+            generator_config: Architecture of the generator, see `shrink`.
             generator_sharing: One of `model_options.GENERATOR_SHARING`. With
                 all, the encoder itself is the generator, and `generator_config`
                 must be its own.
@@ -86,7 +88,8 @@ class ReplacedTokenDetector(pretraining.SentenceHead):
                 sentences (not in ELECTRA).
 
         Raises:
-            ValueError: All weights are to be shared by different architectures.
+            ValueError: Different architectures cannot share what they are to
+                share.
         """
         super().__init__(encoder, "replaced_token_detector")
         self.generator_config = generator_config
@@ -120,6 +123,9 @@ class ReplacedTokenDetector(pretraining.SentenceHead):
             loop_layers=encoder.loop_layers,
         )
         if self.generator_sharing == "embeddings":
+            width = self.generator_config.embedding_width
+            if width != encoder.config.embedding_width:
+                raise ValueError("Embeddings of different widths.")
             small.embeddings = encoder.embeddings
         return pretraining.AlbertPretrainer(
             small, sentence_order=False, scope=f"{GENERATOR}/cls"
@@ -164,7 +170,8 @@ def make_objective(
     `masked_lm_loss` and `masked_lm_accuracy` are the generator's;
     `replaced_token_loss` and `replaced_token_accuracy` the encoder's, over all
     real tokens. `replaced_token_share` is the share of tokens that were
-    replaced: who calls every token original is right about the others.
+    replaced: an encoder that calls every token original has an accuracy of 1
+    minus the share.
 
     Args:
         sentence_objective: See `pretraining.make_objective`.
@@ -209,21 +216,22 @@ def _sample_values(
     batch: objectives.Batch,
     dropout_seed: tf.Tensor | None,
 ) -> objectives.Tensors:
+    """Run the generator, put its words into the text, and run the encoder."""
     batch = pretraining.with_attention_mask(batch)
     generator_seed = None
     if dropout_seed is not None:
         generator_seed = layers.derive_seed(dropout_seed, _GENERATOR_STREAM)
     proposed = objectives.outputs(model.generator, batch, generator_seed)
-    logits = proposed["masked_lm_logits"]
+    word_logits = proposed["masked_lm_logits"]  # [B, P, V]
     found = pretraining.loss_and_accuracy(
-        "masked_lm", logits, batch["masked_lm_ids"]
+        "masked_lm", word_logits, batch["masked_lm_ids"]
     )
-    ids, replaced = _replace(batch, logits)
+    ids, replaced = _replace(batch, word_logits)
     outputs = objectives.outputs(
         model, {**batch, "input_ids": ids}, dropout_seed
     )
     labels = tf.cast(replaced, tf.float32)
-    logits = outputs["replaced_token_logits"]
+    logits = outputs["replaced_token_logits"]  # [B, S]
     found |= {
         "replaced_token_loss": tf.nn.sigmoid_cross_entropy_with_logits(
             labels, logits
@@ -318,7 +326,10 @@ def _uniform(
 
 
 def _mix(x: tf.Tensor) -> tf.Tensor:
-    """Return a permutation of all uint32 in which every bit changes many."""
+    """Mix the bits of each number, uint32 [...].
+
+    A permutation in which each input bit changes about half of the output bits.
+    """
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
         x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, shift))
         x *= tf.constant(factor, tf.uint32)

@@ -1,5 +1,7 @@
 """What pretraining trains for: learning rates, lengths, labels."""
 
+import dataclasses
+
 import pytest
 
 from albert_tf.common import errors
@@ -68,3 +70,40 @@ def test_schedules_that_do_not_fit_are_refused(values, message):
 def test_the_objective_of_labels_follows_from_the_manifest(options, objective):
     manifest = tiny_manifests.make(options=options)
     assert pretraining_recipe.written_objective(manifest) == objective
+
+
+def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
+    config = dataclasses.replace(small_config, project_words_first=True)
+    recipe = training_options.RecipeOptions(objective="rtd", generator_size=0.5)
+    with pytest.raises(
+        errors.UserError, match="=embeddings` does not fit .*=1"
+    ):
+        pretraining_recipe.generator_config(recipe, config)
+    recipe = dataclasses.replace(recipe, generator_sharing="none")
+    generator = pretraining_recipe.generator_config(recipe, config)
+    assert generator.hidden_size == config.hidden_size // 2
+    line = pretraining_recipe.describe_generator(recipe, config)
+    assert f"hidden size {generator.hidden_size}, " in line
+    assert line.endswith(
+        "with the encoder: none. Parameters are counted with it."
+    )
+
+
+def test_work_of_both_networks_is_counted(small_config):
+    recipes = {
+        sharing: training_options.RecipeOptions(
+            objective="rtd", generator_sharing=sharing
+        )
+        for sharing in model_options.GENERATOR_SHARING
+    }
+    plain = training_options.RecipeOptions()
+    alone = pretraining_recipe.forward_flops(plain, small_config, 32, 5)
+    assert alone == small_config.forward_flops(32, 5)
+    found = {
+        sharing: pretraining_recipe.forward_flops(recipe, small_config, 32, 5)
+        for sharing, recipe in recipes.items()
+    }
+    encoder = small_config.forward_flops(32, 0)
+    width = small_config.hidden_size
+    assert found["all"] == alone + encoder + 64 * width * (width + 1)
+    assert encoder < found["none"] == found["embeddings"] < found["all"]

@@ -110,7 +110,7 @@ HEADS = {
     ),
     "replaced_tokens": (
         lambda e: replaced_tokens.ReplacedTokenDetector(
-            e, replaced_tokens.generator_config(e.config, 0.5)
+            e, replaced_tokens.shrink(e.config, 0.5)
         ),
         replaced_tokens.make_objective(),
         predictions(400),

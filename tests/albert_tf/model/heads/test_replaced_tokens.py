@@ -17,7 +17,7 @@ MASK = 4
 
 def make_model(config, sharing="embeddings", size=0.5, **more):
     keras.utils.set_random_seed(1)
-    small = replaced_tokens.generator_config(config, size)
+    small = replaced_tokens.shrink(config, size)
     if sharing == "all":
         small = config
     return replaced_tokens.ReplacedTokenDetector(
@@ -107,7 +107,7 @@ def test_generator_is_a_share_of_the_encoder(size, heads, width, inner):
         num_attention_heads=12,
         intermediate_size=3072,
     )
-    small = replaced_tokens.generator_config(config, size)
+    small = replaced_tokens.shrink(config, size)
     assert small == dataclasses.replace(
         config,
         num_attention_heads=heads,
@@ -116,8 +116,29 @@ def test_generator_is_a_share_of_the_encoder(size, heads, width, inner):
     )
 
 
+@pytest.mark.parametrize(
+    ("size", "heads"), [(0.01, 2), (0.25, 4), (0.5, 6), (0.6, 8), (1, 12)]
+)
+def test_heads_that_look_left_and_right_stay_in_pairs(size, heads):
+    config = modeling.AlbertConfig(
+        **{"vocab_size": 400, "hidden_size": 96, "intermediate_size": 192},
+        num_attention_heads=12,
+        position_bias="alibi",
+    )
+    small = replaced_tokens.shrink(config, size)
+    assert small.num_attention_heads == heads
+    assert small.hidden_size == 8 * heads
+
+
+def test_embeddings_of_different_widths_are_not_shared(small_config):
+    config = dataclasses.replace(small_config, project_words_first=True)
+    with pytest.raises(ValueError, match="different widths"):
+        make_model(config)
+    assert make_model(config, size=1).generator.encoder.embeddings
+
+
 def test_different_architectures_cannot_share_all(small_config):
-    small = replaced_tokens.generator_config(small_config, 0.5)
+    small = replaced_tokens.shrink(small_config, 0.5)
     encoder = modeling.AlbertModel(small_config)
     with pytest.raises(ValueError, match="cannot share all"):
         replaced_tokens.ReplacedTokenDetector(encoder, small, "all")
