@@ -12,7 +12,6 @@ from albert_tf.model.heads import (
     classification,
     pretraining,
     question_answering,
-    replaced_tokens,
 )
 from albert_tf.training import train_step
 from tests.albert_tf.training import update_runs
@@ -106,13 +105,6 @@ HEADS = {
     "pretraining": (
         pretraining.AlbertPretrainer,
         pretraining.OBJECTIVE,
-        predictions(400),
-    ),
-    "replaced_tokens": (
-        lambda e: replaced_tokens.ReplacedTokenDetector(
-            e, replaced_tokens.shrink(e.config, 0.5)
-        ),
-        replaced_tokens.make_objective(),
         predictions(400),
     ),
 }
