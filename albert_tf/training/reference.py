@@ -19,8 +19,8 @@ _CONFIG = "albert_hour"
 # the masked-LM loss of held-out text was below `entropy_of_labels`. The run and
 # its texts are in docs/recipes.md.
 _BELOW_ENTROPY = {
-    2.05: 1.22,
-    4.10: 1.46,
+    2.048: 1.22,
+    4.096: 1.46,
     8.19: 1.64,
     12.29: 1.79,
     16.38: 1.88,
@@ -30,7 +30,7 @@ _BELOW_ENTROPY = {
     32.77: 2.11,
     36.86: 2.16,
     40.96: 2.19,
-    47.78: 2.23,
+    47.780: 2.23,
 }
 
 
