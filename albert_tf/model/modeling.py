@@ -260,7 +260,8 @@ class Attention(Sublayer):
         Args:
             x: float [B, S, H].
             attention_biases: float32, added to the attention scores:
-                [B, 1, 1, T] or [B, 1, S, T], and perhaps [N, S, T].
+                [B, 1, 1, T] or [B, 1, S, T], and perhaps [N, S, T] or
+                [B, N, S, T].
             weights: See `Sublayer`.
             dropout: Dropout of probabilities and output.
             ops: Version of softmax and norm.
@@ -546,7 +547,7 @@ class AlbertModel(base.AlbertBase):
             x = layout.pack(x)
         if self.embedding_mapping is not None:
             x = self.embedding_mapping(x)
-        outputs = self._encode(x, inputs["input_mask"], seed, ops, layout)
+        outputs = self._encode(x, inputs, seed, ops, layout)
         if layout:
             outputs = [layout.unpack(x) for x in outputs]
         pooled = pooling.pool(self.config.pooling, outputs[-1], inputs)
@@ -561,7 +562,7 @@ class AlbertModel(base.AlbertBase):
     def _encode(
         self,
         x: tf.Tensor,
-        input_mask: tf.Tensor,
+        inputs: Mapping[str, tf.Tensor],
         seed: tf.Tensor | None,
         ops: fused_ops.Ops,
         layout: row_layouts.RowLayout | None,
@@ -570,7 +571,7 @@ class AlbertModel(base.AlbertBase):
 
         With a layout x and outputs are [R, H].
         """
-        biases = self._attention_biases(input_mask)
+        biases = self._attention_biases(inputs)
         blocks = self._blocks()
         if self._has_constants and len(set(blocks)) == 1:
             function = self._make_block(*blocks[0], biases, None, ops, layout)
@@ -602,16 +603,19 @@ class AlbertModel(base.AlbertBase):
             outputs.append(x)
         return outputs
 
-    def _attention_biases(self, input_mask: tf.Tensor) -> list[tf.Tensor]:
+    def _attention_biases(
+        self, inputs: Mapping[str, tf.Tensor]
+    ) -> list[tf.Tensor]:
         """Return what is added to the scores of all layers, see `Attention`."""
         # Not [:, None, None, :]: LiteRT has no operation for that.
-        mask = tf.expand_dims(input_mask, 1)
+        mask = tf.expand_dims(inputs["input_mask"], 1)
         if mask.shape.rank != 4:
             mask = tf.expand_dims(mask, 1)
         biases = [(1.0 - tf.cast(mask, tf.float32)) * MASKED_SCORE]
         if self.config.position_bias == "alibi":
             heads, length = self.config.num_attention_heads, tf.shape(mask)[-1]
-            biases.append(position_bias.alibi(heads, length))
+            positions = inputs.get("position_ids")
+            biases.append(position_bias.alibi(heads, length, positions))
         return biases
 
     def _loop(self, block: Callable[..., tf.Tensor], x: tf.Tensor) -> tf.Tensor:

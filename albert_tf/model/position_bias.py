@@ -15,13 +15,20 @@ _RATIO = 4.0
 _BACK = 4.0
 
 
-def alibi(heads: int, length: int | tf.Tensor) -> tf.Tensor:
+def alibi(
+    heads: int,
+    length: int | tf.Tensor,
+    position_ids: tf.Tensor | None = None,
+) -> tf.Tensor:
     """Return what is added to attention scores, float32 [N, S, S].
 
     It falls linearly with the distance and is not trained. Heads come in
     pairs: the first of a pair looks left, where its bias is -slope per token,
     and has -4 slope per token to the right; the second looks right. The slope
     is 1/2 for the first pair, and a quarter of it for each further pair.
+
+    The first token, [CLS], attends to all tokens without a bias: it stands for
+    the whole text.
 
     Source: Press et al., arXiv 2108.12409 (ALiBi), which is for decoders. That
     heads of an encoder look in one direction is proposed in the discussion of
@@ -30,13 +37,15 @@ def alibi(heads: int, length: int | tf.Tensor) -> tf.Tensor:
     Args:
         heads: Number of heads N.
         length: Tokens of a sequence, S.
+        position_ids: int32 [B, S], for rows of several texts: each token with
+            position 0 is the first of a text. The result is [B, N, S, S] then.
     """
     places = tf.range(length)
     # [S, S]: how far the attended token is to the right of the attending one.
     right = tf.cast(places - tf.expand_dims(places, 1), tf.float32)
     looks_left = tf.maximum(-right, _BACK * right)
     looks_right = tf.maximum(right, -_BACK * right)
-    return -tf.stack(
+    bias = -tf.stack(
         [
             _STEEPEST
             / _RATIO ** (head // 2)
@@ -44,3 +53,11 @@ def alibi(heads: int, length: int | tf.Tensor) -> tf.Tensor:
             for head in range(heads)
         ]
     )
+    if position_ids is None:
+        return bias * _is_not_first(places)
+    return bias * tf.expand_dims(_is_not_first(position_ids), 1)
+
+
+def _is_not_first(positions: tf.Tensor) -> tf.Tensor:
+    """Return 0 for position 0, else 1: int32 [..., S] to float [..., S, 1]."""
+    return tf.expand_dims(tf.cast(tf.minimum(positions, 1), tf.float32), -1)
