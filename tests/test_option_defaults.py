@@ -20,6 +20,7 @@ DEFAULTS = {
     },
     "albert_tf.training.training_options:RecipeOptions": {
         "objective": "mlm",
+        "generator_size": 0.25,
         "generator_sharing": "embeddings",
         "replaced_token_factor": 50.0,
         "sentence_objective": "sop",
