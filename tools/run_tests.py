@@ -27,7 +27,8 @@ MOST_PROCESSES = 4
 SHARING = 4  # Short files in a process.
 # They start first, so that no core waits for one of them at the end.
 LONG = (
-    *("test_train_step.py", "test_finetune.py", "test_training_loop.py"),
+    *("test_train_step.py", "test_train_step_of_choices.py"),
+    *("test_finetune.py", "test_training_loop.py"),
     *("test_base_shape.py", "test_readers.py", "test_commands.py"),
     "test_fuzz.py",
     *(

@@ -1,0 +1,133 @@
+"""A step of each head, with a batch, for tests."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model import modeling
+from albert_tf.model.heads import (
+    classification,
+    pretraining,
+    question_answering,
+)
+from tests.albert_tf.training import update_runs
+
+BATCH, LENGTH, PREDICTIONS = 2, 32, 4
+
+
+def make_batch(vocab_size, **labels):
+    generator = np.random.default_rng(9)
+    shape = [BATCH, LENGTH]
+    values = {
+        "input_ids": generator.integers(5, vocab_size, shape),
+        "input_mask": np.ones(shape),
+        "segment_ids": np.zeros(shape),
+        "is_real_example": np.ones([BATCH]),
+        **labels,
+    }
+    return {
+        name: tf.constant(value, tf.int32)
+        if np.asarray(value).dtype != np.float32
+        else tf.constant(value)
+        for name, value in values.items()
+    }
+
+
+def predictions(vocab_size):
+    generator = np.random.default_rng(10)
+    shape = [BATCH, PREDICTIONS]
+    return {
+        "masked_lm_positions": generator.integers(0, LENGTH, shape),
+        "masked_lm_ids": generator.integers(5, vocab_size, shape),
+        "masked_lm_weights": np.ones(shape, np.float32),
+        "next_sentence_labels": np.ones([BATCH, 1]),
+    }
+
+
+def pretraining_batch(vocab_size):
+    return make_batch(vocab_size, **predictions(vocab_size))
+
+
+def questions(vocab_size, choices=4):
+    shape = [BATCH, choices, LENGTH // choices]
+    generator = np.random.default_rng(11)
+    return {
+        "input_ids": generator.integers(5, vocab_size, shape),
+        "input_mask": np.ones(shape),
+        "segment_ids": np.zeros(shape),
+        "label_ids": [3, 1],
+    }
+
+
+# Without dropout: XLA draws other numbers from the same seed.
+HEADS = {
+    "classes": (
+        lambda e: classification.AlbertClassifier(e, 3, dropout=0.0),
+        classification.OBJECTIVE,
+        {"label_ids": [2, 1]},
+    ),
+    "regression": (
+        lambda e: classification.AlbertClassifier(e, 1, dropout=0.0),
+        classification.REGRESSION_OBJECTIVE,
+        {"label_ids": np.array([2.5, 1.0], np.float32)},
+    ),
+    "squad_v1": (
+        question_answering.AlbertSquadV1,
+        question_answering.V1_OBJECTIVE,
+        {"start_positions": [3, 4], "end_positions": [5, 6]},
+    ),
+    "squad_v2": (
+        lambda e: question_answering.AlbertSquadV2(e, dropout=0.0),
+        question_answering.V2_OBJECTIVE,
+        {
+            "start_positions": [3, 4],
+            "end_positions": [5, 6],
+            "is_impossible": [0, 1],
+            "p_mask": np.zeros([BATCH, LENGTH]),
+        },
+    ),
+    "choices": (
+        lambda e: classification.AlbertMultipleChoice(e, dropout=0.0),
+        classification.OBJECTIVE,
+        questions(400),
+    ),
+    "choices_in_parts": (
+        lambda e: classification.AlbertMultipleChoice(
+            e, dropout=0.0, choices_at_once=2
+        ),
+        classification.OBJECTIVE,
+        questions(400),
+    ),
+    "pretraining": (
+        pretraining.AlbertPretrainer,
+        pretraining.OBJECTIVE,
+        predictions(400),
+    ),
+}
+
+
+def make(config, name, parts):
+    """Return what makes the step of a head, always the same, and its batch."""
+    config = dataclasses.replace(
+        config,
+        num_hidden_layers=1,
+        num_hidden_groups=1,
+        inner_group_num=1,
+    )
+    make_model, objective, labels = HEADS[name]
+
+    def step():
+        keras.utils.set_random_seed(2)
+        model = make_model(modeling.AlbertModel(config))
+        return update_runs.make_step(model, objective, parts=parts)
+
+    return step, make_batch(config.vocab_size, **labels)
+
+
+def assert_compiling_changes_nothing(config, name, parts):
+    """Compare the step as XLA compiles it with the plain one."""
+    step, batch = make(config, name, parts)
+    plain = update_runs.run(step, batch, compiled=False)
+    update_runs.assert_same(plain, update_runs.run(step, batch, compiled=True))

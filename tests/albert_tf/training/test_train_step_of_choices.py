@@ -1,0 +1,13 @@
+"""The update of questions with choices as one program that XLA compiles."""
+
+import pytest
+
+from tests.albert_tf.training import head_steps
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("name", ["choices", "choices_in_parts"])
+def test_compiled_as_a_whole_or_not_makes_no_difference(
+    small_config, name, parts
+):
+    head_steps.assert_compiling_changes_nothing(small_config, name, parts)
