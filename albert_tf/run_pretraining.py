@@ -293,8 +293,11 @@ def _train_and_evaluate(
         tokens = (
             trainer.step * settings.train_batch_size * settings.max_seq_length
         )
-        if settings.recipe.objective == "mlm":
-            _compare(numbers, config, tokens, facts.entropy_of_labels)
+        line = reference.describe(
+            numbers, config, tokens, facts.entropy_of_labels
+        )
+        if line and settings.recipe.objective == "mlm":
+            logging.info("%s", line)
         return numbers
 
     validation = trainer.validation(log, evaluate, settings.chosen_metric)
@@ -316,18 +319,6 @@ def _train_and_evaluate(
         numbers = evaluate() if settings.do_eval else {}
     if distribution.is_chief(strategy):
         _write_results(settings, trainer.step, numbers)
-
-
-def _compare(
-    numbers: dict[str, float],
-    config: modeling.AlbertConfig,
-    tokens: int,
-    entropy_of_labels: float | None,
-) -> None:
-    """Log what a good run of this size had, if that is known."""
-    line = reference.describe(numbers, config, tokens, entropy_of_labels)
-    if line:
-        logging.info("%s", line)
 
 
 def _make_watch(

@@ -302,18 +302,16 @@ class RecipeOptions:
         """Refuse options of a generator when there is none."""
         names = "generator_size", "generator_sharing", "replaced_token_factor"
         for name in names:
-            value = getattr(self, name)
-            if self.objective != "rtd" and value != _default(name):
+            value, usual = getattr(self, name), getattr(RecipeOptions, name)
+            if self.objective != "rtd" and value != usual:
                 raise errors.UserError(
                     "is for `objective=rtd`. Add that, or leave it out.",
                     name,
                     value,
                 )
         size = self.generator_size
-        if self.generator_sharing == "all" and size not in (
-            1,
-            _default("generator_size"),
-        ):
+        allowed = 1, RecipeOptions.generator_size
+        if self.generator_sharing == "all" and size not in allowed:
             raise errors.UserError(
                 "does not fit `generator_sharing=all`, where the encoder is "
                 "the generator. Leave out one of the two.",
@@ -335,12 +333,6 @@ class RecipeOptions:
         if self.objective == "rtd":
             names.append("replaced_token_share")
         return ("loss", *names)
-
-
-def _default(name: str) -> object:
-    """Return the default of one of the `RecipeOptions`."""
-    (field,) = (f for f in dataclasses.fields(RecipeOptions) if f.name == name)
-    return field.default
 
 
 def check_warmup(
