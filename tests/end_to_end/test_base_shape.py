@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.model import modeling
 from albert_tf.model.heads import pretraining
-from tests.albert_tf.training import test_train_step, update_runs
+from tests.albert_tf.training import head_steps, update_runs
 from tests.conftest import LOSS_RTOL, ROOT
 
 
@@ -38,7 +38,7 @@ def test_pretraining_at_base_shape_is_one_program_for_xla(
     )
     objective = pretraining.make_objective(sentence_objective)
     step = update_runs.make_step(model, objective, precision)
-    batch = test_train_step.pretraining_batch(config.vocab_size)
+    batch = head_steps.pretraining_batch(config.vocab_size)
     expected = objective.ratios(model, batch, tf.constant([0, 0]))
     row = tf.function(step, jit_compile=True)(batch).numpy()
     name = objective.names.index("masked_lm_loss")
