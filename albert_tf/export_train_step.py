@@ -218,7 +218,7 @@ def _tell_memory(
 ) -> None:
     """Log what a step needs where it runs; the export needs far less."""
     update = settings.update
-    example = pretraining_recipe.work(
+    example = pretraining_recipe.example_work(
         settings.recipe,
         config,
         update,
@@ -272,7 +272,7 @@ def _find_records(
     )
     wanted = settings.recipe.sentence_objective
     for manifest in manifests:
-        written = pretraining_recipe.written_objective(manifest)
+        written = manifest.sentence_objective
         if wanted not in ("none", written):
             raise errors.UserError(
                 f"--sentence_objective={wanted}, but the records "

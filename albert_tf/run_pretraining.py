@@ -398,11 +398,11 @@ def _open_log(
         settings.max_seq_length,
         settings.num_predictions,
     )
-    work = run_log.Work(
+    cost = run_log.ExampleCost(
         settings.max_seq_length / examples_per_row, 3 * flops / examples_per_row
     )
     examples = settings.train_batch_size * examples_per_row
-    return run_log.RunLog(folder, examples, work)
+    return run_log.RunLog(folder, examples, cost)
 
 
 def _write_results(
@@ -440,7 +440,7 @@ def _check_memory(
     strategy: tf.distribute.Strategy,
 ) -> None:
     """Estimate the memory of the steps; see `memory_check`."""
-    example = pretraining_recipe.work(
+    example = pretraining_recipe.example_work(
         settings.recipe,
         config,
         settings.trainer,

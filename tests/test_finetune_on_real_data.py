@@ -5,13 +5,18 @@ import json
 
 import pytest
 
-from albert_tf.common import errors
+from albert_tf.common import errors, options
 from tests.conftest import load_tool
 
 
 @pytest.fixture(scope="module")
 def tool():
     return load_tool("finetune_on_real_data")
+
+
+def make_options(tool, **values):
+    values = {"data_dir": "d", "output_dir": "o", **values}
+    return options.from_dict(tool.ToolOptions, values)
 
 
 def test_drawn_rows_keep_header_and_order(tool):
@@ -52,7 +57,7 @@ def test_drawn_paragraphs_come_from_all_articles(tool):
 @pytest.mark.parametrize(
     "values, message",
     [
-        ({"tasks": "cola,rtf"}, "--tasks=cola,rtf has 'rtf'"),
+        ({"tasks": "cola,rtf"}, "`tasks=cola,rtf` has 'rtf'"),
         ({"seeds": 0}, "seeds=0"),
         ({"budget": "race"}, "--budget=race: 'race' is not"),
         ({"budget": "race=1,x=2"}, "'x=2' is not a known task"),
@@ -61,16 +66,14 @@ def test_drawn_paragraphs_come_from_all_articles(tool):
 )
 def test_options_that_do_not_fit_are_refused(tool, values, message):
     with pytest.raises(errors.UserError, match=message):
-        tool.ToolOptions(data_dir="d", output_dir="o", **values)
+        make_options(tool, **values)
 
 
 def test_vocabulary_and_rates_of_the_runs(tool, tmp_path):
-    settings = tool.ToolOptions(
-        data_dir="d", output_dir="o", init_checkpoint="p", learning_rate=1e-4
-    )
-    chosen = dataclasses.replace(
-        settings, spm_model_file="8k.model", random_learning_rate=3e-4
-    )
+    given = {"init_checkpoint": "p", "learning_rate": 1e-4}
+    more = {"spm_model_file": "8k.model", "random_learning_rate": 3e-4}
+    settings = make_options(tool, **given)
+    chosen = make_options(tool, **given, **more)
     found = [
         tool._values(given, "rte", tmp_path, (start, 1))
         for given in (settings, chosen)
@@ -83,9 +86,9 @@ def test_vocabulary_and_rates_of_the_runs(tool, tmp_path):
 
 
 def test_what_is_chosen_reaches_the_runs_that_can_use_it(tool, tmp_path):
-    settings = tool.ToolOptions(data_dir="d", output_dir="o")
-    chosen = dataclasses.replace(
-        settings,
+    settings = make_options(tool)
+    chosen = make_options(
+        tool,
         optimizer="lamb",
         bias_correction=False,
         pooling="pair",
@@ -117,10 +120,8 @@ def test_rates_are_those_of_the_task_unless_they_are_given(
     )
     monkeypatch.setitem(tool.RECIPES, "rte", recipe)
 
-    def rates(**options):
-        settings = tool.ToolOptions(
-            data_dir="d", output_dir="o", init_checkpoint="p", **options
-        )
+    def rates(**given):
+        settings = make_options(tool, init_checkpoint="p", **given)
         found = []
         for start in ("random", "pretrained"):
             values = tool._values(settings, "rte", tmp_path, (start, 1))
@@ -134,7 +135,8 @@ def test_rates_are_those_of_the_task_unless_they_are_given(
 
 
 def test_data_are_prepared_before_any_run(tool, tmp_path, shared_dir):
-    settings = tool.ToolOptions(
+    settings = make_options(
+        tool,
         data_dir=str(shared_dir / "data"),
         output_dir=str(tmp_path),
         tasks="cola,rte",
@@ -143,6 +145,10 @@ def test_data_are_prepared_before_any_run(tool, tmp_path, shared_dir):
     tool.prepare(settings)
     rows = (tmp_path / "data/cola_20/CoLA/train.tsv").read_text().splitlines()
     assert len(rows) == 20
+    values = tool._values(
+        settings, "cola", tmp_path / "data/cola_20", ("random", 1)
+    )
+    assert len(tool._examples(values, "train")) == 20
     missing = dataclasses.replace(settings, data_dir="none", budget="cola=30")
     with pytest.raises(errors.UserError, match="--data_dir has no train.tsv"):
         tool.prepare(missing)
@@ -193,7 +199,8 @@ def test_finished_runs_are_not_done_again(
         }
 
     monkeypatch.setattr(tool, "_finetune", finetune)
-    settings = tool.ToolOptions(
+    settings = make_options(
+        tool,
         data_dir=str(shared_dir / "data"),
         output_dir=str(tmp_path),
         init_checkpoint="pretrained",

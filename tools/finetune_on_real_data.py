@@ -166,6 +166,89 @@ _NAMES = {"squad": "SQuAD 2.0", "race": "RACE (middle)", **_FOLDERS}
 
 @dataclasses.dataclass(frozen=True)
 @checked
+class RunOptions:
+    """Options of the runs, wherever they are started from."""
+
+    tasks: str = option(
+        ",".join(RECIPES), "Tasks of finetuning, separated by commas."
+    )
+    seeds: int = option(
+        3,
+        "Finetuning runs of each kind, with the seeds 1, 2 and so on.",
+        within=ranges.RUNS,
+    )
+    epochs: str = option(
+        "",
+        "Other numbers of passes over the training examples, such as "
+        "'sts-b=6,rte=4'.",
+    )
+    train_step: int | None = option(
+        None,
+        "Steps of every finetuning run, to try it. Default: by epochs.",
+        within=ranges.STEPS,
+    )
+    learning_rate: float | None = option(
+        None,
+        "Of all finetuning runs, for encoder and head. Default: by task, for "
+        "small models that were pretrained for an hour; see RECIPES in "
+        "tools/finetune_on_real_data.py.",
+        within=ranges.LEARNING_RATE,
+    )
+    random_learning_rate: float | None = option(
+        None,
+        "Of the runs from random weights. Default: --learning_rate, or by "
+        "task.",
+        within=ranges.LEARNING_RATE,
+    )
+    encoder_learning_rate: float | None = option(
+        None,
+        "Of the encoder in the runs from pretrained weights; see "
+        "run_classifier. Default: --learning_rate, or by task.",
+        within=ranges.Range(0, 10),
+    )
+    optimizer: str = option(
+        "adamw",
+        "Of finetuning; see run_classifier.",
+        choices=("lamb", "adamw"),
+    )
+    bias_correction: bool = option(True, "Of finetuning; see run_classifier.")
+    pooling: str | None = option(
+        None,
+        "Of all tasks but SQuAD; see run_classifier. Default: by task.",
+        choices=POOLINGS,
+    )
+    precision: str = option("bfloat16", "Of finetuning; see run_classifier.")
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.chosen if name not in RECIPES]
+        if unknown:
+            raise errors.UserError(
+                f"has {unknown[0]!r}. Known are {', '.join(RECIPES)}.",
+                "tasks",
+                self.tasks,
+            )
+        _by_task("epochs", self.epochs, "passes, such as sts-b=6")
+
+    @property
+    def chosen(self) -> list[str]:
+        """The tasks in their order."""
+        return [name.strip().lower() for name in self.tasks.split(",")]
+
+    def rates(self, name: str, start: str) -> Rates:
+        """Return the learning rates from random or pretrained weights."""
+        recipe = RECIPES[name]
+        rates = recipe.random if start == _RANDOM else recipe.pretrained
+        if self.learning_rate is not None:
+            rates = Rates(self.learning_rate)
+        if start == _RANDOM and self.random_learning_rate is not None:
+            rates = Rates(self.random_learning_rate)
+        if start == _PRETRAINED and self.encoder_learning_rate is not None:
+            rates = Rates(rates.head, self.encoder_learning_rate)
+        return rates
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
 class ToolOptions:
     """Options of finetune_on_real_data."""
 
@@ -182,67 +265,14 @@ class ToolOptions:
     spm_model_file: str | None = option(
         None, "Its vocabulary. Default: vocab/30k-clean.model in --data_dir."
     )
-    tasks: str = option(",".join(RECIPES), "Tasks, separated by commas.")
-    seeds: int = option(
-        3,
-        "Runs of each kind, with the seeds 1, 2 and so on.",
-        within=ranges.RUNS,
-    )
     budget: str = option(
         "",
         "Other numbers of training examples, such as 'race=8000,cola=500'.",
     )
-    epochs: str = option(
-        "", "Other numbers of passes over them, such as 'sts-b=6,rte=4'."
-    )
-    train_step: int | None = option(
-        None,
-        "Steps of every run, to try the script. Default: by epochs.",
-        within=ranges.STEPS,
-    )
-    learning_rate: float | None = option(
-        None,
-        "Of all runs, for encoder and head. Default: by task, for small "
-        "models that were pretrained for an hour.",
-        within=ranges.LEARNING_RATE,
-    )
-    random_learning_rate: float | None = option(
-        None,
-        "Of the runs from random weights. Default: --learning_rate, or by "
-        "task.",
-        within=ranges.LEARNING_RATE,
-    )
-    encoder_learning_rate: float | None = option(
-        None,
-        "Of the encoder in the runs from pretrained weights; see "
-        "run_classifier. Default: --learning_rate, or by task.",
-        within=ranges.Range(0, 10),
-    )
-    optimizer: str = option(
-        "adamw", "See run_classifier.", choices=("lamb", "adamw")
-    )
-    bias_correction: bool = option(True, "See run_classifier.")
-    pooling: str | None = option(
-        None,
-        "Of all tasks but SQuAD; see run_classifier. Default: by task.",
-        choices=POOLINGS,
-    )
-    precision: str = option("bfloat16", "See run_classifier.")
+    runs: RunOptions = dataclasses.field(default_factory=RunOptions)
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.chosen if name not in RECIPES]
-        if unknown:
-            raise errors.UserError(
-                f"--tasks={self.tasks} has {unknown[0]!r}. Known are "
-                f"{', '.join(RECIPES)}."
-            )
         _by_task("budget", self.budget, "examples, such as race=8000")
-        _by_task("epochs", self.epochs, "passes, such as sts-b=6")
-
-    @property
-    def chosen(self) -> list[str]:
-        """The tasks in their order."""
-        return [name.strip().lower() for name in self.tasks.split(",")]
 
     @property
     def config_file(self) -> str:
@@ -259,25 +289,15 @@ class ToolOptions:
         known = os.path.join(self.data_dir, "vocab/30k-clean.model")
         return self.spm_model_file or known
 
-    def rates(self, name: str, start: str) -> Rates:
-        """Return the learning rates from random or pretrained weights."""
-        recipe = RECIPES[name]
-        rates = recipe.random if start == _RANDOM else recipe.pretrained
-        if self.learning_rate is not None:
-            rates = Rates(self.learning_rate)
-        if start == _RANDOM and self.random_learning_rate is not None:
-            rates = Rates(self.random_learning_rate)
-        if start == _PRETRAINED and self.encoder_learning_rate is not None:
-            rates = Rates(rates.head, self.encoder_learning_rate)
-        return rates
-
     def recipe(self, name: str) -> Recipe:
         """Return the recipe of a task, with the wanted examples and passes."""
         recipe = RECIPES[name]
         return dataclasses.replace(
             recipe,
             examples=_by_task("budget", self.budget).get(name, recipe.examples),
-            epochs=_by_task("epochs", self.epochs).get(name, recipe.epochs),
+            epochs=_by_task("epochs", self.runs.epochs).get(
+                name, recipe.epochs
+            ),
         )
 
 
@@ -318,14 +338,14 @@ def finish(settings: ToolOptions) -> list[dict[str, Any]]:
     output.mkdir(parents=True, exist_ok=True)
     starts = [_RANDOM] + [_PRETRAINED] * (settings.init_checkpoint is not None)
     wanted = []
-    for name in settings.chosen:
+    for name in settings.runs.chosen:
         data = _prepare(settings, name, output)
         baseline = _baseline(settings, name, data)
         # The first seed of all tasks comes first, for an early table.
         wanted += [
             (seed, name, start, data, baseline)
             for start in starts
-            for seed in range(1, settings.seeds + 1)
+            for seed in range(1, settings.runs.seeds + 1)
         ]
     keys = []
     for seed, name, start, data, baseline in sorted(wanted, key=lambda w: w[0]):
@@ -354,7 +374,7 @@ def finish(settings: ToolOptions) -> list[dict[str, Any]]:
 
 def prepare(settings: ToolOptions) -> None:
     """Write the subsets of all tasks, so that a missing file shows early."""
-    for name in settings.chosen:
+    for name in settings.runs.chosen:
         _prepare(settings, name, pathlib.Path(settings.output_dir))
 
 
@@ -466,7 +486,7 @@ def _values(
     """Return the options of a run without its folder."""
     start, seed = run_of
     recipe = settings.recipe(name)
-    rates = settings.rates(name, start)
+    rates = settings.runs.rates(name, start)
     values: dict[str, Any] = {
         **_COMMON,
         "learning_rate": rates.head,
@@ -475,17 +495,17 @@ def _values(
         "task_name": name,
         "albert_config_file": settings.config_file,
         "spm_model_file": settings.vocabulary,
-        "precision": settings.precision,
-        "optimizer": settings.optimizer,
-        "bias_correction": settings.bias_correction,
-        "train_step": settings.train_step,
+        "precision": settings.runs.precision,
+        "optimizer": settings.runs.optimizer,
+        "bias_correction": settings.runs.bias_correction,
+        "train_step": settings.runs.train_step,
         "seed": seed,
         "save_checkpoints_steps": 1_000_000,  # The last step is saved anyway.
         "cached_dir": str(data / "features"),
         **recipe.options,
     }
-    if settings.pooling and name != "squad":
-        values["pooling"] = settings.pooling
+    if settings.runs.pooling and name != "squad":
+        values["pooling"] = settings.runs.pooling
     if name == "squad":
         values["train_file"] = str(data / "train.json")
         values["predict_file"] = str(data / "dev.json")
@@ -525,15 +545,25 @@ def _finetune(
         "value": found[summary.key_metric],
         "scores": found,
         "steps": summary.best.step,
-        "train_examples": _num_examples(folder, values),
+        "train_examples": len(_examples(values, base.TRAIN)),
         "seconds": round(seconds, 1),
     }
 
 
-def _num_examples(folder: pathlib.Path, values: Mapping[str, Any]) -> int:
-    """Return the number of training examples."""
-    (path,) = pathlib.Path(values["cached_dir"]).glob("*-train-*.json")
-    return int(json.loads(path.read_text())["num_examples"])
+def _task(values: Mapping[str, Any]) -> base.Task:
+    vocabulary = tokenization.VocabularyOptions(values["spm_model_file"])
+    return registry.make(values, tokenization.load(vocabulary))
+
+
+def _examples(values: Mapping[str, Any], split: str) -> Sequence[Any]:
+    """Return the examples of a split, as the script reads them."""
+    task = _task(values)
+    if "data_dir" in values:
+        source = task.sources(values["data_dir"])[split]  # type: ignore[attr-defined]
+    else:
+        option_of = {base.TRAIN: "train_file", base.DEV: "predict_file"}
+        source = values[option_of[split]]
+    return task.read(source, split)
 
 
 def _baseline(settings: ToolOptions, name: str, data: pathlib.Path) -> float:
@@ -542,16 +572,13 @@ def _baseline(settings: ToolOptions, name: str, data: pathlib.Path) -> float:
     That is 0 for a correlation. For SQuAD 2.0 it is no answer.
     """
     values = _values(settings, name, data, (_RANDOM, 1))
-    vocabulary = tokenization.VocabularyOptions(values["spm_model_file"])
-    task = registry.make(values, tokenization.load(vocabulary))
-    if task.key_metric in ("matthew_corr", "pearson"):
+    if _task(values).key_metric in ("matthew_corr", "pearson"):
         return 0.0
     if name == "squad":
-        questions = task.read(values["predict_file"], base.DEV)
+        questions = _examples(values, base.DEV)
         return 100 * statistics.fmean(q.is_impossible for q in questions)
-    sources = task.sources(str(data))  # type: ignore[attr-defined]
     labels = [
-        [example.label for example in task.read(sources[split], split)]
+        [example.label for example in _examples(values, split)]
         for split in (base.TRAIN, base.DEV)
     ]
     ((most_frequent, _),) = collections.Counter(labels[0]).most_common(1)

@@ -11,7 +11,8 @@
 #   OUTPUT/run/run_card.md        pretraining: losses, speed, options
 #   OUTPUT/measure/measure.md     minimal pairs, held-out text, seven tasks
 #
-# Environment: PARTS of the measure (docs/recipes.md); SEED (1) of the training.
+# Environment: PARTS of the measure (docs/recipes.md), cost,finetuning for
+# --objective=rtd; SEED (1) of the training.
 set -eu
 data=$1
 output=$2

@@ -63,6 +63,13 @@ class Manifest:
     summary: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
+    @property
+    def sentence_objective(self) -> str:
+        """The sentence objective that the labels belong to."""
+        if written := self.options.get("sentence_objective"):
+            return str(written)
+        return "nsp" if self.options.get("random_next_sentence") else "sop"
+
 
 def write(paths: Sequence[str], manifest: Manifest) -> str:
     """Write the manifest of finished record files beside the first of them.

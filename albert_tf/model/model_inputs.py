@@ -9,10 +9,11 @@ import tensorflow as tf
 from albert_tf.common import errors
 
 ENCODER = ("input_ids", "input_mask", "segment_ids", "position_ids")
-# In training a batch also has a seed for its step, int32 [2], the same on all
-# replicas: for what is drawn for each example.
+# Of training batches: a seed for the step, int32 [2], the same on all replicas,
+# for what is drawn for each example.
 SEED = "seed"
-# Names that batches of this project's records and features have beside those.
+# Names beside `ENCODER` that batches of this project's records and features
+# have.
 # A model that does not need them ignores them.
 BATCH = (
     *("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"),

@@ -6,7 +6,7 @@ more for a long time, although the loss has fallen and is finite.
 
 from collections.abc import Sequence
 
-# Updates that the mean loss is taken over.
+# The mean loss is taken over the lines of the last so many updates.
 _WINDOW = 500
 # No warning before so many updates, and one in so many.
 _INTERVAL = 1000
@@ -48,19 +48,16 @@ def find(
     is_stuck = mean >= entropy_of_labels - _MARGIN
     if not is_stuck:
         return None
-    return _describe(last, mean, entropy_of_labels, network)
+    return (
+        f"After {last:,} updates the masked_lm_loss is {mean:.3f} (mean of "
+        "the last lines of the log). The entropy of the labels is "
+        f"{entropy_of_labels:.3f}: the {network} knows no more than how "
+        "frequent pieces are. What can help, where it is not in use yet: the "
+        "config key position_bias=alibi, `bias_correction`, a lower "
+        "`learning_rate`, a longer `num_warmup_steps`, shorter sequences "
+        "first. See docs/recipes.md."
+    )
 
 
 def _intervals(step: int, first: int) -> int:
     return (step - first) // _INTERVAL
-
-
-def _describe(step: int, loss: float, entropy: float, network: str) -> str:
-    return (
-        f"After {step:,} updates the masked_lm_loss is {loss:.3f} (mean of the "
-        f"last {_WINDOW} updates). The entropy of the labels is {entropy:.3f}: "
-        f"the {network} knows no more than how frequent pieces are. What can "
-        "help: the config key position_bias=alibi, `bias_correction`, a lower "
-        "`learning_rate`, a longer `num_warmup_steps`, shorter sequences "
-        "first. See docs/recipes.md."
-    )

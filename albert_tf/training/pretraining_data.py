@@ -19,7 +19,7 @@ from albert_tf.data import (
     packed_rows,
 )
 from albert_tf.text import tokenization
-from albert_tf.training import pretraining_recipe, run_log
+from albert_tf.training import run_log
 
 # Packing that leaves more rows than this share of instances is warned of.
 _HARDLY_FEWER = 0.98
@@ -228,7 +228,7 @@ def check_labels(
     Raises:
         errors.UserError: It means something else in some of these.
     """
-    written = pretraining_recipe.written_objective(manifest)
+    written = manifest.sentence_objective
     if objective in ("none", written):
         return
     shards = ", ".join(manifest.shards)

@@ -1,4 +1,4 @@
-"""Objective, initial weights and learning rate of pretraining.
+"""Objective, model, cost and learning rate of pretraining, from its options.
 
 Shared by run_pretraining and export_train_step, so that the same options make
 the same update.
@@ -9,7 +9,6 @@ import math
 from absl import logging
 
 from albert_tf.common import errors
-from albert_tf.data import manifests
 from albert_tf.model import (
     model_options,
     modeling,
@@ -98,7 +97,7 @@ def describe_generator(
         f"Generator: {generator.num_attention_heads} heads, hidden size "
         f"{generator.hidden_size}, intermediate size "
         f"{generator.intermediate_size}; it shares with the encoder: "
-        f"{recipe.generator_sharing}. Parameters are counted with it."
+        f"{recipe.generator_sharing}. The number of parameters includes it."
     )
 
 
@@ -120,7 +119,7 @@ def forward_flops(
     )
 
 
-def work(
+def example_work(
     recipe: training_options.RecipeOptions,
     config: modeling.AlbertConfig,
     update: training_options.UpdateOptions,
@@ -136,6 +135,7 @@ def work(
         precision=update.precision,
         recompute=update.recompute,
         generator=generator_config(recipe, config),
+        generator_sharing=recipe.generator_sharing,
     )
 
 
@@ -169,23 +169,16 @@ def warn_of_learning_rate(
             scaled,
         )
     # LAMB moves weights by a share of their size, AdamW by about the rate. 1e-3
-    # learns at 32 (configs/pretraining); BERT took 1e-4 at 256 (Devlin et al.,
-    # appendix A.2).
+    # learns at 32, with bias correction 1.5e-3 (configs/pretraining); BERT took
+    # 1e-4 at 256 (Devlin et al., appendix A.2).
     is_adamw = optimizer.optimizer != "lamb"
     if is_adamw and batch_size < 256 and learning_rate > 1.5e-3:
         logging.warning(
             "`learning_rate=%g` is much for `optimizer=adamw` and batches of "
             "%d: the default, %g, is for lamb and %d. Such runs often diverge; "
-            "1e-3 or less is usual.",
+            "1e-3 or less is usual, with `bias_correction` 1.5e-3.",
             learning_rate,
             batch_size,
             _PAPER_LEARNING_RATE,
             _PAPER_BATCH,
         )
-
-
-def written_objective(manifest: manifests.Manifest) -> str:
-    """Return which sentence objective the labels of records belong to."""
-    if written := manifest.options.get("sentence_objective"):
-        return str(written)
-    return "nsp" if manifest.options.get("random_next_sentence") else "sop"

@@ -32,6 +32,7 @@ _BELOW_ENTROPY = {
     40.96: 2.19,
     47.780: 2.23,
 }
+_END = max(_BELOW_ENTROPY)
 
 
 def loss_at(
@@ -41,16 +42,17 @@ def loss_at(
 
     Args:
         config: Of the run that is compared.
-        tokens: That it was trained on, padding included.
+        tokens: That it was trained on, padding included. After the end of the
+            good run its last loss is returned.
         entropy_of_labels: Of its records, in nats; None if it is not known.
 
     Returns:
         Nats; None if the run has another architecture, the entropy is not
-        known, or nothing was measured around so many tokens.
+        known, or nothing was measured of so few tokens.
     """
-    if entropy_of_labels is None or not _has_its_size(config):
+    if entropy_of_labels is None or not _is_comparable(config):
         return None
-    millions = tokens / 1e6
+    millions = min(tokens / 1e6, _END)
     for left, right in itertools.pairwise(_BELOW_ENTROPY):
         if left <= millions <= right:
             share = math.log(millions / left) / math.log(right / left)
@@ -59,7 +61,12 @@ def loss_at(
     return None
 
 
-def _has_its_size(config: AlbertConfig) -> bool:
+def _is_comparable(config: AlbertConfig) -> bool:
+    """Tell whether a model has the architecture of the good run.
+
+    Vocabularies are compared by entropies. The length of the table of positions
+    and the initial weights make no model larger.
+    """
     own = AlbertConfig.from_json_file(_CONFIG)
     return own == dataclasses.replace(
         config,
@@ -86,9 +93,11 @@ def describe(
     expected = loss_at(config, tokens, entropy_of_labels)
     if expected is None or "masked_lm_loss" not in numbers:
         return None
+    millions = tokens / 1e6
+    point = "At this point" if millions <= _END else f"At its end, {_END:.1f},"
     return (
         f"masked_lm_loss {numbers['masked_lm_loss']:.3f} after "
-        f"{tokens / 1e6:,.1f} million tokens. At this point "
+        f"{millions:,.1f} million tokens. {point} "
         f"configs/pretraining/hour.flags had about {expected:.3f}, see "
         "docs/recipes.md."
     )
@@ -108,7 +117,7 @@ def curve(
     """
     tokens_per_step = facts.get("tokens_per_step")
     entropy = facts.get("entropy_of_labels")
-    if not tokens_per_step or entropy is None or not _has_its_size(config):
+    if not tokens_per_step or entropy is None or not _is_comparable(config):
         return []
     return [
         (millions * 1e6 / tokens_per_step, entropy - below)

@@ -104,7 +104,7 @@ def end_of(output_dir: str) -> int | None:
     return lines[-1]["step"] if lines and lines[-1]["split"] == "end" else None
 
 
-class Work(NamedTuple):
+class ExampleCost(NamedTuple):
     """What one example costs in training, on average.
 
     Attributes:
@@ -152,18 +152,21 @@ class RunLog:
     """Collects the numbers of one run, over restarts."""
 
     def __init__(
-        self, output_dir: str, batch_size: float, work: Work | None = None
+        self,
+        output_dir: str,
+        batch_size: float,
+        cost: ExampleCost | None = None,
     ):
         """Open the log of a folder.
 
         Args:
             output_dir: Where `metrics.jsonl` and the TensorBoard files are.
             batch_size: Examples per step, on average, for the speed.
-            work: For the speed in tokens and operations.
+            cost: For the speed in tokens and operations.
         """
         self._output_dir = output_dir
         self._batch_size = batch_size
-        self._work = work
+        self._cost = cost
         files.make_folder(output_dir)
         self._lines = read(output_dir)
         self._num_train_steps = 0
@@ -188,8 +191,8 @@ class RunLog:
             if line["step"] <= step and line["split"] != "end"
         ]
         costs = {"examples_per_step": round(self._batch_size, 3)}
-        if self._work:
-            tokens = round(self._batch_size * self._work.tokens)
+        if self._cost:
+            tokens = round(self._batch_size * self._cost.tokens)
             costs["tokens_per_step"] = tokens
         given = dataclasses.asdict(facts) if facts else {}
         known = {k: v for k, v in given.items() if v is not None}
@@ -226,9 +229,9 @@ class RunLog:
         if steps_per_second is not None:
             examples = steps_per_second * self._batch_size
             line["examples_per_second"] = examples
-            if self._work:
-                line["tokens_per_second"] = examples * self._work.tokens
-                line["gigaflops"] = examples * self._work.flops / 1e9
+            if self._cost:
+                line["tokens_per_second"] = examples * self._cost.tokens
+                line["gigaflops"] = examples * self._cost.flops / 1e9
             line["peak_memory_mb"] = peak_memory_mb()
         self._lines = [
             old
@@ -289,7 +292,7 @@ class RunLog:
         if steps_per_second is not None:
             left = min(seconds_left, (total - line["step"]) / steps_per_second)
             shown.append(f"{line['examples_per_second']:,.1f} examples/s")
-            if self._work:
+            if self._cost:
                 shown.append(f"{line['tokens_per_second']:,.0f} tokens/s")
                 shown.append(f"{line['gigaflops']:,.0f} GFLOP/s")
             shown.append(f"ETA {format_seconds(left)}")

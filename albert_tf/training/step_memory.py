@@ -36,6 +36,9 @@ class Work:
         replicas: Those that share the memory.
         generator: The network that predicts the masked words before the encoder
             runs, see `heads.replaced_tokens`.
+        generator_sharing: The weights that both share, one of
+            `model_options.GENERATOR_SHARING`.
+        counted: Parameters that another network of the program counts.
     """
 
     config: modeling.AlbertConfig
@@ -48,6 +51,13 @@ class Work:
     microbatches: int = 1
     replicas: int = 1
     generator: modeling.AlbertConfig | None = None
+    generator_sharing: str = "none"
+    counted: int = 0
+
+    @property
+    def _weights(self) -> int:
+        """Bytes of the weights."""
+        return _FLOAT * (parameters(self.config) - self.counted)
 
     @property
     def _width(self) -> int:
@@ -90,7 +100,7 @@ class Work:
         """Return the bytes of each kind of tensor in a training step."""
         if self.generator:
             return _added(*(part.training() for part in self._parts()))
-        weights = _FLOAT * parameters(self.config)
+        weights = self._weights
         gradients = weights * (2 if self.microbatches > 1 else 1)
         each = self._kept_by_block()
         kept = self._width * self._hidden if self.recompute else each
@@ -119,7 +129,7 @@ class Work:
             return {**found, "the choice of words": 2 * self._logits}
         return self._on_all_replicas(
             {
-                "the weights": _FLOAT * parameters(self.config),
+                "the weights": self._weights,
                 "the encoder's blocks": 3 * self._passing() // 2 + self._narrow,
                 "the logits of the masked words": 2 * self._logits,
                 "the head": 4 * _FLOAT * self.starts * self._hidden,
@@ -130,9 +140,14 @@ class Work:
         """Return the encoder, without a masked LM head, and the generator."""
         assert self.generator
         alone = dataclasses.replace(self, generator=None)
+        shared = {
+            "none": 0,
+            "embeddings": _table_parameters(self.config),
+            "all": parameters(self.config),
+        }[self.generator_sharing]
         return (
             dataclasses.replace(alone, predictions=0),
-            dataclasses.replace(alone, config=self.generator),
+            dataclasses.replace(alone, config=self.generator, counted=shared),
         )
 
     def _kept_by_block(self) -> int:
@@ -195,12 +210,19 @@ def _distinct_parameters(config: modeling.AlbertConfig) -> int:
     )
 
 
+def _table_parameters(config: modeling.AlbertConfig) -> int:
+    """Return the number of parameters of the embeddings and their norm."""
+    return (
+        config.embedding_size * config.vocab_size
+        + config.embedding_width
+        * (config.type_vocab_size + config.max_position_embeddings + 2)
+    )
+
+
 def parameters(config: modeling.AlbertConfig) -> int:
     """Return the number of the encoder's parameters."""
     width, narrow = config.hidden_size, config.embedding_size
-    tables = narrow * config.vocab_size + config.embedding_width * (
-        config.type_vocab_size + config.max_position_embeddings + 2
-    )
+    tables = _table_parameters(config)
     mapping = 0
     if config.project_words_first:
         mapping = narrow * width

@@ -114,7 +114,8 @@ class TrainStep:
         objective: What is minimized and reported.
         guard: Counts what is skipped.
         microbatches: How many the share is cut into, one after the other.
-        seed: Of dropout, with the number of the step.
+        seed: Of dropout, masks and replaced tokens, with the number of the
+            step.
 
     Raises:
         errors.UserError: Variables of the model do not exist yet.

@@ -40,7 +40,8 @@ class UpdateOptions:
     )
     seed: int = option(
         12345,
-        "Seed of initial weights, order of examples and dropout.",
+        "Seed of initial weights, order of examples, dropout, masks that are "
+        "drawn in training, and replaced tokens.",
         within=ranges.SEED,
     )
 

@@ -12,7 +12,7 @@ bootstrap intervals (paired.py) over
     finetuning     finetuning seeds of all pretraining seeds, pretrained models
 
 Only parts that all folders have are compared, and only if they were measured
-with the same settings.
+with the same settings. The learning rates of finetuning may differ.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from tools.measure import finetuning, paired, report
 
 # What a comparison is about; all other settings must be the same.
 _MODEL = {"weights", "config", "vocabulary"}
-_RECIPE = {"learning_rate", "random_learning_rate"}
+_RATES = {"learning_rate", "random_learning_rate", "encoder_learning_rate"}
 Parts = Sequence[Mapping[str, Any]]
 
 
@@ -83,7 +83,7 @@ def compare(first: Parts, second: Parts) -> list[list[str]]:
 
 def _require_same(name: str, parts: Parts) -> None:
     kept = [
-        {k: v for k, v in p["settings"].items() if k not in _MODEL | _RECIPE}
+        {k: v for k, v in p["settings"].items() if k not in _MODEL | _RATES}
         for p in parts
     ]
     if any(settings != kept[0] for settings in kept):

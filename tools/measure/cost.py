@@ -27,15 +27,19 @@ def of_lines(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
     """
     total = dict.fromkeys(("steps", "tokens", "flops", "minutes"), 0.0)
     facts: dict[str, Any] = {}
+    step = 0
     for line in lines:
         if line["split"] == "facts":
+            # A run may go on at the step of the run that it starts from.
+            step = step if facts else line["step"]
             facts = line
         if line["split"] != "train" or "examples_per_second" not in line:
             continue
-        steps = line["step"] - total["steps"]
+        steps = line["step"] - step
         examples = steps * facts.get("examples_per_step", 0)
         seconds = examples / line["examples_per_second"]
-        total["steps"] = line["step"]
+        step = line["step"]
+        total["steps"] += steps
         total["tokens"] += steps * facts.get("tokens_per_step", 0)
         total["flops"] += seconds * line.get("gigaflops", 0.0) * 1e9
         total["minutes"] += seconds / 60

@@ -32,7 +32,6 @@ from absl import logging
 from albert_tf.common import errors, files, options, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.model import checkpoint_files
-from albert_tf.model.config import POOLINGS
 from albert_tf.text import tokenization
 from tools import finetune_on_real_data as finetuning_tool
 from tools.measure import (
@@ -45,19 +44,6 @@ from tools.measure import (
 )
 
 PARTS = ("cost", "held_out", "minimal_pairs", "finetuning")
-_FINETUNING = (
-    "tasks",
-    "seeds",
-    "train_step",
-    "learning_rate",
-    "random_learning_rate",
-    "encoder_learning_rate",
-    "optimizer",
-    "bias_correction",
-    "pooling",
-    "epochs",
-    "precision",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,45 +94,9 @@ class EvaluateOptions:
         "Models with the same --albert_config_file and --spm_model_file may "
         "share one, and with it the runs from random weights.",
     )
-    tasks: str = option(
-        ",".join(finetuning_tool.RECIPES), "Tasks of finetuning."
+    runs: finetuning_tool.RunOptions = dataclasses.field(
+        default_factory=finetuning_tool.RunOptions
     )
-    seeds: int = option(3, "Runs of each kind.", within=ranges.RUNS)
-    train_step: int | None = option(
-        None, "Steps of every finetuning run, to try.", within=ranges.STEPS
-    )
-    learning_rate: float | None = option(
-        None,
-        "Of finetuning. Default: by task, for models that were pretrained for "
-        "an hour; see tools/finetune_on_real_data.py.",
-        within=ranges.LEARNING_RATE,
-    )
-    random_learning_rate: float | None = option(
-        None,
-        "Of random weights. Default: --learning_rate, or by task.",
-        within=ranges.LEARNING_RATE,
-    )
-    optimizer: str = option(
-        "adamw",
-        "Of finetuning; see run_classifier.",
-        choices=("lamb", "adamw"),
-    )
-    bias_correction: bool = option(True, "Of finetuning; see run_classifier.")
-    pooling: str | None = option(
-        None,
-        "Of finetuning, but SQuAD's; see run_classifier. Default: by task.",
-        choices=POOLINGS,
-    )
-    encoder_learning_rate: float | None = option(
-        None,
-        "Of the encoder with pretrained weights; see run_classifier. Default: "
-        "--learning_rate, or by task.",
-        within=ranges.Range(0, 10),
-    )
-    epochs: str = option(
-        "", "Other numbers of passes of finetuning, such as 'sts-b=6,rte=4'."
-    )
-    precision: str = option("bfloat16", "Of finetuning; see run_classifier.")
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.chosen if name not in PARTS]
@@ -216,7 +166,7 @@ class EvaluateOptions:
             init_checkpoint=self.init_checkpoint,
             albert_config_file=source.config_file,
             spm_model_file=source.vocabulary.path,
-            **{name: getattr(self, name) for name in _FINETUNING},
+            runs=self.runs,
         )
 
 
@@ -251,6 +201,8 @@ def plan(settings: EvaluateOptions) -> dict[str, Part]:
             )
         ),
     }
+    if {"held_out", "minimal_pairs"} & set(settings.chosen):
+        source.require_head()
     load = functools.cache(source.load)
     makers = {
         "cost": lambda: Part(
@@ -327,10 +279,10 @@ def _finetuning(
 ) -> Part:
     tool_options = settings.finetuning(source, model["weights"])
     finetuning_tool.prepare(tool_options)
-    chosen = {name: getattr(settings, name) for name in _FINETUNING}
+    chosen = dataclasses.asdict(settings.runs)
     chosen["recipes"] = {
         name: dataclasses.asdict(finetuning_tool.RECIPES[name])
-        for name in tool_options.chosen
+        for name in settings.runs.chosen
     }
     return Part({**model, **chosen}, lambda: finetuning.measure(tool_options))
 

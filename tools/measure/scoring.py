@@ -198,15 +198,28 @@ class Source:
         tokenizer = fit.load_tokenizer(
             self.vocabulary, config, self.config_file
         )
-        checkpoint = checkpoint_reader.read(self.checkpoint)
+        checkpoint = self._read()
         model = from_checkpoint.make_model(config, checkpoint)
-        if not isinstance(model, pretraining.AlbertPretrainer):
+        checkpoints.restore(model, checkpoint)
+        return MaskedLm(model, tokenizer)
+
+    def require_head(self) -> None:
+        """Make sure that the checkpoint has a masked LM head.
+
+        Raises:
+            errors.UserError: It has none, or is missing.
+        """
+        self._read()
+
+    def _read(self) -> checkpoint_reader.Checkpoint:
+        checkpoint = checkpoint_reader.read(self.checkpoint)
+        if not from_checkpoint.has_masked_lm(checkpoint):
             raise errors.UserError(
-                "has no masked LM head, which these parts need. Give the "
-                "folder of a run of run_pretraining; of one with "
-                "objective=rtd measure `parts=cost,finetuning`.",
+                "has no masked LM head, which the parts held_out and "
+                "minimal_pairs need. Give the folder of a run of "
+                "run_pretraining; of one with objective=rtd measure "
+                "`parts=cost,finetuning`.",
                 "init_checkpoint",
                 self.checkpoint,
             )
-        checkpoints.restore(model, checkpoint)
-        return MaskedLm(model, tokenizer)
+        return checkpoint

@@ -100,3 +100,17 @@ def test_manifest_is_plain_json(tmp_path):
     assert values["format_version"] == 1
     assert values["shards"] == ["a.tfrecord"]
     assert values["options"] == {"ngram": 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "objective"),
+    [
+        ({"sentence_objective": "none"}, "none"),
+        # Of earlier versions, and of the original.
+        ({"random_next_sentence": True}, "nsp"),
+        ({}, "sop"),
+    ],
+)
+def test_the_objective_of_labels_follows_from_the_manifest(options, objective):
+    manifest = dataclasses.replace(MANIFEST, options=options)
+    assert manifest.sentence_objective == objective

@@ -7,7 +7,6 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.model import model_options
 from albert_tf.training import pretraining_recipe, training_options
-from tests.albert_tf.training import tiny_manifests
 
 
 @pytest.mark.parametrize(
@@ -58,20 +57,6 @@ def test_schedules_that_do_not_fit_are_refused(values, message):
         training_options.RecipeOptions(**values)
 
 
-@pytest.mark.parametrize(
-    ("options", "objective"),
-    [
-        ({"sentence_objective": "none"}, "none"),
-        # Of earlier versions, and of the original.
-        ({"random_next_sentence": True}, "nsp"),
-        ({}, "sop"),
-    ],
-)
-def test_the_objective_of_labels_follows_from_the_manifest(options, objective):
-    manifest = tiny_manifests.make(options=options)
-    assert pretraining_recipe.written_objective(manifest) == objective
-
-
 def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
     config = dataclasses.replace(small_config, project_words_first=True)
     recipe = training_options.RecipeOptions(objective="rtd", generator_size=0.5)
@@ -85,7 +70,7 @@ def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
     line = pretraining_recipe.describe_generator(recipe, config)
     assert f"hidden size {generator.hidden_size}, " in line
     assert line.endswith(
-        "with the encoder: none. Parameters are counted with it."
+        "with the encoder: none. The number of parameters includes it."
     )
 
 

@@ -32,9 +32,14 @@ def test_loss_falls_between_them(config):
     assert np.all(np.diff(losses) < 0)
 
 
-def test_nothing_is_known_before_and_after_them(config):
-    for tokens in (0.9 * points()[0][0], 1.1 * points()[-1][0]):
-        assert reference.loss_at(config, tokens, ENTROPY) is None
+def test_nothing_is_known_before_them_and_the_last_holds_after_them(config):
+    assert reference.loss_at(config, 0.9 * points()[0][0], ENTROPY) is None
+    end, below = points()[-1]
+    found = reference.loss_at(config, 1.1 * end, ENTROPY)
+    assert found == pytest.approx(ENTROPY - below)
+    losses = {"masked_lm_loss": 5.5}
+    line = reference.describe(losses, config, 1.1 * end, ENTROPY)
+    assert f"At its end, {end / 1e6:.1f}, configs" in line
 
 
 def test_only_models_of_the_size_are_compared(config):

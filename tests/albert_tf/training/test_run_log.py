@@ -60,7 +60,7 @@ def test_facts_keep_what_frequencies_alone_reach(tmp_path):
 
 
 def test_rates_of_tokens_and_operations(tmp_path, capsys):
-    work = run_log.Work(tokens=128, flops=1e9)
+    work = run_log.ExampleCost(tokens=128, flops=1e9)
     log = run_log.RunLog(str(tmp_path), 8, work)
     log.start(0, 10)
     log.write("train", 5, {"loss": 2.5}, steps_per_second=3.0)
@@ -75,7 +75,7 @@ def test_rates_of_tokens_and_operations(tmp_path, capsys):
 
 def test_rates_of_packed_rows_count_instances(tmp_path):
     """2 rows of 128 tokens with 1.5 instances each."""
-    work = run_log.Work(tokens=128 / 1.5, flops=1e9 / 1.5)
+    work = run_log.ExampleCost(tokens=128 / 1.5, flops=1e9 / 1.5)
     log = run_log.RunLog(str(tmp_path), 2 * 1.5, work)
     log.start(0, 10)
     log.write("train", 5, {"loss": 2.5}, steps_per_second=2.0)

@@ -136,6 +136,7 @@ def estimate(case):
         generator=pretraining_recipe.generator_config(
             one_step.recipe_of(case), config
         ),
+        generator_sharing=one_step.recipe_of(case).generator_sharing,
     )
     needed = work.training() if is_training else work.inference()
     return sum(needed.values())
@@ -261,3 +262,21 @@ def test_one_prediction_now(tmp_path, tiny_vocab):
     peak = measure_prediction(predicted, tmp_path, tiny_vocab)
     assert peak > 1.5 * step_memory.PROCESS
     assert peak / ACCURACY < estimate(predicted) < peak * ACCURACY
+
+
+def test_weights_that_generator_and_encoder_share_are_counted_once():
+    def weights(sharing):
+        work = step_memory.Work(
+            modeling.AlbertConfig(vocab_size=400),
+            1,
+            16,
+            generator=modeling.AlbertConfig(vocab_size=400),
+            generator_sharing=sharing,
+        )
+        return work.inference()["the weights"]
+
+    one = step_memory.Work(modeling.AlbertConfig(vocab_size=400), 1, 16)
+    alone = one.inference()["the weights"]
+    assert weights("none") == 2 * alone
+    assert weights("all") == alone
+    assert alone < weights("embeddings") < 2 * alone

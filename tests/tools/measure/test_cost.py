@@ -43,6 +43,14 @@ def test_speeds_and_batches_may_change_and_evaluations_cost_nothing():
     assert found["flops"] == pytest.approx(90e9 + 360e9)
 
 
+def test_run_that_goes_on_at_a_later_step_counts_only_its_own():
+    facts = {**FACTS, "step": 1000, "tokens_per_step": 1000}
+    found = cost.of_lines([facts, train(1060, 20.0)])
+    assert found["steps"] == 60
+    assert found["tokens"] == 60_000
+    assert found["minutes"] == pytest.approx(0.5)
+
+
 def write_run(folder, **options):
     folder.mkdir()
     content = {"program": "run_pretraining", "options": options}

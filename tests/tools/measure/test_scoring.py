@@ -154,14 +154,35 @@ def test_a_vocabulary_of_another_model_is_refused(model_dir, shared_dir):
         source.load()
 
 
-def test_a_model_without_the_head_is_refused(tmp_path, model_dir):
+@pytest.fixture
+def classifier_dir(tmp_path, model_dir):
     for name in ("albert_config.json", "spm.model"):
         shutil.copy(model_dir / name, tmp_path / name)
     path = str(tmp_path / "albert_config.json")
     config = modeling.AlbertConfig.from_json_file(path)
     model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
     tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt-best"))
+    return str(tmp_path)
+
+
+def test_a_model_without_the_head_is_refused(classifier_dir):
     nothing = tokenization.VocabularyOptions()
-    source = scoring.Source.find(str(tmp_path), None, nothing)
+    source = scoring.Source.find(classifier_dir, None, nothing)
     with pytest.raises(errors.UserError, match="has no masked LM head"):
         source.load()
+
+
+def test_a_missing_head_shows_before_any_part_is_measured(
+    classifier_dir, tmp_path
+):
+    text = tmp_path / "text.txt"
+    text.write_text("Mara gave Ivo the lamp.\n")
+    settings = evaluate.EvaluateOptions(
+        init_checkpoint=classifier_dir,
+        output_dir=str(tmp_path / "out"),
+        held_out_file=str(text),
+        parts="cost,held_out",
+    )
+    with pytest.raises(errors.UserError, match="=cost,finetuning`"):
+        evaluate.run(settings)
+    assert not (tmp_path / "out").exists()
