@@ -11,7 +11,7 @@ from albert_tf.common import errors
 from albert_tf.model import checkpoints, modeling
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.text import tokenization
-from tools.measure import held_out, minimal_pairs, scoring
+from tools.measure import evaluate, held_out, minimal_pairs, scoring
 
 SENTENCES = ["Mara gave Ivo the lamp.", "Ivo sleeps.", "The lamp. Xyz"]
 
