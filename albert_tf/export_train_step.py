@@ -35,7 +35,7 @@ from albert_tf.common import (
 )
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts, record_check
-from albert_tf.training import training_options
+from albert_tf.training import pretraining_options, training_options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +88,8 @@ class ExportOptions:
     update: training_options.UpdateOptions = dataclasses.field(
         default_factory=training_options.UpdateOptions
     )
-    recipe: training_options.RecipeOptions = dataclasses.field(
-        default_factory=training_options.RecipeOptions
+    recipe: pretraining_options.RecipeOptions = dataclasses.field(
+        default_factory=pretraining_options.RecipeOptions
     )
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ from albert_tf.common import (
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts, manifests, masking, record_check
 from albert_tf.text import tokenization
-from albert_tf.training import training_options
+from albert_tf.training import pretraining_options, training_options
 
 _BEST_METRIC = "masked_lm_accuracy"
 
@@ -96,8 +96,8 @@ class PretrainingOptions:
         "--num_train_steps.",
         may_change=True,
     )
-    recipe: training_options.RecipeOptions = dataclasses.field(
-        default_factory=training_options.RecipeOptions
+    recipe: pretraining_options.RecipeOptions = dataclasses.field(
+        default_factory=pretraining_options.RecipeOptions
     )
     # Optional: checked against the records, and copied into the folder of the
     # run so that export finds it.
@@ -322,7 +322,7 @@ def _train_and_evaluate(
 
 
 def _make_watch(
-    recipe: training_options.RecipeOptions,
+    recipe: pretraining_options.RecipeOptions,
     log: run_log.RunLog,
     entropy_of_labels: float | None,
 ) -> Callable[[], None]:

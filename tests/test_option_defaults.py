@@ -18,7 +18,7 @@ DEFAULTS = {
         "eval_batch_size": 64,
         "max_eval_steps": 100,
     },
-    "albert_tf.training.training_options:RecipeOptions": {
+    "albert_tf.training.pretraining_options:RecipeOptions": {
         "objective": "mlm",
         "generator_size": 0.25,
         "generator_sharing": "embeddings",

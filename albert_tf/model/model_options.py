@@ -97,8 +97,8 @@ class OptimizerOptions:
     bias_correction: bool = option(
         False,
         "Whether the moments are corrected for their start at 0, as in Adam's "
-        "paper. The original does not, so its first updates are up to 6 times "
-        "as large.",
+        "paper. The original does not, so its first updates are up to 6.6 "
+        "times as large.",
     )
     learning_rate: float = option(
         0.00176,

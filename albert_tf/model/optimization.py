@@ -109,8 +109,8 @@ class AdamW(keras.optimizers.Optimizer):
 
     With bias correction, u of update t (1, 2, ...) is computed from
     m / (1 - 0.9^t) and v / (1 - 0.999^t) (Kingma and Ba, arXiv 1412.6980,
-    section 3). Without it, steps of the first updates are up to 6 times as
-    large. Skipped updates count.
+    section 3). Without it, steps of the first updates are up to 6.6 times
+    as large. Skipped updates count.
 
     `encoder_factor` multiplies the learning rate of the variables of `ENCODER`.
     """

@@ -16,7 +16,11 @@ from albert_tf.model import (
     optimization,
 )
 from albert_tf.model.heads import pretraining, replaced_tokens
-from albert_tf.training import step_memory, training_options
+from albert_tf.training import (
+    pretraining_options,
+    step_memory,
+    training_options,
+)
 
 # The batch that the default learning rate was found for. Source: ALBERT §4.1.
 _PAPER_BATCH = 4096
@@ -26,7 +30,7 @@ _TOO_HIGH = 2.5
 
 
 def make_objective(
-    recipe: training_options.RecipeOptions,
+    recipe: pretraining_options.RecipeOptions,
 ) -> objectives.Objective:
     """Return what is trained for."""
     factors = recipe.masked_lm_factor, recipe.sentence_factor
@@ -38,7 +42,7 @@ def make_objective(
 
 
 def make_model(
-    recipe: training_options.RecipeOptions,
+    recipe: pretraining_options.RecipeOptions,
     config: modeling.AlbertConfig,
     update: training_options.UpdateOptions,
     *,
@@ -61,7 +65,7 @@ def make_model(
 
 
 def generator_config(
-    recipe: training_options.RecipeOptions, config: modeling.AlbertConfig
+    recipe: pretraining_options.RecipeOptions, config: modeling.AlbertConfig
 ) -> modeling.AlbertConfig | None:
     """Return the architecture of the generator, if the objective has one.
 
@@ -87,7 +91,7 @@ def generator_config(
 
 
 def describe_generator(
-    recipe: training_options.RecipeOptions, config: modeling.AlbertConfig
+    recipe: pretraining_options.RecipeOptions, config: modeling.AlbertConfig
 ) -> str | None:
     """Return one line on the generator, if there is one."""
     generator = generator_config(recipe, config)
@@ -102,7 +106,7 @@ def describe_generator(
 
 
 def forward_flops(
-    recipe: training_options.RecipeOptions,
+    recipe: pretraining_options.RecipeOptions,
     config: modeling.AlbertConfig,
     length: int,
     predictions: int,
@@ -120,7 +124,7 @@ def forward_flops(
 
 
 def example_work(
-    recipe: training_options.RecipeOptions,
+    recipe: pretraining_options.RecipeOptions,
     config: modeling.AlbertConfig,
     update: training_options.UpdateOptions,
     length: int,
@@ -140,7 +144,7 @@ def example_work(
 
 
 def make_optimizer(
-    recipe: training_options.RecipeOptions, by_the_clock: bool = False
+    recipe: pretraining_options.RecipeOptions, by_the_clock: bool = False
 ) -> optimization.AdamW:
     """Return the optimizer; see `optimization.make_optimizer`."""
     return optimization.make_optimizer(

@@ -21,6 +21,7 @@ from albert_tf.model import model_options, modeling
 from albert_tf.text import tokenization
 from albert_tf.training import (
     memory_check,
+    pretraining_options,
     training_options,
 )
 from data_prep import create_pretraining_data, train_sentencepiece
@@ -66,7 +67,7 @@ def pretraining(prepared, tiny_vocab, tmp_path):
         max_seq_length=LENGTH,
         masks=masking.MaskingOptions(max_predictions_per_seq=PREDICTIONS),
         train_batch_size=4,
-        recipe=training_options.RecipeOptions(
+        recipe=pretraining_options.RecipeOptions(
             num_train_steps=2,
             num_warmup_steps=1,
             optimizer=model_options.OptimizerOptions(learning_rate=1e-3),

@@ -51,8 +51,8 @@ SOURCES = (
     "en/wikipedia_articles.txt.xz",
     "en/wikipedia_short.txt.xz",
 )
-# Development and test files of the tasks, and the minimal pairs. Of the archive
-# only files below RACE/dev.
+# Files of GLUE for development and test, of SQuAD and RACE for development, and
+# the minimal pairs.
 EVALUATION = (
     "blimp/blimp.jsonl.xz",
     *(

@@ -9,6 +9,7 @@ import tf_keras as keras
 
 from albert_tf.model import model_options, optimization
 from albert_tf.training import (
+    pretraining_options,
     pretraining_recipe,
     training_loop,
     training_options,
@@ -30,7 +31,7 @@ def make_trainer(small_config, tmp_path):
         steps=tiny_training.STEPS,
         **changes,
     ):
-        recipe = training_options.RecipeOptions(
+        recipe = pretraining_options.RecipeOptions(
             objective=changes.pop("objective", "mlm")
         )
         config = dataclasses.replace(

@@ -18,6 +18,7 @@ import tf_keras as keras
 from albert_tf.model import model_options, modeling, optimization
 from albert_tf.model.heads import classification, question_answering
 from albert_tf.training import (
+    pretraining_options,
     pretraining_recipe,
     run_log,
     training_loop,
@@ -30,7 +31,7 @@ KEYS = tuple(modeling.AlbertConfig.__dataclass_fields__)
 def recipe_of(case):
     """Return the options of pretraining."""
     told = {k: case[k] for k in ("objective", "generator_sharing") if k in case}
-    return training_options.RecipeOptions(**told)
+    return pretraining_options.RecipeOptions(**told)
 
 
 def make(case):

@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.model import model_options
-from albert_tf.training import pretraining_recipe, training_options
+from albert_tf.training import pretraining_options, pretraining_recipe
 
 
 @pytest.mark.parametrize(
@@ -42,24 +42,11 @@ def test_learning_rates_that_are_too_high(
         assert part in warning
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (
-            {"num_train_steps": 5, "num_warmup_steps": 6},
-            "`num_warmup_steps=6` is more than the 5 steps of the run",
-        ),
-        ({"init_schedule": "continue"}, "says how to use `init_checkpoint`"),
-    ],
-)
-def test_schedules_that_do_not_fit_are_refused(values, message):
-    with pytest.raises(errors.UserError, match=message):
-        training_options.RecipeOptions(**values)
-
-
 def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
     config = dataclasses.replace(small_config, project_words_first=True)
-    recipe = training_options.RecipeOptions(objective="rtd", generator_size=0.5)
+    recipe = pretraining_options.RecipeOptions(
+        objective="rtd", generator_size=0.5
+    )
     with pytest.raises(
         errors.UserError, match="=embeddings` does not fit .*=1"
     ):
@@ -76,12 +63,12 @@ def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
 
 def test_work_of_both_networks_is_counted(small_config):
     recipes = {
-        sharing: training_options.RecipeOptions(
+        sharing: pretraining_options.RecipeOptions(
             objective="rtd", generator_sharing=sharing
         )
         for sharing in model_options.GENERATOR_SHARING
     }
-    plain = training_options.RecipeOptions()
+    plain = pretraining_options.RecipeOptions()
     alone = pretraining_recipe.forward_flops(plain, small_config, 32, 5)
     assert alone == small_config.forward_flops(32, 5)
     found = {

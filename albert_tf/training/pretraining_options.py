@@ -1,0 +1,144 @@
+"""Options of pretraining alone: objectives, schedule, first weights.
+
+Those of every trainer are in `training_options`.
+"""
+
+import dataclasses
+
+from albert_tf.common import errors, ranges
+from albert_tf.common.options import checked, option
+from albert_tf.model import model_options
+from albert_tf.training import training_options
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class RecipeOptions:
+    """What is learned, and how the updates go: the recipe of a pretraining."""
+
+    objective: str = option(
+        "mlm",
+        "What is learned about the tokens. mlm: masked words; rtd: which "
+        "tokens a small generator, trained along, has replaced, as in ELECTRA. "
+        "The records are the same.",
+        choices=model_options.OBJECTIVES,
+    )
+    generator_size: float = option(
+        0.25,
+        "For --objective=rtd: width and heads of the generator, as a share of "
+        "the encoder's.",
+        within=ranges.Range(above=0, high=1),
+    )
+    generator_sharing: str = option(
+        "embeddings",
+        "For --objective=rtd: the weights that generator and encoder share. "
+        "With all, the encoder is the generator.",
+        choices=model_options.GENERATOR_SHARING,
+    )
+    replaced_token_factor: float = option(
+        50.0,
+        "For --objective=rtd: what the loss of replaced tokens is multiplied "
+        "with. --masked_lm_factor is for the generator's loss.",
+        within=ranges.Range(0, 1000),
+    )
+    sentence_objective: str = option(
+        "sop",
+        "What is predicted about the segments, beside the masked words. sop: "
+        "whether they are swapped; nsp: whether the second is from elsewhere, "
+        "as in BERT; none: nothing. The records must have been written for it.",
+        choices=tuple(model_options.SENTENCE_OBJECTIVES),
+    )
+    masked_lm_factor: float = option(
+        1.0,
+        "What the loss of masked words is multiplied with.",
+        within=ranges.Range(0, 1000),
+    )
+    sentence_factor: float = option(
+        1.0,
+        "What the loss of --sentence_objective is multiplied with.",
+        within=ranges.Range(0, 1000),
+    )
+    num_train_steps: int = option(
+        125_000,
+        "Step to stop at, where the learning rate is 0.",
+        within=ranges.STEPS,
+    )
+    num_warmup_steps: int = option(
+        3125, "Steps of linear warm-up.", within=ranges.STEPS_OR_NONE
+    )
+    init_schedule: str = option(
+        "restart",
+        "Step and moments of the optimizer. restart: they start from 0; "
+        "continue: they come from --init_checkpoint, and so does the place in "
+        "the data.",
+        choices=("restart", "continue"),
+        may_change=True,
+    )
+    init: model_options.InitOptions = dataclasses.field(
+        default_factory=model_options.InitOptions
+    )
+    optimizer: model_options.OptimizerOptions = dataclasses.field(
+        default_factory=model_options.OptimizerOptions
+    )
+
+    def __post_init__(self) -> None:
+        training_options.check_warmup(
+            "num_warmup_steps", self.num_warmup_steps, self.num_train_steps
+        )
+        if self.init_schedule == "continue" and not self.init.init_checkpoint:
+            raise errors.UserError(
+                "says how to use `init_checkpoint`, which is not given.",
+                "init_schedule",
+                "continue",
+            )
+        self._check_factors()
+        self._check_generator()
+
+    def _check_factors(self) -> None:
+        """Refuse factors that leave nothing to learn."""
+        trained = ["masked_lm_factor"]
+        if self.objective == "rtd":
+            trained.append("replaced_token_factor")
+        if self.sentence_objective != "none":
+            trained.append("sentence_factor")
+        if not any(getattr(self, name) for name in trained):
+            zeros = " and ".join(f"`{name}=0`" for name in trained)
+            raise errors.UserError(
+                f"{zeros}: nothing would be learned. Leave one of them above 0."
+            )
+
+    def _check_generator(self) -> None:
+        """Refuse options of a generator when there is none."""
+        names = "generator_size", "generator_sharing", "replaced_token_factor"
+        for name in names:
+            value, usual = getattr(self, name), getattr(RecipeOptions, name)
+            if self.objective != "rtd" and value != usual:
+                raise errors.UserError(
+                    "is for `objective=rtd`. Add that, or leave it out.",
+                    name,
+                    value,
+                )
+        size = self.generator_size
+        allowed = 1, RecipeOptions.generator_size
+        if self.generator_sharing == "all" and size not in allowed:
+            raise errors.UserError(
+                "does not fit `generator_sharing=all`, where the encoder is "
+                "the generator. Leave out one of the two.",
+                "generator_size",
+                size,
+            )
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """What evaluation measures: the total loss, losses, accuracies."""
+        sentence = model_options.SENTENCE_OBJECTIVES[self.sentence_objective]
+        parts = ["masked_lm"]
+        if sentence:
+            parts.append(sentence)
+        if self.objective == "rtd":
+            parts.append("replaced_token")
+        kinds = "loss", "accuracy"
+        names = [f"{part}_{kind}" for kind in kinds for part in parts]
+        if self.objective == "rtd":
+            names.append("replaced_token_share")
+        return ("loss", *names)
