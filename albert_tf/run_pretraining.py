@@ -530,6 +530,13 @@ def _warn(
             "leaves out the loss that it multiplies.",
             recipe.sentence_factor,
         )
+    if recipe.objective == "rtd":
+        for name, what in (
+            ("masked_lm_factor", "the generator learns nothing"),
+            ("replaced_token_factor", "no replaced token is looked for"),
+        ):
+            if not getattr(recipe, name):
+                logging.warning("--%s=0 with --objective=rtd: %s.", name, what)
     budget = settings.masked_lm_budget
     wanted = settings.masks.masked_lm_prob * settings.max_seq_length
     if budget and wanted > budget + 1:

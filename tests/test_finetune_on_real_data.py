@@ -181,12 +181,22 @@ def test_table_by_hand(tool):
     ]
 
 
+@pytest.fixture
+def pretrained(tmp_path):
+    """A folder with what is hashed of a pretrained model."""
+    folder = tmp_path / "pretrained"
+    folder.mkdir()
+    (folder / "albert_config.json").write_text("{}")
+    (folder / "model.ckpt-best.index").write_text("weights")
+    return folder
+
+
 def test_finished_runs_are_not_done_again(
-    tool, tmp_path, monkeypatch, shared_dir
+    tool, tmp_path, monkeypatch, shared_dir, pretrained
 ):
     done = []
 
-    def finetune(name, values, output):
+    def finetune(name, values, folder):
         done.append((name, values["seed"], "init_checkpoint" in values))
         if len(done) == 4:
             raise KeyboardInterrupt
@@ -203,7 +213,7 @@ def test_finished_runs_are_not_done_again(
         tool,
         data_dir=str(shared_dir / "data"),
         output_dir=str(tmp_path),
-        init_checkpoint="pretrained",
+        init_checkpoint=str(pretrained),
         tasks="cola,race",
         seeds=1,
         budget="cola=20,race=20",
@@ -225,3 +235,51 @@ def test_finished_runs_are_not_done_again(
     assert baselines["cola"] == 0
     assert 0.2 < baselines["race"] < 0.35
     assert len((tmp_path / "table.md").read_text().splitlines()) == 4
+    # Other weights in the same place.
+    (pretrained / "model.ckpt-best.index").write_text("others")
+    tool.run(settings)
+    assert done[5:] == [("cola", 1, True), ("race", 1, True)]
+    # The same weights in another place.
+    moved = tmp_path / "moved"
+    pretrained.rename(moved)
+    tool.run(dataclasses.replace(settings, init_checkpoint=str(moved)))
+    assert len(done) == 7
+
+
+def test_subsets_of_other_data_are_refused(tool, tmp_path):
+    def write(folder, label):
+        folder = tmp_path / folder / "glue/CoLA"
+        folder.mkdir(parents=True)
+        for split in ("train", "dev"):
+            rows = f"a\t{label}\t\tMara sleeps.\n" * 3
+            (folder / f"{split}.tsv").write_text(rows)
+
+    write("one", 0)
+    write("other", 1)
+    given = {"output_dir": str(tmp_path / "out"), "tasks": "cola"}
+    one, other, none = (
+        make_options(tool, data_dir=str(tmp_path / name), **given)
+        for name in ("one", "other", "none")
+    )
+    tool.prepare(one)
+    tool.prepare(one)
+    with pytest.raises(errors.UserError, match="holds other CoLA data"):
+        tool.prepare(other)
+    with pytest.raises(errors.UserError, match="--data_dir has no train.tsv"):
+        tool.prepare(none)
+
+
+def test_a_folder_without_weights_is_refused_before_any_run(
+    tool, tmp_path, shared_dir, pretrained
+):
+    (pretrained / "model.ckpt-best.index").unlink()
+    settings = make_options(
+        tool,
+        data_dir=str(shared_dir / "data"),
+        output_dir=str(tmp_path / "out"),
+        init_checkpoint=str(pretrained),
+        tasks="cola",
+    )
+    with pytest.raises(errors.UserError, match="which checkpoint is meant"):
+        tool.run(settings)
+    assert not (tmp_path / "out").exists()

@@ -27,6 +27,7 @@ import dataclasses
 import hashlib
 import json
 import lzma
+import os
 import pathlib
 import random
 import shutil
@@ -48,9 +49,12 @@ from albert_tf.common import (
 )
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base, registry
-from albert_tf.model.config import POOLINGS
+from albert_tf.model import checkpoint_files
+from albert_tf.model.config import POOLINGS, PRECISIONS
 from albert_tf.text import tokenization
+from albert_tf.training import run_folder
 
+_DIGEST_NAME = "sources.sha256"
 RESULTS_NAME = "results.jsonl"
 TABLE_NAME = "table.md"
 # For the subsets of the data, which are the same for all runs.
@@ -149,6 +153,11 @@ _COMMON = {
     "do_train": True,
     "do_eval": True,
 }
+# Options that name files and folders.
+_PATHS = (
+    *("albert_config_file", "spm_model_file", "init_checkpoint"),
+    *("data_dir", "train_file", "predict_file", "cached_dir"),
+)
 _SCRIPTS: Mapping[str, tuple[type, Callable[[Any], None]]] = {
     "squad": (run_squad.RunSquadOptions, run_squad.run),
     "race": (run_race.RunRaceOptions, run_race.run),
@@ -217,7 +226,11 @@ class RunOptions:
         "Of all tasks but SQuAD; see run_classifier. Default: by task.",
         choices=POOLINGS,
     )
-    precision: str = option("bfloat16", "Of finetuning; see run_classifier.")
+    precision: str = option(
+        "bfloat16",
+        "Of finetuning; see run_classifier.",
+        choices=PRECISIONS,
+    )
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.chosen if name not in RECIPES]
@@ -280,7 +293,8 @@ class ToolOptions:
         if self.albert_config_file:
             return self.albert_config_file
         if self.init_checkpoint:
-            return os.path.join(self.init_checkpoint, "albert_config.json")
+            folder = run_folder.folder_of(self.init_checkpoint)
+            return os.path.join(folder, run_folder.CONFIG_NAME)
         return "configs/models/albert_small.json"
 
     @property
@@ -327,15 +341,15 @@ def _by_task(option_name: str, text: str, what: str = "") -> dict[str, int]:
 def run(settings: ToolOptions) -> None:
     """Do the runs that are not done yet, then write and print the table."""
     table = to_markdown(finish(settings))
-    output = pathlib.Path(settings.output_dir)
-    (output / TABLE_NAME).write_text(table)
+    files.write_text(os.path.join(settings.output_dir, TABLE_NAME), table)
     print(table, end="", flush=True)
 
 
 def finish(settings: ToolOptions) -> list[dict[str, Any]]:
     """Do the runs that are not done yet; return the results of all."""
     output = pathlib.Path(settings.output_dir)
-    output.mkdir(parents=True, exist_ok=True)
+    identity = _identity(settings)
+    files.make_folder(settings.output_dir, "output_dir")
     starts = [_RANDOM] + [_PRETRAINED] * (settings.init_checkpoint is not None)
     wanted = []
     for name in settings.runs.chosen:
@@ -350,7 +364,7 @@ def finish(settings: ToolOptions) -> list[dict[str, Any]]:
     keys = []
     for seed, name, start, data, baseline in sorted(wanted, key=lambda w: w[0]):
         values = _values(settings, name, data, (start, seed))
-        key = _key(values)
+        key = _key(values, {**identity, "data": _digest_of(data)})
         keys.append(key)
         if key in _read_results(output):
             continue
@@ -360,7 +374,7 @@ def finish(settings: ToolOptions) -> list[dict[str, Any]]:
             "start": start,
             "seed": seed,
             "baseline": baseline,
-            **_finetune(name, values, output),
+            **_finetune(name, values, output / "runs" / key),
         }
         lines = [*_read_results(output).values(), result]
         text = "".join(json.dumps(line) + "\n" for line in lines)
@@ -381,11 +395,24 @@ def prepare(settings: ToolOptions) -> None:
 def _prepare(
     settings: ToolOptions, name: str, output: pathlib.Path
 ) -> pathlib.Path:
-    """Write the subsets of a task's data, in the official layout."""
+    """Write the subsets of a task's data, in the official layout.
+
+    Raises:
+        errors.UserError: A file is missing, or the subsets that are there are
+            of other files.
+    """
     recipe = settings.recipe(name)
     counts = {"train": recipe.examples, "dev": recipe.dev_examples}
     place = output / "data" / f"{name}_{recipe.examples}"
+    digest = _digest_of_sources(pathlib.Path(settings.data_dir), name)
     if place.exists():
+        if _digest_of(place) != digest:
+            raise errors.UserError(
+                f"holds other {_NAMES[name]} data, in {place}, than "
+                f"`data_dir={settings.data_dir}`. Choose another `output_dir`.",
+                "output_dir",
+                settings.output_dir,
+            )
         return place
     partial = place.with_name(f"{place.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -395,28 +422,57 @@ def _prepare(
         if name == "squad":
             text = _read(source / f"squad/{split}-v2.0.json")
             part = json.dumps(draw_squad(json.loads(text), count))
-            (partial / f"{split}.json").write_text(part)
+            files.write_text(str(partial / f"{split}.json"), part)
         elif name == "race":
             _draw_race(source / "race/RACE.tar.xz", partial, (split, count))
         else:
             text = _read(source / "glue" / _FOLDERS[name] / f"{split}.tsv")
             target = partial / _FOLDERS[name] / f"{split}.tsv"
             target.parent.mkdir(exist_ok=True)
-            target.write_text(draw_rows(text, count, header=name != "cola"))
+            files.write_text(
+                str(target), draw_rows(text, count, header=name != "cola")
+            )
+    files.write_text(str(partial / _DIGEST_NAME), digest)
     partial.rename(place)
     return place
 
 
-def _read(path: pathlib.Path) -> str:
-    """Read a text, compressed or not."""
+def _digest_of(place: pathlib.Path) -> str:
+    """Return the hash of the files that subsets were drawn from."""
+    path = place / _DIGEST_NAME
+    return path.read_text() if path.exists() else ""
+
+
+def _digest_of_sources(source: pathlib.Path, name: str) -> str:
+    """Return the hash of the files that a task's subsets are drawn from."""
+    paths = [source / "race/RACE.tar.xz"]
+    if name == "squad":
+        paths = [source / f"squad/{s}-v2.0.json" for s in ("train", "dev")]
+    elif name != "race":
+        folder = source / "glue" / _FOLDERS[name]
+        paths = [folder / f"{split}.tsv" for split in ("train", "dev")]
+    hashes = [files.sha256(str(_find(path))) for path in paths]
+    return hashlib.sha256(" ".join(hashes).encode()).hexdigest()
+
+
+def _find(path: pathlib.Path) -> pathlib.Path:
+    """Return the path of a file, or of the same compressed as .xz."""
     packed = path.with_name(f"{path.name}.xz")
-    if path.exists():
-        return path.read_text("utf-8-sig")
-    if packed.exists():
-        return lzma.decompress(packed.read_bytes()).decode("utf-8-sig")
+    for found in (path, packed):
+        if found.exists():
+            return found
     raise errors.UserError(
         f"--data_dir has no {path.name} (looked for {path} and {packed})."
     )
+
+
+def _read(path: pathlib.Path) -> str:
+    """Read a text, compressed or not."""
+    found = _find(path)
+    content = found.read_bytes()
+    if found.suffix == ".xz":
+        content = lzma.decompress(content)
+    return content.decode("utf-8-sig")
 
 
 def _draw(items: Sequence[Any], count: int) -> list[Any]:
@@ -456,8 +512,6 @@ def _draw_race(
 ) -> None:
     """Extract passages of `middle` with about so many questions."""
     split, count = part
-    if not archive.exists():
-        raise errors.UserError(f"--data_dir has no {archive}.")
     prefix = f"RACE/{split}/middle/"
     with tarfile.open(archive) as packed:
         texts = {
@@ -471,7 +525,7 @@ def _draw_race(
     folder = target / split / "middle"
     folder.mkdir(parents=True)
     for name in _draw(names, round(share * len(names))):
-        (folder / name).write_bytes(texts[name])
+        files.write_text(str(folder / name), texts[name].decode())
 
 
 # One run.
@@ -517,19 +571,45 @@ def _values(
     return values
 
 
-def _key(values: Mapping[str, Any]) -> str:
-    """Return a name for a run, with a hash of its options."""
-    text = json.dumps(values, sort_keys=True)
-    start = _PRETRAINED if "init_checkpoint" in values else _RANDOM
+def _identity(settings: ToolOptions) -> dict[str, str]:
+    """Return hashes of the files that the runs read, data aside.
+
+    Raises:
+        errors.UserError: One of them is missing.
+    """
+    config = files.require_file(settings.config_file, "albert_config_file")
+    vocabulary = files.require_file(settings.vocabulary, "spm_model_file")
+    found = {
+        "config": files.sha256(config),
+        "vocabulary": files.sha256(vocabulary),
+    }
+    if settings.init_checkpoint:
+        found["weights"] = checkpoint_files.fingerprint(
+            settings.init_checkpoint
+        )
+    return found
+
+
+def _key(values: Mapping[str, Any], identity: Mapping[str, str]) -> str:
+    """Return a name for a run, with a hash of all that it follows from.
+
+    Args:
+        values: Its options. Those that are paths do not count.
+        identity: Hashes of the files; `weights` count only if it reads them.
+    """
+    is_pretrained = "init_checkpoint" in values
+    start = _PRETRAINED if is_pretrained else _RANDOM
+    chosen = {k: v for k, v in values.items() if k not in _PATHS}
+    read = {**identity} if is_pretrained else {**identity, "weights": ""}
+    text = json.dumps([chosen, read], sort_keys=True)
     ending = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f"{values['task_name']}-{start}-{values['seed']}-{ending}"
 
 
 def _finetune(
-    name: str, values: Mapping[str, Any], output: pathlib.Path
+    name: str, values: Mapping[str, Any], folder: pathlib.Path
 ) -> dict[str, Any]:
     """Train and evaluate once; return what the table needs."""
-    folder = output / "runs" / _key(values)
     logging.info("%s", folder.name)
     begun = time.monotonic()
     options_class, script = _SCRIPTS.get(name, _GLUE)

@@ -12,16 +12,48 @@
 #   OUTPUT/measure/measure.md     minimal pairs, held-out text, seven tasks
 #
 # Environment: PARTS of the measure (docs/recipes.md), cost,finetuning for
-# --objective=rtd; SEED (1) of the training.
+# --objective=rtd; SEED (1) of the training; PYTHON (.venv/bin/python).
 set -eu
+fail() {
+    echo "$1" >&2
+    exit 2
+}
+[ $# -ge 2 ] || fail "Usage: $0 DATA OUTPUT [flags of run_pretraining]"
 data=$1
 output=$2
 shift 2
 python=${PYTHON:-.venv/bin/python}
+[ -d "$data" ] || fail "DATA=$data is not a folder."
+command -v "$python" > /dev/null ||
+    fail "There is no $python. Run make setup, and start from the project's root."
 corpus=$output/corpus
 vocabulary=$output/vocab.model
-mkdir -p "$output"
+set -- --flagfile=configs/pretraining/hour.flags \
+    --input_file="$output/train.tfrecord" \
+    --eval_input_file="$output/held_out.tfrecord" \
+    --spm_model_file="$vocabulary" --output_dir="$output/run" \
+    --seed="${SEED:-1}" "$@"
 
+# Runs a command with the options of the measure.
+measure() {
+    "$@" --init_checkpoint="$output/run" --data_dir="$data" \
+        --held_out_file="$corpus/held_out.txt" --output_dir="$output/measure" \
+        --parts="${PARTS:-cost,held_out,minimal_pairs,finetuning}"
+}
+
+# Checks the options of a command that runs later: MODULE CLASS OPTIONS.
+check() {
+    "$python" -c '
+import importlib, sys
+from albert_tf.common import options
+module, name, *words = sys.argv[1:]
+options_class = getattr(importlib.import_module(module), name)
+sys.exit(options.run_inside(lambda _: None, options_class, words))' "$@"
+}
+
+check albert_tf.run_pretraining PretrainingOptions "$@"
+measure check tools.measure.evaluate EvaluateOptions
+mkdir -p "$output"
 [ -e "$corpus/corpus.json" ] ||
     "$python" -m tools.measure.make_corpus --data_dir="$data" --output_dir="$corpus"
 [ -e "$vocabulary" ] ||
@@ -38,13 +70,5 @@ for part in train:2 held_out:1; do
             --masked_lm_prob=0.3 --max_predictions_per_seq=20 \
             --dupe_factor="${part#*:}"
 done
-"$python" -m albert_tf.run_pretraining \
-    --flagfile=configs/pretraining/hour.flags \
-    --input_file="$output/train.tfrecord" \
-    --eval_input_file="$output/held_out.tfrecord" \
-    --spm_model_file="$vocabulary" --output_dir="$output/run" \
-    --seed="${SEED:-1}" "$@"
-"$python" -m tools.measure.evaluate --init_checkpoint="$output/run" \
-    --data_dir="$data" --held_out_file="$corpus/held_out.txt" \
-    --output_dir="$output/measure" \
-    --parts="${PARTS:-cost,held_out,minimal_pairs,finetuning}"
+"$python" -m albert_tf.run_pretraining "$@"
+measure "$python" -m tools.measure.evaluate

@@ -255,6 +255,9 @@ def _parse_words(
         name = error.flagname
         near = difflib.get_close_matches(name, list(flag_values), 1)
         hint = f"Did you mean --{near[0]}? " if near else ""
+        negated = name.removeprefix("no").lstrip("_-")
+        if negated != name and negated in flag_values:
+            hint = f"Did you mean --no{negated}? "
         raise errors.UserError(
             f"--{name} is not an option of this command. {hint}--helpfull "
             "lists all options."

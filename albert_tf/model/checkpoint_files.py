@@ -3,6 +3,7 @@
 A prefix is a checkpoint's path without `.index`.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -50,12 +51,32 @@ def find(path: str, option: str = "init_checkpoint") -> str:
         raise _ambiguous(prefix, f"`{option}={path}`")
     if not is_prefix(prefix):
         raise errors.UserError(
-            f"is not a checkpoint: {prefix}.index does not exist. Give the "
-            "path up to, not including, '.index'.",
+            f"is neither a folder nor a checkpoint: {prefix}.index does not "
+            "exist. Check the path, and give it up to, not including, "
+            "'.index'.",
             option,
             path,
         )
     return prefix
+
+
+def fingerprint(path: str, option: str = "init_checkpoint") -> str:
+    """Return a hash of the weights of a checkpoint.
+
+    Args:
+        path: See `find`.
+        option: See `find`.
+
+    Raises:
+        errors.UserError: There is no checkpoint.
+    """
+    found = find(path, option)
+    if is_prefix(found):
+        # It holds a checksum of each tensor.
+        return files.sha256(f"{found}.index")
+    names = sorted(n for n in os.listdir(found) if n.endswith(".safetensors"))
+    digests = [files.sha256(os.path.join(found, name)) for name in names]
+    return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
 def _in_folder(folder: str) -> str | None:

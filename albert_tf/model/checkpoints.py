@@ -317,6 +317,10 @@ def _check_partners(
         )
 
 
+# Parts that some objective of pretraining trains and another lacks.
+_PARTS_OF_OBJECTIVES = {"generator", "cls/replaced_tokens", "cls/predictions"}
+
+
 def _explain_misfit(variables: Collection[str], stored: Collection[str]) -> str:
     """Say what to do about variables that do not match."""
     if brightmart.PROJECTION in set(stored) - set(variables):
@@ -341,6 +345,16 @@ def _explain_misfit(variables: Collection[str], stored: Collection[str]) -> str:
             "new one with `new_weights=bert/pooler`; convert_checkpoint "
             "converts it without one; the exports of this project need one."
         )
+    lacking = set(variables) - set(stored)
+    if not any(name.startswith("bert/") for name in lacking):
+        parts = {checkpoint_reader.part_of(name) for name in lacking}
+        if parts and parts <= _PARTS_OF_OBJECTIVES:
+            return (
+                "The checkpoint lacks what this `objective` trains beside the "
+                "encoder. Where a run starts from it, "
+                f"`new_weights={','.join(sorted(parts))}` gives that random "
+                "weights."
+            )
     if not set(variables) & set(stored):
         return (
             "The checkpoint has none of the model's variables, but "

@@ -155,6 +155,12 @@ class AlbertConfig:
                 f"num_attention_heads={self.num_attention_heads}. Every head "
                 "takes an equal share of the columns; change one of the two."
             )
+        if self.position_bias == "alibi" and self.num_attention_heads % 2:
+            raise errors.UserError(
+                f"num_attention_heads={self.num_attention_heads} is odd. With "
+                "position_bias=alibi heads favour left and right in turn; give "
+                "an even number."
+            )
         if self.num_hidden_groups > self.num_hidden_layers:
             raise errors.UserError(
                 f"num_hidden_groups={self.num_hidden_groups} is more than "

@@ -190,8 +190,13 @@ def check_same(
         lines = options.differences(type(settings), previous.options, current)
         if previous.program != program:
             lines = [f"  it was made by {previous.program}, not {program}"]
-        if previous.config != config:
-            lines.append("  its albert_config.json differs")
+        before, now = vars(previous.config), vars(config)
+        lines += [
+            f"  {key} was {before[key]!r}, is now {now[key]!r} (in "
+            f"{CONFIG_NAME})"
+            for key in before
+            if before[key] != now[key]
+        ]
         if _is_another(vocabulary, folder):
             lines.append(f"  its vocabulary is not {vocabulary.path}")
         if lines:

@@ -466,7 +466,7 @@ def test_mistyped_checkpoint_is_named_not_the_vocabulary(tmp_path):
         export_dir="x", init_checkpoint=wrong, task="encoder"
     )
     with pytest.raises(
-        errors.UserError, match="albert_hff` is not a checkpoint"
+        errors.UserError, match="albert_hff` is neither a folder nor"
     ):
         source.find(settings.source)
 
@@ -583,7 +583,7 @@ def test_missing_checkpoint_is_named(run_dir):
     wanted = str(run_dir / "model.ckpt-7")
     refuse(
         options(run_dir, checkpoint=wanted),
-        "`checkpoint=.*model.ckpt-7` is not a checkpoint",
+        "`checkpoint=.*model.ckpt-7` is neither a folder nor",
     )
     assert not (run_dir.parent / "exported").exists()
 

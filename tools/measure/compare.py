@@ -39,6 +39,14 @@ class CompareOptions:
     second: str = option(help="Folders of the second, as many.")
 
     def __post_init__(self) -> None:
+        for name in ("first", "second"):
+            if not all(getattr(self, name).split(",")):
+                raise errors.UserError(
+                    "has an empty name. Give folders, with commas between "
+                    "them.",
+                    name,
+                    getattr(self, name),
+                )
         if self.first.count(",") != self.second.count(","):
             raise errors.UserError(
                 "has another number of folders than `first`. Give as many, in "
@@ -82,15 +90,18 @@ def compare(first: Parts, second: Parts) -> list[list[str]]:
 
 
 def _require_same(name: str, parts: Parts) -> None:
-    kept = [
+    first, *others = (
         {k: v for k, v in p["settings"].items() if k not in _MODEL | _RATES}
         for p in parts
-    ]
-    if any(settings != kept[0] for settings in kept):
-        raise errors.UserError(
-            f"The folders have the part {name} with different settings. "
-            "Measure it again with the same options."
-        )
+    )
+    for other in others:
+        lines = report.differences(first, other)
+        if lines:
+            raise errors.UserError(
+                f"The folders have the part {name} with different settings:\n"
+                + "\n".join(lines)
+                + "\nMeasure it again with the same options."
+            )
 
 
 Pairs = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]

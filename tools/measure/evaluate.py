@@ -189,11 +189,12 @@ def plan(settings: EvaluateOptions) -> dict[str, Part]:
     Raises:
         errors.UserError: Something that a part needs is missing.
     """
+    weights = checkpoint_files.fingerprint(settings.init_checkpoint)
     source = settings.source()
     source.vocabulary.require()
     files.require_file(source.config_file, "albert_config_file")
     model = {
-        "weights": _fingerprint(settings.init_checkpoint),
+        "weights": weights,
         "config": files.sha256(source.config_file),
         "vocabulary": files.sha256(
             files.require_file(
@@ -214,19 +215,6 @@ def plan(settings: EvaluateOptions) -> dict[str, Part]:
         "finetuning": lambda: _finetuning(settings, model, source),
     }
     return {name: makers[name]() for name in PARTS if name in settings.chosen}
-
-
-def _fingerprint(checkpoint: str) -> str:
-    """Return a hash of the weights.
-
-    The index of a TensorFlow checkpoint holds a checksum of each tensor.
-    """
-    found = checkpoint_files.find(checkpoint)
-    if checkpoint_files.is_prefix(found):
-        return files.sha256(f"{found}.index")
-    names = sorted(n for n in os.listdir(found) if n.endswith(".safetensors"))
-    digests = [files.sha256(os.path.join(found, name)) for name in names]
-    return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
 def _held_out(
@@ -294,13 +282,20 @@ def run(settings: EvaluateOptions) -> None:
     done = report.read(settings.output_dir)
     if settings.overwrite:
         done = {k: part for k, part in done.items() if k not in wanted}
-    for name in wanted.keys() & done.keys():
-        report.require_same(name, done[name]["settings"], wanted[name].settings)
+    weights = checkpoint_files.fingerprint(settings.init_checkpoint)
+    for name, part in done.items():
+        expected = {**part["settings"], "weights": weights}
+        if name in wanted:
+            expected = wanted[name].settings
+        report.require_same(
+            settings.output_dir, name, part["settings"], expected
+        )
     for name, part in wanted.items():
         if name not in done:
             logging.info("Measuring %s", name)
             done[name] = {"settings": part.settings, "results": part.measure()}
             report.write(settings.output_dir, done)
+    report.write(settings.output_dir, done)
     sys.stdout.write(report.to_markdown(done))
 
 

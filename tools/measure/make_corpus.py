@@ -224,12 +224,20 @@ def _text(parts: dict[str, list[str]]) -> str:
 
 
 def _targets(settings: CorpusOptions) -> dict[str, str]:
-    """Return the paths of the output files, which may be written."""
+    """Return the paths of the output files, which may be written.
+
+    The manifest is written last; without it the others are of a start that
+    failed.
+    """
     names = TRAIN_NAME, HELD_OUT_NAME, MANIFEST_NAME
     targets = {n: os.path.join(settings.output_dir, n) for n in names}
+    is_finished = files.exists(targets[MANIFEST_NAME])
     for path in targets.values():
         files.require_target(
-            path, "output_dir", [], overwrite=settings.overwrite
+            path,
+            "output_dir",
+            [],
+            overwrite=settings.overwrite or not is_finished,
         )
     files.make_folder(settings.output_dir, "output_dir")
     return targets
@@ -255,6 +263,12 @@ def run(settings: CorpusOptions) -> None:
         logging.info("Comparing %s", name)
         units, in_tasks = _clean(units, tasks)
         train[name], in_held = _clean(units, same)
+        if not train[name]:
+            logging.warning(
+                "Nothing of %s is left: all of its lines are in the held-out "
+                "text or in the evaluation.",
+                name,
+            )
         counts[name] = {
             "train": _count(train[name]),
             "held_out": _count(held[name]),

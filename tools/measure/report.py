@@ -10,6 +10,7 @@ from tools.measure import finetuning
 FILE_NAME = "measure.json"
 TABLE_NAME = "measure.md"
 _ADVICE = "Choose another --output_dir, or measure again with --overwrite."
+_DAMAGED = "Delete the file, and measure again."
 
 
 def read(folder: str, option: str = "output_dir") -> dict[str, Any]:
@@ -25,14 +26,14 @@ def read(folder: str, option: str = "output_dir") -> dict[str, Any]:
     path = os.path.join(folder, FILE_NAME)
     if not files.exists(path):
         return {}
-    content = strict_json.read(path, _ADVICE)
+    content = strict_json.read(path, _DAMAGED)
     parts = content.get("parts") if isinstance(content, dict) else None
     if not isinstance(parts, dict) or not all(
         isinstance(part, dict) and {"settings", "results"} <= part.keys()
         for part in parts.values()
     ):
         raise errors.UserError(
-            f"has a {FILE_NAME} that is no measure. {_ADVICE}", option, folder
+            f"has a {FILE_NAME} that is no measure. {_DAMAGED}", option, folder
         )
     return parts
 
@@ -45,25 +46,42 @@ def write(folder: str, parts: Mapping[str, Any]) -> None:
 
 
 def require_same(
-    name: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]
+    folder: str, name: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> None:
     """Make sure that a part was measured with the same settings.
 
+    Args:
+        folder: That holds the part.
+        name: Of the part.
+        stored: Its settings.
+        wanted: Those of this command.
+
     Raises:
-        errors.UserError: It was not.
+        errors.UserError: They differ.
     """
-    lines = [
-        f"  {key} was {stored.get(key)!r}, is now {wanted.get(key)!r}"
-        for key in sorted(stored.keys() | wanted.keys())
-        if stored.get(key) != wanted.get(key)
-    ]
+    lines = differences(stored, wanted)
     if lines:
         raise errors.UserError(
             f"holds the part {name} with other settings:\n"
             + "\n".join(lines)
             + f"\n{_ADVICE}",
             "output_dir",
+            folder,
         )
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return a line for each setting that differs; hashes are cut short."""
+
+    def short(value: Any) -> str:
+        is_hash = isinstance(value, str) and len(value) == 64
+        return f"{value[:12]}..." if is_hash else repr(value)
+
+    return [
+        f"  {key} was {short(before.get(key))}, is now {short(now.get(key))}"
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key) != now.get(key)
+    ]
 
 
 def to_markdown(parts: Mapping[str, Any]) -> str:

@@ -45,9 +45,8 @@ def shrink(config: modeling.AlbertConfig, size: float) -> modeling.AlbertConfig:
             that of the feed-forward part shrink as much; the size of a head,
             the layers and the embeddings stay.
     """
-    all_heads, step = config.num_attention_heads, 1
-    if config.position_bias == "alibi" and all_heads % 2 == 0:
-        step = 2
+    all_heads = config.num_attention_heads
+    step = 2 if config.position_bias == "alibi" else 1
     heads = max(step, step * round(size * all_heads / step))
     return dataclasses.replace(
         config,

@@ -106,6 +106,11 @@ def test_names_lists_nested_options_in_order():
             "--verbose? --helpfull lists all options.",
         ),
         (
+            ["--name=x", "--no_verbose"],
+            "--no_verbose is not an option of this command. Did you mean "
+            "--noverbose? --helpfull lists all options.",
+        ),
+        (
             ["--name=x", "--extra=3"],
             "--extra is not an option of this command. --helpfull lists all "
             "options.",

@@ -15,7 +15,7 @@ from albert_tf.model import (
     modeling,
     optimization,
 )
-from albert_tf.model.heads import classification, pretraining
+from albert_tf.model.heads import classification, pretraining, replaced_tokens
 from tests.conftest import FIXTURES
 
 RECORDED = str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")
@@ -222,6 +222,32 @@ def test_present_head_is_restored_and_must_fit(small_config, tmp_path):
         checkpoints.restore(two, prefix, new_heads=True)
     new = ("output_weights", "output_bias")
     assert checkpoints.restore(two, prefix, new_scopes=new).new == new
+
+
+def test_start_of_another_objective_says_what_is_new(
+    pretrainer, small_config, tmp_path
+):
+    def detector(sharing):
+        return replaced_tokens.ReplacedTokenDetector(
+            modeling.AlbertModel(small_config), small_config, sharing
+        )
+
+    prefix = save(pretrainer, tmp_path / "mlm")
+    for sharing, parts in (
+        ("embeddings", "generator,cls/replaced_tokens"),
+        ("all", "cls/replaced_tokens"),
+    ):
+        scopes = sorted(parts.split(","))
+        advice = f"`new_weights={','.join(scopes)}`"
+        with pytest.raises(errors.UserError, match=advice):
+            checkpoints.restore(detector(sharing), prefix)
+        restored = checkpoints.restore(
+            detector(sharing), prefix, new_scopes=scopes
+        )
+        assert {name.split("/")[0] for name in restored.new} <= {
+            "generator",
+            "cls",
+        }
 
 
 def test_half_a_head_is_an_error(small_config, tmp_path):

@@ -169,6 +169,14 @@ def test_float_group_index_is_the_original_s(small_config):
         ({"float_group_index": 1}, "is not true or false"),
         ({"pooling": "first"}, "Allowed are cls, pair"),
         ({"position_bias": "t5"}, "Allowed are none, alibi"),
+        (
+            {
+                "position_bias": "alibi",
+                "num_attention_heads": 3,
+                "hidden_size": 12,
+            },
+            "num_attention_heads=3 is odd",
+        ),
         ({"hidden_act": "gelu_new"}, "Allowed are gelu, gelu_erf, relu"),
     ],
 )

@@ -95,7 +95,10 @@ def test_same_options_continue_the_run_and_the_newest_are_kept(claim):
     [
         ({"settings": Settings(rate=0.25)}, "--rate was 0.5, is now 0.25"),
         ({"program": "run_y"}, "it was made by run_x, not run_y"),
-        ({"config": {"num_hidden_layers": 5}}, "albert_config.json differs"),
+        (
+            {"config": {"num_hidden_layers": 5}},
+            "num_hidden_layers was 4, is now 5 (in albert_config.json)",
+        ),
     ],
 )
 def test_another_run_is_refused(claim, change, message, small_config, tmp_path):

@@ -127,7 +127,7 @@ def test_options_that_do_not_fit_are_refused(settings, changes, message):
     [
         ({"held_out_file": "none.txt"}, "`held_out_file=none.txt` is not a"),
         ({"minimal_pairs_file": "none"}, "`minimal_pairs_file=none` matches"),
-        ({"init_checkpoint": "none"}, "`spm_model_file` and `vocab_file` are"),
+        ({"init_checkpoint": "none"}, "=none` is neither a folder nor"),
         ({"spm_model_file": "none"}, "`spm_model_file=none` is not a file"),
         ({"albert_config_file": "none"}, "`albert_config_file=none` is not"),
         ({"window_words": 50}, "no document of 50 words"),
@@ -215,3 +215,26 @@ def test_a_damaged_file_is_refused(settings, tmp_path, text):
     (tmp_path / "out" / "measure.json").write_text(text)
     with pytest.raises(errors.UserError, match="measure.json"):
         evaluate.run(settings)
+
+
+def test_parts_of_another_model_do_not_stay_in_the_folder(
+    settings, tmp_path, tiny_vocab
+):
+    evaluate.run(change(settings, parts="cost"))
+    other = tmp_path / "other"
+    other.mkdir()
+    write_model(other, tiny_vocab, seed=2)
+    changed = change(settings, init_checkpoint=str(other), parts="held_out")
+    message = "holds the part cost with other settings:\n  weights was"
+    for overwrite in (False, True):
+        with pytest.raises(errors.UserError, match=message):
+            evaluate.run(change(changed, overwrite=overwrite))
+
+
+def test_table_that_is_missing_is_written_again(settings):
+    settings = change(settings, parts="cost")
+    evaluate.run(settings)
+    table = read_table(settings)
+    (pathlib.Path(settings.output_dir) / "measure.md").unlink()
+    evaluate.run(settings)
+    assert read_table(settings) == table

@@ -89,6 +89,11 @@ def test_corpus_of_small_files(data_dir, tmp_path, capsys):
         make_corpus.CorpusOptions(str(data_dir), str(tmp_path), overwrite=True)
     )
     assert (tmp_path / "train.txt").read_text() == train
+    # Without the manifest, which is written last, nothing is finished.
+    (tmp_path / "corpus.json").unlink()
+    (tmp_path / "train.txt").write_text("half")
+    make_corpus.run(settings)
+    assert (tmp_path / "train.txt").read_text() == train
 
 
 def test_held_out_units_do_not_depend_on_their_order():
