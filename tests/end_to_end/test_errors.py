@@ -388,7 +388,7 @@ def test_folder_of_another_run(finished, classifier, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(dataclasses.replace(config, hidden_size=32).to_json())
     other = changed(finished, albert_config_file=str(path))
-    message = "is now 32 (in albert_config.json)"
+    message = r"hidden_size was 16, is now 32 \(in albert_config.json\)"
     refuse(run_pretraining.run, other, message, tmp_path)
 
 
