@@ -532,11 +532,16 @@ def _warn(
         )
     if recipe.objective == "rtd":
         for name, what in (
-            ("masked_lm_factor", "the generator learns nothing"),
-            ("replaced_token_factor", "no replaced token is looked for"),
+            ("masked_lm_factor", "predict masked words"),
+            ("replaced_token_factor", "find replaced tokens"),
         ):
             if not getattr(recipe, name):
-                logging.warning("--%s=0 with --objective=rtd: %s.", name, what)
+                logging.warning(
+                    "--%s=0: with --objective=rtd the model does not learn to "
+                    "%s.",
+                    name,
+                    what,
+                )
     budget = settings.masked_lm_budget
     wanted = settings.masks.masked_lm_prob * settings.max_seq_length
     if budget and wanted > budget + 1:

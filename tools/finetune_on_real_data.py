@@ -25,9 +25,9 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import collections
 import dataclasses
 import hashlib
+import io
 import json
 import lzma
-import os
 import pathlib
 import random
 import shutil
@@ -364,7 +364,7 @@ def finish(settings: ToolOptions) -> list[dict[str, Any]]:
     keys = []
     for seed, name, start, data, baseline in sorted(wanted, key=lambda w: w[0]):
         values = _values(settings, name, data, (start, seed))
-        key = _key(values, {**identity, "data": _digest_of(data)})
+        key = _key(values, {**identity, "data": digest_of(data)})
         keys.append(key)
         if key in _read_results(output):
             continue
@@ -386,10 +386,17 @@ def finish(settings: ToolOptions) -> list[dict[str, Any]]:
 # Parts of the real data.
 
 
-def prepare(settings: ToolOptions) -> None:
-    """Write the subsets of all tasks, so that a missing file shows early."""
-    for name in settings.runs.chosen:
-        _prepare(settings, name, pathlib.Path(settings.output_dir))
+def prepare(settings: ToolOptions) -> dict[str, str]:
+    """Write the subsets of all tasks, so that a missing file shows early.
+
+    Returns:
+        A hash of each.
+    """
+    output = pathlib.Path(settings.output_dir)
+    return {
+        name: digest_of(_prepare(settings, name, output))
+        for name in settings.runs.chosen
+    }
 
 
 def _prepare(
@@ -404,75 +411,89 @@ def _prepare(
     recipe = settings.recipe(name)
     counts = {"train": recipe.examples, "dev": recipe.dev_examples}
     place = output / "data" / f"{name}_{recipe.examples}"
-    digest = _digest_of_sources(pathlib.Path(settings.data_dir), name)
+    source = _Source.read(pathlib.Path(settings.data_dir), name)
+    digest = source.digest(counts)
     if place.exists():
-        if _digest_of(place) != digest:
+        if digest_of(place) != digest:
             raise errors.UserError(
-                f"holds other {_NAMES[name]} data, in {place}, than "
-                f"`data_dir={settings.data_dir}`. Choose another `output_dir`.",
-                "output_dir",
-                settings.output_dir,
+                f"{place} was not drawn from the {_NAMES[name]} files in "
+                f"`data_dir={settings.data_dir}`, or by an earlier version. "
+                "Delete it, or choose another folder for the runs."
             )
         return place
-    partial = place.with_name(f"{place.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    source = pathlib.Path(settings.data_dir)
-    for split, count in counts.items():
-        if name == "squad":
-            text = _read(source / f"squad/{split}-v2.0.json")
-            part = json.dumps(draw_squad(json.loads(text), count))
-            files.write_text(str(partial / f"{split}.json"), part)
-        elif name == "race":
-            _draw_race(source / "race/RACE.tar.xz", partial, (split, count))
-        else:
-            text = _read(source / "glue" / _FOLDERS[name] / f"{split}.tsv")
-            target = partial / _FOLDERS[name] / f"{split}.tsv"
-            target.parent.mkdir(exist_ok=True)
-            files.write_text(
-                str(target), draw_rows(text, count, header=name != "cola")
-            )
-    files.write_text(str(partial / _DIGEST_NAME), digest)
-    partial.rename(place)
+    with files.replace_folder(str(place)) as partial:
+        for split, count in counts.items():
+            source.draw(pathlib.Path(partial), split, count)
+        (pathlib.Path(partial) / _DIGEST_NAME).write_text(digest)
     return place
 
 
-def _digest_of(place: pathlib.Path) -> str:
-    """Return the hash of the files that subsets were drawn from."""
+def digest_of(place: pathlib.Path) -> str:
+    """Return the hash that tells subsets apart, of their folder."""
     path = place / _DIGEST_NAME
     return path.read_text() if path.exists() else ""
 
 
-def _digest_of_sources(source: pathlib.Path, name: str) -> str:
-    """Return the hash of the files that a task's subsets are drawn from."""
-    paths = [source / "race/RACE.tar.xz"]
-    if name == "squad":
-        paths = [source / f"squad/{s}-v2.0.json" for s in ("train", "dev")]
-    elif name != "race":
-        folder = source / "glue" / _FOLDERS[name]
-        paths = [folder / f"{split}.tsv" for split in ("train", "dev")]
-    hashes = [files.sha256(str(_find(path))) for path in paths]
-    return hashlib.sha256(" ".join(hashes).encode()).hexdigest()
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """The files that a task's subsets are drawn from.
+
+    Attributes:
+        name: Of the task.
+        contents: Of each split; of RACE the archive, as "".
+    """
+
+    name: str
+    contents: Mapping[str, bytes]
+
+    @classmethod
+    def read(cls, folder: pathlib.Path, name: str) -> "_Source":
+        """Read the files.
+
+        Raises:
+            errors.UserError: One is missing.
+        """
+        if name == "race":
+            path = str(folder / "race/RACE.tar.xz")
+            files.require_file(path, "data_dir")
+            return cls(name, {"": files.read_bytes(path)})
+        pattern = "squad/{}-v2.0.json"
+        if name != "squad":
+            pattern = f"glue/{_FOLDERS[name]}/{{}}.tsv"
+        splits = "train", "dev"
+        return cls(name, {s: _read(folder / pattern.format(s)) for s in splits})
+
+    def digest(self, counts: Mapping[str, int]) -> str:
+        """Return a hash of all that the subsets follow from."""
+        hashes = [hashlib.sha256(c).hexdigest() for c in self.contents.values()]
+        text = json.dumps([self.name, hashes, counts, _SEED])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def draw(self, folder: pathlib.Path, split: str, count: int) -> None:
+        """Write the subset of a split."""
+        if self.name == "race":
+            _draw_race(self.contents[""], folder, (split, count))
+            return
+        text = self.contents[split].decode("utf-8-sig")
+        if self.name == "squad":
+            part = json.dumps(draw_squad(json.loads(text), count))
+            (folder / f"{split}.json").write_text(part)
+            return
+        target = folder / _FOLDERS[self.name] / f"{split}.tsv"
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(draw_rows(text, count, header=self.name != "cola"))
 
 
-def _find(path: pathlib.Path) -> pathlib.Path:
-    """Return the path of a file, or of the same compressed as .xz."""
+def _read(path: pathlib.Path) -> bytes:
+    """Read a file, or unpack the same compressed as .xz."""
     packed = path.with_name(f"{path.name}.xz")
-    for found in (path, packed):
-        if found.exists():
-            return found
+    if path.exists():
+        return path.read_bytes()
+    if packed.exists():
+        return lzma.decompress(packed.read_bytes())
     raise errors.UserError(
         f"--data_dir has no {path.name} (looked for {path} and {packed})."
     )
-
-
-def _read(path: pathlib.Path) -> str:
-    """Read a text, compressed or not."""
-    found = _find(path)
-    content = found.read_bytes()
-    if found.suffix == ".xz":
-        content = lzma.decompress(content)
-    return content.decode("utf-8-sig")
 
 
 def _draw(items: Sequence[Any], count: int) -> list[Any]:
@@ -508,12 +529,12 @@ def draw_squad(content: Any, count: int) -> Any:
 
 
 def _draw_race(
-    archive: pathlib.Path, target: pathlib.Path, part: tuple[str, int]
+    archive: bytes, target: pathlib.Path, part: tuple[str, int]
 ) -> None:
     """Extract passages of `middle` with about so many questions."""
     split, count = part
     prefix = f"RACE/{split}/middle/"
-    with tarfile.open(archive) as packed:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
         texts = {
             os.path.basename(member.name): packed.extractfile(member).read()  # type: ignore[union-attr]
             for member in packed
@@ -525,7 +546,7 @@ def _draw_race(
     folder = target / split / "middle"
     folder.mkdir(parents=True)
     for name in _draw(names, round(share * len(names))):
-        files.write_text(str(folder / name), texts[name].decode())
+        (folder / name).write_bytes(texts[name])
 
 
 # One run.
@@ -600,7 +621,7 @@ def _key(values: Mapping[str, Any], identity: Mapping[str, str]) -> str:
     is_pretrained = "init_checkpoint" in values
     start = _PRETRAINED if is_pretrained else _RANDOM
     chosen = {k: v for k, v in values.items() if k not in _PATHS}
-    read = {**identity} if is_pretrained else {**identity, "weights": ""}
+    read = identity if is_pretrained else {**identity, "weights": ""}
     text = json.dumps([chosen, read], sort_keys=True)
     ending = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f"{values['task_name']}-{start}-{values['seed']}-{ending}"
@@ -614,6 +635,7 @@ def _finetune(
     begun = time.monotonic()
     options_class, script = _SCRIPTS.get(name, _GLUE)
     given = {**values, "output_dir": str(folder)}
+    _forget_moved(str(folder), given)
     script(options.from_dict(options_class, given))
     seconds = time.monotonic() - begun
     summary = scores.read(str(folder))
@@ -628,6 +650,14 @@ def _finetune(
         "train_examples": len(_examples(values, base.TRAIN)),
         "seconds": round(seconds, 1),
     }
+
+
+def _forget_moved(folder: str, given: Mapping[str, Any]) -> None:
+    """Remove an unfinished run whose files have other places now."""
+    if run_folder.is_run(folder):
+        before = run_folder.read(folder).options
+        if any(before.get(name) != given.get(name) for name in _PATHS):
+            shutil.rmtree(folder)
 
 
 def _task(values: Mapping[str, Any]) -> base.Task:

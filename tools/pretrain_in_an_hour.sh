@@ -11,8 +11,8 @@
 #   OUTPUT/run/run_card.md        pretraining: losses, speed, options
 #   OUTPUT/measure/measure.md     minimal pairs, held-out text, seven tasks
 #
-# Environment: PARTS of the measure (docs/recipes.md), cost,finetuning for
-# --objective=rtd; SEED (1) of the training; PYTHON (.venv/bin/python).
+# Environment: PARTS of the measure (docs/recipes.md; with --objective=rtd only cost
+# and finetuning); SEED (1) of the training; PYTHON (.venv/bin/python).
 set -eu
 fail() {
     echo "$1" >&2
@@ -25,7 +25,11 @@ shift 2
 python=${PYTHON:-.venv/bin/python}
 [ -d "$data" ] || fail "DATA=$data is not a folder."
 command -v "$python" > /dev/null ||
-    fail "There is no $python. Run make setup, and start from the project's root."
+    fail "PYTHON=$python is no program. Run make setup, in the project's root."
+parts=cost,held_out,minimal_pairs,finetuning
+case " $* " in
+*" --objective=rtd "*) parts=cost,finetuning ;; # Without a head for masked words.
+esac
 corpus=$output/corpus
 vocabulary=$output/vocab.model
 set -- --flagfile=configs/pretraining/hour.flags \
@@ -38,7 +42,7 @@ set -- --flagfile=configs/pretraining/hour.flags \
 measure() {
     "$@" --init_checkpoint="$output/run" --data_dir="$data" \
         --held_out_file="$corpus/held_out.txt" --output_dir="$output/measure" \
-        --parts="${PARTS:-cost,held_out,minimal_pairs,finetuning}"
+        --parts="${PARTS:-$parts}"
 }
 
 # Checks the options of a command that runs later: MODULE CLASS OPTIONS.
@@ -55,7 +59,8 @@ check albert_tf.run_pretraining PretrainingOptions "$@"
 measure check tools.measure.evaluate EvaluateOptions
 mkdir -p "$output"
 [ -e "$corpus/corpus.json" ] ||
-    "$python" -m tools.measure.make_corpus --data_dir="$data" --output_dir="$corpus"
+    "$python" -m tools.measure.make_corpus --data_dir="$data" \
+        --output_dir="$corpus" --overwrite
 [ -e "$vocabulary" ] ||
     "$python" -m data_prep.train_sentencepiece --input_file="$corpus/train.txt" \
         --output_prefix="$output/vocab" --vocab_size=8000

@@ -256,7 +256,7 @@ def _parse_words(
         near = difflib.get_close_matches(name, list(flag_values), 1)
         hint = f"Did you mean --{near[0]}? " if near else ""
         negated = name.removeprefix("no").lstrip("_-")
-        if negated != name and negated in flag_values:
+        if negated != name and _is_boolean(flag_values, negated):
             hint = f"Did you mean --no{negated}? "
         raise errors.UserError(
             f"--{name} is not an option of this command. {hint}--helpfull "
@@ -270,6 +270,10 @@ def _parse_words(
             f"{problem}. Options are written as --name=value; --help lists "
             "them."
         ) from None
+
+
+def _is_boolean(flag_values: flags.FlagValues, name: str) -> bool:
+    return name in flag_values and bool(flag_values[name].boolean)
 
 
 _TRUTH = {

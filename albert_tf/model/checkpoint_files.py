@@ -3,7 +3,6 @@
 A prefix is a checkpoint's path without `.index`.
 """
 
-import hashlib
 import os
 import re
 import shutil
@@ -74,9 +73,7 @@ def fingerprint(path: str, option: str = "init_checkpoint") -> str:
     if is_prefix(found):
         # It holds a checksum of each tensor.
         return files.sha256(f"{found}.index")
-    names = sorted(n for n in os.listdir(found) if n.endswith(".safetensors"))
-    digests = [files.sha256(os.path.join(found, name)) for name in names]
-    return hashlib.sha256(" ".join(digests).encode()).hexdigest()
+    return files.sha256(huggingface.find_weights(found))
 
 
 def _in_folder(folder: str) -> str | None:

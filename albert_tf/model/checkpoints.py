@@ -310,19 +310,37 @@ def _check_partners(
         and not is_new(name)
     ]
     if lines:
+        lacking = [
+            n for n, partner in partners.items() if partner not in stored
+        ]
+        if len(lacking) < len(lines):  # Something else does not fit, too.
+            lacking = []
         raise errors.UserError(
             f"{what} does not fit the model:\n"
             + "\n".join(sorted(lines))
-            + f"\n{_explain_misfit(variables, stored)}"
+            + f"\n{_explain_misfit(variables, stored, lacking)}"
         )
 
 
-# Parts that some objective of pretraining trains and another lacks.
-_PARTS_OF_OBJECTIVES = {"generator", "cls/replaced_tokens", "cls/predictions"}
+# Parts that some objectives of pretraining train and others lack.
+_PARTS_OF_OBJECTIVES = {
+    *("generator", "cls/replaced_tokens"),
+    *("cls/predictions", "cls/seq_relationship"),
+}
 
 
-def _explain_misfit(variables: Collection[str], stored: Collection[str]) -> str:
-    """Say what to do about variables that do not match."""
+def _explain_misfit(
+    variables: Collection[str],
+    stored: Collection[str],
+    lacking: Collection[str],
+) -> str:
+    """Say what to do about variables that do not match.
+
+    Args:
+        variables: Names in the model.
+        stored: Names in the checkpoint.
+        lacking: Variables that the checkpoint lacks, if nothing else is wrong.
+    """
     if brightmart.PROJECTION in set(stored) - set(variables):
         return (
             "This is the layout of brightmart's albert_zh. Use the config file "
@@ -345,16 +363,14 @@ def _explain_misfit(variables: Collection[str], stored: Collection[str]) -> str:
             "new one with `new_weights=bert/pooler`; convert_checkpoint "
             "converts it without one; the exports of this project need one."
         )
-    lacking = set(variables) - set(stored)
-    if not any(name.startswith("bert/") for name in lacking):
-        parts = {checkpoint_reader.part_of(name) for name in lacking}
-        if parts and parts <= _PARTS_OF_OBJECTIVES:
-            return (
-                "The checkpoint lacks what this `objective` trains beside the "
-                "encoder. Where a run starts from it, "
-                f"`new_weights={','.join(sorted(parts))}` gives that random "
-                "weights."
-            )
+    parts = {checkpoint_reader.part_of(name) for name in lacking}
+    if parts and parts <= _PARTS_OF_OBJECTIVES:
+        return (
+            "The checkpoint lacks what these objectives train beside the "
+            "encoder. Where a run starts from it, "
+            f"`new_weights={','.join(sorted(parts))}` gives that random "
+            "weights."
+        )
     if not set(variables) & set(stored):
         return (
             "The checkpoint has none of the model's variables, but "

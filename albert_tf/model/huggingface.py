@@ -189,7 +189,7 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     """
     config_file = os.path.join(folder, CONFIG_NAME)
     config = read_config(config_file)
-    path = _find_weights(folder)
+    path = find_weights(folder)
     tensors = _without_token_head(
         _read_json(config_file), _untied(_read_tensors(path), path), path
     )
@@ -341,7 +341,12 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names[:3]) + more
 
 
-def _find_weights(folder: str) -> str:
+def find_weights(folder: str) -> str:
+    """Return the path of the weights in a folder.
+
+    Raises:
+        errors.UserError: There are none that can be read.
+    """
     path = os.path.join(folder, WEIGHTS_NAME)
     if files.exists(path):
         return path

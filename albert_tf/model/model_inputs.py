@@ -12,8 +12,7 @@ ENCODER = ("input_ids", "input_mask", "segment_ids", "position_ids")
 # Of training batches: a seed for the step, int32 [2], the same on all replicas,
 # for what is drawn for each example.
 SEED = "seed"
-# Names beside `ENCODER` that batches of this project's records and features
-# have.
+# Further names in batches of this project's records and features.
 # A model that does not need them ignores them.
 BATCH = (
     *("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"),

@@ -52,7 +52,7 @@ def find(
         f"After {last:,} updates the masked_lm_loss is {mean:.3f} (mean of "
         "the last lines of the log). The entropy of the labels is "
         f"{entropy_of_labels:.3f}: the {network} knows no more than how "
-        "frequent pieces are. What can help, where it is not in use yet: the "
+        "frequent pieces are. What can help, unless you use it already: the "
         "config key position_bias=alibi, `bias_correction`, a lower "
         "`learning_rate`, a longer `num_warmup_steps`, shorter sequences "
         "first. See docs/recipes.md."

@@ -94,7 +94,9 @@ def describe(
     if expected is None or "masked_lm_loss" not in numbers:
         return None
     millions = tokens / 1e6
-    point = "At this point" if millions <= _END else f"At its end, {_END:.1f},"
+    point = "At this point"
+    if millions > _END:
+        point = f"At its end, after {_END:.1f} million,"
     return (
         f"masked_lm_loss {numbers['masked_lm_loss']:.3f} after "
         f"{millions:,.1f} million tokens. {point} "

@@ -90,18 +90,22 @@ def compare(first: Parts, second: Parts) -> list[list[str]]:
 
 
 def _require_same(name: str, parts: Parts) -> None:
-    first, *others = (
+    kept = [
         {k: v for k, v in p["settings"].items() if k not in _MODEL | _RATES}
         for p in parts
-    )
-    for other in others:
-        lines = report.differences(first, other)
-        if lines:
-            raise errors.UserError(
-                f"The folders have the part {name} with different settings:\n"
-                + "\n".join(lines)
-                + "\nMeasure it again with the same options."
-            )
+    ]
+    names = {
+        key
+        for settings in kept
+        for key in settings.keys() | kept[0].keys()
+        if settings.get(key) != kept[0].get(key)
+    }
+    if names:
+        raise errors.UserError(
+            f"The folders have the part {name} with different settings: "
+            f"{', '.join(sorted(names))}. Measure it again with the same "
+            "options."
+        )
 
 
 Pairs = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]

@@ -31,7 +31,8 @@ def of_lines(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
     for line in lines:
         if line["split"] == "facts":
             # A run may go on at the step of the run that it starts from.
-            step = step if facts else line["step"]
+            if not facts:
+                step = line["step"]
             facts = line
         if line["split"] != "train" or "examples_per_second" not in line:
             continue

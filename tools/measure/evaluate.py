@@ -91,8 +91,8 @@ class EvaluateOptions:
     finetuning_dir: str | None = option(
         None,
         "Folder for the finetuning runs. Default: one in --output_dir. "
-        "Models with the same --albert_config_file and --spm_model_file may "
-        "share one, and with it the runs from random weights.",
+        "Models of the same architecture and vocabulary may share one, and "
+        "with it the runs from random weights.",
     )
     runs: finetuning_tool.RunOptions = dataclasses.field(
         default_factory=finetuning_tool.RunOptions
@@ -266,13 +266,28 @@ def _finetuning(
     settings: EvaluateOptions, model: dict[str, str], source: scoring.Source
 ) -> Part:
     tool_options = settings.finetuning(source, model["weights"])
-    finetuning_tool.prepare(tool_options)
     chosen = dataclasses.asdict(settings.runs)
+    chosen["data"] = finetuning_tool.prepare(tool_options)
     chosen["recipes"] = {
         name: dataclasses.asdict(finetuning_tool.RECIPES[name])
         for name in settings.runs.chosen
     }
     return Part({**model, **chosen}, lambda: finetuning.measure(tool_options))
+
+
+def _refuse_others(
+    settings: EvaluateOptions, name: str, stored: dict[str, Any]
+) -> None:
+    """Refuse to put a part beside one of other weights."""
+    weights = checkpoint_files.fingerprint(settings.init_checkpoint)
+    if stored["weights"] != weights:
+        raise errors.UserError(
+            f"holds the part {name} of another model. Choose another folder, "
+            "or measure this part again, too, with "
+            f"--overwrite --parts={settings.parts},{name}.",
+            "output_dir",
+            settings.output_dir,
+        )
 
 
 def run(settings: EvaluateOptions) -> None:
@@ -282,14 +297,16 @@ def run(settings: EvaluateOptions) -> None:
     done = report.read(settings.output_dir)
     if settings.overwrite:
         done = {k: part for k, part in done.items() if k not in wanted}
-    weights = checkpoint_files.fingerprint(settings.init_checkpoint)
     for name, part in done.items():
-        expected = {**part["settings"], "weights": weights}
         if name in wanted:
-            expected = wanted[name].settings
-        report.require_same(
-            settings.output_dir, name, part["settings"], expected
-        )
+            report.require_same(
+                settings.output_dir,
+                name,
+                part["settings"],
+                wanted[name].settings,
+            )
+        else:
+            _refuse_others(settings, name, part["settings"])
     for name, part in wanted.items():
         if name not in done:
             logging.info("Measuring %s", name)

@@ -26,6 +26,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import pathlib
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -224,20 +225,12 @@ def _text(parts: dict[str, list[str]]) -> str:
 
 
 def _targets(settings: CorpusOptions) -> dict[str, str]:
-    """Return the paths of the output files, which may be written.
-
-    The manifest is written last; without it the others are of a start that
-    failed.
-    """
+    """Return the paths of the output files, which may be written."""
     names = TRAIN_NAME, HELD_OUT_NAME, MANIFEST_NAME
     targets = {n: os.path.join(settings.output_dir, n) for n in names}
-    is_finished = files.exists(targets[MANIFEST_NAME])
     for path in targets.values():
         files.require_target(
-            path,
-            "output_dir",
-            [],
-            overwrite=settings.overwrite or not is_finished,
+            path, "output_dir", [], overwrite=settings.overwrite
         )
     files.make_folder(settings.output_dir, "output_dir")
     return targets
@@ -274,6 +267,8 @@ def run(settings: CorpusOptions) -> None:
             "held_out": _count(held[name]),
             "removed_lines": {"evaluation": in_tasks, "held_out": in_held},
         }
+    # The manifest is written last: without it nothing is finished.
+    pathlib.Path(targets[MANIFEST_NAME]).unlink(missing_ok=True)
     for name, parts in ((TRAIN_NAME, train), (HELD_OUT_NAME, held)):
         files.write_text(targets[name], _text(parts))
         paths[name] = targets[name]

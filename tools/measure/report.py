@@ -59,7 +59,16 @@ def require_same(
     Raises:
         errors.UserError: They differ.
     """
-    lines = differences(stored, wanted)
+
+    def short(value: Any) -> str:
+        is_hash = isinstance(value, str) and len(value) == 64
+        return f"{value[:12]}..." if is_hash else repr(value)
+
+    lines = [
+        f"  {key} was {short(stored.get(key))}, is now {short(wanted.get(key))}"
+        for key in sorted(stored.keys() | wanted.keys())
+        if stored.get(key) != wanted.get(key)
+    ]
     if lines:
         raise errors.UserError(
             f"holds the part {name} with other settings:\n"
@@ -68,20 +77,6 @@ def require_same(
             "output_dir",
             folder,
         )
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return a line for each setting that differs; hashes are cut short."""
-
-    def short(value: Any) -> str:
-        is_hash = isinstance(value, str) and len(value) == 64
-        return f"{value[:12]}..." if is_hash else repr(value)
-
-    return [
-        f"  {key} was {short(before.get(key))}, is now {short(now.get(key))}"
-        for key in sorted(before.keys() | now.keys())
-        if before.get(key) != now.get(key)
-    ]
 
 
 def to_markdown(parts: Mapping[str, Any]) -> str:

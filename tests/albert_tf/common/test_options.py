@@ -111,6 +111,11 @@ def test_names_lists_nested_options_in_order():
             "--noverbose? --helpfull lists all options.",
         ),
         (
+            ["--name=x", "--noname"],
+            "--noname is not an option of this command. Did you mean --name? "
+            "--helpfull lists all options.",
+        ),
+        (
             ["--name=x", "--extra=3"],
             "--extra is not an option of this command. --helpfull lists all "
             "options.",

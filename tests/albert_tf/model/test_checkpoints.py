@@ -244,10 +244,15 @@ def test_start_of_another_objective_says_what_is_new(
         restored = checkpoints.restore(
             detector(sharing), prefix, new_scopes=scopes
         )
-        assert {name.split("/")[0] for name in restored.new} <= {
-            "generator",
-            "cls",
-        }
+        found = {checkpoint_reader.part_of(name) for name in restored.new}
+        assert found == set(scopes)
+    # Something else is wrong, too.
+    other = dataclasses.replace(small_config, intermediate_size=8)
+    model = replaced_tokens.ReplacedTokenDetector(
+        modeling.AlbertModel(other), other
+    )
+    with pytest.raises(errors.UserError, match="Use the albert_config.json"):
+        checkpoints.restore(model, prefix)
 
 
 def test_half_a_head_is_an_error(small_config, tmp_path):

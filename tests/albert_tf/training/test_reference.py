@@ -39,7 +39,7 @@ def test_nothing_is_known_before_them_and_the_last_holds_after_them(config):
     assert found == pytest.approx(ENTROPY - below)
     losses = {"masked_lm_loss": 5.5}
     line = reference.describe(losses, config, 1.1 * end, ENTROPY)
-    assert f"At its end, {end / 1e6:.1f}, configs" in line
+    assert f"At its end, after {end / 1e6:.1f} million, configs" in line
 
 
 def test_only_models_of_the_size_are_compared(config):

@@ -63,7 +63,8 @@ def test_other_settings_are_refused():
     one, other = (
         parts(2.0, 50.0, (1.0, 2.0), windows=count) for count in (9, 8)
     )
-    with pytest.raises(errors.UserError, match="part held_out with different"):
+    message = "part held_out with different settings: windows. "
+    with pytest.raises(errors.UserError, match=message):
         compare.compare([one], [other])
 
 
@@ -81,3 +82,5 @@ def test_command_reads_folders(tmp_path, capsys):
         compare.run(compare.CompareOptions(a, str(tmp_path / "c")))
     with pytest.raises(errors.UserError, match="another number of folders"):
         compare.CompareOptions(a, f"{a},{b}")
+    with pytest.raises(errors.UserError, match="has an empty name"):
+        compare.CompareOptions(a, "")

@@ -1,5 +1,6 @@
 """The corpus of the experiments, from small files of every kind."""
 
+import dataclasses
 import hashlib
 import io
 import json
@@ -89,11 +90,21 @@ def test_corpus_of_small_files(data_dir, tmp_path, capsys):
         make_corpus.CorpusOptions(str(data_dir), str(tmp_path), overwrite=True)
     )
     assert (tmp_path / "train.txt").read_text() == train
-    # Without the manifest, which is written last, nothing is finished.
-    (tmp_path / "corpus.json").unlink()
-    (tmp_path / "train.txt").write_text("half")
+
+
+def test_manifest_is_not_there_while_the_texts_are_written(
+    data_dir, tmp_path, monkeypatch
+):
+    settings = make_corpus.CorpusOptions(str(data_dir), str(tmp_path))
     make_corpus.run(settings)
-    assert (tmp_path / "train.txt").read_text() == train
+
+    def fail(path, text):
+        raise OSError("No space left")
+
+    monkeypatch.setattr(make_corpus.files, "write_text", fail)
+    with pytest.raises(OSError):
+        make_corpus.run(dataclasses.replace(settings, overwrite=True))
+    assert not (tmp_path / "corpus.json").exists()
 
 
 def test_held_out_units_do_not_depend_on_their_order():
