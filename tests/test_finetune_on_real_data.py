@@ -246,6 +246,31 @@ def test_finished_runs_are_not_done_again(
     assert len(done) == 7
 
 
+def test_runs_with_another_budget_are_others(
+    tool, tmp_path, monkeypatch, shared_dir
+):
+    done = []
+
+    def finetune(name, values, folder):
+        done.append(folder.name)
+        rest = {"train_examples": 1, "steps": 1, "seconds": 1.0}
+        return {"metric": "x", "value": 0.5, **rest}
+
+    monkeypatch.setattr(tool, "_finetune", finetune)
+    for budget in ("cola=20", "cola=30", "cola=20"):
+        tool.run(
+            make_options(
+                tool,
+                data_dir=str(shared_dir / "data"),
+                output_dir=str(tmp_path),
+                tasks="cola",
+                seeds=1,
+                budget=budget,
+            )
+        )
+    assert len(set(done)) == len(done) == 2
+
+
 def test_subsets_of_other_data_are_refused(tool, tmp_path):
     def write(folder, label):
         folder = tmp_path / folder / "glue/CoLA"
@@ -263,7 +288,9 @@ def test_subsets_of_other_data_are_refused(tool, tmp_path):
     )
     tool.prepare(one)
     tool.prepare(one)
-    with pytest.raises(errors.UserError, match="holds other CoLA data"):
+    with pytest.raises(
+        errors.UserError, match="was not drawn from the CoLA files"
+    ):
         tool.prepare(other)
     with pytest.raises(errors.UserError, match="--data_dir has no train.tsv"):
         tool.prepare(none)

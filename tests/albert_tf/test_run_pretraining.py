@@ -127,6 +127,14 @@ def test_our_recipes_give_no_warning(warnings, path):
             {"sentence_factor": 2.0, "sentence_objective": "none"},
             ("--sentence_factor=2 has no effect",),
         ),
+        (
+            {"objective": "rtd", "masked_lm_factor": 0.0},
+            ("--masked_lm_factor=0: with --objective=rtd", "predict masked"),
+        ),
+        (
+            {"objective": "rtd", "replaced_token_factor": 0.0},
+            ("--replaced_token_factor=0: with", "find replaced tokens"),
+        ),
     ],
 )
 def test_options_that_are_probably_not_meant(make, warnings, changes, parts):

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import lzma
+import shutil
 import tarfile
 
 import pytest
@@ -90,6 +91,20 @@ def test_corpus_of_small_files(data_dir, tmp_path, capsys):
         make_corpus.CorpusOptions(str(data_dir), str(tmp_path), overwrite=True)
     )
     assert (tmp_path / "train.txt").read_text() == train
+
+
+def test_a_source_of_which_nothing_is_left_is_warned_of(
+    data_dir, tmp_path, caplog
+):
+    folder = tmp_path / "data"
+    shutil.copytree(data_dir, folder)
+    text = "\n\n".join([f"{SHORT}\n{LEAK}"] * 4)
+    name = "en/storybooks.txt.xz"
+    (folder / name).write_bytes(lzma.compress(text.encode()))
+    out = str(tmp_path / "out")
+    make_corpus.run(make_corpus.CorpusOptions(str(folder), out))
+    (warning,) = caplog.messages
+    assert f"Nothing of {name} is left" in warning
 
 
 def test_manifest_is_not_there_while_the_texts_are_written(

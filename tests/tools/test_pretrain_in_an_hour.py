@@ -1,0 +1,93 @@
+"""The commands of tools/pretrain_in_an_hour.sh, and its early checks."""
+
+import os
+import subprocess
+
+import pytest
+
+from tests.conftest import ROOT
+
+# Writes down its arguments; checks of options are ordinary calls of it.
+PYTHON = """#!/bin/sh
+printf '%s\\n' "$*" | tr -s '\\n' ' ' >> "$CALLS"
+echo >> "$CALLS"
+case "$*" in *bad*) exit 3 ;; esac
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    (tmp_path / "my data").mkdir()
+
+    def run(*arguments, **environment):
+        calls = tmp_path / "calls"
+        calls.unlink(missing_ok=True)
+        done = subprocess.run(
+            [str(ROOT / "tools/pretrain_in_an_hour.sh"), *arguments],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "PYTHON": str(python),
+                "CALLS": str(calls),
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        lines = calls.read_text().splitlines() if calls.exists() else []
+        return done.returncode, done.stderr, lines
+
+    return run
+
+
+def test_options_are_checked_first_then_everything_runs_in_order(start):
+    status, _, lines = start("my data", "my out", "--train_batch_size=16")
+    assert status == 0
+    programs = [
+        "PretrainingOptions",
+        "EvaluateOptions",
+        "tools.measure.make_corpus",
+        "data_prep.train_sentencepiece",
+        "data_prep.create_pretraining_data",
+        "data_prep.create_pretraining_data",
+        "albert_tf.run_pretraining",
+        "tools.measure.evaluate",
+    ]
+    for program, line in zip(programs, lines, strict=True):
+        assert program in line
+    assert "--output_dir=my out/run --seed=1 --train_batch_size=16" in lines[0]
+    assert "--data_dir=my data" in lines[1]
+    assert "--parts=cost,held_out,minimal_pairs,finetuning" in lines[-1]
+
+
+def test_a_wrong_option_stops_before_anything_is_made(start, tmp_path):
+    status, _, lines = start("my data", "out", "--bad")
+    assert status == 3
+    assert len(lines) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_replaced_tokens_are_measured_without_the_head_that_is_missing(start):
+    for environment, parts in (({}, "cost,finetuning"), ({"PARTS": "x"}, "x")):
+        *_, lines = start("my data", "out", "--objective=rtd", **environment)
+        assert lines[-1].endswith(f"--parts={parts} ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "message"),
+    [
+        ([], {}, "Usage: "),
+        (["my data"], {}, "DATA OUTPUT [flags of run_pretraining]"),
+        (["none", "out"], {}, "DATA=none is not a folder"),
+        (["my data", "out"], {"PYTHON": "./x"}, "PYTHON=./x is no program"),
+    ],
+)
+def test_what_is_missing_is_named(start, arguments, environment, message):
+    status, error, lines = start(*arguments, **environment)
+    assert status == 2
+    assert message in error
+    assert not lines
