@@ -191,12 +191,12 @@ def check_same(
         if previous.program != program:
             lines = [f"  it was made by {previous.program}, not {program}"]
         before, now = vars(previous.config), vars(config)
-        told = [line.split()[0] for line in lines]
+        told = [line.split()[0].strip("-") for line in lines]
         lines += [
             f"  {key} was {before[key]!r}, is now {now[key]!r} (in "
             f"{CONFIG_NAME})"
             for key in before
-            if before[key] != now[key] and f"--{key}" not in told
+            if before[key] != now[key] and key not in told
         ]
         if _is_another(vocabulary, folder):
             lines.append(f"  its vocabulary is not {vocabulary.path}")
