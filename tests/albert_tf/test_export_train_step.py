@@ -10,7 +10,6 @@ import os
 import re
 import resource
 import shutil
-import types
 
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from albert_tf.data import inputs, record_check
 from albert_tf.model import checkpoint_reader, checkpoints, modeling
 from albert_tf.model.heads import pretraining
 from albert_tf.training import evaluation
+from tests.albert_tf.data.small_records import MANIFEST
 from tests.exported_steps import (
     BATCH,
     CONFIG,
@@ -403,7 +403,7 @@ def test_a_number_of_batches_needs_records(tmp_path, name):
 def test_records_of_another_objective_are_refused(
     tmp_path, monkeypatch, written
 ):
-    manifest = types.SimpleNamespace(options=written, shards=["a.tfrecord"])
+    manifest = dataclasses.replace(MANIFEST, options=written)
     monkeypatch.setattr(record_check, "check_records", lambda *_: [manifest])
     settings = make_options(tmp_path, batches_from=write_records(tmp_path))
     with pytest.raises(errors.UserError, match="a.tfrecord were written for n"):
