@@ -275,19 +275,19 @@ def _finetuning(
     return Part({**model, **chosen}, lambda: finetuning.measure(tool_options))
 
 
-def _refuse_others(
-    settings: EvaluateOptions, name: str, stored: dict[str, Any]
+def _require_same_weights(
+    settings: EvaluateOptions, done: dict[str, Any], weights: str
 ) -> None:
-    """Refuse to put a part beside one of other weights."""
-    weights = checkpoint_files.fingerprint(settings.init_checkpoint)
-    if stored["weights"] != weights:
-        raise errors.UserError(
-            f"holds the part {name} of another model. Choose another folder, "
-            "or measure this part again, too, with "
-            f"--overwrite --parts={settings.parts},{name}.",
-            "output_dir",
-            settings.output_dir,
-        )
+    """Refuse to put parts beside those of another model."""
+    for name, part in done.items():
+        if part["settings"]["weights"] != weights:
+            raise errors.UserError(
+                f"holds the part {name} of another model. Choose another "
+                "folder, or measure that part again, too, with "
+                f"--overwrite --parts={settings.parts},{name}.",
+                "output_dir",
+                settings.output_dir,
+            )
 
 
 def run(settings: EvaluateOptions) -> None:
@@ -297,16 +297,15 @@ def run(settings: EvaluateOptions) -> None:
     done = report.read(settings.output_dir)
     if settings.overwrite:
         done = {k: part for k, part in done.items() if k not in wanted}
-    for name, part in done.items():
-        if name in wanted:
-            report.require_same(
-                settings.output_dir,
-                name,
-                part["settings"],
-                wanted[name].settings,
-            )
-        else:
-            _refuse_others(settings, name, part["settings"])
+    for name in wanted.keys() & done.keys():
+        report.require_same(
+            settings.output_dir,
+            name,
+            done[name]["settings"],
+            wanted[name].settings,
+        )
+    weights = next(iter(wanted.values())).settings["weights"]
+    _require_same_weights(settings, done, weights)
     for name, part in wanted.items():
         if name not in done:
             logging.info("Measuring %s", name)
