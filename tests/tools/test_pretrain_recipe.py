@@ -1,4 +1,4 @@
-"""The commands of tools/pretrain_in_an_hour.sh, and its early checks."""
+"""The commands of tools/pretrain_recipe.sh, and its early checks."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def start(tmp_path):
         calls = tmp_path / "calls"
         calls.unlink(missing_ok=True)
         done = subprocess.run(
-            [str(ROOT / "tools/pretrain_in_an_hour.sh"), *arguments],
+            [str(ROOT / "tools/pretrain_recipe.sh"), *arguments],
             cwd=tmp_path,
             env={
                 **os.environ,
@@ -45,7 +45,7 @@ def start(tmp_path):
 
 
 def test_options_are_checked_first_then_everything_runs_in_order(start):
-    status, _, lines = start("my data", "my out", "--train_batch_size=16")
+    status, _, lines = start("hour", "my data", "my out", "--train_batch_size=16")
     assert status == 0
     programs = [
         "PretrainingOptions",
@@ -59,13 +59,14 @@ def test_options_are_checked_first_then_everything_runs_in_order(start):
     ]
     for program, line in zip(programs, lines, strict=True):
         assert program in line
+    assert "--flagfile=configs/pretraining/hour.flags" in lines[0]
     assert "--output_dir=my out/run --seed=1 --train_batch_size=16" in lines[0]
     assert "--data_dir=my data" in lines[1]
     assert "--parts=cost,held_out,minimal_pairs,finetuning" in lines[-1]
 
 
 def test_a_wrong_option_stops_before_anything_is_made(start, tmp_path):
-    status, _, lines = start("my data", "out", "--bad")
+    status, _, lines = start("hour", "my data", "out", "--bad")
     assert status == 3
     assert len(lines) == 1
     assert not (tmp_path / "out").exists()
@@ -73,7 +74,7 @@ def test_a_wrong_option_stops_before_anything_is_made(start, tmp_path):
 
 def test_replaced_tokens_are_measured_without_the_head_that_is_missing(start):
     for environment, parts in (({}, "cost,finetuning"), ({"PARTS": "x"}, "x")):
-        *_, lines = start("my data", "out", "--objective=rtd", **environment)
+        *_, lines = start("hour", "my data", "out", "--objective=rtd", **environment)
         assert lines[-1].endswith(f"--parts={parts} ")
 
 
@@ -81,9 +82,10 @@ def test_replaced_tokens_are_measured_without_the_head_that_is_missing(start):
     ("arguments", "environment", "message"),
     [
         ([], {}, "Usage: "),
-        (["my data"], {}, "DATA OUTPUT [flags of run_pretraining]"),
-        (["none", "out"], {}, "DATA=none is not a folder"),
-        (["my data", "out"], {"PYTHON": "./x"}, "PYTHON=./x is no program"),
+        (["hour", "my data"], {}, "RECIPE DATA OUTPUT [flags of run_pretraining]"),
+        (["day", "my data", "out"], {}, "RECIPE=day is no recipe"),
+        (["night", "none", "out"], {}, "DATA=none is not a folder"),
+        (["hour", "my data", "out"], {"PYTHON": "./x"}, "PYTHON=./x is no program"),
     ],
 )
 def test_what_is_missing_is_named(start, arguments, environment, message):

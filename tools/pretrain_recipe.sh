@@ -1,12 +1,12 @@
 #!/bin/sh
 # From texts to a pretrained model and its measure, with a recipe for a small budget.
 #
-#   tools/pretrain_in_an_hour.sh DATA OUTPUT [flags]
+#   tools/pretrain_recipe.sh RECIPE DATA OUTPUT [flags]
 #
-# The recipe is configs/pretraining/hour.flags: 60 minutes of training. Preparation
-# before it and the measure after it are not counted. DATA is the folder of public
-# texts and tasks that docs/recipes.md describes. Further flags are passed to
-# run_pretraining. After an interruption the same command continues. Results:
+# RECIPE is hour or night: configs/pretraining/RECIPE.flags, 60 or 480 minutes of
+# training. Preparation before it and the measure after it are not counted. DATA is the
+# folder of public texts and tasks that docs/recipes.md describes. Further flags are
+# passed to run_pretraining. After an interruption the same command continues. Results:
 #
 #   OUTPUT/run/run_card.md        pretraining: losses, speed, options
 #   OUTPUT/measure/measure.md     minimal pairs, held-out text, seven tasks
@@ -18,10 +18,15 @@ fail() {
     echo "$1" >&2
     exit 2
 }
-[ $# -ge 2 ] || fail "Usage: $0 DATA OUTPUT [flags of run_pretraining]"
-data=$1
-output=$2
-shift 2
+[ $# -ge 3 ] || fail "Usage: $0 RECIPE DATA OUTPUT [flags of run_pretraining]"
+recipe=$1
+data=$2
+output=$3
+shift 3
+case $recipe in
+hour | night) ;;
+*) fail "RECIPE=$recipe is no recipe of this script. Choose hour or night." ;;
+esac
 python=${PYTHON:-.venv/bin/python}
 [ -d "$data" ] || fail "DATA=$data is not a folder."
 command -v "$python" > /dev/null ||
@@ -32,7 +37,7 @@ case " $* " in
 esac
 corpus=$output/corpus
 vocabulary=$output/vocab.model
-set -- --flagfile=configs/pretraining/hour.flags \
+set -- --flagfile="configs/pretraining/$recipe.flags" \
     --input_file="$output/train.tfrecord" \
     --eval_input_file="$output/held_out.tfrecord" \
     --spm_model_file="$vocabulary" --output_dir="$output/run" \
@@ -64,7 +69,7 @@ mkdir -p "$output"
 [ -e "$vocabulary" ] ||
     "$python" -m data_prep.train_sentencepiece --input_file="$corpus/train.txt" \
         --output_prefix="$output/vocab" --vocab_size=8000
-# Two passes, with other segments and masks; an hour sees less.
+# Two passes, with other segments and masks: an hour sees less, a night repeats them.
 for part in train:2 held_out:1; do
     split=${part%:*}
     [ -e "$output/$split.tfrecord.manifest.json" ] ||
