@@ -16,6 +16,7 @@ with the same settings. The learning rates of finetuning may differ.
 """
 
 import dataclasses
+import os
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -54,6 +55,17 @@ class CompareOptions:
                 "second",
                 self.second,
             )
+        seen = set()
+        for name in ("first", "second"):
+            for folder in getattr(self, name).split(","):
+                path = os.path.realpath(folder)
+                if path in seen:
+                    raise errors.UserError(
+                        "is given twice. Each folder is one pretrained model.",
+                        name,
+                        folder,
+                    )
+                seen.add(path)
 
 
 def compare(first: Parts, second: Parts) -> list[list[str]]:

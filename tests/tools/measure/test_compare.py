@@ -84,3 +84,9 @@ def test_command_reads_folders(tmp_path, capsys):
         compare.CompareOptions(a, f"{a},{b}")
     with pytest.raises(errors.UserError, match="has an empty name"):
         compare.CompareOptions(a, "")
+
+
+@pytest.mark.parametrize(("first", "second"), [("a", "./a"), ("a,a", "b,c")])
+def test_a_folder_given_twice_is_refused(first, second):
+    with pytest.raises(errors.UserError, match="a is given twice"):
+        compare.CompareOptions(first, second)
