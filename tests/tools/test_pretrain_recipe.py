@@ -45,7 +45,9 @@ def start(tmp_path):
 
 
 def test_options_are_checked_first_then_everything_runs_in_order(start):
-    status, _, lines = start("hour", "my data", "my out", "--train_batch_size=16")
+    status, _, lines = start(
+        "hour", "my data", "my out", "--train_batch_size=16"
+    )
     assert status == 0
     programs = [
         "PretrainingOptions",
@@ -74,7 +76,9 @@ def test_a_wrong_option_stops_before_anything_is_made(start, tmp_path):
 
 def test_replaced_tokens_are_measured_without_the_head_that_is_missing(start):
     for environment, parts in (({}, "cost,finetuning"), ({"PARTS": "x"}, "x")):
-        *_, lines = start("hour", "my data", "out", "--objective=rtd", **environment)
+        *_, lines = start(
+            "hour", "my data", "out", "--objective=rtd", **environment
+        )
         assert lines[-1].endswith(f"--parts={parts} ")
 
 
@@ -82,10 +86,18 @@ def test_replaced_tokens_are_measured_without_the_head_that_is_missing(start):
     ("arguments", "environment", "message"),
     [
         ([], {}, "Usage: "),
-        (["hour", "my data"], {}, "RECIPE DATA OUTPUT [flags of run_pretraining]"),
+        (
+            ["hour", "my data"],
+            {},
+            "RECIPE DATA OUTPUT [flags of run_pretraining]",
+        ),
         (["day", "my data", "out"], {}, "RECIPE=day is no recipe"),
         (["night", "none", "out"], {}, "DATA=none is not a folder"),
-        (["hour", "my data", "out"], {"PYTHON": "./x"}, "PYTHON=./x is no program"),
+        (
+            ["hour", "my data", "out"],
+            {"PYTHON": "./x"},
+            "PYTHON=./x is no program",
+        ),
     ],
 )
 def test_what_is_missing_is_named(start, arguments, environment, message):
