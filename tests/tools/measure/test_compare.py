@@ -88,8 +88,5 @@ def test_command_reads_folders(tmp_path, capsys):
 
 @pytest.mark.parametrize(("first", "second"), [("a", "./a"), ("a,a", "b,c")])
 def test_a_folder_given_twice_is_refused(first, second):
-    with pytest.raises(
-        errors.UserError,
-        match="a (is given twice|has another)|second.*a is given",
-    ):
+    with pytest.raises(errors.UserError, match="a` is given twice"):
         compare.CompareOptions(first, second)
