@@ -336,7 +336,7 @@ def make_step(
     model = pretraining_recipe.make_model(
         recipe, config, update, loop_layers=settings.loop_layers
     )
-    optimizer = pretraining_recipe.make_optimizer(recipe)
+    optimizer = pretraining_recipe.make_optimizer(recipe, update.precision)
     optimizer.build(model.trainable_variables)
     return train_step.TrainStep(
         model,

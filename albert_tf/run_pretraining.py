@@ -228,6 +228,7 @@ def run(settings: PretrainingOptions) -> None:
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(settings.devices)
     data = _find_data(settings, config)
+    pretraining_recipe.read_word_embeddings(settings.recipe, config)  # Checks.
     run_folder.check_start(
         settings.output_dir,
         settings.recipe.init.init_checkpoint,
@@ -351,7 +352,9 @@ def _make_trainer(
     with strategy.scope():
         model = pretraining_recipe.make_model(recipe, config, trainer_options)
         optimizer = pretraining_recipe.make_optimizer(
-            recipe, by_the_clock=trainer_options.max_minutes > 0
+            recipe,
+            trainer_options.precision,
+            by_the_clock=trainer_options.max_minutes > 0,
         )
     trainer = training_loop.Trainer(
         model,

@@ -22,8 +22,7 @@ if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
 import dataclasses
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,15 +33,14 @@ from albert_tf.common import (
     options,
     ranges,
 )
-from albert_tf.data import examples, layouts, tfrecord
+from albert_tf.data import layouts
 from albert_tf.text import tokenization
-from data_prep.inspection import record_statistics, record_text
-from data_prep.writer import statistics
-
-_BATCH = 1024
-_NEEDED = frozenset(
-    {"input_ids", "input_mask", "segment_ids", "next_sentence_labels"}
+from data_prep.inspection import (
+    record_batches,
+    record_statistics,
+    record_text,
 )
+from data_prep.writer import statistics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,83 +62,6 @@ class InspectOptions:
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
         default_factory=tokenization.VocabularyOptions
     )
-
-
-def read_batches(path: str) -> Iterator[list[bytes]]:
-    """Yield the records of a file, many at a time.
-
-    Raises:
-        errors.UserError: The file is damaged, cut short, empty or of another
-            kind.
-    """
-    records = tfrecord.read_records(path)
-    is_empty = True
-    while batch := list(itertools.islice(records, _BATCH)):
-        is_empty = False
-        yield batch
-    if is_empty:
-        raise errors.UserError(
-            "holds no record. A TFRecord file with at least one is needed. "
-            "Leave the file out, or write it again.",
-            "input_file",
-            path,
-        )
-
-
-def parse_example(record: bytes, path: str) -> dict[str, Any]:
-    """Read one record.
-
-    Raises:
-        errors.UserError: It is no `tf.train.Example`.
-    """
-    try:
-        return examples.decode(record)
-    except ValueError as error:
-        raise errors.UserError(
-            "holds a record that is not a tf.train.Example. Records of this "
-            "project and of the original are. Give other files.",
-            "input_file",
-            path,
-        ) from error
-
-
-def find_layout(example: Mapping[str, Any]) -> layouts.Layout | None:
-    """Return the layout of a pretraining record, None for another record.
-
-    Features that are not known are left out; those of masking and of word
-    starts may be missing.
-    """
-    known = layouts.pretraining_layout(1, 1)
-    layout = tuple(
-        dataclasses.replace(feature, shape=(len(example[feature.name]),))
-        for feature in known
-        if feature.name in example
-    )
-    names = {feature.name for feature in layout if feature.shape != (0,)}
-    if not names >= _NEEDED:
-        return None
-    if not names >= record_statistics.PREDICTIONS:
-        names -= record_statistics.PREDICTIONS
-    return tuple(feature for feature in layout if feature.name in names)
-
-
-def parse_batch(
-    layout: layouts.Layout, batch: Sequence[bytes], path: str
-) -> record_statistics.Features:
-    """Parse the records of a batch.
-
-    Raises:
-        errors.UserError: One of them has another layout.
-    """
-    try:
-        return examples.decode_batch(layout, batch)
-    except ValueError as error:
-        raise errors.UserError(
-            f"holds records of different layouts ({error}). All must be like "
-            "the first one. Write the records again.",
-            "input_file",
-            path,
-        ) from error
 
 
 class Inspector:
@@ -177,9 +98,10 @@ class Inspector:
                 the files before it, or not the vocabulary that is given.
         """
         is_first_batch = True
-        for batch in read_batches(path):
+        for batch in record_batches.read_batches(path):
             if is_first_batch:
-                self._check_layout(parse_example(batch[0], path), path)
+                example = record_batches.parse_example(batch[0], path)
+                self._check_layout(example, path)
                 is_first_batch = False
             show = max(0, self._wanted.num_examples - self._num_read)
             if self._layout is None:
@@ -197,7 +119,7 @@ class Inspector:
         return enough and not self._wanted.statistics
 
     def _check_layout(self, example: Mapping[str, Any], path: str) -> None:
-        layout = find_layout(example)
+        layout = record_batches.find_layout(example)
         if self._num_read and layout != self._layout:
             raise errors.UserError(
                 f"--input_file={path} has another layout than the files before "
@@ -211,7 +133,7 @@ class Inspector:
         self, batch: Sequence[bytes], show: int, path: str
     ) -> None:
         assert self._layout is not None
-        features = parse_batch(self._layout, batch, path)
+        features = record_batches.parse_batch(self._layout, batch, path)
         for name in {"input_ids", "masked_lm_ids"} & features.keys():
             self._check_ids(features[name], path)
         if self._special is None:
@@ -232,7 +154,7 @@ class Inspector:
 
     def _read_others(self, batch: Sequence[bytes], path: str) -> None:
         for row, record in enumerate(batch):
-            example = parse_example(record, path)
+            example = record_batches.parse_example(record, path)
             ids = np.array(example.get("input_ids", ()), np.int64)
             self._check_ids(ids, path)
             self._print_record(

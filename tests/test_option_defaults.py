@@ -159,6 +159,10 @@ DEFAULTS = {
         "num_examples": 5,
         "statistics": True,
     },
+    "data_prep.make_word_embeddings:WordEmbeddingsOptions": {
+        "max_records": 1000000,
+        "random_seed": 12345,
+    },
     "data_prep.make_demo_data:DemoOptions": {
         "random_seed": 12345,
         "num_stories": 3600,

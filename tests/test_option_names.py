@@ -42,7 +42,7 @@ RACE = """
 """
 OBJECTIVE = """
     objective sentence_objective masked_lm_factor sentence_factor generator_size
-    generator_sharing replaced_token_factor
+    generator_sharing replaced_token_factor word_embeddings_file
 """
 WRITER = f"""
     {VOCABULARY} input_file input_format json_field text_column split_sentences
@@ -133,6 +133,10 @@ OPTIONS = {
     """,
     "data_prep.inspect_records:InspectOptions": f"""
         {VOCABULARY} input_file num_examples statistics
+    """,
+    "data_prep.make_word_embeddings:WordEmbeddingsOptions": """
+        input_file albert_config_file output_file max_records random_seed
+        overwrite
     """,
     "data_prep.make_demo_data:DemoOptions": """
         output_dir random_seed num_stories num_task_examples

@@ -16,8 +16,8 @@ REST = "Rarely needed"
 GROUPS = {
     "Model": """
         albert_config_file run_dir run_dirs saved_model from to checkpoint
-        init_checkpoint task spm_model_file vocab_file vocabularies
-        do_lower_case
+        init_checkpoint word_embeddings_file task
+        spm_model_file vocab_file vocabularies do_lower_case
         squad_version num_labels labels pairs new_head
         pooling hidden_dropout_prob attention_probs_dropout_prob
     """,
@@ -32,7 +32,7 @@ GROUPS = {
         doc_stride max_query_length max_answer_length n_best_size
         max_qa_length num_options null_score_diff_threshold
         is_training split batches_from num_batches num_examples statistics
-        num_stories num_task_examples random_seed
+        num_stories num_task_examples max_records random_seed
     """,
     "Training": """
         do_train do_eval do_predict num_train_steps num_train_epochs

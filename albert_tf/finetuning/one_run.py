@@ -62,6 +62,7 @@ def run_once(
             *data.steps(),
             by_the_clock=training.max_minutes > 0,
             encoder_factor=shared.encoder_factor,
+            precision=training.precision,
         )
     objective = task_models.objective(task)
     trainer = training_loop.Trainer(

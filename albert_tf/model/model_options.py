@@ -20,6 +20,9 @@ OBJECTIVES = ("mlm", "rtd")
 GENERATOR_SHARING = ("none", "embeddings", "all")
 
 
+OPTIMIZERS = ("lamb", "adamw", "muon")
+
+
 @dataclasses.dataclass(frozen=True)
 class InitOptions:
     """The weights that a run starts from."""
@@ -93,7 +96,12 @@ class InitOptions:
 class OptimizerOptions:
     """How weights are updated."""
 
-    optimizer: str = option("lamb", "Optimizer.", choices=("lamb", "adamw"))
+    optimizer: str = option(
+        "lamb",
+        "Optimizer. muon: Muon for the kernels of linear layers, AdamW for "
+        "all else.",
+        choices=OPTIMIZERS,
+    )
     bias_correction: bool = option(
         False,
         "Whether the moments are corrected for their start at 0, as in Adam's "

@@ -1,9 +1,9 @@
 """Learning-rate schedule, AdamW and LAMB as the original release computes them.
 
-Unless `bias_correction` is set, neither optimizer corrects the bias of its
-moments, unlike those of Keras, Model Garden and Hugging Face. Source: original
-release, optimization.py and lamb_optimizer.py; LAMB is You et al., arXiv
-1904.00962.
+Unless `bias_correction` is set, none corrects the bias of its moments, unlike
+those of Keras, Model Garden and Hugging Face. Source: original release,
+optimization.py and lamb_optimizer.py; LAMB is You et al., arXiv 1904.00962.
+Muon, which the original does not have: see `muon`.
 """
 
 import functools
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import fused_ops, model_options
+from albert_tf.model import fused_ops, model_options, muon
 
 BETA_1 = 0.9
 BETA_2 = 0.999
@@ -25,6 +25,8 @@ WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
 # Variables with such names have no weight decay and no trust ratio.
 EXCLUDED = re.compile("LayerNorm|layer_norm|bias")
+# What Muon updates, where it is a matrix: the kernels of linear layers.
+KERNEL = re.compile("(^|/)kernel(:|$)")
 # Of the encoder, without the pooler, which belongs to the head that reads it.
 ENCODER = re.compile("bert/(?!pooler/)")
 
@@ -233,11 +235,22 @@ class AdamW(keras.optimizers.Optimizer):
         arguments: UpdateArguments,
     ) -> None:
         """Update one variable and its moments."""
-        included = not is_excluded(variable)
-        rule = _rule(included, included and self._layer_adaptation)
         if self._encoder_factor != 1.0 and ENCODER.match(variable.name):
             rate = arguments.learning_rate * self._encoder_factor
             arguments = arguments._replace(learning_rate=rate)
+        self._apply(variable, gradient, m, v, arguments)
+
+    def _apply(
+        self,
+        variable: tf.Variable,
+        gradient: tf.Tensor,
+        m: tf.Variable,
+        v: tf.Variable,
+        arguments: UpdateArguments,
+    ) -> None:
+        """Update one variable, with its own learning rate in `arguments`."""
+        included = not is_excluded(variable)
+        rule = _rule(included, included and self._layer_adaptation)
         vectors = [tf.reshape(x, [-1]) for x in (variable, gradient, m, v)]
         updated = rule(*vectors, arguments)
         for old, new in zip((variable, m, v), updated, strict=True):
@@ -274,6 +287,69 @@ class Lamb(AdamW):
             encoder_factor=encoder_factor,
             name=name,
         )
+
+
+class Muon(AdamW):
+    """Muon for the kernels of linear layers, AdamW for all other variables.
+
+    For a kernel w, with u and m from `muon.direction`:
+
+    u ← u + 0.01 w;  w ← w - learning_rate · u
+
+    Steps have about the size of AdamW's, so its learning rates fit. A kernel
+    that layers share is orthogonalized once an update. `adam_m` of a kernel is
+    its momentum; its `adam_v` stays 0.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        *,
+        bias_correction: bool = False,
+        encoder_factor: float = 1.0,
+        precision: str = "float32",
+        name: str = "muon",
+    ):
+        """See `AdamW`.
+
+        Args:
+            learning_rate: A number or a schedule.
+            bias_correction: Of the moments of AdamW.
+            encoder_factor: See `AdamW`.
+            precision: What kernels' updates are computed in, see
+                `muon.orthogonalize`.
+            name: Of the optimizer.
+        """
+        super().__init__(
+            learning_rate,
+            bias_correction=bias_correction,
+            encoder_factor=encoder_factor,
+            name=name,
+        )
+        self._precision = precision
+
+    def _apply(
+        self,
+        variable: tf.Variable,
+        gradient: tf.Tensor,
+        m: tf.Variable,
+        v: tf.Variable,
+        arguments: UpdateArguments,
+    ) -> None:
+        if variable.shape.rank != 2 or not KERNEL.search(variable.name):
+            super()._apply(variable, gradient, m, v, arguments)
+            return
+        update, new_m = muon.direction(
+            gradient * arguments.factor, m, tf.as_dtype(self._precision)
+        )
+        update += WEIGHT_DECAY * variable
+        new_w = variable - arguments.learning_rate * update
+        variable.assign(tf.where(arguments.finite, new_w, variable))
+        m.assign(tf.where(arguments.finite, new_m, m))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "precision": self._precision}
 
 
 @functools.cache
@@ -338,6 +414,7 @@ def make_optimizer(
     *,
     by_the_clock: bool = False,
     encoder_factor: float = 1.0,
+    precision: str = "float32",
 ) -> AdamW:
     """Make the optimizer with its schedule; call it in the strategy's scope.
 
@@ -348,6 +425,7 @@ def make_optimizer(
         by_the_clock: Whether the trainer adapts the schedule so that it ends at
             a time limit.
         encoder_factor: See `AdamW`.
+        precision: See `Muon`.
     """
     schedule = WarmupPolynomialDecay(
         options,
@@ -362,8 +440,12 @@ def make_optimizer(
         if by_the_clock
         else 1.0,
     )
-    optimizer_class = {"lamb": Lamb, "adamw": AdamW}[options.optimizer]
-    return optimizer_class(
+    make: dict[str, Callable[..., AdamW]] = {
+        "lamb": Lamb,
+        "adamw": AdamW,
+        "muon": functools.partial(Muon, precision=precision),
+    }
+    return make[options.optimizer](
         schedule,
         bias_correction=options.bias_correction,
         encoder_factor=encoder_factor,

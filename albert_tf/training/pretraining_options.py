@@ -74,6 +74,12 @@ class RecipeOptions:
         choices=("restart", "continue"),
         may_change=True,
     )
+    word_embeddings_file: str | None = option(
+        None,
+        "Word embeddings to start from, of data_prep.make_word_embeddings; "
+        "all else starts from random weights. Not with --init_checkpoint.",
+        may_change=True,
+    )
     init: model_options.InitOptions = dataclasses.field(
         default_factory=model_options.InitOptions
     )
@@ -90,6 +96,13 @@ class RecipeOptions:
                 "says how to use `init_checkpoint`, which is not given.",
                 "init_schedule",
                 "continue",
+            )
+        if self.word_embeddings_file and self.init.init_checkpoint:
+            raise errors.UserError(
+                "does not go with `init_checkpoint`, which has word embeddings "
+                "of its own. Leave out one of the two.",
+                "word_embeddings_file",
+                self.word_embeddings_file,
             )
         self._check_factors()
         self._check_generator()

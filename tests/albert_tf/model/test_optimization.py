@@ -9,6 +9,7 @@ from albert_tf.model import (
     checkpoint_reader,
     model_options,
     modeling,
+    muon,
     optimization,
 )
 from albert_tf.model.heads import classification, pretraining
@@ -235,9 +236,87 @@ def test_make_optimizer_follows_the_option():
     for name, kind in (
         ("lamb", optimization.Lamb),
         ("adamw", optimization.AdamW),
+        ("muon", optimization.Muon),
     ):
         options = model_options.OptimizerOptions(optimizer=name)
         assert type(optimization.make_optimizer(options, 10, 2)) is kind
+
+
+def kernel_and_others():
+    """Variables that Muon and AdamW update, by name, and gradients for them."""
+    shapes = {
+        "dense/kernel": (4, 6),
+        "dense/bias": (6,),
+        "embeddings/word_embeddings": (5, 4),
+    }
+    rng = np.random.default_rng(1)
+    start = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    gradients = [
+        {name: rng.normal(size=shape) for name, shape in shapes.items()}
+        for _ in range(3)
+    ]
+    return start, gradients
+
+
+def after_updates(optimizer, start, gradients, finite=True):
+    """The variables after the updates, by name."""
+    variables = {
+        name: tf.Variable(value, dtype=tf.float32, name=name)
+        for name, value in start.items()
+    }
+    optimizer.build(list(variables.values()))
+    for values in gradients:
+        optimizer.update(
+            [tf.constant(values[n], tf.float32) for n in variables],
+            list(variables.values()),
+            tf.constant(0.5),
+            tf.constant(finite),
+        )
+    return {name: variable.numpy() for name, variable in variables.items()}
+
+
+def test_muon_updates_kernels_and_leaves_the_rest_to_adamw():
+    start, gradients = kernel_and_others()
+    optimizer = optimization.Muon(0.1)
+    found = after_updates(optimizer, start, gradients)
+    others = after_updates(optimization.AdamW(0.1), start, gradients)
+    name = "dense/kernel"
+    momentum, w = tf.zeros([4, 6]), start[name]
+    for values in gradients:
+        gradient = tf.constant(0.5 * values[name], tf.float32)
+        update, momentum = muon.direction(gradient, momentum, tf.float32)
+        w = w - 0.1 * (update + 0.01 * w)
+    np.testing.assert_allclose(found.pop(name), w, atol=1e-5)
+    np.testing.assert_allclose(optimizer.adam_m[0], momentum, atol=1e-6)
+    np.testing.assert_array_equal(optimizer.adam_v[0], 0)
+    for other, value in found.items():
+        np.testing.assert_array_equal(value, others[other])
+
+
+def test_muon_skips_updates_that_are_not_finite():
+    start, gradients = kernel_and_others()
+    gradients[0]["dense/kernel"][:] = np.nan
+    optimizer = optimization.Muon(0.1)
+    found = after_updates(optimizer, start, gradients[:1], finite=False)
+    for name, value in found.items():
+        np.testing.assert_allclose(value, start[name], rtol=1e-6)
+    np.testing.assert_array_equal(optimizer.adam_m[0], 0)
+
+
+def test_muon_takes_the_kernels_of_a_model(small_config):
+    model = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    variables = model.trainable_variables
+    optimizer = optimization.Muon(0.1)
+    optimizer.build(variables)
+    optimizer.update(
+        [tf.ones_like(v) for v in variables],
+        variables,
+        tf.constant(1.0),
+        tf.constant(True),
+    )
+    for variable, moment in zip(variables, optimizer.adam_v, strict=True):
+        by_muon = not np.any(moment)
+        assert by_muon == variable.name.endswith("/kernel:0"), variable.name
 
 
 def test_the_scale_multiplies_the_steps():
@@ -277,7 +356,9 @@ def test_first_corrected_update_has_the_learning_rate():
         np.testing.assert_allclose(variable, [-size], rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [optimization.AdamW, optimization.Lamb])
+@pytest.mark.parametrize(
+    "kind", [optimization.AdamW, optimization.Lamb, optimization.Muon]
+)
 @pytest.mark.parametrize("factor", [0.0, 0.25])
 def test_the_encoder_may_have_another_rate(small_config, kind, factor):
     """The pooler, which has its scope, has that of the head."""

@@ -1,0 +1,92 @@
+"""Read pretraining records, many at a time, without knowing their layout."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from albert_tf.common import errors
+from albert_tf.data import examples, layouts, tfrecord
+from data_prep.inspection import record_statistics
+
+_BATCH = 1024
+_NEEDED = frozenset(
+    {"input_ids", "input_mask", "segment_ids", "next_sentence_labels"}
+)
+
+
+def read_batches(path: str) -> Iterator[list[bytes]]:
+    """Yield the records of a file, many at a time.
+
+    Raises:
+        errors.UserError: The file is damaged, cut short, empty or of another
+            kind.
+    """
+    records = tfrecord.read_records(path)
+    is_empty = True
+    while batch := list(itertools.islice(records, _BATCH)):
+        is_empty = False
+        yield batch
+    if is_empty:
+        raise errors.UserError(
+            "holds no record. A TFRecord file with at least one is needed. "
+            "Leave the file out, or write it again.",
+            "input_file",
+            path,
+        )
+
+
+def parse_example(record: bytes, path: str) -> dict[str, Any]:
+    """Read one record.
+
+    Raises:
+        errors.UserError: It is no `tf.train.Example`.
+    """
+    try:
+        return examples.decode(record)
+    except ValueError as error:
+        raise errors.UserError(
+            "holds a record that is not a tf.train.Example. Records of this "
+            "project and of the original are. Give other files.",
+            "input_file",
+            path,
+        ) from error
+
+
+def find_layout(example: Mapping[str, Any]) -> layouts.Layout | None:
+    """Return the layout of a pretraining record, None for another record.
+
+    Features that are not known are left out; those of masking and of word
+    starts may be missing.
+    """
+    known = layouts.pretraining_layout(1, 1)
+    layout = tuple(
+        dataclasses.replace(feature, shape=(len(example[feature.name]),))
+        for feature in known
+        if feature.name in example
+    )
+    names = {feature.name for feature in layout if feature.shape != (0,)}
+    if not names >= _NEEDED:
+        return None
+    if not names >= record_statistics.PREDICTIONS:
+        names -= record_statistics.PREDICTIONS
+    return tuple(feature for feature in layout if feature.name in names)
+
+
+def parse_batch(
+    layout: layouts.Layout, batch: Sequence[bytes], path: str
+) -> record_statistics.Features:
+    """Parse the records of a batch.
+
+    Raises:
+        errors.UserError: One of them has another layout.
+    """
+    try:
+        return examples.decode_batch(layout, batch)
+    except ValueError as error:
+        raise errors.UserError(
+            f"holds records of different layouts ({error}). All must be like "
+            "the first one. Write the records again.",
+            "input_file",
+            path,
+        ) from error

@@ -1,0 +1,109 @@
+"""Word embeddings from the records of a pretraining."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.data import layouts
+from data_prep import make_word_embeddings
+from data_prep.inspection import record_statistics
+from data_prep.make_word_embeddings import WordEmbeddingsOptions
+from data_prep.vocabulary import cooccurrence
+from tests import record_files
+from tests.conftest import tiny_config
+from tests.data_prep.one_record import LAYOUT, VALUES, features
+
+SPECIAL = record_statistics.SpecialIds(cls_id=2, sep_id=3, mask_id=4)
+UNMASKED = [-1, 11, 12, 13, -1, 20, 21, 22, -1, -1]
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """A run on twelve records of random pieces."""
+    config = tiny_config(vocab_size=40, embedding_size=8)
+    (tmp_path / "config.json").write_text(config.to_json())
+    rng = np.random.default_rng(1)
+    rows = [
+        {**VALUES, "input_ids": [2, *rng.integers(5, 30, 8), 0]}
+        for _ in range(12)
+    ]
+    write(tmp_path / "train.tfrecord", LAYOUT, *rows)
+    return WordEmbeddingsOptions(
+        input_file=str(tmp_path / "train.tfrecord"),
+        albert_config_file=str(tmp_path / "config.json"),
+        output_file=str(tmp_path / "out" / "embeddings.npy"),
+    )
+
+
+def write(path, layout, *rows):
+    record_files.write(path, [record_files.encode(layout, r) for r in rows])
+
+
+def make(settings, **changes):
+    settings = dataclasses.replace(settings, **changes)
+    make_word_embeddings.run(settings)
+    return np.load(settings.output_file)
+
+
+def test_hidden_pieces_are_restored():
+    masked = features({"input_ids": [2, 11, 4, 13, 3, 22, 21, 22, 3, 0]})
+    # The third prediction is at 6; let it be the piece at 5.
+    masked["masked_lm_positions"] = np.array([[2, 3, 5, 0]])
+    found = make_word_embeddings.original_pieces(masked, SPECIAL)
+    assert found.tolist() == [UNMASKED]
+
+
+def test_records_without_masks():
+    plain = features({"input_ids": [2, 11, 12, 13, 3, 20, 21, 22, 3, 0]})
+    for name in record_statistics.PREDICTIONS:
+        del plain[name]
+    found = make_word_embeddings.original_pieces(plain, SPECIAL)
+    assert found.tolist() == [UNMASKED]
+
+
+def test_the_file_is_the_table_of_the_counts(settings):
+    table = make(settings)
+    assert table.shape == (40, 8)
+    assert table.dtype == np.float32
+    pieces = make_word_embeddings.read_pieces([settings.input_file], 100, 40)
+    counts = cooccurrence.add_pairs(pieces, 40)
+    expected = cooccurrence.embeddings(counts, 8, 0.02, 12345)
+    np.testing.assert_allclose(table, expected, atol=1e-5)
+
+
+def test_only_some_records_are_read(settings):
+    pieces = make_word_embeddings.read_pieces(
+        [settings.input_file] * 3, 15, 40
+    )
+    assert [len(batch) for batch in pieces] == [12, 3]
+
+
+def test_an_earlier_file_is_kept(settings):
+    make(settings)
+    with pytest.raises(errors.UserError, match="exists"):
+        make(settings)
+    make(settings, overwrite=True)
+
+
+def test_a_vocabulary_that_is_too_small_for_the_records(settings, tmp_path):
+    config = tiny_config(vocab_size=20, embedding_size=8)
+    (tmp_path / "config.json").write_text(config.to_json())
+    with pytest.raises(errors.UserError, match="holds the id 2[0-9]; the"):
+        make(settings)
+
+
+def test_a_vocabulary_that_is_too_small_for_the_embeddings(settings, tmp_path):
+    config = tiny_config(vocab_size=40, embedding_size=40)
+    (tmp_path / "config.json").write_text(config.to_json())
+    with pytest.raises(errors.UserError, match="below its vocab_size, 40"):
+        make(settings)
+
+
+def test_records_of_another_kind(settings, tmp_path):
+    layout = (layouts.Feature("input_ids", (3,), "int64"),)
+    path = tmp_path / "train.tfrecord"
+    write(path, layout, {"input_ids": [2, 5, 3]})
+    with pytest.raises(errors.UserError, match="no records for pretraining"):
+        make(settings)
