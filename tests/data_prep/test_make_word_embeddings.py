@@ -74,9 +74,7 @@ def test_the_file_is_the_table_of_the_counts(settings):
 
 
 def test_only_some_records_are_read(settings):
-    pieces = make_word_embeddings.read_pieces(
-        [settings.input_file] * 3, 15, 40
-    )
+    pieces = make_word_embeddings.read_pieces([settings.input_file] * 3, 15, 40)
     assert [len(batch) for batch in pieces] == [12, 3]
 
 

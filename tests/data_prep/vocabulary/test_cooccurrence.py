@@ -77,8 +77,7 @@ def test_pieces_with_the_same_neighbours_are_near():
 
 def test_pieces_without_neighbours_get_random_numbers():
     one, same, other = (
-        cooccurrence.embeddings(clusters(), 4, 0.05, seed)
-        for seed in (1, 1, 2)
+        cooccurrence.embeddings(clusters(), 4, 0.05, seed) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, same)
     np.testing.assert_array_equal(one[:10], other[:10])
