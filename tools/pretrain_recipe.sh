@@ -37,11 +37,12 @@ case " $* " in
 esac
 corpus=$output/corpus
 vocabulary=$output/vocab.model
+words=$output/words.npy
 set -- --flagfile="configs/pretraining/$recipe.flags" \
     --input_file="$output/train.tfrecord" \
     --eval_input_file="$output/held_out.tfrecord" \
-    --spm_model_file="$vocabulary" --output_dir="$output/run" \
-    --seed="${SEED:-1}" "$@"
+    --spm_model_file="$vocabulary" --word_embeddings_file="$words" \
+    --output_dir="$output/run" --seed="${SEED:-1}" "$@"
 
 # Runs a command with the options of the measure.
 measure() {
@@ -80,5 +81,9 @@ for part in train:2 held_out:1; do
             --masked_lm_prob=0.3 --max_predictions_per_seq=20 \
             --dupe_factor="${part#*:}"
 done
+[ -e "$words" ] ||
+    "$python" -m data_prep.make_word_embeddings \
+        --input_file="$output/train.tfrecord" \
+        --albert_config_file="albert_$recipe" --output_file="$words"
 "$python" -m albert_tf.run_pretraining "$@"
 measure "$python" -m tools.measure.evaluate

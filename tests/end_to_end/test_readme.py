@@ -12,6 +12,7 @@ from tests.conftest import ROOT, tiny_config
 SHORTER = {
     ". .venv/bin/activate\n": "set -e\n",
     "--vocab_size=8000": "--vocab_size=400",
+    "--albert_config_file=albert_hour": "--albert_config_file=tiny.json",
     "--output_dir=runs/hour": "--output_dir=runs/hour "
     "--albert_config_file=tiny.json --num_train_steps=2 "
     "--num_warmup_steps=1 --max_eval_steps=1",

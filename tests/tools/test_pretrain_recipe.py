@@ -56,6 +56,7 @@ def test_options_are_checked_first_then_everything_runs_in_order(start):
         "data_prep.train_sentencepiece",
         "data_prep.create_pretraining_data",
         "data_prep.create_pretraining_data",
+        "data_prep.make_word_embeddings",
         "albert_tf.run_pretraining",
         "tools.measure.evaluate",
     ]
