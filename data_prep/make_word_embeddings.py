@@ -47,7 +47,7 @@ class WordEmbeddingsOptions:
     )
     albert_config_file: str = options.option(
         help="JSON file with the architecture, or a released model such as "
-        "albert_base_v2: sizes, and the standard deviation of initial weights."
+        "albert_base_v2. Its vocab_size and embedding_size are used."
     )
     output_file: str = options.option(
         help="NumPy file to write, float32 [vocab_size, embedding_size]."
@@ -56,6 +56,11 @@ class WordEmbeddingsOptions:
         1_000_000,
         "Records to read, at most, from the first on.",
         within=ranges.EXAMPLES,
+    )
+    stddev: float = options.option(
+        0.1,
+        "Standard deviation of the numbers in the embeddings.",
+        within=ranges.Range(above=0, high=100),
     )
     random_seed: int = options.option(
         12345,
@@ -178,7 +183,7 @@ def run(settings: WordEmbeddingsOptions) -> None:
     table = cooccurrence.embeddings(
         counts,
         model.embedding_size,
-        model.initializer_range,
+        settings.stddev,
         settings.random_seed,
     )
     with files.replace_atomically(settings.output_file) as stream:

@@ -161,6 +161,7 @@ DEFAULTS = {
     },
     "data_prep.make_word_embeddings:WordEmbeddingsOptions": {
         "max_records": 1000000,
+        "stddev": 0.1,
         "random_seed": 12345,
     },
     "data_prep.make_demo_data:DemoOptions": {

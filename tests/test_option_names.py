@@ -135,8 +135,8 @@ OPTIONS = {
         {VOCABULARY} input_file num_examples statistics
     """,
     "data_prep.make_word_embeddings:WordEmbeddingsOptions": """
-        input_file albert_config_file output_file max_records random_seed
-        overwrite
+        input_file albert_config_file output_file max_records stddev
+        random_seed overwrite
     """,
     "data_prep.make_demo_data:DemoOptions": """
         output_dir random_seed num_stories num_task_examples

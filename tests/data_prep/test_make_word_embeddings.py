@@ -69,7 +69,7 @@ def test_the_file_is_the_table_of_the_counts(settings):
     assert table.dtype == np.float32
     pieces = make_word_embeddings.read_pieces([settings.input_file], 100, 40)
     counts = cooccurrence.add_pairs(pieces, 40)
-    expected = cooccurrence.embeddings(counts, 8, 0.02, 12345)
+    expected = cooccurrence.embeddings(counts, 8, 0.1, 12345)
     np.testing.assert_allclose(table, expected, atol=1e-5)
 
 
