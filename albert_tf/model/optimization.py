@@ -26,7 +26,7 @@ CLIP_NORM = 1.0
 # Variables with such names have no weight decay and no trust ratio.
 EXCLUDED = re.compile("LayerNorm|layer_norm|bias")
 # What Muon updates, where it is a matrix: the kernels of linear layers.
-KERNEL = re.compile("(^|/)kernel(:|$)")
+KERNEL = re.compile(r"(^|/)kernel\b")  # Also of replicas: kernel/replica_1:0.
 # Of the encoder, without the pooler, which belongs to the head that reads it.
 ENCODER = re.compile("bert/(?!pooler/)")
 

@@ -113,6 +113,7 @@ def assert_close(ours, theirs, tolerance):
         ("none", "lamb", {"recompute": True}),
         ("sop", "lamb", {"loop_layers": True}),
         ("sop", "adamw", {"objective": "rtd"}),
+        ("sop", "muon", {}),
     ],
 )
 def test_five_steps_equal_those_of_tensorflow(

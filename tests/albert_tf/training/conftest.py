@@ -26,6 +26,7 @@ def make_trainer(small_config, tmp_path):
         *,
         dropout=0.0,
         strategy=None,
+        optimizer="lamb",
         learning_rate=1e-2,
         now=time.monotonic,
         steps=tiny_training.STEPS,
@@ -42,7 +43,9 @@ def make_trainer(small_config, tmp_path):
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,
         )
-        options = model_options.OptimizerOptions(learning_rate=learning_rate)
+        options = model_options.OptimizerOptions(
+            optimizer, learning_rate=learning_rate
+        )
         (tmp_path / folder).mkdir(exist_ok=True)
         trainer_options = training_options.TrainerOptions(
             **{
@@ -58,7 +61,11 @@ def make_trainer(small_config, tmp_path):
                 recipe, config, trainer_options
             )
             optimizer = optimization.make_optimizer(
-                options, steps, 2, by_the_clock="max_minutes" in changes
+                options,
+                steps,
+                2,
+                by_the_clock="max_minutes" in changes,
+                precision=trainer_options.precision,
             )
         trainer = training_loop.Trainer(
             model,

@@ -15,9 +15,14 @@ from tests.albert_tf.training import tiny_training
 from tests.conftest import LOSS_RTOL, make_replicas
 
 
-@pytest.mark.parametrize("objective", model_options.OBJECTIVES)
-def test_interrupted_run_equals_an_uninterrupted_one(make_trainer, objective):
-    changes = {"dropout": 0.1, "objective": objective}
+@pytest.mark.parametrize(
+    ("objective", "optimizer"),
+    [("mlm", "lamb"), ("rtd", "lamb"), ("mlm", "muon")],
+)
+def test_interrupted_run_equals_an_uninterrupted_one(
+    make_trainer, objective, optimizer
+):
+    changes = {"dropout": 0.1, "objective": objective, "optimizer": optimizer}
     whole = make_trainer("whole", **changes)
     whole_log = tiny_training.train(whole, tiny_training.STEPS)
     tiny_training.train(make_trainer("parts", **changes), 3)
@@ -34,20 +39,21 @@ def test_interrupted_run_equals_an_uninterrupted_one(make_trainer, objective):
 
 
 @pytest.mark.parametrize(
-    ("replicas", "microbatches", "objective"),
+    ("replicas", "microbatches", "changes"),
     [
-        *((2, 1, "mlm"), (1, 2, "mlm"), (1, 4, "mlm"), (2, 2, "mlm")),
-        *((2, 1, "rtd"), (1, 4, "rtd")),
+        *((2, 1, {}), (1, 2, {}), (1, 4, {}), (2, 2, {})),
+        *((2, 1, {"objective": "rtd"}), (1, 4, {"objective": "rtd"})),
+        (2, 2, {"optimizer": "muon"}),
     ],
 )
 def test_replicas_and_microbatches_do_not_change_the_update(
-    make_trainer, replicas, microbatches, objective
+    make_trainer, replicas, microbatches, changes
 ):
     one, other = (
-        make_trainer("one", objective=objective),
+        make_trainer("one", **changes),
         make_trainer(
             "other",
-            objective=objective,
+            **changes,
             strategy=make_replicas(replicas),
             gradient_accumulation_steps=microbatches,
         ),
