@@ -26,7 +26,6 @@ def make_trainer(small_config, tmp_path):
         *,
         dropout=0.0,
         strategy=None,
-        optimizer="lamb",
         learning_rate=1e-2,
         now=time.monotonic,
         steps=tiny_training.STEPS,
@@ -44,7 +43,7 @@ def make_trainer(small_config, tmp_path):
             attention_probs_dropout_prob=dropout,
         )
         options = model_options.OptimizerOptions(
-            optimizer, learning_rate=learning_rate
+            changes.pop("optimizer", "lamb"), learning_rate=learning_rate
         )
         (tmp_path / folder).mkdir(exist_ok=True)
         trainer_options = training_options.TrainerOptions(

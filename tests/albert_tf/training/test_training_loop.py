@@ -7,7 +7,7 @@ import tf_keras as keras
 
 from albert_tf.common import errors
 from albert_tf.data import inputs, layouts
-from albert_tf.model import fused_ops, model_options, objectives
+from albert_tf.model import fused_ops, objectives
 from albert_tf.model.heads import pretraining
 from albert_tf.training import run_log, training_loop, training_options
 from tests import record_files
