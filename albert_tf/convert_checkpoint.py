@@ -358,7 +358,8 @@ def _write_tf2(source: _Source, prefix: str) -> None:
 
 
 def _optimizer_with(source: _Source) -> optimization.AdamW:
-    optimizer = optimization.AdamW(0.0)  # Moments are the same for both kinds.
+    # Every optimizer has variables of these names.
+    optimizer = optimization.AdamW(0.0)
     variables = [v for v in source.variables if v.trainable]
     optimizer.build(variables)
     optimizer.iterations.assign(source.state.get(_STEP, 0))

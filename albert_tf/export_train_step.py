@@ -128,7 +128,7 @@ from albert_tf.model import (
     fit,
     modeling,
 )
-from albert_tf.training import pretraining_recipe, train_step
+from albert_tf.training import pretraining_recipe, train_step, word_embeddings
 
 PROGRAM_NAME = "train_step.mlir"
 EVALUATION_NAME = "eval_step.mlir"
@@ -195,6 +195,9 @@ def _export(settings: ExportOptions) -> None:
     step = make_step(config, settings)
     recipe = settings.recipe
     checkpoints.initialize(step.model, recipe.init)
+    if recipe.word_embeddings_file:
+        table = word_embeddings.read(recipe.word_embeddings_file, config)
+        word_embeddings.assign(step.model, table)
     if recipe.init_schedule == "continue":
         checkpoints.restore_optimizer(
             step.optimizer,

@@ -218,6 +218,7 @@ from albert_tf.training import (
     run_folder,
     run_log,
     training_loop,
+    word_embeddings,
 )
 
 
@@ -228,7 +229,7 @@ def run(settings: PretrainingOptions) -> None:
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(settings.devices)
     data = _find_data(settings, config)
-    pretraining_recipe.read_word_embeddings(settings.recipe, config)  # Checks.
+    words = _read_words(settings, config)
     run_folder.check_start(
         settings.output_dir,
         settings.recipe.init.init_checkpoint,
@@ -248,7 +249,18 @@ def run(settings: PretrainingOptions) -> None:
             config,
             pretraining_data.with_settings(settings.vocabulary, data.manifests),
         )
-        _train_and_evaluate(settings, config, strategy, data)
+        _train_and_evaluate(settings, config, strategy, data, words)
+
+
+def _read_words(
+    settings: PretrainingOptions, config: modeling.AlbertConfig
+) -> np.ndarray | None:
+    """Return the word embeddings that a new training starts from, if any."""
+    path = settings.recipe.word_embeddings_file
+    is_new = settings.do_train and not run_folder.is_trained(
+        settings.output_dir
+    )
+    return word_embeddings.read(path, config) if path and is_new else None
 
 
 def _own_folder(settings: PretrainingOptions) -> str:
@@ -266,10 +278,11 @@ def _train_and_evaluate(
     config: modeling.AlbertConfig,
     strategy: tf.distribute.Strategy,
     data: pretraining_data.PretrainingData,
+    words: np.ndarray | None,
 ) -> None:
     """Train and evaluate in a folder that no other process writes to."""
     data.warn_of_full_rows()
-    trainer = _make_trainer(settings, config, strategy)
+    trainer = _make_trainer(settings, config, strategy, words)
     num_train_steps = settings.recipe.num_train_steps
     log = _open_log(settings, config, strategy, data.examples_per_row)
     baselines = data.baselines
@@ -345,12 +358,15 @@ def _make_trainer(
     settings: PretrainingOptions,
     config: modeling.AlbertConfig,
     strategy: tf.distribute.Strategy,
+    words: np.ndarray | None,
 ) -> training_loop.Trainer:
     """Return model and optimizer in a trainer, with their first weights."""
     recipe, trainer_options = settings.recipe, settings.trainer
     keras.utils.set_random_seed(trainer_options.seed)
     with strategy.scope():
         model = pretraining_recipe.make_model(recipe, config, trainer_options)
+        if words is not None:
+            word_embeddings.assign(model, words)
         optimizer = pretraining_recipe.make_optimizer(
             recipe,
             trainer_options.precision,

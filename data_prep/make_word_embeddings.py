@@ -64,7 +64,7 @@ class WordEmbeddingsOptions:
     )
     random_seed: int = options.option(
         12345,
-        "For the embeddings of pieces that no record has.",
+        "For the embeddings of pieces that the records lack.",
         within=ranges.WRITER_SEED,
     )
     overwrite: bool = shared_options.overwrite("--output_file")
@@ -152,6 +152,18 @@ def _check_ids(pieces: np.ndarray, vocab_size: int, path: str) -> None:
         )
 
 
+def _check_sizes(model: config.AlbertConfig, path: str) -> None:
+    most = model.vocab_size // 4
+    if model.embedding_size > most:
+        raise errors.UserError(
+            f"has an embedding_size of {model.embedding_size}; with its "
+            f"vocab_size of {model.vocab_size}, {most} are possible. Start "
+            "from random embeddings instead.",
+            "albert_config_file",
+            path,
+        )
+
+
 def run(settings: WordEmbeddingsOptions) -> None:
     """Count pairs and write the embeddings.
 
@@ -163,25 +175,26 @@ def run(settings: WordEmbeddingsOptions) -> None:
         settings.input_file, "input_file", files.BESIDE_RECORDS
     )
     model = config.AlbertConfig.from_json_file(settings.albert_config_file)
+    _check_sizes(model, settings.albert_config_file)
     files.require_target(
         settings.output_file, "output_file", paths, overwrite=settings.overwrite
     )
     files.make_folder(os.path.dirname(settings.output_file), "output_file")
-    if model.embedding_size >= model.vocab_size:
-        raise errors.UserError(
-            f"has an embedding_size of {model.embedding_size}, which must be "
-            f"below its vocab_size, {model.vocab_size}. Start from random "
-            "embeddings instead.",
-            "albert_config_file",
-            settings.albert_config_file,
-        )
     counts = cooccurrence.add_pairs(
         read_pieces(paths, settings.max_records, model.vocab_size),
         model.vocab_size,
     )
+    information = cooccurrence.positive_information(counts)
+    if not information.nnz:
+        raise errors.UserError(
+            "holds too few different pieces. Give more text, or start from "
+            "random embeddings.",
+            "input_file",
+            settings.input_file,
+        )
     logging.info("Computing embeddings from %d pairs of pieces.", counts.nnz)
     table = cooccurrence.embeddings(
-        counts,
+        information,
         model.embedding_size,
         settings.stddev,
         settings.random_seed,

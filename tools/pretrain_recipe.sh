@@ -38,11 +38,18 @@ esac
 corpus=$output/corpus
 vocabulary=$output/vocab.model
 words=$output/words.npy
+config=albert_$recipe
+for flag; do
+    case $flag in
+    --albert_config_file=*) config=${flag#*=} ;;
+    --init_checkpoint=*) words= ;; # It has word embeddings of its own.
+    esac
+done
 set -- --flagfile="configs/pretraining/$recipe.flags" \
     --input_file="$output/train.tfrecord" \
     --eval_input_file="$output/held_out.tfrecord" \
-    --spm_model_file="$vocabulary" --word_embeddings_file="$words" \
-    --output_dir="$output/run" --seed="${SEED:-1}" "$@"
+    --spm_model_file="$vocabulary" --output_dir="$output/run" \
+    ${words:+--word_embeddings_file="$words"} --seed="${SEED:-1}" "$@"
 
 # Runs a command with the options of the measure.
 measure() {
@@ -81,9 +88,9 @@ for part in train:2 held_out:1; do
             --masked_lm_prob=0.3 --max_predictions_per_seq=20 \
             --dupe_factor="${part#*:}"
 done
-[ -e "$words" ] ||
+[ -z "$words" ] || [ -e "$words" ] ||
     "$python" -m data_prep.make_word_embeddings \
         --input_file="$output/train.tfrecord" \
-        --albert_config_file="albert_$recipe" --output_file="$words"
+        --albert_config_file="$config" --output_file="$words"
 "$python" -m albert_tf.run_pretraining "$@"
 measure "$python" -m tools.measure.evaluate

@@ -299,7 +299,7 @@ def require_target(
         raise errors.UserError(
             "is one of the input files. Give another name.", option, path
         )
-    if os.path.isdir(path):
+    if os.path.isdir(path) or path.endswith("/"):
         raise errors.UserError("is a folder. Name a file in it.", option, path)
     require_replaceable(path, option)
     if exists(path) and not overwrite:

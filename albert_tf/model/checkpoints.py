@@ -469,6 +469,23 @@ def initialize(
     return restored
 
 
+def _refuse_muon(
+    values: Mapping[str, np.ndarray], option: str, path: str
+) -> None:
+    """Refuse moments of Muon, whose zeros would make AdamW's steps huge."""
+    kernels = [n for n in values if n.endswith("/kernel/adam_v")]
+    if not kernels or any(values[name].any() for name in kernels):
+        return
+    if any(values[name[:-1] + "m"].any() for name in kernels):
+        raise errors.UserError(
+            "holds the moments of Muon, which other optimizers cannot use. Set "
+            "`optimizer=muon`, or start a new schedule "
+            "(`init_schedule=restart`).",
+            option,
+            path,
+        )
+
+
 def restore_optimizer(
     optimizer: optimization.AdamW,
     variables: Iterable[tf.Variable],
@@ -506,6 +523,8 @@ def restore_optimizer(
             path,
         )
     values = checkpoint.load(["global_step", *wanted])
+    if not isinstance(optimizer, optimization.Muon):
+        _refuse_muon(values, option, path)
     for name, variable in wanted.items():
         if list(values[name].shape) != list(variable.shape):
             raise errors.UserError(

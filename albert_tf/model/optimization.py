@@ -1,7 +1,7 @@
 """Learning-rate schedule, AdamW and LAMB as the original release computes them.
 
-Unless `bias_correction` is set, none corrects the bias of its moments, unlike
-those of Keras, Model Garden and Hugging Face. Source: original release,
+Unless `bias_correction` is set, no optimizer corrects the bias of its moments,
+unlike those of Keras, Model Garden and Hugging Face. Source: original release,
 optimization.py and lamb_optimizer.py; LAMB is You et al., arXiv 1904.00962.
 Muon, which the original does not have: see `muon`.
 """

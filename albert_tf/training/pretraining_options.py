@@ -76,9 +76,9 @@ class RecipeOptions:
     )
     word_embeddings_file: str | None = option(
         None,
-        "Word embeddings to start from, of data_prep.make_word_embeddings; "
-        "all else starts from random weights. Not with --init_checkpoint.",
-        may_change=True,
+        "Word embeddings to start from, of data_prep.make_word_embeddings, "
+        "for the encoder and a generator; all else starts from random weights. "
+        "Not with --init_checkpoint.",
     )
     init: model_options.InitOptions = dataclasses.field(
         default_factory=model_options.InitOptions
@@ -97,15 +97,25 @@ class RecipeOptions:
                 "init_schedule",
                 "continue",
             )
-        if self.word_embeddings_file and self.init.init_checkpoint:
+        self._check_word_embeddings()
+        self._check_factors()
+        self._check_generator()
+
+    def _check_word_embeddings(self) -> None:
+        path = self.word_embeddings_file
+        if path is not None and not path:
+            raise errors.UserError(
+                "is empty. Name a file of data_prep.make_word_embeddings, or "
+                "leave it out to start from random embeddings.",
+                "word_embeddings_file",
+            )
+        if path and self.init.init_checkpoint:
             raise errors.UserError(
                 "does not go with `init_checkpoint`, which has word embeddings "
                 "of its own. Leave out one of the two.",
                 "word_embeddings_file",
-                self.word_embeddings_file,
+                path,
             )
-        self._check_factors()
-        self._check_generator()
 
     def _check_factors(self) -> None:
         """Refuse factors that leave nothing to learn."""

@@ -6,10 +6,9 @@ the same update.
 
 import math
 
-import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, files
+from albert_tf.common import errors
 from albert_tf.model import (
     model_options,
     modeling,
@@ -49,22 +48,13 @@ def make_model(
     *,
     loop_layers: bool = False,
 ) -> pretraining.AlbertPretrainer | replaced_tokens.ReplacedTokenDetector:
-    """Return a model with the first weights; see `modeling.AlbertModel`.
-
-    They are random, except for the words with `word_embeddings_file`.
-
-    Raises:
-        errors.UserError: See `read_word_embeddings` and `generator_config`.
-    """
+    """Return a model with random weights; see `modeling.AlbertModel`."""
     encoder = modeling.AlbertModel(
         config,
         precision=update.precision,
         recompute=update.recompute,
         loop_layers=loop_layers,
     )
-    table = read_word_embeddings(recipe, config)
-    if table is not None:
-        encoder.embeddings.word_embeddings.assign(table)
     sentence_order = recipe.sentence_objective != "none"
     generator = generator_config(recipe, config)
     if generator:
@@ -72,43 +62,6 @@ def make_model(
             encoder, generator, recipe.generator_sharing, sentence_order
         )
     return pretraining.AlbertPretrainer(encoder, sentence_order)
-
-
-def read_word_embeddings(
-    recipe: pretraining_options.RecipeOptions, config: modeling.AlbertConfig
-) -> np.ndarray | None:
-    """Return the word embeddings to start from, float32 [V, E], if any.
-
-    Raises:
-        errors.UserError: The file is missing or damaged, or its table has
-            another shape.
-    """
-    path = recipe.word_embeddings_file
-    if not path:
-        return None
-    files.require_file(path, "word_embeddings_file")
-    try:
-        with files.open_binary(path) as stream:
-            table = np.load(stream, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise errors.UserError(
-            f"cannot be read as a NumPy file ({error}). Write it with "
-            "data_prep.make_word_embeddings.",
-            "word_embeddings_file",
-            path,
-        ) from error
-    wanted = config.vocab_size, config.embedding_size
-    is_table = isinstance(table, np.ndarray) and table.dtype.kind == "f"
-    if not is_table or table.shape != wanted or not np.isfinite(table).all():
-        raise errors.UserError(
-            f"is not a table of finite numbers with {wanted[0]} rows and "
-            f"{wanted[1]} columns, the vocab_size and embedding_size of the "
-            "model. Write it with "
-            "data_prep.make_word_embeddings and the same config.",
-            "word_embeddings_file",
-            path,
-        )
-    return table.astype(np.float32)
 
 
 def generator_config(

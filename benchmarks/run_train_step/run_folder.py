@@ -38,7 +38,7 @@ PROGRAM_NAME = "run_train_step"
 _FREE = {
     *("output_dir", "overwrite", "to_checkpoint", "loop_layers", "recompute"),
     *("batches_from", "num_batches", "eval_batches_from", "num_eval_batches"),
-    *("init_checkpoint", "init_schedule"),
+    *("init_checkpoint", "init_schedule", "word_embeddings_file"),
 }
 
 

@@ -68,17 +68,17 @@ def positive_information(counts: sparse.csr_array) -> sparse.csr_array:
     """Return the positive pointwise mutual information, float64 [V, V].
 
     log p(piece, context) / (p(piece) q(context)), or 0 where that is below 0;
-    q is the smoothed frequency of the context.
+    q is the smoothed frequency of the context. Contexts are the pieces on both
+    sides.
 
     Args:
-        counts: [V, V], of pieces with contexts.
+        counts: [V, V], see `count_pairs`.
     """
-    contexts = np.asarray(counts.sum(0)) ** SMOOTHING
-    shares = contexts / contexts.sum()
-    pairs = counts.tocoo()
+    pairs = (counts + counts.T).tocoo()
     rows, columns = pairs.coords
-    of_row = np.asarray(counts.sum(1))
-    information = np.log(pairs.data / (of_row[rows] * shares[columns]))
+    sums = np.bincount(rows, pairs.data, minlength=counts.shape[0])
+    shares = sums**SMOOTHING / (sums**SMOOTHING).sum()
+    information = np.log(pairs.data / (sums[rows] * shares[columns]))
     positive = information > 0
     return sparse.csr_array(
         (information[positive], (rows[positive], columns[positive])),
@@ -90,11 +90,11 @@ def factorize(information: sparse.csr_array, size: int) -> np.ndarray:
     """Return a vector for each piece, float64 [V, size].
 
     The largest entry of each column, by its absolute value, is positive. Pieces
-    without contexts have zeros.
+    without information have zeros.
 
     Args:
-        information: [V, V].
-        size: Of a vector, below V.
+        information: [V, V], with at least one number.
+        size: Of a vector, far below V: the time grows with its square.
     """
     # A given start makes the result repeatable.
     start = np.ones(information.shape[0])
@@ -107,22 +107,21 @@ def factorize(information: sparse.csr_array, size: int) -> np.ndarray:
 
 
 def embeddings(
-    counts: sparse.csr_array, size: int, stddev: float, seed: int
+    information: sparse.csr_array, size: int, stddev: float, seed: int
 ) -> np.ndarray:
     """Return a table of word embeddings to start training from.
 
     Args:
-        counts: [V, V], see `count_pairs`.
-        size: Of an embedding, E, below V.
+        information: [V, V], see `positive_information`.
+        size: Of an embedding, E, see `factorize`.
         stddev: Standard deviation of the entries.
-        seed: For the pieces that have no pair: normal random numbers.
+        seed: For the pieces without information: normal random numbers.
 
     Returns:
         float32 [V, E].
     """
-    both_sides = sparse.csr_array(counts + counts.T)
-    vectors = factorize(positive_information(both_sides), size)
-    missing = np.asarray(both_sides.sum(1)) == 0
+    vectors = factorize(information, size)
+    missing = np.diff(information.indptr) == 0
     vectors *= stddev / vectors[~missing].std()
     random = np.random.default_rng(seed)
     vectors[missing] = random.normal(0, stddev, (int(missing.sum()), size))

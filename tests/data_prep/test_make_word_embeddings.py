@@ -68,8 +68,10 @@ def test_the_file_is_the_table_of_the_counts(settings):
     assert table.shape == (40, 8)
     assert table.dtype == np.float32
     pieces = make_word_embeddings.read_pieces([settings.input_file], 100, 40)
-    counts = cooccurrence.add_pairs(pieces, 40)
-    expected = cooccurrence.embeddings(counts, 8, 0.1, 12345)
+    information = cooccurrence.positive_information(
+        cooccurrence.add_pairs(pieces, 40)
+    )
+    expected = cooccurrence.embeddings(information, 8, 0.1, 12345)
     np.testing.assert_allclose(table, expected, atol=1e-5)
 
 
@@ -86,17 +88,31 @@ def test_an_earlier_file_is_kept(settings):
 
 
 def test_a_vocabulary_that_is_too_small_for_the_records(settings, tmp_path):
-    config = tiny_config(vocab_size=20, embedding_size=8)
+    config = tiny_config(vocab_size=20, embedding_size=5)
     (tmp_path / "config.json").write_text(config.to_json())
     with pytest.raises(errors.UserError, match="holds the id 2[0-9]; the"):
         make(settings)
 
 
 def test_a_vocabulary_that_is_too_small_for_the_embeddings(settings, tmp_path):
-    config = tiny_config(vocab_size=40, embedding_size=40)
+    config = tiny_config(vocab_size=40, embedding_size=11)
     (tmp_path / "config.json").write_text(config.to_json())
-    with pytest.raises(errors.UserError, match="below its vocab_size, 40"):
+    with pytest.raises(errors.UserError, match="of 40, 10 are possible"):
+        make(settings, output_file=str(tmp_path / "new" / "embeddings.npy"))
+    assert not (tmp_path / "new").exists()
+
+
+def test_text_of_one_piece(settings, tmp_path):
+    row = {**VALUES, "input_ids": [2, 5, 5, 5, 3, 5, 5, 5, 3, 0]}
+    row |= {"masked_lm_ids": [5, 5, 5, 0]}
+    write(tmp_path / "train.tfrecord", LAYOUT, row)
+    with pytest.raises(errors.UserError, match="too few different pieces"):
         make(settings)
+
+
+def test_the_output_is_no_folder(settings, tmp_path):
+    with pytest.raises(errors.UserError, match="`output_file=.*is a folder"):
+        make(settings, output_file=f"{tmp_path}/new/")
 
 
 def test_records_of_another_kind(settings, tmp_path):

@@ -507,6 +507,26 @@ def test_moments_and_step_of_the_original_are_restored(recorded_config):
         assert value.any(), name
 
 
+def test_moments_of_muon_are_for_muon_only(pretrainer, tmp_path):
+    variables = pretrainer.trainable_variables
+    muon = optimization.Muon(0.1)
+    muon.build(variables)
+    muon.update(
+        [tf.ones_like(v) for v in variables],
+        variables,
+        tf.constant(1.0),
+        tf.constant(True),
+    )
+    path = str(tmp_path / "model.ckpt-1")
+    tf.train.Checkpoint(model=pretrainer, optimizer=muon).write(path)
+    with pytest.raises(errors.UserError, match="holds the moments of Muon"):
+        checkpoints.restore_optimizer(optimizer_of(pretrainer), variables, path)
+    again = optimization.Muon(0.1)
+    again.build(variables)
+    checkpoints.restore_optimizer(again, variables, path)
+    assert int(again.iterations) == 1
+
+
 def test_moments_and_step_of_an_own_checkpoint_are_restored(
     pretrainer, tmp_path
 ):

@@ -3,6 +3,7 @@
 import pytest
 
 from albert_tf.common import errors
+from albert_tf.model import model_options
 from albert_tf.training import pretraining_options
 
 
@@ -14,8 +15,16 @@ from albert_tf.training import pretraining_options
             "`num_warmup_steps=6` is more than the 5 steps of the run",
         ),
         ({"init_schedule": "continue"}, "says how to use `init_checkpoint`"),
+        ({"word_embeddings_file": ""}, "`word_embeddings_file` is empty"),
+        (
+            {
+                "word_embeddings_file": "words.npy",
+                "init": model_options.InitOptions("model.ckpt-1"),
+            },
+            "`word_embeddings_file=words.npy` does not go with",
+        ),
     ],
 )
-def test_schedules_that_do_not_fit_are_refused(values, message):
+def test_options_that_do_not_fit_are_refused(values, message):
     with pytest.raises(errors.UserError, match=message):
         pretraining_options.RecipeOptions(**values)

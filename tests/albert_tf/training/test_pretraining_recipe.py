@@ -2,16 +2,11 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 from albert_tf.common import errors
 from albert_tf.model import model_options
-from albert_tf.training import (
-    pretraining_options,
-    pretraining_recipe,
-    training_options,
-)
+from albert_tf.training import pretraining_options, pretraining_recipe
 
 
 @pytest.mark.parametrize(
@@ -85,56 +80,3 @@ def test_work_of_both_networks_is_counted(small_config):
     width = small_config.hidden_size
     assert found["all"] == alone + encoder + 64 * width * (width + 1)
     assert encoder < found["none"] == found["embeddings"] < found["all"]
-
-
-def with_words(path, **changes):
-    return pretraining_options.RecipeOptions(
-        word_embeddings_file=str(path), **changes
-    )
-
-
-def test_a_model_starts_from_the_word_embeddings(small_config, tmp_path):
-    config = small_config
-    shape = config.vocab_size, config.embedding_size
-    table = np.random.default_rng(1).normal(size=shape)
-    np.save(tmp_path / "words.npy", table)
-    update = training_options.UpdateOptions()
-    for recipe in (
-        with_words(tmp_path / "words.npy"),
-        with_words(tmp_path / "words.npy", objective="rtd", generator_size=0.5),
-    ):
-        model = pretraining_recipe.make_model(recipe, config, update)
-        np.testing.assert_array_equal(
-            model.encoder.embeddings.word_embeddings, table.astype(np.float32)
-        )
-
-
-@pytest.mark.parametrize(
-    ("table", "part"),
-    [
-        (np.zeros((400, 9)), "with 400 rows and 8 columns"),
-        (np.zeros((400, 8), np.int32), "with 400 rows and 8 columns"),
-        (np.full((400, 8), np.nan), "is not a table of finite numbers"),
-    ],
-)
-def test_tables_that_do_not_fit(small_config, tmp_path, table, part):
-    np.save(tmp_path / "words.npy", table)
-    recipe = with_words(tmp_path / "words.npy")
-    with pytest.raises(errors.UserError, match=part):
-        pretraining_recipe.read_word_embeddings(recipe, small_config)
-
-
-def test_files_that_are_no_tables(small_config, tmp_path):
-    (tmp_path / "words.npy").write_bytes(b"king 0.1 0.2")
-    recipe = with_words(tmp_path / "words.npy")
-    with pytest.raises(errors.UserError, match="cannot be read as a NumPy"):
-        pretraining_recipe.read_word_embeddings(recipe, small_config)
-    recipe = with_words(tmp_path / "other.npy")
-    with pytest.raises(errors.UserError, match=r"word_embeddings_file=.*other"):
-        pretraining_recipe.read_word_embeddings(recipe, small_config)
-
-
-def test_word_embeddings_and_a_checkpoint_contradict_each_other():
-    init = model_options.InitOptions(init_checkpoint="model.ckpt-1")
-    with pytest.raises(errors.UserError, match="does not go with"):
-        with_words("words.npy", init=init)

@@ -34,8 +34,9 @@ def test_counts_do_not_depend_on_how_the_text_is_divided():
 
 
 def test_information_follows_its_formula():
-    counts = np.array([[0.0, 4, 1], [4, 0, 2], [1, 2, 6]])
-    found = cooccurrence.positive_information(sparse.csr_array(counts))
+    left_of = np.array([[0.0, 4, 1], [0, 0, 1], [0, 1, 3]])
+    found = cooccurrence.positive_information(sparse.csr_array(left_of))
+    counts = left_of + left_of.T
     contexts = counts.sum(0) ** 0.75
     shares = contexts / contexts.sum()
     with np.errstate(divide="ignore"):
@@ -56,11 +57,11 @@ def test_vectors_are_the_singular_ones():
 
 
 def clusters():
-    """Text in which pieces 0 to 4 and 5 to 9 never meet."""
+    """Of a text in which pieces 0 to 4 and 5 to 9 never meet."""
     rng = np.random.default_rng(3)
     text = rng.integers(0, 5, (400, 12))
     text[200:] += 5
-    return cooccurrence.count_pairs(text, 12)
+    return cooccurrence.positive_information(cooccurrence.count_pairs(text, 12))
 
 
 def test_pieces_with_the_same_neighbours_are_near():
@@ -75,7 +76,7 @@ def test_pieces_with_the_same_neighbours_are_near():
     assert table[:10].std() == pytest.approx(0.05, rel=1e-3)
 
 
-def test_pieces_without_neighbours_get_random_numbers():
+def test_pieces_without_information_get_random_numbers():
     one, same, other = (
         cooccurrence.embeddings(clusters(), 4, 0.05, seed) for seed in (1, 1, 2)
     )

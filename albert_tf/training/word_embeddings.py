@@ -1,0 +1,84 @@
+"""Word embeddings that pretraining starts from, in a NumPy file."""
+
+import tokenize
+from typing import IO
+
+import numpy as np
+import tf_keras as keras
+
+from albert_tf.common import errors, files
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import replaced_tokens
+
+_OPTION = "word_embeddings_file"
+_ADVICE = "Write it with data_prep.make_word_embeddings"
+
+
+def read(path: str, config: AlbertConfig) -> np.ndarray:
+    """Return the word embeddings of a file, float32 [V, E].
+
+    Args:
+        path: A file of `data_prep.make_word_embeddings`, or of `numpy.save`.
+        config: Of the model.
+
+    Raises:
+        errors.UserError: The file is missing or damaged, or its table has
+            another shape.
+    """
+    files.require_file(path, _OPTION)
+    with files.open_binary(path) as stream:
+        # The shape first: a damaged one may ask for any memory.
+        shape, dtype = _read_header(stream, path)
+        wanted = config.vocab_size, config.embedding_size
+        if shape != wanted or dtype.kind != "f":
+            raise errors.UserError(
+                f"holds {dtype} {list(shape)}. The model needs a table of "
+                f"floating-point numbers, {list(wanted)}: vocab_size and "
+                f"embedding_size. {_ADVICE} and the config of the model.",
+                _OPTION,
+                path,
+            )
+        stream.seek(0)
+        try:
+            with np.errstate(over="ignore"):  # Infinite: refused below.
+                table = np.load(stream, allow_pickle=False).astype(np.float32)
+        except (ValueError, EOFError) as error:
+            raise _damaged(path) from error
+    if not np.isfinite(table).all():
+        raise errors.UserError(
+            f"holds numbers that are not finite. {_ADVICE}.", _OPTION, path
+        )
+    return table
+
+
+def _read_header(
+    stream: IO[bytes], path: str
+) -> tuple[tuple[int, ...], np.dtype]:
+    """Return shape and type of the array in a NumPy file."""
+    try:
+        np.lib.format.read_magic(stream)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    except (ValueError, SyntaxError, tokenize.TokenError, EOFError) as error:
+        raise _damaged(path) from error
+    return shape, dtype
+
+
+def _damaged(path: str) -> errors.UserError:
+    return errors.UserError(
+        f"is not a whole NumPy file. {_ADVICE}.", _OPTION, path
+    )
+
+
+def assign(model: keras.Model, table: np.ndarray) -> None:
+    """Give the networks of a model their word embeddings.
+
+    Args:
+        model: A pretrainer, or a detector of replaced tokens with its
+            generator.
+        table: float32 [V, E].
+    """
+    encoders = [model.encoder]
+    if isinstance(model, replaced_tokens.ReplacedTokenDetector):
+        encoders.append(model.generator.encoder)
+    for encoder in encoders:
+        encoder.embeddings.word_embeddings.assign(table)
