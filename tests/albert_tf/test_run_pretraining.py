@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 
+import numpy as np
 import pytest
 
 from albert_tf import run_pretraining
@@ -75,6 +76,22 @@ def test_a_good_recipe_gives_no_warning(make, warnings, changes):
     has_masks = "masked_lm_budget" not in changes
     manifest = tiny_manifests.make(has_masks=has_masks)
     assert warnings(make(**changes), manifest) == []
+
+
+def test_only_a_new_training_reads_word_embeddings(
+    make, small_config, tmp_path
+):
+    path, folder = tmp_path / "words.npy", tmp_path / "run"
+    folder.mkdir()
+    settings = make(word_embeddings_file=str(path), output_dir=str(folder))
+    with pytest.raises(errors.UserError, match=r"words\.npy` is not a file"):
+        run_pretraining._read_words(settings, small_config)
+    shape = small_config.vocab_size, small_config.embedding_size
+    np.save(path, np.ones(shape))
+    assert run_pretraining._read_words(settings, small_config).shape == shape
+    (folder / "checkpoint").touch()
+    path.unlink()
+    assert run_pretraining._read_words(settings, small_config) is None
 
 
 def test_rows_of_several_examples_have_their_first_tokens_only(
