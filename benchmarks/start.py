@@ -46,7 +46,8 @@ MODULES = [
         for name in (
             "extract_passages split_sentences train_sentencepiece "
             "train_wordpiece compare_vocabularies create_pretraining_data "
-            "inspect_records create_finetuning_data make_demo_data"
+            "inspect_records make_word_embeddings create_finetuning_data "
+            "make_demo_data"
         ).split()
     ),
 ]
@@ -79,6 +80,9 @@ WORK = {
     "--max_predictions_per_seq=5 --dupe_factor=1",
     "inspect_records": "data_prep.inspect_records --num_examples=1 "
     "--input_file=train.tfrecord --spm_model_file=tiny.model",
+    "make_word_embeddings": "data_prep.make_word_embeddings "
+    "--input_file=train.tfrecord --albert_config_file=albert_tiny "
+    "--output_file=words.npy",
     "create_finetuning_data": "data_prep.create_finetuning_data "
     "--task_name=cola --input_file=demo/glue/CoLA/train.tsv "
     "--output_file=cola.tfrecord --spm_model_file=tiny.model "

@@ -97,8 +97,10 @@ def test_model_file_is_written_as_we_write_it(name):
 
 
 def options_class_of(recipe):
-    """The options of the script that a recipe's header names."""
-    command = re.search(r"^# .*python -m (\S+)", recipe.read_text(), re.M)
+    """The options of the script that a recipe's header runs with it."""
+    command = re.search(
+        r"^# .*python -m (\S+)[\s\\#]+--flagfile=", recipe.read_text(), re.M
+    )
     script = command[1] if command else "albert_tf.run_pretraining"
     module = importlib.import_module(script)
     (name,) = re.findall(

@@ -144,6 +144,11 @@ COMMANDS: dict[str, dict[str, object]] = {
     "data_prep.inspect_records:InspectOptions": {
         "input_file": "{inputs}/records/train.tfrecord",
     },
+    "data_prep.make_word_embeddings:WordEmbeddingsOptions": {
+        "input_file": "{inputs}/records/train.tfrecord",
+        "albert_config_file": "{inputs}/config.json",
+        "output_file": "{out}/words.npy",
+    },
     "data_prep.make_demo_data:DemoOptions": {
         "output_dir": "{out}/demo",
         "num_stories": 3,

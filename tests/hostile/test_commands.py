@@ -40,6 +40,7 @@ INPUTS = {
     "compare_vocabularies": ("input_file", "vocabularies"),
     "split_sentences": ("input_file",),
     "inspect_records": ("input_file", "spm_model_file", "vocab_file"),
+    "make_word_embeddings": ("input_file", "albert_config_file"),
     "create_pretraining_data": ("input_file", "spm_model_file", "vocab_file"),
 }
 OUTPUT_FILES = {
@@ -48,6 +49,7 @@ OUTPUT_FILES = {
     "create_finetuning_data": ("output_file",),
     "extract_passages": ("output_file",),
     "split_sentences": ("output_file",),
+    "make_word_embeddings": ("output_file",),
     "create_pretraining_data": ("output_file",),
 }
 OUTPUT_FOLDERS = {
