@@ -280,6 +280,9 @@ class AlbertConfig:
     def forward_flops(self, length: int, predictions: int) -> float:
         """Return the operations of all matrix products for one sequence.
 
+        With such a head, the last block computes its output only where a head
+        reads it: at [CLS] and the predicted positions.
+
         A training step does three times as many. Additions and multiplications
         count one each; other operations are left out.
 
@@ -289,15 +292,20 @@ class AlbertConfig:
                 there is no such head.
         """
         width, narrow = self.hidden_size, self.embedding_size
-        dense = 4 * width**2 + 2 * width * self.intermediate_size
-        block = 2 * length * (dense + 2 * length * width)
+        key_and_value = 2 * width**2
+        rest = 2 * width * (width + self.intermediate_size + length)
+        block = 2 * length * (key_and_value + rest)
+        outputs = length
+        if predictions and self.pooling == "cls":
+            outputs = min(length, predictions + 1)
+        last_block = 2 * (length * key_and_value + outputs * rest)
         projected = self.project_words_first or self.maps_embeddings
         mapping = 2 * length * narrow * width if projected else 0
         head = 2 * predictions * narrow * (width + self.vocab_size)
         if self.project_words_first:
             head += 2 * predictions * width**2
         blocks = self.num_hidden_layers * self.inner_group_num
-        return float(blocks * block + mapping + head)
+        return float((blocks - 1) * block + last_block + mapping + head)
 
     @property
     def embedding_width(self) -> int:

@@ -254,8 +254,9 @@ class Attention(Sublayer):
         dropout: layers.Dropout = layers.NO_DROPOUT,
         ops: fused_ops.Ops = fused_ops.PLAIN,
         layout: row_layouts.RowLayout | None = None,
+        positions: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Return float [B, S, H].
+        """Return float [B, S, H], or [B, P, H] with positions.
 
         Args:
             x: float [B, S, H].
@@ -266,9 +267,19 @@ class Attention(Sublayer):
             dropout: Dropout of probabilities and output.
             ops: Version of softmax and norm.
             layout: If given, x is [R, H] and so is what is returned.
+            positions: int32 [B, P], the only ones that attend to others. Not
+                with a layout.
         """
         weights = weights or self.prepare(x.dtype)
-        query, key, value = self._project(x, weights, ops, layout)
+        if positions is None:
+            query, key, value = self._project(x, weights, ops, layout)
+        else:
+            attention_biases = [
+                _bias_at(bias, positions) for bias in attention_biases
+            ]
+            chosen = tf.gather(x, positions, batch_dims=1)  # [B, P, H]
+            query, key, value = self._project_apart(chosen, x, weights, ops)
+            x = chosen
         rate = self._config.attention_probs_dropout_prob
         if ops is fused_ops.FUSED and not (layout or dropout.drops(rate)):
             context = lean_ops.attend(query, key, value, *attention_biases)
@@ -295,9 +306,33 @@ class Attention(Sublayer):
         projected = _linear_of(ops)(x, weights.kernel, weights.bias)
         if layout:
             return layout.split(projected)
-        sizes = [3, self._config.num_attention_heads, self._head_size]
+        return self._split_heads(projected, tf.shape(x)[:2], 3)
+
+    def _project_apart(
+        self,
+        chosen: tf.Tensor,
+        x: tf.Tensor,
+        weights: Weights,
+        ops: fused_ops.Ops,
+    ) -> list[tf.Tensor]:
+        """Return query [B, N, P, D] of chosen, key, value [B, N, S, D] of x."""
+        sizes = [x.shape[-1], 2 * x.shape[-1]]
+        kernels = tf.split(weights.kernel, sizes, 1)
+        biases = tf.split(weights.bias, sizes)
+        heads = []
+        for rows, kernel, bias in zip((chosen, x), kernels, biases, strict=True):
+            projected = _linear_of(ops)(rows, kernel, bias)
+            count = kernel.shape[1] // x.shape[-1]
+            heads += self._split_heads(projected, tf.shape(rows)[:2], count)
+        return heads
+
+    def _split_heads(
+        self, projected: tf.Tensor, shape: tf.Tensor, count: int
+    ) -> list[tf.Tensor]:
+        """Return `count` tensors [B, N, S, D] from [B, S, count H]."""
+        sizes = [count, self._config.num_attention_heads, self._head_size]
         # The shape of x, not of projected: tf2onnx gets that one wrong.
-        shape = tf.concat([tf.shape(x)[:2], sizes], 0)
+        shape = tf.concat([shape, sizes], 0)
         split = tf.reshape(projected, shape)
         return tf.unstack(tf.transpose(split, [2, 0, 3, 1, 4]))
 
@@ -340,6 +375,24 @@ class FeedForward(Sublayer):
         activation = ops.activation(self._config.hidden_act)
         hidden = layers.linear(x, weights.kernel, weights.bias, activation)
         return self._finish(x, hidden, weights, dropout, ops)
+
+
+def _bias_at(bias: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Return a bias of attention scores for some attending positions.
+
+    Args:
+        bias: float32 [..., S, T], or [..., 1, T] for all alike.
+        positions: int32 [B, P].
+
+    Returns:
+        float32 [B, ..., P, T], or the bias if it is for all alike.
+    """
+    if bias.shape[-2] == 1:
+        return bias
+    if bias.shape.rank == 4:
+        return tf.gather(bias, positions, axis=2, batch_dims=1)
+    found = tf.gather(bias, positions, axis=1)  # [N, B, P, T]
+    return tf.transpose(found, [1, 0, 2, 3])
 
 
 def _linear_of(ops: fused_ops.Ops) -> Callable[..., tf.Tensor]:
@@ -484,6 +537,7 @@ class AlbertModel(base.AlbertBase):
         training: bool = False,
         dropout_seed: tf.Tensor | None = None,
         skip_padding: bool = False,
+        output_positions: tf.Tensor | None = None,
     ) -> dict[str, Any]:
         """Encode a batch of sequences.
 
@@ -501,6 +555,12 @@ class AlbertModel(base.AlbertBase):
             skip_padding: Whether to compute nothing at padding, see
                 `row_layouts`. The outputs of the layers are 0 there. Not for
                 training, nor with a mask [B, S, T].
+            output_positions: int32 [B, P], the only positions at which the
+                last layer's output is wanted; with pooling cls the first is
+                that of [CLS], 0. The last layer then computes little else,
+                which saves a good part of the time of a model of few layers.
+                `sequence_output` and the last of `all_encoder_layers` are
+                [B, P, H].
 
         Returns:
             `word_embedding_output` and `embedding_output` float32 [B, S, E]
@@ -519,11 +579,30 @@ class AlbertModel(base.AlbertBase):
         mask = inputs["input_mask"]
         if self._served:
             has_row = mask if skip_padding else tf.ones_like(mask)
-            return self._served({**inputs, "has_row": has_row})
+            outputs = self._served({**inputs, "has_row": has_row})
+            return _at_positions(outputs, output_positions)
         layout = self._layout(mask) if skip_padding else None
         ops = fused_ops.FUSED if training else fused_ops.PLAIN
         seed = layers.derive_seed(dropout_seed, 0) if training else None
-        return self._outputs(inputs, seed, ops, layout)
+        if not self._can_narrow(output_positions, inputs, training, layout):
+            outputs = self._outputs(inputs, seed, ops, layout)
+            return _at_positions(outputs, output_positions)
+        return self._outputs(inputs, seed, ops, None, output_positions)
+
+    def _can_narrow(
+        self,
+        positions: tf.Tensor | None,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool,
+        layout: row_layouts.RowLayout | None,
+    ) -> bool:
+        """Return whether the last layer is computed at some positions only."""
+        if positions is None or layout or self.config.pooling != "cls":
+            return False
+        if self.loop_layers and training:
+            return False
+        wanted, length = positions.shape[1], inputs["input_ids"].shape[1]
+        return length is None or (wanted is not None and wanted < length)
 
     def _serve(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, Any]:
         layout = self._layout(inputs["has_row"])
@@ -539,6 +618,7 @@ class AlbertModel(base.AlbertBase):
         seed: tf.Tensor | None,
         ops: fused_ops.Ops,
         layout: row_layouts.RowLayout | None,
+        positions: tf.Tensor | None = None,
     ) -> dict[str, Any]:
         """Return what `call` does."""
         words, embedded = self.embeddings(inputs, layers.Dropout(seed), ops)
@@ -547,7 +627,7 @@ class AlbertModel(base.AlbertBase):
             x = layout.pack(x)
         if self.embedding_mapping is not None:
             x = self.embedding_mapping(x)
-        outputs = self._encode(x, inputs, seed, ops, layout)
+        outputs = self._encode(x, inputs, seed, ops, layout, positions)
         if layout:
             outputs = [layout.unpack(x) for x in outputs]
         pooled = pooling.pool(self.config.pooling, outputs[-1], inputs)
@@ -566,10 +646,12 @@ class AlbertModel(base.AlbertBase):
         seed: tf.Tensor | None,
         ops: fused_ops.Ops,
         layout: row_layouts.RowLayout | None,
+        positions: tf.Tensor | None,
     ) -> list[tf.Tensor]:
         """Apply all blocks to x [B, S, H]; return the output of each.
 
-        With a layout x and outputs are [R, H].
+        With a layout x and outputs are [R, H]. With positions the last output
+        is [B, P, H].
         """
         biases = self._attention_biases(inputs)
         blocks = self._blocks()
@@ -584,10 +666,13 @@ class AlbertModel(base.AlbertBase):
             block: tuple[Attention, FeedForward],
             x: tf.Tensor,
             seed: tf.Tensor | None,
+            positions: tf.Tensor | None = None,
         ) -> tuple[tf.Tensor, tf.Tensor | None]:
             if seed is not None:
                 seed = layers.derive_seed(seed, 1)
-            function = self._make_block(*block, biases, seed, ops, layout)
+            function = self._make_block(
+                *block, biases, seed, ops, layout, positions
+            )
             tensors = [*uses.take(block[0]), *uses.take(block[1])]
             return function(x, *tensors), seed
 
@@ -598,8 +683,9 @@ class AlbertModel(base.AlbertBase):
                 )
             ]
         outputs = []
-        for block in blocks:
-            x, seed = apply(block, x, seed)
+        for number, block in enumerate(blocks, 1):
+            is_last = number == len(blocks)
+            x, seed = apply(block, x, seed, positions if is_last else None)
             outputs.append(x)
         return outputs
 
@@ -647,6 +733,7 @@ class AlbertModel(base.AlbertBase):
         seed: tf.Tensor | None,
         ops: fused_ops.Ops,
         layout: row_layouts.RowLayout | None,
+        positions: tf.Tensor | None = None,
     ) -> Callable[..., tf.Tensor]:
         """Return a block as a function of x and of its weights' tensors.
 
@@ -659,7 +746,9 @@ class AlbertModel(base.AlbertBase):
             # Created here, so that a second computation draws the same.
             dropout = layers.Dropout(seed)
             weights, ffn_weights = tensors[:count], tensors[count:]
-            x = attention(x, biases, Weights(*weights), dropout, ops, layout)
+            x = attention(
+                x, biases, Weights(*weights), dropout, ops, layout, positions
+            )
             return ffn(x, Weights(*ffn_weights), dropout, ops)
 
         training = seed is not None
@@ -713,6 +802,21 @@ class AlbertModel(base.AlbertBase):
             "input_mask": inputs.get("input_mask", tf.ones_like(ids)),
             "segment_ids": inputs.get("segment_ids", tf.zeros_like(ids)),
         }
+
+
+def _at_positions(
+    outputs: dict[str, Any], positions: tf.Tensor | None
+) -> dict[str, Any]:
+    """Return the encoder's outputs, the last layer's at some positions only."""
+    if positions is None:
+        return outputs
+    chosen = tf.gather(outputs["sequence_output"], positions, batch_dims=1)
+    *others, _ = outputs["all_encoder_layers"]
+    return {
+        **outputs,
+        "all_encoder_layers": [*others, chosen],
+        "sequence_output": chosen,
+    }
 
 
 class _Uses:

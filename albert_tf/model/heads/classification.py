@@ -55,6 +55,10 @@ class AlbertClassifier(head.Head):
             name="output_bias", shape=[num_labels], initializer="zeros"
         )
 
+    def output_positions(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return that of [CLS], int32 [B, 1]."""
+        return tf.zeros_like(tf.convert_to_tensor(inputs["input_ids"])[:, :1])
+
     def call_head(
         self,
         outputs: Mapping[str, tf.Tensor],

@@ -51,12 +51,24 @@ class Head(base.AlbertBase):
             {k: inputs[k] for k in model_inputs.ENCODER if k in inputs},
             training=training,
             dropout_seed=dropout_seed,
+            output_positions=self.output_positions(inputs),
         )
         dropout = layers.NO_DROPOUT
         if training and self.dropout:
             seed = layers.derive_seed(dropout_seed, _DROPOUT_STREAM)
             dropout = layers.Dropout(seed)
         return self.call_head(outputs, inputs, dropout)
+
+    def output_positions(
+        self, inputs: Mapping[str, tf.Tensor]
+    ) -> tf.Tensor | None:
+        """Return the positions of the encoder's output that the head reads.
+
+        Returns:
+            int32 [B, P], see `modeling.AlbertModel.call`; None for all.
+        """
+        del inputs
+        return None
 
     def call_head(
         self,

@@ -51,34 +51,33 @@ class SentenceHead(head.Head):
         return logits + self.order_bias
 
     def _sentence_outputs(
-        self,
-        outputs: Mapping[str, tf.Tensor],
-        inputs: Mapping[str, tf.Tensor],
+        self, pooled_output: tf.Tensor, first: tf.Tensor | None
     ) -> dict[str, tf.Tensor]:
-        """Return `sentence_order_logits`, see `AlbertPretrainer.call_head`."""
+        """Return `sentence_order_logits`, see `AlbertPretrainer.call_head`.
+
+        Args:
+            pooled_output: Of the encoder.
+            first: In rows of several instances the encoder's output at the
+                first token of each, float [B, K, H]; else None.
+        """
         if not self.sentence_order:
             return {}
-        pooled = outputs["pooled_output"]
-        if "cls_positions" in inputs:
-            pooled = self._pool_instances(
-                outputs["sequence_output"], inputs["cls_positions"]
-            )
+        pooled = pooled_output
+        if first is not None:
+            pooled = self._pool_instances(first)
         return {"sentence_order_logits": self.sentence_order_logits(pooled)}
 
-    def _pool_instances(
-        self, sequence_output: tf.Tensor, positions: tf.Tensor
-    ) -> tf.Tensor:
-        """Return float32 [B, K, H] from sequence and positions [B, K].
+    def _pool_instances(self, first: tf.Tensor) -> tf.Tensor:
+        """Return float32 [B, K, H] for float [B, K, H].
 
         Raises:
             ValueError: The pooler reads more than the first token.
         """
         if self.encoder.config.pooling != "cls":
             raise ValueError("Rows of several instances need pooling='cls'.")
-        first = tf.gather(sequence_output, positions, batch_dims=1)
-        width = first.shape[-1]
+        count, width = first.shape[1:]
         pooled = self.encoder.pooler(tf.reshape(first, [-1, width]))
-        return tf.reshape(pooled, [-1, positions.shape[1], width])
+        return tf.reshape(pooled, [-1, count, width])
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -125,6 +124,12 @@ class AlbertPretrainer(SentenceHead):
         )
         self._add_sentence_order(sentence_order)
 
+    def output_positions(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return the first token of each instance, then the masked pieces."""
+        masked = tf.convert_to_tensor(inputs["masked_lm_positions"])
+        first = inputs.get("cls_positions", tf.zeros_like(masked[:, :1]))
+        return tf.concat([first, masked], 1)
+
     def call_head(
         self,
         outputs: Mapping[str, tf.Tensor],
@@ -134,7 +139,7 @@ class AlbertPretrainer(SentenceHead):
         """Return the logits of both heads.
 
         Args:
-            outputs: Of the encoder.
+            outputs: Of the encoder, at `output_positions`.
             inputs: With `masked_lm_positions` int32 [B, P], padded with 0. Rows
                 of several instances have `cls_positions` int32 [B, K], where
                 each begins, padded with 0.
@@ -145,25 +150,32 @@ class AlbertPretrainer(SentenceHead):
             `sentence_order_logits` float [B, 2], or [B, K, 2] for rows of
             several instances; index 1 means that the segments were swapped.
         """
-        logits = self.masked_lm_logits(
-            outputs["sequence_output"], inputs["masked_lm_positions"]
-        )
+        x = outputs["sequence_output"]
+        is_packed = "cls_positions" in inputs
+        count = inputs["cls_positions"].shape[1] if is_packed else 1
+        first = x[:, :count] if is_packed else None
         return {
-            "masked_lm_logits": logits,
-            **self._sentence_outputs(outputs, inputs),
+            "masked_lm_logits": self.word_logits(x[:, count:]),
+            **self._sentence_outputs(outputs["pooled_output"], first),
         }
 
     def masked_lm_logits(
         self, sequence_output: tf.Tensor, positions: tf.Tensor
     ) -> tf.Tensor:
         """Return float [B, P, V] from sequence [B, S, H], positions [B, P]."""
-        x = tf.gather(sequence_output, positions, batch_dims=1)  # [B, P, H]
+        return self.word_logits(
+            tf.gather(sequence_output, positions, batch_dims=1)
+        )
+
+    def word_logits(self, x: tf.Tensor) -> tf.Tensor:
+        """Return float [B, P, V] for the encoder's output [B, P, H]."""
+        shape = tf.shape(x)[:2]
         activation = fused_ops.PLAIN.activation(self.encoder.config.hidden_act)
         x = self.transform_norm(activation(self.transform(x)))
         # In float32: a softmax over so many classes needs the precision.
         rows = tf.reshape(tf.cast(x, tf.float32), [-1, x.shape[-1]])
         logits = self.encoder.embeddings.score_words(rows) + self.output_bias
-        shape = tf.concat([tf.shape(positions), tf.shape(logits)[1:]], 0)
+        shape = tf.concat([shape, tf.shape(logits)[1:]], 0)
         return tf.reshape(logits, shape)
 
 

@@ -148,13 +148,20 @@ class ReplacedTokenDetector(pretraining.SentenceHead):
             more likely replaced; padding has values, too. With a sentence-order
             head also `sentence_order_logits`, as in `AlbertPretrainer`.
         """
+        first = None
+        if "cls_positions" in inputs:
+            first = tf.gather(
+                outputs["sequence_output"],
+                inputs["cls_positions"],
+                batch_dims=1,
+            )
         x = self.transform(outputs["sequence_output"])
         activation = fused_ops.PLAIN.activation(self.encoder.config.hidden_act)
         x = tf.cast(activation(x), tf.float32)
         logits = tf.linalg.matvec(x, self.output_weights) + self.output_bias
         return {
             "replaced_token_logits": logits,
-            **self._sentence_outputs(outputs, inputs),
+            **self._sentence_outputs(outputs["pooled_output"], first),
         }
 
 
