@@ -149,6 +149,27 @@ class Weights(NamedTuple):
     beta: tf.Tensor
 
 
+class Rows(NamedTuple):
+    """Which rows a layer computes, and what they attend to.
+
+    Attributes:
+        biases: float32, added to the attention scores: [B, 1, 1, T] or
+            [B, 1, S, T], and perhaps [N, S, T] or [B, N, S, T].
+        layout: If given, input and output of layers are [R, H].
+        positions: int32 [B, P], the only ones that attend to others, and whose
+            output is computed; None for all. Not with a layout.
+    """
+
+    biases: Sequence[tf.Tensor]
+    layout: row_layouts.RowLayout | None = None
+    positions: tf.Tensor | None = None
+
+    def at(self, positions: tf.Tensor) -> "Rows":
+        """Return the same with some positions [B, P] only."""
+        biases = [_bias_at(bias, positions) for bias in self.biases]
+        return Rows(biases, positions=positions)
+
+
 class Sublayer(keras.layers.Layer):
     """What attention and feed-forward have in common, [B, S, H] to [B, S, H].
 
@@ -249,44 +270,36 @@ class Attention(Sublayer):
     def call(
         self,
         x: tf.Tensor,
-        attention_biases: Sequence[tf.Tensor],
+        rows: Rows,
         weights: Weights | None = None,
         dropout: layers.Dropout = layers.NO_DROPOUT,
         ops: fused_ops.Ops = fused_ops.PLAIN,
-        layout: row_layouts.RowLayout | None = None,
-        positions: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Return float [B, S, H], or [B, P, H] with positions.
+        """Return float [B, S, H].
 
         Args:
-            x: float [B, S, H].
-            attention_biases: float32, added to the attention scores:
-                [B, 1, 1, T] or [B, 1, S, T], and perhaps [N, S, T] or
-                [B, N, S, T].
+            x: float [B, S, H], or [R, H] with a layout; so is what is returned,
+                but [B, P, H] with positions.
+            rows: Which rows there are.
             weights: See `Sublayer`.
             dropout: Dropout of probabilities and output.
             ops: Version of softmax and norm.
-            layout: If given, x is [R, H] and so is what is returned.
-            positions: int32 [B, P], the only ones that attend to others. Not
-                with a layout.
         """
         weights = weights or self.prepare(x.dtype)
-        if positions is None:
+        layout = rows.layout
+        if rows.positions is None:
             query, key, value = self._project(x, weights, ops, layout)
         else:
-            attention_biases = [
-                _bias_at(bias, positions) for bias in attention_biases
-            ]
-            chosen = tf.gather(x, positions, batch_dims=1)  # [B, P, H]
+            chosen = tf.gather(x, rows.positions, batch_dims=1)  # [B, P, H]
             query, key, value = self._project_apart(chosen, x, weights, ops)
             x = chosen
         rate = self._config.attention_probs_dropout_prob
         if ops is fused_ops.FUSED and not (layout or dropout.drops(rate)):
-            context = lean_ops.attend(query, key, value, *attention_biases)
+            context = lean_ops.attend(query, key, value, *rows.biases)
             return self._finish(x, context, weights, dropout, ops)
         # The query is scaled already, see _input_weights.
         scores = tf.matmul(query, key, transpose_b=True)  # [B, N, S, T]
-        probabilities = dropout(ops.softmax(scores, *attention_biases), rate)
+        probabilities = dropout(ops.softmax(scores, *rows.biases), rate)
         context = tf.matmul(probabilities, value)
         if layout:
             context = layout.merge(context)
@@ -320,7 +333,9 @@ class Attention(Sublayer):
         kernels = tf.split(weights.kernel, sizes, 1)
         biases = tf.split(weights.bias, sizes)
         heads = []
-        for rows, kernel, bias in zip((chosen, x), kernels, biases, strict=True):
+        for rows, kernel, bias in zip(
+            (chosen, x), kernels, biases, strict=True
+        ):
             projected = _linear_of(ops)(rows, kernel, bias)
             count = kernel.shape[1] // x.shape[-1]
             heads += self._split_heads(projected, tf.shape(rows)[:2], count)
@@ -627,7 +642,8 @@ class AlbertModel(base.AlbertBase):
             x = layout.pack(x)
         if self.embedding_mapping is not None:
             x = self.embedding_mapping(x)
-        outputs = self._encode(x, inputs, seed, ops, layout, positions)
+        rows = Rows(self._attention_biases(inputs), layout)
+        outputs = self._encode(x, rows, seed, ops, positions)
         if layout:
             outputs = [layout.unpack(x) for x in outputs]
         pooled = pooling.pool(self.config.pooling, outputs[-1], inputs)
@@ -642,10 +658,9 @@ class AlbertModel(base.AlbertBase):
     def _encode(
         self,
         x: tf.Tensor,
-        inputs: Mapping[str, tf.Tensor],
+        rows: Rows,
         seed: tf.Tensor | None,
         ops: fused_ops.Ops,
-        layout: row_layouts.RowLayout | None,
         positions: tf.Tensor | None,
     ) -> list[tf.Tensor]:
         """Apply all blocks to x [B, S, H]; return the output of each.
@@ -653,10 +668,9 @@ class AlbertModel(base.AlbertBase):
         With a layout x and outputs are [R, H]. With positions the last output
         is [B, P, H].
         """
-        biases = self._attention_biases(inputs)
         blocks = self._blocks()
         if self._has_constants and len(set(blocks)) == 1:
-            function = self._make_block(*blocks[0], biases, None, ops, layout)
+            function = self._make_block(*blocks[0], rows, None, ops)
             return [self._loop(function, x)]
         training = seed is not None
         fork = training and not self.loop_layers  # A loop adds up by itself.
@@ -664,28 +678,24 @@ class AlbertModel(base.AlbertBase):
 
         def apply(
             block: tuple[Attention, FeedForward],
+            rows: Rows,
             x: tf.Tensor,
             seed: tf.Tensor | None,
-            positions: tf.Tensor | None = None,
         ) -> tuple[tf.Tensor, tf.Tensor | None]:
             if seed is not None:
                 seed = layers.derive_seed(seed, 1)
-            function = self._make_block(
-                *block, biases, seed, ops, layout, positions
-            )
+            function = self._make_block(*block, rows, seed, ops)
             tensors = [*uses.take(block[0]), *uses.take(block[1])]
             return function(x, *tensors), seed
 
         if self.loop_layers and training:
-            return [
-                _repeat(
-                    functools.partial(apply, blocks[0]), x, seed, len(blocks)
-                )
-            ]
+            body = functools.partial(apply, blocks[0], rows)
+            return [_repeat(body, x, seed, len(blocks))]
         outputs = []
         for number, block in enumerate(blocks, 1):
-            is_last = number == len(blocks)
-            x, seed = apply(block, x, seed, positions if is_last else None)
+            if positions is not None and number == len(blocks):
+                rows = rows.at(positions)
+            x, seed = apply(block, rows, x, seed)
             outputs.append(x)
         return outputs
 
@@ -729,11 +739,9 @@ class AlbertModel(base.AlbertBase):
         self,
         attention: Attention,
         ffn: FeedForward,
-        biases: Sequence[tf.Tensor],
+        rows: Rows,
         seed: tf.Tensor | None,
         ops: fused_ops.Ops,
-        layout: row_layouts.RowLayout | None,
-        positions: tf.Tensor | None = None,
     ) -> Callable[..., tf.Tensor]:
         """Return a block as a function of x and of its weights' tensors.
 
@@ -746,9 +754,7 @@ class AlbertModel(base.AlbertBase):
             # Created here, so that a second computation draws the same.
             dropout = layers.Dropout(seed)
             weights, ffn_weights = tensors[:count], tensors[count:]
-            x = attention(
-                x, biases, Weights(*weights), dropout, ops, layout, positions
-            )
+            x = attention(x, rows, Weights(*weights), dropout, ops)
             return ffn(x, Weights(*ffn_weights), dropout, ops)
 
         training = seed is not None

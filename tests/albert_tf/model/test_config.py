@@ -226,14 +226,20 @@ def test_operations_of_all_products_are_counted(
         map_equal_sizes=mapped,
     )
     length, width, inner = 10, 16, 24
-    block = [
-        *[(length, width, width)] * 4,  # Query, key, value, output.
-        (length, width, length),  # Scores of all heads together,
-        (length, length, width),  # and what they are used for.
-        (length, width, inner),
-        (length, inner, width),
-    ]
-    products = block * 8
+
+    def block(outputs):
+        return [
+            *[(length, width, width)] * 2,  # Key, value.
+            *[(outputs, width, width)] * 2,  # Query, output.
+            (outputs, width, length),  # Scores of all heads together,
+            (outputs, length, width),  # and what they are used for.
+            (outputs, width, inner),
+            (outputs, inner, width),
+        ]
+
+    # The last is read at [CLS] and at the predicted positions.
+    last = block(1 + predictions if predictions else length)
+    products = block(length) * 7 + last
     if first or mapped or narrow != width:
         products.append((length, narrow, width))
     products += [(predictions, width, narrow), (predictions, narrow, 400)]
@@ -243,6 +249,20 @@ def test_operations_of_all_products_are_counted(
         2 * rows * shared * columns for rows, shared, columns in products
     )
     assert config.forward_flops(length, predictions) == expected
+
+
+def test_last_block_computes_no_more_outputs_than_there_are_tokens(
+    small_config,
+):
+    head = 2 * 8 * (small_config.hidden_size + 400)
+    with_head = small_config.forward_flops(10, 100) - 100 * head
+    assert with_head == small_config.forward_flops(10, 0)
+
+
+def test_pooling_of_all_tokens_needs_the_whole_last_block(small_config):
+    pair = dataclasses.replace(small_config, pooling="pair")
+    head = 2 * 8 * (small_config.hidden_size + 400)
+    assert pair.forward_flops(10, 3) - 3 * head == pair.forward_flops(10, 0)
 
 
 @pytest.mark.parametrize(

@@ -303,9 +303,10 @@ def test_attention_equals_plain_numpy(small_config):
     x = generator.normal(size=[2, 6, 16])
     mask = np.array([[1] * 6, [1] * 4 + [0] * 2])
     attention_bias = tf.constant((1.0 - mask[:, None, None]) * -1e4, tf.float32)
+    rows = modeling.Rows([attention_bias])
     expected = plain(layer, small_config).attend(x, mask, "bert/x", 0)
     for weights in (None, layer.prepare(tf.float32)):
-        actual = layer(tf.constant(x, tf.float32), [attention_bias], weights)
+        actual = layer(tf.constant(x, tf.float32), rows, weights)
         np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)
 
 
@@ -342,6 +343,109 @@ def gradients(model, batch, seed=(1, 2)):
         )
     found = tape.gradient(loss, model.trainable_variables)
     return x, [tf.convert_to_tensor(gradient) for gradient in found]
+
+
+# Outputs at some positions only.
+
+# [CLS], then others, one of them twice.
+WANTED = tf.constant([[0, 5, 2], [0, 6, 6], [0, 3, 0]])
+
+
+def read_at(output_positions, model, batch):
+    """Outputs at `WANTED` and gradients, with all or few outputs computed."""
+    with tf.GradientTape() as tape:
+        outputs = model(
+            batch,
+            training=True,
+            dropout_seed=tf.constant([1, 2]),
+            output_positions=output_positions,
+        )
+        x = outputs["sequence_output"]
+        if output_positions is None:
+            x = tf.gather(x, WANTED, batch_dims=1)
+        pooled = outputs["pooled_output"]
+        loss = tf.reduce_sum(tf.sin(x)) + tf.reduce_sum(pooled)
+    found = tape.gradient(loss, model.trainable_variables)
+    return x, pooled, [tf.convert_to_tensor(gradient) for gradient in found]
+
+
+@pytest.mark.parametrize(
+    ("changes", "options"),
+    [
+        ({}, {}),
+        ({}, {"recompute": True}),
+        ({}, {"loop_layers": True}),
+        ({"share": "none"}, {}),
+        ({"num_hidden_layers": 1}, {}),
+        ({"pooling": "pair"}, {}),
+        ({"position_bias": "alibi"}, {}),
+        ({"position_bias": "alibi"}, {"recompute": True}),
+    ],
+)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_wanted_outputs_and_gradients_are_those_of_all(
+    batch, changes, options, is_packed
+):
+    config = tiny_config(**{"num_hidden_layers": 3, **changes})
+    model = modeling.AlbertModel(config, **options)
+    if is_packed:
+        row = tf.constant([1, 1, 1, 1, 2, 2, 2, 0, 0, 0])
+        mask = tf.cast(row[:, None] == row, tf.int32)
+        positions = tf.constant([0, 1, 2, 3, 0, 1, 2, 0, 0, 0])
+        batch["input_mask"] = tf.repeat(mask[None], 3, 0)
+        batch["position_ids"] = tf.repeat(positions[None], 3, 0)
+    x, pooled, expected = read_at(None, model, batch)
+    few, few_pooled, actual = read_at(WANTED, model, batch)
+    np.testing.assert_allclose(few, x, atol=LAYER_ATOL)
+    np.testing.assert_allclose(few_pooled, pooled, atol=LAYER_ATOL)
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_wanted_outputs_in_evaluation_and_serving(any_encoder, batch):
+    all_outputs = any_encoder(batch)
+    expected = tf.gather(all_outputs["sequence_output"], WANTED, batch_dims=1)
+    plain = any_encoder(batch, output_positions=WANTED)
+    padding_skipped = any_encoder(
+        batch, skip_padding=True, output_positions=WANTED
+    )
+    any_encoder.convert_for_serving()
+    served = any_encoder(batch, output_positions=WANTED)
+    for outputs in (plain, padding_skipped, served):
+        last = outputs["all_encoder_layers"][-1]
+        np.testing.assert_array_equal(last, outputs["sequence_output"])
+        np.testing.assert_allclose(last, expected, atol=PARITY_ATOL)
+        np.testing.assert_allclose(
+            outputs["pooled_output"],
+            all_outputs["pooled_output"],
+            atol=PARITY_ATOL,
+        )
+
+
+def test_last_layer_computes_wanted_outputs_only(small_config, batch):
+    """Its feed-forward part has three rows for each sequence, not ten."""
+    model = modeling.AlbertModel(small_config)
+
+    @tf.function
+    def call(positions):
+        return model(batch, output_positions=positions)["sequence_output"]
+
+    def count(positions, rows):
+        graph = call.get_concrete_function(positions).graph
+        sizes = [
+            operation.outputs[0].shape.as_list()
+            for operation in graph.get_operations()
+            if operation.type == "BiasAdd"
+        ]
+        inner = small_config.intermediate_size
+        return sizes.count([3 * rows, inner]) + sizes.count([3, rows, inner])
+
+    blocks = small_config.num_hidden_layers * small_config.inner_group_num
+    assert count(None, rows=10) == blocks
+    assert count(WANTED, rows=10) == blocks - 1
+    assert count(WANTED, rows=3) == 1
+    # As many as there are tokens: nothing to save.
+    assert count(tf.zeros([3, 10], tf.int32), rows=10) == blocks
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
