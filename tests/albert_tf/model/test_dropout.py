@@ -183,13 +183,37 @@ def test_every_dropout_of_a_pass_is_different(make_encoder, uses):
     assert len({seed for _, seed, _ in uses}) == len(uses)
 
 
+def test_last_layer_drops_at_wanted_positions_only(make_encoder, uses):
+    encoder = make_encoder(
+        hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.4
+    )
+    encoder(
+        tensors(make_batch()),
+        training=True,
+        dropout_seed=tf.constant(SEED),
+        output_positions=tf.zeros([3, 4], tf.int32),
+    )
+    assert [(rate, shape) for rate, _, shape in uses[-6:]] == [
+        (0.4, (3, 2, 10, 10)),
+        (0.25, (3, 10, 16)),
+        (0.25, (3, 10, 16)),
+        (0.4, (3, 2, 4, 10)),
+        (0.25, (3, 4, 16)),
+        (0.25, (3, 4, 16)),
+    ]
+
+
 # Heads.
 
 
 def outputs(model, batch, seed=SEED):
     """Of the head and of its encoder, in a pass of training."""
     arguments = {"training": True, "dropout_seed": tf.constant(seed)}
-    return model(batch, **arguments), model.encoder(batch, **arguments)
+    positions = model.output_positions(batch)
+    return (
+        model(batch, **arguments),
+        model.encoder(batch, output_positions=positions, **arguments),
+    )
 
 
 def test_classifier_drops_the_pooled_output(make_encoder):
@@ -228,6 +252,7 @@ def test_choices_drop_the_pooled_output(make_encoder, at_once):
             {"input_ids": tf.constant(part, tf.int32)},
             training=True,
             dropout_seed=seed,
+            output_positions=tf.zeros([3 * size, 1], tf.int32),
         )["pooled_output"].numpy()
         pooled = drop(pooled, 0.3, fold(seed, HEAD, 1))
         logits = pooled @ model.scorer.output_weights.numpy().T
@@ -275,10 +300,9 @@ def test_other_heads_have_no_dropout_of_their_own(make_encoder):
     batch["masked_lm_positions"] = tf.constant([[1, 2], [3, 4], [1, 3]])
     pretrainer = pretraining.AlbertPretrainer(encoder)
     found, below = outputs(pretrainer, batch)
-    sequence = below["sequence_output"]
     for name, expected in {
-        "masked_lm_logits": pretrainer.masked_lm_logits(
-            sequence, batch["masked_lm_positions"]
+        "masked_lm_logits": pretrainer.word_logits(
+            below["sequence_output"][:, 1:]
         ),
         "sentence_order_logits": pretrainer.sentence_order_logits(
             below["pooled_output"]
@@ -286,8 +310,8 @@ def test_other_heads_have_no_dropout_of_their_own(make_encoder):
     }.items():
         np.testing.assert_array_equal(found[name], expected)
     squad = question_answering.AlbertSquadV1(encoder)
-    found, _ = outputs(squad, batch)
-    for name, expected in squad.logits(sequence).items():
+    found, below = outputs(squad, batch)
+    for name, expected in squad.logits(below["sequence_output"]).items():
         np.testing.assert_array_equal(found[name], expected)
 
 
