@@ -164,6 +164,42 @@ def _check_sizes(model: config.AlbertConfig, path: str) -> None:
         )
 
 
+def make_embeddings(
+    settings: WordEmbeddingsOptions,
+    paths: Sequence[str],
+    model: config.AlbertConfig,
+) -> np.ndarray:
+    """Return word embeddings from the pairs in records, float32 [V, E].
+
+    Args:
+        settings: Options of the script.
+        paths: TFRecord files.
+        model: The architecture, of which V and E are used.
+
+    Raises:
+        errors.UserError: See `read_pieces`, or all pieces are alike.
+    """
+    counts = cooccurrence.add_pairs(
+        read_pieces(paths, settings.max_records, model.vocab_size),
+        model.vocab_size,
+    )
+    information = cooccurrence.positive_information(counts)
+    if not information.nnz:
+        raise errors.UserError(
+            "holds too few different pieces. Give more text, or start from "
+            "random embeddings.",
+            "input_file",
+            settings.input_file,
+        )
+    logging.info("Computing embeddings from %d pairs of pieces.", counts.nnz)
+    return cooccurrence.embeddings(
+        information,
+        model.embedding_size,
+        settings.stddev,
+        settings.random_seed,
+    )
+
+
 def run(settings: WordEmbeddingsOptions) -> None:
     """Count pairs and write the embeddings.
 
@@ -180,26 +216,9 @@ def run(settings: WordEmbeddingsOptions) -> None:
         settings.output_file, "output_file", paths, overwrite=settings.overwrite
     )
     files.make_folder(os.path.dirname(settings.output_file), "output_file")
-    counts = cooccurrence.add_pairs(
-        read_pieces(paths, settings.max_records, model.vocab_size),
-        model.vocab_size,
-    )
-    information = cooccurrence.positive_information(counts)
-    if not information.nnz:
-        raise errors.UserError(
-            "holds too few different pieces. Give more text, or start from "
-            "random embeddings.",
-            "input_file",
-            settings.input_file,
-        )
-    logging.info("Computing embeddings from %d pairs of pieces.", counts.nnz)
-    table = cooccurrence.embeddings(
-        information,
-        model.embedding_size,
-        settings.stddev,
-        settings.random_seed,
-    )
+    # Opened first: whether it can be written shows before a minute of counting.
     with files.replace_atomically(settings.output_file) as stream:
+        table = make_embeddings(settings, paths, model)
         np.save(stream, table)
     logging.info(
         "Wrote %s: %d embeddings of %d numbers.",

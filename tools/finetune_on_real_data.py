@@ -49,7 +49,7 @@ from albert_tf.common import (
 )
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base, registry
-from albert_tf.model import checkpoint_files
+from albert_tf.model import checkpoint_files, model_options
 from albert_tf.model.config import POOLINGS, PRECISIONS
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
@@ -218,7 +218,7 @@ class RunOptions:
     optimizer: str = option(
         "adamw",
         "Of finetuning; see run_classifier.",
-        choices=("lamb", "adamw"),
+        choices=model_options.OPTIMIZERS,
     )
     bias_correction: bool = option(True, "Of finetuning; see run_classifier.")
     pooling: str | None = option(

@@ -43,6 +43,14 @@ def test_learning_rates_that_are_too_high(
         assert part in warning
 
 
+def test_muon_computes_in_the_precision_of_the_run():
+    recipe = pretraining_options.RecipeOptions(
+        optimizer=model_options.OptimizerOptions("muon")
+    )
+    optimizer = pretraining_recipe.make_optimizer(recipe, "bfloat16")
+    assert optimizer.get_config()["precision"] == "bfloat16"
+
+
 def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
     config = dataclasses.replace(small_config, project_words_first=True)
     recipe = pretraining_options.RecipeOptions(
