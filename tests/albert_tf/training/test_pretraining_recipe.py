@@ -48,7 +48,7 @@ def test_muon_computes_in_the_precision_of_the_run():
         optimizer=model_options.OptimizerOptions("muon")
     )
     optimizer = pretraining_recipe.make_optimizer(recipe, "bfloat16")
-    assert optimizer.get_config()["precision"] == "bfloat16"
+    assert optimizer._precision == "bfloat16"
 
 
 def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
