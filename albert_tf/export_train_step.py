@@ -504,6 +504,7 @@ def describe(
             config,
             settings.max_seq_length,
             settings.max_predictions_per_seq,
+            None if settings.loop_layers else 1,
         ),
         "config": strict_json.loads(config.to_json()),
         "options": options.to_dict(settings),

@@ -206,6 +206,7 @@ if __name__ == "__main__":
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.data import packed_rows
 from albert_tf.model import fit, modeling
 from albert_tf.training import (
     distribution,
@@ -416,6 +417,7 @@ def _open_log(
         config,
         settings.max_seq_length,
         settings.num_predictions,
+        packed_rows.MAX_INSTANCES if settings.pack_sequences else 1,
     )
     cost = run_log.ExampleCost(
         settings.max_seq_length / examples_per_row, 3 * flops / examples_per_row

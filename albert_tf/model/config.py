@@ -277,11 +277,10 @@ class AlbertConfig:
             for layer in range(self.num_hidden_layers)
         ]
 
-    def forward_flops(self, length: int, predictions: int) -> float:
+    def forward_flops(
+        self, length: int, predictions: int, outputs: int | None = None
+    ) -> float:
         """Return the operations of all matrix products for one sequence.
-
-        With such a head, the last block computes its output only where a head
-        reads it: at [CLS] and the predicted positions.
 
         A training step does three times as many. Additions and multiplications
         count one each; other operations are left out.
@@ -290,14 +289,16 @@ class AlbertConfig:
             length: Tokens.
             predictions: Positions that the masked LM head predicts; 0 if
                 there is no such head.
+            outputs: Positions at which the last block computes its output, see
+                `output_positions` of `AlbertModel`; None for all.
         """
         width, narrow = self.hidden_size, self.embedding_size
         key_and_value = 2 * width**2
         rest = 2 * width * (width + self.intermediate_size + length)
         block = 2 * length * (key_and_value + rest)
-        outputs = length
-        if predictions and self.pooling == "cls":
-            outputs = min(length, predictions + 1)
+        if outputs is None or self.pooling != "cls":
+            outputs = length
+        outputs = min(length, outputs)
         last_block = 2 * (length * key_and_value + outputs * rest)
         projected = self.project_words_first or self.maps_embeddings
         mapping = 2 * length * narrow * width if projected else 0

@@ -28,7 +28,8 @@ def attend(
         query: float [B, N, S, D].
         key: float [B, N, T, D].
         value: float [B, N, T, D].
-        biases: float32, such as [B, 1, 1, T], [B, 1, S, T] or [N, S, T].
+        biases: float32, such as [B, 1, 1, T], [B, 1, S, T], [N, S, T] or
+            [B, N, S, T].
 
     Returns:
         float [B, S, H].

@@ -333,12 +333,11 @@ class Attention(Sublayer):
         kernels = tf.split(weights.kernel, sizes, 1)
         biases = tf.split(weights.bias, sizes)
         heads = []
-        for rows, kernel, bias in zip(
-            (chosen, x), kernels, biases, strict=True
-        ):
-            projected = _linear_of(ops)(rows, kernel, bias)
+        sources = chosen, x
+        for source, kernel, bias in zip(sources, kernels, biases, strict=True):
+            projected = _linear_of(ops)(source, kernel, bias)
             count = kernel.shape[1] // x.shape[-1]
-            heads += self._split_heads(projected, tf.shape(rows)[:2], count)
+            heads += self._split_heads(projected, tf.shape(source)[:2], count)
         return heads
 
     def _split_heads(
@@ -571,11 +570,12 @@ class AlbertModel(base.AlbertBase):
                 `row_layouts`. The outputs of the layers are 0 there. Not for
                 training, nor with a mask [B, S, T].
             output_positions: int32 [B, P], the only positions at which the
-                last layer's output is wanted; with pooling cls the first is
-                that of [CLS], 0. The last layer then computes little else,
-                which saves a good part of the time of a model of few layers.
-                `sequence_output` and the last of `all_encoder_layers` are
-                [B, P, H].
+                last layer's output is wanted. The first is that of [CLS], 0;
+                otherwise `pooled_output` is not defined. The last layer then
+                computes little else, which saves a good part of the time of a
+                model of few layers; but it computes all with another pooling
+                than cls, with `skip_padding`, in training with `loop_layers`,
+                and after `convert_for_serving`.
 
         Returns:
             `word_embedding_output` and `embedding_output` float32 [B, S, E]
@@ -583,7 +583,9 @@ class AlbertModel(base.AlbertBase):
             `all_encoder_layers`, a list of float [B, S, H] with one entry for
             each inner block of each layer; `sequence_output`, its last entry;
             `pooled_output` float32 [B, H]. The outputs of the layers have the
-            encoder's `precision`.
+            encoder's `precision`. With `output_positions` also these;
+            `sequence_output` and the last of `all_encoder_layers` are
+            [B, P, H] then.
 
         Raises:
             errors.UserError: The sequence is longer than the position table
@@ -602,7 +604,8 @@ class AlbertModel(base.AlbertBase):
         if not self._can_narrow(output_positions, inputs, training, layout):
             outputs = self._outputs(inputs, seed, ops, layout)
             return _at_positions(outputs, output_positions)
-        return self._outputs(inputs, seed, ops, None, output_positions)
+        outputs = self._outputs(inputs, seed, ops, None, output_positions)
+        return {**outputs, "output_positions": output_positions}
 
     def _can_narrow(
         self,
@@ -822,6 +825,7 @@ def _at_positions(
         **outputs,
         "all_encoder_layers": [*others, chosen],
         "sequence_output": chosen,
+        "output_positions": positions,
     }
 
 

@@ -110,14 +110,25 @@ def forward_flops(
     config: modeling.AlbertConfig,
     length: int,
     predictions: int,
+    instances: int | None = 1,
 ) -> float:
-    """Return the operations of a forward pass, see `config.forward_flops`."""
+    """Return the operations of a forward pass, see `config.forward_flops`.
+
+    Args:
+        recipe: Of the run.
+        config: Of the encoder.
+        length: Tokens of a row.
+        predictions: Positions that the masked LM head predicts.
+        instances: In a row, at most: the last layer is computed at the first
+            token of each and at the predictions; None: at all positions.
+    """
+    outputs = None if instances is None else instances + predictions
     generator = generator_config(recipe, config)
     if generator is None:
-        return config.forward_flops(length, predictions)
+        return config.forward_flops(length, predictions, outputs)
     head = 2 * length * config.hidden_size * (config.hidden_size + 1)
     return (
-        generator.forward_flops(length, predictions)
+        generator.forward_flops(length, predictions, outputs)
         + config.forward_flops(length, 0)
         + head
     )

@@ -51,7 +51,7 @@ class Head(base.AlbertBase):
             {k: inputs[k] for k in model_inputs.ENCODER if k in inputs},
             training=training,
             dropout_seed=dropout_seed,
-            output_positions=self.output_positions(inputs),
+            output_positions=self._chosen_positions(inputs),
         )
         dropout = layers.NO_DROPOUT
         if training and self.dropout:
@@ -62,13 +62,27 @@ class Head(base.AlbertBase):
     def output_positions(
         self, inputs: Mapping[str, tf.Tensor]
     ) -> tf.Tensor | None:
-        """Return the positions of the encoder's output that the head reads.
+        """Return the positions of the encoder's output that `call_head` reads.
+
+        It is asked only if `call_head` is of the same class: a subclass with
+        another `call_head` gets all positions unless it has this method, too.
 
         Returns:
             int32 [B, P], see `modeling.AlbertModel.call`; None for all.
         """
         del inputs
         return None
+
+    def _chosen_positions(
+        self, inputs: Mapping[str, tf.Tensor]
+    ) -> tf.Tensor | None:
+        owner_of_call, owner_of_positions = (
+            next(owner for owner in type(self).__mro__ if name in vars(owner))
+            for name in ("call_head", "output_positions")
+        )
+        if not issubclass(owner_of_positions, owner_of_call):
+            return None
+        return self.output_positions(inputs)
 
     def call_head(
         self,
@@ -79,7 +93,8 @@ class Head(base.AlbertBase):
         """Return the model's outputs.
 
         Args:
-            outputs: Of the encoder, see `modeling.AlbertModel`.
+            outputs: Of the encoder at `output_positions`, see
+                `modeling.AlbertModel`.
             inputs: Of the model.
             dropout: Does nothing outside of training.
         """

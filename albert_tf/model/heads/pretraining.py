@@ -75,9 +75,9 @@ class SentenceHead(head.Head):
         """
         if self.encoder.config.pooling != "cls":
             raise ValueError("Rows of several instances need pooling='cls'.")
-        count, width = first.shape[1:]
+        width = first.shape[-1]
         pooled = self.encoder.pooler(tf.reshape(first, [-1, width]))
-        return tf.reshape(pooled, [-1, count, width])
+        return tf.reshape(pooled, tf.shape(first))
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -139,7 +139,7 @@ class AlbertPretrainer(SentenceHead):
         """Return the logits of both heads.
 
         Args:
-            outputs: Of the encoder, at `output_positions`.
+            outputs: Of the encoder, at `output_positions` or at all.
             inputs: With `masked_lm_positions` int32 [B, P], padded with 0. Rows
                 of several instances have `cls_positions` int32 [B, K], where
                 each begins, padded with 0.
@@ -151,9 +151,12 @@ class AlbertPretrainer(SentenceHead):
             several instances; index 1 means that the segments were swapped.
         """
         x = outputs["sequence_output"]
-        is_packed = "cls_positions" in inputs
-        count = inputs["cls_positions"].shape[1] if is_packed else 1
-        first = x[:, :count] if is_packed else None
+        if "output_positions" not in outputs:
+            x = tf.gather(x, self.output_positions(inputs), batch_dims=1)
+        count, first = 1, None
+        if "cls_positions" in inputs:
+            count = tf.shape(inputs["cls_positions"])[1]
+            first = x[:, :count]
         return {
             "masked_lm_logits": self.word_logits(x[:, count:]),
             **self._sentence_outputs(outputs["pooled_output"], first),

@@ -213,11 +213,12 @@ def test_defaults_are_those_of_the_original():
 
 @pytest.mark.parametrize("narrow", [8, 16])
 @pytest.mark.parametrize("predictions", [0, 3])
+@pytest.mark.parametrize("outputs", [None, 4])
 @pytest.mark.parametrize(
     ("first", "mapped"), [(False, False), (True, False), (False, True)]
 )
 def test_operations_of_all_products_are_counted(
-    small_config, narrow, predictions, first, mapped
+    small_config, narrow, predictions, outputs, first, mapped
 ):
     config = dataclasses.replace(
         small_config,
@@ -227,18 +228,17 @@ def test_operations_of_all_products_are_counted(
     )
     length, width, inner = 10, 16, 24
 
-    def block(outputs):
+    def block(rows):
         return [
             *[(length, width, width)] * 2,  # Key, value.
-            *[(outputs, width, width)] * 2,  # Query, output.
-            (outputs, width, length),  # Scores of all heads together,
-            (outputs, length, width),  # and what they are used for.
-            (outputs, width, inner),
-            (outputs, inner, width),
+            *[(rows, width, width)] * 2,  # Query, output.
+            (rows, width, length),  # Scores of all heads together,
+            (rows, length, width),  # and what they are used for.
+            (rows, width, inner),
+            (rows, inner, width),
         ]
 
-    # The last is read at [CLS] and at the predicted positions.
-    last = block(1 + predictions if predictions else length)
+    last = block(outputs or length)
     products = block(length) * 7 + last
     if first or mapped or narrow != width:
         products.append((length, narrow, width))
@@ -248,21 +248,17 @@ def test_operations_of_all_products_are_counted(
     expected = sum(
         2 * rows * shared * columns for rows, shared, columns in products
     )
-    assert config.forward_flops(length, predictions) == expected
+    assert config.forward_flops(length, predictions, outputs) == expected
 
 
-def test_last_block_computes_no_more_outputs_than_there_are_tokens(
-    small_config,
-):
-    head = 2 * 8 * (small_config.hidden_size + 400)
-    with_head = small_config.forward_flops(10, 100) - 100 * head
-    assert with_head == small_config.forward_flops(10, 0)
-
-
-def test_pooling_of_all_tokens_needs_the_whole_last_block(small_config):
-    pair = dataclasses.replace(small_config, pooling="pair")
-    head = 2 * 8 * (small_config.hidden_size + 400)
-    assert pair.forward_flops(10, 3) - 3 * head == pair.forward_flops(10, 0)
+@pytest.mark.parametrize(
+    ("changes", "outputs"), [({}, 10), ({}, 100), ({"pooling": "pair"}, 3)]
+)
+def test_last_block_is_computed_as_a_whole(small_config, changes, outputs):
+    config = dataclasses.replace(small_config, **changes)
+    whole = config.forward_flops(10, 0)
+    assert config.forward_flops(10, 0, outputs) == whole
+    assert small_config.forward_flops(10, 0, 3) < whole
 
 
 @pytest.mark.parametrize(

@@ -77,3 +77,51 @@ def test_head_is_cloned(model_and_inputs):
     tf.nest.map_structure(
         np.testing.assert_array_equal, dict(clone(inputs)), dict(model(inputs))
     )
+
+
+class MeanClassifier(classification.AlbertClassifier):
+    """Reads all tokens, as the page on own tasks does."""
+
+    def call_head(self, outputs, inputs, dropout):
+        return {"logits": tf.reduce_mean(outputs["sequence_output"], 1)}
+
+
+class LouderPretrainer(pretraining.AlbertPretrainer):
+    """Changes what the known head returns."""
+
+    def call_head(self, outputs, inputs, dropout):
+        assert outputs["sequence_output"].shape[1] == IDS.shape[1]
+        known = super().call_head(outputs, inputs, dropout)
+        return {name: 2 * value for name, value in known.items()}
+
+
+class FewClassifier(MeanClassifier):
+    """Says which tokens it reads."""
+
+    def output_positions(self, inputs):
+        return tf.constant([[0, 3], [0, 2]])
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_head_of_ones_own_gets_all_positions_unless_it_says_which(
+    small_config, training
+):
+    encoder = modeling.AlbertModel(small_config)
+    arguments = {"training": training, "dropout_seed": tf.constant([1, 2])}
+    inputs = {"input_ids": IDS}
+    everything = encoder(inputs, **arguments)["sequence_output"]
+    mean = MeanClassifier(encoder, 3)(inputs, **arguments)["logits"]
+    np.testing.assert_allclose(mean, tf.reduce_mean(everything, 1), atol=1e-6)
+    few = FewClassifier(encoder, 3)(inputs, **arguments)["logits"]
+    expected = [everything[0, ::3], everything[1, ::2]]
+    np.testing.assert_allclose(few, tf.reduce_mean(expected, 1), atol=1e-6)
+
+
+def test_own_head_may_call_that_of_pretraining(small_config):
+    encoder = modeling.AlbertModel(small_config)
+    known = pretraining.AlbertPretrainer(encoder)
+    own = LouderPretrainer(encoder)
+    own.set_weights(known.get_weights())
+    inputs = {"input_ids": IDS, **HEADS["pretrainer"][1]}
+    for name, value in known(inputs).items():
+        np.testing.assert_allclose(own(inputs)[name], 2 * value, atol=1e-5)

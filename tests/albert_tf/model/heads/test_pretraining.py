@@ -247,3 +247,29 @@ def test_instances_of_one_row_have_the_losses_of_their_own_rows(model, batch):
         assert compute(model, packed)[name] == pytest.approx(
             ratio, rel=LOSS_RTOL
         ), name
+
+
+@pytest.mark.parametrize("sentence_order", [False, True])
+@pytest.mark.parametrize("unknown", ["masked_lm_positions", "cls_positions"])
+def test_widths_may_be_unknown_when_the_graph_is_built(
+    small_config, batch, sentence_order, unknown
+):
+    model = pretraining.AlbertPretrainer(
+        modeling.AlbertModel(small_config), sentence_order
+    )
+    inputs = {
+        name: tf.constant(batch[name])
+        for name in ("input_ids", "masked_lm_positions")
+    }
+    inputs["cls_positions"] = tf.constant([[0, 6], [0, 5], [0, 9], [0, 3]])
+    specs = {
+        name: tf.TensorSpec(t.shape, t.dtype) for name, t in inputs.items()
+    }
+    specs[unknown] = tf.TensorSpec([None, None], tf.int32)
+    call = tf.function(model, input_signature=[specs])
+    expected = model(inputs)
+    found = call(inputs)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name].shape == value.shape
+        np.testing.assert_allclose(found[name], value, atol=1e-5)
