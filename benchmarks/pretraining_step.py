@@ -57,6 +57,9 @@ def count_predictions(length: int) -> int:
 def count_flops(config: Config, shape: Shape) -> int:
     """Return the FLOPs of a step's matrix products, 2 for a multiply-add.
 
+    The last layer counts as a whole, as the other implementations compute it;
+    albert_tf computes it only where a head reads it.
+
     The gradient costs twice the forward pass. Look-ups, element-wise
     operations and the optimizer do not count.
     """
