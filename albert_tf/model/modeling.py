@@ -319,7 +319,7 @@ class Attention(Sublayer):
         projected = _linear_of(ops)(x, weights.kernel, weights.bias)
         if layout:
             return layout.split(projected)
-        return self._split_heads(projected, tf.shape(x)[:2], 3)
+        return self._split_heads(projected, x, 3)
 
     def _project_apart(
         self,
@@ -329,24 +329,30 @@ class Attention(Sublayer):
         ops: fused_ops.Ops,
     ) -> list[tf.Tensor]:
         """Return query [B, N, P, D] of chosen, key, value [B, N, S, D] of x."""
+        linear = _linear_of(ops)
         sizes = [x.shape[-1], 2 * x.shape[-1]]
-        kernels = tf.split(weights.kernel, sizes, 1)
-        biases = tf.split(weights.bias, sizes)
-        heads = []
-        sources = chosen, x
-        for source, kernel, bias in zip(sources, kernels, biases, strict=True):
-            projected = _linear_of(ops)(source, kernel, bias)
-            count = kernel.shape[1] // x.shape[-1]
-            heads += self._split_heads(projected, tf.shape(source)[:2], count)
-        return heads
+        kernel, other_kernels = tf.split(weights.kernel, sizes, 1)
+        bias, other_biases = tf.split(weights.bias, sizes)
+        query = linear(chosen, kernel, bias)
+        key_and_value = linear(x, other_kernels, other_biases)
+        return [
+            *self._split_heads(query, chosen, 1),
+            *self._split_heads(key_and_value, x, 2),
+        ]
 
     def _split_heads(
-        self, projected: tf.Tensor, shape: tf.Tensor, count: int
+        self, projected: tf.Tensor, x: tf.Tensor, count: int
     ) -> list[tf.Tensor]:
-        """Return `count` tensors [B, N, S, D] from [B, S, count H]."""
+        """Return `count` tensors [B, N, S, D] from [B, S, count H].
+
+        Args:
+            projected: A linear layer's result for x.
+            x: [B, S, H].
+            count: Tensors that are side by side in `projected`.
+        """
         sizes = [count, self._config.num_attention_heads, self._head_size]
         # The shape of x, not of projected: tf2onnx gets that one wrong.
-        shape = tf.concat([shape, sizes], 0)
+        shape = tf.concat([tf.shape(x)[:2], sizes], 0)
         split = tf.reshape(projected, shape)
         return tf.unstack(tf.transpose(split, [2, 0, 3, 1, 4]))
 

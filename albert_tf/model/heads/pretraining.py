@@ -62,10 +62,10 @@ class SentenceHead(head.Head):
         """
         if not self.sentence_order:
             return {}
-        pooled = pooled_output
         if first is not None:
-            pooled = self._pool_instances(first)
-        return {"sentence_order_logits": self.sentence_order_logits(pooled)}
+            pooled_output = self._pool_instances(first)
+        logits = self.sentence_order_logits(pooled_output)
+        return {"sentence_order_logits": logits}
 
     def _pool_instances(self, first: tf.Tensor) -> tf.Tensor:
         """Return float32 [B, K, H] for float [B, K, H].
