@@ -64,17 +64,16 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.finetuning import registry
-from albert_tf.model import (
+from albert_tf.model import fit, modeling
+from albert_tf.model.checkpoints import (
     checkpoint_files,
     checkpoint_reader,
     checkpoints,
-    fit,
     huggingface,
     huggingface_config,
-    modeling,
-    optimization,
 )
 from albert_tf.model.heads import classification, from_checkpoint
+from albert_tf.model.optimizers import optimization
 from albert_tf.serving import source as serving_source
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import tokenizer_check

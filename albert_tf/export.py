@@ -94,7 +94,7 @@ if __name__ == "__main__":
 
 import tensorflow as tf
 
-from albert_tf.model import checkpoints
+from albert_tf.model.checkpoints import checkpoints
 from albert_tf.serving import quality, source
 from albert_tf.serving.formats import (
     id_model,

@@ -121,12 +121,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.data import inputs
-from albert_tf.model import (
+from albert_tf.model import fit, modeling
+from albert_tf.model.checkpoints import (
     checkpoint_files,
     checkpoint_reader,
     checkpoints,
-    fit,
-    modeling,
 )
 from albert_tf.training import pretraining_recipe, train_step, word_embeddings
 

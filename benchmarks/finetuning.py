@@ -110,8 +110,9 @@ def build_albert_tf(
     import tensorflow as tf
 
     from albert_tf.data import inputs, layouts, lengths
-    from albert_tf.model import modeling, optimization
+    from albert_tf.model import modeling
     from albert_tf.model.heads import classification, question_answering
+    from albert_tf.model.optimizers import optimization
     from albert_tf.training import evaluation, train_step
 
     folder = pathlib.Path(settings.folder)

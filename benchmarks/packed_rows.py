@@ -27,8 +27,9 @@ import side_by_side
 import tensorflow as tf
 
 from albert_tf.data import inputs, layouts, length_groups, packed_rows
-from albert_tf.model import modeling, optimization
+from albert_tf.model import modeling
 from albert_tf.model.heads import pretraining
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import train_step
 
 Batch = dict[str, tf.Tensor]

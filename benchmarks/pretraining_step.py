@@ -42,7 +42,7 @@ PEAK_SIZE = 2048
 PEAK_PRODUCTS = 5  # In one step.
 WARM_UP_STEPS = 2  # The first one compiles.
 LEARNING_RATE = 1e-4
-# Of the other implementations; ours are in albert_tf/model/optimization.py.
+# Of the other implementations; ours are in model/optimizers/optimization.py.
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
 
@@ -117,8 +117,9 @@ def build_albert_tf(
     sys.path.insert(0, str(side_by_side.ROOT))
     import tensorflow as tf
 
-    from albert_tf.model import modeling, optimization
+    from albert_tf.model import modeling
     from albert_tf.model.heads import pretraining
+    from albert_tf.model.optimizers import optimization
     from albert_tf.training import train_step
 
     batch = {k: tf.constant(v) for k, v in make_batch(config, shape).items()}

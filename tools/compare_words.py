@@ -19,7 +19,8 @@ import numpy as np
 
 from albert_tf.common import errors, options
 from albert_tf.common.options import option
-from albert_tf.model import checkpoints, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoints
 from albert_tf.text import tokenization
 
 _DRAWN = 1000

@@ -49,7 +49,8 @@ from albert_tf.common import (
 )
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base, registry
-from albert_tf.model import checkpoint_files, model_options
+from albert_tf.model import model_options
+from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.model.config import POOLINGS, PRECISIONS
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder

@@ -55,7 +55,9 @@ COPY = STORE / "copy"
 # In addition to the file's test_FILE.py. For files with options also
 # tests/test_option_defaults.py.
 TESTS = {
-    "albert_tf/model/checkpoints.py": ["tests/parity/test_original_model.py"],
+    "albert_tf/model/checkpoints/checkpoints.py": [
+        "tests/parity/test_original_model.py"
+    ],
     "albert_tf/model/heads/question_answering.py": [
         "tests/albert_tf/model/test_dropout.py",
         "tests/parity/test_original_heads.py",
@@ -71,7 +73,9 @@ TESTS = {
     "albert_tf/model/heads/replaced_tokens.py": [
         "tests/albert_tf/training/test_training_loop.py",
     ],
-    "albert_tf/model/huggingface.py": ["tests/parity/test_huggingface.py"],
+    "albert_tf/model/checkpoints/huggingface.py": [
+        "tests/parity/test_huggingface.py"
+    ],
     "albert_tf/model/modeling.py": [
         "tests/albert_tf/model/test_dropout.py",
         "tests/parity/test_original_model.py",

@@ -4,10 +4,7 @@ import dataclasses
 
 from albert_tf.common import errors, ranges, shared_options
 from albert_tf.common.options import checked, option
-from albert_tf.model import (
-    fit,
-    model_options,
-)
+from albert_tf.model import fit, model_options
 from albert_tf.model.config import POOLINGS, AlbertConfig
 from albert_tf.text import tokenization
 from albert_tf.training import training_options

@@ -16,12 +16,9 @@ from albert_tf.finetuning import (
     saved_outputs,
     task_models,
 )
-from albert_tf.model import (
-    checkpoint_reader,
-    model_options,
-    modeling,
-    optimization,
-)
+from albert_tf.model import model_options, modeling
+from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     distribution,
     run_card,

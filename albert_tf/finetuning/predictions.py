@@ -17,7 +17,8 @@ from albert_tf.finetuning import (
     task_models,
     text_files,
 )
-from albert_tf.model import checkpoints, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoints
 from albert_tf.text import tokenization
 from albert_tf.training import (
     distribution,

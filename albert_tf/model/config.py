@@ -12,7 +12,7 @@ from albert_tf.common import (
     ranges,
     strict_json,
 )
-from albert_tf.model import brightmart, huggingface_config
+from albert_tf.model.checkpoints import brightmart, huggingface_config
 
 # What the encoder computes in; variables are float32 always.
 PRECISIONS = ("float32", "bfloat16", "float16")

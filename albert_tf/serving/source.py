@@ -12,12 +12,11 @@ from absl import logging
 
 from albert_tf.common import errors, options, scores
 from albert_tf.finetuning import base, registry
-from albert_tf.model import (
+from albert_tf.model import fit, modeling
+from albert_tf.model.checkpoints import (
     checkpoint_files,
     checkpoint_reader,
-    fit,
     huggingface,
-    modeling,
 )
 from albert_tf.serving import make, source_options
 from albert_tf.serving.services import service

@@ -9,13 +9,9 @@ import math
 from absl import logging
 
 from albert_tf.common import errors
-from albert_tf.model import (
-    model_options,
-    modeling,
-    objectives,
-    optimization,
-)
+from albert_tf.model import model_options, modeling, objectives
 from albert_tf.model.heads import pretraining, replaced_tokens
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     pretraining_options,
     step_memory,

@@ -8,7 +8,7 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import errors, files
-from albert_tf.model import checkpoint_files
+from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.training import distribution
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from albert_tf.model import optimization
+from albert_tf.model.optimizers import optimization
 
 
 class RunClock:

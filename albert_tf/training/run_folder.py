@@ -25,7 +25,8 @@ from albert_tf.common import (
     scores,
     strict_json,
 )
-from albert_tf.model import checkpoint_files, huggingface, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_files, huggingface
 from albert_tf.text import normalization, tokenization
 
 OPTIONS_NAME = "run_options.json"

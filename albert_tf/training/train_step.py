@@ -16,7 +16,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import base, model_inputs, objectives, optimization
+from albert_tf.model import base, model_inputs, objectives
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import evaluation
 
 # Loss scaling of float16, as in Keras. Source: Micikevicius et al., arXiv

@@ -15,12 +15,9 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.common import errors, preemption
-from albert_tf.model import (
-    checkpoints,
-    model_options,
-    objectives,
-    optimization,
-)
+from albert_tf.model import model_options, objectives
+from albert_tf.model.checkpoints import checkpoints
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     distribution,
     evaluation,

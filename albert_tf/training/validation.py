@@ -7,7 +7,7 @@ from collections.abc import Callable
 from absl import logging
 
 from albert_tf.common import errors
-from albert_tf.model import checkpoint_files
+from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.training import distribution, run_checkpoints, run_log
 
 # Between two looks for new checkpoints of another process.

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader
 from tests.conftest import FIXTURES, ROOT
 
 

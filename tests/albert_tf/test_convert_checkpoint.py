@@ -11,18 +11,18 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.common import errors
-from albert_tf.model import (
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import (
     checkpoint_reader,
     checkpoints,
     huggingface,
-    modeling,
-    optimization,
 )
 from albert_tf.model.heads import (
     classification,
     pretraining,
     question_answering,
 )
+from albert_tf.model.optimizers import optimization
 from albert_tf.text import normalization, tokenization, wordpiece
 from tests import brightmart_files
 from tests.conftest import FIXTURES

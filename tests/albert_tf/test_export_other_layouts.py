@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from albert_tf import export
 from albert_tf.common import errors
-from albert_tf.model import (
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import (
     checkpoint_reader,
     checkpoints,
     huggingface,
-    modeling,
 )
 from albert_tf.model.heads import classification
 from albert_tf.serving import source

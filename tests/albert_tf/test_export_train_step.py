@@ -19,7 +19,8 @@ import tf_keras as keras
 from albert_tf import export_train_step
 from albert_tf.common import errors
 from albert_tf.data import inputs, record_check
-from albert_tf.model import checkpoint_reader, checkpoints, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
 from albert_tf.model.heads import pretraining
 from albert_tf.training import evaluation
 from tests.albert_tf.data.small_records import MANIFEST

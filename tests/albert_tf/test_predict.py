@@ -15,7 +15,8 @@ from albert_tf import predict, run_squad
 from albert_tf.common import errors, options, scores
 from albert_tf.finetuning import predictions, registry, task_models
 from albert_tf.finetuning.squad import squad
-from albert_tf.model import checkpoint_files, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.serving.client import ask as asking
 from albert_tf.text import tokenization
 from albert_tf.training import memory_check, run_folder

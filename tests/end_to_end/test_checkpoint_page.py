@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.common import options
-from albert_tf.model import checkpoint_files, checkpoint_reader, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_files, checkpoint_reader
 from albert_tf.model.heads import pretraining
 from albert_tf.text import tokenization
 from tests.conftest import ROOT

@@ -20,7 +20,8 @@ from albert_tf.finetuning import (
 )
 from albert_tf.finetuning.glue import glue, glue_tasks
 from albert_tf.finetuning.squad import squad_data
-from albert_tf.model import checkpoint_reader, huggingface, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.serving.client import ask
 from albert_tf.text import normalization, tokenization, wordpiece
 from albert_tf.training import run_card, run_folder

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.finetuning import registry, task_models
-from albert_tf.model import checkpoint_reader, checkpoints, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
 from albert_tf.serving import make, source, source_options
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import tokenization

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import (
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import (
     checkpoint_reader,
     checkpoints,
     huggingface,
-    modeling,
 )
 from albert_tf.model.heads import (
     classification,

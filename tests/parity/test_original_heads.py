@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import checkpoints, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoints
 from albert_tf.model.heads import classification, question_answering
 from tests.conftest import PARITY_ATOL
 from tests.parity import recordings

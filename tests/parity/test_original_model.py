@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import checkpoint_reader, checkpoints, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
 from albert_tf.model.heads import pretraining
 from tests.conftest import FIXTURES, PARITY_ATOL
 

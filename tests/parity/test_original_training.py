@@ -13,14 +13,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import (
-    checkpoint_reader,
-    checkpoints,
-    model_options,
-    modeling,
-    optimization,
-)
+from albert_tf.model import model_options, modeling
+from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
 from albert_tf.model.heads import pretraining
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import run_log, training_loop, training_options
 from tests.conftest import PARITY_ATOL, make_replicas
 from tests.parity import recordings

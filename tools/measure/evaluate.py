@@ -31,7 +31,7 @@ from absl import logging
 
 from albert_tf.common import errors, files, options, ranges
 from albert_tf.common.options import checked, option
-from albert_tf.model import checkpoint_files
+from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.text import tokenization
 from tools import finetune_on_real_data as finetuning_tool
 from tools.measure import (

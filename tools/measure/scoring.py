@@ -10,13 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import (
-    checkpoint_reader,
-    checkpoints,
-    fit,
-    modeling,
-    objectives,
-)
+from albert_tf.model import fit, modeling, objectives
+from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
 from albert_tf.model.heads import from_checkpoint, pretraining
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model import checkpoint_reader, huggingface, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.model.heads import (
     classification,
     pretraining,

@@ -19,7 +19,8 @@ from absl import logging
 from albert_tf.common import files, strict_json
 from albert_tf.finetuning import base, race
 from albert_tf.finetuning.glue import glue
-from albert_tf.model import huggingface, huggingface_config, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import huggingface, huggingface_config
 from albert_tf.serving.formats import model_card
 from albert_tf.text import (
     normalization,

@@ -10,7 +10,8 @@ from albert_tf import run_classifier
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import one_run, saved_outputs
 from albert_tf.finetuning.glue import glue
-from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.training import distribution, run_checkpoints
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LOSS_RTOL, changed, make_replicas

@@ -8,7 +8,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model import base, checkpoint_reader, checkpoints, modeling
+from albert_tf.model import base, modeling
+from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
 from albert_tf.model.heads import head
 
 IDS = np.array([[2, 17, 30, 3], [2, 5, 6, 3]])

@@ -12,17 +12,14 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import (
-    checkpoint_reader,
-    modeling,
-    objectives,
-    optimization,
-)
+from albert_tf.model import modeling, objectives
+from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.heads import (
     classification,
     pretraining,
     question_answering,
 )
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import train_step
 from tests.conftest import LAYER_ATOL, make_replicas
 from tests.reference import encoder as reference

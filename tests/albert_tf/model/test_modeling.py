@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.config import POSITION_BIASES
 from tests.conftest import LAYER_ATOL, PARITY_ATOL, tiny_config
 from tests.reference import encoder as reference

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import model_options, optimization
+from albert_tf.model import model_options
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     pretraining_options,
     pretraining_recipe,

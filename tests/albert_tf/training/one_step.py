@@ -15,8 +15,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import model_options, modeling, optimization
+from albert_tf.model import model_options, modeling
 from albert_tf.model.heads import classification, question_answering
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     pretraining_options,
     pretraining_recipe,

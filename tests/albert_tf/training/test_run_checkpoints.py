@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.model import checkpoint_files
+from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.training import distribution
 from tests.albert_tf.training import tiny_training
 

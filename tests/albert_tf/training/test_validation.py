@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import checkpoint_files
+from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.training import distribution, run_log, validation
 from tests.albert_tf.training import tiny_training
 

@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.model import model_options, optimization
+from albert_tf.model import model_options
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import train_step
 
 

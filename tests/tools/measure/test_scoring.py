@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import checkpoints, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoints
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.text import tokenization
 from tools.measure import evaluate, held_out, minimal_pairs, scoring

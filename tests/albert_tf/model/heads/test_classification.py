@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import checkpoint_reader, checkpoints, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
 from albert_tf.model.heads import classification
 from tests.conftest import FIXTURES, PARITY_ATOL
 

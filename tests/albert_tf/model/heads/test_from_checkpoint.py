@@ -3,7 +3,8 @@
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.heads import (
     classification,
     from_checkpoint,

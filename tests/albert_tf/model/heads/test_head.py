@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.heads import (
     classification,
     pretraining,

@@ -12,7 +12,8 @@ import tensorflow as tf
 from albert_tf import convert_checkpoint
 from albert_tf.common import errors
 from albert_tf.finetuning import registry, task_models
-from albert_tf.model import checkpoint_reader, modeling
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import normalization, tokenization, tokenizer_check
 

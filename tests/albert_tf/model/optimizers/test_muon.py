@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import muon
+from albert_tf.model.optimizers import muon
 
 SHAPES = [(6, 6), (6, 20), (20, 6)]
 

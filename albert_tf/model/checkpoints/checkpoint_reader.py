@@ -16,7 +16,11 @@ from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from albert_tf.common import errors, files
-from albert_tf.model import brightmart, checkpoint_files, huggingface
+from albert_tf.model.checkpoints import (
+    brightmart,
+    checkpoint_files,
+    huggingface,
+)
 from albert_tf.model.config import AlbertConfig
 
 CONFIG_NAME = "albert_config.json"

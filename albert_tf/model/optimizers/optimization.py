@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import fused_ops, model_options, muon
+from albert_tf.model import fused_ops, model_options
+from albert_tf.model.optimizers import muon
 
 BETA_1 = 0.9
 BETA_2 = 0.999

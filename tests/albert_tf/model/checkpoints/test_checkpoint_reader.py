@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import checkpoint_reader
+from albert_tf.model.checkpoints import checkpoint_reader
 from tests.conftest import FIXTURES
 
 

@@ -20,7 +20,8 @@ import safetensors.numpy
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
-from albert_tf.model import fused_ops, huggingface_config, modeling
+from albert_tf.model import fused_ops, modeling
+from albert_tf.model.checkpoints import huggingface_config
 
 CONFIG_NAME = huggingface_config.CONFIG_NAME
 WEIGHTS_NAME = "model.safetensors"

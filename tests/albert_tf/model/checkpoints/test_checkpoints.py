@@ -8,14 +8,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import (
-    checkpoint_reader,
-    checkpoints,
-    model_options,
-    modeling,
-    optimization,
-)
+from albert_tf.model import model_options, modeling
+from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
 from albert_tf.model.heads import classification, pretraining, replaced_tokens
+from albert_tf.model.optimizers import optimization
 from tests.conftest import FIXTURES
 
 RECORDED = str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")

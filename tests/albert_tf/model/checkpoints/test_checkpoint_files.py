@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import checkpoint_files
+from albert_tf.model.checkpoints import checkpoint_files
 from tests.conftest import FIXTURES
 
 RECORDED = str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")

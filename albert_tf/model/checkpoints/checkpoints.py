@@ -14,14 +14,10 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.common import errors
-from albert_tf.model import (
-    base,
-    brightmart,
-    checkpoint_reader,
-    model_options,
-    optimization,
-)
+from albert_tf.model import base, model_options
+from albert_tf.model.checkpoints import brightmart, checkpoint_reader
 from albert_tf.model.config import AlbertConfig
+from albert_tf.model.optimizers import optimization
 
 # Keys of a config that neither names nor shapes of variables can show.
 _SILENT_KEYS = (

@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import errors, files, scores
-from albert_tf.model import huggingface
+from albert_tf.model.checkpoints import huggingface
 
 # Name of the copy of the best evaluated checkpoint, as in the original.
 BEST_NAME = "model.ckpt-best"

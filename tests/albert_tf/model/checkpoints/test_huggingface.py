@@ -12,11 +12,11 @@ import safetensors.numpy
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import (
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import (
     checkpoint_reader,
     checkpoints,
     huggingface,
-    modeling,
 )
 from albert_tf.model.heads import (
     classification,

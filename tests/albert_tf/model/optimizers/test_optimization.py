@@ -5,14 +5,10 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import (
-    checkpoint_reader,
-    model_options,
-    modeling,
-    muon,
-    optimization,
-)
+from albert_tf.model import model_options, modeling
+from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.heads import classification, pretraining
+from albert_tf.model.optimizers import muon, optimization
 
 # A float32 rate or update against float64.
 RTOL = 1e-6

@@ -3,7 +3,7 @@
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.model import huggingface_config
+from albert_tf.model.checkpoints import huggingface_config
 
 
 def translate(**values):

@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import (
+from albert_tf.model import modeling
+from albert_tf.model.checkpoints import (
     brightmart,
     checkpoint_reader,
     checkpoints,
     huggingface,
-    modeling,
 )
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (

@@ -1,0 +1,1 @@
+"""Checkpoints of every layout: read, restored by name, written."""

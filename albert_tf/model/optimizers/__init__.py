@@ -1,0 +1,1 @@
+"""AdamW, LAMB and Muon, schedules and clipping."""
