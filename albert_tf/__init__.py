@@ -31,7 +31,7 @@ os.environ.setdefault(
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from albert_tf.model.checkpoints.checkpoints import restore
+    from albert_tf.model.checkpoints.restoring import restore
     from albert_tf.model.config import AlbertConfig
     from albert_tf.model.heads.classification import (
         AlbertClassifier,
@@ -69,7 +69,7 @@ _MODULES = {
     "AlbertSquadV2": "albert_tf.model.heads.question_answering",
     "Tokenizer": "albert_tf.text.tokenization",
     "WordPieceTokenizer": "albert_tf.text.wordpiece",
-    "restore": "albert_tf.model.checkpoints.checkpoints",
+    "restore": "albert_tf.model.checkpoints.restoring",
 }
 
 

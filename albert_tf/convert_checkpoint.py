@@ -68,9 +68,9 @@ from albert_tf.model import fit, modeling
 from albert_tf.model.checkpoints import (
     checkpoint_files,
     checkpoint_reader,
-    checkpoints,
     huggingface,
     huggingface_config,
+    restoring,
 )
 from albert_tf.model.heads import classification, from_checkpoint
 from albert_tf.model.optimizers import optimization
@@ -271,7 +271,7 @@ def _read(settings: ConvertOptions) -> _Source:
         )
     model = from_checkpoint.make_model(config, checkpoint)
     missing = from_checkpoint.missing_scopes(checkpoint)
-    new = checkpoints.restore(model, checkpoint, "from", new_scopes=missing).new
+    new = restoring.restore(model, checkpoint, "from", new_scopes=missing).new
     dropped = from_checkpoint.only_for_training(checkpoint)
     if dropped:
         logging.info(

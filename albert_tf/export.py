@@ -94,7 +94,7 @@ if __name__ == "__main__":
 
 import tensorflow as tf
 
-from albert_tf.model.checkpoints import checkpoints
+from albert_tf.model.checkpoints import restoring
 from albert_tf.serving import quality, source
 from albert_tf.serving.formats import (
     id_model,
@@ -138,7 +138,7 @@ def _run(settings: ExportOptions) -> None:
     task = source.make_task(found)
     examples = _read_examples(settings, task)
     reference = source.make_service(found, task)
-    used = checkpoints.restore(reference.model, found.checkpoint, found.option)
+    used = restoring.restore(reference.model, found.checkpoint, found.option)
     parent = os.path.dirname(settings.export_dir.rstrip("/"))
     files.make_folder(parent, "export_dir")
     save = _save_model if settings.format == SAVED_MODEL else _save_id_model
@@ -171,7 +171,7 @@ def _save_model(
     what = reference
     if settings.precision != "float32":
         what = source.make_service(found, task, settings.precision)
-        checkpoints.restore(what.model, found.checkpoint, found.option)
+        restoring.restore(what.model, found.checkpoint, found.option)
         what.encoder.convert_for_serving()
     saved_model.save(what, folder, with_text=settings.with_text)
     loaded = tf.saved_model.load(folder).signatures

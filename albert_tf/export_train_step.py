@@ -125,7 +125,7 @@ from albert_tf.model import fit, modeling
 from albert_tf.model.checkpoints import (
     checkpoint_files,
     checkpoint_reader,
-    checkpoints,
+    restoring,
 )
 from albert_tf.training import pretraining_recipe, train_step, word_embeddings
 
@@ -193,12 +193,12 @@ def _export(settings: ExportOptions) -> None:
     _tell_memory(config, settings)
     step = make_step(config, settings)
     recipe = settings.recipe
-    checkpoints.initialize(step.model, recipe.init)
+    restoring.initialize(step.model, recipe.init)
     if recipe.word_embeddings_file:
         table = word_embeddings.read(recipe.word_embeddings_file, config)
         word_embeddings.assign(step.model, table)
     if recipe.init_schedule == "continue":
-        checkpoints.restore_optimizer(
+        restoring.restore_optimizer(
             step.optimizer,
             step.model.trainable_variables,
             str(recipe.init.init_checkpoint),

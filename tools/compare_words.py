@@ -20,7 +20,7 @@ import numpy as np
 from albert_tf.common import errors, options
 from albert_tf.common.options import option
 from albert_tf.model import modeling
-from albert_tf.model.checkpoints import checkpoints
+from albert_tf.model.checkpoints import restoring
 from albert_tf.text import tokenization
 
 _DRAWN = 1000
@@ -82,7 +82,7 @@ def run(settings: CompareOptions) -> None:
     ids = {name: find(name) for name in ("words", "others")}
     config = modeling.AlbertConfig.from_json_file(settings.config_file)
     encoder = modeling.AlbertModel(config)
-    checkpoints.restore(encoder, settings.init_checkpoint)
+    restoring.restore(encoder, settings.init_checkpoint)
     table = encoder.embeddings.word_embeddings.numpy().astype(np.float64)
     table -= table.mean(0)
     table /= np.linalg.norm(table, axis=1, keepdims=True)

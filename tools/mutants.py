@@ -55,7 +55,7 @@ COPY = STORE / "copy"
 # In addition to the file's test_FILE.py. For files with options also
 # tests/test_option_defaults.py.
 TESTS = {
-    "albert_tf/model/checkpoints/checkpoints.py": [
+    "albert_tf/model/checkpoints/restoring.py": [
         "tests/parity/test_original_model.py"
     ],
     "albert_tf/model/heads/question_answering.py": [

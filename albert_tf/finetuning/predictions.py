@@ -18,7 +18,7 @@ from albert_tf.finetuning import (
     text_files,
 )
 from albert_tf.model import modeling
-from albert_tf.model.checkpoints import checkpoints
+from albert_tf.model.checkpoints import restoring
 from albert_tf.text import tokenization
 from albert_tf.training import (
     distribution,
@@ -116,7 +116,7 @@ class RunPredictor:
         model = task_models.make_model(
             self._task, modeling.AlbertModel(self._source.config)
         )
-        used = checkpoints.restore(model, *self._named).path
+        used = restoring.restore(model, *self._named).path
         logging.info("Predicting with %s", used)
         folder = self._source.folder
         names = (run_folder.OPTIONS_NAME, scores.FILE_NAME)

@@ -16,7 +16,7 @@ from absl import logging
 
 from albert_tf.common import errors, preemption
 from albert_tf.model import model_options, objectives
-from albert_tf.model.checkpoints import checkpoints
+from albert_tf.model.checkpoints import restoring
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     distribution,
@@ -142,7 +142,7 @@ class Trainer:
         Args:
             init: The weights to start from, where the folder has no checkpoint.
                 Default: those the model has.
-            new_heads: See `checkpoints.restore`.
+            new_heads: See `restoring.restore`.
             continue_schedule: Whether step and moments come from `init`, too.
 
         Raises:
@@ -154,11 +154,11 @@ class Trainer:
             logging.info("Going on from %s", self.resumed_from)
         elif init and init.init_checkpoint:
             with self._strategy.scope():
-                restored = checkpoints.initialize(
+                restored = restoring.initialize(
                     self.model, init, new_heads=new_heads
                 )
                 if continue_schedule:
-                    checkpoints.restore_optimizer(
+                    restoring.restore_optimizer(
                         self.optimizer,
                         self.model.trainable_variables,
                         init.init_checkpoint,

@@ -14,8 +14,8 @@ from albert_tf.common import errors
 from albert_tf.model import modeling
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
-    checkpoints,
     huggingface,
+    restoring,
 )
 from albert_tf.model.heads import (
     classification,
@@ -118,7 +118,7 @@ def test_round_trip_is_bit_equal(saved, tmp_path, name, target):
     back = convert(there, tmp_path / "back" / "model.ckpt-best", "tf2")
     assert_same(contents(prefix), contents(back))
     other = HEADS[name](model.encoder if name != "encoder" else model)
-    checkpoints.restore(other, str(there))
+    restoring.restore(other, str(there))
     for variable in other.variables:
         np.testing.assert_array_equal(
             variable, contents(prefix)[checkpoint_reader.name_of(variable)]
@@ -159,8 +159,8 @@ def test_models_without_a_pooler_are_converted(saved, tmp_path, name, target):
         else modeling.AlbertModel(model.config)
     )
     with pytest.raises(errors.UserError, match="no pooler, as transformers"):
-        checkpoints.restore(new, str(there))
-    restored = checkpoints.restore(new, str(there), new_scopes=["bert/pooler"])
+        restoring.restore(new, str(there))
+    restored = restoring.restore(new, str(there), new_scopes=["bert/pooler"])
     assert set(restored.new) == {
         "bert/pooler/dense/kernel",
         "bert/pooler/dense/bias",

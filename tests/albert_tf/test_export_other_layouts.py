@@ -12,8 +12,8 @@ from albert_tf.common import errors
 from albert_tf.model import modeling
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
-    checkpoints,
     huggingface,
+    restoring,
 )
 from albert_tf.model.heads import classification
 from albert_tf.serving import source
@@ -74,7 +74,7 @@ def test_brightmarts_layout_is_exported_in_every_format(
     if form == "saved_model":
         found = source.find(settings.source)
         live = source.make_service(found, source.make_task(found))
-        checkpoints.restore(live.model, found.checkpoint)
+        restoring.restore(live.model, found.checkpoint)
         text = tf.constant(["一[MASK]三"])
         loaded = tf.saved_model.load(settings.export_dir).signatures
         actual = loaded["fill_mask"](text)["probabilities"]

@@ -20,7 +20,7 @@ from albert_tf import export_train_step
 from albert_tf.common import errors
 from albert_tf.data import inputs, record_check
 from albert_tf.model import modeling
-from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import pretraining
 from albert_tf.training import evaluation
 from tests.albert_tf.data.small_records import MANIFEST
@@ -349,7 +349,7 @@ def test_trained_variables_become_a_checkpoint(exported, variables, tmp_path):
     assert checkpoint.path == f"{folder}/model.ckpt-7"
     assert checkpoint.config == CONFIG
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(CONFIG))
-    assert not checkpoints.restore(model, checkpoint).new
+    assert not restoring.restore(model, checkpoint).new
     for variable in model.variables:
         name = checkpoint_reader.name_of(variable)
         np.testing.assert_array_equal(variable.numpy(), variables[name])

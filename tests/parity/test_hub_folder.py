@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf import convert_checkpoint
 from albert_tf.finetuning import registry, task_models
 from albert_tf.model import modeling
-from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.serving import make, source, source_options
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import tokenization
@@ -228,7 +228,7 @@ def test_labels_of_transformers_reach_predictions_and_exports(
     )
     found = source.find(given)
     service = source.make_service(found, source.make_task(found))
-    checkpoints.restore(service.model, found.checkpoint)
+    restoring.restore(service.model, found.checkpoint)
     ours = service.answer(*map(tf.constant, zip(*PAIRS, strict=True)))
     assert [name.decode() for name in ours["labels"][0].numpy()] == labels
     folder = convert(

@@ -11,8 +11,8 @@ import tensorflow as tf
 from albert_tf.model import modeling
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
-    checkpoints,
     huggingface,
+    restoring,
 )
 from albert_tf.model.heads import (
     classification,
@@ -290,7 +290,7 @@ def test_outputs_of_what_transformers_saves_are_equal(
     assert checkpoint.config.map_equal_sizes == (embedding_size == 24)
     ours = READ[architecture](modeling.AlbertModel(checkpoint.config))
     new = () if pooler else ("bert/pooler",)
-    checkpoints.restore(ours, checkpoint, new_scopes=new)
+    restoring.restore(ours, checkpoint, new_scopes=new)
     batch = make_batch()
     if architecture == "AlbertForMultipleChoice":
         batch = {name: value[None] for name, value in batch.items()}

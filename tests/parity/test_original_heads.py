@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model import modeling
-from albert_tf.model.checkpoints import checkpoints
+from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import classification, question_answering
 from tests.conftest import PARITY_ATOL
 from tests.parity import recordings
@@ -17,7 +17,7 @@ def assert_close(actual, expected):
 
 def restored(recording, make_model):
     model = make_model(modeling.AlbertModel(recording.config))
-    checkpoints.restore(model, recording.checkpoint(0))
+    restoring.restore(model, recording.checkpoint(0))
     return model
 
 

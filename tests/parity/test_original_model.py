@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model import modeling
-from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import pretraining
 from tests.conftest import FIXTURES, PARITY_ATOL
 
@@ -23,7 +23,7 @@ def recording(request):
         str(folder / "albert_config.json")
     )
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
-    checkpoints.restore(model, str(folder / "model.ckpt-0"))
+    restoring.restore(model, str(folder / "model.ckpt-0"))
     values = dict(np.load(folder / "fixture.npz"))
     size = len(values["input_ids"])
     batch = {

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model import model_options, modeling
-from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import pretraining
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import run_log, training_loop, training_options
@@ -57,7 +57,7 @@ def make_trainer(recording, folder, schedule, strategy=None, microbatches=1):
     with strategy.scope():
         encoder = modeling.AlbertModel(recording.config)
         model = pretraining.AlbertPretrainer(encoder)
-        checkpoints.restore(model, recording.checkpoint(0))
+        restoring.restore(model, recording.checkpoint(0))
         optimizer = kinds[str(recording.values["optimizer"])](schedule)
     return training_loop.Trainer(
         model,

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.model import fit, modeling, objectives
-from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import from_checkpoint, pretraining
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
@@ -195,7 +195,7 @@ class Source:
         )
         checkpoint = self._read()
         model = from_checkpoint.make_model(config, checkpoint)
-        checkpoints.restore(model, checkpoint)
+        restoring.restore(model, checkpoint)
         return MaskedLm(model, tokenizer)
 
     def require_head(self) -> None:

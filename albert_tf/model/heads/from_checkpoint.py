@@ -25,7 +25,7 @@ def make_model(
 ) -> keras.Model:
     """Build the encoder, with the head whose weights a checkpoint holds.
 
-    The weights are still random; see `checkpoints.restore`. One label may be a
+    The weights are still random; see `restoring.restore`. One label may be a
     regression or the score of a choice (RACE); the weights are the same, and a
     classifier of one label is returned.
 
@@ -65,7 +65,7 @@ def make_model(
 def missing_scopes(checkpoint: checkpoint_reader.Checkpoint) -> tuple[str, ...]:
     """Return the scope of the pooler, if a model without one was saved.
 
-    transformers saves some models so; see `checkpoints.restore`, `new_scopes`.
+    transformers saves some models so; see `restoring.restore`, `new_scopes`.
     """
     pooler = huggingface.POOLER
     if _heads(checkpoint) not in _WITHOUT_POOLER or any(

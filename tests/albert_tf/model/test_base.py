@@ -9,7 +9,7 @@ import tf_keras as keras
 
 from albert_tf.common import errors
 from albert_tf.model import base, modeling
-from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import head
 
 IDS = np.array([[2, 17, 30, 3], [2, 5, 6, 3]])
@@ -145,4 +145,4 @@ def test_variables_exist_before_a_model_is_restored(small_config, tmp_path):
     base.check_variables(KerasHead(encoder, build=True))
     late = KerasHead(encoder, build=False)
     with pytest.raises(errors.UserError, match="'my_dense' of KerasHead"):
-        checkpoints.restore(late, str(tmp_path / "never read"))
+        restoring.restore(late, str(tmp_path / "never read"))

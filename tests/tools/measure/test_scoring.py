@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.model import modeling
-from albert_tf.model.checkpoints import checkpoints
+from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.text import tokenization
 from tools.measure import evaluate, held_out, minimal_pairs, scoring
@@ -23,7 +23,7 @@ def ask(model_dir):
     path = str(model_dir / "albert_config.json")
     config = modeling.AlbertConfig.from_json_file(path)
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
-    checkpoints.restore(model, str(model_dir))
+    restoring.restore(model, str(model_dir))
 
     def log2(ids):
         inputs = {

@@ -9,8 +9,8 @@ from albert_tf.model import modeling
 from albert_tf.model.checkpoints import (
     brightmart,
     checkpoint_reader,
-    checkpoints,
     huggingface,
+    restoring,
 )
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
@@ -37,7 +37,7 @@ def model(weights, tmp_path):
         brightmart_files.write_config(tmp_path / "c.json")
     )
     model = from_checkpoint.make_model(config, checkpoint)
-    checkpoints.restore(model, checkpoint)
+    restoring.restore(model, checkpoint)
     return model
 
 
@@ -131,7 +131,7 @@ def test_optimizer_state_and_heads_are_read_as_in_other_layouts(
         brightmart_files.write_config(tmp_path / "c.json")
     )
     model = classification.AlbertClassifier(modeling.AlbertModel(config), 4)
-    checkpoints.restore(model, checkpoint)
+    restoring.restore(model, checkpoint)
 
 
 @pytest.mark.parametrize("old", [{}, {"ln_type": None}])
@@ -172,7 +172,7 @@ def test_a_config_without_the_key_names_the_layout(weights, tmp_path):
     with pytest.raises(
         errors.UserError, match="This is the layout of brightmart's albert_zh"
     ):
-        checkpoints.restore(model, prefix)
+        restoring.restore(model, prefix)
 
 
 def test_hugging_face_has_no_such_model(model, tmp_path):

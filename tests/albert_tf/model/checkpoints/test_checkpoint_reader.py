@@ -1,4 +1,4 @@
-"""Reading checkpoints by names; test_checkpoints.py reads whole ones."""
+"""Reading checkpoints by names; test_restoring.py reads whole ones."""
 
 import shutil
 

@@ -15,8 +15,8 @@ from albert_tf.common import errors
 from albert_tf.model import modeling
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
-    checkpoints,
     huggingface,
+    restoring,
 )
 from albert_tf.model.heads import (
     classification,
@@ -402,7 +402,7 @@ def test_half_of_a_mapping_is_no_identity(tmp_path, leaf):
     with pytest.raises(
         errors.UserError, match="mapping_in.*checkpoint nothing"
     ):
-        checkpoints.restore(model, checkpoint)
+        restoring.restore(model, checkpoint)
 
 
 def test_config_has_the_special_pieces_and_the_dropout_of_the_heads(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model import modeling
-from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import classification
 from tests.conftest import FIXTURES, PARITY_ATOL
 
@@ -24,7 +24,7 @@ def restored():
         str(RECORDING / "albert_config.json")
     )
     model = classification.AlbertClassifier(modeling.AlbertModel(config), 3)
-    checkpoints.restore(model, str(RECORDING / "model.ckpt-0"))
+    restoring.restore(model, str(RECORDING / "model.ckpt-0"))
     return model
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.model import model_options, modeling
-from albert_tf.model.checkpoints import checkpoint_reader, checkpoints
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import classification, pretraining, replaced_tokens
 from albert_tf.model.optimizers import optimization
 from tests.conftest import FIXTURES
@@ -45,8 +45,8 @@ def assert_same_values(model, expected):
 
 def test_original_checkpoint_is_restored_by_name(recorded_config):
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
-    restored = checkpoints.restore(model, RECORDED)
-    assert restored == checkpoints.Restored(RECORDED, ())
+    restored = restoring.restore(model, RECORDED)
+    assert restored == restoring.Restored(RECORDED, ())
     reader = tf.train.load_checkpoint(RECORDED)
     assert_same_values(
         model, {name: reader.get_tensor(name) for name in values_of(model)}
@@ -56,7 +56,7 @@ def test_original_checkpoint_is_restored_by_name(recorded_config):
 def test_own_checkpoint_round_trip(pretrainer, small_config, tmp_path):
     prefix = save(pretrainer, tmp_path / "model.ckpt-7")
     other = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
-    checkpoints.restore(other, prefix)
+    restoring.restore(other, prefix)
     assert_same_values(other, values_of(pretrainer))
 
 
@@ -65,7 +65,7 @@ def test_encoder_is_restored_from_a_checkpoint_with_heads(
 ):
     prefix = save(pretrainer, tmp_path / "model.ckpt-7")
     encoder = modeling.AlbertModel(small_config)
-    checkpoints.restore(encoder, prefix)
+    restoring.restore(encoder, prefix)
     assert_same_values(encoder, values_of(pretrainer))
 
 
@@ -74,7 +74,7 @@ def test_head_without_scope_round_trip(small_config, tmp_path):
         classification.AlbertClassifier(modeling.AlbertModel(small_config), 3)
         for _ in range(2)
     ]
-    checkpoints.restore(models[1], save(models[0], tmp_path / "model.ckpt-1"))
+    restoring.restore(models[1], save(models[0], tmp_path / "model.ckpt-1"))
     assert_same_values(models[1], values_of(models[0]))
 
 
@@ -88,7 +88,7 @@ def test_every_variable_without_a_partner_is_listed(
     other = modeling.AlbertModel(dataclasses.replace(config, inner_group_num=3))
     before = values_of(other)
     with pytest.raises(errors.UserError) as error:
-        checkpoints.restore(other, prefix)
+        restoring.restore(other, prefix)
     message = str(error.value)
     transformer = "bert/encoder/transformer"
     for line in (
@@ -128,7 +128,7 @@ def test_other_layouts_are_named(small_config, names, message, tmp_path):
         tensors=[np.zeros(16, np.float32)] * len(names),
     )
     with pytest.raises(errors.UserError, match=message):
-        checkpoints.restore(modeling.AlbertModel(small_config), prefix)
+        restoring.restore(modeling.AlbertModel(small_config), prefix)
 
 
 def test_truncated_data_is_an_error(recorded_config, tmp_path):
@@ -138,7 +138,7 @@ def test_truncated_data_is_an_error(recorded_config, tmp_path):
     data.write_bytes(data.read_bytes()[:1000])
     model = modeling.AlbertModel(recorded_config)
     with pytest.raises(errors.UserError, match="cannot be read"):
-        checkpoints.restore(model, str(tmp_path / "model.ckpt-0"))
+        restoring.restore(model, str(tmp_path / "model.ckpt-0"))
 
 
 def test_scope_of_a_module_and_optimizer_state_are_ignored(
@@ -159,7 +159,7 @@ def test_scope_of_a_module_and_optimizer_state_are_ignored(
         checkpoint_prefixes=[prefix + "_part"], destination_prefix=prefix
     )
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
-    checkpoints.restore(model, prefix)
+    restoring.restore(model, prefix)
     assert_same_values(model, dict(zip(names, tensors, strict=True)))
     checkpoint = checkpoint_reader.read(prefix)
     assert set(checkpoint.shapes) == set(names)
@@ -177,7 +177,7 @@ def test_new_scopes_keep_their_values(pretrainer, small_config, tmp_path):
     prefix = save(encoder, tmp_path / "encoder")
     other = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
     before = values_of(other)
-    restored = checkpoints.restore(
+    restored = restoring.restore(
         other, prefix, new_scopes=("cls/predictions", "cls/seq_relationship")
     )
     heads = {name for name in before if name.startswith("cls/")}
@@ -200,8 +200,8 @@ def test_missing_head_is_an_error_unless_it_may_be_new(
     with pytest.raises(
         errors.UserError, match="output_bias: model .2., checkpoint nothing"
     ):
-        checkpoints.restore(model, prefix)
-    restored = checkpoints.restore(model, prefix, new_heads=True)
+        restoring.restore(model, prefix)
+    restored = restoring.restore(model, prefix, new_heads=True)
     assert restored.new == ("output_weights", "output_bias")
 
 
@@ -212,12 +212,12 @@ def test_present_head_is_restored_and_must_fit(small_config, tmp_path):
 
     three, other, two = classifier(3), classifier(3), classifier(2)
     prefix = save(three, tmp_path / "mnli")
-    assert checkpoints.restore(other, prefix, new_heads=True).new == ()
+    assert restoring.restore(other, prefix, new_heads=True).new == ()
     assert_same_values(other, values_of(three))
     with pytest.raises(errors.UserError, match="`new_weights`"):
-        checkpoints.restore(two, prefix, new_heads=True)
+        restoring.restore(two, prefix, new_heads=True)
     new = ("output_weights", "output_bias")
-    assert checkpoints.restore(two, prefix, new_scopes=new).new == new
+    assert restoring.restore(two, prefix, new_scopes=new).new == new
 
 
 def test_start_of_another_objective_says_what_is_new(
@@ -236,8 +236,8 @@ def test_start_of_another_objective_says_what_is_new(
         scopes = sorted(parts.split(","))
         advice = f"`new_weights={','.join(scopes)}`"
         with pytest.raises(errors.UserError, match=advice):
-            checkpoints.restore(detector(sharing), prefix)
-        restored = checkpoints.restore(
+            restoring.restore(detector(sharing), prefix)
+        restored = restoring.restore(
             detector(sharing), prefix, new_scopes=scopes
         )
         found = {checkpoint_reader.part_of(name) for name in restored.new}
@@ -248,7 +248,7 @@ def test_start_of_another_objective_says_what_is_new(
         modeling.AlbertModel(other), other
     )
     with pytest.raises(errors.UserError, match="Use the albert_config.json"):
-        checkpoints.restore(model, prefix)
+        restoring.restore(model, prefix)
 
 
 def test_half_a_head_is_an_error(small_config, tmp_path):
@@ -267,14 +267,14 @@ def test_half_a_head_is_an_error(small_config, tmp_path):
     del reader
     model = pretraining.AlbertPretrainer(encoder)
     with pytest.raises(errors.UserError, match="transform/dense/kernel: model"):
-        checkpoints.restore(model, prefix + "1", new_heads=True)
+        restoring.restore(model, prefix + "1", new_heads=True)
 
 
 def test_unknown_scope_is_an_error(pretrainer):
     with pytest.raises(
         errors.UserError, match="'cls/sop', but no variable.*cls/seq_relation"
     ):
-        checkpoints.restore(pretrainer, RECORDED, new_scopes=("cls/sop",))
+        restoring.restore(pretrainer, RECORDED, new_scopes=("cls/sop",))
 
 
 @pytest.mark.parametrize(
@@ -286,10 +286,10 @@ def test_groups_may_start_from_the_first(recorded_config, change):
         dataclasses.replace(recorded_config, **change)
     )
     with pytest.raises(errors.UserError, match="group_3/.*checkpoint nothing"):
-        checkpoints.restore(encoder, RECORDED)
-    checkpoints.restore(encoder, RECORDED, layers="group0")
+        restoring.restore(encoder, RECORDED)
+    restoring.restore(encoder, RECORDED, layers="group0")
     shared = modeling.AlbertModel(recorded_config)
-    checkpoints.restore(shared, RECORDED)
+    restoring.restore(shared, RECORDED)
     inputs = {"input_ids": tf.constant([[2, 48, 25, 3]])}
     np.testing.assert_array_equal(
         encoder(inputs)["sequence_output"], shared(inputs)["sequence_output"]
@@ -330,8 +330,8 @@ def test_a_deeper_network_starts_from_a_shallower_one(
         )
     )
     with pytest.raises(errors.UserError, match="num_hidden_layers|group_"):
-        checkpoints.restore(deep, prefix)
-    checkpoints.restore(deep, prefix, layers="shallower")
+        restoring.restore(deep, prefix)
+    restoring.restore(deep, prefix, layers="shallower")
     # Each layer of the shallow network, twice in a row.
     names = [config.layer_groups[layer // 2] for layer in range(4)]
     for layer, (attention, ffn) in enumerate(deep.config.layer_groups):
@@ -354,12 +354,12 @@ def test_depth_must_be_known_and_smaller(small_config, tmp_path):
     prefix = save(modeling.AlbertModel(config), tmp_path / "model.ckpt-1")
     deeper = dataclasses.replace(config, num_hidden_layers=4)
     with pytest.raises(errors.UserError, match="no albert_config.json beside"):
-        checkpoints.restore(
+        restoring.restore(
             modeling.AlbertModel(deeper), prefix, layers="shallower"
         )
     (tmp_path / "albert_config.json").write_text(deeper.to_json())
     with pytest.raises(errors.UserError, match="4 layers, more than the 2"):
-        checkpoints.restore(
+        restoring.restore(
             modeling.AlbertModel(config), prefix, layers="shallower"
         )
 
@@ -370,9 +370,9 @@ def test_a_head_with_other_pooling_gets_a_new_pooler(small_config, tmp_path):
     config = dataclasses.replace(small_config, pooling="pair")
     message = "pooling=cls, .* pooling=pair"
     with pytest.raises(errors.UserError, match=message):
-        checkpoints.restore(modeling.AlbertModel(config), prefix)
+        restoring.restore(modeling.AlbertModel(config), prefix)
     model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
-    restored = checkpoints.restore(model, prefix, new_heads=True)
+    restored = restoring.restore(model, prefix, new_heads=True)
     pooler = {f"bert/pooler/dense/{part}" for part in ("kernel", "bias")}
     assert set(restored.new) == {"output_weights", "output_bias", *pooler}
     np.testing.assert_array_equal(
@@ -388,8 +388,8 @@ def test_a_pooler_of_other_pooling_is_never_dropped(small_config, tmp_path):
         modeling.AlbertModel(small_config), 2
     )
     with pytest.raises(errors.UserError, match="`pooling=pair` is enough"):
-        checkpoints.restore(model, prefix, new_heads=True)
-    restored = checkpoints.restore(
+        restoring.restore(model, prefix, new_heads=True)
+    restored = restoring.restore(
         model, prefix, new_heads=True, new_scopes=["bert/pooler"]
     )
     assert len(restored.new) == 4
@@ -400,7 +400,7 @@ def test_without_a_config_file_the_pooler_is_restored(small_config, tmp_path):
     stored = modeling.AlbertModel(config)
     prefix = save(stored, tmp_path / "model.ckpt-1")
     model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
-    checkpoints.restore(model, prefix, new_heads=True)
+    restoring.restore(model, prefix, new_heads=True)
     np.testing.assert_array_equal(
         model.encoder.pooler.kernel, stored.pooler.kernel
     )
@@ -436,7 +436,7 @@ def test_weights_are_finite_float32_numbers(
     encoder = modeling.AlbertModel(recorded_config)
     before = values_of(encoder)
     with pytest.raises(errors.UserError, match=f"{name}.* {message}"):
-        checkpoints.restore(encoder, prefix)
+        restoring.restore(encoder, prefix)
     assert_same_values(encoder, before)
 
 
@@ -447,7 +447,7 @@ def test_groups_come_from_a_checkpoint_with_one_only():
     )
     config = dataclasses.replace(config, num_hidden_groups=4)
     with pytest.raises(errors.UserError, match="has 2 groups of layers, but"):
-        checkpoints.restore(
+        restoring.restore(
             modeling.AlbertModel(config),
             str(folder / "model.ckpt-0"),
             layers="group0",
@@ -467,7 +467,7 @@ def test_half_a_classifier_is_not_new(small_config, tmp_path, name):
         tensors=list(values.values()),
     )
     with pytest.raises(errors.UserError, match=f"{name}: model"):
-        checkpoints.restore(model, str(tmp_path / "x"), new_heads=True)
+        restoring.restore(model, str(tmp_path / "x"), new_heads=True)
 
 
 def optimizer_of(model):
@@ -495,7 +495,7 @@ def test_moments_and_step_of_the_original_are_restored(recorded_config):
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
     optimizer = optimizer_of(model)
     variables = model.trainable_variables
-    checkpoints.restore_optimizer(optimizer, variables, path)
+    restoring.restore_optimizer(optimizer, variables, path)
     assert int(optimizer.iterations) == 8
     reader = tf.train.load_checkpoint(path)
     for name, value in moments_of(optimizer, variables).items():
@@ -516,10 +516,10 @@ def test_moments_of_muon_are_for_muon_only(pretrainer, tmp_path):
     path = str(tmp_path / "model.ckpt-1")
     tf.train.Checkpoint(model=pretrainer, optimizer=muon).write(path)
     with pytest.raises(errors.UserError, match="holds the moments of Muon"):
-        checkpoints.restore_optimizer(optimizer_of(pretrainer), variables, path)
+        restoring.restore_optimizer(optimizer_of(pretrainer), variables, path)
     again = optimization.Muon(0.1)
     again.build(variables)
-    checkpoints.restore_optimizer(again, variables, path)
+    restoring.restore_optimizer(again, variables, path)
     assert int(again.iterations) == 1
 
 
@@ -533,7 +533,7 @@ def test_moments_and_step_of_an_own_checkpoint_are_restored(
         moment.assign(tf.fill(moment.shape, float(number + 1)))
     path = str(tmp_path / "model.ckpt-7")
     tf.train.Checkpoint(model=pretrainer, optimizer=before).write(path)
-    checkpoints.restore_optimizer(after, variables, path)
+    restoring.restore_optimizer(after, variables, path)
     assert int(after.iterations) == 7
     expected = moments_of(before, variables)
     for name, value in moments_of(after, variables).items():
