@@ -108,6 +108,13 @@ def test_characters_that_were_put_together_or_dropped():
     ]
 
 
+def test_a_character_that_stays_ends_before_what_is_dropped():
+    assert normalized_ranges("a--b", "▁ab", [0, 0, 3]) == [
+        [0, 0, 30],
+        [0, 10, 40],
+    ]
+
+
 def test_characters_of_one_origin_share_it():
     # "x" becomes "pq".
     assert normalized_ranges("xa", "▁pqa", [0, 0, 0, 1]) == [

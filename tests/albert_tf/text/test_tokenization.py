@@ -146,8 +146,15 @@ def test_unknown_characters_stay_in_pieces(numbers):
 
 
 def test_special_pieces_never_come_out_of_text(tiny):
-    ids = tiny.encode("[CLS] <pad> [MASK]", clean=False)
-    assert not {tiny.cls_id, tiny.pad_id, tiny.mask_id} & set(ids)
+    text = " ".join(tokenization.SPECIAL_PIECES)
+    pieces = tiny.encode_pieces(text, clean=False)
+    assert "".join(pieces) == "▁" + text.replace(" ", "▁")
+    ids = tiny.encode(text, clean=False)
+    assert ids == [  # A run of unknown characters is a piece of its own.
+        tiny.unk_id if piece in tokenization.SPECIAL_PIECES else id_
+        for piece, id_ in zip(pieces, tiny.pieces_to_ids(pieces), strict=True)
+    ]
+    assert not {tiny.pad_id, tiny.cls_id, tiny.sep_id, tiny.mask_id} & {*ids}
 
 
 def test_batch_equals_single(tiny, numbers):
@@ -241,7 +248,9 @@ def parts(tokenizer, text):
     ids, starts, ends = tokenizer.encode_with_offsets(text)
     assert {array.dtype.name for array in (ids, starts, ends)} == {"int32"}
     assert ids.tolist() == tokenizer.encode(text)
-    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    pairs = list(zip(starts.tolist(), ends.tolist(), strict=True))
+    assert all(0 <= start <= end <= len(text) for start, end in pairs)
+    assert pairs == sorted(pairs)
     return [text[start:end] for start, end in pairs]
 
 
@@ -298,6 +307,15 @@ def test_offsets_of_a_number_that_continues_a_word(strip, piece, numbers_model):
     assert parts(numbers, "no13,") == ["no", "13", ","]
 
 
+def test_piece_that_stands_for_nothing_is_at_the_next_character(numbers):
+    """The mark before 7 has no counterpart; the accents vanish in cleaning."""
+    text = "no\u0301\u03017,"
+    assert numbers.encode_pieces(text) == ["▁no", "▁", "7", ","]
+    _, starts, ends = numbers.encode_with_offsets(text)
+    assert starts.tolist() == [0, 4, 4, 5]
+    assert ends.tolist() == [2, 4, 5, 6]
+
+
 def test_offsets_where_unknown_characters_are_bytes(tmp_path):
     names = ["▁", "a", "b"]
     pieces = SPECIALS + [(name, PIECE.NORMAL) for name in names]
@@ -311,6 +329,11 @@ def test_offsets_where_unknown_characters_are_bytes(tmp_path):
     # The three bytes of one character: the first one stands for all.
     tokenizer = tokenization.Tokenizer(path)
     assert parts(tokenizer, "a\u4ecab") == ["", "a", "\u4eca", "", "", "b"]
+    # The accents vanish; bytes without a range stand at what follows, or end.
+    text = "\u4eca\u0301b\u4eca\u0301"
+    _, starts, ends = tokenizer.encode_with_offsets(text)
+    assert starts.tolist() == [0, 0, 2, 2, 2, 3, 5, 5]
+    assert ends.tolist() == [0, 1, 2, 2, 3, 4, 5, 5]
 
 
 @pytest.mark.parametrize(
