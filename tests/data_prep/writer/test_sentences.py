@@ -62,12 +62,40 @@ def test_quotation_marks_and_brackets_stay_with_their_sentence():
         ("วันนี้อากาศดี", "th"),
         ("Καλημέρα.", "el"),
         ("The word привет is used in a Russian letter as a greeting.", "en"),
+        ("Слово computer science", "ru"),  # 5 of 15: more than a quarter.
+        ("Слово in computer science", "ru"),
+        ("Слово in a computer science", "ru"),
+        ("Слово in the computer science", "en"),  # 5 of 20.
         ("12. 3. !", "en"),
         ("", "en"),
     ],
 )
 def test_without_a_language_the_script_decides(paragraph, rules):
     assert sentences.rules_of(paragraph) == rules
+
+
+# A space in Thai divides if it is far from both ends of a sentence.
+FAR, NEAR = "ก" * 25, "ก" * 24
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        f"{FAR} |{FAR}",
+        f"{FAR} {NEAR}",
+        f"{NEAR} {FAR}",
+        f"{FAR} |{FAR} |{FAR} {NEAR}",
+        # A mark ends a sentence; its end counts with the mark and its space.
+        f"{FAR} {NEAR[2:]}! |{FAR}",
+        f"{FAR} |{FAR[2:]}! |{FAR}",
+        f"{FAR}! |{NEAR} {FAR}",
+        f"{FAR}! |{FAR} |{FAR}",
+        f"{FAR} |{FAR}! |{NEAR} {NEAR}! |{FAR} |{FAR}",
+    ],
+)
+def test_spaces_divide_thai_far_from_the_ends_of_a_sentence(marked):
+    found = sentences.split_paragraph(marked.replace("|", ""))
+    assert found == [part.strip() for part in marked.split("|")]
 
 
 def test_every_language_of_a_script_is_known():
@@ -107,13 +135,13 @@ def test_long_paragraphs_of_marks_are_split(unit):
     assert "".join(found).replace(" ", "") == text.replace(" ", "")
 
 
-@pytest.mark.parametrize("space", "\x85\xa0\u2003\u2028\u202f\u3000")
-@pytest.mark.parametrize("language", sentences.LANGUAGES)
-def test_spaces_of_several_bytes_are_spaces(space, language):
+def test_spaces_of_several_bytes_are_spaces():
     """They let sentencex 1.0.32 panic, in Spanish at least."""
-    text = f"Ha. B.{space}C. Я{space}д. 你{space}Dr. A{space}B.{space}"
-    found = sentences.split_paragraph(text, language)
-    assert "".join("".join(found).split()) == "".join(text.split())
+    for space in "\x85\xa0\u2003\u2028\u202f\u3000":
+        text = f"Ha. B.{space}C. Я{space}д. 你{space}Dr. A{space}B.{space}"
+        for language in sentences.LANGUAGES:
+            found = sentences.split_paragraph(text, language)
+            assert "".join("".join(found).split()) == "".join(text.split())
 
 
 def test_missing_package_is_named_with_its_installation(monkeypatch):
