@@ -11,6 +11,7 @@ from albert_tf.common import errors
 from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.config import POSITION_BIASES
+from tests.albert_tf.model import initial_weights
 from tests.conftest import LAYER_ATOL, PARITY_ATOL, tiny_config
 from tests.reference import encoder as reference
 
@@ -74,23 +75,16 @@ def batch():
 # Variables.
 
 
+def named(model):
+    return {checkpoint_reader.name_of(v): v for v in model.variables}
+
+
 def test_weights_start_from_a_truncated_normal(small_config):
-    """Cut at two standard deviations, which leaves 0.88 of one."""
     tf.random.set_seed(4)
     encoder = modeling.AlbertModel(
         dataclasses.replace(small_config, initializer_range=0.05)
     )
-    for variable in encoder.variables:
-        name, value = checkpoint_reader.name_of(variable), variable.numpy()
-        if name.endswith(("bias", "beta")):
-            assert not value.any(), name
-        elif name.endswith("gamma"):
-            assert (value == 1).all(), name
-        else:
-            assert np.abs(value).max() <= 0.1, name
-            # 16 to 3,200 numbers; five standard errors.
-            error = 5 / (2 * value.size) ** 0.5
-            assert abs(value.std() / (0.88 * 0.05) - 1) < error, name
+    initial_weights.assert_initial(named(encoder), 0.05)
 
 
 ATTENTION_NAMES = {
@@ -150,12 +144,13 @@ def test_variables_have_the_names_of_the_original(encoder):
     assert set(names) == expected
 
 
-def test_equal_widths_need_no_mapping(small_config):
+def test_equal_widths_need_no_mapping(encoder, small_config):
     config = dataclasses.replace(small_config, embedding_size=16)
-    names = map(
-        checkpoint_reader.name_of, modeling.AlbertModel(config).variables
-    )
-    assert not any("embedding_hidden_mapping_in" in name for name in names)
+    mapping = "bert/encoder/embedding_hidden_mapping_in"
+    assert named(encoder).keys() - named(modeling.AlbertModel(config)) == {
+        f"{mapping}/kernel",
+        f"{mapping}/bias",
+    }
 
 
 def test_layers_may_skip_a_group_as_in_the_original(small_config):
@@ -165,10 +160,12 @@ def test_layers_may_skip_a_group_as_in_the_original(small_config):
         num_hidden_groups=22,
         float_group_index=True,
     )
-    names = map(
-        checkpoint_reader.name_of, modeling.AlbertModel(config).variables
-    )
-    assert not any("group_15/" in name for name in names)
+    groups = {
+        name.split("/")[3]
+        for name in named(modeling.AlbertModel(config))
+        if name.startswith("bert/encoder/transformer")
+    }
+    assert groups == {f"group_{n}" for n in range(22) if n != 15}
 
 
 @pytest.mark.parametrize("layers", [2, 12])
@@ -410,6 +407,19 @@ def test_wanted_outputs_in_evaluation_and_serving(any_encoder, batch):
     padding_skipped = any_encoder(
         batch, skip_padding=True, output_positions=WANTED
     )
+    everywhere = any_encoder(
+        batch, output_positions=tf.tile(tf.range(10)[None], [3, 1])
+    )
+    for outputs in (plain, padding_skipped, everywhere):
+        for one, other in zip(
+            outputs["all_encoder_layers"][:-1],
+            all_outputs["all_encoder_layers"][:-1],
+            strict=True,
+        ):
+            real = batch["input_mask"][:, :, None] > 0
+            np.testing.assert_allclose(
+                *(tf.where(real, x, 0) for x in (one, other)), atol=PARITY_ATOL
+            )
     any_encoder.convert_for_serving()
     served = any_encoder(batch, output_positions=WANTED)
     for outputs in (plain, padding_skipped, served):
@@ -421,6 +431,18 @@ def test_wanted_outputs_in_evaluation_and_serving(any_encoder, batch):
             all_outputs["pooled_output"],
             atol=PARITY_ATOL,
         )
+
+
+def test_wanted_outputs_at_padding_are_zeros_where_it_is_skipped(
+    any_encoder, batch
+):
+    outputs = any_encoder(
+        batch,
+        skip_padding=True,
+        output_positions=tf.constant([[0, 9], [0, 7], [0, 4]]),
+    )["sequence_output"].numpy()
+    assert outputs[0, 1].any()
+    assert not outputs[1:, 1].any()
 
 
 def test_last_layer_computes_wanted_outputs_only(small_config, batch):

@@ -83,6 +83,21 @@ def test_a_mask_of_pairs_of_tokens_gives_the_same(inputs, kind):
 
 
 @pytest.mark.parametrize("kind", OTHERS)
+def test_tokens_count_that_any_other_attends_to(inputs, kind):
+    """Token 3 attends to all, but nobody to it; nobody is token 5."""
+    x = tf.random.stateless_normal([4, 9, 6], [0, 1])
+    pairs = np.ones([4, 9, 9], np.int32)
+    pairs[:, :, 3] = 0
+    pairs[:, 5] = 0
+    alike = np.ones([4, 9], np.int32)
+    alike[:, 3] = 0
+    np.testing.assert_array_equal(
+        pool(kind, x, {**inputs, "input_mask": pairs}),
+        pool(kind, x, {**inputs, "input_mask": alike}),
+    )
+
+
+@pytest.mark.parametrize("kind", OTHERS)
 def test_the_encoder_pools_a_text_as_it_does_without_padding(
     small_config, inputs, kind
 ):

@@ -32,6 +32,22 @@ def test_fused_cross_entropy_makes_no_difference(small_config, monkeypatch):
     update_runs.assert_same(plain, update_runs.run(make, batch, compiled=True))
 
 
+def test_update_with_a_loss_that_is_no_number_is_skipped(
+    small_config, monkeypatch
+):
+    """A word that is not in the vocabulary: its gradient is finite."""
+    monkeypatch.setattr(objectives, "FUSED_FROM_CLASSES", 400)
+    make, batch = head_steps.make(small_config, "pretraining", parts=1)
+    step = make()
+    before = [v.numpy() for v in step.model.variables]
+    ids = batch["masked_lm_ids"].numpy()
+    ids[0, 0] = 400
+    *_, skipped = step({**batch, "masked_lm_ids": tf.constant(ids)}).numpy()
+    np.testing.assert_array_equal(skipped, [1, 1])
+    for old, variable in zip(before, step.model.variables, strict=True):
+        np.testing.assert_array_equal(old, variable)
+
+
 def test_what_no_loss_depends_on_is_left_alone(small_config):
     config = dataclasses.replace(
         small_config, max_position_embeddings=head_steps.LENGTH

@@ -1,5 +1,7 @@
 """The classifier: parity with the recorded original, and its dropout."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import classification
+from tests.albert_tf.model import initial_weights
 from tests.conftest import FIXTURES, PARITY_ATOL
 
 RECORDING = FIXTURES / "original_head_classifier"
@@ -82,14 +85,11 @@ def test_head_carries_the_names_of_the_original(restored):
     assert names["output_bias"] == [3]
 
 
-def test_new_head_starts_near_zero(small_config):
-    model = classification.AlbertClassifier(
-        modeling.AlbertModel(small_config), 2
-    )
-    assert not model.output_bias.numpy().any()
-    # Truncated at two standard deviations.
-    limit = 2 * classification.INITIALIZER_RANGE
-    assert 0 < np.abs(model.output_weights.numpy()).max() <= limit
+def test_new_head_starts_from_its_own_range(small_config):
+    config = dataclasses.replace(small_config, initializer_range=0.05)
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 9)
+    head = {"weights": model.output_weights, "bias": model.output_bias}
+    initial_weights.assert_initial(head, 0.02)
 
 
 def logits(model, batch, seed=None):

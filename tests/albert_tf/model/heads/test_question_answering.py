@@ -4,12 +4,15 @@ Dropout: tests/albert_tf/model/test_dropout.py; recordings of the original:
 tests/parity/test_original_heads.py.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.model import modeling
 from albert_tf.model.heads import question_answering
+from tests.albert_tf.model import initial_weights
 from tests.conftest import LAYER_ATOL
 
 IDS = np.array([[2, 17, 30, 8, 40, 3], [2, 5, 6, 7, 3, 0]])
@@ -23,6 +26,25 @@ def make(head, config, *arguments):
         # Added, so that the factors of norms stay near 1 and positions differ.
         variable.assign_add(generator.normal(size=variable.shape) / 3)
     return model
+
+
+@pytest.mark.parametrize(
+    ("head", "count", "stddev"),
+    [
+        # The classifiers' range, whatever the config says.
+        (question_answering.AlbertSquadV1, 2, 0.02),
+        (question_answering.AlbertSquadV2, 11, 0.05),
+    ],
+)
+def test_new_heads_start_from_a_truncated_normal(
+    small_config, head, count, stddev
+):
+    config = dataclasses.replace(small_config, initializer_range=0.05)
+    model = head(modeling.AlbertModel(config))
+    encoder = {v.ref() for v in model.encoder.variables}
+    found = {v.name[:-2]: v for v in model.variables if v.ref() not in encoder}
+    assert len(found) == count
+    initial_weights.assert_initial(found, stddev)
 
 
 def test_logits_of_version_1_are_one_product(small_config):

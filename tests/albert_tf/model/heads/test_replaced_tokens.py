@@ -9,6 +9,7 @@ import tf_keras as keras
 
 from albert_tf.model import model_options, modeling
 from albert_tf.model.heads import pretraining, replaced_tokens
+from tests.albert_tf.model import initial_weights
 from tests.conftest import LOSS_RTOL
 
 OBJECTIVE = replaced_tokens.make_objective()
@@ -150,6 +151,17 @@ def test_keras_makes_the_same_model_from_its_config(model):
     assert names(again.variables) == names(model.variables)
 
 
+def test_new_heads_start_from_a_truncated_normal(small_config):
+    config = dataclasses.replace(small_config, initializer_range=0.05)
+    model = make_model(config, "none", size=1)
+    head = {
+        v.name[:-2]: v
+        for v in (*model.transform.variables, model.output_weights)
+    }
+    head["bias"] = model.output_bias
+    initial_weights.assert_initial(head, 0.05)
+
+
 # What is put into the text.
 
 
@@ -270,6 +282,21 @@ def test_generator_learns_from_masked_words_as_without_detection(
                 atol=1e-6,
             )
     assert set(tape.gradient(detection, variables)) == {None}
+
+
+def test_generator_has_a_dropout_of_its_own(small_config, batch):
+    config = dataclasses.replace(small_config, hidden_dropout_prob=0.3)
+    model, seed = make_model(config, "all"), tf.constant([3, 4])
+    own = tf.random.experimental.stateless_fold_in(seed, 2**29)
+
+    def loss(objective, model, seed):
+        found = objective.ratios(model, tensors(batch), seed)
+        return float(found["masked_lm_loss"].numerator)
+
+    alone = pretraining.make_objective("none")
+    found = loss(OBJECTIVE, model, seed)
+    assert found == pytest.approx(loss(alone, model.generator, own), rel=1e-5)
+    assert found != pytest.approx(loss(alone, model.generator, seed), rel=1e-3)
 
 
 def test_shared_embeddings_learn_from_both(small_config, batch):
