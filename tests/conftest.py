@@ -1,6 +1,7 @@
 """Shared by all tests: devices, tolerances, small models, real data."""
 
 import dataclasses
+import importlib.abc
 import importlib.util
 import os
 import pathlib
@@ -10,10 +11,9 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
-import tensorflow as tf
 
 from albert_tf.common import options
-from albert_tf.model import modeling
+from albert_tf.model import config as model_config
 from albert_tf.text import tokenization
 from data_prep import train_sentencepiece
 from data_prep.demo import story_world
@@ -28,15 +28,36 @@ PARITY_ATOL = 1e-5
 # Losses that are sums in another order, such as two replicas against one.
 LOSS_RTOL = 1e-5
 
-# Two devices, so that a replicated step can be tested on any machine. It must
-# happen before TensorFlow starts.
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration()] * 2,
-)
+
+class TwoDevices(importlib.abc.MetaPathFinder):
+    """Divides the CPU, so that replicas can be tested on any machine.
+
+    That must happen before TensorFlow starts. It takes seconds to import, so
+    only the tests that need it may import it, at whatever moment.
+    """
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        execute = spec.loader.exec_module
+
+        def start(tf):
+            execute(tf)
+            (cpu,) = tf.config.list_physical_devices("CPU")
+            tf.config.set_logical_device_configuration(
+                cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+            )
+
+        spec.loader.exec_module = start
+        return spec
 
 
-def tiny_config(**changes) -> modeling.AlbertConfig:
+sys.meta_path.insert(0, TwoDevices())
+
+
+def tiny_config(**changes) -> model_config.AlbertConfig:
     """One layer, for tests that run whole programs."""
     sizes = {
         "vocab_size": 400,
@@ -47,7 +68,7 @@ def tiny_config(**changes) -> modeling.AlbertConfig:
         "intermediate_size": 24,
         "max_position_embeddings": 64,
     }
-    return modeling.AlbertConfig(**{**sizes, **changes})
+    return model_config.AlbertConfig(**{**sizes, **changes})
 
 
 def load_tool(name):
@@ -59,12 +80,14 @@ def load_tool(name):
     return module
 
 
-def make_replicas(count: int = 2) -> tf.distribute.MirroredStrategy:
+def make_replicas(count: int = 2):
     """Mirror over logical CPUs.
 
     Every strategy of one process needs its own collective keys, otherwise
     the second waits for shapes of the first; TensorFlow's tests do the same.
     """
+    import tensorflow as tf
+
     tf.distribute.MirroredStrategy._collective_key_base += 100_000
     return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(count)])
 
@@ -129,9 +152,9 @@ def tiny_tokenizer(tiny_vocab) -> tokenization.Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def small_config() -> modeling.AlbertConfig:
+def small_config() -> model_config.AlbertConfig:
     """Two groups of two inner blocks, a mapping, no dropout: milliseconds."""
-    return modeling.AlbertConfig(
+    return model_config.AlbertConfig(
         vocab_size=400,
         embedding_size=8,
         hidden_size=16,

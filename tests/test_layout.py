@@ -1,12 +1,12 @@
-"""Folders are layers; ARCHITECTURE.md states the rule, this file checks it."""
+"""Folders are layers; ARCHITECTURE.md states the rule, this file checks it.
+
+A rule is one test, which lists all files that break it.
+"""
 
 import ast
-import pathlib
 import re
 import subprocess
 import sys
-
-import pytest
 
 from tests.conftest import ROOT
 
@@ -22,13 +22,6 @@ LAYERS = (
     ("commands",),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-FILES = [
-    path
-    for package in ("albert_tf", "data_prep")
-    for path in sorted((ROOT / package).rglob("*.py"))
-    if path.name != "__init__.py"
-]
-NAMES = [path.relative_to(ROOT).as_posix() for path in FILES]
 # They read and print command lines.
 NAME_FLAGS = {
     f"albert_tf/common/{name}.py"
@@ -40,54 +33,67 @@ WITHOUT_TESTS = {
     "test_option_defaults and test_option_ranges test them in every command",
 }
 LONGEST_TEST_FILE = 700  # Lines.
-COMMANDS = {
-    name.removesuffix(".py").replace("/", ".")
-    for name in NAMES
-    if name.count("/") == 1
-}
 
 
-def imported_modules(path: pathlib.Path) -> set[str]:
+def imported_modules(tree: ast.AST) -> set[str]:
     """Every module that a file imports, anywhere in it, with dots."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} has a relative import."
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-            found.add(str(node.module))
+            dots = "." * node.level
+            found |= {f"{dots}{node.module}.{a.name}" for a in node.names}
+            found.add(f"{dots}{node.module}")
     return found
 
 
+TREES = {
+    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text())
+    for package in ("albert_tf", "data_prep")
+    for path in sorted((ROOT / package).rglob("*.py"))
+    if path.name != "__init__.py"
+}
+MODULES = {name: name.removesuffix(".py").replace("/", ".") for name in TREES}
+IMPORTS = {name: imported_modules(tree) for name, tree in TREES.items()}
+
+
 def layer(module: str) -> str:
-    """Return the layer of a module of albert_tf, such as `model`."""
-    folder = module.split(".")[1]
-    return folder if folder in RANK else "commands"
+    """Return the layer of a module, such as `model`."""
+    package, folder = module.split(".")[:2]
+    is_library = package == "albert_tf" and folder in RANK
+    return folder if is_library else "commands"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_layer_imports_only_the_layers_below(name):
-    own = layer(name.replace("/", ".")) if name[0] == "a" else "commands"
-    for module in imported_modules(ROOT / name):
-        if module.startswith("albert_tf."):
-            other = layer(module)
-            assert other == own or RANK[other] < RANK[own], module
-        if not name.startswith("data_prep/"):
-            assert not module.startswith("data_prep"), module
+def may_import(name: str, module: str) -> bool:
+    """Whether a file may import a module of these packages or another."""
+    if module.startswith("data_prep"):
+        return name.startswith("data_prep/")
+    if not module.startswith("albert_tf."):
+        return not module.startswith(".")
+    own, other = layer(MODULES[name]), layer(module)
+    return own == other or RANK[other] < RANK[own]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_no_file_imports_a_command(name):
-    assert not imported_modules(ROOT / name) & COMMANDS
-
-
-def test_data_prep_imports_no_tensorflow():
-    modules = [
-        name.removesuffix(".py").replace("/", ".")
-        for name in NAMES
-        if name.startswith("data_prep/")
+def test_a_layer_imports_only_the_layers_below():
+    wrong = [
+        (name, module)
+        for name, modules in IMPORTS.items()
+        for module in modules
+        if not may_import(name, module)
     ]
+    assert not wrong
+
+
+def test_no_file_imports_a_command():
+    commands = {m for name, m in MODULES.items() if name.count("/") == 1}
+    wrong = [(name, m & commands) for name, m in IMPORTS.items()]
+    assert not [(name, found) for name, found in wrong if found]
+
+
+def test_neither_data_prep_nor_conftest_imports_tensorflow():
+    modules = [m for m in MODULES.values() if m.startswith("data_prep.")]
+    modules += ["tests.conftest", "tests.albert_tf.conftest"]
     program = f"import sys, {', '.join(modules)}\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -101,9 +107,8 @@ def test_data_prep_imports_no_tensorflow():
     assert not {"tensorflow", "tf_keras"} & set(loaded)
 
 
-def texts_for_users(path: pathlib.Path) -> list[str]:
+def texts_for_users(tree: ast.AST) -> list[str]:
     """Every string of a file but docstrings and what `--help` shows."""
-    tree = ast.parse(path.read_text())
     left_out = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr):
@@ -119,36 +124,50 @@ def texts_for_users(path: pathlib.Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_library_names_arguments_and_no_flags(name):
-    if layer(name.replace("/", ".")) == "commands" or name in NAME_FLAGS:
-        return
-    for text in texts_for_users(ROOT / name):
-        is_command = "python -m " in text
-        assert is_command or not re.search(r"--\w|--$", text), text
+def test_the_library_names_arguments_and_no_flags():
+    wrong = [
+        (name, text)
+        for name, tree in TREES.items()
+        if layer(MODULES[name]) != "commands" and name not in NAME_FLAGS
+        for text in texts_for_users(tree)
+        if "python -m " not in text and re.search(r"--\w|--$", text)
+    ]
+    assert not wrong
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_keras_has_one_spelling(name):
-    modules = imported_modules(ROOT / name)
-    assert not {m for m in modules if re.match(r"(tensorflow\.)?keras\b", m)}
+def spells_keras_otherwise(name: str) -> bool:
+    """Whether a file names Keras in another way than `keras`, of tf_keras."""
     text = (ROOT / name).read_text()
-    assert "tf.keras" not in text
-    if any(module.startswith("tf_keras") for module in modules):
-        assert "import tf_keras as keras\n" in text
+    if any(re.match(r"(tensorflow\.)?keras\b", m) for m in IMPORTS[name]):
+        return True
+    has_keras = any(module.startswith("tf_keras") for module in IMPORTS[name])
+    import_is_missing = "import tf_keras as keras\n" not in text
+    return "tf.keras" in text or (has_keras and import_is_missing)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_file_has_tests_in_its_mirror(name):
+def test_keras_has_one_spelling():
+    assert not list(filter(spells_keras_otherwise, TREES))
+
+
+def mirror_of(name: str) -> str:
+    """The file in tests/ with the tests of a file."""
     folder, _, file = name.rpartition("/")
-    has_tests = (ROOT / "tests" / folder / f"test_{file}").is_file()
-    assert has_tests != (name in WITHOUT_TESTS)
+    return f"{folder}/test_{file}"
 
 
-def test_reasons_are_for_files_that_exist():
-    assert WITHOUT_TESTS.keys() <= set(NAMES)
+def test_every_file_has_tests_in_its_mirror():
+    without = {
+        name
+        for name in TREES
+        if not (ROOT / "tests" / mirror_of(name)).is_file()
+    }
+    assert without == WITHOUT_TESTS.keys()
 
 
 def test_no_test_file_is_long():
-    for path in (ROOT / "tests").rglob("*.py"):
-        assert path.read_text().count("\n") <= LONGEST_TEST_FILE, path
+    long = [
+        path
+        for path in (ROOT / "tests").rglob("*.py")
+        if path.read_text().count("\n") > LONGEST_TEST_FILE
+    ]
+    assert not long
