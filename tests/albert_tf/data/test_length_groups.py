@@ -123,6 +123,15 @@ def test_the_order_follows_from_the_seed(path):
     assert labels(take(train(path, seed=2), 20)) != order
 
 
+def test_every_window_has_an_order_of_its_own(path):
+    count = 8  # Batches of a window.
+    batches = take(train(path), 4 * count)
+    tokens = np.array([batch["input_mask"].sum() for batch in batches])
+    orders = {tuple(w.argsort()) for w in tokens.reshape(4, count)}
+    assert len(orders) == 4
+    assert tuple(range(count)) not in orders
+
+
 @pytest.mark.parametrize("first_step", [1, 7, 8, 11, 37, 40, 90])
 def test_first_step_leaves_out_exactly_the_batches_before(path, first_step):
     order = labels(take(train(path), first_step + 5))

@@ -2,6 +2,8 @@
 
 import dataclasses
 import importlib.metadata
+import json
+import pathlib
 
 import pytest
 import tensorflow as tf
@@ -56,7 +58,49 @@ def test_card_shows_numbers_options_and_architecture(
 
 def test_card_of_a_run_without_numbers(folder, tmp_path):
     run_card.write(folder)
-    assert "Last evaluation" not in (tmp_path / "run_card.md").read_text()
+    text = (tmp_path / "run_card.md").read_text()
+    assert headings(text) == ["Options", "Architecture"]
+    assert text.startswith(
+        "# Run card: run_x\n\n![curves](learning_curves.png)\n\n## Options\n\n"
+        "| name | value |\n| --- | --- |\n| rate | 0.5 |\n"
+    )
+
+
+def headings(text):
+    return [line[3:] for line in text.splitlines() if line.startswith("## ")]
+
+
+def test_card_has_medians_the_highest_peak_and_what_was_seen(
+    folder, small_config
+):
+    lines = [
+        {"split": "facts", "step": 0, "examples_per_step": 8.0},
+        {"split": "facts", "step": 2, "tokens_per_step": 200}
+        | {"examples_per_step": 16.0},
+    ]
+    for step, speed, peak in ((2, 9.0, 70.0), (4, 1.0, 90.0), (6, 3.0, 80.0)):
+        numbers = {"tokens_per_second": 10 * speed, "peak_memory_mb": peak}
+        line = {"split": "train", "step": step, "examples_per_second": speed}
+        lines.append({**line, **numbers})
+    (pathlib.Path(folder) / "metrics.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+    )
+    text = run_card.text(folder)
+    assert headings(text) == [
+        "Last training line",
+        "Speed and memory",
+        "Data, model, software and machine",
+        "Options",
+        "Architecture",
+    ]
+    section = text.split("## Speed and memory\n\n")[1].split("\n\n")[0]
+    assert section.splitlines()[2:] == [
+        "| examples_per_second, median | 3 |",
+        "| tokens_per_second, median | 30 |",
+        "| peak_memory_mb | 90 |",
+        "| examples_seen | 96 |",
+        "| tokens_seen | 1,200 |",
+    ]
 
 
 def test_environment_counts_parameters_and_names_versions(small_config):

@@ -77,6 +77,26 @@ def test_numbers_of_a_skipped_update_are_zeros(small_config):
     assert int(step.guard.skipped) == 1
 
 
+def test_a_loss_alone_that_is_not_finite_skips_the_update(
+    small_config, monkeypatch
+):
+    """The fused loss of a label outside the vocabulary has a finite gradient."""
+    monkeypatch.setattr(objectives, "FUSED_FROM_CLASSES", 400)
+    make, batch = head_steps.make(small_config, "pretraining", parts=1)
+    labels = batch["masked_lm_ids"].numpy()
+    labels[0, 0] = small_config.vocab_size
+    step = make()
+    before = step.model.get_weights()
+    compiled = tf.function(step, jit_compile=True)
+    *numbers, skipped = compiled(
+        {**batch, "masked_lm_ids": tf.constant(labels)}
+    ).numpy()
+    np.testing.assert_array_equal(skipped, [1, 1])
+    np.testing.assert_array_equal(numbers, np.zeros_like(numbers))
+    for value, old in zip(step.model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(value, old)
+
+
 # What is skipped, and the scale of float16.
 
 
