@@ -80,7 +80,7 @@ def test_numbers_of_a_skipped_update_are_zeros(small_config):
 def test_a_loss_alone_that_is_not_finite_skips_the_update(
     small_config, monkeypatch
 ):
-    """As the fused loss of a label outside the vocabulary, unlike its gradient."""
+    """The fused loss of a label outside the vocabulary, not its gradient."""
     monkeypatch.setattr(objectives, "FUSED_FROM_CLASSES", 400)
     make, batch = head_steps.make(small_config, "pretraining", parts=1)
     labels = batch["masked_lm_ids"].numpy()
