@@ -31,19 +31,20 @@ MUTANTS_DONE = $(VENV)/.mutants-done
 TORCH_DONE = $(VENV)/.torch-done
 BEAM = $(VENV)-beam
 JAX = $(VENV)-jax
-CODE = albert_tf data_prep tests tools benchmarks
+CODE = albert_tf data_prep tests tools benchmarks lab
 INSTALL = -m pip install $(PIP) --disable-pip-version-check
 PIP_INSTALL = "$(PY)" $(INSTALL)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-beam test-jax test-torch fuzz mutants soak
+.PHONY: help setup demo test test-lab test-beam test-jax test-torch fuzz mutants soak
 .PHONY: lint format clean
 
 help:
 	@echo "make setup  install everything into $(VENV) (minutes; once)"
 	@echo "make demo   from a text file to a SavedModel on a tiny model"
 	@echo "make test   run the tests"
+	@echo "make test-lab   the tests of lab/"
 	@echo "make test-beam, test-jax, test-torch   the tests that need Beam, jax, or"
 	@echo "            torch and transformers; each installs its packages"
 	@echo "make soak   kill jobs at random moments and compare results (hours)"
@@ -59,7 +60,10 @@ demo: setup
 	tools/demo.sh "$(PY)" "$(OUTPUT)" "$(SEED)"
 
 test: setup
-	"$(PY)" tools/run_tests.py $(ARGS)
+	"$(PY)" tools/run_tests.py --ignore=tests/lab $(ARGS)
+
+test-lab: setup
+	"$(PY)" tools/run_tests.py tests/lab $(ARGS)
 
 # Beam, and Dask with it, conflicts with the environment; jax is tested without
 # TensorFlow.
@@ -78,12 +82,12 @@ test-torch: $(TORCH_DONE)
 	    tests/parity/test_hub_folder.py $(ARGS)
 
 soak: setup
-	"$(PY)" tools/soak --output_dir="$(SOAK)" --kills=$(KILLS) \
+	"$(PY)" -m lab.soak --output_dir="$(SOAK)" --kills=$(KILLS) \
 	    --seed="$(SEED)" $(ARGS)
 
-# An interrupted run continues. ARGS: see tools/mutants.py.
+# An interrupted run continues. ARGS: see lab/mutants.
 mutants: $(MUTANTS_DONE)
-	"$(PY)" tools/mutants.py $(FILES) $(ARGS)
+	"$(PY)" -m lab.mutants $(FILES) $(ARGS)
 
 # A new seed each time, which is printed; FUZZ_SEED=N repeats a run.
 fuzz: setup

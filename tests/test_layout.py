@@ -85,6 +85,16 @@ def test_a_layer_imports_only_the_layers_below():
     assert not wrong
 
 
+def test_nothing_imports_the_laboratory():
+    wrong = [
+        (name, module)
+        for name, modules in IMPORTS.items()
+        for module in modules
+        if module.split(".")[0] in ("lab", "tests")
+    ]
+    assert not wrong
+
+
 def test_no_file_imports_a_command():
     commands = {m for name, m in MODULES.items() if name.count("/") == 1}
     wrong = [(name, m & commands) for name, m in IMPORTS.items()]

@@ -1,0 +1,433 @@
+"""Time finetuning and prediction of this project and of Hugging Face.
+
+    python -m lab.benchmarks.finetuning --task_name=sst-2 --data_dir=DATA/glue \
+        --spm_model_file=DATA/vocab/30k-clean.model \
+        --torch_python=venv/bin/python
+
+Real examples of a task, with their real lengths, go through the loop of each
+implementation: batches from data, forward, backward, clipping and update; or,
+with --predict, forward only. Every implementation runs in its own process. They
+take turns, each with --steps batches, for several rounds. All have the same
+examples, model, batch size and maximal length, and no dropout. The batches of
+a turn differ between implementations, so what counts is the real tokens per
+second; examples per second are these, divided by the tokens of an average
+example. albert_tf compiles the lengths of its batches before it is timed.
+
+albert_tf: the batches that its commands use by default.
+hugging_face_dynamic: each batch padded to its longest example.
+hugging_face_grouped: the same, batches by its LengthGroupedSampler.
+_padded: every example padded to the maximal length.
+_bfloat16: mixed precision. AdamW in both.
+
+With --task_name=squad, --data_dir is the JSON file, plain.
+"""
+
+import argparse
+import itertools
+import json
+import pathlib
+import resource
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any
+
+from lab.benchmarks import side_by_side
+from lab.benchmarks.side_by_side import Config
+
+LEARNING_RATE = 1e-4
+WARM_UP_STEPS = 12
+SQUAD = "squad"
+NAMES = [
+    f"{implementation}_{precision}"
+    for precision in side_by_side.PRECISIONS
+    for implementation in (
+        "albert_tf",
+        "albert_tf_padded",
+        "hugging_face_grouped",
+        "hugging_face_dynamic",
+        "hugging_face_padded",
+    )
+]
+RECORDS, ARRAYS, FACTS = "records", "arrays.npz", "facts.json"
+
+# Trains, or predicts, so many batches; returns their real tokens.
+Turn = Callable[[int], int]
+
+
+# In the parent's first process. -----------------------------------------------
+
+
+def prepare(settings: argparse.Namespace, folder: pathlib.Path) -> None:
+    """Write the features of the task, for our process and for torch's."""
+    import numpy as np
+
+    from albert_tf.data import inputs
+    from albert_tf.finetuning import features, registry
+    from albert_tf.text import tokenization
+
+    vocabulary = tokenization.load(
+        tokenization.VocabularyOptions(settings.spm_model_file)
+    )
+    task = registry.make(
+        {
+            "task_name": settings.task_name,
+            "max_seq_length": settings.max_seq_length,
+            "version_2_with_negative": False,
+        },
+        vocabulary,
+    )
+    source = settings.data_dir
+    if settings.task_name != SQUAD:
+        source = task.sources(settings.data_dir)["train"]
+    examples = task.read(source, "train")[: settings.examples]
+    file = features.cached(task, source, "train", str(folder), examples)
+    pathlib.Path(file.path).rename(folder / RECORDS)
+    layout = task.layout("train")
+    batches = inputs.evaluation_dataset([str(folder / RECORDS)], layout, 100)
+    parts = list(batches.as_numpy_iterator())
+    arrays = {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
+    real = arrays["is_real_example"] == 1
+    np.savez(folder / ARRAYS, **{k: v[real] for k, v in arrays.items()})
+    facts = {
+        "labels": len(getattr(task, "labels", ())),
+        "records": int(real.sum()),
+        "tokens": float(arrays["input_mask"][real].sum(1).mean()),
+    }
+    (folder / FACTS).write_text(json.dumps(facts))
+
+
+# Implementations. Each imports what it needs in its own process. --------------
+
+
+def build_albert_tf(
+    settings: argparse.Namespace, config: Config, precision: str, kind: str
+) -> Turn:
+    """Make the loop of this project."""
+    import tensorflow as tf
+
+    from albert_tf.data import inputs, layouts, lengths
+    from albert_tf.model import modeling
+    from albert_tf.model.heads import classification, question_answering
+    from albert_tf.model.optimizers import optimization
+    from albert_tf.training import evaluation, train_step
+
+    folder = pathlib.Path(settings.folder)
+    facts = json.loads((folder / FACTS).read_text())
+    encoder = modeling.AlbertModel(
+        modeling.AlbertConfig(**config), precision=precision
+    )
+    length = settings.max_seq_length
+    if settings.task_name == SQUAD:
+        model: Any = question_answering.AlbertSquadV1(encoder)
+        objective = question_answering.V1_OBJECTIVE
+        layout = layouts.squad_layout(length, is_training=True)
+    else:
+        model = classification.AlbertClassifier(encoder, facts["labels"], 0.0)
+        objective = classification.OBJECTIVE
+        layout = layouts.classification_layout(length)
+    data = [str(folder / RECORDS)], layout, settings.batch_size
+    if settings.predict:
+        make = inputs.evaluation_dataset(*data)
+        if kind != "padded":
+            make = inputs.grouped_evaluation_dataset(*data, lengths.SHORTEST)
+        evaluator = evaluation.Evaluator(model, objective)
+        widths = dict.fromkeys(("start_logits", "end_logits"), length)
+        found, every_length = look_ahead(make, settings.steps)
+        evaluator.predict(every_length, widths)
+
+        def predict(steps: int) -> int:
+            evaluator.predict(make.repeat().take(steps), widths)
+            return sum(found)
+
+        return predict
+    optimizer = optimization.AdamW(LEARNING_RATE)
+    optimizer.build(model.trainable_variables)
+    update = train_step.TrainStep(
+        model, optimizer, objective, train_step.Guard(precision)
+    )
+    loop = train_step.compile_loop(update)
+    dataset = inputs.training_dataset(*data, seed=1)
+    if kind != "padded":
+        dataset = inputs.grouped_training_dataset(
+            *data, seed=1, shortest=lengths.SHORTEST
+        )
+    strategy = model.distribute_strategy
+    found, every_length = look_ahead(
+        dataset, (1 + settings.rounds) * settings.steps
+    )
+    tokens = iter(found)
+    batches = iter(
+        strategy.experimental_distribute_dataset(
+            every_length.concatenate(dataset)
+        )
+    )
+    loop(batches, tf.cast(every_length.cardinality(), tf.int32))
+
+    def train(steps: int) -> int:
+        loop(batches, tf.constant(steps)).numpy()
+        return sum(itertools.islice(tokens, steps))
+
+    return train
+
+
+def look_ahead(dataset: Any, steps: int) -> tuple[list[int], Any]:
+    """Return the real tokens of the first batches, and one of each length.
+
+    Args:
+        dataset: Batches as they are trained on.
+        steps: How many to look at.
+
+    Returns:
+        The tokens of each, and a dataset of batches that have all its lengths.
+    """
+    import tensorflow as tf
+
+    tokens, by_length = [], {}
+    for batch in dataset.repeat().take(steps):
+        mask = batch["input_mask"].numpy()
+        tokens.append(int(mask.sum()))
+        by_length.setdefault(mask.shape[-1], batch)
+    every = tf.data.Dataset.from_generator(
+        by_length.values, output_signature=dataset.element_spec
+    )
+    return tokens, every.apply(
+        tf.data.experimental.assert_cardinality(len(by_length))
+    )
+
+
+def torch_batches(settings: argparse.Namespace, kind: str) -> Iterator[Any]:
+    """Yield batches as Hugging Face's Trainer makes them, without end."""
+    import numpy as np
+    import torch
+    from transformers.trainer_pt_utils import LengthGroupedSampler
+
+    arrays = dict(np.load(pathlib.Path(settings.folder) / ARRAYS))
+    tokens = arrays["input_mask"].sum(1)
+    names = {
+        "input_ids": "input_ids",
+        "attention_mask": "input_mask",
+        "token_type_ids": "segment_ids",
+    }
+    labels = {"labels": "label_ids"}
+    if settings.task_name == SQUAD:
+        labels = {k: k for k in ("start_positions", "end_positions")}
+
+    def collate(rows: Sequence[int]) -> dict[str, torch.Tensor]:
+        longest = tokens[rows].max()
+        if kind == "padded":
+            longest = settings.max_seq_length
+        values = {k: arrays[v][rows, :longest] for k, v in names.items()}
+        values |= {k: arrays[v][rows] for k, v in labels.items()}
+        return {k: torch.from_numpy(v).long() for k, v in values.items()}
+
+    for seed in itertools.count():
+        generator = torch.Generator().manual_seed(seed)
+        sampler: Any = torch.utils.data.RandomSampler(
+            tokens, generator=generator
+        )
+        if kind == "grouped":
+            sampler = LengthGroupedSampler(
+                settings.batch_size,
+                lengths=tokens.tolist(),
+                generator=generator,
+            )
+        yield from torch.utils.data.DataLoader(
+            range(len(tokens)),
+            settings.batch_size,
+            sampler=sampler,
+            collate_fn=collate,
+            drop_last=True,
+        )
+
+
+def build_hugging_face(
+    settings: argparse.Namespace, config: Config, precision: str, kind: str
+) -> Turn:
+    """Make the loop of Hugging Face's Trainer, without its logging."""
+    import torch
+    import transformers
+
+    folder = pathlib.Path(settings.folder)
+    hugging_face = side_by_side.make_hugging_face_config(config)
+    hugging_face.num_labels = json.loads((folder / FACTS).read_text())["labels"]
+    head = transformers.AlbertForSequenceClassification
+    if settings.task_name == SQUAD:
+        hugging_face.num_labels = 2
+        head = transformers.AlbertForQuestionAnswering
+    model = head(hugging_face)
+    model.train(not settings.predict)
+    optimizer = torch.optim.AdamW(model.parameters(), LEARNING_RATE)
+    stream = torch_batches(settings, kind)
+    cast = torch.autocast(
+        "cpu", torch.bfloat16, enabled=precision == "bfloat16"
+    )
+
+    def train(steps: int) -> int:
+        tokens = 0
+        for batch in itertools.islice(stream, steps):
+            tokens += int(batch["attention_mask"].sum())
+            optimizer.zero_grad()
+            with cast:
+                loss = model(**batch).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+        return tokens
+
+    def predict(steps: int) -> int:
+        tokens = 0
+        for batch in itertools.islice(stream, steps):
+            tokens += int(batch["attention_mask"].sum())
+            with cast, torch.inference_mode():
+                model(**batch)
+        return tokens
+
+    return predict if settings.predict else train
+
+
+def serve(settings: argparse.Namespace, answers: IO[str]) -> None:
+    """Train or predict --steps batches for every line of standard input."""
+    name, precision = settings.serve.rsplit("_", 1)
+    kind = name.rsplit("_", 1)[1]
+    build = build_albert_tf
+    if name.startswith("hugging_face"):
+        build = build_hugging_face
+    config = side_by_side.read_config(settings.albert_config_file)
+    turn = build(settings, config, precision, kind)
+    if build is build_hugging_face:
+        turn(WARM_UP_STEPS)
+    side_by_side.send(answers, {})
+    side_by_side.answer_turns(
+        answers,
+        lambda: turn(settings.steps),
+        lambda tokens: {
+            "tokens": tokens,
+            "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        },
+    )
+
+
+# The parent. ------------------------------------------------------------------
+
+
+def start(
+    settings: argparse.Namespace, folder: str, name: str
+) -> side_by_side.Worker | None:
+    """Start one implementation; if it fails, print why and return None."""
+    uses_torch = name.startswith("hugging_face")
+    command = [
+        settings.torch_python if uses_torch else sys.executable,
+        *("-m", "lab.benchmarks.finetuning", *sys.argv[1:]),
+        *(f"--serve={name}", f"--folder={folder}"),
+    ]
+    started = side_by_side.start(name, command)
+    return started and started[0]
+
+
+def examples_per(
+    worker: side_by_side.Worker, seconds: str, tokens: float
+) -> list[float]:
+    """Return the speed of each turn, see the top of this file."""
+    return [turn["tokens"] / tokens / turn[seconds] for turn in worker.results]
+
+
+def report(
+    workers: Sequence[side_by_side.Worker],
+    settings: argparse.Namespace,
+    tokens: float,
+) -> list[str]:
+    """Return the lines of a Markdown table.
+
+    Args:
+        workers: After their turns.
+        settings: The options.
+        tokens: Those of an average example.
+    """
+    speed, processor = (
+        {w.name: examples_per(w, seconds, tokens) for w in workers}
+        for seconds in ("seconds", "processor_seconds")
+    )
+    header = (
+        "implementation, examples/s, fastest, examples/CPU s, peak MiB, "
+        f"speed v {settings.base}, by CPU s"
+    ).split(", ")
+    wall, cpu = (
+        {name: statistics.median(turns) for name, turns in found.items()}
+        for found in (speed, processor)
+    )
+    base = settings.base
+    rows = [
+        [
+            worker.name,
+            f"{wall[worker.name]:.1f}",
+            f"{max(speed[worker.name]):.1f}",
+            f"{cpu[worker.name]:.1f}",
+            f"{worker.results[-1]['mib']:,.0f}",
+            f"{wall[worker.name] / wall[base]:.2f}x",
+            f"{cpu[worker.name] / cpu[base]:.2f}x",
+        ]
+        for worker in workers
+    ]
+    return side_by_side.format_table(header, rows)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--task_name", default="sst-2", help="A task of GLUE, or squad.")
+    add("--data_dir", required=True, help="Folder of GLUE, or SQuAD's file.")
+    add("--spm_model_file", required=True, help="The vocabulary.")
+    add("--max_seq_length", type=int, default=128)
+    add("--batch_size", type=int, default=32)
+    add("--examples", type=int, default=8000, help="The first of the file.")
+    add("--steps", type=int, default=32, help="Batches of a turn.")
+    add("--rounds", type=int, default=3)
+    add("--predict", action="store_true", help="Predict instead of training.")
+    add(
+        "--implementations",
+        default=",".join(NAMES),
+        help="Those to compare, with commas. Default: %(default)s",
+    )
+    add("--base", default="hugging_face_grouped_float32")
+    add("--albert_config_file", default=str(side_by_side.BASE_CONFIG))
+    add("--torch_python", default=sys.executable)
+    add("--serve", help=argparse.SUPPRESS)
+    add("--folder", help=argparse.SUPPRESS)
+    return parser
+
+
+def main() -> None:
+    """Measure, or be a worker."""
+    parser = make_parser()
+    settings = parser.parse_args()
+    if settings.serve:
+        with side_by_side.open_answers() as answers:
+            serve(settings, answers)
+        return
+    side_by_side.check(parser, settings, NAMES, ["rounds", "steps"])
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(settings, pathlib.Path(folder))
+        facts = json.loads((pathlib.Path(folder) / FACTS).read_text())
+        print(
+            f"{settings.task_name}: {facts['records']:,} records of "
+            f"{facts['tokens']:.1f} tokens, at most {settings.max_seq_length}; "
+            f"batch {settings.batch_size}",
+            flush=True,
+        )
+        side_by_side.compare(
+            lambda name: start(settings, folder, name),
+            lambda workers: report(workers, settings, facts["tokens"]),
+            settings.implementations,
+            needed=[settings.base],
+            rounds=settings.rounds,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,460 @@
+"""Time one pretraining step of this project and of others.
+
+    python -m lab.benchmarks.pretraining_step --torch_python=venv/bin/python
+
+Every implementation runs in its own process. They compute a step in turn, for
+several rounds; medians are printed as a Markdown table for each shape. A step
+is forward, backward, clipping to norm 1 and update, on one batch without
+padding and without dropout, with the masked-word head on the predicted
+positions only. All processes exist at the same time: the ten of the default
+need about 18 GiB at base size, so select fewer on a small machine.
+
+albert_tf: its train_step.TrainStep, with accuracies and the check for
+non-finite numbers. LAMB, as model_garden.
+model_garden: AlbertEncoder in BertPretrainerV2.
+hugging_face: its modules, with the positions gathered before its head; AdamW.
+_bfloat16: mixed precision. _compiled: XLA, or torch.compile. _recompute: with
+--recompute.
+
+Model FLOPs are those of the forward matrix products, times three. The peak is
+that of TensorFlow's product of two square matrices in the same precision and
+the same rounds. On a busy machine the ratio of CPU seconds, the last column,
+varies less than that of seconds, but ignores idle CPU time.
+
+This file is both the parent and the worker processes. Hugging Face's may run in
+another interpreter without this project's packages, so none of them is imported
+here, and argparse reads the options.
+"""
+
+import argparse
+import functools
+import math
+import resource
+import sys
+from collections.abc import Callable, Sequence
+from typing import IO, Any
+
+from lab.benchmarks import side_by_side
+from lab.benchmarks.side_by_side import Config, Shape
+
+PEAK = "matmul_peak"
+PEAK_SIZE = 2048
+PEAK_PRODUCTS = 5  # In one step.
+WARM_UP_STEPS = 2  # The first one compiles.
+LEARNING_RATE = 1e-4
+# Of the other implementations; ours are in model/optimizers/optimization.py.
+WEIGHT_DECAY = 0.01
+CLIP_NORM = 1.0
+
+Step = Callable[[], float]  # Trains one step and returns the loss before it.
+
+
+def count_predictions(length: int) -> int:
+    """Return the predicted positions of a sequence: 20 at 128, 77 at 512."""
+    return math.ceil(0.15 * length)
+
+
+def count_flops(config: Config, shape: Shape) -> int:
+    """Return the FLOPs of a step's matrix products, 2 for a multiply-add.
+
+    The last layer counts as a whole, as the other implementations compute it;
+    albert_tf computes it only where a head reads it.
+
+    The gradient costs twice the forward pass. Look-ups, element-wise
+    operations and the optimizer do not count.
+    """
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    narrow = config["embedding_size"]
+    tokens = shape.length * shape.batch
+    layer = 2 * tokens * width * (4 * width + 2 * inner)
+    layer += 4 * tokens * shape.length * width  # Scores and their values.
+    blocks = config["num_hidden_layers"] * config["inner_group_num"]
+    mapping = 2 * tokens * narrow * width
+    pooled = 2 * shape.batch * width * (width + 2)
+    predicted = shape.batch * count_predictions(shape.length)
+    head = 2 * predicted * narrow * (width + config["vocab_size"])
+    return 3 * (blocks * layer + mapping + pooled + head)
+
+
+# Implementations. Each imports what it needs in its own process. --------------
+
+
+def make_batch(config: Config, shape: Shape) -> dict[str, Any]:
+    """Return a random batch of NumPy arrays, the same for all."""
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    ids = (shape.batch, shape.length)
+    predictions = count_predictions(shape.length)
+    masked = (shape.batch, predictions)
+    places = [
+        np.sort(random.choice(shape.length, predictions, replace=False))
+        for _ in range(shape.batch)
+    ]
+    words = config["vocab_size"]
+    integers = {
+        "input_ids": random.integers(5, words, ids),
+        "input_mask": np.ones(ids),
+        "segment_ids": np.arange(shape.length) * 2 // shape.length
+        + np.zeros(ids),
+        "masked_lm_positions": np.array(places),
+        "masked_lm_ids": random.integers(5, words, masked),
+        "next_sentence_labels": random.integers(0, 2, (shape.batch, 1)),
+        "is_real_example": np.ones(shape.batch),
+    }
+    batch = {name: value.astype(np.int32) for name, value in integers.items()}
+    return {**batch, "masked_lm_weights": np.ones(masked, np.float32)}
+
+
+def build_albert_tf(
+    config: Config,
+    shape: Shape,
+    precision: str,
+    compiled: bool,
+    recompute: bool = False,
+) -> Step:
+    """Make the step of this project."""
+    import tensorflow as tf
+
+    from albert_tf.model import modeling
+    from albert_tf.model.heads import pretraining
+    from albert_tf.model.optimizers import optimization
+    from albert_tf.training import train_step
+
+    batch = {k: tf.constant(v) for k, v in make_batch(config, shape).items()}
+    given = {} if precision == "float32" else {"precision": precision}
+    encoder = modeling.AlbertModel(
+        modeling.AlbertConfig(**config), recompute=recompute, **given
+    )
+    model = pretraining.AlbertPretrainer(encoder)
+    optimizer = optimization.Lamb(LEARNING_RATE)
+    optimizer.build(model.trainable_variables)
+    objective = pretraining.OBJECTIVE
+    guard = train_step.Guard(precision)
+    update = train_step.TrainStep(model, optimizer, objective, guard)
+
+    @tf.function(jit_compile=compiled, autograph=False)
+    def step() -> tf.Tensor:
+        losses = update(batch)[: len(objective.losses)]
+        return tf.reduce_sum(losses[:, 0] / losses[:, 1])
+
+    return lambda: float(step())
+
+
+def build_model_garden(
+    config: Config, shape: Shape, precision: str, compiled: bool
+) -> Step:
+    """Make the step of Model Garden, composed as in its task."""
+    import tensorflow as tf
+    from official.modeling import activations
+    from official.nlp import optimization
+    from official.nlp.modeling import layers, models
+
+    encoder = side_by_side.make_model_garden_encoder(config, precision)
+    order_head = layers.ClassificationHead(
+        config["hidden_size"], num_classes=2, name="next_sentence"
+    )
+    model = models.BertPretrainerV2(
+        encoder,
+        mlm_activation=activations.gelu,
+        classification_heads=[order_head],
+    )
+    optimizer = optimization.LAMB(
+        LEARNING_RATE,
+        weight_decay_rate=WEIGHT_DECAY,
+        exclude_from_weight_decay=["LayerNorm", "layer_norm", "bias"],
+    )
+    batch = {k: tf.constant(v) for k, v in make_batch(config, shape).items()}
+    inputs = {
+        "input_word_ids": batch["input_ids"],
+        "input_mask": batch["input_mask"],
+        "input_type_ids": batch["segment_ids"],
+        "masked_lm_positions": batch["masked_lm_positions"],
+    }
+    model(inputs)  # Creates the variables.
+
+    def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels, tf.cast(logits, tf.float32)
+        )
+        return tf.reduce_mean(losses)
+
+    @tf.function(jit_compile=compiled)
+    def step() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            outputs = model(inputs, training=True)
+            loss = cross_entropy(batch["masked_lm_ids"], outputs["mlm_logits"])
+            loss += cross_entropy(
+                batch["next_sentence_labels"][:, 0], outputs["next_sentence"]
+            )
+        variables = model.trainable_variables
+        pairs = zip(tape.gradient(loss, variables), variables, strict=True)
+        # The encoder's own pooler goes unused.
+        gradients, used = zip(
+            *(pair for pair in pairs if pair[0] is not None), strict=True
+        )
+        gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
+        optimizer.apply_gradients(zip(gradients, used, strict=True))
+        return loss
+
+    return lambda: float(step())
+
+
+def build_hugging_face(
+    config: Config, shape: Shape, precision: str, compiled: bool
+) -> Step:
+    """Make the step of Hugging Face's modules, head on gathered positions."""
+    import torch
+    import transformers
+
+    model = transformers.AlbertForPreTraining(
+        side_by_side.make_hugging_face_config(config)
+    ).train()
+    optimizer = torch.optim.AdamW(
+        model.parameters(), LEARNING_RATE, weight_decay=WEIGHT_DECAY
+    )
+    batch = {
+        name: torch.from_numpy(value).long()
+        for name, value in make_batch(config, shape).items()
+    }
+    rows = torch.arange(shape.batch)[:, None]
+    cross_entropy = torch.nn.functional.cross_entropy
+
+    def forward() -> torch.Tensor:
+        outputs = model.albert(
+            input_ids=batch["input_ids"],
+            attention_mask=batch["input_mask"],
+            token_type_ids=batch["segment_ids"],
+        )
+        masked = outputs.last_hidden_state[rows, batch["masked_lm_positions"]]
+        words = model.predictions(masked).float()
+        order = model.sop_classifier(outputs.pooler_output).float()
+        loss = cross_entropy(
+            words.flatten(0, 1), batch["masked_lm_ids"].flatten()
+        )
+        return loss + cross_entropy(order, batch["next_sentence_labels"][:, 0])
+
+    if compiled:
+        forward = torch.compile(forward)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        with torch.autocast(
+            "cpu", torch.bfloat16, enabled=precision == "bfloat16"
+        ):
+            loss = forward()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def build_peak(
+    config: Config, shape: Shape, precision: str, compiled: bool
+) -> Step:
+    """Make a chain of square matrix products; its result has no meaning."""
+    import tensorflow as tf
+
+    size = (PEAK_SIZE, PEAK_SIZE)
+    # With this deviation the scale of the values stays the same.
+    matrix = tf.random.stateless_normal(size, [1, 2], stddev=PEAK_SIZE**-0.5)
+    matrix = tf.cast(matrix, precision)
+
+    @tf.function(jit_compile=compiled)
+    def step(x: tf.Tensor) -> tf.Tensor:
+        product = x
+        for _ in range(PEAK_PRODUCTS):
+            product = tf.matmul(product, x)
+        return product
+
+    return lambda: float(step(matrix)[0, 0])
+
+
+BUILDERS: dict[str, Callable[[Config, Shape, str, bool], Step]] = {
+    "albert_tf": build_albert_tf,
+    "albert_tf_recompute": functools.partial(build_albert_tf, recompute=True),
+    "model_garden": build_model_garden,
+    "hugging_face": build_hugging_face,
+    PEAK: build_peak,
+}
+NAMES = [
+    f"{builder}_{precision}{compiled}"
+    for builder in BUILDERS
+    if builder != PEAK
+    for compiled in ("", "_compiled")
+    for precision in side_by_side.PRECISIONS
+]
+# On a CPU, XLA over the whole step gains nothing. Such steps, and those that
+# save memory, are measured only if named.
+DEFAULT_NAMES = [
+    name
+    for name in NAMES
+    if name.startswith("hugging_face")
+    or not ("compiled" in name or "recompute" in name)
+]
+
+
+def measure_peak_mib() -> float:
+    """Return the peak memory of this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def serve(name: str, config: Config, shape: Shape, answers: IO[str]) -> None:
+    """Compute a step for every line of standard input and report its cost.
+
+    Args:
+        name: One of `NAMES`.
+        config: Shape of the model.
+        shape: Shape of the batch.
+        answers: Gets first the losses of the steps that warm up, then what
+            `side_by_side.answer_turns` writes; `mib` is the peak.
+    """
+    builder, precision, compiled = side_by_side.parse_name(name)
+    step = BUILDERS[builder](config, shape, precision, compiled)
+    losses = [step() for _ in range(WARM_UP_STEPS)]
+    side_by_side.send(answers, {"losses": losses})
+    side_by_side.answer_turns(
+        answers, step, lambda _: {"mib": measure_peak_mib()}
+    )
+
+
+# The parent. ------------------------------------------------------------------
+
+
+def start(
+    settings: argparse.Namespace, name: str, shape: Shape
+) -> side_by_side.Worker | None:
+    """Start one implementation; if it fails, print why and return None."""
+    uses_torch = name.startswith("hugging_face")
+    command = [
+        settings.torch_python if uses_torch else sys.executable,
+        "-m",
+        "lab.benchmarks.pretraining_step",
+        f"--serve={name}",
+        f"--shapes={shape.length}x{shape.batch}",
+        f"--albert_config_file={settings.albert_config_file}",
+    ]
+    started = side_by_side.start(name, command)
+    if started is None:
+        return None
+    worker, ready, seconds = started
+    if not name.startswith(PEAK):
+        losses = " ".join(f"{loss:.2f}" for loss in ready["losses"])
+        print(
+            f"- {name}: ready after {seconds:.0f} s, first losses {losses}",
+            flush=True,
+        )
+    return worker
+
+
+def report(
+    workers: Sequence[side_by_side.Worker],
+    base: str,
+    config: Config,
+    shape: Shape,
+) -> list[str]:
+    """Return a caption and the lines of a Markdown table."""
+    seconds = {w.name: w.median("seconds") for w in workers}
+    peaks = {
+        precision: PEAK_PRODUCTS * 2 * PEAK_SIZE**3 / seconds[name]
+        for precision in side_by_side.PRECISIONS
+        if (name := f"{PEAK}_{precision}") in seconds
+    }
+    processor = {w.name: w.median("processor_seconds") for w in workers}
+    flops = count_flops(config, shape)
+    header = (
+        "implementation, s/step, fastest, CPU s, sequences/s, tokens/s, "
+        f"GFLOP/s, of peak, peak MiB, speed v {base}, by CPU s"
+    ).split(", ")
+    rows = []
+    for worker in workers:
+        if worker.name.startswith(PEAK):
+            continue
+        median = seconds[worker.name]
+        _, precision, _ = side_by_side.parse_name(worker.name)
+        cells = [
+            worker.name,
+            f"{median:.3f}",
+            f"{worker.fastest():.3f}",
+            f"{processor[worker.name]:.3f}",
+            f"{shape.batch / median:.2f}",
+            f"{shape.batch * shape.length / median:,.0f}",
+            f"{flops / median / 1e9:.0f}",
+            f"{flops / median / peaks[precision]:.0%}",
+            f"{worker.results[-1]['mib']:,.0f}",
+            f"{seconds[base] / median:.2f}x",
+            f"{processor[base] / processor[worker.name]:.2f}x",
+        ]
+        rows.append(cells)
+    return [
+        f"Length {shape.length}, batch {shape.batch}, "
+        f"{count_predictions(shape.length)} predictions, "
+        f"{flops / 1e9:,.0f} GFLOP a step. Peak of a product of "
+        f"{PEAK_SIZE} x {PEAK_SIZE}: "
+        + ", ".join(f"{p} {peaks[p] / 1e9:.0f} GFLOP/s" for p in peaks),
+        "",
+        *side_by_side.format_table(header, rows),
+    ]
+
+
+def compare(settings: argparse.Namespace, config: Config, shape: Shape) -> None:
+    """Measure one shape and print its table.
+
+    Raises:
+        SystemExit: The base, or the peak, cannot be measured.
+    """
+    names = settings.implementations
+    used = {side_by_side.parse_name(name)[1] for name in names}
+    peaks = [f"{PEAK}_{p}" for p in side_by_side.PRECISIONS if p in used]
+    side_by_side.compare(
+        lambda name: start(settings, name, shape),
+        lambda workers: report(workers, settings.base, config, shape),
+        [*peaks, *names],
+        needed=[*peaks, settings.base],
+        rounds=settings.rounds,
+    )
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "--implementations",
+        default=",".join(DEFAULT_NAMES),
+        help=f"What to compare, of {' '.join(NAMES)}. Default: all but the "
+        "compiled ones of TensorFlow.",
+    )
+    side_by_side.add_options(
+        parser,
+        shapes="128x8,512x2",
+        model="The model; its dropout must be 0.",
+        rounds="Steps of each implementation.",
+    )
+    add("--serve", help=argparse.SUPPRESS)
+    return parser
+
+
+def main() -> None:
+    """Compare, or, in a process of an implementation, serve."""
+    parser = make_parser()
+    settings = parser.parse_args()
+    side_by_side.check(parser, settings, NAMES, ["rounds"])
+    config = side_by_side.read_config(settings.albert_config_file)
+    if config["hidden_dropout_prob"] or config["attention_probs_dropout_prob"]:
+        parser.error(f"{settings.albert_config_file}: dropout is not 0.")
+    if settings.serve:
+        with side_by_side.open_answers() as answers:
+            serve(settings.serve, config, settings.shapes[0], answers)
+        return
+    for shape in settings.shapes:
+        compare(settings, config, shape)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+r"""Write the English corpus of the experiments, and its held-out part.
+
+    python -m lab.measure.make_corpus --data_dir=DATA --output_dir=CORPUS
+
+writes, one sentence a line and an empty line after each document,
+
+    train.txt     to pretrain on
+    held_out.txt  to measure on (lab.measure.evaluate)
+    corpus.json   the numbers of documents, lines, words, bytes and removed
+                  lines of each source, and the SHA-256 of all files
+
+DATA holds the files of SOURCES and EVALUATION below.
+
+Of each source about one in a hundred units, at least one, is held out: those
+with the lowest hash of --seed and their text, whatever else is in the source.
+A unit is a book or an address in the archives, else a document; so no other
+part of a held-out book is trained on. Sections of held-out textbooks' chapters
+and near copies of an article may be.
+
+From train.txt lines are removed that share 13 words in a row with a text of
+EVALUATION or of held_out.txt; and lines of 6 to 12 words that are one of their
+sentences. Case and punctuation do not count.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import sys
+import tarfile
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from absl import logging
+
+from albert_tf.common import errors, files, options, ranges, strict_json
+from albert_tf.common.options import checked, option
+from data_prep import split_sentences
+from data_prep.writer import corpus, sentences
+from lab.measure import overlap, report
+
+# Archives hold prose, a text in each file; the others one sentence a line.
+SOURCES = (
+    "corpora/gutenberg.tar.xz",
+    "corpora/inaugural.tar.xz",
+    "corpora/movie_reviews.txt.xz",
+    "en/gum_sentences.txt.xz",
+    "en/gutenberg_more.tar.xz",
+    "en/openstax.txt.xz",
+    "en/storybooks.txt.xz",
+    "en/wikipedia_articles.txt.xz",
+    "en/wikipedia_short.txt.xz",
+)
+# Files of GLUE for development and test, of SQuAD and RACE for development, and
+# the minimal pairs.
+EVALUATION = (
+    "blimp/blimp.jsonl.xz",
+    *(
+        f"glue/{task}/{split}.tsv"
+        for task in ("CoLA", "SST-2", "MRPC", "RTE", "STS-B")
+        for split in ("dev", "test")
+    ),
+    "squad/dev-v2.0.json.xz",
+    "race/RACE.tar.xz",
+)
+TRAIN_NAME, HELD_OUT_NAME = "train.txt", "held_out.txt"
+MANIFEST_NAME = "corpus.json"
+_DOCUMENT_SENTENCES = 200  # Of a book, as in pretrain_on_real_text.sh.
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class CorpusOptions:
+    """Options of make_corpus."""
+
+    data_dir: str = option(help="Folder of the texts.")
+    output_dir: str = option(help="Folder for the corpus.")
+    seed: int = option(2019, "Of the held-out part.", within=ranges.SEED)
+    held_out_share: float = option(
+        0.01,
+        "Share of the units of each source that is held out.",
+        within=ranges.Range(above=0, high=0.5),
+    )
+    overwrite: bool = option(False, "Whether to replace an earlier corpus.")
+
+
+def read_units(path: str) -> list[str]:
+    """Return the units of a source, each with a line for each sentence.
+
+    Documents of a unit are separated by empty lines.
+    """
+    if path.endswith(split_sentences.ARCHIVES):
+        return [
+            _cut_prose(split_sentences.read_paragraphs(stream, name))
+            for name, stream in split_sentences.open_texts(path)
+        ]
+    with corpus.open_unpacked(path) as stream:
+        text = stream.read().decode("utf-8")
+    return [unit.strip("\n") for unit in text.split("\n\n") if unit.strip()]
+
+
+def _cut_prose(paragraphs: Iterable[str]) -> str:
+    lines = split_sentences.document_lines(
+        (sentences.split_paragraph(text, "en") for text in paragraphs),
+        max_document_sentences=_DOCUMENT_SENTENCES,
+    )
+    return "\n".join(lines).strip("\n")
+
+
+def hold_out(
+    units: list[str], share: float, seed: int
+) -> tuple[list[str], list[str]]:
+    """Divide units into those to train on and those held out.
+
+    Args:
+        units: Of one source, two or more.
+        share: Of the held-out ones; at least one is.
+        seed: Decides which.
+
+    Returns:
+        Both parts, in the order of the units.
+    """
+    count = max(1, round(share * len(units)))
+    digests = [
+        hashlib.sha256(f"{seed}\n{unit}".encode()).digest() for unit in units
+    ]
+    held = set(sorted(range(len(units)), key=lambda n: digests[n])[:count])
+    train = [unit for n, unit in enumerate(units) if n not in held]
+    return train, [unit for n, unit in enumerate(units) if n in held]
+
+
+def remove(unit: str, known: overlap.Overlap) -> tuple[str, int]:
+    """Return a unit without the lines that overlap, and their number."""
+    kept, removed = [], 0
+    for line in unit.split("\n"):
+        if known.has(line):
+            removed += 1
+        elif line or (kept and kept[-1]):  # No two empty lines.
+            kept.append(line)
+    return "\n".join(kept).strip("\n"), removed
+
+
+def evaluation_texts(path: str) -> Iterator[str]:
+    """Yield the texts of a file of the evaluation.
+
+    Tables give their fields, JSON its texts.
+    """
+    if path.endswith(".tar.xz"):
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if member.name.startswith("RACE/dev/") and member.isfile():
+                    stream = archive.extractfile(member)
+                    assert stream is not None
+                    yield from overlap.texts_in(json.load(stream))
+        return
+    with corpus.open_unpacked(path) as stream:
+        text = stream.read().decode("utf-8-sig")
+    if ".tsv" in path:
+        yield from (f for row in text.split("\n") for f in row.split("\t"))
+    else:
+        rows = text.splitlines() if ".jsonl" in path else [text]
+        for row in filter(None, rows):
+            yield from overlap.texts_in(json.loads(row))
+
+
+def _count(units: Iterable[str]) -> dict[str, int]:
+    """Return how much there is."""
+    units = list(units)
+    lines = [line for unit in units for line in unit.split("\n")]
+    return {
+        "units": len(units),
+        "documents": sum(unit.count("\n\n") + 1 for unit in units),
+        "lines": sum(map(bool, lines)),
+        "words": sum(len(line.split()) for line in lines),
+        "bytes": sum(len(line.encode()) + 1 for line in lines if line),
+    }
+
+
+def _divide(
+    settings: CorpusOptions, paths: dict[str, str]
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return by source the units to train on, and those held out.
+
+    Raises:
+        errors.UserError: A source has fewer than two units.
+    """
+    train, held = {}, {}
+    for name in SOURCES:
+        logging.info("Reading %s", name)
+        units = read_units(paths[name])
+        if len(units) < 2:
+            raise errors.UserError(
+                f"has {len(units)} text in {name}. Two are needed, of which "
+                "one is held out. Fetch the file again.",
+                "data_dir",
+                settings.data_dir,
+            )
+        train[name], held[name] = hold_out(
+            units, settings.held_out_share, settings.seed
+        )
+    return train, held
+
+
+def _clean(units: list[str], known: overlap.Overlap) -> tuple[list[str], int]:
+    """Return the units without lines that overlap; how many were removed."""
+    pairs = [remove(unit, known) for unit in units]
+    return [unit for unit, _ in pairs if unit], sum(n for _, n in pairs)
+
+
+def _evaluation(paths: dict[str, str]) -> overlap.Overlap:
+    return overlap.Overlap(
+        text for name in EVALUATION for text in evaluation_texts(paths[name])
+    )
+
+
+def _lines(parts: dict[str, list[str]]) -> Iterator[str]:
+    for units in parts.values():
+        for unit in units:
+            yield from unit.split("\n")
+
+
+def _text(parts: dict[str, list[str]]) -> str:
+    return "".join(f"{u}\n\n" for units in parts.values() for u in units)
+
+
+def _targets(settings: CorpusOptions) -> dict[str, str]:
+    """Return the paths of the output files, which may be written."""
+    names = TRAIN_NAME, HELD_OUT_NAME, MANIFEST_NAME
+    targets = {n: os.path.join(settings.output_dir, n) for n in names}
+    for path in targets.values():
+        files.require_target(
+            path, "output_dir", [], overwrite=settings.overwrite
+        )
+    files.make_folder(settings.output_dir, "output_dir")
+    return targets
+
+
+def run(settings: CorpusOptions) -> None:
+    """Write the files; print the numbers.
+
+    Raises:
+        errors.UserError: A source is missing, or the corpus is there.
+    """
+    paths = {
+        name: files.require_file(
+            os.path.join(settings.data_dir, name), "data_dir"
+        )
+        for name in SOURCES + EVALUATION
+    }
+    targets = _targets(settings)
+    train, held = _divide(settings, paths)
+    tasks, same = _evaluation(paths), overlap.Overlap(_lines(held))
+    counts: dict[str, Any] = {}
+    for name, units in train.items():
+        logging.info("Comparing %s", name)
+        units, in_tasks = _clean(units, tasks)
+        train[name], in_held = _clean(units, same)
+        if not train[name]:
+            logging.warning(
+                "Nothing of %s is left: all of its lines are in the held-out "
+                "text or in the evaluation.",
+                name,
+            )
+        counts[name] = {
+            "train": _count(train[name]),
+            "held_out": _count(held[name]),
+            "removed_lines": {"evaluation": in_tasks, "held_out": in_held},
+        }
+    # The manifest is written last: without it nothing is finished.
+    pathlib.Path(targets[MANIFEST_NAME]).unlink(missing_ok=True)
+    for name, parts in ((TRAIN_NAME, train), (HELD_OUT_NAME, held)):
+        files.write_text(targets[name], _text(parts))
+        paths[name] = targets[name]
+    content = {
+        "seed": settings.seed,
+        "held_out_share": settings.held_out_share,
+        "sources": counts,
+        "sha256": {name: files.sha256(path) for name, path in paths.items()},
+    }
+    text = strict_json.dumps(content, indent=2) + "\n"
+    files.write_text(targets[MANIFEST_NAME], text)
+    sys.stdout.write(to_markdown(counts))
+
+
+def to_markdown(counts: dict[str, Any]) -> str:
+    """Return a table of the sources, and their sums."""
+    numbers = {
+        name: [
+            part["train"]["lines"],
+            part["train"]["words"],
+            part["held_out"]["lines"],
+            part["held_out"]["words"],
+            *part["removed_lines"].values(),
+        ]
+        for name, part in counts.items()
+    }
+    numbers["all"] = [
+        sum(column) for column in zip(*numbers.values(), strict=True)
+    ]
+    head = "source | lines | words | held-out lines | words"
+    lines = report.rows(
+        f"{head} | removed: evaluation | removed: held-out",
+        [[name, *(f"{n:,}" for n in row)] for name, row in numbers.items()],
+    )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    options.run_script(run, CorpusOptions)

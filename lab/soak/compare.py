@@ -1,0 +1,122 @@
+r"""Describe a folder's content, to compare two runs bit by bit.
+
+    python -m lab.soak.compare FOLDER OUTPUT.json
+
+One entry for each file, checkpoint tensor and line of metrics. Times are left
+out: metrics (seconds and rates), run cards, checkpoint state files, TensorBoard
+files (whose names contain times).
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+
+# Links to the shared inputs, and logs of the soak test itself.
+NOT_RESULTS = ("inputs", "log")
+# Only their presence is compared, because they contain times.
+_PRESENT = re.compile(
+    r"run_card\.md|learning_curves\.png|events\.out\.tfevents.*"
+    r"|.*\.card\.(md|png)"
+)
+# Keys of JSON files that vary: the size of a graph, because of the order of its
+# nodes, and the ports of workers.
+_VARYING = {"export.json": "bytes", "run_options.json": "worker_hosts"}
+_METRIC_TIMES = {
+    *("time", "examples_per_second", "tokens_per_second", "gigaflops"),
+    "peak_memory_mb",
+}
+
+
+def describe(folder: pathlib.Path) -> dict[str, str]:
+    """Return name and content (text or SHA-256) of everything in it."""
+    return dict(_entries(folder))
+
+
+def differences(one: dict[str, str], other: dict[str, str]) -> list[str]:
+    """Return the names that are in only one, or that differ."""
+    return sorted(
+        name
+        for name in one.keys() | other.keys()
+        if one.get(name) != other.get(name)
+    )
+
+
+def _entries(folder: pathlib.Path) -> Iterator[tuple[str, str]]:
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        folders[:] = [f for f in folders if f not in NOT_RESULTS]
+        if not (folders or names):
+            yield f"{os.path.relpath(place, folder)}/", "empty"
+        for name in sorted(names):
+            if name in NOT_RESULTS:
+                continue
+            path = pathlib.Path(place, name)
+            shown = str(path.relative_to(folder))
+            for key, value in _content(path):
+                yield f"{shown}{key}", value
+
+
+def _content(path: pathlib.Path) -> Iterator[tuple[str, str]]:
+    """Yield the entries of a file: suffix of the name, and value."""
+    name = path.name
+    if name.startswith("events.out.tfevents"):
+        return
+    if re.fullmatch(r".*\.data-\d+-of-\d+", name):
+        yield "", "data"
+    elif name.endswith(".index"):
+        yield from _tensors(str(path).removesuffix(".index"))
+    elif name == "metrics.jsonl":
+        yield from _numbers(path.read_text())
+    elif name == "checkpoint":
+        yield "", " ".join(re.findall(r'path: "(.*)"', path.read_text()))
+    elif name in _VARYING:
+        values = json.loads(path.read_text())
+        for place in (values, values.get("options", {})):
+            place.pop(_VARYING[name], None)
+        yield "", json.dumps(values, sort_keys=True)
+    elif _PRESENT.fullmatch(name):
+        yield "", "there"
+    elif name in ("saved_model.pb", "fingerprint.pb"):
+        yield "", "there"  # The order of nodes varies.
+    else:
+        yield "", hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _tensors(prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield all tensors of a checkpoint except the elapsed time."""
+    import tensorflow as tf  # Slow to import: checkpoints only.
+
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        for name in sorted(reader.get_variable_to_shape_map()):
+            if name.startswith("elapsed/"):
+                continue
+            value = reader.get_tensor(name)
+            content = value if isinstance(value, bytes) else value.tobytes()
+            kind = "bytes" if isinstance(value, bytes) else value.dtype.str
+            shape = () if isinstance(value, bytes) else value.shape
+            digest = hashlib.sha256(content).hexdigest()
+            yield f" {name}", f"{kind} {shape} {digest}"
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        yield "", f"cannot be read: {error}"
+
+
+def _numbers(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a log without times and without the facts line."""
+    place = 0
+    for line in text.splitlines():
+        values = json.loads(line)
+        if values["split"] == "facts":
+            continue
+        kept = {k: v for k, v in values.items() if k not in _METRIC_TIMES}
+        yield f" line {place}", json.dumps(kept, sort_keys=True)
+        place += 1
+
+
+if __name__ == "__main__":
+    found = describe(pathlib.Path(sys.argv[1]))
+    pathlib.Path(sys.argv[2]).write_text(json.dumps(found, indent=1))

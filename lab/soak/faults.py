@@ -1,0 +1,437 @@
+"""Other faults: full disks, damaged and changed files, no permission.
+
+Each function applies a fault to one run of a job. It returns a short
+description of the outcome and whether it is correct: the run reports the fault
+without a traceback, and after it is fixed the same command gives the result of
+the undisturbed run.
+"""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lab.soak import bench, compare, jobs
+
+# Exit statuses of mistakes and of failing files; 0 is none, 1 with a traceback
+# in the log is a crash.
+_NAMED = (1, 2)
+_NOBODY = 65534
+_ZEROED_BYTES = 2000
+# What a killed run may leave beside a whole result; the next start takes it up
+# or away.
+_UNFINISHED = (".partial", ".unfinished", ".lock", ".old")
+_LONGEST_WAIT = 500.0
+Outcome = tuple[str, bool]
+# None: the run ended before the fault.
+Maybe = Outcome | None
+
+
+@dataclasses.dataclass
+class Scene:
+    """One run of a job, for a fault.
+
+    Attributes:
+        machine: Starts it.
+        job: What is run.
+        folder: A new one.
+        rng: Decides where and when.
+        content: What an undisturbed run leaves.
+        seconds: What an undisturbed run takes.
+        options: Other options than the job's.
+    """
+
+    machine: bench.Bench
+    job: jobs.Job
+    folder: pathlib.Path
+    rng: random.Random
+    content: dict[str, str]
+    seconds: float
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def log(self) -> str:
+        """The output of all starts."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def run(self, **limits: Any) -> int:
+        """Run the command to its end; return its status."""
+        started = self.machine.start(
+            self.job.command, self.folder, self.options, **limits
+        )
+        return max(started.wait(), key=abs)
+
+    def kill_when(self, is_time: Callable[[], bool]) -> bool:
+        """Start, and kill at the right time; return whether it was running."""
+        process = self.machine.start(
+            self.job.command, self.folder, self.options
+        )
+        end = time.monotonic() + _LONGEST_WAIT
+        while not is_time() and time.monotonic() < end:
+            time.sleep(0.01)
+            if process.has_ended():
+                break
+        return -9 in process.kill("group")
+
+    def kill_somewhere(self) -> bool:
+        """Kill at a random moment; return whether it was running."""
+        share = self.rng.uniform(0.05, 0.95)
+        end = time.monotonic() + share * self.seconds
+        return self.kill_when(lambda: time.monotonic() >= end)
+
+    def ends_equal(self) -> Outcome:
+        """Run to the end, and compare with the undisturbed run."""
+        status = self.run()
+        if status:
+            return f"status {status}: {self.last_words()}", False
+        found = self.machine.content(self.job, self.folder)
+        unequal = compare.differences(self.content, found)
+        return (f"differs in {unequal[:3]}", False) if unequal else ("", True)
+
+    def last_words(self) -> str:
+        """Return the last line that was printed, as text for a table."""
+        lines = [line for line in self.log.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("error:")]
+        return (errors or lines or ["nothing"])[-1][:200].replace("|", "/")
+
+    def is_named(self, status: int, *words: str) -> bool:
+        """Tell whether a failed run ended with an error message only."""
+        said = self.last_words()
+        return (
+            status in _NAMED
+            and "Traceback" not in self.log
+            and all(word in said for word in words)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """A fault and the jobs that it applies to.
+
+    Attributes:
+        name: For the command line.
+        about: For the table.
+        jobs: Names of jobs.
+        happen: Lets it happen; None if the run was over before it could.
+    """
+
+    name: str
+    about: str
+    jobs: tuple[str, ...]
+    happen: Callable[[Scene], Maybe]
+
+
+# A full disk.
+
+
+def fill_disk(scene: Scene) -> Outcome:
+    """Run with a full disk, then with enough space."""
+    whole = scene.folder.parent / "undisturbed" / "out"
+    sizes = [p.stat().st_size for p in whole.rglob("*") if p.is_file()]
+    share = scene.rng.uniform(0.0, 0.9)
+    with _small_disk(scene.folder / "out", int(share * sum(sizes))) as disk:
+        if disk:
+            status = scene.run()
+        else:
+            status = scene.run(file_limit=int(share * max(sizes)))
+        said = scene.last_words()
+        if not scene.is_named(status):
+            return f"status {status}: {said}", False
+        how = "tmpfs" if disk else "limit of file sizes"
+        if disk:
+            _mount("remount,size=1g", scene.folder / "out")
+        outcome, equal = scene.ends_equal()
+    return outcome or f"{how}: named, then equal", equal
+
+
+@contextlib.contextmanager
+def _small_disk(folder: pathlib.Path, size: int) -> Iterator[bool]:
+    """Mount a small disk at a folder; return whether that was possible."""
+    folder.mkdir()
+    # Less than a page would mean no limit.
+    mounted = _mount(f"size={max(size, 4096)}", folder)
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            subprocess.run(["umount", str(folder)], check=True)
+
+
+def _mount(options: str, folder: pathlib.Path) -> bool:
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True)
+    except FileNotFoundError:
+        return False
+    return done.returncode == 0
+
+
+# Damaged files.
+
+
+def _damage(path: pathlib.Path, rng: random.Random) -> str:
+    """Damage a file in one of three ways; return the way."""
+    content = bytearray(path.read_bytes())
+    how = rng.choice(("truncated", "zeroed", "bit flipped"))
+    place = rng.randrange(max(1, len(content)))
+    if how == "truncated":
+        del content[place:]
+    elif how == "zeroed":
+        end = min(len(content), place + _ZEROED_BYTES)
+        content[place:end] = bytes(end - place)
+    elif content:
+        content[place] ^= 1 << rng.randrange(8)
+    path.write_bytes(content)
+    return how
+
+
+def damage_checkpoint(scene: Scene) -> Maybe:
+    """Kill a run, and damage its newest checkpoint."""
+    count = scene.rng.randint(2, 6)
+    if not scene.kill_when(lambda: _newest(scene)[0] >= 2 * count):
+        return None
+    _, prefix = _newest(scene)
+    ending = scene.rng.choice((".index", ".data-00000-of-00001"))
+    how = _damage(pathlib.Path(prefix + ending), scene.rng)
+    outcome, equal = scene.ends_equal()
+    noticed = "Trying the one before" in scene.log
+    seen = "went on from the one before" if noticed else "nothing was lost"
+    return outcome or f"{ending[1:6].strip('.-')} {how}: {seen}", equal
+
+
+def _newest(scene: Scene) -> tuple[int, str]:
+    """Return step and prefix of the newest checkpoint that is complete."""
+    found = [
+        (int(path.stem.rsplit("-", 1)[1]), str(path.with_suffix("")))
+        for path in scene.folder.glob("out/model.ckpt-*[0-9].index")
+    ]
+    return max(found, default=(0, ""))
+
+
+def damage_work(scene: Scene) -> Maybe:
+    """Kill a writer, and damage a finished file."""
+    if not scene.kill_somewhere():
+        return None
+    known: dict[str, list[pathlib.Path]] = {}
+    for pattern in ("out/*.work/*", "out/*.tfrecord-*"):
+        for path in sorted(scene.folder.glob(pattern)):
+            if path.name != "lock" and path.stat().st_size:
+                kind = re.sub(r"-\d+(-of-\d+)?", "", path.name)
+                known.setdefault(kind, []).append(path)
+    if not known:
+        return None
+    kind = scene.rng.choice(list(known))
+    how = _damage(scene.rng.choice(known[kind]), scene.rng)
+    outcome, equal = scene.ends_equal()
+    return f"{kind} {how}: {outcome or 'equal'}", equal
+
+
+# Files that change between a kill and the restart.
+
+
+def _own_copy(scene: Scene, option: str, pattern: str) -> list[pathlib.Path]:
+    """Copy inputs that will change; the job then reads the copies."""
+    place = scene.folder / "own"
+    place.mkdir()
+    copies = []
+    for path in sorted((scene.folder / "inputs").glob(pattern)):
+        copy = place / path.name
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, copy)
+        copies.append(copy)
+    value = scene.job.command.options[option]
+    scene.options[option] = f"own/{os.path.basename(str(value))}"
+    return copies
+
+
+def _refused(scene: Scene, what: str) -> Outcome:
+    """Restart after a change; the run must refuse it."""
+    status = scene.run()
+    said = scene.last_words()
+    named = status in _NAMED and "Traceback" not in scene.log
+    return (f"refused: {what}" if named else f"status {status}: {said}"), named
+
+
+def _warned(scene: Scene) -> Outcome:
+    """Restart with other data; the run must warn."""
+    status = scene.run()
+    warned = "The training data are not those" in scene.log
+    if status:
+        return f"status {status}: {scene.last_words()}", False
+    return ("continues with a warning" if warned else "not noticed"), warned
+
+
+def _kill_late(scene: Scene) -> bool:
+    """Kill when the run has something to continue from."""
+    return scene.kill_when(
+        lambda: (
+            any(scene.folder.glob(scene.job.begins))
+            and any(scene.folder.glob("out/*.work/text.json"))
+            or any(scene.folder.glob("out/checkpoint"))
+        )
+    )
+
+
+def change_text(scene: Scene) -> Maybe:
+    """Change the text of a killed writer."""
+    (text,) = _own_copy(scene, "input_file", "data/corpus/train.txt")
+    if not _kill_late(scene):
+        return None
+    content = text.read_bytes()
+    text.write_bytes(content.replace(b"mill", b"mole"))
+    return _refused(scene, "the text is another one")
+
+
+def change_vocabulary(scene: Scene) -> Maybe:
+    """Replace the vocabulary by another one of the same size."""
+    (vocabulary,) = _own_copy(scene, "spm_model_file", "tiny.model")
+    # The vocabulary of init_checkpoint and records is not checked here.
+    if not _kill_late(scene):
+        return None
+    shutil.copy(scene.folder / "inputs" / "other.model", vocabulary)
+    return _refused(scene, "the vocabulary is another one")
+
+
+def change_records(scene: Scene) -> Maybe:
+    """Replace the records and their manifest by others."""
+    copies = _own_copy(scene, "input_file", "records/unmasked.tfrecord*")
+    if not _kill_late(scene):
+        return None
+    for copy in copies:
+        name = copy.name.replace("unmasked", "other")
+        text = (scene.folder / "inputs" / "records" / name).read_bytes()
+        copy.write_bytes(text.replace(b"other.tfrecord", b"unmasked.tfrecord"))
+    return _warned(scene)
+
+
+def damage_records(scene: Scene) -> Maybe:
+    """Flip a bit of the records of a killed run."""
+    copies = _own_copy(scene, "input_file", "records/unmasked.tfrecord*")
+    if not _kill_late(scene):
+        return None
+    content = bytearray(copies[0].read_bytes())
+    content[scene.rng.randrange(len(content))] ^= 1 << scene.rng.randrange(8)
+    copies[0].write_bytes(content)
+    return _refused(scene, "a record is damaged")
+
+
+def change_examples(scene: Scene) -> Maybe:
+    """Change the training examples of a killed finetuning."""
+    _own_copy(scene, "data_dir", "data/glue")
+    if not _kill_late(scene):
+        return None
+    path = scene.folder / "own" / "glue" / "RTE" / "train.tsv"
+    path.write_text(path.read_text().replace("mill", "mole"))
+    return _warned(scene)
+
+
+# No permission.
+
+
+def take_rights(scene: Scene) -> Outcome:
+    """Run as a user without write permission, then with it."""
+    if os.getuid() != 0:
+        return "not tried: needs root", True
+    out = scene.folder / "out"
+    out.mkdir()
+    (scene.folder / "log").touch()
+    (scene.folder / "log").chmod(0o666)
+    status = scene.run(user=_NOBODY)
+    said = scene.last_words()
+    if not scene.is_named(status) or any(out.iterdir()):
+        return f"status {status}: {said}", False
+    outcome, equal = scene.ends_equal()
+    return outcome or "named, then equal", equal
+
+
+# Earlier results.
+
+
+def replace_earlier(scene: Scene) -> Outcome:
+    """Kill a run that replaces a result: the old or new one must remain."""
+    if scene.run():
+        return f"status: {scene.last_words()}", False
+    scene.kill_somewhere()
+    found = {
+        name: value
+        for name, value in scene.machine.content(
+            scene.job, scene.folder
+        ).items()
+        if not any(ending in name for ending in _UNFINISHED)
+    }
+    unequal = compare.differences(scene.content, found)
+    if unequal:
+        return f"differs in {unequal[:3]}", False
+    outcome, equal = scene.ends_equal()
+    return outcome or "whole all along", equal
+
+
+_TRAINING = ("trainer", "finetuning")
+FAULTS = (
+    Fault(
+        "full_disk",
+        "the disk is full, then has space",
+        ("writer_shards", *_TRAINING, "export", "predict_saved_model"),
+        fill_disk,
+    ),
+    Fault(
+        "no_rights",
+        "the user has no write permission",
+        ("writer_shards", *_TRAINING, "export", "predict_saved_model"),
+        take_rights,
+    ),
+    Fault(
+        "damaged_work",
+        "a file of the work folder is damaged after a kill",
+        ("writer", "writer_shards"),
+        damage_work,
+    ),
+    Fault(
+        "damaged_checkpoint",
+        "the newest checkpoint is damaged after a kill",
+        _TRAINING,
+        damage_checkpoint,
+    ),
+    Fault(
+        "changed_text",
+        "the text changes between kill and restart",
+        ("writer", "writer_shards"),
+        change_text,
+    ),
+    Fault(
+        "changed_vocabulary",
+        "the vocabulary changes between kill and restart",
+        ("writer_shards", *_TRAINING),
+        change_vocabulary,
+    ),
+    Fault(
+        "changed_records",
+        "the records change between kill and restart",
+        ("trainer",),
+        change_records,
+    ),
+    Fault(
+        "damaged_records",
+        "a bit of the records flips between kill and restart",
+        ("trainer",),
+        damage_records,
+    ),
+    Fault(
+        "changed_examples",
+        "the training examples change between kill and restart",
+        ("finetuning",),
+        change_examples,
+    ),
+    Fault(
+        "replaced",
+        "killed while it replaces an earlier result",
+        ("export", "predict_saved_model"),
+        replace_earlier,
+    ),
+)

@@ -1,0 +1,100 @@
+r"""Classification sets of German, Chinese and Japanese, as finetuning tasks.
+
+    python -m lab.trials.language_tasks DATA OUTPUT
+
+writes OUTPUT/TASK/{train,dev}.tsv for each set below; with
+`--task_module=lab.trials.language_tasks --data_dir=OUTPUT` the commands
+know the tasks. DATA holds the files as their authors give them, each of them
+plain or compressed as .xz:
+
+    germeval2018  de/germeval2018_{train,dev}.tsv     offensive tweets
+    ocnli         zh-more/ocnli_{train,dev}.jsonl     inference
+    jnli          ja/jnli_{train,dev}.jsonl           inference
+"""
+
+import json
+import lzma
+import pathlib
+import sys
+from collections.abc import Iterable, Iterator
+
+from albert_tf.common import files
+from albert_tf.finetuning.glue import glue_tasks
+
+SPLITS = "train", "dev"
+_INFERENCE = ("contradiction", "entailment", "neutral")
+
+
+def _spec(
+    name: str, labels: tuple[str, ...], *, pairs: bool
+) -> glue_tasks.TaskSpec:
+    columns = (3, 0, 1, 2) if pairs else (2, 0, None, 1)
+    return glue_tasks.TaskSpec(
+        labels=labels,
+        splits={
+            split: glue_tasks.Split(f"{name}/{split}.tsv", *columns)
+            for split in SPLITS
+        },
+        metrics=("accuracy",) if pairs else ("f1", "accuracy"),
+    )
+
+
+SPECS = {
+    "germeval2018": _spec("germeval2018", ("OTHER", "OFFENSE"), pairs=False),
+    "ocnli": _spec("ocnli", _INFERENCE, pairs=True),
+    "jnli": _spec("jnli", _INFERENCE, pairs=True),
+}
+_FILES = {
+    "germeval2018": "de/germeval2018_{}.tsv",
+    "ocnli": "zh-more/ocnli_{}.jsonl",
+    "jnli": "ja/jnli_{}.jsonl",
+}
+glue_tasks.TASKS.update(SPECS)
+
+
+def rows(name: str, lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the texts and the label of each example.
+
+    Pairs on whose label the annotators do not agree ("-") are left out.
+
+    Args:
+        name: The set.
+        lines: Its lines as the authors give them.
+    """
+    for line in lines:
+        if name == "germeval2018":
+            text, label, _ = line.rstrip("\n").split("\t")
+            yield [text, label]
+        else:
+            pair = json.loads(line)
+            row = [pair["sentence1"], pair["sentence2"], pair["label"]]
+            if row[-1] != "-":
+                yield [" ".join(field.split()) for field in row]
+
+
+def _read_lines(path: pathlib.Path) -> list[str]:
+    packed = path.with_name(f"{path.name}.xz")
+    data = path.read_bytes() if path.exists() else packed.read_bytes()
+    if not path.exists():
+        data = lzma.decompress(data)
+    return data.decode("utf-8").removesuffix("\n").split("\n")
+
+
+def write_all(data: pathlib.Path, output: pathlib.Path) -> None:
+    """Write the files of all sets in the layout of their `Split`."""
+    for name, pattern in _FILES.items():
+        (output / name).mkdir(parents=True, exist_ok=True)
+        names = ["text", "text_pair"][: 1 + SPECS[name].has_pairs]
+        for split in SPLITS:
+            lines = _read_lines(data / pattern.format(split))
+            table = [[*names, "label"], *rows(name, lines)]
+            files.write_text(
+                str(output / name / f"{split}.tsv"),
+                "".join("\t".join(row) + "\n" for row in table),
+            )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    write_all(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))

@@ -1,0 +1,153 @@
+"""The corpus of the experiments, from small files of every kind."""
+
+import dataclasses
+import hashlib
+import io
+import json
+import lzma
+import shutil
+import tarfile
+
+import pytest
+
+from albert_tf.common import errors
+from lab.measure import make_corpus
+
+LEAK = "the model must not have read this long sentence before it is measured"
+SHORT = "A short sentence of seven words here."
+
+
+def write_archive(path, members):
+    with tarfile.open(path, "w:xz") as archive:
+        for name, text in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            archive.addfile(info, io.BytesIO(text.encode()))
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for name in make_corpus.SOURCES + make_corpus.EVALUATION:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name == "race/RACE.tar.xz":
+            passage = {"article": LEAK, "options": [["a", "b"]]}
+            write_archive(
+                path,
+                {
+                    "RACE/dev/middle/1.txt": json.dumps(passage),
+                    "RACE/train/middle/1.txt": "not read",
+                },
+            )
+        elif name.endswith(".tar.xz"):
+            books = {
+                f"book{n}.txt": f"It is {name} {n}.\nWe\nread it.\n\nThe end."
+                for n in range(4)
+            }
+            write_archive(path, books)
+        elif name in make_corpus.EVALUATION:
+            text = json.dumps({"sentence_good": f"First one. {SHORT}"}) + "\n"
+            if ".tsv" in name:
+                text = f"id\tsentence\n1\tNothing {name}\n"
+            data = text.encode()
+            path.write_bytes(
+                lzma.compress(data) if name.endswith(".xz") else data
+            )
+        else:
+            lines = f"It says: {LEAK}!\nOf {name}.\n{SHORT.upper()}\n"
+            documents = [f"{lines}Number {n}." for n in range(200)]
+            path.write_bytes(lzma.compress("\n\n".join(documents).encode()))
+    return folder
+
+
+def test_corpus_of_small_files(data_dir, tmp_path, capsys):
+    settings = make_corpus.CorpusOptions(str(data_dir), str(tmp_path))
+    make_corpus.run(settings)
+    train = (tmp_path / "train.txt").read_text()
+    held = (tmp_path / "held_out.txt").read_text()
+    assert LEAK not in train
+    assert SHORT.upper() not in train
+    documents = train.split("\n\n")
+    assert "It is corpora/gutenberg.tar.xz 1.\nWe read it.\nThe end." in (
+        train + held
+    )
+    assert "Of en/storybooks.txt.xz.\nNumber 3." in train + held
+    assert not set(documents) & set(held.split("\n\n")) - {""}
+    content = json.loads((tmp_path / "corpus.json").read_text())
+    books = content["sources"]["corpora/gutenberg.tar.xz"]
+    assert books["train"]["units"] == 3 and books["held_out"]["units"] == 1
+    assert books["train"]["lines"] == 9
+    stories = content["sources"]["en/storybooks.txt.xz"]
+    assert stories["train"]["units"] == 198
+    assert stories["held_out"]["units"] == 2
+    assert stories["removed_lines"] == {"evaluation": 396, "held_out": 0}
+    digest = hashlib.sha256(train.encode()).hexdigest()
+    assert content["sha256"]["train.txt"] == digest
+    assert "| en/storybooks.txt.xz | 396 |" in capsys.readouterr().out
+    with pytest.raises(errors.UserError, match="train.txt` exists"):
+        make_corpus.run(settings)
+    make_corpus.run(
+        make_corpus.CorpusOptions(str(data_dir), str(tmp_path), overwrite=True)
+    )
+    assert (tmp_path / "train.txt").read_text() == train
+
+
+def test_a_source_of_which_nothing_is_left_is_warned_of(
+    data_dir, tmp_path, caplog
+):
+    folder = tmp_path / "data"
+    shutil.copytree(data_dir, folder)
+    text = "\n\n".join([f"{SHORT}\n{LEAK}"] * 4)
+    name = "en/storybooks.txt.xz"
+    (folder / name).write_bytes(lzma.compress(text.encode()))
+    out = str(tmp_path / "out")
+    make_corpus.run(make_corpus.CorpusOptions(str(folder), out))
+    (warning,) = caplog.messages
+    assert f"Nothing of {name} is left" in warning
+
+
+def test_manifest_is_not_there_while_the_texts_are_written(
+    data_dir, tmp_path, monkeypatch
+):
+    settings = make_corpus.CorpusOptions(str(data_dir), str(tmp_path))
+    make_corpus.run(settings)
+
+    def fail(path, text):
+        raise OSError("No space left")
+
+    monkeypatch.setattr(make_corpus.files, "write_text", fail)
+    with pytest.raises(OSError):
+        make_corpus.run(dataclasses.replace(settings, overwrite=True))
+    assert not (tmp_path / "corpus.json").exists()
+
+
+def test_held_out_units_do_not_depend_on_their_order():
+    units = [f"unit {n}" for n in range(100)]
+    train, held = make_corpus.hold_out(units, 0.1, 1)
+    assert len(held) == 10
+    assert sorted(train + held) == sorted(units)
+    again = make_corpus.hold_out(units[::-1], 0.1, 1)[1]
+    assert again == held[::-1]
+    assert make_corpus.hold_out(units, 0.1, 2)[1] != held
+    assert len(make_corpus.hold_out(units[:3], 0.1, 1)[1]) == 1
+
+
+def test_lines_that_go_leave_no_two_empty_lines():
+    known = make_corpus.overlap.Overlap([SHORT])
+    unit = f"{SHORT}\nStay.\n\n{SHORT}\n\nGo.\n{SHORT}"
+    assert make_corpus.remove(unit, known) == ("Stay.\n\nGo.", 3)
+
+
+def test_missing_and_single_texts_are_refused(data_dir, tmp_path):
+    with pytest.raises(errors.UserError, match="`data_dir=.*is not a file"):
+        make_corpus.run(
+            make_corpus.CorpusOptions(str(tmp_path), str(tmp_path / "out"))
+        )
+    with pytest.raises(errors.UserError, match="Two are needed"):
+        paths = {n: str(data_dir / n) for n in make_corpus.SOURCES}
+        paths["corpora/gutenberg.tar.xz"] = str(tmp_path / "one.txt")
+        (tmp_path / "one.txt").write_text("One text.\n")
+        make_corpus._divide(
+            make_corpus.CorpusOptions(str(data_dir), "out"), paths
+        )

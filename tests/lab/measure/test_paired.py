@@ -1,0 +1,60 @@
+"""Paired differences and their bootstrap intervals."""
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors
+from lab.measure import paired
+
+
+def test_interval_of_three_is_from_the_smallest_to_the_largest():
+    found = paired.interval([[1.0, 2.0, 6.0]])
+    assert found == paired.Difference(3.0, 1.0, 6.0, 3)
+
+
+def test_equal_differences_have_an_interval_without_width():
+    found = paired.interval([[0.5] * 4, [1.5] * 4])
+    assert (found.mean, found.low, found.high) == (1.0, 1.0, 1.0)
+    assert found.count == 8
+
+
+def test_groups_count_the_same_however_many_numbers_they_have():
+    found = paired.interval([[1.0, 1.0], [3.0, 3.0, 3.0, 3.0]])
+    assert found.mean == 2.0
+
+
+def test_one_number_has_no_interval():
+    found = paired.interval([[2.0], [4.0, 6.0]])
+    assert found == paired.Difference(3.5, None, None, 3)
+
+
+def test_interval_is_that_of_the_exact_bootstrap_distribution():
+    # Two numbers 0 and 1: means 0, 1/2, 1 with 1/4, 1/2, 1/4.
+    found = paired.interval([[0.0, 1.0]], level=0.4)
+    assert (found.low, found.high) == (0.5, 0.5)
+    found = paired.interval([[0.0, 1.0]], level=0.8)
+    assert (found.low, found.high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "count, low, high",
+    [
+        (3, 0.70, 0.80),  # See the docstring: three of four.
+        (20, 0.90, 0.96),
+        (67, 0.92, 0.98),  # The paradigms of BLiMP.
+    ],
+)
+def test_coverage_on_normal_numbers(count, low, high):
+    random = np.random.default_rng(5)
+    trials = 300
+    inside = 0
+    for sample in random.normal(1.0, 2.0, [trials, count]):
+        found = paired.interval([sample])
+        inside += found.low <= 1.0 <= found.high
+    assert low <= inside / trials <= high
+
+
+@pytest.mark.parametrize("groups", [[], [[]], [[1.0], []], [[1.0, np.nan]]])
+def test_groups_without_finite_numbers_are_refused(groups):
+    with pytest.raises(errors.UserError, match="at least one finite number"):
+        paired.interval(groups)
