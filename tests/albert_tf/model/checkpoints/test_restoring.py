@@ -1,6 +1,7 @@
 """Restoring checkpoints by name: everything fits, or nothing changes."""
 
 import dataclasses
+import re
 import shutil
 
 import numpy as np
@@ -31,6 +32,14 @@ def pretrainer(small_config):
 
 def save(model, path):
     return tf.train.Checkpoint(model=model).write(str(path))
+
+
+def spread(model):
+    """Give every weight a value of its own, norms and biases too."""
+    generator = np.random.default_rng(5)
+    for variable in model.variables:
+        variable.assign(generator.normal(size=variable.shape))
+    return model
 
 
 def values_of(model):
@@ -303,48 +312,49 @@ def write_with_config(model, folder):
 
 
 @pytest.mark.parametrize(
-    ("share", "groups", "deep_groups"),
+    ("depths", "share", "groups", "attentions", "ffns"),
     [
-        ("all", 1, 1),
-        ("all", 2, 2),
-        ("all", 2, 4),
-        ("ffn", 1, 1),
-        ("none", 1, 1),
+        ((2, 3), "all", (1, 1), [0], [0]),
+        ((2, 4), "all", (2, 4), [0, 0, 1, 1], [0, 0, 1, 1]),
+        # Its second group begins in the first half of the layers.
+        ((2, 5), "all", (2, 3), [0, 0, 1], [0, 0, 1]),
+        ((2, 3), "attention", (1, 1), [0], [0, 0, 1]),
+        ((2, 5), "ffn", (1, 1), [0, 0, 0, 1, 1], [0]),
+        ((3, 5), "none", (1, 1), [0, 0, 1, 1, 2], [0, 0, 1, 1, 2]),
     ],
 )
 def test_a_deeper_network_starts_from_a_shallower_one(
-    small_config, tmp_path, share, groups, deep_groups
+    small_config, tmp_path, depths, share, groups, attentions, ffns
 ):
-    config = dataclasses.replace(
-        small_config,
-        share=share,
-        num_hidden_layers=2,
-        num_hidden_groups=groups,
-        inner_group_num=1,
-    )
-    shallow = modeling.AlbertModel(config)
-    prefix = write_with_config(shallow, tmp_path)
-    deep = modeling.AlbertModel(
+    """The last two arguments say which group each group takes its values of."""
+    configs = [
         dataclasses.replace(
-            config, num_hidden_layers=4, num_hidden_groups=deep_groups
+            small_config,
+            num_hidden_layers=depth,
+            share=share,
+            num_hidden_groups=count,
+            inner_group_num=2 if share == "all" else 1,
         )
-    )
+        for depth, count in zip(depths, groups, strict=True)
+    ]
+    shallow, deep = map(modeling.AlbertModel, configs)
+    spread(shallow)
+    prefix = write_with_config(shallow, tmp_path)
     with pytest.raises(errors.UserError, match="num_hidden_layers|group_"):
         restoring.restore(deep, prefix)
-    restoring.restore(deep, prefix, layers="shallower")
-    # Each layer of the shallow network, twice in a row.
-    names = [config.layer_groups[layer // 2] for layer in range(4)]
-    for layer, (attention, ffn) in enumerate(deep.config.layer_groups):
-        source_attention, source_ffn = names[layer]
-        for mine, other in (
-            (deep.attentions[attention], shallow.attentions[source_attention]),
-            (deep.feed_forwards[ffn], shallow.feed_forwards[source_ffn]),
-        ):
-            pairs = zip(
-                mine[0].get_weights(), other[0].get_weights(), strict=True
-            )
-            for one, two in pairs:
-                np.testing.assert_array_equal(one, two)
+    restored = restoring.restore(deep, prefix, layers="shallower")
+    expected, found = values_of(shallow), values_of(deep)
+    copied = set()
+    for name, value in found.items():
+        source = name
+        if match := re.search(r"/group_(\d)/inner_group_\d/(\w+)", name):
+            of_ffn = match[2] in ("ffn_1", "LayerNorm_1")
+            group = (ffns if of_ffn else attentions)[int(match[1])]
+            source = name.replace(f"/group_{match[1]}/", f"/group_{group}/")
+        if source != name:
+            copied.add(name)
+        np.testing.assert_array_equal(value, expected[source], err_msg=name)
+    assert set(restored.copied) == copied
 
 
 def test_depth_must_be_known_and_smaller(small_config, tmp_path):

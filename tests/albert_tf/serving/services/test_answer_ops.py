@@ -63,15 +63,18 @@ def test_answers_may_be_in_the_context_and_at_cls():
 
 
 def test_best_starts_meet_best_ends_of_the_sequence():
-    windows = answer_ops.make_windows(ints(1), ints(2), 8, 3)
-    # [CLS] q [SEP] c c [SEP], then padding, which is never proposed.
-    start = tf.constant([[0.0, 1, 2, 5, 4, 3, 9, 9]])
-    end = tf.constant([[7.0, 0, 0, 1, 6, 0, 9, 9]])
+    windows = answer_ops.make_windows(ints(1, 2), ints(2, 1), 8, 3)
+    # [CLS] q [SEP] c c [SEP] and [CLS] q q [SEP] c [SEP], then padding, which
+    # is never proposed. The last marker may be, as in `squad_answers`.
+    start = tf.constant(
+        [[0.0, 1, 2, 5, 4, 3, 9, 9], [1.0, 2, 3, 4, 5, 6, 7, 8]]
+    )
+    end = tf.constant([[7.0, 0, 0, 1, 6, 8, 9, 9], [8.0, 1, 1, 0, 5, 6, 7, 9]])
     found = answer_ops.propose_each(start, end, windows, 2)
-    assert found.start.numpy().tolist() == [[[3], [4]]]
-    assert found.end.numpy().tolist() == [[[0, 4]]]
-    assert found.start_score.numpy().tolist() == [[[5], [4]]]
-    assert found.end_score.numpy().tolist() == [[[7, 6]]]
+    assert found.start.numpy().tolist() == [[[3], [4]], [[5], [4]]]
+    assert found.end.numpy().tolist() == [[[5, 0]], [[0, 5]]]
+    assert found.start_score.numpy().tolist() == [[[5], [4]], [[6], [5]]]
+    assert found.end_score.numpy().tolist() == [[[8, 7]], [[8, 6]]]
 
 
 def test_found_ends_belong_to_their_starts():
@@ -184,8 +187,22 @@ def test_different_texts_in_the_order_of_scores():
 
 
 def test_equal_scores_stay_in_order():
-    found = n_best("a b c", [(4, 5, 1.0), (0, 1, 1.0), (2, 3, 1.0)], size=2)
-    assert found["n_best_answers"] == [b"c", b"a"]
+    spans = [(4, 5, 1.0), (0, 1, 1.0), (2, 3, 3.0), (6, 7, 1.0)]
+    assert n_best("a b c d", spans, size=4)["n_best_start"] == [2, 4, 0, 6]
+
+
+def test_entries_beyond_the_list_get_no_probability():
+    spans = [(4, 5, 1.0), (0, 1, 3.0), (2, 3, 2.0), (0, 3, 1.5)]
+    found = n_best("a b c", spans, size=2)
+    odds = np.exp([3.0, 2.0])
+    expected = {
+        "n_best_answers": [b"a", b"b"],
+        "n_best_scores": [3.0, 2.0],
+        "n_best_probabilities": pytest.approx(odds / odds.sum()),
+        "n_best_start": [0, 2],
+        "n_best_end": [1, 3],
+    }
+    assert found == expected
 
 
 def test_question_without_spans():
