@@ -159,11 +159,7 @@ def _warn_of_labels(source: _Source) -> None:
 def _find_vocabulary(
     source: _Source, settings: ConvertOptions
 ) -> tuple[tokenization.VocabularyOptions, str]:
-    """Return the vocabulary of a model, if it is known, and the folder of it.
-
-    Raises:
-        errors.UserError: It would be used in another way than in training.
-    """
+    """Return the vocabulary of a model, if it is known, and its folder."""
     known, folder = serving_source.vocabulary_beside(
         source.path, settings.vocabulary
     )
@@ -181,11 +177,7 @@ def _copy_vocabulary(source: _Source, settings: ConvertOptions) -> None:
 
 
 def _refuse_remote(settings: ConvertOptions) -> None:
-    """Refuse what is not a local place.
-
-    Raises:
-        errors.UserError: It is none.
-    """
+    """Refuse what is not a local place."""
     if not settings.to or files.is_remote(settings.to):
         raise errors.UserError(
             f"--to={settings.to} is not a local place. Convert to one, and "
@@ -194,11 +186,7 @@ def _refuse_remote(settings: ConvertOptions) -> None:
 
 
 def _check_target(settings: ConvertOptions) -> None:
-    """Refuse to write over something, before anything is read.
-
-    Raises:
-        errors.UserError: It is there.
-    """
+    """Refuse to write over something, before anything is read."""
     target = settings.to
     if settings.format == "huggingface":
         existing = [os.path.join(target, name) for name in hub_folder.NAMES]
@@ -218,11 +206,7 @@ def _check_target(settings: ConvertOptions) -> None:
 
 
 def _check_prefix(prefix: str) -> None:
-    """Refuse what is not the prefix of a checkpoint, or not in its own place.
-
-    Raises:
-        errors.UserError: See above.
-    """
+    """Refuse what is no prefix of a checkpoint, or not in its own place."""
     folder = os.path.dirname(prefix)
     if os.path.isdir(prefix) or prefix.endswith((".index", ".meta", "/")):
         raise errors.UserError(
@@ -240,11 +224,7 @@ def _check_prefix(prefix: str) -> None:
 def _check_neighbour(
     settings: ConvertOptions, config: modeling.AlbertConfig
 ) -> None:
-    """Refuse a folder whose config file is that of another model.
-
-    Raises:
-        errors.UserError: It is.
-    """
+    """Refuse a folder whose config file is that of another model."""
     path = os.path.join(
         os.path.dirname(settings.to), checkpoint_reader.CONFIG_NAME
     )
@@ -292,11 +272,7 @@ def _read(settings: ConvertOptions) -> _Source:
 
 
 def _check_state(source: _Source, path: str) -> None:
-    """Refuse moments that do not fit the weights.
-
-    Raises:
-        errors.UserError: Some are missing, left over or of another shape.
-    """
+    """Refuse moments that do not fit the weights."""
     wanted = {
         f"{name}/{kind}": value.shape
         for name, value in source.weights().items()
@@ -317,11 +293,7 @@ def _check_state(source: _Source, path: str) -> None:
 
 
 def _write_tf1(source: _Source, prefix: str) -> None:
-    """Write variables by name, as TensorFlow 1's Saver does.
-
-    Raises:
-        errors.UserError: The original release would compute something else.
-    """
+    """Write variables by name, as TensorFlow 1's Saver does."""
     huggingface.refuse_own_parts(source.config, "the original release")
     values = {**source.weights(), **source.state}
     names = sorted(values)
@@ -395,11 +367,7 @@ def _write_prefix(
 
 
 def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
-    """Write a folder for transformers.
-
-    Raises:
-        errors.UserError: The vocabulary is missing, or does not fit.
-    """
+    """Write a folder for transformers."""
     vocabulary, folder = _find_vocabulary(source, settings)
     if vocabulary.path is None:
         raise errors.UserError(

@@ -86,7 +86,6 @@ class Server(http.server.ThreadingHTTPServer):
     demo: views.Demo
 
     def __init__(self, address: tuple[str, int]) -> None:
-        """Listen at an address and a port."""
         super().__init__(address, Handler)
         self.host = address[0]
         self.turns = threading.BoundedSemaphore(os.cpu_count() or 1)
@@ -97,10 +96,6 @@ class Server(http.server.ThreadingHTTPServer):
         By DNS rebinding another site can send a browser's requests here, but
         with its own name in the header. Any port is allowed: a tunnel may
         change it.
-
-        Args:
-            host: The header.
-            reached: The address at which the browser has reached the server.
         """
         names = {"localhost", "127.0.0.1", "[::1]", self.host, reached}
         if self.host in _ALL:
@@ -110,11 +105,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def listen(host: str, port: int) -> Server:
-    """Return a server that listens.
-
-    Raises:
-        errors.UserError: The port or the host cannot be used.
-    """
+    """Return a server that listens."""
     try:
         return Server((host, port))
     except OSError as error:

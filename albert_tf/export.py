@@ -243,12 +243,7 @@ def _asks(
 def _read_examples(
     settings: ExportOptions, task: base.Task | None
 ) -> list[base.Example]:
-    """Read the file that scores come from, if there is one.
-
-    Raises:
-        errors.UserError: There is no task that could read it, or its layout is
-            wrong.
-    """
+    """Read the file that scores come from, if there is one."""
     if not settings.eval_file:
         return []
     if task is None:

@@ -141,12 +141,7 @@ def run(settings: PredictOptions) -> None:
 
 
 def _require_readable(path: str) -> None:
-    """Refuse what can be no input; a named pipe can.
-
-    Raises:
-        errors.UserError: Nothing is there, or a folder, or the file is not
-            text.
-    """
+    """Refuse what can be no input; a named pipe can."""
     if not files.exists(path) or os.path.isdir(path):
         raise errors.UserError(
             f"--input_file={path} is not a file. Check the path (the current "
@@ -255,13 +250,7 @@ def _collect(
 def _facts(
     settings: PredictOptions, path: str, model: Iterable[str]
 ) -> dict[str, Any] | None:
-    """Return what the answers depend on; None if that is not known.
-
-    Args:
-        settings: The options.
-        path: The input.
-        model: The files of the model.
-    """
+    """Return what the answers depend on; None if that is not known."""
     if path == STANDARD:
         found = os.fstat(sys.stdin.fileno())
         if not stat.S_ISREG(found.st_mode):

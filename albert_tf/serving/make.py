@@ -72,11 +72,7 @@ def _of_classifier(
 
 
 def of_task(task: base.Task, encoder: modeling.AlbertModel) -> service.Service:
-    """Serve the model of a task, with a new head.
-
-    Raises:
-        errors.UserError: There is no service for such a task, or for its head.
-    """
+    """Serve the model of a task, with a new head."""
     model = task_models.make_model(task, encoder)
     rest = task.tokenizer, task.max_seq_length
     # A subclass of a head may compute something else.

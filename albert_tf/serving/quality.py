@@ -32,8 +32,6 @@ def score(
     Args:
         ask: Takes int32 inputs by name; returns at least what the task's model
             does.
-        task: The task.
-        examples: With labels.
     """
 
     def ask_without(batch: Mapping[str, np.ndarray]) -> base.Outputs:

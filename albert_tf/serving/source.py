@@ -64,11 +64,7 @@ class Source:
 
 
 def find(settings: source_options.SourceOptions) -> Source:
-    """Return what the options say.
-
-    Raises:
-        errors.UserError: It is not there, or something about it is not known.
-    """
+    """Return what the options say."""
     return of_run(settings) if settings.run_dir else of_checkpoint(settings)
 
 
@@ -116,11 +112,7 @@ def of_run(settings: source_options.SourceOptions) -> Source:
 
 
 def _has_masked_lm(values: Mapping[str, Any]) -> bool:
-    """Tell whether a pretrained encoder has a head for masked words.
-
-    Args:
-        values: Options of the run.
-    """
+    """Tell whether a pretrained encoder has a head for masked words."""
     # Else a generator has it, which is not kept.
     is_generator = values.get("generator_sharing") == "all"
     return values.get("objective", "mlm") == "mlm" or is_generator
@@ -194,11 +186,7 @@ def _check_versions(
     """Refuse options of another version of SQuAD than the model's.
 
     Args:
-        settings: The options.
         known: Those of the run; nothing for a bare checkpoint.
-
-    Raises:
-        errors.UserError: An option is of another version.
     """
     given, version = settings.given, known.get("squad_version")
     if settings.run_dir and given.get("squad_version", version) != version:
@@ -241,11 +229,7 @@ def choose_vocabulary(
     known: tokenization.VocabularyOptions,
     folder: str,
 ) -> tokenization.VocabularyOptions:
-    """Return the vocabulary that is given, else the known one in a folder.
-
-    Raises:
-        errors.UserError: It would be used in another way than the known one.
-    """
+    """Return the vocabulary that is given, else the known one in a folder."""
     if given.path is not None and not run_folder.is_run(folder):
         return given.resolved()
     known = known.resolved()
@@ -270,13 +254,7 @@ def choose_vocabulary(
 def make_service(
     source: Source, task: base.Task | None, precision: str = "float32"
 ) -> service.Service:
-    """Build a model, with new weights, and its signatures.
-
-    Args:
-        source: What is exported.
-        task: Its task, if it has one; see `make_task`.
-        precision: What the encoder computes in.
-    """
+    """Build a model, with new weights, and its signatures."""
     encoder = modeling.AlbertModel(source.config, precision=precision)
     if task:
         return make.of_task(task, encoder)
@@ -306,10 +284,6 @@ def make_task(source: Source) -> base.Task | None:
     """Return the task of a finetuned model.
 
     Encoders, pretrained models and bare classifiers have none.
-
-    Raises:
-        errors.UserError: Sequences are longer than the position table, or the
-            options do not fit one another.
     """
     values = source.values
     length = values["max_seq_length"]
@@ -332,11 +306,7 @@ def make_task(source: Source) -> base.Task | None:
 
 
 def _labels(values: Mapping[str, Any]) -> list[str]:
-    """Return the names of the classes of a bare checkpoint.
-
-    Raises:
-        errors.UserError: There are too few, or not `num_labels` many.
-    """
+    """Return the names of the classes of a bare checkpoint."""
     count = values["num_labels"]
     names = values.get("known_labels") or list(map(str, range(count)))
     if "labels" in values:

@@ -45,16 +45,7 @@ def describes_albert(values: Mapping[str, Any]) -> bool:
 
 
 def translate_config(values: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Return the values of such a config under our keys.
-
-    Args:
-        values: Content of the file.
-        path: Where it came from, for messages.
-
-    Raises:
-        errors.UserError: It describes a network that this project cannot
-            compute.
-    """
+    """Return the values of such a config under our keys."""
     if values.get("ln_type") not in (None, "postln"):
         raise errors.UserError(
             f"{path} has ln_type={values['ln_type']!r}: this model of "

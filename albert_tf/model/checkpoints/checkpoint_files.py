@@ -33,9 +33,6 @@ def find(path: str, option: str = "init_checkpoint") -> str:
 
     Returns:
         A prefix without `.index`, or a Hugging Face folder.
-
-    Raises:
-        errors.UserError: There is no checkpoint.
     """
     if path.endswith(".safetensors"):
         return _hugging_face_folder_of(path, option)
@@ -60,15 +57,7 @@ def find(path: str, option: str = "init_checkpoint") -> str:
 
 
 def fingerprint(path: str, option: str = "init_checkpoint") -> str:
-    """Return a hash of the weights of a checkpoint.
-
-    Args:
-        path: See `find`.
-        option: See `find`.
-
-    Raises:
-        errors.UserError: There is no checkpoint.
-    """
+    """Return a hash of the weights of a checkpoint."""
     found = find(path, option)
     if is_prefix(found):
         # It holds a checksum of each tensor.
@@ -165,7 +154,6 @@ def remove_unfinished(
     index goes first. No other process may be saving.
 
     Args:
-        folder: The folder.
         numbered: Whether this process writes the numbered checkpoints, and
             the list of them.
         best: Whether it writes that of `BEST_NAME`.
@@ -250,12 +238,7 @@ def explain(error: tf.errors.OpError) -> str:
 
 
 def not_written(what: str, error: tf.errors.OpError) -> OSError:
-    """Return the error to raise when TensorFlow cannot write a checkpoint.
-
-    Args:
-        what: What was to be written, and where.
-        error: What TensorFlow said.
-    """
+    """Return the error to raise when TensorFlow cannot write a checkpoint."""
     return OSError(
         f"Cannot write {what}: {explain(error)}. Make room there, or see that "
         "you may write there"

@@ -69,11 +69,7 @@ class Checkpoint:
 
 
 def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
-    """Open a checkpoint of any kind that `find` knows.
-
-    Raises:
-        errors.UserError: There is none, or its files are damaged.
-    """
+    """Open a checkpoint of any kind that `find` knows."""
     found = checkpoint_files.find(path, option)
     if not checkpoint_files.is_prefix(found):
         weights = huggingface.read_weights(found)
@@ -148,9 +144,6 @@ def _original_names(keys: Mapping[str, str]) -> dict[str, str]:
 
 def config_beside(path: str) -> AlbertConfig | None:
     """Return the architecture from the config file beside a checkpoint.
-
-    Args:
-        path: From `find`.
 
     Returns:
         None if there is no such file, or none that can be understood, which a

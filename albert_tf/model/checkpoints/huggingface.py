@@ -123,11 +123,7 @@ _DTYPES = ("F32", "F16", "BF16")
 
 
 def is_folder(path: str) -> bool:
-    """Tell whether `path` is a folder with the config of an ALBERT.
-
-    Raises:
-        errors.UserError: Its `config.json` is damaged.
-    """
+    """Tell whether `path` is a folder with the config of an ALBERT."""
     config_file = os.path.join(path, CONFIG_NAME)
     if not files.exists(config_file):
         return False
@@ -135,12 +131,7 @@ def is_folder(path: str) -> bool:
 
 
 def read_config(path: str) -> modeling.AlbertConfig:
-    """Read a `config.json`.
-
-    Raises:
-        errors.UserError: The file is damaged, or describes a network that this
-            project cannot compute.
-    """
+    """Read a `config.json`."""
     values = huggingface_config.translate(_read_json(path), path)
     config = modeling.AlbertConfig.from_dict(values, path)
     if config.embedding_size == config.hidden_size:
@@ -159,11 +150,7 @@ def read_config(path: str) -> modeling.AlbertConfig:
 
 
 def read_details(folder: str) -> huggingface_config.Details:
-    """Read what a folder's `config.json` says about a classifier's outputs.
-
-    Raises:
-        errors.UserError: See `huggingface_config.read_details`.
-    """
+    """Read what a folder's `config.json` says about a classifier's outputs."""
     path = os.path.join(folder, CONFIG_NAME)
     return huggingface_config.read_details(_read_json(path), path)
 
@@ -183,10 +170,6 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     Returns:
         Variable name to float32 array, for example `bert/pooler/dense/kernel`
         to [H, H].
-
-    Raises:
-        errors.UserError: There are no weights that can be read, or this project
-            has no variables for some of them.
     """
     config_file = os.path.join(folder, CONFIG_NAME)
     config = read_config(config_file)
@@ -225,11 +208,6 @@ def write(
 
     Args:
         folder: Made if it does not exist.
-        config: See `files_of`.
-        weights: See `files_of`.
-
-    Raises:
-        errors.UserError: See `files_of`. Nothing has been written then.
     """
     values, data = files_of(config, weights)
     files.make_folder(folder)
@@ -251,15 +229,11 @@ def files_of(
     """Return the content of `config.json` and of `model.safetensors`.
 
     Args:
-        config: Architecture of the encoder.
         weights: Variable name to array: the whole encoder, with or without its
             pooler, and the heads of one model.
         details: What else is known. By default a classifier with one label is
             an AlbertForSequenceClassification; AlbertForMultipleChoice reads
             the same folder.
-
-    Raises:
-        errors.UserError: transformers has no model that computes this one.
     """
     _check_order(config)
     refuse_own_parts(config, "transformers")
@@ -343,11 +317,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def find_weights(folder: str) -> str:
-    """Return the path of the weights in a folder.
-
-    Raises:
-        errors.UserError: There are none that can be read.
-    """
+    """Return the path of the weights in a folder."""
     path = os.path.join(folder, WEIGHTS_NAME)
     if files.exists(path):
         return path
@@ -402,9 +372,6 @@ def _untied(
     """Give every tensor its full name, and tied tensors only one.
 
     An encoder that was saved alone lacks the `albert.` before its names.
-
-    Raises:
-        errors.UserError: Two tensors that should be tied are not equal.
     """
     full = {}
     for name, tensor in tensors.items():
@@ -469,15 +436,7 @@ def _check_order(config: modeling.AlbertConfig) -> None:
 
 
 def refuse_own_parts(config: modeling.AlbertConfig, reader: str) -> None:
-    """Refuse an encoder that computes what only this project does.
-
-    Args:
-        config: The architecture.
-        reader: Which code would read the files, for the message.
-
-    Raises:
-        errors.UserError: It does.
-    """
+    """Refuse an encoder that computes what only this project does."""
     for key, usual in (("pooling", "cls"), ("position_bias", "none")):
         if getattr(config, key) != usual:
             raise errors.UserError(
@@ -489,11 +448,7 @@ def refuse_own_parts(config: modeling.AlbertConfig, reader: str) -> None:
 
 
 def _groups_to_write(config: modeling.AlbertConfig) -> int:
-    """Return `num_hidden_groups` for transformers.
-
-    Raises:
-        errors.UserError: No number of groups gives the same network.
-    """
+    """Return `num_hidden_groups` for transformers."""
     groups = config.num_hidden_groups
     if config.share == "none":
         groups = config.num_hidden_layers
@@ -514,11 +469,7 @@ def _groups_to_write(config: modeling.AlbertConfig) -> int:
 
 
 def _architecture(weights: Mapping[str, np.ndarray]) -> str:
-    """Return the class of transformers that has the heads in `weights`.
-
-    Raises:
-        errors.UserError: There is none.
-    """
+    """Return the class of transformers that has the heads in `weights`."""
     heads = {name for name in weights if not name.startswith("bert/")}
     allowed = {
         architecture: {

@@ -77,14 +77,6 @@ def translate(values: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Return the values of a `config.json` under our keys.
 
     Keys that say nothing about the network are left out.
-
-    Args:
-        values: Content of the file.
-        path: Where it came from, for messages.
-
-    Raises:
-        errors.UserError: It describes a network that this project cannot
-            compute.
     """
     if not describes_albert(values):
         raise errors.UserError(
@@ -110,15 +102,7 @@ def has_class(values: Mapping[str, Any], name: str) -> bool:
 
 
 def label_values(count: int, details: Details) -> dict[str, Any]:
-    """Return the keys that say what the outputs of a classifier mean.
-
-    Args:
-        count: The number of outputs.
-        details: What is known about them.
-
-    Raises:
-        errors.UserError: There are not as many names as outputs.
-    """
+    """Return the keys that say what the outputs of a classifier mean."""
     if details.is_choice:
         return {"architectures": [_CHOICE]}
     labels = details.labels or [_NO_NAME.format(i) for i in range(count)]
@@ -140,16 +124,7 @@ def label_values(count: int, details: Details) -> dict[str, Any]:
 
 
 def read_details(values: Mapping[str, Any], path: str) -> Details:
-    """Return what a `config.json` says about the outputs of a classifier.
-
-    Args:
-        values: Content of the file.
-        path: Where it came from, for messages.
-
-    Raises:
-        errors.UserError: The names are not `{"0": NAME, "1": NAME, ...}`, or a
-            text may have several labels.
-    """
+    """Return what a `config.json` says about the outputs of a classifier."""
     kind = values.get("problem_type")
     if kind not in (None, "regression", _ONE_LABEL):
         raise errors.UserError(

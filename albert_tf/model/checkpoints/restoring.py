@@ -75,7 +75,6 @@ def restore(
     leaves random what it does not find.
 
     Args:
-        model: An encoder, or an encoder with heads.
         source: A path, see `checkpoint_files.find`; or what
             `checkpoint_reader.read` returned.
         option: Name of the option the path came from, for messages.
@@ -83,7 +82,6 @@ def restore(
         new_heads: Whether heads that the checkpoint lacks altogether keep their
             values too. So does the pooler where the model has another
             `pooling`, and the checkpoint the original's.
-        layers: See `model_options.InitOptions.layers`.
 
     Raises:
         errors.UserError: A variable has no partner of its shape, or does not
@@ -144,11 +142,7 @@ def _find_partners(
     layers: str,
     what: str,
 ) -> dict[str, str]:
-    """Return the name in the checkpoint that each variable takes.
-
-    Raises:
-        errors.UserError: The checkpoint does not fit `InitOptions.layers`.
-    """
+    """Return the name in the checkpoint that each variable takes."""
     if layers == "shallower":
         return _shallower_names(encoder.config, checkpoint, names, what)
     if layers == "group0":
@@ -170,11 +164,7 @@ def _assign(
     checkpoint: checkpoint_reader.Checkpoint,
     what: str,
 ) -> Restored:
-    """Load the values, check them and assign them.
-
-    Raises:
-        errors.UserError: Some are not finite float32 numbers.
-    """
+    """Load the values, check them and assign them."""
     values = checkpoint.load(set(partners.values()))
     _check_numbers(values, what)
     for name, partner in partners.items():
@@ -196,10 +186,6 @@ def _shallower_names(
 
     Layer i of L takes what layer floor(i * K / L) of the checkpoint's K layers
     uses; where layers share, the first that uses a variable decides.
-
-    Raises:
-        errors.UserError: The checkpoint is deeper, or no config file beside it
-            says how deep it is.
     """
     other = checkpoint.config
     if other is None:
@@ -235,11 +221,7 @@ def _shallower_names(
 def _check_one_group(
     checkpoint: checkpoint_reader.Checkpoint, what: str
 ) -> None:
-    """Refuse to unshare what is not shared by all layers.
-
-    Raises:
-        errors.UserError: The checkpoint has more than one group.
-    """
+    """Refuse to unshare what is not shared by all layers."""
     groups = {
         found[1]
         for name in checkpoint.shapes
@@ -254,11 +236,7 @@ def _check_one_group(
 
 
 def _check_numbers(values: Mapping[str, np.ndarray], what: str) -> None:
-    """Refuse weights that are not finite float32 numbers.
-
-    Raises:
-        errors.UserError: Some are not.
-    """
+    """Refuse weights that are not finite float32 numbers."""
     for name, value in values.items():
         if value.dtype != np.float32:
             raise errors.UserError(
@@ -333,8 +311,6 @@ def _explain_misfit(
     """Say what to do about variables that do not match.
 
     Args:
-        variables: Names in the model.
-        stored: Names in the checkpoint.
         lacking: Variables that the checkpoint lacks, if nothing else is wrong.
     """
     if brightmart.PROJECTION in set(stored) - set(variables):
@@ -387,11 +363,7 @@ def _check_config(
     layers: str,
     what: str,
 ) -> None:
-    """Refuse weights that were trained for another function.
-
-    Raises:
-        errors.UserError: See `restore`.
-    """
+    """Refuse weights that were trained for another function."""
     lines = [
         f"  {key}: model {getattr(config, key)}, checkpoint "
         f"{getattr(other, key)}"
@@ -417,11 +389,7 @@ def _check_config(
 
 
 def _check_pooling(pooling: str, stored: str, what: str) -> None:
-    """Refuse the weights of a pooler that reads something else.
-
-    Raises:
-        errors.UserError: See `restore`.
-    """
+    """Refuse the weights of a pooler that reads something else."""
     if pooling != stored:
         raise errors.UserError(
             f"{what} was trained with pooling={stored}, says the config file "
@@ -441,12 +409,7 @@ def initialize(
     """Give a new model the weights it starts from, and say which.
 
     Args:
-        model: An encoder with heads.
         options: Without `init_checkpoint` nothing is done.
-        new_heads: See `restore`.
-
-    Raises:
-        errors.UserError: See `restore`.
     """
     if not options.init_checkpoint:
         return None
@@ -491,14 +454,8 @@ def restore_optimizer(
     """Restore the optimizer state, step and moments, of a checkpoint.
 
     Args:
-        optimizer: Built for the variables.
         variables: In the order it was built for.
-        path: See `checkpoint_files.find`.
         option: Name of the option the path came from, for messages.
-
-    Raises:
-        errors.UserError: The checkpoint holds no such state, or not of all
-            variables.
     """
     checkpoint = checkpoint_reader.read(path, option)
     wanted = {

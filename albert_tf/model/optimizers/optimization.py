@@ -53,9 +53,6 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         """Make the schedule.
 
         Args:
-            options: Peak, power and start of the warm-up.
-            num_train_steps: Step at which the rate is 0.
-            num_warmup_steps: Steps of the warm-up.
             step_scale: Factor on the step; a variable where the trainer adapts
                 the schedule to a time limit.
         """
@@ -314,12 +311,8 @@ class Muon(AdamW):
         """See `AdamW`.
 
         Args:
-            learning_rate: A number or a schedule.
-            bias_correction: Of the moments of AdamW.
-            encoder_factor: See `AdamW`.
             precision: What kernels' updates are computed in, see
                 `muon.orthogonalize`.
-            name: Of the optimizer.
         """
         super().__init__(
             learning_rate,
@@ -361,10 +354,6 @@ def _rule(
 
     XLA compiles it to a few passes over memory instead of twenty. It takes flat
     vectors, so that one function serves variables of all shapes.
-
-    Args:
-        weight_decay: Whether weights decay.
-        layer_adaptation: Whether the step is scaled by ‖w‖ / ‖u‖.
     """
     vector = tf.TensorSpec([None], tf.float32)
     number = tf.TensorSpec([], tf.float32)
@@ -420,13 +409,8 @@ def make_optimizer(
     """Make the optimizer with its schedule; call it in the strategy's scope.
 
     Args:
-        options: See `model_options.OptimizerOptions`.
-        num_train_steps: Step at which the rate is 0.
-        num_warmup_steps: Steps of the warm-up.
         by_the_clock: Whether the trainer adapts the schedule so that it ends at
             a time limit.
-        encoder_factor: See `AdamW`.
-        precision: See `Muon`.
     """
     schedule = WarmupPolynomialDecay(
         options,

@@ -63,7 +63,6 @@ class Signature:
     """
 
     def __init__(self, model: Any, name: str) -> None:
-        """Look at a signature; see `load`."""
         # The function alone does not keep the model's weights alive.
         self._model = model
         self._function = model.signatures[name]
@@ -89,11 +88,7 @@ class Signature:
 
 
 def open_model(path: str) -> Any:
-    """Load a SavedModel.
-
-    Raises:
-        errors.UserError: There is none, or it is damaged.
-    """
+    """Load a SavedModel."""
     files.refuse_file(path, "saved_model")
     if not files.exists(os.path.join(path, "saved_model.pb")):
         advice = "Name what albert_tf.export wrote, such as served/rte/1."
@@ -117,12 +112,7 @@ def open_model(path: str) -> Any:
 
 
 def load(path: str, name: str) -> Signature:
-    """Load a SavedModel for one of its signatures.
-
-    Raises:
-        errors.UserError: There is no SavedModel, no such signature, or it does
-            not take texts.
-    """
+    """Load a SavedModel for one of its signatures."""
     model = open_model(path)
     usable = [
         key
@@ -188,13 +178,8 @@ def read(
     A line that is no request becomes a `BadLine`.
 
     Args:
-        lines: Of a file, as they come.
         name: Its name, for messages. If it ends in .tsv, the first line names
             the columns of the others.
-        inputs: What is needed.
-
-    Raises:
-        errors.UserError: The first line of a table cannot be used.
     """
     names: list[str] | None = None
     empty = []
@@ -273,11 +258,7 @@ def _request(
 
 
 def _check_names(names: Iterable[str], inputs: Inputs, where: str) -> None:
-    """Make sure that all inputs are named.
-
-    Raises:
-        errors.UserError: One is not.
-    """
+    """Make sure that all inputs are named."""
     known = list(names)
     missing = [name for name in inputs if name not in known]
     if missing:
@@ -289,11 +270,7 @@ def _check_names(names: Iterable[str], inputs: Inputs, where: str) -> None:
 
 
 def _text(value: Any, what: str) -> str:
-    """Return a text.
-
-    Raises:
-        errors.UserError: It is none.
-    """
+    """Return a text."""
     if not isinstance(value, str):
         raise errors.UserError(
             f"{what} is {strict_json.shown(value)}; it must be a text. Correct "
@@ -303,11 +280,7 @@ def _text(value: Any, what: str) -> str:
 
 
 def _texts(value: Any, count: int, what: str) -> list[str]:
-    """Return a list of texts, filled up with empty ones.
-
-    Raises:
-        errors.UserError: It is none, or has another length.
-    """
+    """Return a list of texts, filled up with empty ones."""
     if not isinstance(value, list) or not 2 <= len(value) <= count:
         raise errors.UserError(
             f"{what} is {strict_json.shown(value)}; it must be a list of 2 to "

@@ -38,11 +38,7 @@ class View:
 
 
 def show_masks(texts: Texts, answer: Answer) -> View:
-    """Fill the best piece into each mask, and chart what else there is.
-
-    Raises:
-        errors.UserError: There is no mask.
-    """
+    """Fill the best piece into each mask, and chart what else there is."""
     first, *others = texts["text"].split(tokenization.MASK)
     if not others:
         raise errors.UserError(
@@ -189,7 +185,6 @@ class Demo:
     """A model, how to ask it, and how to show what it says."""
 
     def __init__(self, signature: ask.Signature, kind: Kind):
-        """Keep both; see `load`."""
         self._signature = signature
         self._kind = kind
 
@@ -215,11 +210,7 @@ class Demo:
         }
 
     def answer(self, body: bytes) -> View:
-        """Answer a JSON object with a text for each input.
-
-        Raises:
-            errors.UserError: It is none, or there is nothing to answer.
-        """
+        """Answer a JSON object with a text for each input."""
         # As a line of a file; an empty one is no request.
         read = ask.read([body], "request", self._signature.inputs)
         requests = list(text_files.strictly(read))
@@ -238,11 +229,7 @@ class Demo:
 
 
 def load(path: str) -> Demo:
-    """Load a SavedModel and find out what it can do.
-
-    Raises:
-        errors.UserError: There is no SavedModel, or nothing to show.
-    """
+    """Load a SavedModel and find out what it can do."""
     model = ask.open_model(path)
     for (output, kind), name in itertools.product(
         KINDS.items(), sorted(model.signatures)

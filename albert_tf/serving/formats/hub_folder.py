@@ -71,13 +71,7 @@ class Model:
 
 
 def write(folder: str, model: Model) -> None:
-    """Write the folder.
-
-    Raises:
-        errors.UserError: transformers has no model that computes this one, or
-            the library `tokenizers` would cut text in another way. Nothing has
-            been written then.
-    """
+    """Write the folder."""
     tokenizer = model.tokenizer
     rules = tokenizer_json.make(tokenizer)
     tokenizer_check.check(rules, tokenizer)

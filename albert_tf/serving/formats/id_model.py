@@ -65,9 +65,6 @@ class IdModel:
         precision: Of the network, one of `PRECISIONS`.
         options: What else one must know to make inputs from a text or an answer
             from outputs, such as `doc_stride`. JSON values by name.
-
-    Raises:
-        errors.UserError: The precision is unknown, or the service has another.
     """
 
     service: service.Service
@@ -97,11 +94,6 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     The network is run with random ids. The largest difference of each output
     from that of the service is logged and written to the description.
 
-    Args:
-        what: What to save.
-        path: Folder to write; see `files.replace_folder`.
-        form: The format.
-
     Returns:
         What the file `DESCRIPTION_NAME` says: `format`, `precision`, `service`
         (its class); `functions`, by name, each with `inputs` and `outputs`
@@ -110,10 +102,6 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         (tokens); `texts` that a sequence is made of, where that varies;
         `labels`, in the order of the logits; `special_ids`;
         `vocabulary`, its file and how it is used; `options`.
-
-    Raises:
-        errors.UserError: A package is missing, or the format has no operation
-            for a part of the network.
     """
     form.require()
     functions = form.functions(what.service)

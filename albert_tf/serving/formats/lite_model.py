@@ -32,9 +32,6 @@ def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
     What layers and signatures share stands in the file once. One exception: in
     int8, models that predict masked words have their table of words twice, in
     other scales for its rows than for its columns.
-
-    Raises:
-        errors.UserError: There is no operation for a part of it.
     """
     root = tf.Module()
     concrete = [f.get_concrete_function() for f in functions.values()]

@@ -40,9 +40,6 @@ def text(
 
     Args:
         folder: Where the model is written; its last part is the model's name.
-        config: Content of `config.json`.
-        tokenizer: The vocabulary.
-        run_dir: The folder of the run that trained the model.
     """
     name = os.path.basename(os.path.normpath(folder))
     architecture = config["architectures"][0]

@@ -58,9 +58,6 @@ def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
     What layers share stands in the file once. One exception: in int8, models
     that predict masked words have their table of words twice, in other scales
     for its rows than for its columns.
-
-    Raises:
-        errors.UserError: There is no operation for a part of it.
     """
     import onnx  # An extra, as all of this family.
     import tf2onnx

@@ -26,13 +26,8 @@ def save(what: service.Service, path: str, *, with_text: bool = True) -> None:
     """Write a SavedModel.
 
     Args:
-        what: What to save.
-        path: Folder to write; see `files.replace_folder`.
         with_text: Whether to include the tokenizer and the signatures that
             take text. Without them no operation of tensorflow_text is used.
-
-    Raises:
-        OSError: The disk is full.
     """
     signatures = what.functions if with_text else service.id_functions(what)
     root = tf.Module()

@@ -29,7 +29,6 @@ def write(folder: str, samples: Mapping[str, Mapping[str, tf.Tensor]]) -> None:
     """Write one request for each signature into the folder of a SavedModel.
 
     Args:
-        folder: The folder.
         samples: Inputs by name, by signature; see `service.Service.samples`.
     """
     path = os.path.join(folder, PATH)
@@ -40,12 +39,7 @@ def write(folder: str, samples: Mapping[str, Mapping[str, tf.Tensor]]) -> None:
 
 
 def encode(signature: str, inputs: Mapping[str, tf.Tensor]) -> bytes:
-    """Return a serialized `PredictionLog` with one request to a signature.
-
-    Args:
-        signature: Its name.
-        inputs: Tensors by name.
-    """
+    """Return a serialized `PredictionLog` with one request to a signature."""
     request = _field(
         _REQUEST_MODEL, _field(_MODEL_SIGNATURE, signature.encode())
     )

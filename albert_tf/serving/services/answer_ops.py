@@ -101,7 +101,6 @@ def cut(windows: WindowTensors, contexts: tf.RaggedTensor) -> tf.RaggedTensor:
     """Return the pieces of each window, int32 [W, (pieces)].
 
     Args:
-        windows: From `make_windows`.
         contexts: int32 [Q, (pieces)].
     """
     first = tf.cast(contexts.row_starts(), tf.int32)
@@ -131,8 +130,6 @@ def propose_each(
     Args:
         start_logits: float32 [W, S].
         end_logits: float32 [W, S].
-        windows: The windows.
-        size: How many are best.
     """
     length = tf.shape(start_logits)[1]
     stop = windows.first + windows.length + 1  # Behind the last marker.
@@ -177,10 +174,8 @@ def find_spans(
     """Keep what is valid among proposals; see `squad_answers.rank`.
 
     Args:
-        windows: The windows.
         starts: int32 [Q, (pieces)], first byte of each piece of the contexts.
         ends: int32 [Q, (pieces)], last byte plus 1.
-        proposals: Of all windows.
         max_answer_length: Pieces of the longest answer.
 
     Returns:
@@ -242,8 +237,6 @@ def null_scores(
 
     Args:
         cls_logits: float32 [W].
-        windows: The windows.
-        count: int32, number of questions.
 
     Returns:
         float32 [Q].
@@ -259,8 +252,6 @@ def n_best(
 
     Args:
         contexts: string [Q].
-        spans: Of all questions.
-        size: Entries for each question.
         empty_score: What an entry without text gets as score, the only one of a
             question without spans.
 

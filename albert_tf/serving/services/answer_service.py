@@ -42,13 +42,7 @@ class AnswerService(service.Service, abc.ABC):
         """Keep what the signatures need.
 
         Args:
-            model: See `service.Service`.
-            tokenizer: See `service.Service`.
             max_seq_length: Tokens of a window with its question.
-            options: How windows are made and answers are found.
-
-        Raises:
-            errors.UserError: Sequences are too short for questions.
         """
         options.windows.check_length(max_seq_length)
         super().__init__(model, tokenizer, max_seq_length)
@@ -249,10 +243,6 @@ class AnswerServiceV2(AnswerService):
         """Keep what the signatures need.
 
         Args:
-            model: See `AnswerService`.
-            tokenizer: See `AnswerService`.
-            max_seq_length: See `AnswerService`.
-            options: See `AnswerService`.
             threshold: Questions with a higher score for "no answer" have none.
         """
         super().__init__(model, tokenizer, max_seq_length, options)

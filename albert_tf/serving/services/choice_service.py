@@ -21,14 +21,6 @@ class ChoiceService(service.Service):
         max_seq_length: int,
         options: race.RaceOptions,
     ):
-        """Keep what the signatures need.
-
-        Args:
-            model: See `service.Service`.
-            tokenizer: See `service.Service`.
-            max_seq_length: See `service.Service`.
-            options: How many options a question has, how long they may be.
-        """
         super().__init__(model, tokenizer, max_seq_length)
         self._count = options.num_options
         self._longest = options.max_qa_length

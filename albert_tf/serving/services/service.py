@@ -108,13 +108,6 @@ class Service:
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
     ):
-        """Keep what the signatures need.
-
-        Args:
-            model: A finished encoder, or one with a head.
-            tokenizer: The vocabulary it was trained with.
-            max_seq_length: See the attribute.
-        """
         self.model = model
         self.tokenizer = tokenization_ops.make_graph_tokenizer(
             tokenizer,
@@ -166,7 +159,6 @@ class Service:
         """Return what `tokens` does; refuse wrong shapes by name.
 
         Args:
-            inputs: Those of `tokens`.
             skip_padding: Whether nothing is computed at padding; what is
                 returned there is 0. For texts, whose padding nobody asked for.
         """
@@ -179,11 +171,7 @@ class Service:
         return {name: tf.cast(outputs[name], tf.float32) for name in names}
 
     def _checked(self, ids: tf.Tensor) -> tf.Tensor:
-        """Return ids of any rank, their last axis neither empty nor too long.
-
-        Raises:
-            tf.errors.InvalidArgumentError: It is one of the two.
-        """
+        """Refuse ids whose last axis is empty or too long."""
         longest = self.encoder.config.max_position_embeddings
         length = tf.shape(ids)[-1]
         checks = [

@@ -24,14 +24,6 @@ class _OfTexts(service.Service, abc.ABC):
         *,
         pairs: bool,
     ):
-        """Keep what the signatures need.
-
-        Args:
-            model: See `service.Service`.
-            tokenizer: See `service.Service`.
-            max_seq_length: See `service.Service`.
-            pairs: Whether `serving_default` takes `text` and `text_pair`.
-        """
         super().__init__(model, tokenizer, max_seq_length)
         self.texts = ("text", "text_pair") if pairs else ("text",)
 
@@ -93,11 +85,7 @@ class ClassifierService(_OfTexts):
         """Keep what the signatures need.
 
         Args:
-            model: See `service.Service`.
-            tokenizer: See `service.Service`.
-            max_seq_length: See `service.Service`.
             labels: Label strings in the order of the logits.
-            pairs: Whether `serving_default` takes `text` and `text_pair`.
         """
         super().__init__(model, tokenizer, max_seq_length, pairs=pairs)
         self.labels = tuple(labels)
