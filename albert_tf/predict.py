@@ -19,9 +19,8 @@ has the `id` that was given with it, else the number of its `line`.
 
 Answers are written one after another, in the order of the lines. A line that
 cannot be answered gets an `error`, with its `line` and, if it can be read, its
-`id`; with --strict the program stops at it. Until the last answer is written,
-the answers are in OUTPUT_FILE.unfinished: after a kill or an error the same
-command continues there. The exit status is 0 if any line was answered.
+`id`; with --strict the program stops at it. OUTPUT_FILE appears when the last
+answer is written. The exit status is 0 if any line was answered.
 """
 
 import contextlib
@@ -43,7 +42,7 @@ from albert_tf.common import (
     imports,
     options,
     ranges,
-    unfinished,
+    strict_json,
 )
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import text_files
@@ -52,6 +51,7 @@ STANDARD = "-"
 # Bytes at the beginning of a file that tell text from other content.
 _LOOKED_AT = 65536
 _DEFAULT_SIGNATURE = "serving_default"
+_Answers = list[dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,10 +134,10 @@ def run(settings: PredictOptions) -> None:
             settings.output_file, "output_file", [path], overwrite=True
         )
         files.make_folder(os.path.dirname(settings.output_file), "output_file")
-    if settings.saved_model:
-        _ask_saved_model(settings, path)
-    else:
-        _ask_run(settings, path)
+    if path != STANDARD and not (settings.run_dir and files.is_remote(path)):
+        _require_readable(path)
+    ask = _ask_run if settings.run_dir else _ask_saved_model
+    _write(settings.output_file, ask(settings, path))
 
 
 def _require_readable(path: str) -> None:
@@ -156,14 +156,12 @@ def _require_readable(path: str) -> None:
                 )
 
 
-def _ask_run(settings: PredictOptions, path: str) -> None:
-    """Write the answers of a run, group by group."""
+def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
+    """Yield the answers of a run, group by group."""
     with imports.uncollected():
         from albert_tf.finetuning import predictions
 
     assert settings.run_dir is not None
-    if not files.is_remote(path):
-        _require_readable(path)
     predictor = predictions.RunPredictor(
         settings.run_dir,
         settings.checkpoint,
@@ -174,19 +172,13 @@ def _ask_run(settings: PredictOptions, path: str) -> None:
     if settings.strict:
         items = list(text_files.strictly(items))
     predictor.load()
-    facts = _facts(settings, path, predictor.files)
-    with _collect(settings, facts, predictor.group) as answers:
-        waiting = iter(items[answers.count :])
-        while group := list(itertools.islice(waiting, predictor.group)):
-            answers.write(predictor.answers(group))
+    for start in range(0, len(items), predictor.group):
+        yield predictor.answers(items[start : start + predictor.group])
     predictor.log_remarks()
-    _report(answers)
 
 
-def _ask_saved_model(settings: PredictOptions, path: str) -> None:
-    """Write the answers of a SavedModel, batch by batch."""
-    if path != STANDARD:
-        _require_readable(path)
+def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
+    """Yield the answers of a SavedModel, batch by batch."""
     with imports.uncollected():
         from albert_tf.serving.client import ask
 
@@ -203,93 +195,55 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> None:
     # Typed lines are answered one by one.
     is_typed = path == STANDARD and sys.stdin.isatty()
     size = 1 if is_typed else settings.batch_size
-    facts = _facts(settings, path, _files_below(settings.saved_model))
-    begun = time.monotonic()
-    with (
-        _input(path) as lines,
-        _collect(settings, facts, size) as answers,
-        _bar(settings, path) as bar,
-    ):
-        earlier = answers.count
+    done, begun = 0, time.monotonic()
+    with _input(path) as lines, _bar(settings, path) as bar:
         items = ask.read(_watched(lines, bar), source, signature.inputs)
         if settings.strict:
             items = text_files.strictly(items)
-        waiting = itertools.islice(items, earlier, None)
-        while batch := list(itertools.islice(waiting, size)):
-            answers.write(ask.answer_all(signature, batch))
-            rate = (answers.count - earlier) / (time.monotonic() - begun)
+        while batch := list(itertools.islice(items, size)):
+            yield ask.answer_all(signature, batch)
+            done += len(batch)
+            rate = done / (time.monotonic() - begun)
             bar.set_postfix_str(f"{rate:,.1f} texts/s", refresh=False)
     seconds = time.monotonic() - begun
-    done = answers.count - earlier
     logging.info(
         "Answered %d requests in %.1f s, %.1f a second",
         done,
         seconds,
         done / seconds,
     )
-    _report(answers)
 
 
-@contextlib.contextmanager
-def _collect(
-    settings: PredictOptions, facts: dict[str, Any] | None, group: int
-) -> Iterator[unfinished.Answers]:
-    """Open what answers are written to; see `unfinished.keep`."""
-    path = settings.output_file
-    to_table = _to_table if path.endswith(".tsv") else None
-    if path != STANDARD and not files.is_remote(path):
-        with unfinished.keep(path, facts, group, to_table) as answers:
-            yield answers
-        return
+def _write(path: str, batches: Iterable[_Answers]) -> None:
+    """Write answers as they come, or a table of all of them."""
+    is_table = path.endswith(".tsv")
+    table: _Answers = []
+    count, failures = 0, []
     with _output(path) as stream:
-        answers = unfinished.Answers(stream)
-        yield answers
-        answers.require_one()
-
-
-def _facts(
-    settings: PredictOptions, path: str, model: Iterable[str]
-) -> dict[str, Any] | None:
-    """Return what the answers depend on; None if that is not known."""
-    if path == STANDARD:
-        found = os.fstat(sys.stdin.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            return None
-        source: Any = [found.st_dev, found.st_ino, found.st_size]
-        source.append(found.st_mtime_ns)
-    else:
-        source = [os.path.abspath(path), *files.size_and_time(path)]
-    values = options.to_dict(settings)
-    for name in ("input_file", "output_file", "strict"):
-        del values[name]
-    return {
-        **{f"--{name}": value for name, value in values.items()},
-        "the input": source,
-        "the model": {p: files.size_and_time(p) for p in sorted(model)},
-    }
-
-
-def _files_below(folder: str) -> list[str]:
-    """Return all files in a local folder; of another one, its description."""
-    if files.is_remote(folder):
-        return [os.path.join(folder, "saved_model.pb")]
-    return [
-        os.path.join(path, name)
-        for path, _, names in os.walk(folder)
-        for name in names
-    ]
-
-
-def _report(answers: unfinished.Answers) -> None:
-    """Say how many answers there are, and how many errors among them."""
-    logging.info("Predicted %d examples", answers.count)
-    if answers.num_errors:
+        for answers in batches:
+            count += len(answers)
+            failures += [a["error"] for a in answers if "error" in a]
+            if is_table:
+                table += answers
+                continue
+            for answer in answers:
+                line = strict_json.dumps(answer, ensure_ascii=False) + "\n"
+                stream.write(line.encode())
+            stream.flush()
+        if is_table:
+            stream.write(_to_table(table).encode())
+        if 0 < count == len(failures):
+            raise errors.UserError(
+                f"No line can be answered. The first error: {failures[0]}"
+            )
+    logging.info("Predicted %d examples", count)
+    if failures:
         logging.warning(
             "%d of %d answers are errors. The first: %s --strict stops at such "
             "a line.",
-            answers.num_errors,
-            answers.count,
-            answers.first_error,
+            len(failures),
+            count,
+            failures[0],
         )
 
 
@@ -318,12 +272,9 @@ def _input(path: str) -> Iterator[Iterable[bytes]]:
 
 def _size(path: str) -> int | None:
     """Return the bytes of a file, also of one that is standard input."""
-    if path == STANDARD:
-        found = os.fstat(sys.stdin.fileno())
-    elif files.is_remote(path):
-        return files.size_and_time(path)[0]
-    else:
-        found = os.stat(path)
+    if files.is_remote(path):
+        return files.size(path)
+    found = os.stat(sys.stdin.fileno() if path == STANDARD else path)
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
@@ -360,13 +311,11 @@ def _to_table(answers: Sequence[Mapping[str, Any]]) -> str:
             row.update(value if isinstance(value, dict) else {name: value})
         rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[_cell(row.get(name, "")) for name in names] for row in rows]
-    return "".join("\t".join(line) + "\n" for line in [names, *cells])
-
-
-def _cell(value: Any) -> str:
-    """Return a value as the text of one cell."""
-    return " ".join(str(value).split())
+    lines = [names, *([row.get(name, "") for name in names] for row in rows)]
+    return "".join(
+        "\t".join(" ".join(str(cell).split()) for cell in line) + "\n"
+        for line in lines
+    )
 
 
 if __name__ == "__main__":

@@ -53,22 +53,16 @@ def of_labels(
 ) -> service.Service:
     """Serve a classifier, new; without labels a regression."""
     model = classification.AlbertClassifier(encoder, len(labels) or 1)
-    given = model, tokenizer, max_seq_length
-    return _of_classifier(*given, labels=labels, pairs=pairs)
+    kind = _kind_of_text_service(labels)
+    return kind(model, tokenizer, max_seq_length, labels=labels, pairs=pairs)
 
 
-def _of_classifier(
-    model: classification.AlbertClassifier,
-    tokenizer: tokenization.AnyTokenizer,
-    max_seq_length: int,
-    *,
+def _kind_of_text_service(
     labels: Sequence[str],
-    pairs: bool,
-) -> service.Service:
-    given = model, tokenizer, max_seq_length
-    if not labels:
-        return text_service.RegressionService(*given, pairs=pairs)
-    return text_service.ClassifierService(*given, labels=labels, pairs=pairs)
+) -> type[text_service.TextService]:
+    if labels:
+        return text_service.ClassifierService
+    return text_service.RegressionService
 
 
 def of_task(task: base.Task, encoder: modeling.AlbertModel) -> service.Service:
@@ -79,9 +73,8 @@ def of_task(task: base.Task, encoder: modeling.AlbertModel) -> service.Service:
     head = type(model)
     if isinstance(task, glue.GlueTask):
         if head is classification.AlbertClassifier:
-            return _of_classifier(
-                model, *rest, labels=task.labels, pairs=task.has_pairs
-            )
+            kind = _kind_of_text_service(task.labels)
+            return kind(model, *rest, labels=task.labels, pairs=task.has_pairs)
     elif isinstance(task, race.RaceTask):
         if head is classification.AlbertMultipleChoice:
             return choice_service.ChoiceService(model, *rest, task.options)

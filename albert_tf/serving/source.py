@@ -259,25 +259,16 @@ def make_service(
     if task:
         return make.of_task(task, encoder)
     values = source.values
-    tokenizer = _load_tokenizer(source)
-    length = values["max_seq_length"]
+    given = encoder, _load_tokenizer(source), values["max_seq_length"]
     if values["task"] == "encoder":
-        return make.of_encoder(encoder, tokenizer, length)
+        return make.of_encoder(*given)
     if values["task"] == "pretraining":
         has_order = values.get("sentence_objective") != "none"
-        return make.of_pretraining(
-            encoder,
-            tokenizer,
-            length,
-            sentence_order=values.get("has_sentence_order", has_order),
-        )
-    return make.of_labels(
-        encoder,
-        tokenizer,
-        length,
-        labels=_labels(values) if values["task"] == "classifier" else (),
-        pairs=values.get("pairs", False),
-    )
+        has_order = values.get("has_sentence_order", has_order)
+        return make.of_pretraining(*given, sentence_order=has_order)
+    labels = _labels(values) if values["task"] == "classifier" else []
+    pairs = values.get("pairs", False)
+    return make.of_labels(*given, labels=labels, pairs=pairs)
 
 
 def make_task(source: Source) -> base.Task | None:

@@ -273,33 +273,6 @@ def test_question_about_nothing_known_has_no_answer(squad_run, tmp_path):
     assert answer["prediction"] == {"1.1": "empty", "2.0": ""}[squad_run[1]]
 
 
-def test_run_that_was_stopped_goes_on(squad_run, tmp_path, monkeypatch):
-    rows = [
-        {"id": f"q{n}", "question": QUESTIONS[n % 3], "context": CONTEXT}
-        for n in range(20)
-    ]
-    path = write(tmp_path / "in.jsonl", json_lines(rows) + "bad\n")
-    expected = ask(squad_run[0], path, tmp_path / "all.jsonl", batch_size=1)
-    output = tmp_path / "out.jsonl"
-    asked = []
-    answers = predictions.RunPredictor.answers
-
-    def stop(self, items):
-        if len(asked) == 1:
-            raise KeyboardInterrupt
-        asked.append(items)
-        return answers(self, items)
-
-    monkeypatch.setattr(predictions.RunPredictor, "answers", stop)
-    with pytest.raises(KeyboardInterrupt):
-        ask(squad_run[0], path, output, batch_size=1)
-    assert not output.exists()
-    assert read_lines(f"{output}.unfinished") == expected[:8]
-    monkeypatch.setattr(predictions.RunPredictor, "answers", answers)
-    assert ask(squad_run[0], path, output, batch_size=1) == expected
-    assert not list(tmp_path.glob("*.unfinished*"))
-
-
 def test_answers_of_a_run_go_to_standard_output(squad_run, tmp_path, capfd):
     row = {"question": QUESTIONS[0], "context": CONTEXT}
     path = write(tmp_path / "in.jsonl", json_lines([row]))
@@ -341,79 +314,27 @@ def test_file_to_file(echo, tmp_path):
     ]
 
 
-def stop_after(monkeypatch, count):
-    """Have the model fail after so many calls."""
-    calls = []
-    call = asking.Signature.__call__
-
-    def stop(self, requests):
-        calls.append(requests)
-        if len(calls) > count:
-            raise OSError("The power is gone")
-        return call(self, requests)
-
-    monkeypatch.setattr(asking.Signature, "__call__", stop)
-    return calls
-
-
-def test_answers_stay_and_the_same_command_goes_on(echo, tmp_path, monkeypatch):
-    lines = [f"text {n}" if n % 3 else "{" for n in range(20)]
-    settings = predict.PredictOptions(
-        saved_model=echo,
-        input_file=write(tmp_path / "in.txt", "\n".join(lines)),
-        output_file=str(tmp_path / "out.jsonl"),
-        batch_size=4,
-    )
+def test_a_failure_leaves_the_old_answers(echo, tmp_path, monkeypatch):
     output = tmp_path / "out.jsonl"
-    predict.run(settings)
-    expected = output.read_bytes()
     output.write_text("old")
-    stop_after(monkeypatch, 2)
-    with pytest.raises(OSError, match="power"):
-        predict.run(settings)
-    monkeypatch.undo()
-    assert output.read_text() == "old"
-    kept = tmp_path / "out.jsonl.unfinished"
-    assert kept.read_bytes() == b"".join(expected.splitlines(True)[:8])
-    # What the power cut left of the next batch.
-    kept.write_bytes(kept.read_bytes() + b'{"line": 10}\n{"li\0')
-    calls = stop_after(monkeypatch, 100)
-    predict.run(settings)
-    assert output.read_bytes() == expected
-    assert len(calls) == 3
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"batch_size": 8}, r"\(--batch_size\)"),
-        ({"input_file": "other.txt"}, r"\(the input\)"),
-        ({"input_file": "-"}, r"\(unknown\)"),
-    ],
-)
-def test_answers_of_another_command_are_not_continued(
-    echo, tmp_path, monkeypatch, change, message
-):
-    monkeypatch.chdir(tmp_path)
     settings = predict.PredictOptions(
         saved_model=echo,
         input_file=write(tmp_path / "in.txt", "a\nb\n"),
-        output_file="out.jsonl",
+        output_file=str(output),
         batch_size=1,
     )
-    write(tmp_path / "other.txt", "c\n")
-    stop_after(monkeypatch, 1)
+    call = asking.Signature.__call__
+
+    def fail(self, requests):
+        if requests[0].texts["text"] == "b":
+            raise OSError("The power is gone")
+        return call(self, requests)
+
+    monkeypatch.setattr(asking.Signature, "__call__", fail)
     with pytest.raises(OSError, match="power"):
         predict.run(settings)
-    before = (tmp_path / "out.jsonl.unfinished").read_bytes()
-    reading, writing = os.pipe()
-    os.close(writing)
-    with os.fdopen(reading) as stream:
-        monkeypatch.setattr("sys.stdin", stream)
-        with pytest.raises(errors.UserError, match=message):
-            predict.run(dataclasses.replace(settings, **change))
-    assert (tmp_path / "out.jsonl.unfinished").read_bytes() == before
+    assert output.read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
 
 
 @pytest.mark.parametrize("output", ["out.jsonl", "-"])

@@ -33,23 +33,15 @@ def _functions(what: service.Service) -> id_model.Functions:
     """Return one function, as a file has one, and weights are stored once."""
     if not isinstance(what, encoder_service.PretrainedService):
         return {"tokens": service.id_functions(what)["tokens"]}
-    names = (*service.IDS, "mlm_positions")
-    together = functools.partial(_pretrained_outputs, what)
-    return {"tokens": service.with_ids(together, names)}
 
+    def together(*ids: tf.Tensor) -> service.Tensors:
+        outputs = what.mlm(*ids)
+        if what.model.sentence_order:
+            pooled = outputs["pooled_output"]
+            outputs["sop_logits"] = what.model.sentence_order_logits(pooled)
+        return outputs
 
-def _pretrained_outputs(
-    what: encoder_service.PretrainedService,
-    input_ids: tf.Tensor,
-    input_mask: tf.Tensor,
-    segment_ids: tf.Tensor,
-    mlm_positions: tf.Tensor,
-) -> service.Tensors:
-    outputs = what.mlm(input_ids, input_mask, segment_ids, mlm_positions)
-    if what.model.sentence_order:
-        pooled = outputs["pooled_output"]
-        outputs["sop_logits"] = what.model.sentence_order_logits(pooled)
-    return outputs
+    return {"tokens": service.with_ids(together, encoder_service.MLM_IDS)}
 
 
 def _convert(functions: id_model.Functions, precision: str, path: str) -> None:

@@ -14,6 +14,7 @@ from albert_tf.text import tokenization
 # Windows that go through the network together. A long context has hundreds;
 # so the memory does not grow with it.
 _AT_ONCE = 16
+Model = question_answering.AlbertSquadV1 | question_answering.AlbertSquadV2
 
 
 class AnswerService(service.Service, abc.ABC):
@@ -23,7 +24,7 @@ class AnswerService(service.Service, abc.ABC):
     network in batches of 16.
     """
 
-    model: question_answering.AlbertSquadV1 | question_answering.AlbertSquadV2
+    model: Model
     reads_offsets = True
     # Inputs of `tokens`, and the outputs that answers are made of.
     ids: ClassVar[tuple[str, ...]]
@@ -33,20 +34,23 @@ class AnswerService(service.Service, abc.ABC):
 
     def __init__(
         self,
-        model: question_answering.AlbertSquadV1
-        | question_answering.AlbertSquadV2,
+        model: Model,
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         options: squad.SquadOptions,
+        threshold: float = 0.0,
     ):
         """Keep what the signatures need.
 
         Args:
             max_seq_length: Tokens of a window with its question.
+            threshold: SQuAD 2.0: questions with a higher score for "no answer"
+                have none.
         """
         options.windows.check_length(max_seq_length)
         super().__init__(model, tokenizer, max_seq_length)
         self._options = options
+        self._threshold = threshold
 
     def signatures(self) -> dict[str, Signature]:
         """Return the signatures by name."""
@@ -61,13 +65,12 @@ class AnswerService(service.Service, abc.ABC):
         """See `service.Service`."""
         tokens = super().samples()["tokens"]
         mask = tf.zeros_like(tokens["input_ids"])
-        texts = {
-            "question": tf.constant(["What is it?"]),
-            "context": tf.constant(["A text."]),
-        }
         return {
             "tokens": {name: tokens.get(name, mask) for name in self.ids},
-            "serving_default": texts,
+            "serving_default": {
+                "question": tf.constant(["What is it?"]),
+                "context": tf.constant(["A text."]),
+            },
         }
 
     @abc.abstractmethod
@@ -155,10 +158,7 @@ class AnswerService(service.Service, abc.ABC):
         count = tf.maximum(1, -(-total // _AT_ONCE))
         arrays = {
             name: tf.TensorArray(
-                spec.dtype,
-                count,
-                infer_shape=False,
-                element_shape=spec.shape,
+                spec.dtype, count, infer_shape=False, element_shape=spec.shape
             )
             for name, spec in self.parts.items()
         }
@@ -231,22 +231,6 @@ class AnswerServiceV2(AnswerService):
         "cls_logits": tf.TensorSpec([None]),
     }
     empty_score = -2e6
-
-    def __init__(
-        self,
-        model: question_answering.AlbertSquadV2,
-        tokenizer: tokenization.AnyTokenizer,
-        max_seq_length: int,
-        options: squad.SquadOptions,
-        threshold: float,
-    ):
-        """Keep what the signatures need.
-
-        Args:
-            threshold: Questions with a higher score for "no answer" have none.
-        """
-        super().__init__(model, tokenizer, max_seq_length, options)
-        self._threshold = threshold
 
     def ask(self, *ids: tf.Tensor) -> Tensors:
         """What `Service.tokens` gives, and what `AlbertSquadV2.search` does.

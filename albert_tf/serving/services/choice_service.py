@@ -52,20 +52,14 @@ class ChoiceService(service.Service):
         }
         return {"tokens": ids, "serving_default": texts}
 
-    def tokens(
-        self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor,
-        segment_ids: tf.Tensor,
-    ) -> Tensors:
+    def tokens(self, *ids: tf.Tensor) -> Tensors:
         """`logits` float32 [batch, options], and what the encoder says.
 
         `sequence_output` is [batch, options, seq, hidden], `pooled_output`
         [batch, options, hidden]. An option whose mask is all 0 is padding and
         is never chosen.
         """
-        values = input_ids, input_mask, segment_ids
-        return self._outputs(dict(zip(service.IDS, values, strict=True)))
+        return self._outputs(dict(zip(service.IDS, ids, strict=True)))
 
     def _outputs(
         self, inputs: Tensors, *, skip_padding: bool = False

@@ -9,6 +9,8 @@ from albert_tf.text import tokenization
 
 # Pieces that fill_mask proposes for each mask.
 TOP_PIECES = 5
+# The inputs of the signature `mlm`.
+MLM_IDS = (*service.IDS, "mlm_positions")
 
 
 class EncoderService(service.Service):
@@ -52,10 +54,9 @@ class PretrainedService(EncoderService):
 
     def signatures(self) -> dict[str, Signature]:
         """Return the signatures by name."""
-        with_positions = (*service.IDS, "mlm_positions")
         signatures = {
             **super().signatures(),
-            "mlm": service.with_ids(self.mlm, with_positions),
+            "mlm": service.with_ids(self.mlm, MLM_IDS),
             "fill_mask": service.with_texts(self.fill_mask, "text"),
         }
         if self.model.sentence_order:
@@ -73,37 +74,27 @@ class PretrainedService(EncoderService):
             samples["sentence_order"] = ids
         return samples
 
-    def mlm(
-        self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor,
-        segment_ids: tf.Tensor,
-        mlm_positions: tf.Tensor,
-    ) -> Tensors:
+    def mlm(self, *ids: tf.Tensor) -> Tensors:
         """`tokens`, and `mlm_logits` [batch * n, vocab], not normalized.
 
         Source: original release, export_to_tfhub, signature `mlm`.
         """
-        outputs = self.tokens(input_ids, input_mask, segment_ids)
-        mlm_positions = service.checked(
-            mlm_positions,
-            [tf.shape(input_ids)[0], tf.shape(mlm_positions)[-1]],
+        ids, positions = ids[:-1], ids[-1]
+        outputs = self.tokens(*ids)
+        positions = service.checked(
+            positions,
+            [tf.shape(ids[0])[0], tf.shape(positions)[-1]],
             "mlm_positions must be [batch, n].",
         )
         logits = self.model.masked_lm_logits(
-            outputs["sequence_output"], mlm_positions
+            outputs["sequence_output"], positions
         )
         flat = tf.reshape(logits, [-1, len(self._pieces)])
         return {**outputs, "mlm_logits": flat}
 
-    def sentence_order(
-        self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor,
-        segment_ids: tf.Tensor,
-    ) -> Tensors:
+    def sentence_order(self, *ids: tf.Tensor) -> Tensors:
         """`tokens`, and `sop_logits` [batch, 2]; index 1 means swapped."""
-        outputs = self.tokens(input_ids, input_mask, segment_ids)
+        outputs = self.tokens(*ids)
         logits = self.model.sentence_order_logits(outputs["pooled_output"])
         return {**outputs, "sop_logits": logits}
 

@@ -140,20 +140,14 @@ class Service:
         rows = tf.ones_like(ids), tf.zeros_like(ids)
         return {"tokens": dict(zip(IDS, (ids, *rows), strict=True))}
 
-    def tokens(
-        self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor,
-        segment_ids: tf.Tensor,
-    ) -> Tensors:
-        """`sequence_output` [batch, seq, hidden] and `pooled_output`.
+    def tokens(self, *ids: tf.Tensor) -> Tensors:
+        """`sequence_output` and `pooled_output`, given int32 [batch, seq].
 
         Both are float32, [batch, seq, hidden] and [batch, hidden].
 
         Source: original release, export_to_tfhub, signature `tokens`.
         """
-        values = input_ids, input_mask, segment_ids
-        return self.encode(dict(zip(IDS, values, strict=True)))
+        return self.encode(dict(zip(IDS, ids, strict=True)))
 
     def encode(self, inputs: Tensors, *, skip_padding: bool = False) -> Tensors:
         """Return what `tokens` does; refuse wrong shapes by name.

@@ -11,7 +11,7 @@ from albert_tf.serving.services.service import Signature, Tensors
 from albert_tf.text import tokenization
 
 
-class _OfTexts(service.Service, abc.ABC):
+class TextService(service.Service, abc.ABC):
     """A finetuned model of one text or of pairs of texts."""
 
     model: classification.AlbertClassifier
@@ -23,9 +23,16 @@ class _OfTexts(service.Service, abc.ABC):
         max_seq_length: int,
         *,
         pairs: bool,
+        labels: Sequence[str] = (),
     ):
+        """Keep what the signatures need.
+
+        Args:
+            labels: Of a classifier, in the order of the logits.
+        """
         super().__init__(model, tokenizer, max_seq_length)
         self.texts = ("text", "text_pair") if pairs else ("text",)
+        self.labels = tuple(labels)
 
     def signatures(self) -> dict[str, Signature]:
         """Return the signatures by name."""
@@ -39,20 +46,14 @@ class _OfTexts(service.Service, abc.ABC):
         texts = {name: tf.constant(["A text."]) for name in self.texts}
         return {**super().samples(), "serving_default": texts}
 
-    def tokens(
-        self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor,
-        segment_ids: tf.Tensor,
-    ) -> Tensors:
+    def tokens(self, *ids: tf.Tensor) -> Tensors:
         """What `Service.tokens` gives, `logits` and `probabilities`.
 
         Both float32 [batch, labels]. For a regression the only logit is the
         number, and its probability 1: the original's signature has
         probabilities for every task.
         """
-        outputs = super().tokens(input_ids, input_mask, segment_ids)
-        return self._with_logits(outputs)
+        return self._with_logits(super().tokens(*ids))
 
     def _with_logits(self, outputs: Tensors) -> Tensors:
         logits = self.model.logits(outputs["pooled_output"])
@@ -70,25 +71,8 @@ class _OfTexts(service.Service, abc.ABC):
         return {**outputs, "truncated": truncated}
 
 
-class ClassifierService(_OfTexts):
+class ClassifierService(TextService):
     """A finetuned classifier."""
-
-    def __init__(
-        self,
-        model: classification.AlbertClassifier,
-        tokenizer: tokenization.AnyTokenizer,
-        max_seq_length: int,
-        *,
-        labels: Sequence[str],
-        pairs: bool,
-    ):
-        """Keep what the signatures need.
-
-        Args:
-            labels: Label strings in the order of the logits.
-        """
-        super().__init__(model, tokenizer, max_seq_length, pairs=pairs)
-        self.labels = tuple(labels)
 
     def answer(self, *texts: tf.Tensor) -> Tensors:
         """Classify texts.
@@ -109,7 +93,7 @@ class ClassifierService(_OfTexts):
         }
 
 
-class RegressionService(_OfTexts):
+class RegressionService(TextService):
     """A finetuned regression, such as STS-B."""
 
     def answer(self, *texts: tf.Tensor) -> Tensors:
