@@ -110,11 +110,17 @@ _MARKS = ("saved_model.pb", id_model.DESCRIPTION_NAME)
 REPORT_NAME = "export.json"
 
 # What turns texts into ids, and outputs into answers.
-_TEXT_OPTIONS = (
-    *("task_name", "squad_version", "doc_stride", "max_query_length"),
-    *("max_answer_length", "n_best_size", "null_score_diff_threshold"),
-    *("num_options", "max_qa_length"),
-)
+_TEXT_OPTIONS = [
+    "task_name",
+    "squad_version",
+    "doc_stride",
+    "max_query_length",
+    "max_answer_length",
+    "n_best_size",
+    "null_score_diff_threshold",
+    "num_options",
+    "max_qa_length",
+]
 
 
 def run(settings: ExportOptions) -> None:

@@ -25,17 +25,19 @@ from albert_tf.training import run_folder
 
 # Tasks that an option is for; one that is not listed is for all.
 _FOR = {
-    **dict.fromkeys(("num_labels", "labels"), ("classifier",)),
-    "pairs": ("classifier", "regression"),
-    **dict.fromkeys(
-        (
-            *("squad_version", "start_n_top", "end_n_top", "doc_stride"),
-            *("null_score_diff_threshold", "max_query_length"),
-            *("max_answer_length", "n_best_size"),
-        ),
-        ("squad",),
-    ),
-    **dict.fromkeys(("num_options", "max_qa_length"), ("race",)),
+    "num_labels": ["classifier"],
+    "labels": ["classifier"],
+    "pairs": ["classifier", "regression"],
+    "squad_version": ["squad"],
+    "start_n_top": ["squad"],
+    "end_n_top": ["squad"],
+    "null_score_diff_threshold": ["squad"],
+    "doc_stride": ["squad"],
+    "max_query_length": ["squad"],
+    "max_answer_length": ["squad"],
+    "n_best_size": ["squad"],
+    "num_options": ["race"],
+    "max_qa_length": ["race"],
 }
 _OF_V2 = ("start_n_top", "end_n_top", "null_score_diff_threshold")
 
@@ -49,10 +51,7 @@ class Source:
     """What is exported.
 
     Attributes:
-        config: The architecture.
-        vocabulary: Its vocabulary.
-        checkpoint: Path of the weights.
-        option: Name of the option with that path.
+        option: Name of the option with the path of the checkpoint.
         values: All other options that are known.
     """
 
@@ -65,10 +64,10 @@ class Source:
 
 def find(settings: source_options.SourceOptions) -> Source:
     """Return what the options say."""
-    return of_run(settings) if settings.run_dir else of_checkpoint(settings)
+    return _of_run(settings) if settings.run_dir else _of_checkpoint(settings)
 
 
-def of_run(settings: source_options.SourceOptions) -> Source:
+def _of_run(settings: source_options.SourceOptions) -> Source:
     """Return what the folder of a run says; given options come first."""
     assert settings.run_dir is not None
     run_ = run_folder.read(settings.run_dir)
@@ -95,7 +94,13 @@ def of_run(settings: source_options.SourceOptions) -> Source:
             settings.run_dir,
         )
     kind = "finetuned" if "task_name" in run_.options else known
-    if kind == "pretraining" and not _has_masked_lm(run_.options):
+    # Without it another network has the head for masked words: a generator,
+    # which is not kept.
+    has_masked_lm = (
+        run_.options.get("objective", "mlm") == "mlm"
+        or run_.options.get("generator_sharing") == "all"
+    )
+    if kind == "pretraining" and not has_masked_lm:
         kind = "encoder"
         logging.info(
             "The run in %s is of replaced-token detection: the encoder is "
@@ -111,14 +116,7 @@ def of_run(settings: source_options.SourceOptions) -> Source:
     )
 
 
-def _has_masked_lm(values: Mapping[str, Any]) -> bool:
-    """Tell whether a pretrained encoder has a head for masked words."""
-    # Else a generator has it, which is not kept.
-    is_generator = values.get("generator_sharing") == "all"
-    return values.get("objective", "mlm") == "mlm" or is_generator
-
-
-def of_checkpoint(settings: source_options.SourceOptions) -> Source:
+def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     """Return what a checkpoint and the options say."""
     assert settings.init_checkpoint is not None
     for name, value in settings.given.items():
@@ -141,7 +139,10 @@ def of_checkpoint(settings: source_options.SourceOptions) -> Source:
             "init_checkpoint",
             settings.init_checkpoint,
         )
-    labels = checkpoint.shapes.get("output_weights", [0])[0]
+    known_labels: list[str] = []
+    is_prefix = checkpoint_files.is_prefix(checkpoint.path)
+    if settings.task == "classifier" and not settings.labels and not is_prefix:
+        known_labels = list(huggingface.read_details(checkpoint.path).labels)
     length = config.max_position_embeddings
     if settings.task == "squad":
         length = min(length, _SQUAD_LENGTH)
@@ -152,23 +153,12 @@ def of_checkpoint(settings: source_options.SourceOptions) -> Source:
         "init_checkpoint",
         {
             "max_seq_length": length,
-            "num_labels": labels,
-            "known_labels": _known_labels(settings, checkpoint),
+            "num_labels": checkpoint.shapes.get("output_weights", [0])[0],
+            "known_labels": known_labels,
             "has_sentence_order": _ORDER_WEIGHTS in checkpoint.shapes,
             **settings.given,
         },
     )
-
-
-def _known_labels(
-    settings: source_options.SourceOptions,
-    checkpoint: checkpoint_reader.Checkpoint,
-) -> list[str]:
-    """Return the names that a Hugging Face folder gives its classes."""
-    is_prefix = checkpoint_files.is_prefix(checkpoint.path)
-    if settings.task != "classifier" or settings.labels or is_prefix:
-        return []
-    return list(huggingface.read_details(checkpoint.path).labels)
 
 
 def _refuse(name: str, value: Any, kind: str | None) -> NoReturn:
@@ -183,11 +173,7 @@ def _refuse(name: str, value: Any, kind: str | None) -> NoReturn:
 def _check_versions(
     settings: source_options.SourceOptions, known: Mapping[str, Any]
 ) -> None:
-    """Refuse options of another version of SQuAD than the model's.
-
-    Args:
-        known: Those of the run; nothing for a bare checkpoint.
-    """
+    """Refuse options of another version of SQuAD than the run's, if `known`."""
     given, version = settings.given, known.get("squad_version")
     if settings.run_dir and given.get("squad_version", version) != version:
         raise errors.UserError(
@@ -240,14 +226,13 @@ def choose_vocabulary(
                 f"trained with {str(not value).lower()}. Leave it out."
             )
     values: dict[str, Any] = {
-        name: known.settings[name] if value is None else value
+        name: value
         for name, value in given.settings.items()
+        if value is not None
     }
     if given.path is not None:
-        values |= {
-            "spm_model_file": given.spm_model_file,
-            "vocab_file": given.vocab_file,
-        }
+        values["spm_model_file"] = given.spm_model_file
+        values["vocab_file"] = given.vocab_file
     return dataclasses.replace(known, **values).resolved()
 
 

@@ -30,11 +30,18 @@ _OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # adam_m/VARIABLE in ours. The `lamb_` names are those of an internal version
 # of the original (export_checkpoints).
 _MOMENT = re.compile(r"^(.*)/(?:adam|lamb)_([mv])$|^adam_([mv])/(.*)$")
-_COUNTERS = (
-    *("iteration", "current_learning_rate", "learning_rate", "pace"),
-    *("skipped", "skipped_in_row", "good_in_row", "loss_scale"),
-    *("elapsed", "save_counter"),
-)
+_COUNTERS = [
+    "iteration",
+    "current_learning_rate",
+    "learning_rate",
+    "pace",
+    "skipped",
+    "skipped_in_row",
+    "good_in_row",
+    "loss_scale",
+    "elapsed",
+    "save_counter",
+]
 # What TensorFlow 1's own Adam writes; it fits no optimizer of ours.
 _OTHER_STATE = re.compile(r"/Adam(_1)?$|^beta[12]_power$")
 # Heads whose variables have no scope in common.

@@ -335,35 +335,34 @@ def find_weights(folder: str) -> str:
 
 def _read_tensors(path: str) -> dict[str, np.ndarray]:
     """Return all tensors of a file as float32, without the known buffer."""
-    if files.is_remote(path):  # safetensors opens local files only.
-        with tempfile.TemporaryDirectory() as folder:
-            copy = os.path.join(folder, WEIGHTS_NAME)
-            with open(copy, "wb") as stream:
-                stream.write(files.read_bytes(path))
-            return _read_local(copy, path)
-    return _read_local(path, path)
-
-
-def _read_local(path: str, shown: str) -> dict[str, np.ndarray]:
     tensors = {}
-    try:
-        with safetensors.safe_open(path, framework="numpy") as stream:
-            for name in stream.keys():
-                if name.endswith(_BUFFER):
-                    continue
-                dtype = stream.get_slice(name).get_dtype()
-                if dtype not in _DTYPES:
-                    raise errors.UserError(
-                        f"{shown} holds {name} as {dtype}. Allowed are "
-                        f"{', '.join(_DTYPES)}; save it again in one of them."
-                    )
-                tensors[name] = stream.get_tensor(name).astype(np.float32)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise errors.UserError(
-            f"{shown} cannot be read: {error}. The file is damaged or "
-            "incomplete; copy or download it again."
-        ) from None
+    with tempfile.TemporaryDirectory() as folder:
+        local = path
+        if files.is_remote(path):  # safetensors opens local files only.
+            local = os.path.join(folder, WEIGHTS_NAME)
+            with open(local, "wb") as copy:
+                copy.write(files.read_bytes(path))
+        try:
+            with safetensors.safe_open(local, framework="numpy") as stream:
+                for name in stream.keys():
+                    if name.endswith(_BUFFER):
+                        continue
+                    _check_dtype(stream.get_slice(name).get_dtype(), name, path)
+                    tensors[name] = stream.get_tensor(name).astype(np.float32)
+        except (OSError, safetensors.SafetensorError) as error:
+            raise errors.UserError(
+                f"{path} cannot be read: {error}. The file is damaged or "
+                "incomplete; copy or download it again."
+            ) from None
     return tensors
+
+
+def _check_dtype(dtype: str, name: str, path: str) -> None:
+    if dtype not in _DTYPES:
+        raise errors.UserError(
+            f"{path} holds {name} as {dtype}. Allowed are "
+            f"{', '.join(_DTYPES)}; save it again in one of them."
+        )
 
 
 def _untied(

@@ -103,8 +103,15 @@ def restore(
     is_new = _new_variables(
         variables, encoder.name, checkpoint, new_scopes, new_heads
     )
-    if stored and not is_new(f"{pooler}/kernel"):
-        _check_pooling(encoder.config.pooling, stored, what)
+    pooling = encoder.config.pooling
+    if stored not in (None, pooling) and not is_new(f"{pooler}/kernel"):
+        raise errors.UserError(
+            f"{what} was trained with pooling={stored}, says the config file "
+            f"beside it, and the model has pooling={pooling}. Use that file as "
+            f"`albert_config_file`; for finetuning, `pooling={stored}` is "
+            "enough. Where a run starts from it, `new_weights=bert/pooler` "
+            "gives it a new pooler."
+        )
     kept = [name for name in variables if not is_new(name)]
     partners = _find_partners(encoder, checkpoint, kept, layers, what)
     _check_partners(variables, partners, checkpoint.shapes, is_new, what)
@@ -145,17 +152,22 @@ def _find_partners(
     """Return the name in the checkpoint that each variable takes."""
     if layers == "shallower":
         return _shallower_names(encoder.config, checkpoint, names, what)
-    if layers == "group0":
-        _check_one_group(checkpoint, what)
-        return {name: _in_group0(name, checkpoint.shapes) for name in names}
-    return {name: name for name in names}
-
-
-def _in_group0(name: str, stored: Collection[str]) -> str:
-    """Return a name, or that in the first group where it is not stored."""
-    if name in stored:
-        return name
-    return re.sub(r"/group_\d+/", "/group_0/", name)
+    if layers == "same":
+        return {name: name for name in names}
+    stored = checkpoint.shapes
+    groups = set(re.findall(r"/group_\d+/", " ".join(stored)))
+    if len(groups) > 1:
+        raise errors.UserError(
+            f"{what} has {len(groups)} groups of layers, but "
+            "`init_from_group0` is for checkpoints with one. Use a config with "
+            "the same groups, and leave `init_from_group0` out."
+        )
+    return {
+        name: name
+        if name in stored
+        else re.sub(r"/group_\d+/", "/group_0/", name)
+        for name in names
+    }
 
 
 def _assign(
@@ -218,23 +230,6 @@ def _shallower_names(
     return {name: renamed(name) for name in variables}
 
 
-def _check_one_group(
-    checkpoint: checkpoint_reader.Checkpoint, what: str
-) -> None:
-    """Refuse to unshare what is not shared by all layers."""
-    groups = {
-        found[1]
-        for name in checkpoint.shapes
-        if (found := re.search(r"/group_(\d+)/", name))
-    }
-    if len(groups) > 1:
-        raise errors.UserError(
-            f"{what} has {len(groups)} groups of layers, but "
-            "`init_from_group0` is for checkpoints with one. Use a config with "
-            "the same groups, and leave `init_from_group0` out."
-        )
-
-
 def _check_numbers(values: Mapping[str, np.ndarray], what: str) -> None:
     """Refuse weights that are not finite float32 numbers."""
     for name, value in values.items():
@@ -283,23 +278,23 @@ def _check_partners(
         and name not in set(partners.values())
         and not is_new(name)
     ]
-    if lines:
-        lacking = [
-            n for n, partner in partners.items() if partner not in stored
-        ]
-        if len(lacking) < len(lines):  # Something else does not fit, too.
-            lacking = []
-        raise errors.UserError(
-            f"{what} does not fit the model:\n"
-            + "\n".join(sorted(lines))
-            + f"\n{_explain_misfit(variables, stored, lacking)}"
-        )
+    if not lines:
+        return
+    lacking = [n for n, partner in partners.items() if partner not in stored]
+    if len(lacking) < len(lines):  # Something else does not fit, too.
+        lacking = []
+    raise errors.UserError(
+        "\n".join([f"{what} does not fit the model:", *sorted(lines)])
+        + f"\n{_explain_misfit(variables, stored, lacking)}"
+    )
 
 
 # Parts that some objectives of pretraining train and others lack.
 _PARTS_OF_OBJECTIVES = {
-    *("generator", "cls/replaced_tokens"),
-    *("cls/predictions", "cls/seq_relationship"),
+    "generator",
+    "cls/replaced_tokens",
+    "cls/predictions",
+    "cls/seq_relationship",
 }
 
 
@@ -311,7 +306,7 @@ def _explain_misfit(
     """Say what to do about variables that do not match.
 
     Args:
-        lacking: Variables that the checkpoint lacks, if nothing else is wrong.
+        lacking: What the checkpoint lacks, if nothing else is wrong.
     """
     if brightmart.PROJECTION in set(stored) - set(variables):
         return (
@@ -371,11 +366,8 @@ def _check_config(
         if getattr(config, key) != getattr(other, key)
         and not (layers == "shallower" and key == "num_hidden_layers")
     ]
-    if (
-        not lines
-        and layers == "same"
-        and config.layer_groups != other.layer_groups
-    ):
+    same_groups = config.layer_groups == other.layer_groups
+    if not lines and layers == "same" and not same_groups:
         lines = [
             f"  group of each layer, attention and feed-forward: model "
             f"{config.layer_groups}, checkpoint {other.layer_groups}"
@@ -385,18 +377,6 @@ def _check_config(
             f"{what} does not fit the model, says the config file beside it:\n"
             + "\n".join(lines)
             + "\nUse that file as `albert_config_file`."
-        )
-
-
-def _check_pooling(pooling: str, stored: str, what: str) -> None:
-    """Refuse the weights of a pooler that reads something else."""
-    if pooling != stored:
-        raise errors.UserError(
-            f"{what} was trained with pooling={stored}, says the config file "
-            f"beside it, and the model has pooling={pooling}. Use that file as "
-            f"`albert_config_file`; for finetuning, `pooling={stored}` is "
-            "enough. Where a run starts from it, `new_weights=bert/pooler` "
-            "gives it a new pooler."
         )
 
 

@@ -123,8 +123,9 @@ class AdamW(keras.optimizers.Optimizer):
         *,
         bias_correction: bool = False,
         encoder_factor: float = 1.0,
-        name: str = "adamw",
+        name: str | None = None,
     ):
+        name = name or type(self).__name__.lower()
         super().__init__(name=name, jit_compile=False)
         self._learning_rate = self._build_learning_rate(learning_rate)
         self._bias_correction = bias_correction
@@ -196,13 +197,11 @@ class AdamW(keras.optimizers.Optimizer):
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
         """Update one variable and its moments; for Keras."""
-        m_correction, v_correction = self._corrections()
         arguments = UpdateArguments(
-            factor=tf.constant(1.0),
-            finite=tf.constant(True),
-            learning_rate=tf.cast(self.learning_rate, variable.dtype),
-            m_correction=m_correction,
-            v_correction=v_correction,
+            tf.constant(1.0),
+            tf.constant(True),
+            tf.cast(self.learning_rate, variable.dtype),
+            *self._corrections(),
         )
         gradient = tf.convert_to_tensor(gradient)
         self._update(variable, gradient, *self._moments(variable), arguments)
@@ -271,21 +270,6 @@ class Lamb(AdamW):
 
     _layer_adaptation = True
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        *,
-        bias_correction: bool = False,
-        encoder_factor: float = 1.0,
-        name: str = "lamb",
-    ):
-        super().__init__(
-            learning_rate,
-            bias_correction=bias_correction,
-            encoder_factor=encoder_factor,
-            name=name,
-        )
-
 
 class Muon(AdamW):
     """Muon for the kernels of linear layers, AdamW for all other variables.
@@ -300,13 +284,7 @@ class Muon(AdamW):
     """
 
     def __init__(
-        self,
-        learning_rate: Any,
-        *,
-        bias_correction: bool = False,
-        encoder_factor: float = 1.0,
-        precision: str = "float32",
-        name: str = "muon",
+        self, learning_rate: Any, *, precision: str = "float32", **options: Any
     ):
         """See `AdamW`.
 
@@ -314,12 +292,7 @@ class Muon(AdamW):
             precision: What kernels' updates are computed in, see
                 `muon.orthogonalize`.
         """
-        super().__init__(
-            learning_rate,
-            bias_correction=bias_correction,
-            encoder_factor=encoder_factor,
-            name=name,
-        )
+        super().__init__(learning_rate, **options)
         self._precision = precision
 
     def _apply(

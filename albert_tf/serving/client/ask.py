@@ -35,8 +35,13 @@ _OTHERS = {
 }
 # What TensorFlow raises for a graph that it cannot read.
 _DAMAGED = (
-    *(OSError, LookupError, ValueError, TypeError, AttributeError),
-    *(RuntimeError, tf.errors.OpError),
+    OSError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    tf.errors.OpError,
 )
 # A line that begins so is meant as JSON, even if it is none.
 _LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
@@ -81,10 +86,17 @@ class Signature:
             }
         )
         values = {name: _plain(outputs[name].numpy()) for name in outputs}
-        return [
-            {**request.key, **_answer({k: v[row] for k, v in values.items()})}
-            for row, request in enumerate(requests)
-        ]
+        answers = []
+        for row, request in enumerate(requests):
+            answer = {key: values[key][row] for key in sorted(values)}
+            # Rows that only fill up a text with fewer masks than its neighbours
+            # in the batch are left out.
+            if "pieces" in answer:
+                count = sum(bool(best) for best, *_ in answer["pieces"])
+                for key in ("pieces", "probabilities"):
+                    answer[key] = answer[key][:count]
+            answers.append({**request.key, **answer})
+        return answers
 
 
 def open_model(path: str) -> Any:
@@ -157,19 +169,6 @@ def _plain(value: Any) -> Any:
     return value.tolist()
 
 
-def _answer(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outputs for one request, by name.
-
-    Rows that only fill up a text with fewer masks than its neighbours in the
-    batch are left out: an answer does not depend on its neighbours.
-    """
-    if "pieces" not in outputs:
-        return dict(sorted(outputs.items()))
-    count = sum(bool(best) for best, *_ in outputs["pieces"])
-    filled = {k: outputs[k][:count] for k in ("pieces", "probabilities")}
-    return dict(sorted({**outputs, **filled}.items()))
-
-
 def read(
     lines: Iterable[bytes], name: str, inputs: Inputs
 ) -> Iterator[Request | text_files.BadLine]:
@@ -190,10 +189,21 @@ def read(
             header = text_files.decode(line, where)
             names = text_files.column_names(header, where)
             _check_names(names, inputs, where)
-        elif line.decode(errors="replace").strip():
-            yield _item(line, number, names, inputs, where)
-        else:
+            continue
+        if not line.decode(errors="replace").strip():
             empty.append(number)
+            continue
+        values: dict[str, Any] | None = None
+        try:
+            if names:
+                values = text_files.row(line, names, where)
+            else:
+                values = _entry(text_files.decode(line, where), inputs, where)
+            item = _request(values, number, inputs, where)
+        except errors.UserError as error:
+            yield text_files.bad_line({"line": number}, values, error)
+        else:
+            yield item
     if empty:
         logging.warning(
             "%s: left out %d empty lines; the first is line %d. Write an empty "
@@ -202,25 +212,6 @@ def read(
             len(empty),
             empty[0],
         )
-
-
-def _item(
-    line: bytes,
-    number: int,
-    names: Sequence[str] | None,
-    inputs: Inputs,
-    where: str,
-) -> Request | text_files.BadLine:
-    """Return the request of a line; `names` are the columns of a table."""
-    values: dict[str, Any] | None = None
-    try:
-        if names:
-            values = text_files.row(line, names, where)
-        else:
-            values = _entry(text_files.decode(line, where), inputs, where)
-        return _request(values, number, inputs, where)
-    except errors.UserError as error:
-        return text_files.bad_line({"line": number}, values, error)
 
 
 def _entry(text: str, inputs: Inputs, where: str) -> dict[str, Any]:
@@ -246,20 +237,27 @@ def _request(
     entry: Mapping[str, Any], number: int, inputs: Inputs, where: str
 ) -> Request:
     """Return the inputs of the signature from an object."""
-    _check_names(entry, inputs, where)
-    texts = {
-        name: _text(entry[name], f"{where}: {name!r}")
-        if count == 1
-        else _texts(entry[name], count, f"{where}: {name!r}")
-        for name, count in inputs.items()
-    }
+    _check_names(list(entry), inputs, where)
+    texts: dict[str, Any] = {}
+    for name, count in inputs.items():
+        value, what = entry[name], f"{where}: {name!r}"
+        if count == 1:
+            texts[name] = _text(value, what)
+            continue
+        if not isinstance(value, list) or not 2 <= len(value) <= count:
+            raise errors.UserError(
+                f"{what} is {strict_json.shown(value)}; it must be a list of 2 "
+                f"to {count} texts. Correct the line."
+            )
+        texts[name] = [
+            _text(item, f"{what}, number {i}") for i, item in enumerate(value)
+        ] + [""] * (count - len(value))
     key = {"id": entry["id"]} if "id" in entry else {"line": number}
     return Request(key, texts)
 
 
-def _check_names(names: Iterable[str], inputs: Inputs, where: str) -> None:
+def _check_names(known: Sequence[str], inputs: Inputs, where: str) -> None:
     """Make sure that all inputs are named."""
-    known = list(names)
     missing = [name for name in inputs if name not in known]
     if missing:
         raise errors.UserError(
@@ -270,21 +268,9 @@ def _check_names(names: Iterable[str], inputs: Inputs, where: str) -> None:
 
 
 def _text(value: Any, what: str) -> str:
-    """Return a text."""
     if not isinstance(value, str):
         raise errors.UserError(
             f"{what} is {strict_json.shown(value)}; it must be a text. Correct "
             "the line."
         )
     return value
-
-
-def _texts(value: Any, count: int, what: str) -> list[str]:
-    """Return a list of texts, filled up with empty ones."""
-    if not isinstance(value, list) or not 2 <= len(value) <= count:
-        raise errors.UserError(
-            f"{what} is {strict_json.shown(value)}; it must be a list of 2 to "
-            f"{count} texts. Correct the line."
-        )
-    texts = [_text(item, f"{what}, number {i}") for i, item in enumerate(value)]
-    return texts + [""] * (count - len(texts))
