@@ -312,21 +312,22 @@ def write_with_config(model, folder):
 
 
 @pytest.mark.parametrize(
-    ("depths", "share", "groups", "attentions", "ffns"),
+    ("depths", "share", "groups", "sources"),
     [
-        ((2, 3), "all", (1, 1), [0], [0]),
-        ((2, 4), "all", (2, 4), [0, 0, 1, 1], [0, 0, 1, 1]),
+        ((2, 3), "all", (1, 1), ([0], [0])),
+        ((2, 4), "all", (2, 4), ([0, 0, 1, 1], [0, 0, 1, 1])),
         # Its second group begins in the first half of the layers.
-        ((2, 5), "all", (2, 3), [0, 0, 1], [0, 0, 1]),
-        ((2, 3), "attention", (1, 1), [0], [0, 0, 1]),
-        ((2, 5), "ffn", (1, 1), [0, 0, 0, 1, 1], [0]),
-        ((3, 5), "none", (1, 1), [0, 0, 1, 1, 2], [0, 0, 1, 1, 2]),
+        ((2, 5), "all", (2, 3), ([0, 0, 1], [0, 0, 1])),
+        ((2, 3), "attention", (1, 1), ([0], [0, 0, 1])),
+        ((2, 5), "ffn", (1, 1), ([0, 0, 0, 1, 1], [0])),
+        ((3, 5), "none", (1, 1), ([0, 0, 1, 1, 2], [0, 0, 1, 1, 2])),
     ],
 )
 def test_a_deeper_network_starts_from_a_shallower_one(
-    small_config, tmp_path, depths, share, groups, attentions, ffns
+    small_config, tmp_path, depths, share, groups, sources
 ):
-    """The last two arguments say which group each group takes its values of."""
+    """`sources`: whose values groups of attentions, and of ffns, take."""
+    attentions, ffns = sources
     configs = [
         dataclasses.replace(
             small_config,

@@ -4,61 +4,40 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.serving.services import (
-    encoder_service,
-)
+from albert_tf.serving.services import encoder_service
 from tests.albert_tf.serving import saved_services
 
-# Ids in.
+LONG = " ".join(saved_services.TEXTS * 5)
 
 
-def test_pretrained_offers_these_signatures(pretrained):
-    assert set(pretrained.signatures) == {
-        "tokens",
-        "mlm",
-        "sentence_order",
-        "serving_default",
-        "fill_mask",
-    }
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_mlm(pretrained, tokenizer, count):
-    inputs = saved_services.pack(tokenizer, saved_services.TEXTS[:count])
-    positions = tf.constant([[1, 2, 0], [0, 1, 5], [3, 2, 1]][:count])
+def test_pretrained_signatures_of_ids(pretrained, tokenizer):
+    inputs = saved_services.pack(
+        tokenizer, saved_services.TEXTS, saved_services.SECONDS
+    )
+    positions = tf.constant([[1, 2, 0], [0, 1, 5], [3, 2, 1]])
     outputs = pretrained.signatures["mlm"](mlm_positions=positions, **inputs)
     expected = pretrained.model({**inputs, "masked_lm_positions": positions})
     assert set(outputs) == {"sequence_output", "pooled_output", "mlm_logits"}
     # Flat, as the original has it.
-    logits = tf.reshape(expected["masked_lm_logits"], [count * 3, 400])
+    logits = tf.reshape(expected["masked_lm_logits"], [9, 400])
     saved_services.assert_close(outputs["mlm_logits"], logits)
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_sentence_order(pretrained, tokenizer, count):
-    inputs = saved_services.pack(
-        tokenizer, saved_services.TEXTS[:count], saved_services.SECONDS[:count]
-    )
     outputs = pretrained.signatures["sentence_order"](**inputs)
-    positions = tf.zeros([count, 1], tf.int32)
-    expected = pretrained.model({**inputs, "masked_lm_positions": positions})
     assert set(outputs) == {"sequence_output", "pooled_output", "sop_logits"}
     saved_services.assert_close(
         outputs["sop_logits"], expected["sentence_order_logits"]
     )
 
 
-# Text in.
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_embeddings_of_text(pretrained, tokenizer, count):
-    outputs = pretrained.signatures["serving_default"](
-        text=tf.constant(saved_services.TEXTS[:count])
-    )
-    inputs = saved_services.pack(tokenizer, saved_services.TEXTS[:count])
-    expected = pretrained.model.encoder(inputs)
+@pytest.mark.parametrize("name", ["pretrained", "bare"])
+def test_embeddings_of_text(request, tokenizer, name):
+    """The last text is cut."""
+    saved = request.getfixturevalue(name)
+    texts = [*saved_services.TEXTS, LONG]
+    outputs = saved.signatures["serving_default"](text=tf.constant(texts))
+    inputs = saved_services.pack(tokenizer, texts)
+    expected = saved.service.encoder(inputs)
     assert set(outputs) == {"pooled_output", "mean_output", "truncated"}
+    assert outputs["truncated"].numpy().tolist() == [False] * 3 + [True]
     saved_services.assert_close(
         outputs["pooled_output"], expected["pooled_output"]
     )
@@ -66,17 +45,6 @@ def test_embeddings_of_text(pretrained, tokenizer, count):
     for row, vectors in enumerate(expected["sequence_output"].numpy()):
         mean = vectors[mask[row] == 1].mean(0)
         saved_services.assert_close(outputs["mean_output"][row], mean)
-
-
-def test_longer_text_is_cut(pretrained, tokenizer):
-    text = " ".join(saved_services.TEXTS * 5)
-    assert len(tokenizer.encode(text)) > saved_services.MAX_SEQ_LENGTH
-    outputs = pretrained.signatures["serving_default"](text=tf.constant([text]))
-    assert outputs["truncated"].numpy().tolist() == [True]
-    expected = pretrained.model.encoder(saved_services.pack(tokenizer, [text]))
-    saved_services.assert_close(
-        outputs["pooled_output"], expected["pooled_output"]
-    )
 
 
 def expected_fillings(model, tokenizer, text):
@@ -97,36 +65,21 @@ def expected_fillings(model, tokenizer, text):
     return pieces, np.take_along_axis(odds, best, -1)
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_fill_mask(pretrained, tokenizer, count):
-    outputs = pretrained.signatures["fill_mask"](
-        text=tf.constant(saved_services.MASKED[:count])
-    )
+@pytest.mark.parametrize("masks", [[1, 0, 2], [0]])
+def test_fill_mask(pretrained, tokenizer, masks):
+    """Texts with so many masks; the others' rows are filled up."""
+    texts = {0: "No gap.", 1: "The [MASK] rains.", 2: "[MASK] and [MASK]."}
+    texts = [texts[count] for count in masks]
+    outputs = pretrained.signatures["fill_mask"](text=tf.constant(texts))
     pieces = np.char.decode(outputs["pieces"].numpy().astype("S"), "utf-8")
-    assert pieces.shape == (count, 1 if count == 1 else 2, 5)
-    for row, text in enumerate(saved_services.MASKED[:count]):
+    assert pieces.shape == (len(texts), max(masks), 5)
+    for row, text in enumerate(texts):
         expected, odds = expected_fillings(pretrained.model, tokenizer, text)
         assert pieces[row, : len(expected)].tolist() == expected
         assert (pieces[row, len(expected) :] == "").all()
         padded = np.zeros(pieces.shape[1:])
         padded[: len(odds)] = odds
         saved_services.assert_close(outputs["probabilities"][row], padded)
-
-
-def test_fill_mask_without_any_mask(pretrained):
-    outputs = pretrained.signatures["fill_mask"](text=tf.constant(["No gap."]))
-    assert outputs["pieces"].shape == [1, 0, 5]
-    assert outputs["probabilities"].shape == [1, 0, 5]
-
-
-def test_embeddings_of_a_bare_encoder(bare, tokenizer):
-    outputs = bare.signatures["serving_default"](
-        text=tf.constant(saved_services.TEXTS)
-    )
-    expected = bare.model(saved_services.pack(tokenizer, saved_services.TEXTS))
-    saved_services.assert_close(
-        outputs["pooled_output"], expected["pooled_output"]
-    )
 
 
 def test_positions_are_as_many_as_sequences(pretrained):

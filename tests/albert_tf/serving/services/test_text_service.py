@@ -5,102 +5,55 @@ import tensorflow as tf
 
 from tests.albert_tf.serving import saved_services
 
+LONG = " ".join(saved_services.TEXTS * 4)
+TEXTS = [*saved_services.TEXTS, LONG]
+SECONDS = [*saved_services.SECONDS, " ".join(saved_services.TEXTS * 2)]
 
-def test_classifier_offers_these_signatures(of_pairs):
-    assert set(of_pairs.signatures) == {"tokens", "serving_default"}
 
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_classifier_tokens(of_pairs, tokenizer, count):
-    inputs = saved_services.pack(
-        tokenizer, saved_services.TEXTS[:count], saved_services.SECONDS[:count]
-    )
-    outputs = of_pairs.signatures["tokens"](**inputs)
-    expected = of_pairs.model(inputs)["logits"]
-    assert set(outputs) == {
+@pytest.mark.parametrize("name", ["of_pairs", "of_singles", "of_numbers"])
+def test_answers_are_those_of_the_model(request, tokenizer, name):
+    """Texts of all lengths; the last is cut as in training."""
+    saved = request.getfixturevalue(name)
+    texts, second = {"text": tf.constant(TEXTS)}, None
+    if name != "of_singles":
+        texts["text_pair"], second = tf.constant(SECONDS), SECONDS
+    inputs = saved_services.pack(tokenizer, TEXTS, second)
+    expected = saved.model(inputs)["logits"]
+    chances = tf.nn.softmax(expected)
+    by_ids = saved.signatures["tokens"](**inputs)
+    assert set(by_ids) == {
         "sequence_output",
         "pooled_output",
         "logits",
         "probabilities",
     }
-    saved_services.assert_close(outputs["logits"], expected)
-    saved_services.assert_close(
-        outputs["probabilities"], tf.nn.softmax(expected)
-    )
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_classify_pairs(of_pairs, tokenizer, count):
-    outputs = of_pairs.signatures["serving_default"](
-        text=tf.constant(saved_services.TEXTS[:count]),
-        text_pair=tf.constant(saved_services.SECONDS[:count]),
-    )
-    inputs = saved_services.pack(
-        tokenizer, saved_services.TEXTS[:count], saved_services.SECONDS[:count]
-    )
-    check_classes(outputs, of_pairs.model(inputs)["logits"])
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_classify_singles(of_singles, tokenizer, count):
-    outputs = of_singles.signatures["serving_default"](
-        text=tf.constant(saved_services.TEXTS[:count])
-    )
-    inputs = saved_services.pack(tokenizer, saved_services.TEXTS[:count])
-    check_classes(outputs, of_singles.model(inputs)["logits"])
-
-
-def check_classes(outputs, logits):
-    assert set(outputs) == {"label", "labels", "probabilities", "truncated"}
-    assert outputs["labels"].shape == outputs["probabilities"].shape
-    assert set(outputs["labels"].numpy().ravel()) == {
-        label.encode() for label in saved_services.LABELS
-    }
-    saved_services.assert_close(outputs["probabilities"], tf.nn.softmax(logits))
-    best = logits.numpy().argmax(-1)
-    expected = [saved_services.LABELS[index].encode() for index in best]
-    assert outputs["label"].numpy().tolist() == expected
-
-
-def test_long_pairs_are_cut_as_in_training(of_pairs, tokenizer):
-    first, second = (
-        " ".join(saved_services.TEXTS * 4),
-        " ".join(saved_services.TEXTS * 2),
-    )
-    outputs = of_pairs.signatures["serving_default"](
-        text=tf.constant([first]), text_pair=tf.constant([second])
-    )
-    inputs = saved_services.pack(tokenizer, [first], [second])
-    check_classes(outputs, of_pairs.model(inputs)["logits"])
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_regression(of_numbers, tokenizer, count):
-    outputs = of_numbers.signatures["serving_default"](
-        text=tf.constant(saved_services.TEXTS[:count]),
-        text_pair=tf.constant(saved_services.SECONDS[:count]),
-    )
-    inputs = saved_services.pack(
-        tokenizer, saved_services.TEXTS[:count], saved_services.SECONDS[:count]
-    )
-    expected = of_numbers.model(inputs)["logits"]
-    assert set(outputs) == {"score", "truncated"}
-    saved_services.assert_close(outputs["score"], expected[:, 0])
-    by_ids = of_numbers.signatures["tokens"](**inputs)
     saved_services.assert_close(by_ids["logits"], expected)
-    saved_services.assert_close(by_ids["probabilities"], tf.ones([count, 1]))
+    saved_services.assert_close(by_ids["probabilities"], chances)
+    outputs = saved.signatures["serving_default"](**texts)
+    assert outputs["truncated"].numpy().tolist() == [False] * 3 + [True]
+    if name == "of_numbers":
+        assert set(outputs) == {"score", "truncated"}
+        saved_services.assert_close(outputs["score"], expected[:, 0])
+        return
+    assert set(outputs) == {"label", "labels", "probabilities", "truncated"}
+    saved_services.assert_close(outputs["probabilities"], chances)
+    labels = [label.encode() for label in saved_services.LABELS]
+    assert outputs["labels"].numpy().tolist() == [labels] * 4
+    best = expected.numpy().argmax(-1)
+    assert outputs["label"].numpy().tolist() == [labels[i] for i in best]
 
 
-@pytest.mark.parametrize("shape", [[1, 1], []])
-def test_texts_that_could_be_broadcast_are_refused(of_singles, shape):
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match=r"must be \[batch"
-    ):
-        of_singles.signatures["serving_default"](text=tf.fill(shape, "a"))
-
-
-def test_pairs_must_be_as_many(of_pairs):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="as many of"):
-        of_pairs.signatures["serving_default"](
-            text=tf.constant(["a"]), text_pair=tf.constant(["a", "b"])
-        )
+@pytest.mark.parametrize(
+    ("name", "texts", "message"),
+    [
+        ("of_singles", {"text": [["a"]]}, r"must be \[batch"),
+        ("of_singles", {"text": "a"}, r"must be \[batch"),
+        ("of_pairs", {"text": ["a"], "text_pair": ["a", "b"]}, "as many of"),
+    ],
+)
+def test_texts_that_could_be_broadcast_are_refused(
+    request, name, texts, message
+):
+    ask = request.getfixturevalue(name).signatures["serving_default"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        ask(**{key: tf.constant(value) for key, value in texts.items()})
