@@ -241,7 +241,7 @@ class AnswerServiceV2(AnswerService):
         """
         inputs = service.of_one_shape(dict(zip(self.ids, ids, strict=True)))
         p_mask = inputs.pop("p_mask")
-        outputs = self.tokens(**inputs)
+        outputs = self.tokens(*inputs.values())
         found = self.model.search(outputs["sequence_output"], p_mask)
         return {**outputs, **found}
 
