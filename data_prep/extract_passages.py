@@ -91,7 +91,8 @@ def read_race(path: str) -> Iterator[list[str]]:
 
 def _get(entry: Any, key: str, kind: type, where: str) -> Any:
     value = entry.get(key) if isinstance(entry, dict) else None
-    if not isinstance(value, kind) or (kind is str and not value.strip()):
+    is_empty = isinstance(value, str) and not value.strip()
+    if is_empty or not isinstance(value, kind):
         name = "text" if kind is str else "list"
         raise errors.UserError(
             f"{where}: there is no {name} {key!r}. Give the official file."
@@ -117,7 +118,7 @@ def run(settings: Options) -> None:
         for document in itertools.chain(
             *map(read_squad, squad), *map(read_race, race)
         ):
-            lines = []
+            lines: list[str] = []
             for passage in document:
                 passages += 1
                 words = " ".join(passage.split())

@@ -25,12 +25,7 @@ from sentencepiece import sentencepiece_model_pb2
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf.common import (
-    errors,
-    files,
-    options,
-    ranges,
-)
+from albert_tf.common import errors, files, options, ranges
 from albert_tf.text import normalization, tokenization
 from data_prep.vocabulary import text
 
@@ -78,11 +73,6 @@ class Options(text.TrainingOptions):
     )
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            errors.UserError: One is outside its range.
-        """
         super().__post_init__()
         if self.input_sentence_size != 0 and self.input_sentence_size <= 100:
             raise errors.UserError(
@@ -104,17 +94,9 @@ def train_model(
 ) -> bytes:
     """Train a SentencePiece model.
 
-    Args:
-        sentences: The text.
-        settings: Sizes; files are neither read nor written here.
-        coverage: Share of the characters that get a piece.
-
     Returns:
         The content of a `.model` file. The same text and settings give the same
         bytes.
-
-    Raises:
-        errors.UserError: No text, or a vocabulary size that it does not allow.
     """
     model = io.BytesIO()
     failure: RuntimeError | None = None
@@ -173,36 +155,23 @@ def _explain(
 def readable_vocab(model: bytes) -> str:
     r"""List the pieces of a model with their logarithmic probabilities.
 
-    Example, the start of 30k-clean.vocab:
+    Example, the start of 30k-clean.vocab, as `spm_train` writes it:
         "<pad>\t0\n<unk>\t0\n[CLS]\t0\n"
-
-    Args:
-        model: The content of a `.model` file.
-
-    Returns:
-        One line per piece in the order of ids, as `spm_train` writes it.
     """
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     return "".join(f"{p.piece}\t{p.score:g}\n" for p in proto.pieces)
 
 
 def run(settings: Options) -> None:
-    """Train a vocabulary and write its three files.
-
-    Raises:
-        errors.UserError: See `train_model`; also for files that are missing or
-            not UTF-8.
-    """
-    lines, rule, coverage = text.prepare(settings, normalization.SENTENCEPIECE)
-    sentences = text.Sentences(lines, text.cleaner(rule))
-    model = train_model(sentences, settings, coverage)
+    """Train a vocabulary and write its three files."""
+    found = text.prepare(settings, normalization.SENTENCEPIECE)
+    sentences = text.Sentences(found.lines, text.cleaner(found.rule))
+    model = train_model(sentences, settings, found.coverage)
     model_file = f"{settings.output_prefix}.model"
-    vocab_file = f"{settings.output_prefix}.vocab"
-    files.write_text(vocab_file, readable_vocab(model))
-    normalization.write(model_file, rule)
+    files.write_text(f"{settings.output_prefix}.vocab", readable_vocab(model))
+    normalization.write(model_file, found.rule)
     with files.replace_atomically(model_file) as stream:
         stream.write(model)
-    tokenizer = tokenization.Tokenizer(model_file)  # Proves that it loads.
     if sentences.too_long:
         logging.warning(
             "%d sentences of more than %d bytes were left out",
@@ -210,12 +179,8 @@ def run(settings: Options) -> None:
             text.MAX_SENTENCE_BYTES,
         )
     logging.info("%d sentences read", sentences.count)
-    logging.info(
-        "%d pieces in %s, listed in %s",
-        tokenizer.vocab_size,
-        model_file,
-        vocab_file,
-    )
+    options_of_use = tokenization.VocabularyOptions(model_file)
+    found.report(model_file, tokenization.load(options_of_use))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from albert_tf.common import errors, files, options, packages, ranges
-from albert_tf.text import normalization, wordpiece
+from albert_tf.text import normalization, tokenization, wordpiece
 from data_prep.vocabulary import text
 
 UNITS = ("wordpiece", "character")
@@ -72,12 +72,8 @@ def count_words(sentences: Iterable[str]) -> collections.Counter[str]:
 def choose_characters(words: Mapping[str, int], coverage: float) -> list[str]:
     """Return the most frequent characters that make up a share of the text.
 
-    Example:
+    Example, of words and how often each occurs:
         choose_characters({"ab": 9, "c": 1}, 0.9) = ["a", "b"]
-
-    Args:
-        words: How often each word occurs.
-        coverage: The share of all characters.
     """
     counts: collections.Counter[str] = collections.Counter()
     for word, number in words.items():
@@ -110,11 +106,8 @@ def learn_pieces(
 ) -> list[str]:
     """Return the known pieces, and longer ones that the words give.
 
-    Args:
-        words: How often each word occurs.
-        known: From `single_pieces`. The trainer numbers characters by chance;
-            as its special tokens they have these numbers.
-        vocab_size: Most pieces.
+    The trainer numbers characters by chance; as its special tokens they have
+    the numbers of `single_pieces`.
     """
     library = _import_tokenizers()
     tokenizer = library.Tokenizer(library.models.WordPiece())
@@ -140,23 +133,18 @@ def _repeat(words: Mapping[str, int]) -> Iterator[str]:
 
 
 def run(settings: Options) -> None:
-    """Train a vocabulary and write its two files.
-
-    Raises:
-        errors.UserError: Files are missing or no text; there is no word, or
-            the characters alone are more than the pieces.
-    """
+    """Train a vocabulary and write its two files."""
     if settings.unit == "wordpiece":
         _import_tokenizers()  # Before all text is read.
-    lines, rule, coverage = text.prepare(settings, normalization.WORDPIECE)
-    words = count_words(map(text.cleaner(rule), lines))
+    found = text.prepare(settings, normalization.WORDPIECE)
+    words = count_words(map(text.cleaner(found.rule), found.lines))
     if not words:
         raise errors.UserError(
             "holds no word. Give files with text.",
             "input_file",
             settings.input_file,
         )
-    pieces = single_pieces(words, choose_characters(words, coverage))
+    pieces = single_pieces(words, choose_characters(words, found.coverage))
     if len(pieces) > settings.vocab_size:
         raise errors.UserError(
             "is less than the characters of this text need. The smallest "
@@ -168,11 +156,11 @@ def run(settings: Options) -> None:
     if settings.unit == "wordpiece":
         pieces = learn_pieces(words, pieces, settings.vocab_size)
     vocab_file = f"{settings.output_prefix}.txt"
-    normalization.write(vocab_file, rule)
+    normalization.write(vocab_file, found.rule)
     files.write_text(vocab_file, "".join(f"{piece}\n" for piece in pieces))
-    wordpiece.WordPieceTokenizer(vocab_file)  # Proves that it loads.
     logging.info("%d words read, %d different", words.total(), len(words))
-    logging.info("%d pieces in %s", len(pieces), vocab_file)
+    options_of_use = tokenization.VocabularyOptions(None, vocab_file)
+    found.report(vocab_file, tokenization.load(options_of_use))
 
 
 if __name__ == "__main__":

@@ -147,10 +147,6 @@ DEFAULTS = {
         "unit": "wordpiece",
         "do_lower_case": True,
     },
-    "data_prep.compare_vocabularies:CompareOptions": {
-        "word_segmenter": "none",
-        "max_lines": 20000,
-    },
     "data_prep.split_sentences:Options": {
         "max_document_sentences": 0,
         "num_processes": 0,

@@ -119,13 +119,11 @@ OPTIONS = {
     "data_prep.train_sentencepiece:Options": """
         input_file output_prefix vocab_size character_coverage
         input_sentence_size do_lower_case keep_accents byte_fallback
+        compare_with
     """,
     "data_prep.train_wordpiece:Options": """
         input_file output_prefix vocab_size unit character_coverage
-        do_lower_case keep_accents
-    """,
-    "data_prep.compare_vocabularies:CompareOptions": """
-        input_file vocabularies word_segmenter max_lines
+        do_lower_case keep_accents compare_with
     """,
     "data_prep.split_sentences:Options": """
         input_file output_file language paragraphs_as_documents

@@ -10,12 +10,13 @@ from absl import logging
 
 from albert_tf.common import errors, files, ranges
 from albert_tf.common.options import option
-from albert_tf.text import cleaning, normalization, wordpiece
-from data_prep.vocabulary import letters
+from albert_tf.text import cleaning, normalization, tokenization, wordpiece
+from data_prep.vocabulary import letters, report
 from data_prep.writer import corpus
 
 # The beginning of a text, by which it is judged.
 SAMPLE_CHARACTERS = 10_000_000
+REPORT_LINES = 20_000
 MAX_SENTENCE_BYTES = 4192  # SentencePiece's default; it drops longer lines.
 COVERAGE, COVERAGE_OF_MANY = 0.99995, 0.9995
 
@@ -44,13 +45,13 @@ class TrainingOptions:
         "lower-casing always does. Default: the text decides, by how many of "
         "its letters have some.",
     )
+    compare_with: str = option(
+        "",
+        "Other vocabularies, of which the last lines report, too: .model of "
+        "SentencePiece or .txt of WordPiece, separated by commas.",
+    )
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            errors.UserError: `output_prefix` is empty.
-        """
         if not self.output_prefix:
             raise errors.UserError(
                 "is empty. Give a path without ending, for example "
@@ -59,46 +60,55 @@ class TrainingOptions:
             )
 
 
-def prepare(
-    settings: TrainingOptions, kind: str
-) -> tuple[Iterator[str], normalization.Normalization, float]:
-    """Find the text, and decide how it is used.
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """A text, and how it is used.
 
-    Args:
-        settings: Options of a trainer.
-        kind: Of the vocabulary.
-
-    Returns:
-        The lines, what is done to them, and the share of the characters that
-        get a piece.
-
-    Raises:
-        errors.UserError: Files are missing, or the output cannot be written.
+    Attributes:
+        lines: All lines.
+        rule: What is done to them.
+        coverage: Share of the characters that get a piece.
+        sample: The first lines that are not empty.
+        others: The vocabularies to compare with.
     """
+
+    lines: Iterator[str]
+    rule: normalization.Normalization
+    coverage: float
+    sample: list[str]
+    others: dict[str, tokenization.AnyTokenizer]
+
+    def report(self, path: str, tokenizer: tokenization.AnyTokenizer) -> None:
+        """Log what the new vocabulary and others make of the sample."""
+        report.log(self.sample, {path: tokenizer, **self.others})
+
+
+def prepare(settings: TrainingOptions, kind: str) -> Text:
+    """Find the text for a vocabulary of a kind, and decide how it is used."""
     paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
+    others = report.load(settings.compare_with)
     files.make_folder(os.path.dirname(settings.output_prefix), "output_prefix")
-    lines, counts = judge(read_lines(paths))
-    rule = choose_normalization(counts, kind, settings)
-    return lines, rule, choose_coverage(counts, settings.character_coverage)
+    lines = read_lines(paths)
+    first = read_sample(lines)
+    counts = letters.count(first)
+    return Text(
+        itertools.chain(first, lines),
+        choose_normalization(counts, kind, settings),
+        choose_coverage(counts, settings.character_coverage),
+        list(itertools.islice(filter(str.strip, first), REPORT_LINES)),
+        others,
+    )
 
 
 def read_lines(paths: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of files, one after another.
-
-    Raises:
-        errors.UserError: A line is too long, or no text.
-    """
+    """Yield the lines of files, one after another."""
     for path in paths:
         with corpus.open_unpacked(path) as stream:
             yield from corpus.read_prose_lines(stream, path)
 
 
-def judge(lines: Iterator[str]) -> tuple[Iterator[str], dict[str, int]]:
-    """Count the letters of the first lines, see `letters.count`.
-
-    Returns:
-        All lines, the first ones again; and the counts.
-    """
+def read_sample(lines: Iterator[str]) -> list[str]:
+    """Take the first lines, with at least `SAMPLE_CHARACTERS` if possible."""
     sample: list[str] = []
     size = 0
     for line in lines:
@@ -106,13 +116,13 @@ def judge(lines: Iterator[str]) -> tuple[Iterator[str], dict[str, int]]:
         size += len(line)
         if size >= SAMPLE_CHARACTERS:
             break
-    return itertools.chain(sample, lines), letters.count(sample)
+    return sample
 
 
 def choose_normalization(
     counts: Mapping[str, int], kind: str, settings: TrainingOptions
 ) -> normalization.Normalization:
-    """Decide what is done to the text, and say so."""
+    """Decide what is done to the text, and say so; see `letters.count`."""
     keep_accents = settings.keep_accents
     if keep_accents is None:
         share = letters.share(counts, "letter_marks")
@@ -161,7 +171,7 @@ def choose_coverage(counts: Mapping[str, int], given: float | None) -> float:
 
 
 class Sentences:
-    """The cleaned lines of a text, and what was seen while reading them.
+    """The cleaned lines of a text that are not empty, and what was seen.
 
     SentencePiece takes an error of its iterator for the end of the text, so it
     is kept here.
@@ -175,7 +185,6 @@ class Sentences:
     def __init__(
         self, lines: Iterable[str], clean: Callable[[str], str]
     ) -> None:
-        """Remember what to read, and how to clean it."""
         self._lines = lines
         self._clean = clean
         self.count = 0
@@ -183,7 +192,6 @@ class Sentences:
         self.failure: BaseException | None = None
 
     def __iter__(self) -> Iterator[str]:
-        """Yield each line that is not empty once it is cleaned."""
         try:
             for line in self._lines:
                 sentence = self._clean(line)

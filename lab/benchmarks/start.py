@@ -45,9 +45,8 @@ MODULES = [
         f"data_prep.{name}"
         for name in (
             "extract_passages split_sentences train_sentencepiece "
-            "train_wordpiece compare_vocabularies create_pretraining_data "
-            "inspect_records make_word_embeddings create_finetuning_data "
-            "make_demo_data"
+            "train_wordpiece create_pretraining_data inspect_records "
+            "make_word_embeddings create_finetuning_data make_demo_data"
         ).split()
     ),
 ]
@@ -72,8 +71,6 @@ WORK = {
     "--input_file=demo/corpus/train.txt --output_prefix=pieces",
     "extract_passages": "data_prep.extract_passages "
     "--squad_file=demo/squad/dev-v2.0.json --output_file=passages.txt",
-    "compare_vocabularies": "data_prep.compare_vocabularies "
-    "--input_file=demo/corpus/dev.txt --vocabularies=tiny.model,pieces.txt",
     "create_pretraining_data": "data_prep.create_pretraining_data "
     "--input_file=demo/corpus/train.txt --output_file=train.tfrecord "
     "--spm_model_file=tiny.model --max_seq_length=36 "

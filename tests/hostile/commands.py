@@ -132,10 +132,6 @@ COMMANDS: dict[str, dict[str, object]] = {
         "output_prefix": "{out}/pieces",
         "unit": "character",
     },
-    "data_prep.compare_vocabularies:CompareOptions": {
-        "input_file": "{inputs}/text.txt",
-        "vocabularies": "{inputs}/spm.model",
-    },
     "data_prep.split_sentences:Options": {
         "input_file": "{inputs}/text.txt",
         "output_file": "{out}/sentences.txt",

@@ -1,6 +1,7 @@
 """The text that a vocabulary is trained on, without a training."""
 
 import gzip
+import itertools
 
 import pytest
 
@@ -9,11 +10,26 @@ from albert_tf.text import normalization
 from data_prep.vocabulary import letters, text
 
 
-def test_lines_of_files_follow_one_another(tmp_path):
-    (tmp_path / "a").write_bytes(b"one\n\ntwo")
-    (tmp_path / "b.gz").write_bytes(gzip.compress(b"three\n"))
-    lines = text.read_lines([str(tmp_path / "a"), str(tmp_path / "b.gz")])
-    assert [line for line in lines if line] == ["one", "two", "three"]
+def test_text_is_prepared_from_all_files(tmp_path, monkeypatch, tiny_vocab):
+    (tmp_path / "a").write_bytes(b"one\n\ntwo \xc3\xbc")
+    (tmp_path / "b.gz").write_bytes(gzip.compress("天天\n天地\n \n".encode()))
+    monkeypatch.setattr(text, "REPORT_LINES", 3)
+    settings = text.TrainingOptions(
+        f"{tmp_path}/a,{tmp_path}/b.gz",
+        f"{tmp_path}/new/vocab",
+        compare_with=tiny_vocab,
+    )
+    monkeypatch.setattr(letters, "MANY_CHARACTERS", 0.3)
+    found = text.prepare(settings, normalization.WORDPIECE)
+    assert found.sample == ["one", "two ü", "天天"]
+    lines = [line for line in found.lines if line.strip()]
+    assert lines == ["one", "two ü", "天天", "天地"]
+    assert found.rule == normalization.Normalization(
+        keep_accents=True, kind=normalization.WORDPIECE
+    )
+    assert found.coverage == 0.9995
+    assert [*found.others] == [tiny_vocab]
+    assert (tmp_path / "new").is_dir()
 
 
 def test_line_that_is_no_text_is_located(tmp_path):
@@ -22,39 +38,29 @@ def test_line_that_is_no_text_is_located(tmp_path):
         list(text.read_lines([str(tmp_path / "a")]))
 
 
-@pytest.mark.parametrize("size, counted", [(1, 2), (2, 2), (3, 4), (99, 5)])
-def test_first_lines_are_judged_and_none_is_lost(monkeypatch, size, counted):
+@pytest.mark.parametrize("size, count", [(1, 1), (2, 1), (3, 2), (99, 3)])
+def test_sample_is_the_first_lines(monkeypatch, size, count):
     monkeypatch.setattr(text, "SAMPLE_CHARACTERS", size)
-    read = []
-
-    def lines():
-        for line in ("aü", "bc", "d"):
-            read.append(line)
-            yield line
-
-    found, counts = text.judge(lines())
-    assert sum(map(len, read)) == counts["letters"] == counted
-    assert counts["letter_marks"] == 1
-    assert list(found) == ["aü", "bc", "d"]
-
-
-def options(**changes):
-    return text.TrainingOptions("a.txt", "vocab", **changes)
+    all_lines = ["aü", "bc", "d"]
+    lines = iter(all_lines)
+    found = text.read_sample(lines)
+    assert len(found) == count
+    assert [*itertools.chain(found, lines)] == all_lines
 
 
 def counts_of(**changes):
     return {**dict.fromkeys(letters.NAMES, 0), "letters": 10_000, **changes}
 
 
-@pytest.mark.parametrize("marks, kept", [(0, False), (40, False), (41, True)])
+@pytest.mark.parametrize("marks, kept", [(40, False), (41, True)])
 def test_accents_are_kept_where_many_letters_have_marks(marks, kept, caplog):
     caplog.set_level("INFO")
     rule = text.choose_normalization(
         counts_of(letter_marks=marks),
         normalization.SENTENCEPIECE,
-        options(),
+        text.TrainingOptions("a.txt", "vocab"),
     )
-    assert (rule.keep_accents, rule.do_lower_case) == (kept, True)
+    assert rule == normalization.Normalization(True, kept)
     than = "more" if kept else "not more"
     assert f"--keep_accents={str(kept).lower()}, because" in caplog.text
     assert f"{marks / 100:.3f} % of the letters" in caplog.text
@@ -67,7 +73,9 @@ def test_wish_comes_before_the_text(wanted, caplog):
     rule = text.choose_normalization(
         counts_of(letter_marks=0 if wanted else 9000),
         normalization.WORDPIECE,
-        options(do_lower_case=False, keep_accents=wanted),
+        text.TrainingOptions(
+            "a.txt", "vocab", do_lower_case=False, keep_accents=wanted
+        ),
     )
     assert rule == normalization.Normalization(
         False, wanted, kind=normalization.WORDPIECE
@@ -94,13 +102,7 @@ def test_text_is_cleaned_as_the_vocabulary_needs(
 
 @pytest.mark.parametrize(
     "chinese, given, expected",
-    [
-        (0, None, 0.99995),
-        (5000, None, 0.99995),
-        (5001, None, 0.9995),
-        (10_000, 0.98, 0.98),
-        (0, 1.0, 1.0),
-    ],
+    [(5000, None, 0.99995), (5001, None, 0.9995), (10_000, 0.98, 0.98)],
 )
 def test_coverage_is_lower_where_there_are_many_characters(
     chinese, given, expected, caplog

@@ -1,0 +1,69 @@
+"""What vocabularies make of a text, in numbers."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from absl import logging
+
+from albert_tf.common import options
+from albert_tf.text import tokenization
+
+
+def load(paths: str) -> dict[str, tokenization.AnyTokenizer]:
+    """Open vocabularies, separated by commas; WordPiece ends in .txt."""
+    return {
+        path: tokenization.load(
+            options.from_dict(
+                tokenization.VocabularyOptions,
+                {
+                    "vocab_file"
+                    if path.endswith(".txt")
+                    else "spm_model_file": path
+                },
+            )
+        )
+        for path in filter(None, map(str.strip, paths.split(",")))
+    }
+
+
+def measure(
+    lines: Sequence[str], tokenizer: tokenization.AnyTokenizer
+) -> dict[str, float]:
+    """Return what a vocabulary makes of lines with text.
+
+    Returns:
+        Pieces a word, where words stand between spaces; characters a piece,
+        without spaces; the shares of the pieces that are unknown, and of the
+        words that are one known piece.
+    """
+    ids, _ = tokenizer.encode_flat(lines)
+    words = " ".join(lines).split()
+    parts, sizes = tokenizer.encode_flat(words)
+    last = parts[np.cumsum(sizes)[sizes == 1] - 1]
+    return {
+        "pieces a word": len(ids) / len(words),
+        "characters a piece": sum(map(len, words)) / max(1, len(ids)),
+        "unknown pieces": float((ids == tokenizer.unk_id).mean()),
+        "words in one piece": (last != tokenizer.unk_id).sum() / len(words),
+    }
+
+
+def log(
+    lines: Sequence[str],
+    tokenizers: Mapping[str, tokenization.AnyTokenizer],
+) -> None:
+    """Log a line about each vocabulary, named by its file."""
+    for path, tokenizer in tokenizers.items():
+        found = measure(lines, tokenizer)
+        logging.info(
+            "%s: %d pieces. In the first %d lines %.2f pieces a word, %.2f "
+            "characters a piece, %.2f %% unknown pieces, %.1f %% of the words "
+            "in one piece",
+            path,
+            tokenizer.vocab_size,
+            len(lines),
+            found["pieces a word"],
+            found["characters a piece"],
+            100 * found["unknown pieces"],
+            100 * found["words in one piece"],
+        )
