@@ -111,11 +111,7 @@ def _combine(
 
 
 def find_folders(patterns: str) -> list[str]:
-    """Return the folders that patterns match, in order, each once.
-
-    Raises:
-        errors.UserError: There are fewer than two.
-    """
+    """Return the folders that patterns match, in order, each once."""
     found: dict[str, None] = {}
     for pattern in filter(None, map(str.strip, patterns.split(","))):
         local = [] if files.is_remote(pattern) else sorted(glob.glob(pattern))
@@ -129,12 +125,7 @@ def find_folders(patterns: str) -> list[str]:
 
 
 def _make_task(folders: list[str], task_module: str | None) -> base.Task:
-    """Make the task of the runs.
-
-    Raises:
-        errors.UserError: They have no task, or different ones, or used a module
-            that is not given.
-    """
+    """Make the task of the runs."""
     runs = [run_folder.read(folder, "run_dirs") for folder in folders]
     for run_ in runs:
         registry.load_module_for(run_.options, run_.folder, task_module)
@@ -150,11 +141,7 @@ def _make_task(folders: list[str], task_module: str | None) -> base.Task:
 def check_alike(
     folders: list[str], saved: list[saved_outputs.SavedOutputs], split: str
 ) -> None:
-    """Refuse outputs that are not about the same records.
-
-    Raises:
-        errors.UserError: They come from other data, or have other shapes.
-    """
+    """Refuse outputs that are not about the same records."""
     first = saved[0]
     for folder, one in zip(folders, saved, strict=True):
         same_data = features.same_content(first.facts, one.facts)
@@ -174,11 +161,7 @@ def check_alike(
 def check_records(
     folders: list[str], saved: list[saved_outputs.SavedOutputs], split: str
 ) -> None:
-    """Refuse outputs that are positions in other records.
-
-    Raises:
-        errors.UserError: The records were made with other options.
-    """
+    """Refuse outputs that are positions in other records."""
     for folder, one in zip(folders, saved, strict=True):
         lines = features.differences(saved[0].facts, one.facts)
         if lines:
@@ -191,11 +174,7 @@ def check_records(
 
 
 def _moved(settings: EnsembleOptions, task: base.Task) -> Mapping[str, str]:
-    """Return the paths of splits that the user gives.
-
-    Raises:
-        errors.UserError: The option belongs to another kind of task.
-    """
+    """Return the paths of splits that the user gives."""
     has_folder = hasattr(task, "sources")
     wrong = "predict_file" if has_folder else "data_dir"
     right = "data_dir" if has_folder else "predict_file"
@@ -218,13 +197,7 @@ def _check_source(
     """Refuse a file or folder that outputs are not about.
 
     Args:
-        task: The task of the runs.
-        saved: The outputs.
-        split: What they are about.
         source: Where it is read from: named by the outputs, or by the user.
-
-    Raises:
-        errors.UserError: It is not here, or has other content.
     """
     named = "--data_dir" if hasattr(task, "sources") else "--predict_file"
     # A file of outputs may come from anywhere: what it names is looked at only

@@ -107,11 +107,7 @@ def _run(settings: GlueOptions, names: list[str]) -> None:
 
 
 def choose_tasks(settings: GlueOptions) -> list[str]:
-    """Return the tasks in the order in which they are run.
-
-    Raises:
-        errors.UserError: One is not known, has no recipe, or needs MNLI.
-    """
+    """Return the tasks in the order in which they are run."""
     trained = [name for name in glue_tasks.TASKS if name != "ax"]
     given = [name.strip().lower() for name in settings.tasks.split(",")]
     files.refuse_file(settings.recipe_dir, "recipe_dir")

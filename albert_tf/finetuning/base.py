@@ -37,15 +37,12 @@ class Task(abc.ABC):
     """One finetuning task, with its tokenizer and its lengths.
 
     Attributes:
-        name: Value of `task_name`.
         key_metric: The score that chooses the best checkpoint; larger is
             better.
         eval_splits: Splits with labels that are scored after each checkpoint.
             The scores of the first one have the plain names.
-        test_splits: Splits whose predictions are written.
         outputs_are_positions: Whether outputs are positions in the records.
             Then only outputs for the same records can be averaged.
-        tokenizer: Cuts texts into ids.
         max_seq_length: Tokens S of a sequence, special ones included.
         remarks: What `remark` has collected; None: it logs at once.
     """
@@ -79,19 +76,12 @@ class Task(abc.ABC):
             path: Where the split lies.
             split: One of the task's splits, or `PREDICT`: a user's own file,
                 without labels.
-
-        Raises:
-            errors.UserError: It is missing or not in the official layout; the
-                message names file and line, or the id of the example.
         """
 
     def read_own(self, path: str) -> list[Example | text_files.BadLine]:
         """Read a user's own file; a bad line becomes a `BadLine`.
 
         By default a bad line is an error.
-
-        Raises:
-            errors.UserError: The file is missing, or no line can be read.
         """
         return self.read(path, PREDICT)
 

@@ -27,9 +27,6 @@ def of_examples(
     of `lengths.allowed`; the last one is filled with rows of zeros.
 
     Args:
-        task: Makes records of examples.
-        examples: Any number.
-        batch_size: Rows of a batch.
         shortest: See `lengths.allowed`. Default: the task's.
 
     Yields:
@@ -74,10 +71,6 @@ def ask(
 
     Args:
         model: Takes a batch by name, returns outputs by name.
-        task: Makes records of examples.
-        examples: Any number.
-        batch_size: Records that the model gets together.
-        shortest: See `of_examples`.
     """
     parts, found = [], [np.zeros(0, np.int64)]
     for batch, numbers in of_examples(task, examples, batch_size, shortest):

@@ -35,25 +35,14 @@ _WORTH_A_PROCESS = 8192
 
 @dataclasses.dataclass(frozen=True)
 class FeatureFile:
-    """A finished TFRecord file of features.
-
-    Attributes:
-        path: The file.
-        num_records: Records in it.
-    """
+    """A finished TFRecord file of features."""
 
     path: str
     num_records: int
 
 
 def describe(task: base.Task, source: str, split: str) -> dict[str, Any]:
-    """Return everything that the features of a split follow from.
-
-    Args:
-        task: The task with its tokenizer and options.
-        source: File or folder of the split.
-        split: Its name.
-    """
+    """Return everything that the features of a split follow from."""
     return {
         "split": split,
         "options": {**task.settings, **task.tokenizer.settings},
@@ -111,9 +100,6 @@ def encode(
     not depend on the number of processes.
 
     Args:
-        task: Turns examples into features.
-        examples: All of a file.
-        split: Its name.
         num_workers: Processes; 0 is one per core, if there is work for them.
         with_padding: Whether records hold padding, as the original's do.
     """
@@ -170,10 +156,6 @@ def write(
     """Write framed records to a file, and what they follow from beside it.
 
     Args:
-        path: The file; its folder is created.
-        batches: From `encode`.
-        num_examples: Examples that the records were made of.
-        facts: From `describe`.
         through_link: See `files.replace_atomically`.
     """
     files.make_folder(os.path.dirname(path))
@@ -204,10 +186,6 @@ def cached(
     texts, another vocabulary or another length make another file.
 
     Args:
-        task: Turns examples into features.
-        source: File or folder of the split.
-        split: Its name.
-        folder: Where the file is, or will be.
         examples: All of them, as read. The records of training are shuffled, so
             that batches do not follow the order of the data.
     """
@@ -229,11 +207,6 @@ def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
 
     Args:
         file: From `opened`, in the order of the data.
-        task: The task.
-        folder: Where the copy is, or will be.
-
-    Raises:
-        errors.UserError: The file is damaged.
     """
     facts = _read_facts(file.path)
     num_examples = facts.pop(_EXAMPLES)
@@ -311,15 +284,7 @@ def opened(
     """Return a file of data_prep.create_finetuning_data, if it fits.
 
     Args:
-        task: The task that reads the file.
-        path: The file.
         source: File or folder of the split, if it is there to compare.
-        split: Its name.
-        option: Name of the option the path came from, for messages.
-
-    Raises:
-        errors.UserError: It was made from other data, with another vocabulary,
-            or with other options.
     """
     files.require_file(path, option)
     facts = _read_facts(path)

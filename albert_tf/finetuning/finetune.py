@@ -41,12 +41,6 @@ def run(
     With several runs, each has a folder `run_1`, `run_2` and so on, and the
     best one's predictions are written beside these folders. Of several workers
     the first writes; features and logs of the others are in `worker_N`.
-
-    Args:
-        program: Name of the command, such as `run_classifier`.
-        settings: Its options.
-        task: The task.
-        sources: File or folder of each split that is there.
     """
     shared = settings.finetuning
     # First of all: several workers must meet before TensorFlow does anything.
@@ -104,11 +98,7 @@ def _options_of_runs(
 def _check_number_of_runs(
     settings: finetuning_options.FinetuningOptions,
 ) -> None:
-    """Refuse a folder that holds one run for several, or more than wanted.
-
-    Raises:
-        errors.UserError: It does.
-    """
+    """Refuse a folder that holds one run for several, or more than wanted."""
     folder, wanted = settings.output_dir, settings.num_runs
     more = f"run_{1 if wanted == 1 else wanted + 1}"
     if run_folder.is_run(os.path.join(folder, more)):
@@ -132,9 +122,6 @@ def _check_weights(
     runs: Sequence[finetuning_options.FinetuningOptions],
 ) -> None:
     """Refuse to evaluate or predict without weights, before features are made.
-
-    Raises:
-        errors.UserError: A run that does not train has none.
     """
     for one in runs:
         if one.do_train or one.init.init_checkpoint:

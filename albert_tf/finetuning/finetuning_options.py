@@ -41,11 +41,7 @@ class LengthOptions:
     )
 
     def steps(self, num_records: int, batch_size: int) -> tuple[int, int]:
-        """Return the updates of the run, and of its warm-up.
-
-        Raises:
-            errors.UserError: The warm-up is longer than the run.
-        """
+        """Return the updates of the run, and of its warm-up."""
         train = self.train_step
         if train is None:
             epochs = self.num_train_epochs
@@ -221,9 +217,6 @@ class TaskOptions:
 
 def load_tokenizer(settings: FinetuningOptions) -> tokenization.AnyTokenizer:
     """Open the vocabulary, and make sure that it belongs to the architecture.
-
-    Raises:
-        errors.UserError: It does not, or sequences are too long.
     """
     config = settings.read_config()
     fit.check_length(

@@ -34,14 +34,7 @@ def run_once(
     data: run_data.RunData,
     strategy: tf.distribute.Strategy,
 ) -> scores.Run:
-    """Train, evaluate and predict with one seed, in one folder.
-
-    Args:
-        program: Name of the command.
-        settings: Its options, with the folder and the seed of this run.
-        data: The task and its data.
-        strategy: The devices.
-    """
+    """Train, evaluate and predict with one seed, in one folder."""
     shared, task = settings.finetuning, data.task
     training, folder = shared.trainer, shared.output_dir
     is_chief = distribution.is_chief(strategy)

@@ -35,9 +35,7 @@ def pack(
     Source: original release, classifier_utils.convert_single_example.
 
     Args:
-        first: Piece ids of the first text.
         second: Piece ids of the second text; may be empty.
-        tokenizer: Gives the special ids.
         max_seq_length: Length S of the result, special tokens included.
 
     Returns:

@@ -55,14 +55,7 @@ class RunPredictor:
         """Find the task of a run; its model is loaded by `load`.
 
         Args:
-            run_dir: Folder of the run.
             checkpoint: The one to use; None for the best, else the latest.
-            batch_size: Records that go through the model together.
-            task_module: Python module with the task of the run, if it needs
-                one.
-
-        Raises:
-            errors.UserError: The folder is not that of a finetuned model.
         """
         self._source = run_folder.read(run_dir)
         options = self._source.options
@@ -91,11 +84,7 @@ class RunPredictor:
         self.group = _BATCHES * batch_size
 
     def read(self, path: str) -> list[Item]:
-        """Read a file of the user's; see `base.Task.read_own`.
-
-        Raises:
-            errors.UserError: It has no example.
-        """
+        """Read a file of the user's; see `base.Task.read_own`."""
         items = self._task.read_own(path)
         if not items:
             raise errors.UserError(
@@ -106,12 +95,7 @@ class RunPredictor:
         return items
 
     def load(self) -> None:
-        """Build the model.
-
-        Raises:
-            errors.UserError: There is no checkpoint for it, or far too little
-                memory for a batch.
-        """
+        """Build the model."""
         self._check_memory()
         model = task_models.make_model(
             self._task, modeling.AlbertModel(self._source.config)

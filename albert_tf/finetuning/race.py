@@ -94,11 +94,7 @@ class RaceTask(base.Task):
         max_seq_length: int,
         options: RaceOptions,
     ):
-        """Keep tokenizer and options.
-
-        Raises:
-            errors.UserError: `max_qa_length` leaves no tokens for the article.
-        """
+        """Keep tokenizer and options."""
         super().__init__(tokenizer, max_seq_length)
         self.options = options
         if not 0 < options.max_qa_length <= max_seq_length - 4:
@@ -123,9 +119,6 @@ class RaceTask(base.Task):
         """Return the folder of each split.
 
         They are in `data_dir`, or in `data_dir/RACE` as in the original.
-
-        Raises:
-            errors.UserError: `data_dir` is a file.
         """
         files.refuse_file(data_dir, "data_dir")
         inner = os.path.join(data_dir, "RACE")

@@ -26,9 +26,7 @@ class RaceQuestion:
         guid: The article's id and the number of the question, from 0: such as
             `high19088.txt-0`.
         level: `middle` or `high`; empty if it is not known.
-        article: The article.
         question: The question, or a sentence with a gap, `_`.
-        options: Possible answers.
         label: Index of the right option; None where it is not known.
     """
 
@@ -47,7 +45,6 @@ class Reader:
     Attributes:
         levels: Those of `LEVELS` that are read from an official folder.
         num_options: Options that a question may have.
-        pad_options: Whether it may have fewer.
         remark: Takes what was left out, see `base.Task.remark`.
     """
 
@@ -64,10 +61,6 @@ class Reader:
         folder itself (for your own data, without levels), or a single file, is
         read in the same way; in a user's own file, `answers` may be missing.
         What else lies there is reported, unless its name begins with a dot.
-
-        Raises:
-            errors.UserError: A folder is missing, a file is not in the official
-                layout, or a question has another number of options.
         """
         if not files.exists(path):
             raise errors.UserError(
@@ -88,10 +81,6 @@ class Reader:
         """Read a user's articles, with or without answers.
 
         The questions of an article that cannot be used are one bad line.
-
-        Raises:
-            errors.UserError: See `text_files.read_own`; or there is no
-                question.
         """
         no_questions: list[str] = []
 
@@ -174,11 +163,7 @@ class Reader:
         *,
         needs_answers: bool,
     ) -> Iterator[RaceQuestion]:
-        """Yield the questions of one article.
-
-        Raises:
-            errors.UserError: It is not in the official layout.
-        """
+        """Yield the questions of one article."""
         name = str(article.get("id", os.path.basename(where)))
         where = f"{where} (id {name})"
         text, questions, options = (
@@ -229,11 +214,7 @@ class Reader:
 def _checked(
     article: Mapping[str, Any], key: str, kind: type, where: str
 ) -> Any:
-    """Return a value of an article.
-
-    Raises:
-        errors.UserError: There is none, or none of this kind.
-    """
+    """Return a value of an article."""
     value = article.get(key)
     if not isinstance(value, kind):
         name = "text" if kind is str else "list"
@@ -251,11 +232,7 @@ def _check_article(
     answers: list[Any] | None,
     where: str,
 ) -> None:
-    """Make sure that there is a text, and as many options as questions.
-
-    Raises:
-        errors.UserError: Something is missing.
-    """
+    """Make sure that there is a text, and as many options as questions."""
     if not text.strip():
         raise errors.UserError(
             f"{where}: the article is empty, so its questions cannot be "
@@ -277,11 +254,7 @@ def _no_questions(path: str) -> errors.UserError:
 
 
 def _check_text(value: Any, what: str) -> None:
-    """Make sure that a question or an option is a text.
-
-    Raises:
-        errors.UserError: It is something else, such as a number.
-    """
+    """Make sure that a question or an option is a text."""
     if not isinstance(value, str):
         raise errors.UserError(
             f"{what} is {strict_json.shown(value)}; it must be a text. Write "
@@ -290,11 +263,7 @@ def _check_text(value: Any, what: str) -> None:
 
 
 def _label(answer: Any, options: Sequence[str], where: str) -> int:
-    """Return the index that a letter means.
-
-    Raises:
-        errors.UserError: There is no such option.
-    """
+    """Return the index that a letter means."""
     letters = list(LETTERS[: len(options)])
     if answer not in letters:
         raise errors.UserError(

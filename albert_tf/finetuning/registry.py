@@ -43,10 +43,6 @@ def make(values: Options, tokenizer: tokenization.AnyTokenizer) -> base.Task:
     Args:
         values: `task_name`, in any case, `max_seq_length` and the task's own
             options.
-        tokenizer: The vocabulary.
-
-    Raises:
-        errors.UserError: There is no such task.
     """
     name = values["task_name"].lower()
     makers = {task.lower(): maker for task, maker in MAKERS.items()}
@@ -60,15 +56,6 @@ def load_module_for(values: Options, folder: str, given: str | None) -> None:
 
     What a folder says never decides which code runs: it may come from
     anywhere.
-
-    Args:
-        values: The run's options.
-        folder: Its folder, for the message.
-        given: The `task_module` of the command line.
-
-    Raises:
-        errors.UserError: The run used a module and none is given, or Python
-            does not find it.
     """
     used = values.get("task_module")
     if used and not given:
@@ -85,9 +72,6 @@ def load_module(name: str | None) -> None:
 
     Args:
         name: From the command line, never from data.
-
-    Raises:
-        errors.UserError: Python does not find it.
     """
     if not name:
         return

@@ -17,10 +17,7 @@ class RunData:
     """The splits that a command reads: examples, features, batches.
 
     Attributes:
-        task: The task.
         sources: File or folder of each split that is there.
-        eval_splits: Splits to evaluate on.
-        test_splits: Splits to predict.
         examples: Of each split that is read.
     """
 
@@ -31,18 +28,7 @@ class RunData:
         sources: Mapping[str, str],
         strategy: tf.distribute.Strategy,
     ):
-        """Read the examples of all wanted splits.
-
-        Args:
-            settings: The options of the command.
-            task: The task.
-            sources: File or folder of each split that is there.
-            strategy: The devices.
-
-        Raises:
-            errors.UserError: A split is missing or unusable, or the devices
-                cannot share the batches equally.
-        """
+        """Read the examples of all wanted splits."""
         self.task = task
         self.sources = sources
         self._settings = settings
@@ -64,11 +50,7 @@ class RunData:
     def _available(
         self, wanted: bool, splits: Sequence[str], option_name: str
     ) -> tuple[str, ...]:
-        """Return those of the wanted splits that are there.
-
-        Raises:
-            errors.UserError: None of them is there.
-        """
+        """Return those of the wanted splits that are there."""
         if not wanted:
             return ()
         found = tuple(s for s in splits if s in self.sources)

@@ -29,7 +29,6 @@ class SavedOutputs:
 
     Attributes:
         outputs: See `base.Outputs`.
-        source: File or folder that the split was read from.
         facts: What the records depend on, see `features.describe`.
     """
 
@@ -59,11 +58,7 @@ def save(folder: str, split: str, saved: SavedOutputs) -> None:
 
 
 def load(folder: str, split: str) -> SavedOutputs:
-    """Read what `save` wrote.
-
-    Raises:
-        errors.UserError: There is nothing, or it is damaged.
-    """
+    """Read what `save` wrote."""
     file = path(folder, split)
     if not files.exists(file):
         raise errors.UserError(

@@ -39,24 +39,14 @@ class BadLine:
 def bad_line(
     key: dict[str, Any], values: Any, error: errors.UserError
 ) -> BadLine:
-    """Return what stands for a line.
-
-    Args:
-        key: Where it is, such as `{"line": 3}`.
-        values: What was read of it.
-        error: Why it cannot be answered.
-    """
+    """Return what stands for a line; `values` is what was read of it."""
     if isinstance(values, dict) and "id" in values:
         key = {"id": values["id"], **key}
     return BadLine(key, str(error))
 
 
 def strictly(items: Iterable[T | BadLine]) -> Iterator[T]:
-    """Yield all items.
-
-    Raises:
-        errors.UserError: One is a bad line.
-    """
+    """Yield all items; a bad line is an error."""
     for item in items:
         if isinstance(item, BadLine):
             raise errors.UserError(item.message)
@@ -65,6 +55,7 @@ def strictly(items: Iterable[T | BadLine]) -> Iterator[T]:
 
 # The parameters: file and line, number of the entry from 0, values by name.
 Parse = Callable[[str, int, dict[str, Any]], Iterable[T]]
+# File and line, the key of a bad line, values by name.
 _Entry = tuple[str, dict[str, Any], dict[str, Any]]
 
 
@@ -79,13 +70,9 @@ def read_own(
         parse: Makes examples of an entry; raises `errors.UserError` if it
             cannot.
         tables: How the names of tables end.
-
-    Raises:
-        errors.UserError: The file is missing, the first row of a table cannot
-            be used, or nothing in the file is JSON.
     """
     is_table = path.endswith(tables)
-    entries = _own_rows(path) if is_table else _own_objects(path)
+    entries = _own_rows(path) if is_table else _objects(path)
     for number, entry in enumerate(entries):
         if isinstance(entry, BadLine):
             yield entry
@@ -99,14 +86,32 @@ def read_own(
             yield from made
 
 
-def _own_lines(path: str) -> list[tuple[str, dict[str, Any], bytes]]:
-    """Return `PATH, line N`, key and bytes of each line, no byte order mark."""
+def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield file and line, and content, of each JSON object, strictly.
+
+    The file holds one object a line (empty lines are allowed), a list of
+    objects, or one object over several lines.
+    """
+    for where, _, values in strictly(_objects(path)):
+        yield where, values
+
+
+def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield `PATH, line N` and fields of each line; quotes mean nothing.
+
+    Only line feeds (after a carriage return or not) end a line: texts may hold
+    other separators.
+    """
+    for where, _, line in _lines(path):
+        yield where, decode(line, where).split("\t")
+
+
+def _lines(path: str) -> Iterator[tuple[str, dict[str, Any], bytes]]:
+    """Yield `PATH, line N`, key and bytes of each line, no byte order mark."""
     content = _read(path).removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
     lines = content.split(b"\n") if content else []
-    return [
-        (f"{path}, line {number}", {"line": number}, line)
-        for number, line in enumerate(lines, 1)
-    ]
+    for number, line in enumerate(lines, 1):
+        yield f"{path}, line {number}", {"line": number}, line
 
 
 def _entry(
@@ -121,18 +126,22 @@ def _entry(
 
 def _own_rows(path: str) -> Iterator[_Entry | BadLine]:
     names: list[str] = []
-    for where, key, line in _own_lines(path):
+    for where, key, line in _lines(path):
         if not names:
             names = column_names(decode(line, where), where)
             continue
         yield _entry(where, key, functools.partial(row, line, names, where))
 
 
-def _own_objects(path: str) -> Iterator[_Entry | BadLine]:
+def _objects(path: str) -> Iterator[_Entry | BadLine]:
     try:
         whole = strict_json.loads(_read(path))
     except strict_json.JsonError as error:
-        entries = list(_objects_of_lines(path))
+        entries = [
+            _entry(where, key, functools.partial(_object, where, line))
+            for where, key, line in _lines(path)
+            if line.strip()
+        ]
         if entries and all(isinstance(entry, BadLine) for entry in entries):
             raise errors.UserError(
                 f"{path}: this is not JSON ({error}). {_ADVICE}"
@@ -146,22 +155,28 @@ def _own_objects(path: str) -> Iterator[_Entry | BadLine]:
         yield _entry(where, {"object": number}, parse)
 
 
-def _objects_of_lines(path: str) -> Iterator[_Entry | BadLine]:
-    for where, key, line in _own_lines(path):
-        if line.strip():
-            yield _entry(where, key, functools.partial(_object, where, line))
-
-
 def _object(where: str, line: bytes) -> dict[str, Any]:
-    return _check_object(where, _parse(where, decode(line, where)))
+    text = decode(line, where)
+    try:
+        value = strict_json.loads(text)
+    except strict_json.JsonError as error:
+        raise errors.UserError(
+            f"{where}: this is not JSON ({error}). {_ADVICE}"
+        ) from None
+    return _check_object(where, value)
+
+
+def _check_object(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise errors.UserError(
+            f"{where}: {type(value).__name__} instead of a JSON object. "
+            'Objects look like {"id": "1", "text": "It rains."}.'
+        )
+    return value
 
 
 def decode(line: bytes, where: str) -> str:
-    """Return a line as text, without its end.
-
-    Raises:
-        errors.UserError: It is not UTF-8.
-    """
+    """Return a line, which must be UTF-8, as text, without its end."""
     try:
         return line.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
@@ -172,11 +187,7 @@ def decode(line: bytes, where: str) -> str:
 
 
 def column_names(text: str, where: str) -> list[str]:
-    """Return the names in the first row of a table.
-
-    Raises:
-        errors.UserError: One of them stands there twice.
-    """
+    """Return the names in the first row of a table."""
     names = text.split("\t")
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -188,11 +199,7 @@ def column_names(text: str, where: str) -> list[str]:
 
 
 def row(line: bytes, names: Sequence[str], where: str) -> dict[str, str]:
-    """Return the fields of a row by the names of their columns.
-
-    Raises:
-        errors.UserError: It is not UTF-8, or has more or fewer fields.
-    """
+    """Return the fields of a row by the names of their columns."""
     fields = decode(line, where).split("\t")
     if len(fields) != len(names):
         raise errors.UserError(
@@ -200,22 +207,6 @@ def row(line: bytes, names: Sequence[str], where: str) -> dict[str, str]:
             f"{len(names)}. Columns are separated by one tab each."
         )
     return dict(zip(names, fields, strict=True))
-
-
-def read_text(path: str) -> str:
-    """Read a UTF-8 file; a byte order mark is no part of it.
-
-    Raises:
-        errors.UserError: It is missing, a folder, or not UTF-8.
-    """
-    content = _read(path)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise errors.UserError(
-            f"{path} is not UTF-8: {errors.bad_byte(content, 'the file')}. "
-            "Convert it first."
-        ) from None
 
 
 def _read(path: str) -> bytes:
@@ -226,63 +217,3 @@ def _read(path: str) -> bytes:
             f"{path} cannot be read: {error.strerror}. Check the path (the "
             f"current folder is {os.getcwd()})."
         ) from None
-
-
-def read_lines(path: str) -> Iterator[tuple[str, str]]:
-    """Yield `PATH, line N` and each line.
-
-    Only line feeds (after a carriage return or not) end a line: texts may hold
-    other separators.
-    """
-    text = read_text(path).replace("\r\n", "\n").removesuffix("\n")
-    for number, line in enumerate(text.split("\n") if text else (), 1):
-        yield f"{path}, line {number}", line
-
-
-def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield `PATH, line N` and fields of each line; quotes mean nothing."""
-    for where, line in read_lines(path):
-        yield where, line.split("\t")
-
-
-def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield file and line, and content, of each JSON object.
-
-    The file holds one object a line (empty lines are allowed), a list of
-    objects, or one object over several lines.
-
-    Raises:
-        errors.UserError: It holds something else.
-    """
-    text = read_text(path)
-    try:
-        whole = strict_json.loads(text)
-    except strict_json.JsonError:
-        whole = None
-    if whole is not None:
-        several = isinstance(whole, list)
-        for number, value in enumerate(whole if several else [whole], 1):
-            where = f"{path}, object {number}" if several else path
-            yield where, _check_object(where, value)
-        return
-    for where, line in read_lines(path):
-        if line.strip():
-            yield where, _check_object(where, _parse(where, line))
-
-
-def _parse(where: str, line: str) -> Any:
-    try:
-        return strict_json.loads(line)
-    except strict_json.JsonError as error:
-        raise errors.UserError(
-            f"{where}: this is not JSON ({error}). {_ADVICE}"
-        ) from None
-
-
-def _check_object(where: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise errors.UserError(
-            f"{where}: {type(value).__name__} instead of a JSON object. "
-            'Objects look like {"id": "1", "text": "It rains."}.'
-        )
-    return value

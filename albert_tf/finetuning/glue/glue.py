@@ -20,13 +20,7 @@ _BATCH = 256
 
 
 class GlueTask(base.Task):
-    """A task with one label or number for each text or pair of texts.
-
-    Attributes:
-        labels: Label strings in the order of the logits; empty for a number.
-        is_regression: Whether a number is predicted rather than a label.
-        has_pairs: Whether an example has two texts.
-    """
+    """A task with one label or number for each text or pair of texts."""
 
     def __init__(
         self,
@@ -34,11 +28,7 @@ class GlueTask(base.Task):
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
     ):
-        """Look up a task of `glue_tasks.TASKS` by its name, in any case.
-
-        Raises:
-            errors.UserError: There is no such task.
-        """
+        """Look up a task of `glue_tasks.TASKS` by its name, in any case."""
         super().__init__(tokenizer, max_seq_length)
         self.name = name.lower()
         known = {task.lower(): spec for task, spec in glue_tasks.TASKS.items()}
@@ -72,9 +62,6 @@ class GlueTask(base.Task):
         """Return the path of each split, such as `DATA_DIR/RTE/dev.tsv`.
 
         Those that may be missing, and are, have none.
-
-        Raises:
-            errors.UserError: `data_dir` is a file.
         """
         files.refuse_file(data_dir, "data_dir")
         needed = {base.TRAIN, *self.eval_splits[:1], *self.test_splits[:1]}
@@ -93,11 +80,6 @@ class GlueTask(base.Task):
         DIFFERS: the original skips rows of QQP that are too short in silence;
         here they are counted and reported. It lower-cases labels; here they
         keep their case.
-
-        Raises:
-            errors.UserError: The file is missing, empty or not UTF-8, a row has
-                another number of columns, its header is missing, or a label is
-                unknown.
         """
         if split == base.PREDICT:
             examples = list(text_files.strictly(self.read_own(path)))
@@ -116,9 +98,6 @@ class GlueTask(base.Task):
 
         Their names are `text`, `text_pair` where the task has pairs, and, if
         wanted, `id`; without it examples have the numbers 0, 1, and so on.
-
-        Raises:
-            errors.UserError: See `text_files.read_own`.
         """
         return glue_data.read_own(self._spec, self.name, path)
 

@@ -23,8 +23,6 @@ class TextExample:
     """One or two texts with a label.
 
     Attributes:
-        guid: Names the example in prediction files.
-        text_a: First text.
         text_b: Second text; empty if there is only one.
         label: Index of the right label, or the right number; None where it is
             not known.
@@ -39,17 +37,7 @@ class TextExample:
 def read(
     spec: glue_tasks.TaskSpec, name: str, path: str, split: str
 ) -> Iterator[TextExample]:
-    """Yield the examples of an official file.
-
-    Args:
-        spec: The task.
-        name: Its name, for messages.
-        path: The file.
-        split: Its split.
-
-    Raises:
-        errors.UserError: See `glue.GlueTask.read`.
-    """
+    """Yield the examples of an official file."""
     columns = spec.splits.get(split)
     if columns is None:
         raise errors.UserError(
@@ -93,11 +81,6 @@ def _check_header(
 
     A labelled file may have been given as the test file: in SST-2 and MRPC
     both have the same number of columns.
-
-    Raises:
-        errors.UserError: It has another number of columns, a label or an
-            index instead of its name, or it names labels in a file that is
-            to be predicted.
     """
     _check_count(fields, columns, where)
     column = 0 if columns.label is None else columns.label

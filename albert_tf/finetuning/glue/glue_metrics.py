@@ -1,11 +1,12 @@
 """The official metrics of GLUE.
 
-Equal to those of scikit-learn and scipy, without needing the two packages.
+Equal to those of scikit-learn and scipy.
 
 Source: the GLUE paper, table 1; names as in the original's classifier_utils
 where it has them.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -41,34 +42,16 @@ def _matthews(predicted: np.ndarray, expected: np.ndarray) -> float:
     return float(covariance / np.sqrt(variances[0] * variances[1]))
 
 
-def _pearson(predicted: np.ndarray, expected: np.ndarray) -> float:
-    """Return Pearson's correlation; 0 where it is not defined."""
+def _correlation(
+    name: str, predicted: np.ndarray, expected: np.ndarray
+) -> float:
+    """Return scipy's `pearsonr` or `spearmanr`; 0 where it is not defined."""
+    from scipy import stats  # Takes half a second.
+
     if _is_constant(predicted) or _is_constant(expected):
         return 0.0
-    # Divided before multiplied: tiny or huge numbers stay in range.
-    units = []
-    for values in (predicted, expected):
-        centered = values.astype(np.float64) - values.mean(dtype=np.float64)
-        units.append(centered / np.linalg.norm(centered))
-    return float(np.clip(units[0] @ units[1], -1.0, 1.0))
-
-
-def _spearman(predicted: np.ndarray, expected: np.ndarray) -> float:
-    """Return Spearman's rank correlation; 0 where it is not defined."""
-    return _pearson(_ranks(predicted), _ranks(expected))
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Return ranks from 1; equal values have the mean of their ranks.
-
-    Example:
-        _ranks([5, 3, 5, 9]) = [2.5, 1, 2.5, 4]
-    """
-    _, inverse, counts = np.unique(
-        values, return_inverse=True, return_counts=True
-    )
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[inverse])
+    both = predicted.astype(np.float64), expected.astype(np.float64)
+    return float(getattr(stats, name)(*both).statistic)
 
 
 def _mean_squared_error(predicted: np.ndarray, expected: np.ndarray) -> float:
@@ -84,8 +67,8 @@ _METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "f1": _f1,
     "matthew_corr": _matthews,
     "mse": _mean_squared_error,
-    "pearson": _pearson,
-    "spearmanr": _spearman,
+    "pearson": functools.partial(_correlation, "pearsonr"),
+    "spearmanr": functools.partial(_correlation, "spearmanr"),
 }
 NAMES = tuple(_METRICS)
 

@@ -18,16 +18,12 @@ class Split:
     Attributes:
         file: Path below `data_dir`.
         count: Columns that every row must have.
-        text_a: Column of the first text.
         text_b: Column of the second text; None if there is one text only.
         label: Column of the label; None in files without labels.
         header: Whether the first row names the columns.
         skip_short: Whether rows with too few columns are left out and counted.
         submission: Name of the file for GLUE's leaderboard, if it has one.
         other_file: Another path where `file` may be.
-
-    Raises:
-        errors.UserError: A column is not one of `count`.
     """
 
     file: str
@@ -64,9 +60,6 @@ class TaskSpec:
             with its largest value, so it cannot be `mse`.
         official: How many of the metrics are GLUE's own.
         bounds: The smallest and the largest number, without `labels`.
-
-    Raises:
-        errors.UserError: A metric does not exist or cannot be the first.
     """
 
     labels: tuple[str, ...]

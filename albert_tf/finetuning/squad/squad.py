@@ -100,11 +100,7 @@ class SquadTask(base.Task):
         max_seq_length: int,
         options: SquadOptions,
     ):
-        """Keep tokenizer and options.
-
-        Raises:
-            errors.UserError: Sequences are too short for questions.
-        """
+        """Keep tokenizer and options."""
         super().__init__(tokenizer, max_seq_length)
         options.windows.check_length(max_seq_length)
         self._options = options
@@ -162,11 +158,6 @@ class SquadTask(base.Task):
         first of several answers is learnt; one that does not stand in its
         paragraph cannot be, so its question is left out. DIFFERS: the original
         stops at several answers.
-
-        Raises:
-            errors.UserError: The file is missing or not in SQuAD's layout, an
-                answer is missing where one is needed, or the file is of the
-                other version.
         """
         if split == base.PREDICT:
             return list(text_files.strictly(squad_data.read_own(path)))

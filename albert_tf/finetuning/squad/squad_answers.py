@@ -54,8 +54,6 @@ class Spans:
     Attributes:
         start: int [spans], number of the first character in the paragraph.
         end: int [spans], number of the last character plus 1.
-        start_score: float64 [spans].
-        end_score: float64 [spans].
     """
 
     start: np.ndarray
@@ -69,10 +67,8 @@ class Candidate:
     """One entry of the n-best list of a question.
 
     Attributes:
-        text: A part of the paragraph.
         probability: Among the entries of the list, which add up to 1.
         start_log_prob: Score of the start; a logit for SQuAD 1.1.
-        end_log_prob: Score of the end; a logit for SQuAD 1.1.
     """
 
     text: str
@@ -94,13 +90,10 @@ def n_best(
     does.
 
     Args:
-        questions: In order.
-        windows: Their windows.
         outputs: One row for each window, from either head: `start_logits` and
             `end_logits` [windows, S], or `start_top_log_probs` and
             `start_top_index` [windows, K], `end_top_log_probs` and
             `end_top_index` [windows, K * L].
-        options: How many, and how long.
 
     Yields:
         At least one entry, the best first; no two have the same text.
@@ -320,8 +313,6 @@ def null_scores(
     Of several models it is the mean of theirs.
 
     Args:
-        questions: In order.
-        windows: Their windows.
         cls_logits: float [windows] or [windows, models], larger where there is
             no answer.
 
@@ -387,12 +378,6 @@ def find_threshold(
 
     DIFFERS: the search begins just below the lowest score rather than at 0,
     since the scores are logits; `ORIGINAL_RULE` begins at 0.
-
-    Args:
-        questions: With answers, or the mark that there is none.
-        texts: Id to the best text.
-        scores: Id to the score for "no answer".
-        rule: Where the search begins.
     """
     _, threshold = squad_metrics.best_threshold(
         squad_metrics.raw_scores(questions, texts, squad_metrics.f1),
@@ -435,11 +420,8 @@ def score_with_threshold(
     `ORIGINAL_RULE` it is 1.
 
     Args:
-        questions: With answers, or the mark that there is none.
         texts: Id to the best text, whatever the score for "no answer".
-        scores: Id to the score for "no answer".
         threshold: From `find_threshold`, on these questions or others.
-        rule: How it is applied.
 
     Returns:
         `squad_metrics.score_version_2`, and `null_score_diff_threshold`.

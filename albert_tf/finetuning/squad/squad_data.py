@@ -23,7 +23,6 @@ class Answer:
     """One answer of an annotator.
 
     Attributes:
-        text: The answer, a part of the paragraph.
         start: Number of its first character in the paragraph; -1 if the text
             does not stand in the paragraph at all.
     """
@@ -43,7 +42,6 @@ class Question:
 
     Attributes:
         id: Names the question in prediction files, where keys are texts.
-        text: The question.
         context: The paragraph, the same string for all of its questions.
         answers: The annotators' answers, best first; empty for a question
             without an answer; None where the file does not say.
@@ -71,9 +69,6 @@ class Report:
     """Counts and repairs of a file.
 
     Attributes:
-        num_paragraphs: Paragraphs.
-        num_questions: Questions.
-        num_answers: Answers of all annotators.
         repaired: Ids of questions with an answer that stands elsewhere than
             `answer_start` says; it was moved to the nearest place.
         not_found: Ids of questions with an answer that does not stand in the
@@ -119,16 +114,8 @@ def read(path: str, option: str) -> tuple[list[Question], Report]:
     DIFFERS: the original does not compare `answer_start` with the text, so
     that a wrong one trains a wrong span.
 
-    Args:
-        path: The JSON file, local or remote.
-        option: Name of the option it came from, for messages.
-
     Returns:
         All questions in the order of the file, and the report.
-
-    Raises:
-        errors.UserError: The file is missing, not in the official layout, has
-            an empty paragraph, or two questions with one id.
     """
     content = strict_json.read(
         files.require_file(path, option),
@@ -146,9 +133,6 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
     `context` and, if wanted, `id`; without it questions have the numbers 0, 1,
     and so on. A file in SQuAD's layout is read strictly; elsewhere a question
     that cannot be used, or has an id of an earlier one, is a bad line.
-
-    Raises:
-        errors.UserError: The file is missing or has another layout.
     """
     seen: set[str] = set()
 
@@ -191,12 +175,7 @@ def _own_question(
 
 
 def parse(content: Any, path: str) -> tuple[list[Question], Report]:
-    """Turn the content of a file into questions; see `read`.
-
-    Args:
-        content: What `json` made of the file.
-        path: Name of the file, for messages.
-    """
+    """Turn the content of a file into questions; see `read`."""
     questions: list[Question] = []
     repaired: list[str] = []
     not_found: list[str] = []

@@ -49,11 +49,7 @@ class WindowOptions:
     )
 
     def check_length(self, max_seq_length: int) -> None:
-        """Refuse sequences that are too short for a question.
-
-        Raises:
-            errors.UserError: Nothing is left for the paragraph.
-        """
+        """Refuse sequences that are too short for a question."""
         if max_seq_length <= self.max_query_length + NUM_SPECIAL:
             raise errors.UserError(
                 "leaves no tokens for the paragraph beside "
@@ -135,12 +131,6 @@ def make_windows(
 
     Args:
         questions: In order; equal paragraphs are cut once.
-        tokenizer: The vocabulary.
-        options: How questions and paragraphs are cut.
-        max_seq_length: Tokens of a sequence, special ones included.
-
-    Raises:
-        errors.UserError: Sequences are too short for questions.
     """
     options.check_length(max_seq_length)
     queries = _encode_queries(questions, tokenizer)
@@ -258,7 +248,6 @@ def find_answers(
     one of a question without an answer does.
 
     Args:
-        windows: The windows of `questions`.
         questions: Each answer stands in its paragraph.
     """
     spans = np.full([len(questions), 2], -1, np.int64)
@@ -309,12 +298,6 @@ def make_features(
         input_mask  = [1,  1, 1,  1,  1, 1, 0]
         segment_ids = [0,  0, 0,  1,  1, 1, 0]
         p_mask      = [0,  1, 1,  0,  0, 1, 1]
-
-    Args:
-        windows: From `make_windows`.
-        tokenizer: Gives the special ids.
-        max_seq_length: Length S of the sequences.
-        positions: For training.
 
     Yields:
         By the names of `layouts.squad_layout`, arrays [n, ...] for the next n

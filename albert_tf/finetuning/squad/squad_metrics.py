@@ -108,9 +108,7 @@ def raw_scores(
     """Score each answer to SQuAD 2.0 by itself.
 
     Args:
-        questions: In the order of the data set.
         predictions: Id to text, "" for no answer; others are left out.
-        measure: `exact_match` or `f1`.
 
     Returns:
         Id to the best score over the annotators' answers, 0 to 1.
@@ -136,8 +134,6 @@ def score_version_2(
     """Score answers to SQuAD 2.0.
 
     Args:
-        questions: In the order of the data set.
-        predictions: Id to text, "" for no answer.
         null_scores: Id to the score for "no answer"; without it all are 0, as
             in the official script.
         threshold: A question with a higher score counts as not answered,
@@ -221,8 +217,6 @@ def best_threshold(
 
     Args:
         scores: Id to the score of the text, 0 to 1, in any order.
-        predictions: Id to text.
-        null_scores: Id to the score for "no answer".
         has_answer: Whether a question has one; for all questions.
         floor: The threshold at which nothing is answered.
 

@@ -21,10 +21,8 @@ class Results:
     ignores it.
 
     Attributes:
-        questions: In the order of their file.
         n_best: Id of each question to its best answers.
         null_scores: Id to the score for "no answer"; None for SQuAD 1.1.
-        rule: How the threshold is found and applied.
     """
 
     questions: Sequence[squad_data.Question]

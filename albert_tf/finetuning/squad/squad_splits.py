@@ -24,12 +24,7 @@ def read(path: str, split: str, *, has_null: bool) -> list[squad_data.Question]:
     """Read the questions of a split; log what was repaired or left out.
 
     Args:
-        path: The file.
-        split: One of `base.TRAIN`, `base.DEV` and `base.TEST`.
         has_null: Whether questions may have no answer.
-
-    Raises:
-        errors.UserError: See `squad.SquadTask.read`.
     """
     questions, report = squad_data.read(path, _OPTION[split])
     for line in report.lines(path):
@@ -76,11 +71,7 @@ def _check_labels(
 def _trainable(
     questions: Sequence[squad_data.Question], path: str
 ) -> list[squad_data.Question]:
-    """Leave out what cannot be learnt, and say so.
-
-    Raises:
-        errors.UserError: Nothing is left.
-    """
+    """Leave out what cannot be learnt, and say so."""
     several = sum(len(q.answers or ()) > 1 for q in questions)
     if several:
         logging.info(

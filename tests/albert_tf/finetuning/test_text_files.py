@@ -119,12 +119,12 @@ def test_names_and_fields_make_a_row():
 
 def test_only_line_feeds_end_lines(file):
     path = file("a\u2028b\u0085c\vd\r\n\n\x1ce\n".encode())
-    assert list(text_files.read_lines(path)) == [
-        (f"{path}, line 1", "a\u2028b\u0085c\vd"),
-        (f"{path}, line 2", ""),
-        (f"{path}, line 3", "\x1ce"),
+    assert list(text_files.read_rows(path)) == [
+        (f"{path}, line 1", ["a\u2028b\u0085c\vd"]),
+        (f"{path}, line 2", [""]),
+        (f"{path}, line 3", ["\x1ce"]),
     ]
-    assert list(text_files.read_lines(file(b"", "empty"))) == []
+    assert list(text_files.read_rows(file(b"", "empty"))) == []
 
 
 def test_quotes_of_rows_mean_nothing(file):
@@ -155,8 +155,8 @@ def test_official_objects_name_their_places(file, content, places):
         (b'{"a": 1}\nx\n', "own.json, line 2: this is not JSON"),
         (b'{"a": 1}\n3\n', "own.json, line 2: int instead of a JSON object"),
         (b"[3]", "own.json, object 1: int instead of a JSON object"),
-        (b"null", "own.json, line 1: NoneType instead of a JSON object"),
-        (b'{"a": "\xff"}', "own.json is not UTF-8: byte 8 of the file is 0xff"),
+        (b"null", "own.json: NoneType instead of a JSON object"),
+        (b'{"a": 1}\n"\xff"', "line 2 is not UTF-8: byte 2 of the line is"),
     ],
 )
 def test_official_objects_are_read_strictly(file, content, message):
@@ -169,4 +169,4 @@ def test_missing_file_is_named(tmp_path):
         with pytest.raises(errors.UserError, match=f"{path} cannot be read: "):
             own(str(path))
         with pytest.raises(errors.UserError, match="the current folder is"):
-            text_files.read_text(str(path))
+            list(text_files.read_rows(str(path)))

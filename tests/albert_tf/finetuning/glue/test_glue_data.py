@@ -271,7 +271,7 @@ def test_other_encodings_are_refused(tmp_path):
     content = (HEADER + ROW).replace("rains", "pl\u00fct").encode("latin-1")
     with pytest.raises(
         errors.UserError,
-        match="dev.tsv is not UTF-8: byte [0-9]+ of the file is 0x",
+        match="dev.tsv, line 2 is not UTF-8: byte [0-9]+ of the line is 0x",
     ):
         read_rte(tmp_path, content)
 
