@@ -10,11 +10,13 @@ options, it goes on where it stopped.
 """
 
 import dataclasses
+import io
 import os
 import shlex
 import statistics
 import subprocess
 import sys
+import zipfile
 
 from absl import logging
 
@@ -31,6 +33,7 @@ from albert_tf.common.options import checked, option
 from albert_tf.finetuning.glue import glue_tasks
 
 TABLE_NAME = "glue_table.md"
+_TRAINED = tuple(name for name in glue_tasks.TASKS if name != "ax")
 # Small tasks that gain from a model that was finetuned for MNLI; ALBERT §4.9.
 FROM_MNLI = ("rte", "sts-b", "mrpc")
 _SHARED = (
@@ -50,7 +53,7 @@ class GlueOptions:
     data_dir: str = option(help="Folder that holds the GLUE task folders.")
     output_dir: str = option(help="Folder that gets one folder for each task.")
     tasks: str = option(
-        ",".join(name for name in glue_tasks.TASKS if name != "ax"),
+        ",".join(_TRAINED),
         "Tasks, separated by commas.",
     )
     recipe_dir: str = option(
@@ -73,11 +76,18 @@ class GlueOptions:
         "Further options of run_classifier for all tasks, which win over the "
         "recipes, such as '--max_seq_length=128 --train_batch_size=16'.",
     )
+    submission_file: str | None = option(
+        None,
+        "ZIP file to write for GLUE's leaderboard, with the predictions of all "
+        "tasks in --output_dir, those of earlier commands too.",
+    )
 
 
 def run(settings: GlueOptions) -> None:
     """Run all tasks, then write and print the table."""
     names = choose_tasks(settings)
+    if settings.submission_file:
+        check_submission(settings, names)
     with folder_lock.hold(settings.output_dir, "output_dir"):
         _run(settings, names)
 
@@ -104,19 +114,20 @@ def _run(settings: GlueOptions, names: list[str]) -> None:
     table = to_markdown(summaries)
     files.write_text(os.path.join(settings.output_dir, TABLE_NAME), table)
     print(table, end="", flush=True)
+    if settings.submission_file:
+        write_submission(settings.output_dir, settings.submission_file)
 
 
 def choose_tasks(settings: GlueOptions) -> list[str]:
     """Return the tasks in the order in which they are run."""
-    trained = [name for name in glue_tasks.TASKS if name != "ax"]
     given = [name.strip().lower() for name in settings.tasks.split(",")]
     files.refuse_file(settings.recipe_dir, "recipe_dir")
     files.refuse_file(settings.data_dir, "data_dir")
     for name in given:
-        if name not in trained:
+        if name not in _TRAINED:
             raise errors.UserError(
                 f"--tasks has {name!r}, which is no task that can be trained. "
-                f"Allowed are {', '.join(trained)}."
+                f"Allowed are {', '.join(_TRAINED)}."
             )
         files.require_file(_recipe(settings, name), "recipe_dir")
     if not settings.from_mnli:
@@ -151,6 +162,53 @@ def flags_of(settings: GlueOptions, name: str) -> list[str]:
         *(f"--{key}={value}" for key, value in flags.items()),
         *shlex.split(settings.overrides),
     ]
+
+
+def _predictions(output_dir: str, task: str) -> dict[str, str]:
+    """Return name and path of a task's files for the leaderboard."""
+    names = [
+        split.submission for split in glue_tasks.TASKS[task].splits.values()
+    ]
+    return {n: os.path.join(output_dir, task, n) for n in names if n}
+
+
+def check_submission(settings: GlueOptions, names: list[str]) -> None:
+    """Refuse a submission that would lack a task, before anything runs."""
+    files.require_target(
+        str(settings.submission_file), "submission_file", [], overwrite=True
+    )
+    missing = [
+        task
+        for task in _TRAINED
+        if task not in names
+        and not all(
+            map(files.exists, _predictions(settings.output_dir, task).values())
+        )
+    ]
+    if missing:
+        raise errors.UserError(
+            "needs the predictions of all tasks. Add these to `tasks`, or "
+            f"leave `submission_file` out: {', '.join(missing)}.",
+            "submission_file",
+            settings.submission_file,
+        )
+
+
+def write_submission(output_dir: str, path: str) -> None:
+    """Pack the predictions of all tasks; those of MNLI include AX."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for task in _TRAINED:
+            for name, file in _predictions(output_dir, task).items():
+                # Without the time of day: equal predictions, equal bytes. A
+                # bare ZipInfo says that its file is stored, and wins.
+                archive.writestr(
+                    zipfile.ZipInfo(name),
+                    files.read_bytes(file),
+                    zipfile.ZIP_DEFLATED,
+                )
+    with files.replace_atomically(path) as stream:
+        stream.write(content.getvalue())
 
 
 def official_scores(name: str, values: dict[str, float]) -> dict[str, float]:

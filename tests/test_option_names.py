@@ -74,9 +74,7 @@ OPTIONS = {
     "albert_tf.run_glue:GlueOptions": """
         data_dir output_dir tasks recipe_dir from_mnli albert_config_file
         spm_model_file vocab_file init_checkpoint num_runs overrides
-    """,
-    "albert_tf.zip_glue_submission:ZipOptions": """
-        input_dir output_file allow_missing
+        submission_file
     """,
     "albert_tf.predict:PredictOptions": """
         run_dir saved_model input_file output_file checkpoint signature

@@ -121,8 +121,7 @@ def _check_number_of_runs(
 def _check_weights(
     runs: Sequence[finetuning_options.FinetuningOptions],
 ) -> None:
-    """Refuse to evaluate or predict without weights, before features are made.
-    """
+    """Refuse to evaluate or predict without weights, before any work."""
     for one in runs:
         if one.do_train or one.init.init_checkpoint:
             continue

@@ -216,8 +216,7 @@ class TaskOptions:
 
 
 def load_tokenizer(settings: FinetuningOptions) -> tokenization.AnyTokenizer:
-    """Open the vocabulary, and make sure that it belongs to the architecture.
-    """
+    """Open the vocabulary; refuse one that belongs to another architecture."""
     config = settings.read_config()
     fit.check_length(
         settings.max_seq_length, config, settings.albert_config_file

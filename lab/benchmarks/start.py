@@ -38,7 +38,7 @@ MODULES = [
         for name in (
             "run_pretraining run_classifier run_squad run_race run_glue "
             "ensemble predict export export_train_step convert_checkpoint "
-            "demo write_run_card zip_glue_submission"
+            "demo write_run_card"
         ).split()
     ),
     *(
@@ -111,8 +111,6 @@ WORK = {
     "--init_checkpoint=pretrained --albert_config_file=albert_tiny "
     "--overrides='--max_seq_length=36 --train_batch_size=8 --train_step=1 "
     "--warmup_step=0 --do_predict'",
-    "zip_glue_submission": "albert_tf.zip_glue_submission glue "
-    "--output_file=submission.zip --allow_missing",
     "ensemble": "albert_tf.ensemble cola,glue/cola --output_dir=ensemble",
     "export_train_step": "albert_tf.export_train_step --output_dir=step "
     "--albert_config_file=albert_tiny --max_seq_length=36 "

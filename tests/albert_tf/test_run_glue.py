@@ -1,12 +1,14 @@
 """The suite of GLUE tasks: commands, table."""
 
 import shutil
+import zipfile
 
 import pytest
 
 from albert_tf import run_glue
 from albert_tf.common import errors, options, scores
 from albert_tf.finetuning.glue import glue_tasks
+from tests.albert_tf.finetuning import small_runs
 
 
 def suite(world, output_dir, **values):
@@ -89,6 +91,27 @@ def test_table_of_the_suite_by_hand():
         "10.0 / 10.0 | 3 |",
         "| average of 2 | | | 77.5 | | |",
     ]
+
+
+def test_submission_holds_the_predictions_of_all_tasks(world, tmp_path):
+    names = ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm"]
+    names += ["AX", "QNLI", "RTE", "WNLI"]
+    for name in names:
+        task = name.partition("-m")[0].lower().replace("ax", "mnli")
+        small_runs.write(tmp_path / f"{task}/{name}.tsv", f"of {name}\n")
+    path = str(tmp_path / "glue.zip")
+    settings = suite(world, tmp_path, tasks="rte", submission_file=path)
+    run_glue.check_submission(settings, ["rte"])
+    run_glue.write_submission(str(tmp_path), path)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.namelist() == [f"{name}.tsv" for name in names]
+        assert {e.compress_type for e in archive.infolist()} == {
+            zipfile.ZIP_DEFLATED
+        }
+        assert archive.read("AX.tsv") == b"of AX\n"
+    (tmp_path / "mnli/AX.tsv").unlink()
+    with pytest.raises(errors.UserError, match=r"leave .* out: mnli\.$"):
+        run_glue.check_submission(settings, ["rte"])
 
 
 @pytest.mark.slow

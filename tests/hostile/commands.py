@@ -75,11 +75,6 @@ COMMANDS: dict[str, dict[str, object]] = {
         "tasks": "rte",
         "recipe_dir": "{here}",
     },
-    "albert_tf.zip_glue_submission:ZipOptions": {
-        "input_dir": "{inputs}/predictions",
-        "output_file": "{out}/all.zip",
-        "allow_missing": True,
-    },
     "albert_tf.predict:PredictOptions": {
         "run_dir": "{inputs}/rte",
         "input_file": "{inputs}/pairs.tsv",

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
-from albert_tf import export_train_step, zip_glue_submission
+from albert_tf import export_train_step
 from albert_tf.common import scores
 from albert_tf.data import record_check, tfrecord
 from albert_tf.finetuning import (
@@ -295,15 +295,6 @@ READERS = {
         "dev_outputs.npz",
         lambda p: saved_outputs.load(str(p), "dev"),
         False,
-    ),
-    "submission": Reader(
-        "rte",
-        "RTE.tsv",
-        lambda p: zip_glue_submission.run(
-            zip_glue_submission.ZipOptions(
-                str(p), str(p / "all.zip"), allow_missing=True
-            )
-        ),
     ),
     "list of checkpoints": Reader("pretrained", "checkpoint", checkpoint),
     "checkpoint.index": Reader(

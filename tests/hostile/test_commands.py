@@ -23,7 +23,6 @@ INPUTS = {
     "run_squad": ("train_file", "train_feature_file"),
     "run_race": ("data_dir",),
     "run_glue": ("recipe_dir",),
-    "zip_glue_submission": ("input_dir",),
     "predict": ("run_dir", "input_file", "checkpoint"),
     "ensemble": ("run_dirs", "data_dir"),
     "write_run_card": ("output_dir",),
@@ -43,7 +42,6 @@ INPUTS = {
     "create_pretraining_data": ("input_file", "spm_model_file", "vocab_file"),
 }
 OUTPUT_FILES = {
-    "zip_glue_submission": ("output_file",),
     "predict": ("output_file",),
     "create_finetuning_data": ("output_file",),
     "extract_passages": ("output_file",),
@@ -138,7 +136,6 @@ FOLDERS = {
     "run_classifier": ("output_dir", "cached_dir", "data_dir"),
     "run_race": ("output_dir", "data_dir"),
     "run_glue": ("data_dir", "recipe_dir"),
-    "zip_glue_submission": ("input_dir",),
     "predict": ("run_dir",),
     "write_run_card": ("output_dir",),
     "extract_passages": ("race_dir",),

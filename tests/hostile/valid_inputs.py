@@ -143,8 +143,6 @@ def _write_tasks(inputs: Inputs) -> None:
             path = inputs["race"] / split / level / "1.txt"
             path.parent.mkdir(parents=True)
             path.write_text(story_tasks.to_json(article))
-    inputs["predictions"].mkdir()
-    inputs["predictions/RTE.tsv"].write_text("index\tprediction\n0\tx\n")
     options_of_data = make_demo_data.DemoOptions(str(inputs["demo"]))
     make_demo_data.claim_folder(options_of_data)
     inputs["pairs.tsv"].write_text(
