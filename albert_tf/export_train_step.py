@@ -190,7 +190,6 @@ def _export(settings: ExportOptions) -> None:
     paths = _find_records(settings, config, "batches_from")
     eval_paths = _find_records(settings, config, "eval_batches_from")
     _check_target(settings)
-    _tell_memory(config, settings)
     step = make_step(config, settings)
     recipe = settings.recipe
     restoring.initialize(step.model, recipe.init)
@@ -213,28 +212,6 @@ def _export(settings: ExportOptions) -> None:
     # Last, because a program can train on them while they are written.
     if paths:
         _write_batches(paths, settings, int(step.optimizer.iterations.numpy()))
-
-
-def _tell_memory(
-    config: modeling.AlbertConfig, settings: ExportOptions
-) -> None:
-    """Log what a step needs where it runs; the export needs far less."""
-    update = settings.update
-    example = pretraining_recipe.example_work(
-        settings.recipe,
-        config,
-        update,
-        settings.max_seq_length,
-        settings.max_predictions_per_seq,
-    )
-    work = dataclasses.replace(
-        example,
-        sequences=settings.train_batch_size
-        // update.gradient_accumulation_steps,
-        microbatches=update.gradient_accumulation_steps,
-    )
-    need = sum(work.training().values()) / 2**30
-    logging.info("A step needs about %.1f GiB where the program runs.", need)
 
 
 def _check_numbers(settings: ExportOptions) -> None:

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
@@ -211,10 +211,8 @@ from albert_tf.model import fit, modeling
 from albert_tf.training import (
     distribution,
     memory_check,
-    plateau,
     pretraining_data,
     pretraining_recipe,
-    reference,
     run_card,
     run_folder,
     run_log,
@@ -300,20 +298,17 @@ def _train_and_evaluate(
         logging.info("%s", generator)
 
     def evaluate() -> dict[str, float]:
-        numbers = trainer.evaluate(
+        return trainer.evaluate(
             data.evaluation_batches(
                 settings.eval_batch_size, settings.max_eval_steps
             )
         )
-        tokens = (
-            trainer.step * settings.train_batch_size * settings.max_seq_length
+
+    def watch() -> None:
+        losses = log.column("train", "masked_lm_loss")
+        pretraining_recipe.warn_of_plateau(
+            settings.recipe, losses, facts.entropy_of_labels
         )
-        line = reference.describe(
-            numbers, config, tokens, facts.entropy_of_labels
-        )
-        if line and settings.recipe.objective == "mlm":
-            logging.info("%s", line)
-        return numbers
 
     validation = trainer.validation(log, evaluate, settings.chosen_metric)
     with data.naming_damage():
@@ -324,7 +319,7 @@ def _train_and_evaluate(
                 num_train_steps,
                 log,
                 validation if settings.do_eval else None,
-                _make_watch(settings.recipe, log, facts.entropy_of_labels),
+                watch,
             )
         if settings.follow_checkpoints:
             logging.info("Waiting for checkpoints in %s.", settings.output_dir)
@@ -334,25 +329,6 @@ def _train_and_evaluate(
         numbers = evaluate() if settings.do_eval else {}
     if distribution.is_chief(strategy):
         _write_results(settings, trainer.step, numbers)
-
-
-def _make_watch(
-    recipe: pretraining_options.RecipeOptions,
-    log: run_log.RunLog,
-    entropy_of_labels: float | None,
-) -> Callable[[], None]:
-    """Return what warns if the run stays on its first plateau."""
-    warmup_end = recipe.optimizer.start_warmup_step + recipe.num_warmup_steps
-    is_trained = recipe.masked_lm_factor > 0
-    network = "generator" if recipe.objective == "rtd" else "model"
-
-    def watch() -> None:
-        losses = log.column("train", "masked_lm_loss") if is_trained else []
-        warning = plateau.find(losses, entropy_of_labels, warmup_end, network)
-        if warning:
-            logging.warning("%s", warning)
-
-    return watch
 
 
 def _make_trainer(
@@ -460,26 +436,21 @@ def _check_memory(
     config: modeling.AlbertConfig,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Estimate the memory of the steps; see `memory_check`."""
-    example = pretraining_recipe.example_work(
-        settings.recipe,
+    step = memory_check.Step(
         config,
-        settings.trainer,
         settings.max_seq_length,
-        settings.num_predictions,
+        predictions=settings.num_predictions,
+        precision=settings.trainer.precision,
+        recompute=settings.trainer.recompute,
+        microbatches=settings.trainer.gradient_accumulation_steps,
     )
-    if settings.do_train:
-        memory_check.check_batch(
-            strategy,
-            example,
-            "train_batch_size",
-            settings.train_batch_size,
-            settings.trainer.gradient_accumulation_steps,
-        )
-    if settings.do_eval:
-        memory_check.check_batch(
-            strategy, example, "eval_batch_size", settings.eval_batch_size
-        )
+    for name, is_wanted in (
+        ("train_batch_size", settings.do_train),
+        ("eval_batch_size", settings.do_eval),
+    ):
+        if is_wanted:
+            batch_size = getattr(settings, name)
+            memory_check.check(step, strategy, name, batch_size)
 
 
 def _find_data(

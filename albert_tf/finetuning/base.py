@@ -133,11 +133,6 @@ class Task(abc.ABC):
         return 1
 
     @property
-    def starts_at_once(self) -> int:
-        """Starts of answers in the beam search of prediction; 0 without one."""
-        return 0
-
-    @property
     def shortest(self) -> int:
         """Tokens of the shortest batches, where padding is cut."""
         return lengths.SHORTEST

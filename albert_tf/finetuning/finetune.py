@@ -4,7 +4,6 @@ The same for every task; the commands `run_classifier`, `run_squad` and
 `run_race` choose the task and say where its files are.
 """
 
-import dataclasses
 import gc
 import os
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,6 @@ from albert_tf.training import (
     distribution,
     memory_check,
     run_folder,
-    step_memory,
 )
 
 
@@ -134,31 +132,22 @@ def _check_memory(
     task: base.Task,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Estimate the memory of the steps; see `memory_check`."""
-    example = step_memory.Work(
+    step = memory_check.Step(
         settings.read_config(),
-        task.sequences_at_once,
         settings.max_seq_length,
-        starts=task.starts_at_once,
+        task.sequences_at_once,
         precision=settings.trainer.precision,
         recompute=settings.trainer.recompute,
+        microbatches=settings.trainer.gradient_accumulation_steps,
     )
-    if settings.do_train:
-        memory_check.check_batch(
-            strategy,
-            dataclasses.replace(example, starts=min(example.starts, 1)),
-            "train_batch_size",
-            settings.train_batch_size,
-            settings.trainer.gradient_accumulation_steps,
-        )
     for name, is_wanted in (
+        ("train_batch_size", settings.do_train),
         ("eval_batch_size", settings.do_eval),
         ("predict_batch_size", settings.do_predict),
     ):
         if is_wanted:
-            memory_check.check_batch(
-                strategy, example, name, getattr(settings, name)
-            )
+            batch_size = getattr(settings, name)
+            memory_check.check(step, strategy, name, batch_size)
 
 
 def _finish_several(

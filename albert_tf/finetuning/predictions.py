@@ -24,7 +24,6 @@ from albert_tf.training import (
     distribution,
     memory_check,
     run_folder,
-    step_memory,
     training_options,
 )
 
@@ -122,18 +121,14 @@ class RunPredictor:
         self._task.remarks = {}
 
     def _check_memory(self) -> None:
-        """Estimate the memory of a batch; see `memory_check.check`."""
-        task, batch = self._task, self._batch_size
-        example = step_memory.Work(
-            self._source.config,
-            task.sequences_at_once,
-            task.max_seq_length,
-            starts=task.starts_at_once,
+        task = self._task
+        step = memory_check.Step(
+            self._source.config, task.max_seq_length, task.sequences_at_once
         )
         strategy = distribution.make_strategy(
             training_options.DistributionOptions()
         )
-        memory_check.check_batch(strategy, example, "batch_size", batch)
+        memory_check.check(step, strategy, "batch_size", self._batch_size)
 
     def answers(self, items: Sequence[Item]) -> list[dict[str, Any]]:
         """Return the prediction for each item, or its error.

@@ -12,184 +12,141 @@ from absl import logging
 from tensorflow.python.client import device_lib
 
 from albert_tf.common import errors
-from albert_tf.training import step_memory
+from albert_tf.model.config import AlbertConfig
 
-TRAINING_OPTION = "train_batch_size"
-# By the option of a batch: its name, and what else needs less memory.
-_STEPS = {
-    TRAINING_OPTION: (
-        "a training step",
-        " or `max_seq_length`, a larger `gradient_accumulation_steps` or "
-        "`recompute`",
-    ),
-    # Of predict; its length is that of the model.
-    "batch_size": ("a batch", ""),
-}
-# From this share of the memory on there is a warning.
-_NEAR = 0.8
+# What a process needs beside the tensors of a step.
+PROCESS = 850 * 2**20
 # Estimates are right within this factor; what needs more is refused.
-_ACCURACY = 1.5
-_LIMITS = (  # Of cgroups, versions 2 and 1: limit, usage.
-    ("memory.max", "memory.current"),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-)
+_ACCURACY = 2
+_TRAINING = "train_batch_size"
 
 
-def check_batch(
-    strategy: tf.distribute.Strategy,
-    example: step_memory.Work,
-    option: str,
-    batch_size: int,
-    microbatches: int = 1,
-) -> None:
-    """Check the memory of a batch: a training step, or a batch of inference.
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A training step, or a batch of inference.
 
-    Args:
-        strategy: The devices.
-        example: One example.
-        option: Name of the option that gives the batch; `train_batch_size`
-            means training.
-        batch_size: Its value, examples over all replicas.
+    Attributes:
+        config: Of the encoder. A generator is smaller, and not counted.
+        length: Tokens of a sequence.
+        sequences: Of an example that go through the encoder together.
+        predictions: Masked words of a sequence; 0 without that head.
+        precision: What the encoder computes in.
+        recompute: Whether blocks are computed again for their gradient.
         microbatches: The `gradient_accumulation_steps`.
-
-    Raises:
-        errors.UserError: See `check`.
     """
-    shares = strategy.num_replicas_in_sync * microbatches
-    work = dataclasses.replace(
-        example,
-        sequences=batch_size * example.sequences // shares,
-        microbatches=microbatches,
-        replicas=sharing(strategy),
-    )
-    is_training = option == TRAINING_OPTION
-    needed = work.training() if is_training else work.inference()
-    check(strategy, needed, option, batch_size)
 
+    config: AlbertConfig
+    length: int
+    sequences: int = 1
+    predictions: int = 0
+    precision: str = "float32"
+    recompute: bool = False
+    microbatches: int = 1
 
-def sharing(strategy: tf.distribute.Strategy) -> int:
-    """Return how many replicas share one memory."""
-    return len(_devices(strategy, "CPU")) or 1
+    def bytes_needed(self, examples: int, *, is_training: bool) -> float:
+        """Return about how many bytes so many examples need at once."""
+        config = self.config
+        rows = examples * self.sequences / self.microbatches
+        hidden = rows * self.length * config.hidden_size
+        inner = rows * self.length * config.intermediate_size
+        scores = rows * self.length**2 * config.num_attention_heads
+        logits = rows * self.predictions * config.vocab_size
+        # Of a block, what is not kept for the gradient.
+        passing = max(2 * scores, 2 * inner, 4 * hidden)
+        if not is_training:
+            return PROCESS + 4 * (self._weights + 1.5 * passing + 2 * logits)
+        block = 8 * hidden + inner
+        if config.attention_probs_dropout_prob:
+            block += 2 * scores
+        blocks = config.num_hidden_layers * config.inner_group_num
+        kept = blocks * (hidden if self.recompute else block)
+        # Weights, gradients and two moments.
+        numbers = 4 * self._weights + passing + 3 * logits
+        width = 4 if self.precision == "float32" else 2
+        return PROCESS + 4 * numbers + width * kept
+
+    @property
+    def _weights(self) -> int:
+        """The entries of the large matrices."""
+        config = self.config
+        width, inner = config.hidden_size, config.intermediate_size
+        attentions, ffns = (
+            len(set(x)) for x in zip(*config.layer_groups, strict=True)
+        )
+        blocks = 4 * width**2 * attentions + 2 * width * inner * ffns
+        words = config.embedding_size * config.vocab_size
+        return words + config.inner_group_num * blocks
 
 
 def check(
-    strategy: tf.distribute.Strategy,
-    needed: dict[str, int],
-    option: str,
-    batch_size: int,
+    step: Step, strategy: tf.distribute.Strategy, option: str, batch_size: int
 ) -> None:
-    """Log what a step needs; warn near the limit, refuse far above it.
+    """Warn of a batch that may not fit; refuse one that certainly does not.
 
     Args:
+        step: What the batch goes through.
         strategy: The devices.
-        needed: Bytes of each kind of tensor, from `step_memory.Work`.
-        option: Name of the option that gives the batch.
-        batch_size: Its value.
+        option: Name of the option that gives the batch; `train_batch_size`
+            means training.
+        batch_size: Its value, examples over all replicas.
 
     Raises:
-        errors.UserError: The devices have far less memory.
+        errors.UserError: It needs twice the memory that is free.
     """
-    name, advice = _STEPS.get(
-        option, (f"a batch of `{option}`", " or `max_seq_length`")
-    )
-    need, available = sum(needed.values()), free_memory(strategy)
-    free = "what is free is not known"
-    if available:
-        free = f"{_gib(available)} are free"
-    logging.info("Memory for %s: about %s; %s.", name, _gib(need), free)
-    if available is None or need < _NEAR * available:
+    on_cpu = "CPU" in strategy.extended.worker_devices[0]
+    shares = 1 if on_cpu else strategy.num_replicas_in_sync
+    is_training = option == _TRAINING
+    need = step.bytes_needed(batch_size // shares, is_training=is_training)
+    free = free_memory(strategy)
+    if free is None or need <= free:
         return
-    largest = max(needed, key=lambda kind: needed[kind])
+    what, advice = ("a training step" if is_training else "a batch"), ""
+    if is_training:
+        advice = (
+            " or `max_seq_length`, a larger `gradient_accumulation_steps` or "
+            "`recompute`"
+        )
     message = (
-        f"`{option}={batch_size}`: {name} needs about {_gib(need)} of memory, "
-        f"{_gib(needed[largest])} of it for {largest}, and {free}. Use a "
-        f"smaller `{option}`{advice}."
+        f"`{option}={batch_size}`: {what} needs about {need / 2**30:,.1f} GiB "
+        f"of memory, and {free / 2**30:,.1f} GiB are free. Use a smaller "
+        f"`{option}`{advice}."
     )
-    if need > _ACCURACY * available:
+    if need > _ACCURACY * free:
         raise errors.UserError(message)
     logging.warning("%s", message)
 
 
 def free_memory(strategy: tf.distribute.Strategy) -> int | None:
-    """Return the bytes that are free on the devices of a strategy.
-
-    Of several devices the smallest number; None where it is not known, as for
-    TPUs.
-    """
-    if _devices(strategy, "CPU"):
+    """Return the free bytes of a device; None if not known, as for TPUs."""
+    device = strategy.extended.worker_devices[0]
+    if "CPU" in device:
         return free_host_memory()
-    if not _devices(strategy, "GPU"):
-        return None
-    return min(
-        device.memory_limit
-        for device in device_lib.list_local_devices()
-        if device.device_type == "GPU"
-    )
+    devices = device_lib.list_local_devices() if "GPU" in device else []
+    limits = [d.memory_limit for d in devices if d.device_type == "GPU"]
+    return min(limits, default=None)
 
 
 def free_host_memory(root: str = "/") -> int | None:
-    """Return the bytes that this process has and can still get on Linux.
-
-    What the system and the cgroups around the process leave, swap included.
+    """Return the bytes that the system and the container leave on Linux.
 
     Args:
         root: Folder with `proc` and `sys`.
     """
-    folder = pathlib.Path(root)
-    try:
-        available = _table(folder / "proc/meminfo")
-        own = _table(folder / "proc/self/status")["VmRSS"]
-        limits = [available["MemAvailable"] + available["SwapFree"]]
-        limits += map(_left, _cgroups(folder))
-    except (OSError, KeyError, ValueError):
+    found = pathlib.Path(root, "proc/meminfo")
+    if not found.exists():
         return None
-    return own + min(limits)
-
-
-def _table(path: pathlib.Path) -> dict[str, int]:
-    """Return the sizes in a file of lines such as "VmRSS:  4 kB", in bytes."""
-    rows = (line.split() for line in path.read_text().splitlines())
-    return {
-        row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if "kB" in row
-    }
-
-
-def _cgroups(root: pathlib.Path) -> list[pathlib.Path]:
-    """Return the folders of those cgroups that may limit our memory."""
-    found = []
-    for line in (root / "proc/self/cgroup").read_text().splitlines():
-        _, kind, path = line.split(":", 2)
-        if kind not in ("", "memory"):
-            continue
-        top = root / "sys/fs/cgroup" / kind
-        own = top / path.lstrip("/")
-        # In a container, the path may be that outside of it.
-        found += [f for f in (own, *own.parents) if f.is_relative_to(top)]
-    return found
-
-
-def _left(cgroup: pathlib.Path) -> int:
-    """Return what a cgroup leaves; its cache of files counts as free."""
-    for limit, usage in _LIMITS:
-        if not (cgroup / limit).exists():
-            continue
-        most = (cgroup / limit).read_text().strip()
-        used = int((cgroup / usage).read_text())
-        rows = (cgroup / "memory.stat").read_text().splitlines()
-        cache = dict(row.split() for row in rows).get("inactive_file", 0)
-        if most != "max":
-            return int(most) - used + int(cache)
-    return 2**63
-
-
-def _devices(strategy: tf.distribute.Strategy, kind: str) -> list[str]:
-    devices = strategy.extended.worker_devices
-    return [
-        device
-        for device in devices
-        if tf.DeviceSpec.from_string(device).device_type == kind
-    ]
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:,.1f} GiB"
+    rows = (line.split() for line in found.read_text().splitlines())
+    sizes = {row[0]: int(row[1]) * 1024 for row in rows}
+    free = sizes["MemAvailable:"] + sizes["SwapFree:"]
+    group = pathlib.Path(root, "sys/fs/cgroup")
+    for most, used in (  # Versions 2 and 1 of cgroups.
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        limit = group / most
+        if limit.exists() and limit.read_text().strip() != "max":
+            lines = (limit.parent / "memory.stat").read_text().splitlines()
+            cache = dict(line.split() for line in lines).get("inactive_file", 0)
+            taken = int((group / used).read_text()) - int(cache)
+            free = min(free, int(limit.read_text()) - taken)
+    return free

@@ -5,6 +5,7 @@ the same update.
 """
 
 import math
+from collections.abc import Sequence
 
 from absl import logging
 
@@ -14,7 +15,6 @@ from albert_tf.model.heads import pretraining, replaced_tokens
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     pretraining_options,
-    step_memory,
     training_options,
 )
 
@@ -23,6 +23,9 @@ _PAPER_BATCH = 4096
 _PAPER_LEARNING_RATE = 0.00176
 # Learning rates above so many times that of the square-root rule are warned of.
 _TOO_HIGH = 2.5
+# How far, in nats, the loss must be below the entropy of the labels: more than
+# the mean of 500 small batches varies by chance.
+_LEARNED = 0.1
 
 
 def make_objective(
@@ -130,26 +133,6 @@ def forward_flops(
     )
 
 
-def example_work(
-    recipe: pretraining_options.RecipeOptions,
-    config: modeling.AlbertConfig,
-    update: training_options.UpdateOptions,
-    length: int,
-    predictions: int,
-) -> step_memory.Work:
-    """Return what one example needs memory for."""
-    return step_memory.Work(
-        config,
-        1,
-        length,
-        predictions,
-        precision=update.precision,
-        recompute=update.recompute,
-        generator=generator_config(recipe, config),
-        generator_sharing=recipe.generator_sharing,
-    )
-
-
 def make_optimizer(
     recipe: pretraining_options.RecipeOptions,
     precision: str,
@@ -196,4 +179,40 @@ def warn_of_learning_rate(
             batch_size,
             _PAPER_LEARNING_RATE,
             _PAPER_BATCH,
+        )
+
+
+def warn_of_plateau(
+    recipe: pretraining_options.RecipeOptions,
+    losses: Sequence[tuple[int, float]],
+    entropy_of_labels: float | None,
+) -> None:
+    """Warn if a tenth of the run has taught only how frequent pieces are.
+
+    Once: at the first line of the log that is not before that step.
+
+    Args:
+        recipe: Of the run.
+        losses: Step and training `masked_lm_loss` of all lines of the log.
+        entropy_of_labels: Of the records; None if it is not known.
+    """
+    due = recipe.num_train_steps / 10
+    steps = [0, *(step for step, _ in losses)]
+    if entropy_of_labels is None or not recipe.masked_lm_factor:
+        return
+    if steps[-1] < due or max(steps[:-1]) >= due:
+        return
+    recent = [loss for step, loss in losses if step > due / 2]
+    mean = sum(recent) / len(recent)
+    if mean >= entropy_of_labels - _LEARNED:
+        logging.warning(
+            "After %d updates the masked_lm_loss is %.3f. The entropy of the "
+            "labels is %.3f: the model knows no more than how frequent pieces "
+            "are. What can help, unless you use it already: the config key "
+            "position_bias=alibi, `bias_correction`, a lower `learning_rate`, "
+            "a longer `num_warmup_steps`, shorter sequences first. See "
+            "docs/recipes.md.",
+            steps[-1],
+            mean,
+            entropy_of_labels,
         )

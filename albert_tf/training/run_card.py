@@ -15,7 +15,6 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -24,7 +23,7 @@ import tf_keras as keras
 import albert_tf
 from albert_tf.common import files
 from albert_tf.model import modeling
-from albert_tf.training import reference, run_folder, run_log
+from albert_tf.training import run_folder, run_log
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -81,23 +80,13 @@ def write(output_dir: str) -> str:
     run = run_folder.read(output_dir, "output_dir")
     lines = _lines(output_dir)
     picture = io.BytesIO()
-    _draw(lines, _reference(lines, run)).savefig(picture, format="png", dpi=80)
+    _draw(lines).savefig(picture, format="png", dpi=80)
     curves = os.path.join(output_dir, CURVES_NAME)
     with files.replace_atomically(curves, through_link=False) as stream:
         stream.write(picture.getvalue())
     path = os.path.join(output_dir, CARD_NAME)
     files.write_text(path, _card(lines, run, f"![curves]({CURVES_NAME})\n"))
     return path
-
-
-def _reference(
-    lines: list[dict[str, Any]], run: run_folder.Run
-) -> list[tuple[float, float]]:
-    """Return the masked-LM loss of a good run of this size, by step."""
-    facts = [line for line in lines if line["split"] == "facts"]
-    if not facts or run.options.get("objective", "mlm") != "mlm":
-        return []
-    return reference.curve(run.config, facts[-1])
 
 
 def text(output_dir: str) -> str:
@@ -181,15 +170,11 @@ def _table(values: dict[str, Any]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _draw(
-    lines: list[dict[str, Any]],
-    masked_lm_reference: Sequence[tuple[float, float]] = (),
-) -> "matplotlib.figure.Figure":
+def _draw(lines: list[dict[str, Any]]) -> "matplotlib.figure.Figure":
     """Draw one panel for every loss and metric, training and evaluation.
 
     A dashed line shows what a model reaches that knows only how frequent
-    pieces are, where the last start of the run knew it. A dotted line is the
-    reference, up to the last step of the run.
+    pieces are, where the last start of the run knew it.
     """
     import matplotlib.figure  # Slow to import, and needed only here.
 
@@ -228,15 +213,6 @@ def _draw(
                 color="gray",
                 linestyle="dashed",
                 label=_BASELINE_LABELS[name],
-            )
-        last = max(line["step"] for line in lines)
-        points = [p for p in masked_lm_reference if p[0] <= last]
-        if points and name == "masked_lm_loss":
-            axes.plot(
-                *zip(*points, strict=True),
-                color="gray",
-                linestyle="dotted",
-                label="hour.flags",
             )
         axes.set_xlabel("step")
         axes.grid(alpha=0.3)

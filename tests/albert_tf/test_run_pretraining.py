@@ -8,7 +8,7 @@ import pytest
 
 from albert_tf import run_pretraining
 from albert_tf.common import errors, options
-from albert_tf.training import pretraining_recipe, run_log
+from albert_tf.training import pretraining_recipe
 from tests.albert_tf.training import tiny_manifests
 from tests.conftest import ROOT
 
@@ -245,27 +245,3 @@ def test_objectives_that_leave_something_to_learn(make, changes):
     objective = pretraining_recipe.make_objective(settings.recipe)
     assert settings.recipe.metric_names == ("loss", *objective.names)
     assert settings.chosen_metric in settings.recipe.metric_names
-
-
-@pytest.mark.parametrize(
-    ("changes", "entropy", "is_warned"),
-    [
-        ({}, 6.4, True),
-        ({}, None, False),
-        ({"masked_lm_factor": 0.0}, 6.4, False),
-        ({"num_warmup_steps": 501}, 6.4, False),
-        ({"start_warmup_step": 1}, 6.4, False),
-    ],
-)
-def test_run_that_learns_only_frequencies_is_warned(
-    make, tmp_path, caplog, changes, entropy, is_warned
-):
-    settings = make(**{"num_warmup_steps": 500, **changes})
-    log = run_log.RunLog(str(tmp_path), 8)
-    log.start(0, 2000)
-    log.write("train", 1000, {"masked_lm_loss": 6.39}, 1.0)
-    with caplog.at_level(logging.WARNING, "absl"):
-        run_pretraining._make_watch(settings.recipe, log, entropy)()
-    assert bool(caplog.messages) == is_warned
-    if is_warned:
-        assert "After 1,000 updates the masked_lm_loss is" in caplog.text

@@ -362,7 +362,7 @@ def test_batches_that_no_memory_holds(
     )
     refuse(run_pretraining.run, settings, message, tmp_path)
     settings = changed(pretraining, do_eval=True, eval_batch_size=2**20)
-    message = "`eval_batch_size=1048576`: .* 2.0 GiB are free"
+    message = "`eval_batch_size=1048576`: a batch needs .* 2.0 GiB are free"
     refuse(run_pretraining.run, settings, message, tmp_path)
     settings = changed(classifier, eval_batch_size=2**20)
     refuse(run_classifier.run, settings, message, tmp_path)

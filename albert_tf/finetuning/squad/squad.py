@@ -220,11 +220,6 @@ class SquadTask(base.Task):
     # The model.
 
     @property
-    def starts_at_once(self) -> int:
-        """Starts that are followed in predicting; only by 2.0."""
-        return self._options.start_n_top if self.has_null else 0
-
-    @property
     def shortest(self) -> int:
         """Tokens of the shortest batches: enough for the best starts and ends.
 

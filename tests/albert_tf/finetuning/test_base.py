@@ -45,7 +45,7 @@ def test_defaults(task):
     assert task.settings == {"task_name": "plain", "max_seq_length": 9}
     assert (task.eval_splits, task.test_splits) == (("dev",), ("test",))
     assert not task.outputs_are_positions
-    assert (task.sequences_at_once, task.starts_at_once) == (1, 0)
+    assert task.sequences_at_once == 1
     assert task.shortest == lengths.SHORTEST
     assert task.output_widths == {}
     assert task.renumber([b"a", b"b"], 5) == [b"a", b"b"]

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from albert_tf.model import modeling, pooling
 from albert_tf.model.config import POOLINGS
-from albert_tf.training import step_memory
 
 OTHERS = [kind for kind in POOLINGS if kind != "cls"]
 
@@ -111,10 +110,3 @@ def test_the_encoder_pools_a_text_as_it_does_without_padding(
     )
     packed = encoder(inputs, skip_padding=True)["pooled_output"]
     np.testing.assert_allclose(packed[:3], padded[:3], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", POOLINGS)
-def test_all_parameters_are_counted(small_config, kind):
-    config = dataclasses.replace(small_config, pooling=kind)
-    count = sum(int(tf.size(v)) for v in modeling.AlbertModel(config).variables)
-    assert step_memory.parameters(config) == count

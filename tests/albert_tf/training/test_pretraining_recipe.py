@@ -1,6 +1,7 @@
 """What pretraining trains for: learning rates, lengths, labels."""
 
 import dataclasses
+import math
 
 import pytest
 
@@ -92,3 +93,53 @@ def test_work_of_both_networks_is_counted(small_config):
     width = small_config.hidden_size
     assert found["all"] == alone + encoder + 64 * width * (width + 1)
     assert encoder < found["none"] == found["embeddings"] < found["all"]
+
+
+ENTROPY = 6.4
+
+
+def warned_at(caplog, losses, steps=10_000, entropy=ENTROPY, factor=1.0):
+    """The steps at which a run with these lines was warned."""
+    recipe = pretraining_options.RecipeOptions(
+        num_train_steps=steps, masked_lm_factor=factor
+    )
+    found = []
+    for count in range(1, len(losses) + 1):
+        caplog.clear()
+        pretraining_recipe.warn_of_plateau(recipe, losses[:count], entropy)
+        found += [losses[count - 1][0]] * len(caplog.messages)
+    return found
+
+
+def lines(loss, last=3000, every=100):
+    return [(step, loss) for step in range(every, last + 1, every)]
+
+
+def test_a_run_on_its_plateau_is_warned_once_after_a_tenth(caplog):
+    assert warned_at(caplog, lines(6.351, 1000)) == [1000]
+    (warning,) = caplog.messages
+    assert warning.startswith(
+        "After 1000 updates the masked_lm_loss is 6.351. The entropy of the "
+        "labels is 6.400: the model knows no more than how frequent"
+    )
+    assert warned_at(caplog, lines(6.35)) == [1000]
+    assert warned_at(caplog, lines(6.4, every=300)) == [1200]
+    assert warned_at(caplog, lines(7.0), steps=9995) == [1000]
+    assert warned_at(caplog, lines(7.0), steps=10_001) == [1100]
+    assert warned_at(caplog, [(5100, 7.0), (5200, 7.0)]) == [5100]
+
+
+def test_a_run_that_learns_or_knows_no_entropy_is_not_warned(caplog):
+    assert warned_at(caplog, lines(6.29)) == []
+    assert warned_at(caplog, lines(math.nan)) == []
+    assert warned_at(caplog, lines(7.0), entropy=None) == []
+    assert warned_at(caplog, lines(7.0), factor=0.0) == []
+
+
+def test_the_mean_over_the_second_half_of_the_tenth_counts(caplog):
+    early = lines(9.0, 500)
+    assert warned_at(caplog, early + lines(6.2)[5:]) == []
+    assert warned_at(caplog, early + lines(6.4)[5:]) == [1000]
+    # The mean is 6.32, then 6.28; it must be below 6.3.
+    assert warned_at(caplog, [*lines(6.4, 900), (1000, 6.0)]) == [1000]
+    assert warned_at(caplog, [*lines(6.4, 900), (1000, 5.8)]) == []

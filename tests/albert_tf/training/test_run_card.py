@@ -168,18 +168,6 @@ def test_curves_of_older_logs_have_no_dashed_lines():
         assert not any(dashed([*facts, TRAINED]).values())
 
 
-def test_curves_end_with_the_run_where_a_reference_is_known():
-    points = [(1, 6.0), (5, 5.0), (9, 4.0)]
-    panels = run_card._draw([TRAINED], points).get_axes()
-    found = {
-        panel.get_title(): list(line.get_xdata())
-        for panel in panels
-        for line in panel.get_lines()
-        if line.get_label() == "hour.flags"
-    }
-    assert found == {"masked_lm_loss": [1, 5]}
-
-
 def test_card_shows_what_frequencies_alone_reach(folder, small_config):
     facts = run_card.environment(
         modeling.AlbertModel(small_config), "two files", "abc"
