@@ -37,6 +37,13 @@ def make(folder, tokenizer, rows=ROWS, max_seq_length=16, split="dev"):
     return made.path
 
 
+def records(path, tokenizer):
+    """The records of a file of two, by name."""
+    layout = glue.GlueTask("rte", tokenizer, 16).layout("dev")
+    (batch,) = inputs.evaluation_dataset([path], layout, 2)
+    return {name: value.numpy() for name, value in batch.items()}
+
+
 def names(folder):
     return sorted(os.listdir(folder / "cache"))
 
@@ -59,7 +66,7 @@ def other_tokenizer(tmp_path, story_text):
 def test_file_holds_the_features_in_order(tmp_path, tiny_tokenizer):
     path = make(tmp_path, tiny_tokenizer)
     task = glue.GlueTask("rte", tiny_tokenizer, 16)
-    (batch,) = inputs.evaluation_dataset([path], task.layout("dev"), 2)
+    batch = records(path, tiny_tokenizer)
     examples = task.read(str(tmp_path / "data/dev.tsv"), "dev")
     (expected,) = task.featurize(examples, "dev")
     for name, value in expected.items():
@@ -235,7 +242,19 @@ def test_other_labels_or_columns_make_another_file(
     layout = dataclasses.replace(glue_tasks.TASKS["rte"], **changes)
     monkeypatch.setitem(glue_tasks.TASKS, "rte", layout)
     second = make(tmp_path, tiny_tokenizer)
-    assert files.read_bytes(first) != files.read_bytes(second)
+    assert first != second
+    one, other = (records(path, tiny_tokenizer) for path in (first, second))
+    if "labels" in changes:
+        assert (one["label_ids"] == [0, 1]).all()
+        assert (other["label_ids"] == [1, 0]).all()
+        np.testing.assert_array_equal(one["input_ids"], other["input_ids"])
+    else:
+        sums = [ids["segment_ids"].sum(-1) for ids in (one, other)]
+        second_texts = (("It is wet.", "It rains."), ("We go.", "We stay."))
+        for row, texts in enumerate(second_texts):
+            for column, text in enumerate(texts):
+                pieces = len(tiny_tokenizer.encode(text))
+                assert sums[column][row] == pieces + 1
 
 
 def test_other_vocabulary_or_casing_makes_another_file(

@@ -118,9 +118,22 @@ def test_version_2_leaves_missing_predictions_out():
     }
 
 
-def test_version_2_has_no_part_without_questions():
-    scores = squad_metrics.score_version_2(QUESTIONS[:1], {"a": "rain"})
-    assert not any(name.startswith("NoAns") for name in scores)
+@pytest.mark.parametrize("has_answer", [True, False])
+def test_version_2_has_no_part_without_questions(has_answer):
+    asked = [q for q in QUESTIONS if bool(q.answers) == has_answer]
+    texts = {"a": "rain", "b": "", "c": "no"}
+    scores = squad_metrics.score_version_2(
+        asked, {q.id: texts[q.id] for q in asked}
+    )
+    part, score = ("HasAns", 50.0) if has_answer else ("NoAns", 100.0)
+    assert scores == {
+        "exact": score,
+        "f1": score,
+        "total": len(asked),
+        f"{part}_exact": score,
+        f"{part}_f1": score,
+        f"{part}_total": len(asked),
+    }
 
 
 @pytest.mark.parametrize(
