@@ -1,25 +1,31 @@
 r"""Mutation tests: make one change to a file and see if a test fails.
 
     make mutants FILES="albert_tf/data/masking.py data_prep/writer/assemble.py"
-    make mutants FILES=albert_tf/model/modeling.py ARGS="--sample=100"
+    make mutants ARGS="--sample=200 --seed=1"
 
 The changes are those of cosmic-ray: numbers plus and minus one, operators and
 comparisons exchanged, conditions negated, loop bodies skipped, decorators and
 statements removed. Strings, `raise` statements and annotations are not changed;
 messages have their own tests. Neither is `lru_cache`, which affects only speed.
-A change that no test notices is a survivor; results.md explains each.
+A change that no test notices is a survivor.
 
-Each file is changed in a copy of the project below .mutants/. The tests are
-those of `TESTS`: first those that reach the changed line, fastest first, then
-the others except slow ones. The first failure ends the trial. Every trial runs
-in a process forked from one that has imported TensorFlow but not used it.
+Without files, the changes are drawn from all files of `CENTRAL`. To compare two
+commits, run the same sample on both. On a commit without this script:
 
-Results are in .mutants/FILE.sqlite, which cosmic-ray's tools (cr-report,
-cr-html) can read. An interrupted run continues; a changed file starts again.
-After adding tests, --survivors tries the survivors again.
+    git worktree add ../old COMMIT && cd ../old
+    /path/to/.venv/bin/python /path/to/lab/mutants --sample=200 --seed=1
+
+Each file is changed in a copy of the project, .mutants/copy. The tests are the
+files tests/FOLDER/test_FILE*.py: first the tests that reach the changed line,
+fastest first, then the others except slow ones. The first failure ends the
+trial. Every trial runs in a process forked from one that has imported
+TensorFlow but not used it.
+
+Results are lines of .mutants/results.jsonl: an interrupted run continues.
 """
 
 import argparse
+import collections
 import contextlib
 import dataclasses
 import difflib
@@ -43,54 +49,23 @@ from typing import Any
 
 import coverage
 import pytest
-from cosmic_ray import mutating, plugins, work_db, work_item
+from cosmic_ray import mutating, plugins
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.operators import operator as operators
 from parso.python import tree
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path.cwd()
 STORE = ROOT / ".mutants"
 COPY = STORE / "copy"
 
-# In addition to the file's test_FILE.py. For files with options also
-# tests/test_option_defaults.py.
-TESTS = {
-    "albert_tf/model/checkpoints/restoring.py": [
-        "tests/parity/test_original_model.py"
-    ],
-    "albert_tf/model/heads/question_answering.py": [
-        "tests/albert_tf/model/test_dropout.py",
-        "tests/parity/test_original_heads.py",
-    ],
-    "albert_tf/model/heads/classification.py": [
-        "tests/albert_tf/model/test_dropout.py",
-        "tests/parity/test_original_heads.py",
-    ],
-    "albert_tf/model/heads/pretraining.py": [
-        "tests/albert_tf/model/test_dropout.py",
-        "tests/parity/test_original_model.py",
-    ],
-    "albert_tf/model/heads/replaced_tokens.py": [
-        "tests/albert_tf/training/test_training_loop.py",
-    ],
-    "albert_tf/model/checkpoints/huggingface.py": [
-        "tests/parity/test_huggingface.py"
-    ],
-    "albert_tf/model/modeling.py": [
-        "tests/albert_tf/model/test_dropout.py",
-        "tests/parity/test_original_model.py",
-    ],
-    "albert_tf/finetuning/squad/squad_features.py": [
-        "tests/parity/test_original_squad.py"
-    ],
-    "albert_tf/finetuning/squad/squad_answers.py": [
-        "tests/parity/test_original_squad.py"
-    ],
-    "albert_tf/training/train_step.py": [
-        "tests/albert_tf/model/test_dropout.py",
-        "tests/parity/test_original_training.py",
-    ],
-}
+CENTRAL = (
+    "albert_tf/data",
+    "albert_tf/finetuning",
+    "albert_tf/model",
+    "albert_tf/text",
+    "albert_tf/training",
+    "data_prep/writer",
+)
 
 # One or two of cosmic-ray's exchanges of each operator, not all of them.
 EXCHANGES = {
@@ -118,8 +93,6 @@ SLOW = 3
 WAITING = 6
 MEMORY = 8 << 30
 TIME_IS_UP = signal.SIGXCPU, signal.SIGVTALRM, signal.SIGKILL
-# For the samples.
-SEED = 12345
 
 
 class DeleteStatement(operators.Operator):
@@ -137,7 +110,8 @@ class DeleteStatement(operators.Operator):
 
     @staticmethod
     def _changes(node: tree.ExprStmt) -> bool:
-        names = {name.value for name in node.get_defined_names(True)}
+        defined = node.get_defined_names(True)
+        names = {n.value for n in defined if n.type == "name"}
         right = {n.value for n in ast_nodes(node.get_rhs()) if n.type == "name"}
         augmented = node.children[1].type == "operator" and (
             node.children[1].value != "="
@@ -187,37 +161,59 @@ def is_passed_over(node: Any) -> bool:
     return False
 
 
-def find_mutants(path: str, source: str) -> Iterator[work_item.WorkItem]:
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """A change of a file.
+
+    Attributes:
+        operator: Its name.
+        occurrence: Which of the operator's places in the file.
+        lines: First and last line of the place.
+    """
+
+    path: str
+    operator: str
+    occurrence: int
+    lines: tuple[int, int]
+
+    def key(self) -> str:
+        """Name it, and the version of its file."""
+        digest = hashlib.sha256(self.source().encode()).hexdigest()
+        return f"{self.path} {digest[:16]} {self.operator} {self.occurrence}"
+
+    def source(self) -> str:
+        """Return the file, unchanged."""
+        return (ROOT / self.path).read_text()
+
+    def apply(self) -> str:
+        """Return the file, changed."""
+        operator = make_operators()[self.operator]
+        changed = mutating.mutate_code(self.source(), operator, self.occurrence)
+        assert changed is not None, f"There is no {self}."
+        return changed
+
+    def difference(self) -> str:
+        """Return the change as a patch."""
+        lines = difflib.unified_diff(
+            self.source().splitlines(),
+            self.apply().splitlines(),
+            *(self.path, self.path, "", "", 1, ""),
+        )
+        return "\n".join(lines)
+
+
+def find_mutants(path: str) -> Iterator[Mutant]:
     """Yield all possible changes of a file."""
+    nodes = list(ast_nodes(get_ast((ROOT / path).read_text())))
     for name, operator in make_operators().items():
         places = (
             (node, *place)
-            for node in ast_nodes(get_ast(source))
+            for node in nodes
             for place in operator.mutation_positions(node)
         )
         for number, (node, start, end) in enumerate(places):
             if not is_passed_over(node):
-                mutation = work_item.MutationSpec(
-                    path, name, number, start, end
-                )
-                yield work_item.WorkItem.single(f"{name} {number}", mutation)
-
-
-def apply(source: str, item: work_item.WorkItem) -> str:
-    """Return the changed source of a file."""
-    (mutation,) = item.mutations
-    operator = make_operators()[mutation.operator_name]
-    changed = mutating.mutate_code(source, operator, mutation.occurrence)
-    assert changed is not None, f"There is no {item.job_id}."
-    return changed
-
-
-def difference(path: str, source: str, changed: str) -> str:
-    """Return the change as a patch."""
-    lines = difflib.unified_diff(
-        source.splitlines(), changed.splitlines(), path, path, "", "", 1, ""
-    )
-    return "\n".join(lines)
+                yield Mutant(path, name, number, (start[0], end[0]))
 
 
 # Processes.
@@ -377,13 +373,10 @@ class Notes:
 
 def tests_of(path: str) -> list[str]:
     """Return the files of tests for a file."""
-    own = pathlib.Path("tests", path)
-    own = own.with_name(f"test_{own.name}")
-    found = [str(own)] if (ROOT / own).exists() else []
-    found += TESTS.get(path, [])
-    if "option(" in (ROOT / path).read_text():
-        found.append("tests/test_option_defaults.py")
-    return found
+    folder, name = os.path.split(path)
+    stem = name.removesuffix(".py")
+    found = (ROOT / "tests" / folder).glob(f"test_{stem}*.py")
+    return sorted(str(test.relative_to(ROOT)) for test in found)
 
 
 def make_copy() -> None:
@@ -420,34 +413,22 @@ def observe(path: str) -> Notes:
     return Notes(**json.loads(result.read_text()))
 
 
-def try_mutant(
-    path: str, source: str, item: work_item.WorkItem, notes: Notes
-) -> work_item.WorkResult:
-    """Run the tests on a changed file."""
-    changed = apply(source, item)
-    (mutation,) = item.mutations
-    target, log = COPY / path, STORE / "mutant.log"
-    outcome, killer = work_item.TestOutcome.SURVIVED, ""
+def try_mutant(mutant: Mutant, notes: Notes) -> str:
+    """Run the tests on a changed file; return what noticed it, or ""."""
+    target, log = COPY / mutant.path, STORE / "mutant.log"
     try:
-        target.write_text(changed)
-        for tests in notes.rounds(mutation.start_pos[0], mutation.end_pos[0]):
+        target.write_text(mutant.apply())
+        for tests in notes.rounds(*mutant.lines):
             status = run_child(
                 functools.partial(run_pytest, tests, Alarm(notes.limit)),
                 log,
                 notes.limit(*tests),
             )
             if status != 0:
-                outcome = work_item.TestOutcome.KILLED
-                killer = _killer(status, log)
-                break
+                return _killer(status, log)
     finally:
-        target.write_text(source)
-    return work_item.WorkResult(
-        work_item.WorkerOutcome.NORMAL,
-        killer,
-        outcome,
-        difference(path, source, changed),
-    )
+        target.write_text(mutant.source())
+    return ""
 
 
 def _killer(status: int | None, log: pathlib.Path) -> str:
@@ -458,106 +439,82 @@ def _killer(status: int | None, log: pathlib.Path) -> str:
     return next((x for x in lines if x.startswith(marks)), f"status {status}")
 
 
-def store_of(path: str) -> pathlib.Path:
-    """Return the path of a file's results."""
-    return STORE / (path.replace("/", ".").removesuffix(".py") + ".sqlite")
+def run(chosen: Sequence[Mutant], *, survivors: bool) -> dict[str, str]:
+    """Try changes; return what noticed each, "" for survivors, by their keys.
 
-
-def session(path: str, source: str) -> work_db.WorkDB:
-    """Open the results of a file; those of an older version are dropped."""
-    name = store_of(path)
-    mark = name.with_suffix(".sha256")
-    digest = hashlib.sha256(source.encode()).hexdigest()
-    if not mark.exists() or mark.read_text() != digest:
-        name.unlink(missing_ok=True)
-        database = work_db.WorkDB(name, work_db.WorkDB.Mode.create)
-        database.add_work_items(find_mutants(path, source))
-        mark.write_text(digest)
-        return database
-    return work_db.WorkDB(name, work_db.WorkDB.Mode.open)
-
-
-def choose(
-    database: work_db.WorkDB, sample: int | None, survivors: bool
-) -> list[work_item.WorkItem]:
-    """Return the remaining trials: of a sample, or its survivors."""
-    items = sorted(database.work_items, key=lambda item: item.job_id)
-    # A smaller sample is a prefix of a larger one.
-    random.Random(SEED).shuffle(items)
-    results = dict(database.results)
-    return [
-        item
-        for item in items[:sample]
-        if item.job_id not in results
-        or (survivors and not results[item.job_id].is_killed)
+    Args:
+        survivors: Try those again that survived an earlier run.
+    """
+    path = STORE / "results.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    results: dict[str, str] = dict(map(json.loads, lines))
+    left = [
+        mutant
+        for mutant in chosen
+        if mutant.key() not in results
+        or (survivors and not results[mutant.key()])
     ]
-
-
-def run(path: str, sample: int | None, survivors: bool) -> None:
-    """Try the changes of a file that have no result yet."""
-    source = (ROOT / path).read_text()
-    database = session(path, source)
-    items = choose(database, sample, survivors)
-    if not items:
-        return
     make_copy()
-    notes = observe(path)
-    for name in notes.heavy:
-        importlib.import_module(name)
-    gc.freeze()  # Or each process would go through all of it, and copy it.
-    for number, item in enumerate(items, 1):
-        result = try_mutant(path, source, item, notes)
-        database.set_result(item.job_id, result)
-        survived = "" if result.is_killed else f"\n{result.diff}"
+    for number, mutant in enumerate(left):
+        if not number or mutant.path != left[number - 1].path:
+            notes = observe(mutant.path)
+            for name in notes.heavy:
+                importlib.import_module(name)
+            gc.freeze()  # Or each process would go through it, and copy it.
+        killer = results[mutant.key()] = try_mutant(mutant, notes)
+        with path.open("a") as stream:
+            stream.write(json.dumps([mutant.key(), killer]) + "\n")
+        survived = "" if killer else f"survived\n{mutant.difference()}"
         print(
-            f"{path} {number}/{len(items)} {item.job_id}: "
-            f"{result.test_outcome.value} {result.output}{survived}",
+            f"{number + 1}/{len(left)} {mutant.key()}: {killer}{survived}",
             flush=True,
         )
+    return {mutant.key(): results[mutant.key()] for mutant in chosen}
 
 
-def report(paths: Sequence[str]) -> str:
-    """Return the table of all files and the survivors, as Markdown."""
-    rows = [
-        "| File | Changes | Tried | Survived |",
-        "| --- | --- | --- | --- |",
-    ]
-    patches = []
-    for path in paths:
-        database = work_db.WorkDB(store_of(path), work_db.WorkDB.Mode.open)
-        results = [result for _, result in database.results]
-        lost = [r for r in results if not r.is_killed]
-        rows.append(
-            f"| `{path}` | {database.num_work_items} | {len(results)} | "
-            f"{len(lost)} |"
-        )
-        patches += [f"```diff\n{result.diff}\n```" for result in lost]
-    return "\n".join(rows) + "\n\n" + "\n\n".join(patches) + "\n"
+def report(chosen: Sequence[Mutant], results: dict[str, str]) -> str:
+    """Return the numbers of each file and the survivors, as Markdown."""
+    lost = [mutant for mutant in chosen if not results[mutant.key()]]
+    tried = collections.Counter(mutant.path for mutant in chosen)
+    survived = collections.Counter(mutant.path for mutant in lost)
+    return "\n".join(
+        [
+            "| File | Tried | Survived |",
+            "| --- | ---: | ---: |",
+            *(f"| `{p}` | {n} | {survived[p]} |" for p, n in tried.items()),
+            f"| together | {len(chosen)} | {len(lost)} |",
+            *(f"\n```diff\n{mutant.difference()}\n```" for mutant in lost),
+        ]
+    )
 
 
 def main() -> None:
     """Run as a script."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("files", nargs="+", help="Files to change.")
-    parser.add_argument(
-        "--sample",
-        type=int,
-        help="Try so many changes of each file, chosen by a fixed seed.",
-    )
+    parser.add_argument("files", nargs="*", help="Default: those of CENTRAL.")
+    parser.add_argument("--sample", type=int, help="Try so many changes.")
+    parser.add_argument("--seed", type=int, default=1, help="Of the sample.")
     parser.add_argument(
         "--survivors",
         action="store_true",
         help="Try the survivors of earlier runs again.",
     )
     settings = parser.parse_args()
-    for path in settings.files:
+    found = [path for folder in CENTRAL for path in ROOT.glob(f"{folder}/**/*")]
+    central = sorted(str(path.relative_to(ROOT)) for path in found)
+    files = settings.files or [path for path in central if tests_of(path)]
+    for path in files:
         if not (ROOT / path).is_file() or not tests_of(path):
             parser.error(f"{path} is no file of this project with tests.")
+    mutants = [mutant for path in files for mutant in find_mutants(path)]
+    # A smaller sample is a part of a larger one.
+    random.Random(settings.seed).shuffle(mutants)
+    chosen = sorted(
+        mutants[: settings.sample], key=lambda mutant: files.index(mutant.path)
+    )
     STORE.mkdir(exist_ok=True)
-    for path in settings.files:
-        run(path, settings.sample, settings.survivors)
-    text = report(settings.files)
-    (STORE / "report.md").write_text(text)
+    text = report(chosen, run(chosen, survivors=settings.survivors))
+    (STORE / "report.md").write_text(text + "\n")
     print(text)
 
 
