@@ -56,7 +56,6 @@ class Task(abc.ABC):
     def __init__(
         self, tokenizer: tokenization.AnyTokenizer, max_seq_length: int
     ):
-        """Keep what turns texts into ids."""
         self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length
         self.remarks: Remarks | None = None

@@ -53,7 +53,7 @@ def describe(task: base.Task, source: str, split: str) -> dict[str, Any]:
 
 
 def same_content(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two descriptions are about the same data."""
+    """Tell whether two descriptions are of the same data."""
     return bool(one[_CONTENT] == other[_CONTENT])
 
 
@@ -76,10 +76,10 @@ def _with_options(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _content_sha256(path: str) -> str:
     """Return the fingerprint of a file, or of all files below a folder."""
-    digest = hashlib.sha256()
     names = files.list_folder(path)
     if not names and files.exists(path):
         return files.sha256(path)
+    digest = hashlib.sha256()
     for name in names:
         inner = _content_sha256(os.path.join(path, name))
         digest.update(f"{name}\0{inner}\0".encode())

@@ -94,7 +94,6 @@ class RaceTask(base.Task):
         max_seq_length: int,
         options: RaceOptions,
     ):
-        """Keep tokenizer and options."""
         super().__init__(tokenizer, max_seq_length)
         self.options = options
         if not 0 < options.max_qa_length <= max_seq_length - 4:

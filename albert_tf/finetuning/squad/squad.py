@@ -100,17 +100,11 @@ class SquadTask(base.Task):
         max_seq_length: int,
         options: SquadOptions,
     ):
-        """Keep tokenizer and options."""
         super().__init__(tokenizer, max_seq_length)
         options.windows.check_length(max_seq_length)
-        self._options = options
+        self.options = options
         self._known_threshold = options.null_score_diff_threshold
         self._has_warned = False
-
-    @property
-    def options(self) -> SquadOptions:
-        """The version, and how answers are found."""
-        return self._options
 
     @property
     def threshold(self) -> float:
@@ -136,7 +130,7 @@ class SquadTask(base.Task):
         """See `base.Task.settings`."""
         return {
             **super().settings,
-            **dataclasses.asdict(self._options.windows),
+            **dataclasses.asdict(self.options.windows),
         }
 
     def remember(self, scores: Mapping[str, float]) -> None:
@@ -147,7 +141,7 @@ class SquadTask(base.Task):
     @property
     def has_null(self) -> bool:
         """Whether questions may have no answer."""
-        return self._options.squad_version == "2.0"
+        return self.options.squad_version == "2.0"
 
     # Text to records.
 
@@ -190,7 +184,7 @@ class SquadTask(base.Task):
         windows = self._windows(examples)
         self.remark(
             "questions are longer than `max_query_length="
-            f"{self._options.windows.max_query_length}` and cut.",
+            f"{self.options.windows.max_query_length}` and cut.",
             [examples[row].id for row in windows.cut],
         )
         empty = [
@@ -214,7 +208,7 @@ class SquadTask(base.Task):
         self, examples: Sequence[squad_data.Question]
     ) -> squad_features.Windows:
         return squad_features.make_windows(
-            examples, self.tokenizer, self._options.windows, self.max_seq_length
+            examples, self.tokenizer, self.options.windows, self.max_seq_length
         )
 
     # The model.
@@ -225,7 +219,7 @@ class SquadTask(base.Task):
 
         So all batches have outputs of the same shapes.
         """
-        tops = self._options.start_n_top, self._options.end_n_top
+        tops = self.options.start_n_top, self.options.end_n_top
         return max(lengths.SHORTEST, *tops)
 
     @property
@@ -291,9 +285,13 @@ class SquadTask(base.Task):
         that have a span among their best; here over all of them.
         """
         if not self.has_null:
-            return _mean(runs, ("start_logits", "end_logits"))
+            names = "start_logits", "end_logits"
+            return {name: np.mean([r[name] for r in runs], 0) for name in names}
+        # One number for each window becomes a column.
         return {
-            name: np.concatenate([_columns(run[name]) for run in runs], axis=1)
+            name: np.concatenate(
+                [np.atleast_2d(run[name].T).T for run in runs], axis=1
+            )
             for name in runs[0]
         }
 
@@ -302,7 +300,7 @@ class SquadTask(base.Task):
     ) -> squad_results.Results:
         windows = self._windows(examples)
         lists = squad_answers.n_best(
-            examples, windows, outputs, self._options.answers
+            examples, windows, outputs, self.options.answers
         )
         null_scores = None
         if self.has_null:
@@ -311,7 +309,7 @@ class SquadTask(base.Task):
             )
         n_best = dict(zip((q.id for q in examples), lists, strict=True))
         return squad_results.Results(
-            examples, n_best, null_scores, self._options.rule
+            examples, n_best, null_scores, self.options.rule
         )
 
     def _threshold(self, results: squad_results.Results) -> float:
@@ -322,18 +320,7 @@ class SquadTask(base.Task):
         """
         if not self.has_null:
             return _EVEN
-        given = self._options.null_score_diff_threshold
+        given = self.options.null_score_diff_threshold
         if given is None and results.are_labelled:
             return results.best_threshold()
         return self.threshold
-
-
-def _columns(values: np.ndarray) -> np.ndarray:
-    """Return values [windows, n]; one number for each window is n = 1."""
-    return values[:, None] if values.ndim == 1 else values
-
-
-def _mean(
-    runs: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]
-) -> dict[str, np.ndarray]:
-    return {name: np.mean([run[name] for run in runs], 0) for name in names}
