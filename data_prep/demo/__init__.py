@@ -1,1 +1,1 @@
-"""Generated stories and tasks for the demo and the tests."""
+"""Generated stories and CoLA for the demo."""

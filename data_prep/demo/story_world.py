@@ -1,4 +1,4 @@
-"""Generate stories about a small island, for demos and tests.
+"""Generate stories about a small island, and CoLA about them, for the demo.
 
 Six places lie on a ring road. A story visits one place a sentence, always in
 the same direction; a season lasts two sentences. Each place trades one good for
@@ -8,12 +8,12 @@ sentence is early or late. Only relations between sentences do: the mill comes
 before the bakery, and the person who received the lantern carries it in the
 next sentence. So a model must learn these relations to predict sentence order.
 
-This module only computes. `make_demo_data.py` writes files; `story_tasks.py`
-asks questions about the stories.
+This module only computes; `make_demo_data.py` writes files.
 """
 
 import dataclasses
 import random
+import re
 import string
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -94,6 +94,18 @@ FOODS = tuple(
     """.split()
 )
 
+# Words to ask about stories with. No story says them, but the vocabulary has
+# them, to be as large as that of configs/models/albert_tiny.json.
+QUESTION_WORDS = tuple(
+    """
+    After At From It People Some The To What When Where Which Who a arrive
+    arrived bargain belonged bought buy by did food from get goods got handed
+    have in is made meal noticed obtained of on pass passed people place present
+    reach reached receive received season seen share some something stories talk
+    to walker walkers walking weather went were when where which who whom
+    """.split()
+)
+
 SHORTEST_STORY = 10  # Sentences: more than one pair of segments of 64 pieces.
 LONGEST_STORY = 24  # Sentences: four rounds of the road.
 
@@ -156,49 +168,17 @@ class Sentence:
 
     Attributes:
         text: The sentence with its full stop.
-        kind: What happened, a key of `TEMPLATES`.
+        slots: Names of the words that it says, in their order.
         state: Everything true at this step, in the sentence or not: slot name
             to word.
-        starts: Where the words of slots begin in `text`: slot name to
-            character.
     """
 
     text: str
-    kind: str
+    slots: tuple[str, ...]
     state: Mapping[str, str]
-    starts: Mapping[str, int]
 
 
 Story = tuple[Sentence, ...]
-
-
-def render(
-    template: str, state: Mapping[str, str]
-) -> tuple[str, dict[str, int]]:
-    """Fill the slots of a template.
-
-    Example:
-        template = "In {season} {holder} came to the {place}."
-        result = ("In winter Mara came to the mill.",
-                  {"season": 3, "holder": 10, "place": 27})
-
-    Returns:
-        The text, and the character at which each slot's word begins.
-    """
-    text, starts = "", {}
-    for literal, slot, _, _ in string.Formatter().parse(template):
-        text += literal
-        if slot is not None:
-            starts[slot] = len(text)
-            text += state[slot]
-    return text, starts
-
-
-def slots_of(template: str) -> list[str]:
-    """List the slots of a template in their order."""
-    return [
-        slot for _, slot, _, _ in string.Formatter().parse(template) if slot
-    ]
 
 
 def tell_story(rng: random.Random, num_sentences: int) -> Story:
@@ -219,8 +199,10 @@ def tell_story(rng: random.Random, num_sentences: int) -> Story:
         state |= {"topic": rng.choice(TOPICS), "food": rng.choice(FOODS)}
         if kind == HANDOVER:
             state["receiver"] = cast["holder"] = people.pop()
-        text, starts = render(rng.choice(TEMPLATES[kind]), state)
-        story.append(Sentence(text, kind, state, starts))
+        template = rng.choice(TEMPLATES[kind])
+        slots = [s for _, s, _, _ in string.Formatter().parse(template) if s]
+        text = template.format(**state)
+        story.append(Sentence(text, tuple(slots), state))
     return tuple(story)
 
 
@@ -238,11 +220,6 @@ def _surroundings(place: int, time: int) -> dict[str, str]:
     }
 
 
-def text_of(story: Story) -> str:
-    """Return the sentences of a story or excerpt as one paragraph."""
-    return " ".join(sentence.text for sentence in story)
-
-
 def random_stream(random_seed: int, name: str) -> random.Random:
     """Return the random numbers for one output.
 
@@ -255,16 +232,11 @@ def random_stream(random_seed: int, name: str) -> random.Random:
 def tell_different_stories(
     rng: random.Random, count: int, told: set[str]
 ) -> Iterator[Story]:
-    """Generate `count` stories, none of which is in `told`.
-
-    Args:
-        rng: Random numbers.
-        count: Number of stories.
-        told: Texts of stories that must not be repeated; new ones are added.
-    """
+    """Generate `count` stories, none of which is in `told`; add their texts."""
     while count:
         story = tell_story(rng, rng.randint(SHORTEST_STORY, LONGEST_STORY))
-        if (text := text_of(story)) not in told:
+        text = " ".join(sentence.text for sentence in story)
+        if text not in told:
             told.add(text)
             count -= 1
             yield story
@@ -296,3 +268,84 @@ def make_corpora(
         random_stream(random_seed, "corpus/dev"), num_dev, told
     )
     return train_text, format_corpus(list(dev))
+
+
+def make_glossary() -> str:
+    """Return every word of the stories and `QUESTION_WORDS`, one a line.
+
+    Each is listed with and without a full stop, because SentencePiece proposes
+    a piece only if it occurs in two different words. If it is trained on the
+    stories and this glossary, a small vocabulary has a piece for every word.
+    """
+    templates = [t for group in TEMPLATES.values() for t in group]
+    text = re.sub(r"\{\w+\}", " ", " ".join(templates))
+    pools = (
+        NAMES,
+        TREASURES,
+        ANIMALS,
+        TOPICS,
+        FOODS,
+        PLACES,
+        KEEPERS,
+        GOODS,
+        SEASONS,
+        WEATHERS,
+        QUESTION_WORDS,
+    )
+    words = {*re.findall(r"[A-Za-z]+", text)}.union(*pools)
+    return "".join(f"{word} {word}.\n" for word in sorted(words))
+
+
+def _make_nonsense(rng: random.Random, sentence: Sentence) -> str:
+    """Exchange the season or the place with another word of a slot.
+
+    Example:
+        "In winter at the mill Mara traded." becomes
+        "In Mara at the mill winter traded."
+    """
+    first = rng.choice(["season", "place"])
+    second = rng.choice([s for s in sentence.slots if s != first])
+    words = {sentence.state[first]: sentence.state[second]}
+    words |= {right: left for left, right in words.items()}
+    pattern = r"\b(" + "|".join(words) + r")\b"
+    return re.sub(pattern, lambda match: words[match[0]], sentence.text)
+
+
+def make_cola(
+    rng: random.Random, num_rows: int, told: set[str]
+) -> list[tuple[str, int]]:
+    """Make rows for CoLA, half of them acceptable, in random order.
+
+    An unacceptable sentence has the words of an acceptable one, with two of
+    them exchanged. So only the order of the words shows the label.
+
+    Args:
+        rng: Random numbers.
+        num_rows: Number of rows.
+        told: Sentences that must not be repeated; new ones are added.
+
+    Returns:
+        Sentence and label (1 acceptable) of each row.
+    """
+    labels = rng.sample([0, 1] * (num_rows // 2 + 1), num_rows)
+    rows = []
+    for label in labels:
+        while True:
+            (sentence,) = tell_story(rng, 1)
+            text = sentence.text if label else _make_nonsense(rng, sentence)
+            if text not in told:
+                break
+        told.add(text)
+        rows.append((text, label))
+    return rows
+
+
+def format_cola(rows: list[tuple[str, int]], *, labelled: bool) -> str:
+    """Format rows as GLUE's CoLA file; only the test file has a header."""
+    if not labelled:
+        lines = [f"{index}\t{text}\n" for index, (text, _) in enumerate(rows)]
+        return "index\tsentence\n" + "".join(lines)
+    return "".join(
+        f"isle\t{label}\t{'' if label else '*'}\t{text}\n"
+        for text, label in rows
+    )

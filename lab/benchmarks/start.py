@@ -21,6 +21,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import statistics
 import subprocess
@@ -70,7 +71,7 @@ WORK = {
     "train_wordpiece": "data_prep.train_wordpiece --vocab_size=300 "
     "--input_file=demo/corpus/train.txt --output_prefix=pieces",
     "extract_passages": "data_prep.extract_passages "
-    "--squad_file=demo/squad/dev-v2.0.json --output_file=passages.txt",
+    "--squad_file=squad/dev-v2.0.json --output_file=passages.txt",
     "create_pretraining_data": "data_prep.create_pretraining_data "
     "--input_file=demo/corpus/train.txt --output_file=train.tfrecord "
     "--spm_model_file=tiny.model --max_seq_length=36 "
@@ -100,11 +101,11 @@ WORK = {
     "--task_name=cola --data_dir=demo/glue --output_dir=cola --do_eval "
     "--do_predict --train_step=1 " + _FINETUNING,
     "run_squad, a step": "albert_tf.run_squad --squad_version=2.0 "
-    "--train_file=demo/squad/train-v2.0.json --output_dir=squad "
+    "--train_file=squad/train-v2.0.json --output_dir=answers "
     "--do_train --train_step=1 --max_query_length=12 --doc_stride=12 "
     + _FINETUNING,
-    "run_race, a step": "albert_tf.run_race --data_dir=demo/race "
-    "--output_dir=race --do_train --train_step=1 --max_qa_length=16 "
+    "run_race, a step": "albert_tf.run_race --data_dir=race "
+    "--output_dir=choices --do_train --train_step=1 --max_qa_length=16 "
     + _FINETUNING,
     "run_glue, one task": "albert_tf.run_glue --tasks=cola "
     "--data_dir=demo/glue --output_dir=glue --spm_model_file=tiny.model "
@@ -127,6 +128,7 @@ WORK = {
 }
 # What commands that serve until they are interrupted print when they are ready.
 READY = {"demo": "Open http://"}
+OWN_TEXT = side_by_side.ROOT / "tests" / "fixtures" / "own_text"
 SENTENCE = "text\nThe walker goes to the mill.\n"
 # A line of `-X importtime`: microseconds of a module without those it imports.
 IMPORT_LINE = re.compile(r"^import time: +(\d+) \|", re.MULTILINE)
@@ -214,6 +216,8 @@ def time_work(rounds: int) -> list[list[str]]:
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "sentence.tsv").write_text(SENTENCE)
             pathlib.Path(folder, "base.json").write_text(base)
+            shutil.copytree(OWN_TEXT / "squad", f"{folder}/squad")
+            shutil.copytree(OWN_TEXT / "race/dev", f"{folder}/race/train")
             for name, line in WORK.items():
                 command = ["-X", "importtime", "-m", *shlex.split(line)]
                 ready = READY.get(name)

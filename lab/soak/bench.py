@@ -275,10 +275,9 @@ def _add_inputs(inputs: pathlib.Path) -> None:
     text = (inputs / "data/corpus/train.txt").read_bytes()
     packed = gzip.compress(text, mtime=0)
     (inputs / "data/corpus/train.txt.gz").write_bytes(packed)
-    rows = (inputs / "data/glue/RTE/train.tsv").read_text().splitlines()[1:]
-    pairs = []
+    rows = (inputs / "data/glue/CoLA/train.tsv").read_text().splitlines()
+    lines = []
     for number in range(400):
-        _, text_a, text_b, _ = rows[number % len(rows)].split("\t")
-        pairs.append({"id": str(number), "text": text_a, "text_pair": text_b})
-    lines = "".join(json.dumps(pair) + "\n" for pair in pairs)
-    (inputs / "pairs.jsonl").write_text(lines)
+        text = rows[number % len(rows)].split("\t")[-1]
+        lines.append(json.dumps({"id": str(number), "text": text}) + "\n")
+    (inputs / "sentences.jsonl").write_text("".join(lines))

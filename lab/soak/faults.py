@@ -326,7 +326,7 @@ def change_examples(scene: Scene) -> Maybe:
     _own_copy(scene, "data_dir", "data/glue")
     if not _kill_late(scene):
         return None
-    path = scene.folder / "own" / "glue" / "RTE" / "train.tsv"
+    path = scene.folder / "own" / "glue" / "CoLA" / "train.tsv"
     path.write_text(path.read_text().replace("mill", "mole"))
     return _warned(scene)
 

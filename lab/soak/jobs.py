@@ -93,7 +93,7 @@ _PRETRAINING = {
     "keep_checkpoint_max": 3,
 }
 _FINETUNING = {
-    "task_name": "rte",
+    "task_name": "cola",
     "data_dir": "inputs/data/glue",
     "albert_config_file": "inputs/config.json",
     **_VOCABULARY,
@@ -194,7 +194,7 @@ def _writer(name: str, about: str, **options: Any) -> Job:
 def _asking(**options: Any) -> Command:
     return Command(
         "albert_tf.predict",
-        {"input_file": "inputs/pairs.jsonl", "batch_size": 4, **options},
+        {"input_file": "inputs/sentences.jsonl", "batch_size": 4, **options},
     )
 
 
@@ -247,7 +247,7 @@ JOBS = (
     ),
     Job(
         "finetuning",
-        "finetuning RTE, evaluations and predictions",
+        "finetuning CoLA, evaluations and predictions",
         Command("albert_tf.run_classifier", _FINETUNING),
         "out/checkpoint",
     ),

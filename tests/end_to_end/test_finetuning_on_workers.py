@@ -1,7 +1,6 @@
 """Finetuning in two worker processes."""
 
 import pathlib
-import random
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from albert_tf import run_classifier
 from albert_tf.common import scores
 from albert_tf.common.options import from_dict
 from albert_tf.training import distribution, run_log
-from data_prep.demo import story_tasks
+from tests import own_tasks
 from tests.conftest import LOSS_RTOL, make_replicas, tiny_config
 from tests.end_to_end import processes
 
@@ -23,12 +22,7 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("workers")
     config = tiny_config()
     (folder / "config.json").write_text(config.to_json())
-    told = set()
-    (folder / "RTE").mkdir()
-    for split, count in SPLITS.items():
-        rows = story_tasks.make_rte(random.Random(split), count, told)
-        text = story_tasks.format_rte(rows, labelled=split != "test")
-        (folder / f"RTE/{split}.tsv").write_text(text)
+    own_tasks.write_rte(folder / "RTE", **SPLITS)
     return folder
 
 

@@ -6,7 +6,6 @@ The module's fixtures run the commands once. The tests look at their files.
 import json
 import os
 import pathlib
-import random
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from data_prep.demo import story_tasks
+from tests import own_tasks
 from tests.conftest import tiny_config
 from tests.end_to_end import processes
 
@@ -102,15 +101,6 @@ def finetuning(inputs, **changes):
     }
 
 
-def write_rte(folder):
-    folder.mkdir(parents=True)
-    told = set()
-    for split, count in (("train", 40), ("dev", 12), ("test", 10)):
-        rows = story_tasks.make_rte(random.Random(split), count, told)
-        text = story_tasks.format_rte(rows, labelled=split != "test")
-        (folder / f"{split}.tsv").write_text(text)
-
-
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory, story_text):
     """Text, vocabulary, config and records: all that training needs."""
@@ -133,7 +123,7 @@ def inputs(tmp_path_factory, story_text):
         dupe_factor=1,
     )
     (folder / "config.json").write_text(CONFIG.to_json())
-    write_rte(folder / "glue" / "RTE")
+    own_tasks.write_rte(folder / "glue" / "RTE", train=40, dev=12, test=10)
     return types.SimpleNamespace(
         folder=folder,
         config=folder / "config.json",

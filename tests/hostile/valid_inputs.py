@@ -6,7 +6,6 @@ import io
 import json
 import lzma
 import pathlib
-import random
 import shutil
 import tarfile
 
@@ -29,7 +28,8 @@ from data_prep import (
     create_pretraining_data,
     make_demo_data,
 )
-from data_prep.demo import story_tasks, story_world
+from data_prep.demo import story_world
+from tests import own_tasks
 from tests.conftest import tiny_config
 from tests.hostile import tables
 
@@ -134,15 +134,8 @@ def _write_tasks(inputs: Inputs) -> None:
             path = inputs["glue"] / split.file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(tsv(layout, split, 6))
-    rng = random.Random(7)
-    squad = story_tasks.make_squad(rng, 4, 1)
-    inputs["squad.json"].write_text(story_tasks.to_json(squad))
-    for split in ("train", "dev", "test"):
-        for level in story_tasks.ARTICLE_SENTENCES:
-            article = story_tasks.make_race_article(rng, level, 1)
-            path = inputs["race"] / split / level / "1.txt"
-            path.parent.mkdir(parents=True)
-            path.write_text(story_tasks.to_json(article))
+    inputs["squad.json"].write_text(json.dumps(own_tasks.squad("dev", 1)))
+    own_tasks.write_race(inputs["race"], middle=2, high=2)
     options_of_data = make_demo_data.DemoOptions(str(inputs["demo"]))
     make_demo_data.claim_folder(options_of_data)
     inputs["pairs.tsv"].write_text(

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import types
 
 from albert_tf import ensemble, run_classifier, run_race, run_squad
@@ -12,7 +11,7 @@ from albert_tf.finetuning.squad import squad, squad_features
 from albert_tf.model.heads import classification
 from albert_tf.text import tokenization
 from albert_tf.training import training_options
-from data_prep.demo import story_tasks
+from tests import own_tasks
 from tests.conftest import changed, tiny_config
 
 LENGTH = 48
@@ -23,11 +22,7 @@ def make_world(folder, vocabulary):
     """A tiny architecture, and some tasks in their official layouts."""
     config = tiny_config()
     (folder / "config.json").write_text(config.to_json())
-    told = set()
-    for split, count in (("train", 40), ("dev", 12), ("test", 10)):
-        rows = story_tasks.make_rte(random.Random(split), count, told)
-        text = story_tasks.format_rte(rows, labelled=split != "test")
-        write(folder / f"glue/RTE/{split}.tsv", text)
+    own_tasks.write_rte(folder / "glue/RTE", train=40, dev=12, test=10)
     for split, count in (
         ("train", 12),
         ("dev_matched", 16),
@@ -45,19 +40,10 @@ def make_world(folder, vocabulary):
     for split in ("train", "dev"):
         lines = ["\t".join(["name"] * 10), *rows, ""]
         write(folder / f"glue/STS-B/{split}.tsv", "\n".join(lines))
-    for split in ("train", "dev", "test"):
-        for level, count in (("middle", 3), ("high", 2)):
-            for number in range(count):
-                article = story_tasks.make_race_article(
-                    random.Random(f"{split}{level}{number}"), level, number
-                )
-                write(
-                    folder / f"race/{split}/{level}/{number}.txt",
-                    story_tasks.to_json(article),
-                )
-    for split, count in (("train", 20), ("dev", 9)):
-        questions = story_tasks.make_squad(random.Random(split), count)
-        write(folder / f"squad/{split}.json", story_tasks.to_json(questions))
+    own_tasks.write_race(folder / "race", middle=3, high=2)
+    for split, count in (("train", 2), ("dev", 1)):
+        content = json.dumps(own_tasks.squad(split, count))
+        write(folder / f"squad/{split}.json", content)
     return types.SimpleNamespace(
         folder=folder,
         squad=folder / "squad",

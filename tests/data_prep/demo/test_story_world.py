@@ -1,6 +1,7 @@
 """The island: seeded, stationary, and yet in an order that can be known."""
 
 import io
+import itertools
 import random
 import re
 
@@ -9,7 +10,6 @@ import pytest
 import sentencepiece
 
 from data_prep import train_sentencepiece
-from data_prep.demo import story_tasks
 from data_prep.demo import story_world as world
 
 SEED = 7
@@ -84,16 +84,6 @@ def test_words_alone_do_not_tell_the_order(pairs, apart):
     assert held_out_accuracy(counts, labels, num_train) <= NEAR_CHANCE
 
 
-def test_the_measure_finds_openers(pairs):
-    told = [
-        (a[:1] + ["once"], b, y) if not y else (a, b + ["once"], y)
-        for a, b, y in pairs[:3000]
-    ]
-    counts = count_words(told, True)
-    labels = [label for _, _, label in told]
-    assert held_out_accuracy(counts, labels, 2000) > 0.95
-
-
 def end_of(lines, last, ring):
     """Return the position on a ring that the last or first sentence names."""
     words = split_words([lines[-1] if last else lines[0]])
@@ -151,79 +141,95 @@ def test_told_stories_are_not_told_again():
     assert len(told) == 6
 
 
-def test_corpus_layout():
-    train, _ = world.make_corpora(SEED, 300, 1)
+def test_corpus_layout_and_size():
+    train, _ = world.make_corpora(SEED, 360, 1)
     assert train.endswith(".\n") and not train.startswith("\n")
     for story in train.strip().split("\n\n"):
         lines = story.split("\n")
         assert 10 <= len(lines) <= 24
         for line in lines:
-            assert re.fullmatch(r"[A-Z][A-Za-z ]+\.", line)
-            assert 5 <= len(line.split()) <= 10
+            assert re.fullmatch(r"In [a-z]+ at the [A-Za-z ]+\.", line)
+            assert 7 <= len(line.split()) <= 10
+    assert 2e6 <= 10 * len(train) <= 3.2e6  # Of the default, 3,600 stories.
 
 
-def test_default_size_is_two_to_three_megabytes():
-    train, _ = world.make_corpora(SEED, 360, 1)
-    assert 2e6 <= 10 * len(train) <= 3.2e6
-
-
-def test_every_sentence_names_the_season_and_the_place():
-    for templates in world.TEMPLATES.values():
-        for template in templates:
-            slots = {*world.slots_of(template)}
-            assert slots >= {"season", "place"}, template
-
-
-def test_walkers_go_round_one_place_a_sentence():
+def test_a_story_goes_round_the_road_and_the_year():
+    """A place a sentence, a season two; who got the treasure holds it next."""
     story = world.tell_story(random.Random(SEED), 24)
-    for before, after in zip(story, story[1:], strict=False):
+    for before, after in itertools.pairwise(story):
         for slot, ring in (
             ("place", world.PLACES),
             ("weather", world.WEATHERS),
         ):
             here = ring.index(before.state[slot])
             assert after.state[slot] == ring[(here + 1) % len(ring)]
-
-
-def test_a_season_lasts_two_sentences():
-    story = world.tell_story(random.Random(SEED), 24)
-    seasons = [sentence.state["season"] for sentence in story]
-    changes = [a != b for a, b in zip(seasons, seasons[1:], strict=False)]
-    assert sum(changes) in (11, 12)
-
-
-def test_who_receives_the_treasure_holds_it_next():
-    story = world.tell_story(random.Random(SEED), 24)
-    for before, after in zip(story, story[1:], strict=False):
         holder = before.state.get("receiver", before.state["holder"])
         assert after.state["holder"] == holder
-
-
-def test_the_barter_is_a_ring():
+        assert {before.state[slot] for slot in before.slots} <= {
+            *re.findall(r"\w+", before.text)
+        }
+    seasons = [sentence.state["season"] for sentence in story]
+    changes = [a != b for a, b in itertools.pairwise(seasons)]
+    assert sum(changes) in (11, 12)
     takes = [row[2] for row in world.ROAD]
     assert takes[1:] + takes[:1] == list(world.GOODS)
 
 
-def test_starts_point_at_the_words():
-    for sentence in world.tell_story(random.Random(SEED), 24):
-        for slot, start in sentence.starts.items():
-            word = sentence.state[slot]
-            assert sentence.text[start : start + len(word)] == word
-
-
-def test_pools_do_not_overlap():
+def test_every_word_has_one_meaning():
     pools = [
-        world.NAMES, world.TREASURES, world.ANIMALS, world.TOPICS, world.FOODS,
-        world.PLACES, world.KEEPERS, world.GOODS, world.SEASONS,
+        world.NAMES,
+        world.TREASURES,
+        world.ANIMALS,
+        world.TOPICS,
+        world.FOODS,
+        world.PLACES,
+        world.KEEPERS,
+        world.GOODS,
+        world.SEASONS,
         world.WEATHERS,
-    ]  # fmt: skip
+    ]
     words = [word for pool in pools for word in pool]
     assert len(words) == len({*words})
 
 
+def test_the_glossary_has_every_word_twice():
+    text, _ = world.make_corpora(SEED, 3600, 1)
+    lines = world.make_glossary().splitlines()
+    assert lines == sorted(lines)
+    words = {line.split()[0] for line in lines}
+    assert {*re.findall("[A-Za-z]+", text)} <= words
+    assert lines == [f"{word} {word}." for word in sorted(words)]
+
+
+def test_cola_rows_are_balanced_and_told_apart_by_order_only():
+    told = set()
+    rows = world.make_cola(random.Random(SEED), 400, told)
+    assert sum(label for _, label in rows) in range(150, 251)
+    assert {text for text, _ in rows} == told
+    assert len(told) == 400
+    labels = [label for _, label in rows]
+    assert 60 < sum(labels[:200]) < 140  # In random order.
+    for text, label in rows:
+        words = text.rstrip(".").split()
+        fits = words[1] in world.SEASONS and words[4] in world.PLACES
+        assert fits == bool(label), text
+        assert {*words} & {*world.SEASONS} and {*words} & {*world.PLACES}
+
+
+def test_cola_layout():
+    rows = [("In spring it rained.", 1), ("In rained it spring.", 0)]
+    labelled = world.format_cola(rows, labelled=True)
+    assert labelled == (
+        "isle\t1\t\tIn spring it rained.\nisle\t0\t*\tIn rained it spring.\n"
+    )
+    assert world.format_cola(rows, labelled=False) == (
+        "index\tsentence\n0\tIn spring it rained.\n1\tIn rained it spring.\n"
+    )
+
+
 def test_default_size_gives_a_vocabulary_of_whole_words():
     text, _ = world.make_corpora(SEED, 3600, 1)
-    text += story_tasks.make_glossary()
+    text += world.make_glossary()
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(text.lower().split("\n")),
