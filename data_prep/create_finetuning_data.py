@@ -21,19 +21,9 @@ import dataclasses
 
 from absl import logging
 
-from albert_tf.common import (
-    errors,
-    files,
-    options,
-    shared_options,
-)
+from albert_tf.common import errors, files, options, shared_options
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import (
-    base,
-    features,
-    race,
-    registry,
-)
+from albert_tf.finetuning import base, features, race, registry
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad_features
 from albert_tf.text import tokenization
@@ -81,11 +71,7 @@ class FinetuningDataOptions:
 
 
 def run(settings: FinetuningDataOptions) -> None:
-    """Write the records of one split.
-
-    Raises:
-        errors.UserError: Options, input or output are not usable.
-    """
+    """Write the records of one split."""
     files.require_target(
         settings.output_file,
         "output_file",
@@ -113,11 +99,7 @@ def run(settings: FinetuningDataOptions) -> None:
 
 
 def choose_split(settings: FinetuningDataOptions, task: base.Task) -> str:
-    """Return the split that the input file holds.
-
-    Raises:
-        errors.UserError: The task has no such split, or it has no labels.
-    """
+    """Return the split that the input file holds."""
     known = (base.TRAIN, *task.eval_splits, *task.test_splits)
     name = os.path.basename(settings.input_file.rstrip("/"))
     fitting = [split for split in known if name.startswith(split)]

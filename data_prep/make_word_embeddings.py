@@ -76,12 +76,7 @@ def original_pieces(
 ) -> np.ndarray:
     """Return the pieces of records as they were before masking, int32 [n, S].
 
-    Args:
-        features: Of the records.
-        special: Ids of the special pieces.
-
-    Returns:
-        -1 stands for padding, [CLS] and [SEP].
+    -1 stands for padding, [CLS] and [SEP].
     """
     pieces = features["input_ids"].copy()
     if record_statistics.PREDICTIONS <= features.keys():
@@ -95,17 +90,7 @@ def original_pieces(
 def read_pieces(
     paths: Sequence[str], most: int, vocab_size: int
 ) -> Iterator[np.ndarray]:
-    """Yield the pieces of records, see `original_pieces`.
-
-    Args:
-        paths: TFRecord files.
-        most: Records to read, at most.
-        vocab_size: Number of pieces.
-
-    Raises:
-        errors.UserError: A file is damaged or holds other records, or an id is
-            not in the vocabulary.
-    """
+    """Yield the pieces of at most so many records, see `original_pieces`."""
     done, special = 0, None
     with progress.Progress("counting pairs", None, "records") as bar:
         for path in paths:
@@ -152,33 +137,12 @@ def _check_ids(pieces: np.ndarray, vocab_size: int, path: str) -> None:
         )
 
 
-def _check_sizes(model: config.AlbertConfig, path: str) -> None:
-    most = model.vocab_size // 4
-    if model.embedding_size > most:
-        raise errors.UserError(
-            f"has an embedding_size of {model.embedding_size}; with its "
-            f"vocab_size of {model.vocab_size}, {most} are possible. Start "
-            "from random embeddings instead.",
-            "albert_config_file",
-            path,
-        )
-
-
 def make_embeddings(
     settings: WordEmbeddingsOptions,
     paths: Sequence[str],
     model: config.AlbertConfig,
 ) -> np.ndarray:
-    """Return word embeddings from the pairs in records, float32 [V, E].
-
-    Args:
-        settings: Options of the script.
-        paths: TFRecord files.
-        model: The architecture, of which V and E are used.
-
-    Raises:
-        errors.UserError: See `read_pieces`, or all pieces are alike.
-    """
+    """Return word embeddings from the pairs in records, float32 [V, E]."""
     counts = cooccurrence.add_pairs(
         read_pieces(paths, settings.max_records, model.vocab_size),
         model.vocab_size,
@@ -201,17 +165,20 @@ def make_embeddings(
 
 
 def run(settings: WordEmbeddingsOptions) -> None:
-    """Count pairs and write the embeddings.
-
-    Raises:
-        errors.UserError: Files are missing or unusable, or the vocabulary is
-            too small.
-    """
+    """Count pairs and write the embeddings."""
     paths = files.expand_patterns(
         settings.input_file, "input_file", files.BESIDE_RECORDS
     )
     model = config.AlbertConfig.from_json_file(settings.albert_config_file)
-    _check_sizes(model, settings.albert_config_file)
+    most = model.vocab_size // 4
+    if model.embedding_size > most:
+        raise errors.UserError(
+            f"has an embedding_size of {model.embedding_size}; with its "
+            f"vocab_size of {model.vocab_size}, {most} are possible. Start "
+            "from random embeddings instead.",
+            "albert_config_file",
+            settings.albert_config_file,
+        )
     files.require_target(
         settings.output_file, "output_file", paths, overwrite=settings.overwrite
     )

@@ -29,13 +29,7 @@ from absl import logging
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf.common import (
-    errors,
-    files,
-    options,
-    ranges,
-    shared_options,
-)
+from albert_tf.common import errors, files, options, ranges, shared_options
 from data_prep.writer import corpus, sentences, text_lines
 
 DOCUMENT_END = ""  # Among paragraphs and lines, which are never empty.
@@ -105,9 +99,6 @@ def read_paragraphs(stream: IO[bytes], name: str) -> Iterator[str]:
 
     Example:
         "It was\nlate.\n\nWe left.\n" yields "It was late.", "We left."
-
-    Raises:
-        errors.UserError: It is no UTF-8 text, or a paragraph is too long.
     """
     words = map(str.split, corpus.read_prose_lines(stream, name))
     for filled, lines in itertools.groupby(words, key=bool):
@@ -118,16 +109,13 @@ def read_paragraphs(stream: IO[bytes], name: str) -> Iterator[str]:
                 paragraph += line
                 size += sum(map(len, line))
                 if size > corpus.MAX_PROSE_BYTES:
-                    raise _too_long(name)
+                    raise errors.UserError(
+                        f"--input_file: {name} has a paragraph of more than "
+                        f"{corpus.MAX_PROSE_BYTES:,} characters. An empty line "
+                        "ends a paragraph. Insert empty lines, for example by "
+                        "sed G."
+                    )
             yield " ".join(paragraph)
-
-
-def _too_long(name: str) -> errors.UserError:
-    return errors.UserError(
-        f"--input_file: {name} has a paragraph of more than "
-        f"{corpus.MAX_PROSE_BYTES:,} characters. An empty line ends a "
-        "paragraph. Insert empty lines, for example by sed G."
-    )
 
 
 def document_lines(
@@ -142,15 +130,7 @@ def document_lines(
         [["A.", "B."], ["C."], []] yields "A.", "B.", "C.", ""
         and with max_document_sentences=2  "A.", "B.", "", "C.", ""
 
-    Args:
-        paragraphs: The sentences of each paragraph; an empty list ends a
-            document.
-        paragraphs_as_documents: End a document after each paragraph.
-        max_document_sentences: End it after a paragraph that reaches this
-            number; 0 for no limit.
-
-    Yields:
-        Lines without line ends.
+    An empty list of sentences ends a document.
     """
     limit = 1 if paragraphs_as_documents else max_document_sentences
     size = 0
@@ -164,11 +144,7 @@ def document_lines(
 
 
 def _all_paragraphs(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the paragraphs of all files, `DOCUMENT_END` after each text.
-
-    Raises:
-        errors.UserError: A file is not of the kind its ending says.
-    """
+    """Yield the paragraphs of all files, `DOCUMENT_END` after each text."""
     for path in paths:
         try:
             for name, stream in open_texts(path):
@@ -223,12 +199,7 @@ def _check_output(settings: Options, paths: list[str]) -> None:
 
 
 def run(settings: Options) -> None:
-    """Write the sentences of all input files to the output file.
-
-    Raises:
-        errors.UserError: A file is missing, damaged or not UTF-8, or there is
-            no text at all, or the output exists; then nothing is written.
-    """
+    """Write the sentences of all input files to the output file."""
     paths = [settings.input_file.strip()]
     if paths != [text_lines.STANDARD_INPUT]:
         paths = files.expand_patterns(settings.input_file, "input_file")

@@ -4,8 +4,10 @@ text_ops.py has the same functions as TensorFlow operations. The cleaning before
 WordPiece is in wordpiece.py.
 """
 
+import functools
+import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 # What `str.split` divides text at, besides the space and the line feed.
 _OTHER_SPACES = (
@@ -55,11 +57,7 @@ def preprocess_text(
         preprocess_text("  Café\t½… ") = "cafe 1⁄2..."
         preprocess_text("Über", keep_accents=True) = "über"
 
-    Args:
-        text: Any string.
-        lower: Whether the vocabulary is uncased.
-        keep_accents: Compose characters (NFKC) instead of dropping accents,
-            for a vocabulary that was trained on such text.
+    With `keep_accents` characters are composed (NFKC) instead.
     """
     return fold_characters(
         collapse_spaces(text), lower=lower, keep_accents=keep_accents
@@ -77,10 +75,7 @@ def preprocess_lines(
     Example:
         preprocess_lines([" Café  ½", "", "It"]) = ["cafe 1⁄2", "", "it"]
 
-    Args:
-        lines: Any strings; those with a line feed make it slow.
-        lower: Whether the vocabulary is uncased.
-        keep_accents: See `preprocess_text`.
+    Lines with a line feed make it slow.
     """
     text = "\n".join(lines)
     if text.count("\n") != len(lines) - 1:
@@ -105,3 +100,32 @@ def preprocess_lines(
     for i, line in zip(others, folded.split("\n"), strict=False):
         cleaned[i] = line
     return cleaned
+
+
+@functools.cache
+def character_class(matches: Callable[[str], object]) -> str:
+    r"""Return the class of a regular expression of all matching characters.
+
+    Example:
+        character_class(lambda c: c in "abcx") = "[\x{61}-\x{63}\x{78}]"
+    """
+    return class_of(
+        code
+        for code in range(sys.maxunicode + 1)
+        if not 0xD800 <= code < 0xE000 and matches(chr(code))
+    )
+
+
+def class_of(codes: Iterable[int]) -> str:
+    """Return the class of ascending codes; see `character_class`."""
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    parts = [
+        rf"\x{{{low:x}}}" + (rf"-\x{{{high:x}}}" if high > low else "")
+        for low, high in ranges
+    ]
+    return f"[{''.join(parts)}]"

@@ -101,15 +101,7 @@ def write(vocabulary: str, normalization: Normalization) -> str:
 
 
 def read(vocabulary: str, kind: str) -> Normalization | None:
-    """Return the description beside a vocabulary, None without one.
-
-    Args:
-        vocabulary: The file of the vocabulary.
-        kind: What it is.
-
-    Raises:
-        errors.UserError: The description is damaged or of another kind.
-    """
+    """Return the description beside a vocabulary, None without one."""
     path = path_beside(vocabulary)
     if not files.exists(path):
         return None
@@ -157,16 +149,10 @@ def _parse(values: dict[str, Any], kind: str) -> Normalization:
 def resolve(
     vocabulary: str, kind: str, given: dict[str, bool | None]
 ) -> Normalization:
-    """Return how text is normalized for a vocabulary.
+    """Return how text is normalized for the vocabulary in a file.
 
-    Args:
-        vocabulary: Its file.
-        kind: What it is.
-        given: Options by name, None for those that were not given.
-
-    Raises:
-        errors.UserError: An option contradicts the description beside the
-            vocabulary, or this cannot be read.
+    An option that was given (others are None) may not contradict the
+    description beside it.
     """
     wanted = {n: value for n, value in given.items() if value is not None}
     stored = read(vocabulary, kind)

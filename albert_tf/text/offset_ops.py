@@ -38,8 +38,7 @@ class Units(NamedTuple):
     def sources(self, widths: tf.Tensor) -> Ranges:
         """Return where each byte of the cleaned texts comes from.
 
-        Args:
-            widths: int32 [units], how many bytes each unit becomes.
+        `widths`, int32 [units], are the bytes that each unit becomes.
         """
         rows = tf.repeat(self.rows, widths)
         starts, ends = (
@@ -155,12 +154,9 @@ def join_ranges(
 
     Args:
         lengths: int32 [batch, (pieces)], how many parts each piece has.
-        ranges: The ranges of the parts.
+        ranges: Those of the parts.
         text_lengths: int32 [batch], the position of a piece without parts at
             the end of a text.
-
-    Returns:
-        The ranges of the pieces.
     """
     starts, ends = (with_last(edges, text_lengths) for edges in ranges)
     stop = _running_total(lengths)
@@ -183,14 +179,9 @@ def with_last(rows: tf.RaggedTensor, last: tf.Tensor) -> tf.RaggedTensor:
 
 
 def entries_at(rows: tf.RaggedTensor, places: tf.RaggedTensor) -> tf.Tensor:
-    """Return `rows[i][places[i]]`, or the nearest entry of the row.
+    """Return `rows[i][places[i]]`, or the nearest entry, int32 [all places].
 
-    Args:
-        rows: int32 [batch, (1 or more)].
-        places: int32 [batch, (places)].
-
-    Returns:
-        int32 [all places].
+    Rows have one entry or more.
     """
     row = places.value_rowids()
     last = tf.cast(rows.row_lengths() - 1, tf.int32)

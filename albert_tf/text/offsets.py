@@ -102,9 +102,9 @@ def normalized_ranges(
     Args:
         processor: The model.
         cleaned: Its input.
-        starts: Where each of its characters begins in the original text,
-            int64 [cleaned characters].
-        ends: Where each ends there.
+        starts: Where its characters begin in the original text, int64
+            [cleaned characters].
+        ends: Where they end there.
 
     Returns:
         Start and end in the original text, int64 [normalized characters].

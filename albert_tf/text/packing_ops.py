@@ -38,13 +38,17 @@ def pack_inputs(
         `input_ids`, `input_mask` (1 for a piece, 0 for padding) and
         `segment_ids` (1 for the second segment and its `[SEP]`, 0 elsewhere),
         int32 [batch, longest].
-
-    Raises:
-        ValueError: No segment or more than two, or a row too short for text.
     """
-    _check_segments(len(segments), max_seq_length)
+    count = len(segments)
+    if count not in (1, 2):
+        raise ValueError(f"pack_inputs takes 1 or 2 segments, not {count}.")
+    if max_seq_length <= count + 1:
+        raise ValueError(
+            f"max_seq_length={max_seq_length} is too small: [CLS] and [SEP] "
+            f"take {count + 1} positions. Use a larger value."
+        )
     first = segments[0]
-    second = segments[1] if len(segments) == 2 else first[:, :0]
+    second = segments[1] if count == 2 else first[:, :0]
     one = tf.ones_like(first.row_lengths())
     has_second = tf.cast(second.row_lengths() > 0, tf.int64)
     kept_first, kept_second = _kept_lengths(
@@ -57,16 +61,6 @@ def pack_inputs(
     last_sep = _markers(sep_id, has_second)
     back = tf.concat([head(second, kept_second), last_sep], axis=1)
     return _padded(front, back)
-
-
-def _check_segments(count: int, max_seq_length: int) -> None:
-    if count not in (1, 2):
-        raise ValueError(f"pack_inputs takes 1 or 2 segments, not {count}.")
-    if max_seq_length <= count + 1:
-        raise ValueError(
-            f"max_seq_length={max_seq_length} is too small: [CLS] and [SEP] "
-            f"take {count + 1} positions. Use a larger value."
-        )
 
 
 def _padded(
@@ -99,13 +93,7 @@ def _kept_lengths(
         lengths 7 and 2, budget 6 -> 4 and 2
         lengths 7 and 6, budget 5 -> 3 and 2
 
-    Args:
-        length_a: int64 [batch], pieces of the first segment.
-        length_b: int64 [batch], pieces of the second segment.
-        budget: int64 [batch], pieces that fit in all.
-
-    Returns:
-        int64 [batch] each: pieces kept of the first and the second segment.
+    All are int64 [batch].
     """
     half = budget // 2
     room_a = tf.where(length_b <= half, budget - length_b, budget - half)

@@ -3,57 +3,38 @@
 Each function gives the same text as the one of that name in cleaning.py.
 """
 
-import functools
-import sys
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import tensorflow as tf
 import tensorflow_text
 
+from albert_tf.text import cleaning
+
 _STAND_IN = "\U0010ffff"  # Unicode assures that this is not a character.
-
-
-def _character_class(characters: Iterable[str]) -> str:
-    r"""Return a regular expression for one of some characters (RE2 syntax).
-
-    Example:
-        _character_class("abcx") = r"[\x{61}-\x{63}\x{78}-\x{78}]"
-    """
-    ranges: list[list[int]] = []
-    for code in map(ord, characters):
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    body = "".join(f"\\x{{{a:x}}}-\\x{{{b:x}}}" for a, b in ranges)
-    return f"[{body}]"
-
-
-@functools.cache
-def pattern(wanted: Callable[[str], object]) -> str:
-    """Return the class of all characters for which `wanted` is true."""
-    everything = map(chr, range(sys.maxunicode + 1))
-    return _character_class(c for c in everything if wanted(c))
 
 
 def replace_each(
     texts: tf.Tensor, wanted: Callable[[str], object], new: str
 ) -> tf.Tensor:
     r"""Replace every character for which `wanted` is true (`\0` is itself)."""
-    return tf.strings.regex_replace(texts, pattern(wanted), new)
+    return tf.strings.regex_replace(
+        texts, cleaning.character_class(wanted), new
+    )
 
 
 def matches(
     wanted: Callable[[str], object],
 ) -> Callable[[tf.Tensor], tf.Tensor]:
     """Return a function that tells which texts are one wanted character."""
-    return lambda texts: tf.strings.regex_full_match(texts, pattern(wanted))
+    return lambda texts: tf.strings.regex_full_match(
+        texts, cleaning.character_class(wanted)
+    )
 
 
 def collapse_spaces(texts: tf.Tensor) -> tf.Tensor:
     """Do what `cleaning.collapse_spaces` does, for many texts."""
-    spaces = pattern(str.isspace) + "+"
+    spaces = cleaning.character_class(str.isspace) + "+"
     return tf.strings.strip(tf.strings.regex_replace(texts, spaces, " "))
 
 
@@ -64,7 +45,7 @@ def strip(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         The stripped texts, string; int32, how many bytes were removed at their
         beginnings; both of the shape of `texts`.
     """
-    spaces = pattern(str.isspace) + "+"
+    spaces = cleaning.character_class(str.isspace) + "+"
     begun = tf.strings.regex_replace(texts, rf"\A{spaces}", "")
     lost = tf.strings.length(texts) - tf.strings.length(begun)
     return tf.strings.regex_replace(begun, rf"{spaces}\z", ""), lost
@@ -95,7 +76,7 @@ def fold_characters(
         texts = tensorflow_text.normalize_utf8(texts, "NFKC")
     else:
         texts = tensorflow_text.normalize_utf8(texts, "NFKD")
-        accents = pattern(unicodedata.combining) + "+"
+        accents = cleaning.character_class(unicodedata.combining) + "+"
         texts = tf.strings.regex_replace(texts, accents, "")
     return to_lower(texts) if lower else texts
 
@@ -116,16 +97,8 @@ def normalize(
       here. With 30k-clean.model, 36 of all characters get other ids: the
       outlined letters and digits from U+1CCD6 on (Unicode 16).
 
-    Example:
+    Example, string [batch]; bytes that are not UTF-8 become U+FFFD:
         normalize(["  Café\t½… "], lower=True) = ["cafe 1⁄2..."]
-
-    Args:
-        texts: string [batch], UTF-8; bytes that are not UTF-8 become U+FFFD.
-        lower: See `cleaning.preprocess_text`.
-        keep_accents: See `cleaning.preprocess_text`.
-
-    Returns:
-        string [batch].
     """
     texts = collapse_spaces(valid_utf8(texts))
     return fold_characters(texts, lower, keep_accents)

@@ -46,14 +46,10 @@ class Tokenizer:
         model_bytes: The content of the model file.
         fingerprint: SHA-256 of `model_bytes`, hexadecimal.
         do_lower_case: Whether text is lower-cased.
-        keep_accents: Whether accents are kept.
+        keep_accents: See `cleaning.preprocess_text`.
         strip_spurious_marker: See `encode_pieces`.
         pieces: All pieces in the order of their ids.
-        pad_id: Id of `<pad>`.
-        unk_id: Id of `<unk>`, for characters outside the vocabulary.
-        cls_id: Id of `[CLS]`.
-        sep_id: Id of `[SEP]`.
-        mask_id: Id of `[MASK]`.
+        pad_id, unk_id, cls_id, sep_id, mask_id: Ids of `SPECIAL_PIECES`.
         word_start_id: Id of the piece "▁" alone, -1 if there is none.
         digit_comma_ids: For each piece like "▁2012,", the ids that replace it.
     """
@@ -66,30 +62,18 @@ class Tokenizer:
         keep_accents: bool = False,
         strip_spurious_marker: bool = False,
     ) -> None:
-        """Load the model.
-
-        Args:
-            spm_model_file: The binary `.model` file, local or remote.
-            do_lower_case: Whether to lower-case text; the released English
-                models need it.
-            keep_accents: See `cleaning.preprocess_text`.
-            strip_spurious_marker: See `encode_pieces`.
-
-        Raises:
-            errors.UserError: There is no such file, it is not a SentencePiece
-                model, or it lacks a special piece.
-        """
         files.require_file(spm_model_file, "spm_model_file")
         self.model_bytes = files.read_bytes(spm_model_file)
         self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
         self.do_lower_case = do_lower_case
         self.keep_accents = keep_accents
+        self._folding = {"lower": do_lower_case, "keep_accents": keep_accents}
         self.strip_spurious_marker = strip_spurious_marker
         self._processor = _load_processor(self.model_bytes, spm_model_file)
-        self.pieces = _all_pieces(self._processor)
-        special_ids = _special_ids(self.pieces, spm_model_file)
+        size = self._processor.vocab_size()
+        self.pieces = tuple(self._processor.id_to_piece(list(range(size))))
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
-            special_ids
+            _special_ids(self.pieces, spm_model_file)
         )
         self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
         self.word_start_id = self._ids.get(WORD_START, -1)
@@ -143,9 +127,7 @@ class Tokenizer:
 
     def clean(self, text: str) -> str:
         """Clean a text for this vocabulary."""
-        return cleaning.preprocess_text(
-            text, lower=self.do_lower_case, keep_accents=self.keep_accents
-        )
+        return cleaning.preprocess_text(text, **self._folding)
 
     def encode_pieces(self, text: str, *, clean: bool = True) -> list[str]:
         """Cut a text into pieces.
@@ -156,7 +138,8 @@ class Tokenizer:
         the same, by an error with which its models were trained (it compares
         text with bytes). `strip_spurious_marker` removes that "▁".
 
-        Source: the original's tokenization.encode_pieces.
+        A run of characters outside the vocabulary is one piece. Source: the
+        original's tokenization.encode_pieces.
 
         Example, with 30k-clean.model, where "▁2012," is one piece:
             encode_pieces("In 2012, we") = ["▁in", "▁2012", ",", "▁we"]
@@ -167,9 +150,6 @@ class Tokenizer:
         Args:
             text: Any string.
             clean: False if the text is the result of `clean` already.
-
-        Returns:
-            The pieces. A run of characters outside the vocabulary is one piece.
         """
         text = self.clean(text) if clean else text
         pieces: list[str] = self._processor.encode(text, out_type=str)
@@ -199,9 +179,7 @@ class Tokenizer:
             int32 [all pieces], the ids of all texts, concatenated; int64
             [texts], how many of them each text has.
         """
-        cleaned = cleaning.preprocess_lines(
-            texts, lower=self.do_lower_case, keep_accents=self.keep_accents
-        )
+        cleaned = cleaning.preprocess_lines(texts, **self._folding)
         # Its threads would only wait for each other and for Python's lists.
         rows = self._processor.encode(cleaned, num_threads=1)
         return self._replace_flat(*wordpiece.flatten(rows))
@@ -256,9 +234,7 @@ class Tokenizer:
         starts, ends = offsets.normalized_ranges(
             self._processor,
             cleaned,
-            *offsets.cleaned_ranges(
-                text, lower=self.do_lower_case, keep_accents=self.keep_accents
-            ),
+            *offsets.cleaned_ranges(text, **self._folding),
         )
         stop = np.cumsum(lengths)
         if len(ids) and stop[-1] != len(starts):
@@ -302,12 +278,8 @@ class Tokenizer:
             encode_with_masks("It is [MASK].") = [32, 25, 4, 9]
         """
         parts = cleaning.collapse_spaces(text).split(MASK)
-        lower, keep_accents = self.do_lower_case, self.keep_accents
         folded = MASK.join(
-            cleaning.fold_characters(
-                part, lower=lower, keep_accents=keep_accents
-            )
-            for part in parts
+            cleaning.fold_characters(part, **self._folding) for part in parts
         )
         ids = self._masked_processor.encode(folded)
         ids = _replace(ids, self.digit_comma_ids)
@@ -351,18 +323,8 @@ def _load_processor(
     return processor
 
 
-def _all_pieces(
-    processor: sentencepiece.SentencePieceProcessor,
-) -> tuple[str, ...]:
-    return tuple(processor.id_to_piece(list(range(processor.vocab_size()))))
-
-
 def _special_ids(pieces: Sequence[str], path: str) -> list[int]:
-    """Return the ids of `SPECIAL_PIECES`.
-
-    Raises:
-        errors.UserError: One of them is not in the vocabulary.
-    """
+    """Return the ids of `SPECIAL_PIECES`, all of which must be there."""
     missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
     if missing:
         raise errors.UserError(
@@ -385,10 +347,6 @@ def _replace(
     return [new for piece in pieces for new in table.get(piece, (piece,))]
 
 
-def _ends_in_digit_comma(piece: str) -> bool:
-    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
-
-
 def _digit_comma_pieces(
     pieces: Sequence[str],
     processor: sentencepiece.SentencePieceProcessor,
@@ -403,24 +361,18 @@ def _digit_comma_pieces(
         "▁2012," -> ("▁2012", ",")
     """
     table = {}
-    for piece in filter(_ends_in_digit_comma, pieces):
+    for piece in pieces:
+        if piece[-1:] != "," or not piece[-2:-1].isdigit():
+            continue
         number = piece[:-1].replace(WORD_START, "")
         body = processor.encode(number, out_type=str)
         if strip_spurious_marker and not piece.startswith(WORD_START):
-            body = _without_first_marker(body)
+            # ["▁13"] becomes ["13"], ["▁", "13"] too.
+            first, *others = body
+            rest = first.removeprefix(WORD_START)
+            body = [rest, *others] if rest else others
         table[piece] = (*body, ",")
     return table
-
-
-def _without_first_marker(pieces: Sequence[str]) -> list[str]:
-    """Remove the "▁" from the first piece, and the piece if it is empty then.
-
-    Example:
-        ["▁13"] -> ["13"];  ["▁", "13"] -> ["13"]
-    """
-    first, *others = pieces
-    rest = first.removeprefix(WORD_START)
-    return [rest, *others] if rest else others
 
 
 AnyTokenizer = Tokenizer | wordpiece.WordPieceTokenizer
@@ -506,13 +458,7 @@ class VocabularyOptions:
         return {name: getattr(self, name) for name in names}
 
     def resolved(self) -> "VocabularyOptions":
-        """Return the options, completed by the file beside the vocabulary.
-
-        Without a vocabulary they are unchanged.
-
-        Raises:
-            errors.UserError: See `normalization.resolve`.
-        """
+        """Return the options, completed by the file beside the vocabulary."""
         if self.path is None:
             return self
         settings: dict[str, Any] = {**self.normalization.settings}
@@ -520,11 +466,7 @@ class VocabularyOptions:
 
     @property
     def normalization(self) -> normalization.Normalization:
-        """What is done to text for the vocabulary that is named.
-
-        Raises:
-            errors.UserError: See `normalization.resolve`.
-        """
+        """What is done to text for the vocabulary that is named."""
         kind = {
             "spm_model_file": normalization.SENTENCEPIECE,
             "vocab_file": normalization.WORDPIECE,
@@ -532,11 +474,7 @@ class VocabularyOptions:
         return normalization.resolve(str(self.path), kind, self.settings)
 
     def require(self) -> None:
-        """Refuse options without a vocabulary.
-
-        Raises:
-            errors.UserError: Neither file is given.
-        """
+        """Refuse options without a vocabulary."""
         if self.kind is None:
             raise errors.UserError(
                 "`spm_model_file` and `vocab_file` are both missing. One is "
@@ -548,11 +486,7 @@ class VocabularyOptions:
 
 
 def load(options: VocabularyOptions) -> AnyTokenizer:
-    """Open the vocabulary that the options name.
-
-    Raises:
-        errors.UserError: No file is given, or it cannot be used.
-    """
+    """Open the vocabulary that the options name."""
     options.require()
     found = options.resolved()
     if found.spm_model_file is not None:

@@ -5,7 +5,8 @@ the same ids. The services put it, and `packing_ops.pack_inputs`, in front of
 the network of a SavedModel. Loading that SavedModel needs tensorflow and
 tensorflow_text only.
 
-Letter dimensions: B batch, S pieces of a text.
+Tokenizers take texts as string [batch], UTF-8, and return ids as int32 [batch,
+(pieces)].
 """
 
 import copy
@@ -45,19 +46,18 @@ class GraphTokenizer(tf.Module):
     ) -> None:
         """Copy the vocabulary, its rules and its flags.
 
-        Args:
-            tokenizer: The tokenizer to copy.
-            with_masks: Whether `tokenize_with_masks` will be used, which needs
-                the vocabulary a second time.
-            with_offsets: Whether `tokenize_with_offsets` will be used, which
-                needs the rules a second time.
+        `tokenize_with_masks` needs the vocabulary a second time, and
+        `tokenize_with_offsets` the rules.
         """
         super().__init__(name="graph_tokenizer")
-        self._lower = tokenizer.do_lower_case
-        self._keep_accents = tokenizer.keep_accents
+        self._folding = (tokenizer.do_lower_case, tokenizer.keep_accents)
         self._mask_id = tokenizer.mask_id
         self._word_start_id = tokenizer.word_start_id
-        self._replacements = _replacement_table(tokenizer)
+        # What replaces each id, mostly the id itself.
+        self._replacements = _table(
+            tokenizer.digit_comma_ids.get(id_, (id_,))
+            for id_ in range(tokenizer.vocab_size)
+        )
         self._plain = _sentencepiece(tokenizer.model_bytes, "plain")
         self._masked = None
         if with_masks:
@@ -70,18 +70,12 @@ class GraphTokenizer(tf.Module):
 
         Example, with 30k-clean.model:
             tokenize(["This is a Test", ""]) = [[48, 25, 21, 1289], []]
-
-        Args:
-            texts: string [batch], UTF-8.
-
-        Returns:
-            int32 [batch, (pieces)].
         """
         return self._split_digit_commas(self._plain.tokenize(self.clean(texts)))
 
     def clean(self, texts: tf.Tensor) -> tf.Tensor:
-        """Clean texts, string [batch], as `Tokenizer.clean` does."""
-        return text_ops.normalize(texts, self._lower, self._keep_accents)
+        """Clean texts as `Tokenizer.clean` does."""
+        return text_ops.normalize(texts, *self._folding)
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
         """Clean and encode texts, and return the offsets of the pieces.
@@ -92,16 +86,10 @@ class GraphTokenizer(tf.Module):
             tokenize_with_offsets(["Café ½"]) = the ids of
                 ["▁cafe", "▁1", "⁄", "2"], [[0, 5, 6, 6]], [[5, 8, 8, 8]]
 
-        Args:
-            texts: string [batch], UTF-8.
-
         Returns:
             The ids of `tokenize`; for each the index of its first byte in the
             original text, and that of its last byte plus 1; all int32 [batch,
             (pieces)].
-
-        Raises:
-            ValueError: The tokenizer was made without `with_offsets`.
         """
         if self._aligner is None:
             raise ValueError("Make the tokenizer with with_offsets=True.")
@@ -130,15 +118,13 @@ class GraphTokenizer(tf.Module):
 
         Source: `offsets.cleaned_ranges`.
         """
-        units = (
-            offset_ops.to_composed_units
-            if self._keep_accents
-            else offset_ops.to_characters
-        )(texts)
+        _, keep_accents = self._folding
+        if keep_accents:
+            units = offset_ops.to_composed_units(texts)
+        else:
+            units = offset_ops.to_characters(texts)
         folded = units.each(
-            lambda t: text_ops.fold_characters(
-                t, self._lower, self._keep_accents
-            )
+            lambda t: text_ops.fold_characters(t, *self._folding)
         )
         is_kept = offset_ops.kept_spaces(units, folded == " ")
         is_space = units.each(text_ops.matches(str.isspace))
@@ -152,15 +138,6 @@ class GraphTokenizer(tf.Module):
 
         Example, with 30k-clean.model:
             tokenize_with_masks(["It is [MASK]."]) = [[32, 25, 4, 9]]
-
-        Args:
-            texts: string [batch], UTF-8.
-
-        Returns:
-            int32 [batch, (pieces)].
-
-        Raises:
-            ValueError: The tokenizer was made without `with_masks`.
         """
         if self._masked is None:
             raise ValueError("Make the tokenizer with with_masks=True.")
@@ -178,20 +155,14 @@ class GraphTokenizer(tf.Module):
         """
         marker = tokenization.MASK
         parts = tf.strings.split(texts, marker)
-        folded = text_ops.fold_characters(
-            parts.flat_values, self._lower, self._keep_accents
-        )
+        folded = text_ops.fold_characters(parts.flat_values, *self._folding)
         marked = parts.with_flat_values(marker + folded)
         joined = tf.strings.reduce_join(marked, axis=-1)
         return tf.strings.substr(joined, len(marker), tf.int32.max)
 
     def _split_digit_commas(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Replace each id by its row of the table: B(S) -> B(S)(1+) -> B(S)."""
-        values, row_splits = self._replacements
-        table = tf.RaggedTensor.from_row_splits(
-            tf.constant(values), tf.constant(row_splits), validate=False
-        )
-        return tf.gather(table, ids).merge_dims(1, 2)
+        """Replace each id by its row of the table."""
+        return tf.gather(_ragged(self._replacements), ids).merge_dims(1, 2)
 
     def _without_word_start_before_mask(
         self, ids: tf.RaggedTensor
@@ -225,7 +196,12 @@ class _Aligner(tf.Module):
         self._counts = [0, *(int(not 0x80 <= b < 0xC0) for b in codes)]
         self._counts += map(len, symbols)
         self._unk_id = tokenizer.unk_id
-        self._spans = _span_table(tokenizer)
+        # Characters of what replaces each id; of the unknown piece not used.
+        ids, lengths = np.arange(tokenizer.vocab_size), tokenizer._lengths
+        self._spans = _table(
+            tokenizer._replace_aligned(ids[i : i + 1], lengths[i : i + 1])[1]
+            for i in ids
+        )
 
     def lengths(
         self, ids: tf.RaggedTensor, surfaces: tf.RaggedTensor
@@ -237,15 +213,8 @@ class _Aligner(tf.Module):
         Args:
             ids: int32 [batch, (pieces)], before.
             surfaces: string [batch, (pieces)], the same pieces.
-
-        Returns:
-            int32 [batch, (pieces after)].
         """
-        values, row_splits = self._spans
-        table = tf.RaggedTensor.from_row_splits(
-            tf.constant(values), tf.constant(row_splits), validate=False
-        )
-        spans = tf.gather(table, ids)
+        spans = tf.gather(_ragged(self._spans), ids)
         parts = spans.values  # [all pieces before, (1 or more)]
         length = tf.strings.length(surfaces.flat_values, unit="UTF8_CHAR")
         length = tf.repeat(length, parts.row_lengths())
@@ -266,9 +235,6 @@ class _Aligner(tf.Module):
             cleaned: string [batch].
             sources: Where each byte of them comes from.
             text_lengths: int32 [batch], bytes of the original texts.
-
-        Returns:
-            The ranges of all characters.
         """
         ids, byte, _ = self._bytes.tokenize_with_offsets(cleaned)
         counts = tf.gather(tf.constant(self._counts), ids).flat_values
@@ -298,15 +264,8 @@ def _ends(
     """Return where each character of a normalized text ends in the cleaned one.
 
     It ends where the next one begins; or, if the character was not changed,
-    directly after it, because what follows may have been dropped.
-
-    Args:
-        characters: string [batch, (characters)].
-        begin: int32 [batch, (characters)], the byte where each begins.
-        cleaned: string [batch].
-
-    Returns:
-        int32 [batch, (characters)].
+    directly after it, because what follows may have been dropped. `begin`,
+    int32 [batch, (characters)], are the bytes where they begin.
     """
     # Positions in the concatenation of all texts.
     lengths = tf.strings.length(cleaned)
@@ -348,46 +307,18 @@ def _byte_model(model_bytes: bytes) -> sentencepiece_model_pb2.ModelProto:
     return model
 
 
-def _span_table(
-    tokenizer: tokenization.Tokenizer,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many characters each id spans, or what replaces it.
-
-    Returns:
-        As `_replacement_table`; the entry of the unknown piece is not used.
-    """
-    ids, lengths = np.arange(tokenizer.vocab_size), tokenizer._lengths
-    return _ragged_table(
-        tokenizer._replace_aligned(ids[i : i + 1], lengths[i : i + 1])[1]
-        for i in ids
-    )
-
-
-def _replacement_table(
-    tokenizer: tokenization.Tokenizer,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the replacement of each id of the vocabulary, mostly itself.
-
-    Example:
-        A vocabulary of 3 ids, of which id 1 becomes (0, 2):
-        values [0, 0, 2, 2], row splits [0, 1, 3, 4].
-
-    Returns:
-        int32 values and int64 row splits of a ragged [vocab, (1 or more)].
-    """
-    return _ragged_table(
-        tokenizer.digit_comma_ids.get(id_, (id_,))
-        for id_ in range(tokenizer.vocab_size)
-    )
-
-
-def _ragged_table(
+def _table(
     rows: Iterable[Sequence[int] | np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return int32 values and int64 row splits."""
+    """Return int32 values and int64 row splits of a ragged [vocab, (1+)]."""
     rows = list(rows)
     values = np.concatenate(rows).astype(np.int32)
     return values, np.cumsum([0, *map(len, rows)], dtype=np.int64)
+
+
+def _ragged(table: tuple[np.ndarray, np.ndarray]) -> tf.RaggedTensor:
+    values, row_splits = map(tf.constant, table)
+    return tf.RaggedTensor.from_row_splits(values, row_splits, validate=False)
 
 
 def _sentencepiece(
@@ -425,17 +356,7 @@ class GraphWordPieceTokenizer(tf.Module):
         )
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Clean and encode texts; the ids of `WordPieceTokenizer.encode`.
-
-        Example, with vocab_chinese.txt:
-            tokenize(["今天", ""]) = [[791, 1921], []]
-
-        Args:
-            texts: string [batch], UTF-8.
-
-        Returns:
-            int32 [batch, (pieces)].
-        """
+        """Clean and encode texts; the ids of `WordPieceTokenizer.encode`."""
         words = _split_words(texts, self._rule)
         kept = tf.where(_is_long(words), wordpiece.UNK, words.flat_values)
         pieces = self._words.tokenize(kept)
@@ -446,21 +367,7 @@ class GraphWordPieceTokenizer(tf.Module):
         return texts
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
-        """Clean and encode texts, and return the offsets of the pieces.
-
-        As `WordPieceTokenizer.encode_with_offsets`, but offsets count bytes.
-
-        Example, with vocab_chinese.txt, for the pieces of "今天 Wanted":
-            starts = [[0, 3, 7, 10]], ends = [[3, 6, 10, 13]]
-
-        Args:
-            texts: string [batch], UTF-8.
-
-        Returns:
-            The ids of `tokenize`; for each the index of its first byte in the
-            original text, and that of its last byte plus 1; all int32 [batch,
-            (pieces)].
-        """
+        """See `GraphTokenizer.tokenize_with_offsets`."""
         words = _split_words(texts, self._rule)
         is_long = _is_long(words)
         kept = tf.where(is_long, wordpiece.UNK, words.flat_values)
@@ -486,17 +393,7 @@ class GraphWordPieceTokenizer(tf.Module):
         return tf.reduce_sum(tf.strings.length(words), -1)
 
     def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Encode texts with masks, as `WordPieceTokenizer.encode_with_masks`.
-
-        Example, with vocab_chinese.txt:
-            tokenize_with_masks(["今[MASK]天"]) = [[791, 103, 1921]]
-
-        Args:
-            texts: string [batch], UTF-8.
-
-        Returns:
-            int32 [batch, (pieces)].
-        """
+        """See `WordPieceTokenizer.encode_with_masks`."""
         parts = tf.strings.split(text_ops.valid_utf8(texts), wordpiece.MASK)
         ids = self.tokenize(parts.flat_values)
         mask = tf.fill([ids.nrows(), 1], self._mask_id)
@@ -513,15 +410,8 @@ def _split_words(
     They may differ on the characters that `text_ops.normalize` names; with
     vocab_chinese.txt all characters get the same ids.
 
-    Example:
+    Example, string [batch, (words)]; bytes that are not UTF-8 are dropped:
         ["It's 今天。", ""] -> [["it", "'", "s", "今", "天", "。"], []]
-
-    Args:
-        texts: string [batch], UTF-8; other bytes are dropped.
-        rule: Whether to lower-case, and to drop accents.
-
-    Returns:
-        string [batch, (words)].
     """
     texts = text_ops.replace_each(
         text_ops.valid_utf8(texts), wordpiece.is_dropped, ""
@@ -551,10 +441,7 @@ def make_graph_tokenizer(
 ) -> GraphTokenizer | GraphWordPieceTokenizer:
     """Make the TensorFlow version of a tokenizer of either kind.
 
-    Args:
-        tokenizer: SentencePiece or WordPiece.
-        with_masks: See `GraphTokenizer`; always on for WordPiece.
-        with_offsets: See `GraphTokenizer`; always on for WordPiece.
+    WordPiece always has masks and offsets.
     """
     if isinstance(tokenizer, wordpiece.WordPieceTokenizer):
         return GraphWordPieceTokenizer(tokenizer)

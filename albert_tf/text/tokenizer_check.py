@@ -50,13 +50,8 @@ require_library = functools.partial(
 def check(content: str, tokenizer: tokenization.AnyTokenizer) -> None:
     """Make sure that the library `tokenizers` gives the vocabulary's ids.
 
-    Args:
-        content: What `tokenizer_json.make` returned for the vocabulary.
-        tokenizer: The vocabulary.
-
-    Raises:
-        errors.UserError: `tokenizers` is not installed, or it gives other ids
-            for one of a thousand texts.
+    `content` is what `tokenizer_json.make` returned for it; a thousand texts
+    are compared.
     """
     library = require_library().Tokenizer.from_str(content)
     texts = [*HARD_TEXTS, *_texts_of_pieces(tokenizer)]

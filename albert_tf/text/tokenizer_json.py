@@ -12,9 +12,8 @@ Source of blocks and keys: tokenizers 0.23.3, its serialization.
 """
 
 import functools
-import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sentencepiece import sentencepiece_model_pb2
@@ -29,11 +28,7 @@ _NEVER_IN_TEXT = (_PieceType.CONTROL, _PieceType.BYTE)
 
 
 def make(tokenizer: tokenization.AnyTokenizer) -> str:
-    """Return the content of `tokenizer.json`.
-
-    Raises:
-        errors.UserError: The vocabulary cannot be expressed in it.
-    """
+    """Return the content of `tokenizer.json`."""
     if isinstance(tokenizer, wordpiece.WordPieceTokenizer):
         parts = _wordpiece(tokenizer)
     else:
@@ -54,21 +49,10 @@ def special_pieces(tokenizer: tokenization.AnyTokenizer) -> dict[str, str]:
 
     Example: {"pad_token": "<pad>", "unk_token": "<unk>", ...}
     """
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     return {
-        name: tokenizer.pieces[id_]
-        for name, id_ in zip(names, _special_ids(tokenizer), strict=True)
+        f"{name}_token": tokenizer.pieces[getattr(tokenizer, f"{name}_id")]
+        for name in ("pad", "unk", "cls", "sep", "mask")
     }
-
-
-def _special_ids(tokenizer: tokenization.AnyTokenizer) -> tuple[int, ...]:
-    return (
-        tokenizer.pad_id,
-        tokenizer.unk_id,
-        tokenizer.cls_id,
-        tokenizer.sep_id,
-        tokenizer.mask_id,
-    )
 
 
 def _added_tokens(
@@ -80,6 +64,7 @@ def _added_tokens(
     others in cleaned text, from which `_hidden` removes them.
     """
     is_sentencepiece = isinstance(tokenizer, tokenization.Tokenizer)
+    ids = tokenizer.pieces_to_ids(special_pieces(tokenizer).values())
     return [
         {
             "id": id_,
@@ -90,7 +75,7 @@ def _added_tokens(
             "normalized": id_ != tokenizer.mask_id,
             "special": True,
         }
-        for id_ in sorted(_special_ids(tokenizer))
+        for id_ in sorted(ids)
     ]
 
 
@@ -106,10 +91,8 @@ def _hidden(
     there. The library also cleans the pieces that it looks for. These must not
     change, so a text that consists of such a piece only is left as it is.
 
-    Args:
-        tokenizer: The vocabulary.
-        others: Further pieces that text never yields.
-        text_pieces: Pieces that text can yield.
+    `others` are further pieces that text never yields, `text_pieces` those that
+    it can.
     """
     special = special_pieces(tokenizer)
     sought = {p for name, p in special.items() if name != "mask_token"}
@@ -145,22 +128,22 @@ def _place_to_cut(piece: str, text_pieces: Sequence[str]) -> int:
 
 def _markers(tokenizer: tokenization.AnyTokenizer) -> dict[str, Any]:
     """Return [CLS] A [SEP] and [CLS] A [SEP] B [SEP]."""
-    cls, sep = (
-        tokenizer.pieces[id_] for id_ in (tokenizer.cls_id, tokenizer.sep_id)
-    )
 
-    def marker(piece: str, segment: int) -> dict[str, Any]:
-        return {"SpecialToken": {"id": piece, "type_id": segment}}
+    def part(kind: str, name: str, segment: int) -> dict[str, Any]:
+        return {kind: {"id": name, "type_id": segment}}
 
-    def text(name: str, segment: int) -> dict[str, Any]:
-        return {"Sequence": {"id": name, "type_id": segment}}
-
-    single = [marker(cls, 0), text("A", 0), marker(sep, 0)]
-    ids = {cls: tokenizer.cls_id, sep: tokenizer.sep_id}
+    ids = {tokenizer.pieces[i]: i for i in (tokenizer.cls_id, tokenizer.sep_id)}
+    cls, sep = ids
+    single = [
+        part("SpecialToken", cls, 0),
+        part("Sequence", "A", 0),
+        part("SpecialToken", sep, 0),
+    ]
+    second = [part("Sequence", "B", 1), part("SpecialToken", sep, 1)]
     return {
         "type": "TemplateProcessing",
         "single": single,
-        "pair": [*single, text("B", 1), marker(sep, 1)],
+        "pair": [*single, *second],
         "special_tokens": {
             piece: {"id": piece, "ids": [id_], "tokens": [piece]}
             for piece, id_ in ids.items()
@@ -215,36 +198,9 @@ def _sigma_classes() -> tuple[str, str]:
     def is_ignored(character: str) -> bool:
         return not is_cased(character) and is_cased("A" + character)
 
-    return _class(is_cased), _class(is_ignored)
-
-
-@functools.cache
-def _class(matches: Callable[[str], bool]) -> str:
-    r"""Return a class of a regular expression.
-
-    Example:
-        _class(lambda c: c in "abcx") = "[\x{61}-\x{63}\x{78}]"
-    """
-    return _class_of(
-        code
-        for code in range(sys.maxunicode + 1)
-        if not 0xD800 <= code < 0xE000 and matches(chr(code))
+    return cleaning.character_class(is_cased), cleaning.character_class(
+        is_ignored
     )
-
-
-def _class_of(codes: Iterable[int]) -> str:
-    """Return a class of a regular expression for one or more sorted codes."""
-    ranges: list[list[int]] = []
-    for code in codes:
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    parts = [
-        rf"\x{{{low:x}}}" + (rf"-\x{{{high:x}}}" if high > low else "")
-        for low, high in ranges
-    ]
-    return f"[{''.join(parts)}]"
 
 
 # WordPiece
@@ -256,8 +212,8 @@ def _wordpiece(tokenizer: wordpiece.WordPieceTokenizer) -> dict[str, Any]:
         "pre_tokenizer": _sequence(
             "pretokenizers",
             [
-                _split(_class(str.isspace), "Removed"),
-                _split(_class(_is_word), "Isolated"),
+                _split(cleaning.character_class(str.isspace), "Removed"),
+                _split(cleaning.character_class(_is_word), "Isolated"),
             ],
         ),
         "decoder": {
@@ -286,12 +242,15 @@ def _wordpiece_cleaning(
 
     Spaces around Chinese characters are left out: the pre-tokenizer cuts there.
     """
-    spaces = _replace(_class(str.isspace) + "+", _SPACE)
-    steps = [_replace(_class(wordpiece.is_dropped)), spaces]
+    spaces = _replace(cleaning.character_class(str.isspace) + "+", _SPACE)
+    steps = [_replace(cleaning.character_class(wordpiece.is_dropped)), spaces]
     if tokenizer.do_lower_case:
         steps += _lower_case()
         if not tokenizer.keep_accents:
-            steps += [{"type": "NFD"}, _replace(_class(wordpiece.is_accent))]
+            steps += [
+                {"type": "NFD"},
+                _replace(cleaning.character_class(wordpiece.is_accent)),
+            ]
     return [*steps, *_hidden(tokenizer)]
 
 
@@ -334,26 +293,16 @@ def _sentencepiece(tokenizer: tokenization.Tokenizer) -> dict[str, Any]:
 
 
 def _check_kind(model: sentencepiece_model_pb2.ModelProto) -> None:
-    """Refuse a model that is not like those of ALBERT.
-
-    Raises:
-        errors.UserError: It has another algorithm or treats spaces differently.
-    """
+    """Refuse a model that is not like those of ALBERT."""
     trainer, normalizer = model.trainer_spec, model.normalizer_spec
-    wrong = [
-        what
-        for what, is_wrong in (
-            ("model_type", trainer.model_type != trainer.UNIGRAM),
-            ("add_dummy_prefix", not normalizer.add_dummy_prefix),
-            ("escape_whitespaces", not normalizer.escape_whitespaces),
-            (
-                "remove_extra_whitespaces",
-                not normalizer.remove_extra_whitespaces,
-            ),
-            ("treat_whitespace_as_suffix", trainer.treat_whitespace_as_suffix),
-        )
-        if is_wrong
-    ]
+    is_wrong = {
+        "model_type": trainer.model_type != trainer.UNIGRAM,
+        "add_dummy_prefix": not normalizer.add_dummy_prefix,
+        "escape_whitespaces": not normalizer.escape_whitespaces,
+        "remove_extra_whitespaces": not normalizer.remove_extra_whitespaces,
+        "treat_whitespace_as_suffix": trainer.treat_whitespace_as_suffix,
+    }
+    wrong = [what for what, value in is_wrong.items() if value]
     if wrong:
         raise errors.UserError(
             "The SentencePiece vocabulary differs from ALBERT's in "
@@ -400,36 +349,28 @@ def _sentencepiece_cleaning(
 
     A space at the beginning stays: it becomes the marker of the first word.
     """
-    steps = [_replace(_class(str.isspace) + "+", _SPACE), _replace(r" \z")]
+    steps = [
+        _replace(cleaning.character_class(str.isspace) + "+", _SPACE),
+        _replace(r" \z"),
+    ]
     if tokenizer.keep_accents:
         steps.append({"type": "NFKC"})
     else:
-        accents = _class(_is_combining)
+        accents = cleaning.character_class(unicodedata.combining)
         steps += [{"type": "NFKD"}, *_removed(accents)]
     if tokenizer.do_lower_case:
         steps += _lower_case()
     table = charsmap.replacements(model.normalizer_spec.precompiled_charsmap)
-    steps += _replacements(
-        {
-            old: new
-            for old, new in table.items()
-            if old != new and old == _folded(tokenizer, old)
-        }
-    )
-    spaces = [_replace(" +", _SPACE), _replace(r" \z")]
-    return [*steps, *spaces]
-
-
-def _is_combining(character: str) -> bool:
-    return unicodedata.combining(character) > 0
-
-
-def _folded(tokenizer: tokenization.Tokenizer, text: str) -> str:
-    return cleaning.fold_characters(
-        text,
+    folded = functools.partial(
+        cleaning.fold_characters,
         lower=tokenizer.do_lower_case,
         keep_accents=tokenizer.keep_accents,
     )
+    steps += _replacements(
+        {k: v for k, v in table.items() if k != v and k == folded(k)}
+    )
+    spaces = [_replace(" +", _SPACE), _replace(r" \z")]
+    return [*steps, *spaces]
 
 
 def _replacements(table: dict[str, str]) -> list[dict[str, Any]]:
@@ -456,7 +397,7 @@ def _replacements(table: dict[str, str]) -> list[dict[str, Any]]:
         others.append({"type": "NFC"})
     steps = others
     for new, codes in single.items():
-        pattern = _class_of(codes)
+        pattern = cleaning.class_of(codes)
         steps += [_replace(pattern, new)] if new else _removed(pattern)
     return steps
 

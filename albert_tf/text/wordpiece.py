@@ -67,32 +67,29 @@ def is_punctuation(character: str) -> bool:
 class _CharacterTable(dict[int, str]):
     """A table for `str.translate` that works out each character once."""
 
-    def __init__(self, replace: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        dropped: Callable[[str], bool] = lambda _: False,
+        apart: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """Drop some characters, and put spaces around others."""
         super().__init__()
-        self._replace = replace
+        self._dropped, self._apart = dropped, apart
 
     def __missing__(self, code: int) -> str:
-        self[code] = self._replace(chr(code))
+        character = chr(code)
+        if self._dropped(character):
+            self[code] = ""
+        elif self._apart(character):
+            self[code] = f" {character} "
+        else:
+            self[code] = character
         return self[code]
 
 
-def _clean_character(character: str) -> str:
-    if is_dropped(character):
-        return ""
-    return f" {character} " if is_cjk(character) else character
-
-
-def _without_accent(character: str) -> str:
-    return "" if is_accent(character) else character
-
-
-def _apart(character: str) -> str:
-    return f" {character} " if is_punctuation(character) else character
-
-
-_CLEAN = _CharacterTable(_clean_character)
-_WITHOUT_ACCENTS = _CharacterTable(_without_accent)
-_PUNCTUATION_APART = _CharacterTable(_apart)
+_CLEAN = _CharacterTable(is_dropped, is_cjk)
+_WITHOUT_ACCENTS = _CharacterTable(is_accent)
+_PUNCTUATION_APART = _CharacterTable(apart=is_punctuation)
 
 
 def clean_text(text: str, *, lower: bool, keep_accents: bool = False) -> str:
@@ -153,11 +150,8 @@ class WordPieceTokenizer:
         do_lower_case: Whether text is lower-cased.
         keep_accents: Whether lower-cased text keeps its accents.
         pieces: All pieces in the order of their ids.
-        pad_id: Id of `[PAD]`.
-        unk_id: Id of `[UNK]`, for words that the vocabulary cannot build.
-        cls_id: Id of `[CLS]`.
-        sep_id: Id of `[SEP]`.
-        mask_id: Id of `[MASK]`.
+        pad_id, unk_id, cls_id, sep_id, mask_id: Ids of `SPECIAL_PIECES`; a word
+            that the vocabulary cannot build is `unk_id`.
     """
 
     def __init__(
@@ -169,16 +163,8 @@ class WordPieceTokenizer:
     ) -> None:
         """Read the vocabulary.
 
-        Args:
-            vocab_file: Text file, UTF-8, one piece a line, local or remote.
-                Only the first field of a line counts.
-            do_lower_case: Whether to lower-case text; the released Chinese
-                models need it.
-            keep_accents: Whether lower-cased text keeps its accents.
-
-        Raises:
-            errors.UserError: There is no such file, it is not such a list, it
-                has a piece twice, or a special piece is missing.
+        It has one piece a line, the first field. The released Chinese models
+        need lower-cased text.
         """
         files.require_file(vocab_file, "vocab_file")
         content = files.read_bytes(vocab_file)
@@ -227,10 +213,6 @@ class WordPieceTokenizer:
             encode_pieces("UNwantéd,running") =
                 ["un", "##want", "##ed", ",", "runn", "##ing"]
             encode_pieces("unwantedX running") = ["[UNK]", "runn", "##ing"]
-
-        Args:
-            text: Any string.
-            clean: False if the text is the result of `clean` already.
         """
         return self.ids_to_pieces(self.encode(text, clean=clean))
 
@@ -247,25 +229,16 @@ class WordPieceTokenizer:
     def encode_flat(
         self, texts: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Clean and encode many texts into one array.
-
-        Returns:
-            int32 [all pieces], the ids of all texts, concatenated; int64
-            [texts], how many of them each text has.
-        """
+        """See `tokenization.Tokenizer.encode_flat`."""
         return flatten(self.encode_batch(texts))
 
     def encode_with_offsets(
         self, text: str
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Clean and encode a text, and return the offsets of the pieces.
+        """See `tokenization.Tokenizer.encode_with_offsets`.
 
         Example, with vocab_chinese.txt, for the pieces of "今天 Wanted":
             starts = [0, 1, 3, 6], ends = [1, 2, 6, 9]
-
-        Returns:
-            The ids of `encode`; for each the index of its first character in
-            `text`, and that of its last character plus 1; all int32 [pieces].
         """
         ids: list[int] = []
         lengths: list[int] = []
@@ -292,8 +265,7 @@ class WordPieceTokenizer:
     def encode_with_masks(self, text: str) -> list[int]:
         """Encode a text in which each literal `[MASK]` stands for one piece.
 
-        What follows the mask begins a word. Nothing else is special: "[CLS]"
-        and "[mask]" are cut into three words.
+        What follows the mask begins a word.
 
         Example, with vocab_chinese.txt, where "今" is 791 and "天" 1921:
             encode_with_masks("今[MASK]天") = [791, 103, 1921]
@@ -325,7 +297,8 @@ class WordPieceTokenizer:
             elif piece.startswith(CONTINUATION):
                 text += piece.removeprefix(CONTINUATION)
             elif piece not in SPECIAL_PIECES:
-                text += _separator(text, piece) + piece
+                is_chinese = is_cjk(piece[0]) or any(map(is_cjk, text[-1:]))
+                text += piece if is_chinese else f" {piece}"
         return text.strip()
 
     def _word_ids(self, word: str) -> list[int]:
@@ -349,20 +322,11 @@ class WordPieceTokenizer:
         return ids
 
 
-def _separator(text: str, piece: str) -> str:
-    """Return the separator between a text and the next word: "" or a space."""
-    is_chinese = is_cjk(piece[0]) or (text != "" and is_cjk(text[-1]))
-    return "" if is_chinese else " "
-
-
 def _read_pieces(content: bytes, path: str) -> tuple[str, ...]:
     """Return the pieces of a vocabulary file, checked.
 
     An empty line is a piece that no text yields; the released Chinese
     vocabulary has one.
-
-    Raises:
-        errors.UserError: See `WordPieceTokenizer`.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -377,7 +341,19 @@ def _read_pieces(content: bytes, path: str) -> tuple[str, ...]:
     lines = text.removesuffix("\n").split("\n")
     pieces = tuple((line.split() or [" "])[0] for line in lines)
     _check_special_pieces(pieces, lines, path)
-    _check_unique(pieces, path)
+    # A piece with two ids: programs would disagree on later ids.
+    piece, count = collections.Counter(pieces).most_common(1)[0]
+    if count > 1:
+        first = pieces.index(piece) + 1
+        second = pieces.index(piece, first) + 1
+        raise errors.UserError(
+            f"has the piece {piece!r} in line {first} and again in line "
+            f"{second}. The first field of each line is a piece, and no piece "
+            f"may occur twice. Rename the later one, for example to [unused-"
+            f"{second}], so that the others keep their ids.",
+            "vocab_file",
+            path,
+        )
     return pieces
 
 
@@ -408,20 +384,3 @@ def _check_special_pieces(
         "vocab_file",
         path,
     )
-
-
-def _check_unique(pieces: tuple[str, ...], path: str) -> None:
-    """Reject a piece with two ids: programs would disagree on later ids."""
-    counts = collections.Counter(pieces)
-    piece, count = counts.most_common(1)[0]
-    if count > 1:
-        first = pieces.index(piece)
-        second = pieces.index(piece, first + 1)
-        raise errors.UserError(
-            f"has the piece {piece!r} in line {first + 1} and again in line "
-            f"{second + 1}. The first field of each line is a piece, and no "
-            "piece may occur twice. Rename the later one, for example to "
-            f"[unused-{second + 1}], so that the others keep their ids.",
-            "vocab_file",
-            path,
-        )

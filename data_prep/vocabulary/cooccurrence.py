@@ -49,12 +49,7 @@ def count_pairs(
 def add_pairs(
     sequences: Iterable[np.ndarray], vocab_size: int
 ) -> sparse.csr_array:
-    """Add up the counts of many sequences, see `count_pairs`.
-
-    Args:
-        sequences: int [n, S] each, with any n and S.
-        vocab_size: Number of pieces V.
-    """
+    """Add up the counts of many sequences, see `count_pairs`."""
     total = recent = sparse.csr_array((vocab_size, vocab_size))
     for pieces in sequences:
         recent = recent + count_pairs(pieces, vocab_size)
@@ -70,9 +65,6 @@ def positive_information(counts: sparse.csr_array) -> sparse.csr_array:
     log p(piece, context) / (p(piece) q(context)), or 0 where that is below 0;
     q is the smoothed frequency of the context. Contexts are the pieces on both
     sides.
-
-    Args:
-        counts: [V, V], see `count_pairs`.
     """
     pairs = (counts + counts.T).tocoo()
     rows, columns = pairs.coords
@@ -92,9 +84,7 @@ def factorize(information: sparse.csr_array, size: int) -> np.ndarray:
     The largest entry of each column, by its absolute value, is positive. Pieces
     without information have zeros.
 
-    Args:
-        information: [V, V], with at least one number.
-        size: Of a vector, far below V: the time grows with its square.
+    `size` must be far below V: the time grows with its square.
     """
     # A given start makes the result repeatable.
     start = np.ones(information.shape[0])
@@ -109,16 +99,9 @@ def factorize(information: sparse.csr_array, size: int) -> np.ndarray:
 def embeddings(
     information: sparse.csr_array, size: int, stddev: float, seed: int
 ) -> np.ndarray:
-    """Return a table of word embeddings to start training from.
+    """Return word embeddings to start training from, float32 [V, size].
 
-    Args:
-        information: [V, V], see `positive_information`.
-        size: Of an embedding, E, see `factorize`.
-        stddev: Standard deviation of the entries.
-        seed: For the pieces without information: normal random numbers.
-
-    Returns:
-        float32 [V, E].
+    Pieces without information get normal random numbers.
     """
     vectors = factorize(information, size)
     missing = np.diff(information.indptr) == 0

@@ -45,9 +45,6 @@ def count(texts: Iterable[str]) -> dict[str, int]:
             "letters_not_a_to_z": 2, "letters_without_spaces": 1,
             "letters_chinese_japanese": 1}
 
-    Args:
-        texts: As they were given, before they are cleaned.
-
     Returns:
         "letters"; "letter_marks": the combining characters of the decomposed
         text (NFKD), which the original's rule removes; "letters_not_a_to_z":
@@ -76,10 +73,9 @@ def _facts(code: int) -> tuple[int, ...]:
         return (0, marks, 0, 0, 0)
     is_other = not all(part.isascii() for part in bare)
     is_kana = any(low <= character <= high for low, high in _KANA)
-    return (
-        *(1, marks, int(is_other), int(masking.has_no_spaces(character))),
-        int(is_kana or wordpiece.is_cjk(character)),
-    )
+    is_chinese_or_japanese = is_kana or wordpiece.is_cjk(character)
+    facts = is_other, masking.has_no_spaces(character), is_chinese_or_japanese
+    return (1, marks, *map(int, facts))
 
 
 def share(counts: Mapping[str, int], *names: str) -> float:

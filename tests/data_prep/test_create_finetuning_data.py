@@ -10,10 +10,9 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.finetuning import features, race, registry
-from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.text import tokenization
 from data_prep import create_finetuning_data
-from tests import record_files
+from tests import own_tasks, record_files
 from tests.conftest import changed
 
 WORDS = "it rains we stay at home and read old books by the fire".split()
@@ -79,15 +78,6 @@ def test_records_are_those_of_the_task_in_input_order(base):
     assert written == expected
 
 
-def test_records_have_the_names_of_the_original(base):
-    first = read(write(base))[0]
-    assert set(first.features.feature) == {
-        *("input_ids", "input_mask", "segment_ids"),
-        *("label_ids", "is_real_example"),
-    }
-    assert len(first.features.feature["input_ids"].int64_list.value) == 24
-
-
 def test_bytes_do_not_depend_on_the_number_of_processes(base, tmp_path):
     one = write(base).read_bytes()
     several = write(
@@ -117,13 +107,10 @@ def split_of(base, name, task_name="rte", **changes):
     return create_finetuning_data.choose_split(settings, task_of(settings))
 
 
-@pytest.mark.parametrize(
-    "name, task_name, is_training, split",
-    [
-        ("train.tsv", "rte", True, "train"),
+def test_split_follows_from_the_name(base):
+    for name, task_name, is_training, split in (
         ("train.tsv", "rte", False, "train"),
         ("dev.tsv", "rte", True, "train"),
-        ("dev.tsv", "rte", False, "dev"),
         ("test.tsv", "rte", False, "test"),
         ("mine.tsv", "rte", True, "train"),
         ("mine.tsv", "rte", False, "dev"),
@@ -131,16 +118,14 @@ def split_of(base, name, task_name="rte", **changes):
         ("test_matched.tsv", "mnli", False, "test_matched"),
         ("mine.tsv", "mnli", False, "dev_matched"),
         ("diagnostic.tsv", "ax", False, "ax"),
-    ],
-)
-def test_split_follows_from_the_name(base, name, task_name, is_training, split):
-    assert split_of(base, name, task_name, is_training=is_training) == split
-
-
-def test_split_can_be_named(base):
+    ):
+        found = split_of(base, name, task_name, is_training=is_training)
+        assert found == split, name
     assert split_of(base, "mine.tsv", split="test", is_training=False) == "test"
     with pytest.raises(errors.UserError, match="--split=exam is no split of"):
         split_of(base, "mine.tsv", split="exam")
+    with pytest.raises(errors.UserError, match="The task ax has no train"):
+        write(base, task_name="ax")
 
 
 def test_test_files_are_not_for_training(base, tmp_path):
@@ -155,49 +140,34 @@ def test_test_files_are_not_for_training(base, tmp_path):
     assert labels == [0, 0, 0]
 
 
-def test_ax_has_nothing_to_train_on(base):
-    with pytest.raises(errors.UserError, match="The task ax has no train"):
-        write(base, task_name="ax")
-
-
 # RACE.
 
 
 def test_race_has_its_choices_in_a_row_and_middle_before_high(base, tmp_path):
-    for level, number in (("high", 1), ("middle", 10), ("middle", 9)):
-        article = {
-            "article": " ".join(WORDS),
-            "questions": [WORDS[number % 13]],
-            "options": [["we", "it", "old", "fire"]],
-            "answers": ["ABCD"[number % 4]],
-            "id": f"{level}{number}.txt",
-        }
-        folder = tmp_path / "dev" / level
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number}.txt").write_text(json.dumps(article))
+    own_tasks.write_race(tmp_path / "race", middle=2, high=1)
+    folder = str(tmp_path / "race" / "dev")
     path = write(
         base,
         task_name="race",
-        input_file=str(tmp_path / "dev"),
+        input_file=folder,
         is_training=False,
         max_qa_length=8,
     )
-    found = read(path)
-    values = [r.features.feature["input_ids"].int64_list.value for r in found]
-    assert [len(v) for v in values] == [4 * 24] * 3
-    labels = [
-        r.features.feature["label_ids"].int64_list.value[0] for r in found
-    ]
-    assert labels == [9 % 4, 10 % 4, 1]
     task = race.RaceTask(
         tokenization.load(base.vocabulary),
         24,
         race.RaceOptions(max_qa_length=8),
     )
-    (batch,) = task.featurize(task.read(str(tmp_path / "dev"), "dev"), "dev")
-    np.testing.assert_array_equal(
-        [np.reshape(v, [4, 24]) for v in values], batch["input_ids"]
-    )
+    examples = task.read(folder, "dev")
+    assert [e.level for e in examples] == ["middle"] * 8 + ["high"] * 4
+    (batch,) = task.featurize(examples, "dev")
+    for record, ids, label in zip(
+        read(path), batch["input_ids"], batch["label_ids"], strict=True
+    ):
+        found = record.features.feature
+        values = found["input_ids"].int64_list.value
+        np.testing.assert_array_equal(np.reshape(values, [4, 24]), ids)
+        assert found["label_ids"].int64_list.value == [label]
 
 
 # What is refused.
@@ -235,37 +205,3 @@ def test_wrong_row_leaves_nothing(base, tmp_path):
     with pytest.raises(errors.UserError, match="line 702: 1 columns"):
         write(base)
     assert not os.path.exists(base.output_file)
-
-
-def test_every_glue_task_has_records(shared_dir, tmp_path):
-    data = shared_dir / "data"
-    inputs = {
-        "cola": ("CoLA/dev.tsv", 521),
-        "mnli": ("MNLI/dev_matched.tsv", 4907),
-        "mrpc": ("MRPC/dev.tsv", 204),
-        "qnli": ("QNLI/dev.tsv", 2731),
-        "qqp": ("QQP/dev.tsv", 2000),
-        "rte": ("RTE/dev.tsv", 138),
-        "sst-2": ("SST-2/dev.tsv", 436),
-        "sts-b": ("STS-B/dev.tsv", 750),
-        "wnli": ("WNLI/dev.tsv", 35),
-        "ax": ("AX/diagnostic.tsv", 1104),
-    }
-    assert inputs.keys() == glue_tasks.TASKS.keys()
-    vocabulary = tokenization.VocabularyOptions(
-        str(data / "vocab/30k-clean.model")
-    )
-    for name, (file, count) in inputs.items():
-        output = tmp_path / f"{name}.tfrecord"
-        create_finetuning_data.run(
-            create_finetuning_data.FinetuningDataOptions(
-                task_name=name,
-                input_file=str(data / "glue" / file),
-                output_file=str(output),
-                max_seq_length=64,
-                num_workers=1,
-                vocabulary=vocabulary,
-            )
-        )
-        facts = json.loads(pathlib.Path(f"{output}.json").read_text())
-        assert facts["num_records"] == count

@@ -80,13 +80,6 @@ def test_only_some_records_are_read(settings):
     assert [len(batch) for batch in pieces] == [12, 3]
 
 
-def test_an_earlier_file_is_kept(settings):
-    make(settings)
-    with pytest.raises(errors.UserError, match="exists"):
-        make(settings)
-    make(settings, overwrite=True)
-
-
 def test_a_vocabulary_that_is_too_small_for_the_records(settings, tmp_path):
     config = tiny_config(vocab_size=20, embedding_size=5)
     (tmp_path / "config.json").write_text(config.to_json())
@@ -108,11 +101,6 @@ def test_text_of_one_piece(settings, tmp_path):
     write(tmp_path / "train.tfrecord", LAYOUT, row)
     with pytest.raises(errors.UserError, match="too few different pieces"):
         make(settings)
-
-
-def test_the_output_is_no_folder(settings, tmp_path):
-    with pytest.raises(errors.UserError, match="`output_file=.*is a folder"):
-        make(settings, output_file=f"{tmp_path}/new/")
 
 
 def test_records_of_another_kind(settings, tmp_path):

@@ -93,7 +93,7 @@ def test_case_is_kept_on_request(corpus):
     ],
 )
 def test_accents_vowel_signs_and_dakuten_survive(text, tmp_path, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "absl")
     tokenizer = train_largest(tmp_path, f"{text}\n" * 300)
     assert tokenizer.clean(text) == text
     ids = tokenizer.encode(text)

@@ -31,7 +31,7 @@ def train(tmp_path, text, **changes):
 
 
 def test_german_words_keep_their_letters(tmp_path, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "absl")
     tokenizer = train(tmp_path, GERMAN, vocab_size=100)
     assert tokenizer.vocab_size == 100
     assert tokenizer.pieces[:5] == wordpiece.SPECIAL_PIECES

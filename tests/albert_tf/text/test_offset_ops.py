@@ -1,6 +1,5 @@
 """The ranges of many texts as TensorFlow operations."""
 
-import pytest
 import tensorflow as tf
 
 from albert_tf.text import offset_ops, offsets
@@ -38,46 +37,27 @@ def test_composed_units_are_those_of_python():
 
 def test_bytes_of_cleaned_texts_have_the_place_of_their_unit():
     units = offset_ops.to_characters(tf.constant(["a\u00e9b", "", "c"]))
+    assert units.each(tf.strings.length).numpy().tolist() == [1, 2, 1, 1]
     starts, ends = units.sources(tf.constant([1, 0, 2, 1]))
     assert starts.to_list() == [[0, 3, 3], [], [0]]
     assert ends.to_list() == [[1, 4, 4], [], [1]]
 
 
-def test_equal_units_are_looked_at_once():
-    seen = []
-
-    def length(texts):
-        seen.extend(texts.numpy().tolist())
-        return tf.strings.length(texts)
-
-    units = offset_ops.to_characters(tf.constant(["ab\u00e9ab"]))
-    assert units.each(length).numpy().tolist() == [1, 1, 2, 1, 1]
-    assert seen == [b"a", b"b", "\u00e9".encode()]
-
-
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("", ""),
-        ("ab", "00"),
-        (" a ", "000"),
-        ("a b", "010"),
-        ("a\t  b", "00100"),  # The first plain one.
-        ("a\t\nb", "0100"),  # Without one, the first.
-        (" \ta\t b\n", "0000100"),
-    ],
-)
-def test_one_space_of_each_run_is_kept(text, expected):
-    units = offset_ops.to_characters(tf.constant([text]))
-    is_plain = units.texts == " "
-    kept = offset_ops.kept_spaces(units, is_plain).numpy()
-    assert "".join(str(int(value)) for value in kept) == expected
-
-
-def test_runs_of_space_end_with_their_text():
-    units = offset_ops.to_characters(tf.constant(["a ", " b", "c d"]))
+def test_one_space_of_each_run_is_kept():
+    expected = {
+        "": "",
+        "ab": "00",
+        " a ": "000",  # No run goes on in the next text.
+        " ": "0",
+        "a b": "010",
+        "a\t  b": "00100",  # The first plain one.
+        "a\t\nb": "0100",  # Without one, the first.
+        " \ta\t b\n": "0000100",
+    }
+    units = offset_ops.to_characters(tf.constant([*expected]))
     kept = offset_ops.kept_spaces(units, units.texts == " ").numpy()
-    assert kept.tolist() == [False] * 5 + [True, False]
+    found = "".join(str(int(value)) for value in kept)
+    assert found == "".join(expected.values())
 
 
 def test_ranges_of_parts_are_joined():

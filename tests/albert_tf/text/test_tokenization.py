@@ -7,10 +7,10 @@ import pickle
 import numpy as np
 import pytest
 import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.common import errors
 from albert_tf.text import tokenization, wordpiece
+from tests.albert_tf.text import vocabularies
 
 
 @pytest.fixture(scope="module")
@@ -24,33 +24,9 @@ def released(shared_dir):
     return tokenization.Tokenizer(str(path))
 
 
-def write_model(path, pieces):
-    """Write a model whose pieces have the given names and types."""
-    model = sentencepiece_model_pb2.ModelProto()
-    for name, type_ in pieces:
-        model.pieces.add(piece=name, score=-1.0, type=type_)
-    model.trainer_spec.pad_id = -1
-    model.normalizer_spec.name = "identity"
-    path.write_bytes(model.SerializeToString())
-    return str(path)
-
-
-PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
-SPECIALS = [
-    ("<pad>", PIECE.CONTROL),
-    ("<unk>", PIECE.UNKNOWN),
-    ("[CLS]", PIECE.CONTROL),
-    ("[SEP]", PIECE.CONTROL),
-    ("[MASK]", PIECE.CONTROL),
-]
-
-
 @pytest.fixture
 def numbers_model(tmp_path):
-    """A vocabulary in which "13," continues a word, with ids that are known."""
-    names = [",", "▁", "▁13", "13,", "▁2012,", "▁2012", "▁no", "13", "7,", "7"]
-    pieces = SPECIALS + [(name, PIECE.NORMAL) for name in names]
-    return write_model(tmp_path / "n.model", pieces)
+    return vocabularies.write_model(tmp_path / "n.model", vocabularies.NUMBERS)
 
 
 @pytest.fixture
@@ -83,33 +59,26 @@ def test_layout_of_the_released_vocabulary(released):
 def test_special_ids_and_fingerprint(tiny, tiny_vocab):
     ids = [tiny.pad_id, tiny.unk_id, tiny.cls_id, tiny.sep_id, tiny.mask_id]
     assert tiny.ids_to_pieces(ids) == list(tokenization.SPECIAL_PIECES)
+    assert tiny.pieces_to_ids(["none", "[SEP]"]) == [tiny.unk_id, tiny.sep_id]
     content = pathlib.Path(tiny_vocab).read_bytes()
     assert tiny.model_bytes == content
     assert tiny.fingerprint == hashlib.sha256(content).hexdigest()
 
 
-def test_text_is_cleaned_unless_told_otherwise(tiny):
+def test_text_is_cleaned_unless_told_otherwise(tiny, tiny_vocab):
+    cased = tokenization.Tokenizer(tiny_vocab, do_lower_case=False)
+    assert cased.clean("ÉA") == "EA"
+    keeping = tokenization.Tokenizer(tiny_vocab, keep_accents=True)
+    assert keeping.clean("E\u0301") == "é"
     assert tiny.encode(" É") == tiny.encode("e")
     assert tiny.encode("É", clean=False) != tiny.encode("e")
     assert tiny.encode_pieces(" É") == tiny.encode_pieces("e")
 
 
-def test_upper_case_stays_for_a_cased_vocabulary(tiny_vocab):
-    cased = tokenization.Tokenizer(tiny_vocab, do_lower_case=False)
-    assert cased.clean("ÉA") == "EA"
-
-
-def test_accents_stay_on_request(tiny_vocab):
-    keeping = tokenization.Tokenizer(tiny_vocab, keep_accents=True)
-    assert keeping.clean("E\u0301") == "é"
-
-
 def test_number_and_comma_are_cut_apart(numbers):
+    """A number that continued a word gets a mark, as in the original."""
     assert numbers.encode_pieces("2012,") == ["▁2012", ","]
     assert numbers.encode("2012,") == [10, 5]
-
-
-def test_continued_number_gets_the_original_spurious_mark(numbers):
     assert numbers.encode_pieces("no13,") == ["▁no", "▁13", ","]
     assert numbers.encode_pieces("no7,") == ["▁no", "▁", "7", ","]
     assert numbers.digit_comma_ids == {8: (7, 5), 9: (10, 5), 13: (6, 14, 5)}
@@ -122,15 +91,6 @@ def test_spurious_mark_vanishes_on_request(numbers_model):
     assert numbers.encode_pieces("2012,") == ["▁2012", ","]
     assert numbers.digit_comma_ids == {8: (12, 5), 9: (10, 5), 13: (14, 5)}
     assert numbers.settings["strip_spurious_marker"]
-
-
-def test_number_without_its_mark_may_be_unknown(tmp_path):
-    names = [",", "▁", "▁13", "13,", "▁no"]
-    pieces = SPECIALS + [(name, PIECE.NORMAL) for name in names]
-    path = write_model(tmp_path / "n.model", pieces)
-    numbers = tokenization.Tokenizer(path, strip_spurious_marker=True)
-    assert numbers.encode_pieces("no13,") == ["▁no", "13", ","]
-    assert numbers.encode("no13,") == [9, numbers.unk_id, 5]
 
 
 def test_released_vocabulary_has_no_spurious_mark(shared_dir, released):
@@ -157,20 +117,13 @@ def test_special_pieces_never_come_out_of_text(tiny):
     assert not {tiny.pad_id, tiny.cls_id, tiny.sep_id, tiny.mask_id} & {*ids}
 
 
-def test_batch_equals_single(tiny, numbers):
-    texts = ["Émile  no 13,", "", "2012, 13,", "the cat's 12 hats, 3,"]
-    for tokenizer in (tiny, numbers):
-        expected = [tokenizer.encode(text) for text in texts]
-        assert tokenizer.encode_batch(texts) == expected
-    assert tiny.encode_batch([]) == []
-
-
-def test_flat_equals_single(tiny, numbers):
+def test_batch_and_flat_equal_single(tiny, numbers):
     texts = ["Émile  no 13,", "", "2012, 13,", "7, 7, a", "the cat's 12 hats,"]
     for tokenizer, some in itertools.product(
         (tiny, numbers), (texts, texts[::-1], ["", ""], [])
     ):
         expected = [tokenizer.encode(text) for text in some]
+        assert tokenizer.encode_batch(some) == expected
         ids, lengths = tokenizer.encode_flat(some)
         assert ids.tolist() == [id_ for row in expected for id_ in row]
         assert lengths.tolist() == list(map(len, expected))
@@ -204,39 +157,25 @@ def test_decode_drops_special_pieces(released):
     assert released.decode([2, 48, 25, 21, 1289, 3, 0]) == "this is a test"
 
 
-def test_unknown_piece_has_the_unknown_id(tiny):
-    assert tiny.pieces_to_ids(["no such piece", "[SEP]"]) == [
-        tiny.unk_id,
-        tiny.sep_id,
-    ]
-
-
 def test_tokenizer_travels_to_other_processes(tiny):
     tiny.encode_with_masks("[MASK]")
     copy = pickle.loads(pickle.dumps(tiny))
     assert copy.encode("the cat") == tiny.encode("the cat")
 
 
-def test_missing_file(tmp_path):
-    with pytest.raises(
-        errors.UserError, match="`spm_model_file=.*` is not a file"
-    ):
-        tokenization.Tokenizer(str(tmp_path / "none.model"))
-
-
-@pytest.mark.parametrize("content", ["<pad>\t0\n<unk>\t0\n", ""])
-def test_vocab_list_instead_of_model(content, tmp_path):
+def test_files_that_are_no_vocabulary(tmp_path):
     path = tmp_path / "30k-clean.vocab"
-    path.write_text(content)
-    with pytest.raises(errors.UserError, match="ends in .model"):
+    with pytest.raises(errors.UserError, match="`spm_model_file=.*not a file"):
         tokenization.Tokenizer(str(path))
-
-
-def test_missing_special_piece_is_named(tmp_path):
-    pieces = [p for p in SPECIALS if p[0] != "[SEP]"] + [("▁", PIECE.NORMAL)]
-    path = write_model(tmp_path / "x.model", pieces)
+    for content in ("<pad>\t0\n<unk>\t0\n", ""):
+        path.write_text(content)
+        with pytest.raises(errors.UserError, match="ends in .model"):
+            tokenization.Tokenizer(str(path))
+    others = {**vocabularies.SPECIALS}
+    del others["[SEP]"]
+    vocabularies.write_model(path, ["▁"], others)
     with pytest.raises(errors.UserError, match=r"no piece \[SEP\].*data_prep"):
-        tokenization.Tokenizer(path)
+        tokenization.Tokenizer(str(path))
 
 
 def test_version_of_sentencepiece_breaks_ties_as_tensorflow_text():
@@ -317,15 +256,10 @@ def test_piece_that_stands_for_nothing_is_at_the_next_character(numbers):
 
 
 def test_offsets_where_unknown_characters_are_bytes(tmp_path):
-    names = ["▁", "a", "b"]
-    pieces = SPECIALS + [(name, PIECE.NORMAL) for name in names]
-    pieces += [(f"<0x{byte:02X}>", PIECE.BYTE) for byte in range(256)]
-    path = write_model(tmp_path / "bytes.model", pieces)
-    model = sentencepiece_model_pb2.ModelProto.FromString(
-        pathlib.Path(path).read_bytes()
+    others = {**vocabularies.SPECIALS, **vocabularies.BYTES}
+    path = vocabularies.write_model(
+        tmp_path / "bytes.model", ["▁", "a", "b"], others, byte_fallback=True
     )
-    model.trainer_spec.byte_fallback = True
-    pathlib.Path(path).write_bytes(model.SerializeToString())
     # The three bytes of one character: the first one stands for all.
     tokenizer = tokenization.Tokenizer(path)
     assert parts(tokenizer, "a\u4ecab") == ["", "a", "\u4eca", "", "", "b"]
@@ -357,13 +291,6 @@ def test_offsets_of_wordpiece(text, expected, shared_dir):
     assert parts(tokenizer, text) == expected
 
 
-def test_path_is_that_of_the_vocabulary_in_use():
-    options = tokenization.VocabularyOptions
-    assert options(spm_model_file="a").path == "a"
-    assert options(vocab_file="b").path == "b"
-    assert options().path is None
-
-
 def test_vocabulary_that_is_not_used_is_told_once(caplog):
     files = {"spm_model_file": "told/a.model", "vocab_file": "told/b.txt"}
     for _ in range(2):
@@ -373,5 +300,6 @@ def test_vocabulary_that_is_not_used_is_told_once(caplog):
     assert "`vocab_file=told/b.txt` is not used" in message
     caplog.clear()
     for name, path in files.items():
-        tokenization.VocabularyOptions(**{name: path})
+        assert tokenization.VocabularyOptions(**{name: path}).path == path
+    assert tokenization.VocabularyOptions().path is None
     assert not caplog.messages

@@ -29,10 +29,6 @@ def test_letters_of_scripts(text, expected):
     assert counted(text) == expected
 
 
-def test_texts_are_counted_together():
-    assert counted("ab", "ü") == (3, 1, 0, 0, 0)
-
-
 def test_many_texts_are_counted_together(monkeypatch):
     texts = ["ab", "ü", "", "天", "1"]
     expected = letters.count(texts)

@@ -28,7 +28,7 @@ def test_numbers_of_a_text(vocab):
 
 
 def test_each_vocabulary_has_a_line(vocab, tiny_vocab, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "absl")
     report.log(["it rains"], report.load(f"{vocab}, {tiny_vocab}"))
     first, second = caplog.messages[-2:]
     assert first == (

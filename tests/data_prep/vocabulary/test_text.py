@@ -54,7 +54,7 @@ def counts_of(**changes):
 
 @pytest.mark.parametrize("marks, kept", [(40, False), (41, True)])
 def test_accents_are_kept_where_many_letters_have_marks(marks, kept, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "absl")
     rule = text.choose_normalization(
         counts_of(letter_marks=marks),
         normalization.SENTENCEPIECE,
@@ -69,7 +69,7 @@ def test_accents_are_kept_where_many_letters_have_marks(marks, kept, caplog):
 
 @pytest.mark.parametrize("wanted", [False, True])
 def test_wish_comes_before_the_text(wanted, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "absl")
     rule = text.choose_normalization(
         counts_of(letter_marks=0 if wanted else 9000),
         normalization.WORDPIECE,
@@ -107,7 +107,7 @@ def test_text_is_cleaned_as_the_vocabulary_needs(
 def test_coverage_is_lower_where_there_are_many_characters(
     chinese, given, expected, caplog
 ):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "absl")
     counts = counts_of(letters_chinese_japanese=chinese)
     assert text.choose_coverage(counts, given) == expected
     is_said = "--character_coverage=0.9995, because 50 %" in caplog.text
