@@ -328,7 +328,8 @@ def test_exported_classifier_gives_the_predictions_of_the_run(
         "albert_tf.export", run_dir=finetuned, export_dir=tmp_path / "model"
     )
     text = (inputs.folder / "glue" / "RTE" / "test.tsv").read_text()
-    rows = [line.split("\t") for line in text.splitlines()[1:]]
+    lines = text.removesuffix("\n").split("\n")
+    rows = [line.split("\t") for line in lines[1:]]
     answer = ask(
         tmp_path / "model",
         "serving_default",

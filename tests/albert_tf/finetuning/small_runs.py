@@ -144,7 +144,8 @@ def metrics(folder, split):
 
 def open_lines(path):
     with open(path, encoding="utf-8") as stream:
-        return stream.read().splitlines()
+        # The text has other separators, which end no line.
+        return stream.read().removesuffix("\n").split("\n")
 
 
 def open_text(folder, name):
