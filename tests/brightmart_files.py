@@ -3,8 +3,8 @@
 import json
 
 import numpy as np
-import tensorflow as tf
 
+from tests import tf1_checkpoints
 from tests.conftest import FIXTURES
 
 # Names and shapes of the released albert_tiny.
@@ -52,12 +52,4 @@ def make_weights():
 
 def save(weights, prefix, **more):
     """Write a checkpoint of TensorFlow 1; return its prefix."""
-    weights = {**weights, **more}
-    names = sorted(weights)
-    tf.raw_ops.SaveV2(
-        prefix=str(prefix),
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        tensors=[weights[name] for name in names],
-    )
-    return str(prefix)
+    return tf1_checkpoints.write(prefix, {**weights, **more})

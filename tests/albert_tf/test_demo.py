@@ -66,18 +66,6 @@ def make_service(kind, config, tokenizer):
     return make.of_labels(encoder, tokenizer, LENGTH, labels=labels, pairs=True)
 
 
-@contextlib.contextmanager
-def serving(demo_):
-    """A server of this model; gives its port."""
-    with demo.listen("127.0.0.1", 0) as server:
-        server.demo = demo_
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory, tiny_vocab):
     """What was saved, by kind, made when it is asked for."""
@@ -97,18 +85,37 @@ def models(tmp_path_factory, tiny_vocab):
 
 
 @pytest.fixture(scope="module")
-def ports(models):
-    """The port of a server for each kind, started when it is asked for."""
-    with contextlib.ExitStack() as stack:
-        known = {}
+def demos(models):
+    """A loaded model of each kind, when it is asked for."""
+    return functools.cache(lambda kind: views.load(models(kind)))
 
-        def port_of(kind):
-            if kind not in known:
-                demo_ = views.load(models(kind))
-                known[kind] = stack.enter_context(serving(demo_))
-            return known[kind]
 
-        yield port_of
+@pytest.fixture(scope="module")
+def server(demos):
+    """The server; `demo` is that of labels before each test."""
+    with demo.listen("127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def port(server, demos):
+    server.demo = demos("labels")
+    return server.server_address[1]
+
+
+@pytest.fixture
+def of_kind(server, demos):
+    """Have the server ask a model of another kind; gives its port."""
+
+    def choose(kind):
+        server.demo = demos(kind)
+        return server.server_address[1]
+
+    return choose
 
 
 def fetch(port, method, path, body=None, **headers):
@@ -152,8 +159,8 @@ def assert_bars(bars, names, probabilities):
 # The page.
 
 
-def test_page_is_served_and_needs_nothing_else(ports):
-    status, headers, content = fetch(ports("labels"), "GET", "/")
+def test_page_is_served_and_needs_nothing_else(port):
+    status, headers, content = fetch(port, "GET", "/")
     page = content.decode()
     assert status == 200
     assert headers["Content-Type"] == "text/html; charset=utf-8"
@@ -165,65 +172,55 @@ def test_page_is_served_and_needs_nothing_else(ports):
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
-def test_form_asks_for_what_the_model_needs(ports, kind):
-    status, _, content = fetch(ports(kind), "GET", "/form")
+def test_form_asks_for_what_the_model_needs(of_kind, kind):
+    status, _, content = fetch(of_kind(kind), "GET", "/form")
     assert status == 200
     form = json.loads(content)
     assert list(form["fields"]) == list(REQUESTS[kind])
     # What stands there at first can be asked.
-    status, _ = post(ports(kind), form["fields"])
+    status, _ = post(of_kind(kind), form["fields"])
     assert status == 200
-
-
-@pytest.mark.parametrize("path", ["/x", "/ask", "/../demo.py"])
-def test_there_is_nothing_else(ports, path):
-    status, _, content = fetch(ports("labels"), "GET", path)
-    assert status == 404
-    assert "nothing here" in json.loads(content)["error"]
 
 
 # Answers.
 
 
-def test_masks(ports, expect):
-    texts = REQUESTS["masks"]
-    status, view = post(ports("masks"), texts)
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_answers_are_those_of_the_model(of_kind, expect, kind):
+    texts = REQUESTS[kind]
+    status, view = post(of_kind(kind), texts)
     assert status == 200
-    answer = expect("masks", texts, "fill_mask")
-    pieces = [[p.decode() for p in row] for row in answer["pieces"]]
-    for row, chart in enumerate(("Mask 1", "Mask 2")):
+    signature = "fill_mask" if kind == "masks" else "serving_default"
+    answer = expect(kind, texts, signature)
+    charts = view["charts"]
+    if kind == "masks":
+        pieces = [[p.decode() for p in row] for row in answer["pieces"]]
+        for row, chances in enumerate(answer["probabilities"]):
+            assert_bars(charts[f"Mask {row + 1}"], pieces[row], chances)
+        assert [text for text, marked in view["passage"] if marked] == [
+            row[0].removeprefix("\u2581") for row in pieces
+        ]
+    elif kind == "choices":
         assert_bars(
-            view["charts"][chart], pieces[row], answer["probabilities"][row]
+            charts["Options"],
+            ["ferry", "hill", "rain"],
+            answer["probabilities"][[0, 2, 3]],
         )
-    words = [row[0].removeprefix("\u2581") for row in pieces]
-    assert view["passage"] == [
-        ["The ", False],
-        [words[0], True],
-        [" and the ", False],
-        [words[1], True],
-        [" fall.", False],
-    ]
-    assert view["notes"] == []
-
-
-def test_masks_that_were_cut_off_stay(ports):
-    text = "[MASK] " + ARTICLE * 3 + "[MASK]"
-    _, view = post(ports("masks"), {"text": text})
-    assert list(view["charts"]) == ["Mask 1"]
-    assert [marked for _, marked in view["passage"]] == [
-        *(False, True, False),
-        *(False, False),
-    ]
-    assert view["passage"][3][0] == "[MASK]"
-    assert view["notes"] == [
-        "The text is too long for the model: a part was left out."
-    ]
+        choice = texts["options"][answer["choice"]]
+        assert view["headline"] == f"{answer['label'].decode()}: {choice}"
+    elif kind == "labels":
+        names = ["yes", "no", "perhaps"]
+        assert_bars(charts["Classes"], names, answer["probabilities"])
+        assert view["headline"] == answer["label"].decode()
+    elif kind == "scores":
+        assert view["headline"] == f"Score {answer['score']:.2f}"
+    assert len(view["notes"]) == int(answer.get("truncated", False))
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_answers_stand_where_they_are_highlighted(ports, expect, context):
+def test_answers_stand_where_they_are_highlighted(of_kind, expect, context):
     texts = {"question": "What falls?", "context": context}
-    status, view = post(ports("answers"), texts)
+    status, view = post(of_kind("answers"), texts)
     assert status == 200
     answer = expect("answers", texts)
     # White space is an answer without text, and is left out.
@@ -245,43 +242,9 @@ def test_answers_stand_where_they_are_highlighted(ports, expect, context):
     assert view["headline"] == (found or "No answer")
 
 
-def test_choices(ports, expect):
-    texts = REQUESTS["choices"]
-    _, view = post(ports("choices"), texts)
-    answer = expect("choices", texts)
-    assert_bars(
-        view["charts"]["Options"],
-        ["ferry", "hill", "rain"],
-        answer["probabilities"][[0, 2, 3]],
-    )
-    choice = texts["options"][answer["choice"]]
-    assert view["headline"] == f"{answer['label'].decode()}: {choice}"
-    assert len(view["notes"]) == answer["truncated"]
-
-
-def test_labels(ports, expect):
-    texts = REQUESTS["labels"]
-    _, view = post(ports("labels"), texts)
-    answer = expect("labels", texts)
-    label = answer["label"].decode()
-    names = ["yes", "no", "perhaps"]
-    assert_bars(view["charts"]["Classes"], names, answer["probabilities"])
-    assert view["headline"] == label
-
-
-def test_scores(ports, expect):
-    texts = REQUESTS["scores"]
-    _, view = post(ports("scores"), texts)
-    answer = expect("scores", texts)
-    assert view == {
-        "headline": f"Score {answer['score']:.2f}",
-        "passage": [],
-        "charts": {},
-        "notes": [],
-    }
-
-
 # Bad requests.
+
+CHOICE = {"article": "a", "question": "b"}
 
 
 @pytest.mark.parametrize(
@@ -299,85 +262,89 @@ def test_scores(ports, expect):
         ("labels", {"text": "a", "text_pair": ""}, "text pair is empty"),
         ("masks", {"text": ""}, "text is empty"),
         ("masks", {"text": "It [mask]."}, r"no \[MASK\] in the text"),
-        (
-            "choices",
-            {"article": "a", "question": "b", "options": ["c", " ", "", ""]},
-            "two options at least",
-        ),
-        (
-            "choices",
-            {"article": "a", "question": "b", "options": "c"},
-            "must be a list",
-        ),
+        ("choices", {**CHOICE, "options": ["c", " "]}, "two options at least"),
+        ("choices", {**CHOICE, "options": "c"}, "must be a list"),
     ],
 )
-def test_bad_request_is_told_what_is_wrong(ports, kind, body, message):
-    status, content = post(ports(kind), body)
+def test_bad_request_is_told_what_is_wrong(of_kind, kind, body, message):
+    status, content = post(of_kind(kind), body)
     assert status == 400
     assert list(content) == ["error"]
     assert re.search(message, content["error"])
 
 
-@pytest.mark.parametrize("length", ["1000001", "9" * 5000, "-1", "x", ""])
-def test_too_long_request_is_refused_unread(ports, length):
-    status, content = post(ports("labels"), b"", Content_Length=length)
-    assert status == 413
-    assert "at most 1000000 are read" in content["error"]
-
-
-def test_longest_request_is_answered(ports):
+def test_longest_request_is_answered(port):
     texts = {"text": "", "text_pair": "It is wet."}
     texts["text"] = "a" * (demo.MAX_BYTES - len(json.dumps(texts)))
-    status, view = post(ports("labels"), texts)
+    status, view = post(port, texts)
     assert status == 200
     assert view["notes"]
 
 
-def test_forms_of_other_sites_are_refused(ports):
-    body = REQUESTS["labels"]
-    status, content = post(ports("labels"), body, Content_Type="text/plain")
-    assert status == 415
-    assert "application/json" in content["error"]
-
-
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{0}", "127.0.0.1.evil.example", ""]
+    ("request_", "headers", "status", "message"),
+    [
+        (("GET", "/x"), {}, 404, "nothing here"),
+        (("GET", "/ask"), {}, 404, "nothing here"),
+        (("GET", "/../demo.py"), {}, 404, "nothing here"),
+        (("POST", "/"), {}, 404, "Use /ask"),
+        # Nothing is read of a request that is too long.
+        (
+            ("POST", "/ask"),
+            {"Content_Length": "1000001"},
+            413,
+            "at most 1000000",
+        ),
+        (
+            ("POST", "/ask"),
+            {"Content_Length": "9" * 5000},
+            413,
+            "at most 1000000",
+        ),
+        (
+            ("POST", "/ask"),
+            {"Content_Length": "-1"},
+            413,
+            "at most 1000000 are",
+        ),
+        (("POST", "/ask"), {"Content_Length": ""}, 413, "untold bytes"),
+        # Forms and pages of other sites.
+        (("POST", "/ask"), {"Content_Type": "text/plain"}, 415, "/json"),
+        (("POST", "/ask"), {"Origin": "http://evil.example"}, 403, "evil"),
+        (("POST", "/ask"), {"Origin": "null"}, 403, "page of null"),
+        (
+            ("POST", "/ask"),
+            {"Origin": "http://localhost:1"},
+            403,
+            "localhost:1",
+        ),
+        (("POST", "/ask"), {"Host": "evil.example"}, 421, "no site"),
+        (("GET", "/"), {"Host": "evil.example:{0}"}, 421, "no site"),
+        (("GET", "/form"), {"Host": "127.0.0.1.evil.example"}, 421, "no site"),
+        (("GET", "/"), {"Host": ""}, 421, "no site"),
+    ],
 )
-def test_names_of_other_sites_are_refused(ports, host):
-    port = ports("labels")
-    for method, path in (("GET", "/"), ("GET", "/form"), ("POST", "/ask")):
-        status, _, content = fetch(
-            port,
-            method,
-            path,
-            json.dumps(REQUESTS["labels"]) if method == "POST" else None,
-            Host=host.format(port),
-            Content_Type="application/json",
-        )
-        assert status == 421
-        assert "There is no site" in json.loads(content)["error"]
+def test_what_is_refused(port, request_, headers, status, message):
+    body = None
+    if request_[0] == "POST":
+        headers = {"Content_Type": "application/json", **headers}
+        body = b"" if "Content_Length" in headers else b"{}"
+    headers = {name: text.format(port) for name, text in headers.items()}
+    found, _, content = fetch(port, *request_, body, **headers)
+    assert found == status
+    assert message in json.loads(content)["error"]
 
 
 @pytest.mark.parametrize(
     "host", ["localhost:{0}", "LOCALHOST", "127.0.0.1:{0}", "[::1]:{0}"]
 )
-def test_names_of_this_computer_are_answered(ports, host):
-    port = ports("labels")
+def test_names_of_this_computer_are_answered(port, host):
     host = host.format(port)
     status, _, _ = fetch(port, "GET", "/form", Host=host)
     assert status == 200
     origin = f"http://{host}"
     status, _ = post(port, REQUESTS["labels"], Host=host, Origin=origin)
     assert status == 200
-
-
-@pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://localhost:1"]
-)
-def test_pages_of_other_sites_are_refused(ports, origin):
-    status, content = post(ports("labels"), REQUESTS["labels"], Origin=origin)
-    assert status == 403
-    assert origin in content["error"]
 
 
 def test_given_host_and_own_name_are_answered_where_others_may_ask():
@@ -408,21 +375,15 @@ def test_fifty_connections_at_once_are_answered():
     assert answers == [b"HTTP/1.0 200 OK"] * 50
 
 
-def test_other_paths_answer_nothing(ports):
-    status, _, content = fetch(ports("labels"), "POST", "/", b"{}")
-    assert status == 404
-    assert "/ask" in json.loads(content)["error"]
-
-
-def test_error_of_tensorflow_is_shown():
+def test_error_of_tensorflow_is_shown(server, port):
     class Failing:
         inputs = {"text": 1, "text_pair": 1}
 
         def __call__(self, requests):
             raise tf.errors.InvalidArgumentError(None, None, "indices[0]")
 
-    with serving(views.Demo(Failing(), views.KINDS["label"])) as port:
-        status, content = post(port, REQUESTS["labels"])
+    server.demo = views.Demo(Failing(), views.KINDS["label"])
+    status, content = post(port, REQUESTS["labels"])
     assert status == 500
     assert content == {"error": "in TensorFlow: indices[0]"}
 
@@ -451,23 +412,9 @@ def test_only_this_computer_is_listened_to_by_default():
     assert demo.DemoPageOptions(saved_model="x").host == "127.0.0.1"
 
 
-def test_used_port_is_named_before_the_model_is_loaded(ports):
-    port = ports("labels")
+def test_used_port_is_named_before_the_model_is_loaded(port):
     with pytest.raises(errors.UserError, match=f"--port={port} of .*in use"):
         demo.run(demo.DemoPageOptions(saved_model="missing", port=port))
-
-
-@pytest.mark.parametrize("port", [-1, 65536])
-def test_port_out_of_range_is_refused(port):
-    with pytest.raises(
-        errors.UserError, match=f"port={port}` is (below|above)"
-    ):
-        demo.DemoPageOptions(saved_model="x", port=port)
-
-
-def test_folder_without_model_is_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="`saved_model=.*no SavedModel"):
-        views.load(str(tmp_path))
 
 
 def test_model_that_has_nothing_to_show_is_refused(tmp_path):

@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import (
-    convert_checkpoint,
-    export,
-    run_classifier,
-    run_pretraining,
-    run_squad,
-)
+from albert_tf import export, run_classifier, run_pretraining
 from albert_tf.common import errors
-from albert_tf.common import options as albert_options
 from albert_tf.finetuning import finetuning_options
 from albert_tf.model import modeling
+from albert_tf.model.checkpoints import (
+    checkpoint_reader,
+    huggingface,
+    restoring,
+)
 from albert_tf.model.heads import (
     classification,
     pretraining,
@@ -32,8 +30,9 @@ from albert_tf.serving.services import (
     encoder_service,
     text_service,
 )
-from albert_tf.text import tokenization
+from albert_tf.text import tokenization, wordpiece
 from albert_tf.training import run_folder
+from tests import brightmart_files
 from tests.conftest import LAYER_ATOL
 from tests.export_options import make_options, read_report, with_vocabulary
 
@@ -70,11 +69,6 @@ def options(run_dir, **changes):
             **changes,
         }
     )
-
-
-def refuse(settings, message):
-    with pytest.raises(errors.UserError, match=message):
-        export.run(settings)
 
 
 @pytest.fixture
@@ -127,7 +121,7 @@ def test_bfloat16_takes_half_the_room_and_differs_little(run_dir):
 
 
 @pytest.mark.parametrize(
-    "changes, message",
+    ("changes", "message"),
     [
         (
             {"precision": "int8"},
@@ -138,44 +132,10 @@ def test_bfloat16_takes_half_the_room_and_differs_little(run_dir):
             {"precision": "bfloat16", "format": "onnx"},
             "--precision=bfloat16 does not go with --format=onnx",
         ),
-        ({"run_dir": None}, "`run_dir` and `init_checkpoint`: exactly one"),
-        ({"run_dir": ""}, "`run_dir` and `init_checkpoint`: exactly one"),
-        ({"init_checkpoint": "x"}, "exactly one of the two"),
-        ({"run_dir": None, "init_checkpoint": "x"}, "needs `task`"),
-        ({"task": "squad"}, "`task=squad` is given with `run_dir`"),
-        (
-            {"num_labels": 3},
-            "`num_labels=3` is only used with `init_checkpoint`",
-        ),
         (
             {"with_text": False, "format": "onnx"},
             "--with_text=false goes with --format=saved_model: onnx takes ids",
         ),
-        (
-            {
-                "run_dir": None,
-                "init_checkpoint": "x",
-                "task": "race",
-                "checkpoint": "y",
-            },
-            "`checkpoint=y` is only used with `run_dir`",
-        ),
-    ],
-)
-def test_options_that_contradict_one_another(tmp_path, changes, message):
-    with pytest.raises(errors.UserError, match=message):
-        make_options(
-            **{
-                "run_dir": "run",
-                "export_dir": str(tmp_path / "exported"),
-                **changes,
-            }
-        )
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
         ({"eval_file": "dev.tsv"}, "--eval_file=dev.tsv needs a finetuned"),
         ({"max_seq_length": 999}, "`max_seq_length=999` is longer than the"),
         ({"max_seq_length": 2}, "`max_seq_length=2` leaves no tokens"),
@@ -187,12 +147,51 @@ def test_options_that_contradict_one_another(tmp_path, changes, message):
             {"do_lower_case": False},
             "`do_lower_case=false`, but the run in .*run was trained with true",
         ),
-        ({"keep_accents": True}, "`keep_accents=true`, but the run in"),
-        ({"task": "encoder", "n_best_size": 3}, "`n_best_size=3` is for squad"),
+        ({"checkpoint": "model.ckpt-7"}, "`checkpoint=.*is neither a folder"),
+        ({"run_dir": "nowhere"}, "`run_dir=nowhere` is not the folder of a"),
+        ({"run_dir": "."}, "`run_dir=.` is not the folder of a run"),
     ],
 )
-def test_what_does_not_fit_the_run_is_refused(run_dir, changes, message):
-    refuse(options(run_dir, **changes), message)
+def test_what_does_not_fit_is_refused(run_dir, monkeypatch, changes, message):
+    monkeypatch.chdir(run_dir.parent)
+    with pytest.raises(errors.UserError, match=message):
+        export.run(options(run_dir, **changes))
+    assert not (run_dir.parent / "exported").exists()
+
+
+def cut_off(run_dir):
+    data = run_dir / "model.ckpt-best.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:2000])
+
+
+def without_vocabulary(run_dir):
+    (run_dir / "spm.model").unlink()
+
+
+def with_more_pieces(run_dir):
+    path = run_dir / "albert_config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "vocab_size": 401}))
+
+
+def without_checkpoint(run_dir):
+    for path in run_dir.glob("model.ckpt*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (cut_off, "`run_dir=.* damaged"),
+        (without_vocabulary, "no copy of its vocabulary.*`spm_model_file`"),
+        (with_more_pieces, "has 400 pieces, but the model has vocab_size 401"),
+        (without_checkpoint, "`run_dir=.* does not say which checkpoint"),
+    ],
+)
+def test_damaged_run_is_refused(run_dir, damage, message):
+    damage(run_dir)
+    with pytest.raises(errors.UserError, match=message):
+        export.run(options(run_dir))
     assert not (run_dir.parent / "exported").exists()
 
 
@@ -260,46 +259,12 @@ def test_bare_checkpoints_get_the_service_of_their_task(
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_folder_of_hugging_face_is_exported(
-    tmp_path, config, tiny_vocab, no_saving
-):
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
-    folder = tmp_path / "hugging_face"
-    tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt"))
-    (tmp_path / "albert_config.json").write_text(config.to_json())
-    convert_checkpoint.run(
-        albert_options.from_dict(
-            convert_checkpoint.ConvertOptions,
-            {
-                "from": str(tmp_path / "model.ckpt"),
-                "to": str(folder),
-                "format": "huggingface",
-                "spm_model_file": tiny_vocab,
-            },
-        )
-    )
-    export.run(
-        make_options(
-            export_dir=str(tmp_path / "exported"),
-            init_checkpoint=str(folder),
-            task="pretraining",
-        )
-    )
-    ((_, _, reference, _),) = no_saving
-    assert reference.model.sentence_order
-    for one, other in zip(
-        model.variables, reference.model.variables, strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
-
-
 ROWS = [("0", "It rains."), ("1", "The ferry waits."), ("1", "It wet is.")]
 
 
 @pytest.mark.parametrize(
     "form, precision",
     [
-        ("saved_model", "float32"),
         ("saved_model", "bfloat16"),
         ("onnx", "int8"),
         ("litert", "float32"),
@@ -319,15 +284,8 @@ def test_score_of_an_export_stands_beside_that_of_the_model(
     dev = tmp_path / "dev.tsv"
     rows = [f"a\t{label}\t\t{text}\n" for label, text in ROWS * 20]
     dev.write_text("".join(rows))
-    export.run(
-        make_options(
-            export_dir=str(tmp_path / "exported"),
-            run_dir=str(folder),
-            format=form,
-            precision=precision,
-            eval_file=str(dev),
-        )
-    )
+    given = {"format": form, "precision": precision, "eval_file": str(dev)}
+    export.run(options(folder, **given))
     report = read_report(folder)
     assert (report["format"], report["precision"]) == (form, precision)
     ours, theirs = report["scores"], report["scores_in_float32"]
@@ -338,54 +296,23 @@ def test_score_of_an_export_stands_beside_that_of_the_model(
     assert gap < 1e-5 if precision == "float32" else 1e-7 < gap < 0.1
 
 
-def test_cut_off_checkpoint_is_named(run_dir):
-    data = run_dir / "model.ckpt-best.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:2000])
-    refuse(options(run_dir), "`run_dir=.* damaged")
-    assert not (run_dir.parent / "exported").exists()
-
-
-def test_names_of_classes_must_differ():
-    with pytest.raises(errors.UserError, match="has a name twice"):
-        source._labels({"num_labels": 2, "labels": "a, a"})
-
-
-def test_names_of_classes_must_be_as_many(tmp_path, config, tiny_vocab):
-    model = classification.AlbertClassifier(modeling.AlbertModel(config), 3)
-    with pytest.raises(errors.UserError, match="3 classes and 2 names"):
-        bare(
-            tmp_path,
-            config,
-            tiny_vocab,
-            model,
-            task="classifier",
-            labels="no,yes",
-        )
-
-
-def test_missing_vocabulary_is_asked_for(run_dir):
-    (run_dir / "spm.model").unlink()
-    refuse(options(run_dir), "no copy of its vocabulary.*`spm_model_file`")
-
-
 def test_missing_vocabulary_can_be_given(run_dir, tiny_vocab, no_saving):
     (run_dir / "spm.model").unlink()
     export.run(options(run_dir, **with_vocabulary(tiny_vocab)))
     assert len(no_saving) == 1
 
 
-def test_other_vocabulary_is_refused(run_dir, config):
-    other = dataclasses.replace(config, vocab_size=401)
-    (run_dir / "albert_config.json").write_text(other.to_json())
-    refuse(options(run_dir), "has 400 pieces, but the model has vocab_size 401")
-
-
-def test_existing_folder_is_kept_without_overwrite(run_dir):
+def test_only_an_export_is_replaced_and_with_overwrite_alone(run_dir):
     target = run_dir.parent / "exported"
     target.mkdir()
-    (target / "saved_model.pb").write_text("old")
-    refuse(options(run_dir), "--export_dir=.* already exists.*--overwrite")
-    assert (target / "saved_model.pb").read_text() == "old"
+    for name, message in (
+        ("a.tex", "is not an export"),
+        ("saved_model.pb", "--export_dir=.* already exists.*--overwrite"),
+    ):
+        (target / name).write_text("years")
+        with pytest.raises(errors.UserError, match=message):
+            export.run(options(run_dir, overwrite=name == "a.tex"))
+        assert (target / name).read_text() == "years"
 
 
 @pytest.mark.parametrize(
@@ -397,21 +324,19 @@ def test_folder_that_cannot_be_made_is_refused_at_once(
     monkeypatch.setattr(export.source, "find", None)
     (run_dir.parent / "link").symlink_to("nowhere")
     before = sorted(run_dir.parent.iterdir())
-    settings = options(run_dir, export_dir=str(run_dir.parent / name))
-    refuse(settings, "`export_dir.* cannot be written|`export_dir`: Cannot")
+    message = "`export_dir.* cannot be written|`export_dir`: Cannot"
+    with pytest.raises(errors.UserError, match=message):
+        export.run(options(run_dir, export_dir=str(run_dir.parent / name)))
     assert sorted(run_dir.parent.iterdir()) == before
 
 
-@pytest.mark.parametrize("form", ["saved_model", "onnx", "litert"])
-def test_existing_folder_is_replaced_whole_or_not_at_all(
-    run_dir, form, monkeypatch
-):
+def test_existing_folder_is_replaced_whole_or_not_at_all(run_dir, monkeypatch):
     """The report, which is made last, belongs to the export."""
     target = run_dir.parent / "exported"
     target.mkdir()
     (target / "saved_model.pb").write_text("old")
     settings = options(
-        run_dir, overwrite=True, format=form, export_dir=f"{target}/"
+        run_dir, overwrite=True, format="litert", export_dir=f"{target}/"
     )
 
     def fail(*_):
@@ -426,9 +351,7 @@ def test_existing_folder_is_replaced_whole_or_not_at_all(
     export.run(settings)
     assert {p.name for p in run_dir.parent.iterdir()} == {"run", "exported"}
     names = {p.name for p in target.iterdir()}
-    assert "export.json" in names
-    if form != "saved_model":
-        assert "saved_model.pb" not in names
+    assert "export.json" in names and "saved_model.pb" not in names
 
 
 @pytest.mark.parametrize(
@@ -465,9 +388,8 @@ def test_mistyped_checkpoint_is_named_not_the_vocabulary(tmp_path):
     settings = make_options(
         export_dir="x", init_checkpoint=wrong, task="encoder"
     )
-    with pytest.raises(
-        errors.UserError, match="albert_hff` is neither a folder nor"
-    ):
+    message = "albert_hff` is neither a folder nor"
+    with pytest.raises(errors.UserError, match=message):
         source.find(settings.source)
 
 
@@ -490,74 +412,6 @@ def test_vocabulary_beside_a_checkpoint_is_used_as_its_run_did(run_dir):
         source.find(make_options(**given, keep_accents=True).source)
 
 
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"start_n_top": 3}, "`start_n_top=3` is for SQuAD 2.0"),
-        ({"labels": "a,b"}, "`labels=a,b` is for classifier, but .* squad"),
-        ({"num_options": 3}, "`num_options=3` is for race, but .* squad"),
-    ],
-)
-def test_options_of_other_kinds_are_refused_for_checkpoints(changes, message):
-    settings = make_options(
-        export_dir="x",
-        init_checkpoint="nowhere",
-        task="squad",
-        squad_version="1.1",
-        **changes,
-    )
-    with pytest.raises(errors.UserError, match=message):
-        source.find(settings.source)
-
-
-def squad_run(folder, config, tiny_vocab, version):
-    """Make the folder of a finetuned SQuAD model, without a checkpoint."""
-    settings = albert_options.from_dict(
-        run_squad.RunSquadOptions,
-        {
-            "albert_config_file": "c.json",
-            "output_dir": str(folder),
-            "train_file": "train.json",
-            "do_train": True,
-            "max_seq_length": 32,
-            "max_query_length": 8,
-            "doc_stride": 8,
-            "squad_version": version,
-            **with_vocabulary(tiny_vocab),
-        },
-    )
-    run_folder.claim(
-        str(folder),
-        "run_squad",
-        settings,
-        config,
-        tokenization.VocabularyOptions(tiny_vocab),
-    )
-
-
-@pytest.mark.parametrize(
-    "version, changes, message",
-    [
-        ("2.0", {"doc_stride": 4, "n_best_size": 3, "start_n_top": 2}, None),
-        ("1.1", {"doc_stride": 4}, None),
-        ("1.1", {"end_n_top": 2}, "`end_n_top=2` is for SQuAD 2.0"),
-        ("1.1", {"squad_version": "2.0"}, "was trained for 1.1"),
-        ("2.0", {"max_qa_length": 2}, "`max_qa_length=2` is for race"),
-    ],
-)
-def test_a_run_of_squad_takes_its_own_options(
-    tmp_path, config, tiny_vocab, version, changes, message
-):
-    folder = tmp_path / "run"
-    squad_run(folder, config, tiny_vocab, version)
-    given = make_options(export_dir="x", run_dir=str(folder), **changes).source
-    if message:
-        with pytest.raises(errors.UserError, match=message):
-            source.find(given)
-    else:
-        assert source.find(given).values["doc_stride"] == 4
-
-
 def test_a_file_to_evaluate_on_is_named_by_its_option(
     tmp_path, config, tiny_vocab
 ):
@@ -565,38 +419,9 @@ def test_a_file_to_evaluate_on_is_named_by_its_option(
     classifier_run(folder, config, tiny_vocab, "cola")
     dev = tmp_path / "dev.tsv"
     dev.write_text("two\tcolumns\n")
-    settings = make_options(
-        export_dir=str(tmp_path / "exported"),
-        run_dir=str(folder),
-        eval_file=str(dev),
-    )
-    refuse(settings, "--eval_file=.*dev.tsv cannot be used: .*2 columns")
-
-
-def test_folder_without_checkpoint_is_refused(run_dir):
-    for path in run_dir.glob("model.ckpt*"):
-        path.unlink()
-    refuse(options(run_dir), "`run_dir=.* does not say which checkpoint")
-
-
-def test_missing_checkpoint_is_named(run_dir):
-    wanted = str(run_dir / "model.ckpt-7")
-    refuse(
-        options(run_dir, checkpoint=wanted),
-        "`checkpoint=.*model.ckpt-7` is neither a folder nor",
-    )
-    assert not (run_dir.parent / "exported").exists()
-
-
-@pytest.mark.parametrize("exists", [True, False])
-def test_folder_that_is_no_run_is_refused(run_dir, exists):
-    folder = run_dir.parent / "something"
-    if exists:
-        folder.mkdir()
-    refuse(
-        options(folder, export_dir=str(run_dir.parent / "exported")),
-        "`run_dir=.*/something` is not the folder of a run",
-    )
+    message = "--eval_file=.*dev.tsv cannot be used: .*2 columns"
+    with pytest.raises(errors.UserError, match=message):
+        export.run(options(folder, eval_file=str(dev)))
 
 
 def classifier_run(folder, config, tiny_vocab, task):
@@ -635,14 +460,134 @@ def test_classifier_gets_the_signature_of_its_task(
     assert service.max_seq_length == 16
 
 
-def test_only_a_saved_model_is_overwritten(tmp_path):
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "a.tex").write_text("years")
+# Other layouts, in every format.
+
+
+EVERY_FORMAT = [
+    ("saved_model", "float32", LAYER_ATOL),
+    ("saved_model", "bfloat16", 0.1),
+    ("litert", "float32", 1e-4),
+    ("litert", "int8", 0.2),
+    ("onnx", "float32", 1e-4),
+    ("onnx", "int8", 0.2),
+]
+
+
+@pytest.fixture
+def brightmart(tmp_path):
+    """An archive of brightmart's albert_zh; its size is that of its files."""
+    folder = tmp_path / "albert_tiny"
+    folder.mkdir()
+    weights = brightmart_files.make_weights()
+    brightmart_files.save(weights, folder / "albert_model.ckpt")
+    brightmart_files.write_config(folder / "albert_config_tiny.json")
+    letters = [chr(ord("一") + i) for i in range(55)]
+    pieces = [*wordpiece.SPECIAL_PIECES, *letters]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    return {
+        "init_checkpoint": str(folder / "albert_model.ckpt"),
+        "albert_config_file": str(folder / "albert_config_tiny.json"),
+    }
+
+
+@pytest.mark.parametrize(("form", "precision", "atol"), EVERY_FORMAT)
+def test_brightmarts_layout_is_exported_in_every_format(
+    tmp_path, brightmart, form, precision, atol
+):
+    """The whole model: the report compares all outputs with the live one."""
     settings = make_options(
-        run_dir=str(tmp_path),
-        export_dir=str(tmp_path / "thesis"),
-        overwrite=True,
+        **brightmart,
+        task="pretraining",
+        export_dir=str(tmp_path / "exported"),
+        format=form,
+        precision=precision,
     )
-    with pytest.raises(errors.UserError, match="is not an export"):
-        export.check_target(settings)
-    assert (tmp_path / "thesis" / "a.tex").read_text() == "years"
+    export.run(settings)
+    far = read_report(tmp_path / "run")["largest_difference"]
+    outputs = {name for function in far.values() for name in function}
+    assert outputs >= {"sequence_output", "mlm_logits", "sop_logits"}
+    for function in far.values():
+        assert max(function.values()) < atol, far
+    if form == "saved_model":
+        found = source.find(settings.source)
+        live = source.make_service(found, source.make_task(found))
+        restoring.restore(live.model, found.checkpoint)
+        text = tf.constant(["一[MASK]三"])
+        loaded = tf.saved_model.load(settings.export_dir).signatures
+        actual = loaded["fill_mask"](text)["probabilities"]
+        expected = live.fill_mask(text)["probabilities"]
+        np.testing.assert_allclose(actual, expected, atol=atol, rtol=0)
+
+
+@pytest.mark.parametrize(("form", "precision", "atol"), EVERY_FORMAT[1::2])
+def test_pooling_and_position_bias_are_exported(
+    tmp_path, config, tiny_vocab, form, precision, atol
+):
+    """The report compares all outputs with those of the live model."""
+    config = dataclasses.replace(config, pooling="pair", position_bias="alibi")
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 3)
+    (tmp_path / "run").mkdir()
+    prefix = str(tmp_path / "run" / "model.ckpt-1")
+    tf.train.Checkpoint(model=model).write(prefix)
+    (tmp_path / "run" / "albert_config.json").write_text(config.to_json())
+    settings = make_options(
+        init_checkpoint=prefix,
+        task="classifier",
+        export_dir=str(tmp_path / "exported"),
+        format=form,
+        precision=precision,
+        **with_vocabulary(tiny_vocab),
+    )
+    export.run(settings)
+    far = read_report(tmp_path / "run")["largest_difference"]
+    assert any("logits" in function for function in far.values())
+    for function in far.values():
+        assert max(function.values()) < atol, far
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "wanted"),
+    [
+        (
+            {"0": "no, never", "1": "so", "2": "ja"},
+            None,
+            ["no, never", "so", "ja"],
+        ),
+        ({"0": "no, 1", "1": "so", "2": "ja"}, "a,b,c", ["a", "b", "c"]),
+        (None, None, ["0", "1", "2"]),
+        ({"0": "no", "1": "yes"}, None, "3 classes and 2 names"),
+    ],
+)
+def test_a_folder_of_hugging_face_is_exported(
+    run_dir, tiny_vocab, no_saving, names, labels, wanted
+):
+    """With the names of its classes."""
+    config = modeling.AlbertConfig.from_json_file(
+        str(run_dir / "albert_config.json")
+    )
+    model = classification.AlbertClassifier(modeling.AlbertModel(config), 3)
+    weights = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
+    folder = run_dir.parent / "hf"
+    huggingface.write(str(folder), config, weights)
+    if names:
+        path = folder / "config.json"
+        values = json.loads(path.read_text())
+        path.write_text(json.dumps({**values, "id2label": names}))
+    settings = make_options(
+        export_dir=str(run_dir.parent / "exported"),
+        init_checkpoint=str(folder),
+        task="classifier",
+        **({"labels": labels} if labels else {}),
+        **with_vocabulary(tiny_vocab),
+    )
+    if isinstance(wanted, str):
+        with pytest.raises(errors.UserError, match=wanted):
+            export.run(settings)
+        return
+    export.run(settings)
+    ((_, _, reference, _),) = no_saving
+    assert list(reference.labels) == wanted
+    for one, other in zip(
+        model.variables, reference.model.variables, strict=True
+    ):
+        np.testing.assert_array_equal(one, other)

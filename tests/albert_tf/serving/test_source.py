@@ -77,12 +77,23 @@ def test_options_of_another_version_of_squad_are_refused(run):
     assert find(squad_version="1.1").values["squad_version"] == "1.1"
 
 
-def test_missing_vocabulary_of_a_run_is_asked_for(run):
-    run.vocabulary = VOCABULARY()
-    with pytest.raises(
-        errors.UserError, match="`run_dir=r` has no copy of its"
-    ):
-        find()
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"start_n_top": 3}, "`start_n_top=3` is for SQuAD 2.0"),
+        ({"labels": "a,b"}, "`labels=a,b` is for classifier, but .* squad"),
+        ({"num_options": 3}, "`num_options=3` is for race, but .* squad"),
+    ],
+)
+def test_options_of_other_kinds_are_refused_for_checkpoints(changes, message):
+    settings = source_options.SourceOptions(
+        init_checkpoint="nowhere",
+        task="squad",
+        squad_version="1.1",
+        **changes,
+    )
+    with pytest.raises(errors.UserError, match=message):
+        source.find(settings)
 
 
 def test_vocabulary_is_used_as_the_run_used_it(run, undescribed_vocab):

@@ -13,6 +13,7 @@ from albert_tf.model import model_options, modeling
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import classification, pretraining, replaced_tokens
 from albert_tf.model.optimizers import optimization
+from tests import tf1_checkpoints
 from tests.conftest import FIXTURES
 
 RECORDED = str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")
@@ -56,10 +57,7 @@ def test_original_checkpoint_is_restored_by_name(recorded_config):
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
     restored = restoring.restore(model, RECORDED)
     assert restored == restoring.Restored(RECORDED, ())
-    reader = tf.train.load_checkpoint(RECORDED)
-    assert_same_values(
-        model, {name: reader.get_tensor(name) for name in values_of(model)}
-    )
+    assert_same_values(model, tf1_checkpoints.read(RECORDED))
 
 
 def test_own_checkpoint_round_trip(pretrainer, small_config, tmp_path):
@@ -129,13 +127,8 @@ def test_every_variable_without_a_partner_is_listed(
     ],
 )
 def test_other_layouts_are_named(small_config, names, message, tmp_path):
-    prefix = str(tmp_path / "x.ckpt")
-    tf.raw_ops.SaveV2(
-        prefix=prefix,
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        tensors=[np.zeros(16, np.float32)] * len(names),
-    )
+    values = dict.fromkeys(names, np.zeros(16, np.float32))
+    prefix = tf1_checkpoints.write(tmp_path / "x.ckpt", values)
     with pytest.raises(errors.UserError, match=message):
         restoring.restore(modeling.AlbertModel(small_config), prefix)
 
@@ -153,29 +146,23 @@ def test_truncated_data_is_an_error(recorded_config, tmp_path):
 def test_scope_of_a_module_and_optimizer_state_are_ignored(
     recorded_config, tmp_path
 ):
-    reader = tf.train.load_checkpoint(RECORDED)
-    names = list(checkpoint_reader.read(RECORDED).shapes)
-    tensors = [reader.get_tensor(name) for name in names]
-    extra = ["module/" + name + "/adam_m" for name in names] + ["global_step"]
-    prefix = str(tmp_path / "module.ckpt")
-    tf.raw_ops.SaveV2(
-        prefix=tf.constant(prefix + "_part"),
-        tensor_names=["module/" + name for name in names] + extra,
-        shape_and_slices=[""] * (2 * len(names) + 1),
-        tensors=[*tensors, *tensors, tf.constant(3, tf.int64)],
-    )
-    tf.raw_ops.MergeV2Checkpoints(
-        checkpoint_prefixes=[prefix + "_part"], destination_prefix=prefix
-    )
+    values = recorded_values()
+    module = {f"module/{name}": value for name, value in values.items()}
+    module |= {f"module/{name}/adam_m": v for name, v in values.items()}
+    module["global_step"] = np.array(3)
+    prefix = tf1_checkpoints.write(tmp_path / "module.ckpt", module)
     model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
     restoring.restore(model, prefix)
-    assert_same_values(model, dict(zip(names, tensors, strict=True)))
+    assert_same_values(model, values)
     checkpoint = checkpoint_reader.read(prefix)
-    assert set(checkpoint.shapes) == set(names)
-    assert checkpoint.state == {f"{n}/adam_m" for n in names} | {"global_step"}
-    loaded = checkpoint.load(["global_step", f"{names[0]}/adam_m"])
-    assert loaded["global_step"] == 3
-    np.testing.assert_array_equal(loaded[f"{names[0]}/adam_m"], tensors[0])
+    assert set(checkpoint.shapes) == set(values)
+    assert checkpoint.state == {f"{n}/adam_m" for n in values} | {"global_step"}
+    loaded = checkpoint.load(checkpoint.state)
+    assert loaded.pop("global_step") == 3
+    for name, value in loaded.items():
+        np.testing.assert_array_equal(
+            value, values[name.removesuffix("/adam_m")]
+        )
 
 
 # What may be new, and what may come from the first group.
@@ -263,20 +250,12 @@ def test_start_of_another_objective_says_what_is_new(
 def test_half_a_head_is_an_error(small_config, tmp_path):
     encoder = modeling.AlbertModel(small_config)
     prefix = save(encoder, tmp_path / "x")
-    reader = tf.train.load_checkpoint(prefix)
-    names = checkpoint_reader.read(prefix).shapes
-    values = checkpoint_reader.read(prefix).load(names)
+    values = checkpoint_reader.read(prefix).load(values_of(encoder))
     values["cls/predictions/output_bias"] = np.zeros([400], "f4")
-    tf.raw_ops.SaveV2(
-        prefix=prefix + "1",
-        tensor_names=list(values),
-        shape_and_slices=[""] * len(values),
-        tensors=list(values.values()),
-    )
-    del reader
+    prefix = tf1_checkpoints.write(tmp_path / "y", values)
     model = pretraining.AlbertPretrainer(encoder)
     with pytest.raises(errors.UserError, match="transform/dense/kernel: model"):
-        restoring.restore(model, prefix + "1", new_heads=True)
+        restoring.restore(model, prefix, new_heads=True)
 
 
 def test_unknown_scope_is_an_error(pretrainer):
@@ -417,18 +396,9 @@ def test_without_a_config_file_the_pooler_is_restored(small_config, tmp_path):
     )
 
 
-def write_tf1(path, change):
-    """A recorded checkpoint again, with other values."""
+def recorded_values():
     names = checkpoint_reader.read(RECORDED).shapes
-    values = checkpoint_reader.read(RECORDED).load(names)
-    change(values)
-    tf.raw_ops.SaveV2(
-        prefix=str(path),
-        tensor_names=list(values),
-        shape_and_slices=[""] * len(values),
-        tensors=list(values.values()),
-    )
-    return str(path)
+    return checkpoint_reader.read(RECORDED).load(names)
 
 
 @pytest.mark.parametrize(
@@ -443,7 +413,8 @@ def test_weights_are_finite_float32_numbers(
     recorded_config, tmp_path, value, message
 ):
     name = "bert/pooler/dense/bias"
-    prefix = write_tf1(tmp_path / "x", lambda v: v.update({name: value}))
+    values = {**recorded_values(), name: value}
+    prefix = tf1_checkpoints.write(tmp_path / "x", values)
     encoder = modeling.AlbertModel(recorded_config)
     before = values_of(encoder)
     with pytest.raises(errors.UserError, match=f"{name}.* {message}"):
@@ -471,14 +442,9 @@ def test_half_a_classifier_is_not_new(small_config, tmp_path, name):
     model = classification.AlbertClassifier(encoder, 3)
     values = values_of(model)
     del values[name]
-    tf.raw_ops.SaveV2(
-        prefix=str(tmp_path / "x"),
-        tensor_names=list(values),
-        shape_and_slices=[""] * len(values),
-        tensors=list(values.values()),
-    )
+    prefix = tf1_checkpoints.write(tmp_path / "x", values)
     with pytest.raises(errors.UserError, match=f"{name}: model"):
-        restoring.restore(model, str(tmp_path / "x"), new_heads=True)
+        restoring.restore(model, prefix, new_heads=True)
 
 
 def optimizer_of(model):
@@ -508,9 +474,9 @@ def test_moments_and_step_of_the_original_are_restored(recorded_config):
     variables = model.trainable_variables
     restoring.restore_optimizer(optimizer, variables, path)
     assert int(optimizer.iterations) == 8
-    reader = tf.train.load_checkpoint(path)
+    stored = tf1_checkpoints.read(path)
     for name, value in moments_of(optimizer, variables).items():
-        np.testing.assert_array_equal(value, reader.get_tensor(name))
+        np.testing.assert_array_equal(value, stored[name])
         assert value.any(), name
 
 
