@@ -50,23 +50,16 @@ def test_latest_checkpoint_is_taken_from_the_folder_itself(listed, tmp_path):
     assert found == str(tmp_path / "run" / "model.ckpt-5")
 
 
-def test_a_checkpoint_outside_of_the_folder_is_not_the_latest(tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "model.ckpt-5.index").write_bytes(b"")
-    (tmp_path / "run" / "checkpoint").write_text(
-        f'model_checkpoint_path: "{tmp_path}/model.ckpt-5"\n'
-    )
-    with pytest.raises(errors.UserError, match="does not say which"):
-        checkpoint_files.find(str(tmp_path / "run"))
-
-
 def test_list_of_checkpoints_keeps_names_of_its_own_folder(tmp_path):
     for name in ("model.ckpt-1", "model.ckpt-2", "model.ckpt-3"):
         (tmp_path / f"{name}.index").write_bytes(b"")
-    listed = (
-        *("/old/place/model.ckpt-1", "model.ckpt-2", "/other/model.ckpt-7"),
-        *("*", "model.ckpt-best"),
-    )
+    listed = [
+        "/old/place/model.ckpt-1",
+        "model.ckpt-2",
+        "/other/model.ckpt-7",
+        "*",
+        "model.ckpt-best",
+    ]
     lines = [f'all_model_checkpoint_paths: "{path}"' for path in listed]
     lines += [
         f"all_model_checkpoint_timestamps: {time}.5"
@@ -83,8 +76,10 @@ def test_list_of_checkpoints_keeps_names_of_its_own_folder(tmp_path):
     assert state.model_checkpoint_path == names[-1]
 
 
-@pytest.mark.parametrize("is_relative", [False, True])
-@pytest.mark.parametrize("listed", [(), (1, 2), (1, 2, 3)])
+@pytest.mark.parametrize(
+    ("listed", "is_relative"),
+    [((), False), ((1, 2), True), ((1, 2), False), ((1, 2, 3), True)],
+)
 def test_all_checkpoints_of_a_killed_run_are_deleted_in_time(
     tmp_path, monkeypatch, listed, is_relative
 ):
@@ -140,19 +135,18 @@ def test_a_checkpoint_that_was_not_listed_has_the_time_of_its_file(tmp_path):
     ("options", "left"),
     [
         ({}, []),
-        ({"best": False}, ["model.ckpt-best.data-00000-of-00001"]),
-        ({"numbered": False}, ["model.ckpt-4.data-00000-of-00001"]),
+        ({"best": False}, ["best"]),
+        ({"numbered": False}, [4]),
     ],
 )
 def test_data_without_an_index_is_removed(tmp_path, options, left):
     """TensorFlow deletes the index first."""
-    kept = ["model.ckpt-6.data-00000-of-00001", "model.ckpt-6.index"]
-    for name in (
-        *(*kept, "model.ckpt-4.data-00000-of-00001"),
-        "model.ckpt-best.data-00000-of-00001",
-    ):
+    data = "model.ckpt-{}.data-00000-of-00001"
+    kept = ["model.ckpt-6.index", data.format(6)]
+    for name in (*kept, data.format(4), data.format("best")):
         (tmp_path / name).touch()
     checkpoint_files.remove_unfinished(str(tmp_path), **options)
+    left = map(data.format, left)
     assert {p.name for p in tmp_path.iterdir()} == {*kept, *left}
 
 
@@ -165,18 +159,31 @@ def test_list_of_nothing_in_its_folder_is_removed(tmp_path):
     checkpoint_files.clean_state(str(tmp_path))
 
 
-def test_empty_folder_is_an_error(tmp_path):
-    with pytest.raises(
-        errors.UserError, match="`checkpoint=.*` .* does not say"
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("empty", "`checkpoint=.*` .* does not say"),
+        ("x", "`checkpoint=.*`.*/x.index does not exist"),
+        # Its list names one in another folder.
+        ("run", "does not say which"),
+        ("several", "one of model.ckpt-5, model.ckpt-9 there"),
+    ],
+)
+def test_what_names_no_checkpoint_is_an_error(tmp_path, path, message):
+    for name in ("empty", "run", "several"):
+        (tmp_path / name).mkdir()
+    for name in (
+        "model.ckpt-5",
+        "several/model.ckpt-5",
+        "several/model.ckpt-9",
     ):
-        checkpoint_files.find(str(tmp_path), "checkpoint")
-
-
-def test_missing_checkpoint_is_an_error(tmp_path):
-    with pytest.raises(
-        errors.UserError, match="`init_checkpoint=.*`.*/x.index does not exist"
-    ):
-        checkpoint_files.find(str(tmp_path / "x"))
+        (tmp_path / f"{name}.index").write_bytes(b"")
+    (tmp_path / "several" / "checkpoint").write_bytes(b"\xff\xfe")
+    (tmp_path / "run" / "checkpoint").write_text(
+        f'model_checkpoint_path: "{tmp_path}/model.ckpt-5"\n'
+    )
+    with pytest.raises(errors.UserError, match=message):
+        checkpoint_files.find(str(tmp_path / path), "checkpoint")
 
 
 def test_unpacked_hub_module_is_found(tmp_path):
@@ -188,16 +195,6 @@ def test_unpacked_hub_module_is_found(tmp_path):
     assert checkpoint_files.find(str(folder)) == str(
         folder / "variables/variables"
     )
-
-
-def test_folder_with_several_checkpoints_is_ambiguous(tmp_path):
-    for name in ("model.ckpt-5", "model.ckpt-9"):
-        (tmp_path / f"{name}.index").write_bytes(b"")
-    (tmp_path / "checkpoint").write_bytes(b"\xff\xfe")
-    with pytest.raises(
-        errors.UserError, match="one of model.ckpt-5, model.ckpt-9 there"
-    ):
-        checkpoint_files.find(str(tmp_path))
 
 
 def test_another_safetensors_file_is_an_error(tmp_path):

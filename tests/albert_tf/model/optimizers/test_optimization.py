@@ -43,37 +43,26 @@ def test_last_rate_has_the_float32_rounding_of_the_original():
     np.testing.assert_allclose(rate, 1.408e-8, rtol=2**-8)
 
 
-def test_no_warmup_is_pure_decay():
-    schedule = make_schedule(10, 0, learning_rate=1.0)
-    rates = [float(schedule(tf.constant(step))) for step in range(11)]
-    np.testing.assert_allclose(rates, 1 - np.arange(11) / 10, atol=1e-7)
-
-
-def test_decay_has_a_power():
-    schedule = make_schedule(10, 0, learning_rate=1.0, poly_power=2.0)
-    np.testing.assert_allclose(schedule(tf.constant(4)), 0.36, rtol=RTOL)
-
-
-def test_before_the_warmup_begins_the_rate_is_that_of_the_decay():
-    schedule = make_schedule(10, 2, learning_rate=1.0, start_warmup_step=3)
-    rates = [float(schedule(tf.constant(step))) for step in range(7)]
-    np.testing.assert_allclose(
-        rates, [1.0, 0.9, 0.8, 0.0, 0.5, 0.5, 0.4], rtol=RTOL
-    )
-
-
-def test_before_the_warmup_begins_the_original_has_negative_rates():
-    schedule = make_schedule(
-        10,
-        2,
-        learning_rate=1.0,
-        start_warmup_step=3,
-        original_start_warmup=True,
-    )
-    rates = [float(schedule(tf.constant(step))) for step in range(7)]
-    np.testing.assert_allclose(
-        rates, [-1.5, -1.0, -0.5, 0.0, 0.5, 0.5, 0.4], rtol=RTOL
-    )
+@pytest.mark.parametrize(
+    ("options", "warmup", "rates"),
+    [
+        ({}, 0, [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4]),
+        ({"poly_power": 2.0}, 0, [1.0, 0.81, 0.64, 0.49, 0.36, 0.25, 0.16]),
+        # Before the warm-up begins: that of the decay.
+        ({"start_warmup_step": 3}, 2, [1.0, 0.9, 0.8, 0.0, 0.5, 0.5, 0.4]),
+        # In the original it is negative.
+        (
+            {"start_warmup_step": 3, "original_start_warmup": True},
+            2,
+            [-1.5, -1.0, -0.5, 0.0, 0.5, 0.5, 0.4],
+        ),
+    ],
+)
+def test_rates_of_ten_steps(options, warmup, rates):
+    schedule = make_schedule(10, warmup, learning_rate=1.0, **options)
+    found = [float(schedule(tf.constant(step))) for step in range(7)]
+    np.testing.assert_allclose(found, rates, rtol=RTOL)
+    assert schedule(tf.constant(10)) == 0
 
 
 # One variable of each kind, and gradients for four updates.
