@@ -90,11 +90,8 @@ class _Source:
     """A model with its weights, and what the optimizer knew about them.
 
     Attributes:
-        model: The encoder with its head.
         variables: Those of the model that were read; the pooler may be missing.
-        config: The architecture.
-        state: What the optimizer knew.
-        path: Where it came from, see `checkpoint_reader.Checkpoint`.
+        state: Of the optimizer, see `checkpoint_reader.Checkpoint`.
     """
 
     model: keras.Model
@@ -112,7 +109,11 @@ class _Source:
 
 def run(settings: ConvertOptions) -> None:
     """Read, check and write a checkpoint."""
-    _refuse_remote(settings)
+    if not settings.to or files.is_remote(settings.to):
+        raise errors.UserError(
+            f"--to={settings.to} is not a local place. Convert to one, and "
+            "copy."
+        )
     if settings.format == "huggingface":
         tokenizer_check.require_library()
     folder = settings.to
@@ -130,9 +131,18 @@ def _convert(settings: ConvertOptions) -> None:
     if settings.format == "huggingface":
         _write_huggingface(source, settings)
     else:
-        _warn_of_labels(source)
+        details = _details_in(source)
+        if details and details.labels:
+            logging.warning(
+                "The names of the classes are not in the new checkpoint: %s. "
+                "Give them to albert_tf.export as --labels.",
+                ",".join(details.labels),
+            )
         _WRITERS[settings.format](source, settings.to)
-        _copy_vocabulary(source, settings)
+        vocabulary, _ = _find_vocabulary(source, settings)
+        folder = os.path.dirname(settings.to) or os.curdir
+        if vocabulary.path and not run_folder.vocabularies(folder):
+            run_folder.copy_vocabulary(vocabulary, folder)
     logging.info(
         "Wrote %s (%s): %s with %d variables%s.",
         settings.to,
@@ -145,17 +155,6 @@ def _convert(settings: ConvertOptions) -> None:
     )
 
 
-def _warn_of_labels(source: _Source) -> None:
-    """Say which names a TensorFlow checkpoint has no place for."""
-    details = _details_in(source)
-    if details and details.labels:
-        logging.warning(
-            "The names of the classes are not in the new checkpoint: %s. Give "
-            "them to albert_tf.export as --labels.",
-            ",".join(details.labels),
-        )
-
-
 def _find_vocabulary(
     source: _Source, settings: ConvertOptions
 ) -> tuple[tokenization.VocabularyOptions, str]:
@@ -166,23 +165,6 @@ def _find_vocabulary(
     return serving_source.choose_vocabulary(
         settings.vocabulary, known, folder
     ), folder
-
-
-def _copy_vocabulary(source: _Source, settings: ConvertOptions) -> None:
-    """Give a checkpoint its vocabulary, and how text is normalized for it."""
-    vocabulary, _ = _find_vocabulary(source, settings)
-    folder = os.path.dirname(settings.to) or os.curdir
-    if vocabulary.path and not run_folder.vocabularies(folder):
-        run_folder.copy_vocabulary(vocabulary, folder)
-
-
-def _refuse_remote(settings: ConvertOptions) -> None:
-    """Refuse what is not a local place."""
-    if not settings.to or files.is_remote(settings.to):
-        raise errors.UserError(
-            f"--to={settings.to} is not a local place. Convert to one, and "
-            "copy."
-        )
 
 
 def _check_target(settings: ConvertOptions) -> None:
@@ -320,26 +302,21 @@ def _write_tf2(source: _Source, prefix: str) -> None:
         "model": model if is_whole else source.variables
     }
     if len(source.state) > 1:
-        objects["optimizer"] = _optimizer_with(source)
+        # Every optimizer has variables of these names.
+        optimizer = objects["optimizer"] = optimization.AdamW(0.0)
+        variables = [v for v in source.variables if v.trainable]
+        optimizer.build(variables)
+        optimizer.iterations.assign(source.state.get(_STEP, 0))
+        for index, variable in enumerate(variables):
+            name = checkpoint_reader.name_of(variable)
+            for kind in _MOMENTS:
+                value = source.state[f"{name}/{kind}"]
+                getattr(optimizer, kind)[index].assign(value)
     elif source.state:
         step = int(source.state[_STEP])
         objects[_STEP] = tf.Variable(step, dtype=tf.int64, name=_STEP)
     checkpoint = tf.train.Checkpoint(**objects)
     _write_prefix(checkpoint.write, prefix, source.config)
-
-
-def _optimizer_with(source: _Source) -> optimization.AdamW:
-    # Every optimizer has variables of these names.
-    optimizer = optimization.AdamW(0.0)
-    variables = [v for v in source.variables if v.trainable]
-    optimizer.build(variables)
-    optimizer.iterations.assign(source.state.get(_STEP, 0))
-    for index, variable in enumerate(variables):
-        name = checkpoint_reader.name_of(variable)
-        for kind in _MOMENTS:
-            moments = getattr(optimizer, kind)
-            moments[index].assign(source.state[f"{name}/{kind}"])
-    return optimizer
 
 
 def _write_prefix(

@@ -17,7 +17,7 @@ outputs from the model in float32.
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,8 +94,9 @@ if __name__ == "__main__":
 
 import tensorflow as tf
 
+from albert_tf.finetuning import batches
 from albert_tf.model.checkpoints import restoring
-from albert_tf.serving import quality, source
+from albert_tf.serving import source
 from albert_tf.serving.formats import (
     id_model,
     lite_model,
@@ -108,6 +109,11 @@ _FORMATS = {"litert": lite_model.FORMAT, "onnx": onnx_model.FORMAT}
 # One of them shows that a folder is an export.
 _MARKS = ("saved_model.pb", id_model.DESCRIPTION_NAME)
 REPORT_NAME = "export.json"
+
+_Ask = Callable[[id_model.Arrays], id_model.Arrays]
+_BATCH_SIZE = 32  # For scores.
+# Large, and no task looks at them.
+_LEFT_OUT = ("sequence_output", "pooled_output")
 
 # What turns texts into ids, and outputs into answers.
 _TEXT_OPTIONS = [
@@ -125,13 +131,17 @@ _TEXT_OPTIONS = [
 
 def run(settings: ExportOptions) -> None:
     """Restore a model, save it, and measure what was saved."""
-    refuse_remote(settings)
+    if files.is_remote(settings.export_dir):
+        raise errors.UserError(
+            f"--export_dir={settings.export_dir} is remote. Export to a local "
+            "folder, and copy it."
+        )
     target = settings.export_dir.rstrip("/")
     # Beside the folder, which is replaced as a whole.
     lock = f"{target}{folder_lock.NAME}"
     with folder_lock.hold_file(lock, "export_dir", settings.export_dir):
         files.clear_replacement(target)
-        check_target(settings)
+        _check_target(settings)
         files.require_folder_target(target, "export_dir")
         _run(settings)
 
@@ -154,13 +164,16 @@ def _run(settings: ExportOptions) -> None:
             "format": settings.format,
             "precision": settings.precision,
             **save(settings, found, task, reference, folder),
-            "bytes": quality.num_bytes(folder),
+            "bytes": _num_bytes(folder),
         }
         if task and settings.eval_file:
-            asks = _asks(settings, reference, folder)
-            report["scores"], report["scores_in_float32"] = (
-                quality.score(ask, task, examples) for ask in asks
-            )
+            function = service.id_functions(reference)["tokens"]
+            names = [spec.name for spec in function.input_signature]
+            for key, ask in (
+                ("scores", _of_export(settings, folder)),
+                ("scores_in_float32", functools.partial(_ask, function)),
+            ):
+                report[key] = _score(ask, names, task, examples)
         text = strict_json.dumps(report, indent=2, sort_keys=True) + "\n"
         files.write_text(os.path.join(folder, REPORT_NAME), text)
     logging.info("Exported %s to %s:\n%s", used.path, settings.export_dir, text)
@@ -214,35 +227,52 @@ def _save_id_model(
 
 
 def _ask(
-    function: Callable[..., Mapping[str, tf.Tensor]],
-    inputs: Mapping[str, np.ndarray],
+    function: Callable[..., Mapping[str, tf.Tensor]], inputs: id_model.Arrays
 ) -> dict[str, np.ndarray]:
     """Call a signature."""
     outputs = function(**{k: tf.constant(v) for k, v in inputs.items()})
     return {name: value.numpy() for name, value in outputs.items()}
 
 
-def _asks(
-    settings: ExportOptions, reference: service.Service, folder: str
-) -> tuple[quality.Ask, quality.Ask]:
-    """Return what asks the export, and what asks the model in float32."""
-    function = service.id_functions(reference)["tokens"]
-    names = [spec.name for spec in function.input_signature]
+def _of_export(settings: ExportOptions, folder: str) -> _Ask:
+    """Return what asks the export."""
+    if settings.format == SAVED_MODEL:
+        function = tf.saved_model.load(folder).signatures["tokens"]
+        return functools.partial(_ask, function)
+    form = _FORMATS[settings.format]
+    path = os.path.join(folder, form.file_name)
+    return functools.partial(form.ask, path, "tokens")
 
-    def of_export() -> quality.Ask:
-        if settings.format == SAVED_MODEL:
-            loaded = tf.saved_model.load(folder)
-            return functools.partial(_ask, loaded.signatures["tokens"])
-        form = _FORMATS[settings.format]
-        path = os.path.join(folder, form.file_name)
-        return functools.partial(form.ask, path, "tokens")
 
-    def with_its_inputs(ask: quality.Ask) -> quality.Ask:
-        return lambda batch: ask({name: batch[name] for name in names})
+def _score(
+    ask: _Ask,
+    names: Sequence[str],
+    task: base.Task,
+    examples: Sequence[base.Example],
+) -> dict[str, float]:
+    """Return the task's metrics for what `ask` says.
 
-    return (
-        with_its_inputs(of_export()),
-        with_its_inputs(functools.partial(_ask, function)),
+    Args:
+        names: Of the inputs that it takes.
+        examples: With labels.
+    """
+
+    def ask_batch(batch: id_model.Arrays) -> base.Outputs:
+        outputs = ask({name: batch[name] for name in names})
+        return {k: v for k, v in outputs.items() if k not in _LEFT_OUT}
+
+    # Some formats have a fixed length.
+    outputs = batches.ask(
+        ask_batch, task, examples, _BATCH_SIZE, task.max_seq_length
+    )
+    return task.score(outputs, examples)
+
+
+def _num_bytes(folder: str) -> int:
+    return sum(
+        os.path.getsize(os.path.join(path, name))
+        for path, _, names in os.walk(folder)
+        for name in names
     )
 
 
@@ -270,16 +300,7 @@ def _read_examples(
         ) from None
 
 
-def refuse_remote(settings: ExportOptions) -> None:
-    """Refuse to write where a folder cannot be replaced as a whole."""
-    if files.is_remote(settings.export_dir):
-        raise errors.UserError(
-            f"--export_dir={settings.export_dir} is remote. Export to a local "
-            "folder, and copy it."
-        )
-
-
-def check_target(settings: ExportOptions) -> None:
+def _check_target(settings: ExportOptions) -> None:
     """Refuse to write where something else would be lost."""
     target = settings.export_dir
     files.refuse_file(target, "export_dir")

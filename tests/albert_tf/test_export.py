@@ -343,7 +343,7 @@ def test_existing_folder_is_replaced_whole_or_not_at_all(run_dir, monkeypatch):
         raise RuntimeError("pulled the plug")
 
     with monkeypatch.context() as patch:
-        patch.setattr(export.quality, "num_bytes", fail)
+        patch.setattr(export, "_num_bytes", fail)
         with pytest.raises(RuntimeError, match="pulled the plug"):
             export.run(settings)
     assert (target / "saved_model.pb").read_text() == "old"

@@ -22,18 +22,11 @@ Bar = tuple[str, float, str]  # Name, probability, remark.
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What the page shows as an answer; all of it is plain text.
-
-    Attributes:
-        headline: The answer in a few words.
-        passage: The text that was asked about, in parts.
-        charts: Bars, by the title of their chart.
-        notes: What the reader should know.
-    """
+    """What the page shows as an answer; all of it is plain text."""
 
     headline: str
-    passage: Sequence[Part]
-    charts: Mapping[str, Sequence[Bar]]
+    passage: Sequence[Part]  # The text that was asked about.
+    charts: Mapping[str, Sequence[Bar]]  # By their titles.
     notes: Sequence[str]
 
 
@@ -48,18 +41,16 @@ def show_masks(texts: Texts, answer: Answer) -> View:
     passage = [(first, False)]
     # A mask that was cut off has no pieces.
     for after, pieces in itertools.zip_longest(others, answer["pieces"]):
-        filling = _word(pieces[0]) if pieces else tokenization.MASK
+        filling = tokenization.MASK
+        if pieces:  # Without the marks of SentencePiece and WordPiece.
+            piece = pieces[0].removeprefix("\u2581").removeprefix("##")
+            filling = piece or pieces[0]
         passage += [(filling, bool(pieces)), (after, False)]
     masks = zip(answer["pieces"], answer["probabilities"], strict=True)
     charts = {
         f"Mask {number}": _bars(*mask) for number, mask in enumerate(masks, 1)
     }
     return View("Filled in", passage, charts, _notes(answer))
-
-
-def _word(piece: str) -> str:
-    """Return a piece without the marks of SentencePiece and WordPiece."""
-    return piece.removeprefix("\u2581").removeprefix("##") or piece
 
 
 def show_answer(texts: Texts, answer: Answer) -> View:
@@ -126,18 +117,11 @@ def _notes(answer: Answer) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A kind of models.
-
-    Attributes:
-        title: What it does, as a heading.
-        hint: What to do.
-        samples: What stands in the fields at first, by input.
-        show: Texts and their answer to what is shown.
-    """
+    """A kind of models."""
 
     title: str
     hint: str
-    samples: Texts
+    samples: Texts  # What stands in the fields at first, by input.
     show: Callable[[Texts, Answer], View]
 
 
@@ -189,12 +173,7 @@ class Demo:
         self._kind = kind
 
     def form(self) -> dict[str, Any]:
-        """Return what the page needs for its form.
-
-        Returns:
-            `title` and `hint`; `fields`, the samples by name of the input, a
-            text or a list of texts.
-        """
+        """Return `title`, `hint` and `fields`, the samples by input."""
         inputs = self._signature.inputs
         fields = {}
         for name, sample in self._kind.samples.items():

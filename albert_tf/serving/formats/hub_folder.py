@@ -54,10 +54,8 @@ class Model:
     """What is written.
 
     Attributes:
-        config: Architecture of the encoder.
-        weights: Variable name to array; see `huggingface.write`.
-        vocabulary: The file of its vocabulary and how it is used.
-        tokenizer: The same, loaded.
+        weights: Variable name to array; see `huggingface.files_of`.
+        tokenizer: The vocabulary, loaded.
         details: What its outputs mean, if that is known.
         run_dir: The folder of its run, if it has one.
     """
@@ -76,13 +74,27 @@ def write(folder: str, model: Model) -> None:
     rules = tokenizer_json.make(tokenizer)
     tokenizer_check.check(rules, tokenizer)
     _warn_of_numbers(tokenizer)
+    ids = {
+        "pad_token_id": tokenizer.pad_id,
+        "bos_token_id": tokenizer.cls_id,
+        "eos_token_id": tokenizer.sep_id,
+    }
+    details = model.details or huggingface_config.Details()
     config, weights = huggingface.files_of(
-        model.config, model.weights, _with_ids(model)
+        model.config, model.weights, dataclasses.replace(details, ids=ids)
     )
     special = tokenizer_json.special_pieces(tokenizer)
+    tokenizer_config = {
+        # It takes `tokenizer.json` as it is; ALBERT's makes rules of its own.
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": model.config.max_position_embeddings,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        **special,
+    }
     texts = {
         TOKENIZER_NAME: rules,
-        _TOKENIZER_CONFIG_NAME: _json(_tokenizer_config(model)),
+        _TOKENIZER_CONFIG_NAME: _json(tokenizer_config),
         _SPECIAL_NAME: _json(special),
         model_card.NAME: model_card.text(
             folder, config, tokenizer, model.run_dir
@@ -96,15 +108,18 @@ def write(folder: str, model: Model) -> None:
     contents = {name: text.encode() for name, text in texts.items()}
     contents[vocabulary] = files.read_bytes(model.vocabulary.path)
     contents[huggingface.WEIGHTS_NAME] = weights
+    _write_files(folder, contents)
+
+
+def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
     files.make_folder(folder, "to")
-    for name in set(VOCABULARY_NAMES.values()) - {vocabulary}:
+    for name in set(VOCABULARY_NAMES.values()) - contents.keys():
         path = os.path.join(folder, name)
         if files.exists(path):  # Of an earlier export.
             files.remove(path)
     for name, content in contents.items():
-        with files.replace_atomically(
-            os.path.join(folder, name), through_link=False
-        ) as stream:
+        path = os.path.join(folder, name)
+        with files.replace_atomically(path, through_link=False) as stream:
             stream.write(content)
 
 
@@ -122,34 +137,6 @@ def details_of(task: base.Task) -> huggingface_config.Details:
         is_regression=isinstance(task, glue.GlueTask) and not labels,
         is_choice=isinstance(task, race.RaceTask),
     )
-
-
-def _with_ids(model: Model) -> huggingface_config.Details:
-    """Return the details with the special pieces of the vocabulary."""
-    tokenizer = model.tokenizer
-    return dataclasses.replace(
-        model.details or huggingface_config.Details(),
-        ids={
-            "pad_token_id": tokenizer.pad_id,
-            "bos_token_id": tokenizer.cls_id,
-            "eos_token_id": tokenizer.sep_id,
-        },
-    )
-
-
-def _tokenizer_config(model: Model) -> dict[str, Any]:
-    """Return the content of `tokenizer_config.json`.
-
-    The class is one that takes `tokenizer.json` as it is; that of ALBERT makes
-    rules of its own.
-    """
-    return {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": model.config.max_position_embeddings,
-        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
-        "clean_up_tokenization_spaces": False,
-        **tokenizer_json.special_pieces(model.tokenizer),
-    }
 
 
 def _warn_of_numbers(tokenizer: tokenization.AnyTokenizer) -> None:

@@ -36,22 +36,16 @@ _TRIED_ROWS, _TRIED_TOKENS = 2, 64
 
 
 class Format(NamedTuple):
-    """A format of a network, as functions.
+    """A format of a network, as functions."""
 
-    Attributes:
-        name: What the option `format` calls it.
-        file_name: Name of the network's file in the folder.
-        require: Raises `errors.UserError` where a package is missing.
-        functions: Takes a service, returns what is converted of it.
-        convert: Takes these functions, the precision and a path; writes there.
-        ask: Takes the path, the name of a function and inputs; returns outputs.
-    """
-
-    name: str
-    file_name: str
-    require: Callable[[], None]
+    name: str  # What the option `format` calls it.
+    file_name: str  # Of the network.
+    require: Callable[[], None]  # Refuses where a package is missing.
+    # What is converted of a service.
     functions: Callable[[service.Service], Functions]
+    # Takes these functions, the precision and a path, and writes there.
     convert: Callable[[Functions, str, str], None]
+    # Takes the path, the name of a function and inputs; returns outputs.
     ask: Callable[[str, str, Arrays], Arrays]
 
 
@@ -108,13 +102,13 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     files.make_folder(path)
     network = os.path.join(path, form.file_name)
     form.convert(functions, what.precision, network)
-    description = describe(what, form.name)
+    description = _describe(what, form.name)
     for name, function in functions.items():
         inputs = sample(function, what.service.encoder.config)
         answers = form.ask(network, name, inputs)
         largest = differences(function, inputs, answers)
         description["functions"][name] = {
-            **signature(function),
+            **_signature(function),
             "largest_difference": largest,
         }
         logging.info("%s, %s, differs by %s", form.name, name, largest)
@@ -163,10 +157,11 @@ def differences(
     }
 
 
-def describe(what: IdModel, format_name: str) -> dict[str, Any]:
+def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
     """Return the description without what is measured; see `save`."""
     asked = what.service
     tokenizer = tokenization.load(what.vocabulary)
+    kind = str(what.vocabulary.kind)
     return {
         "format": format_name,
         "precision": what.precision,
@@ -181,14 +176,14 @@ def describe(what: IdModel, format_name: str) -> dict[str, Any]:
             for name in ("pad", "unk", "cls", "sep", "mask")
         },
         "vocabulary": {
-            str(what.vocabulary.kind): _vocabulary_name(what),
+            kind: run_folder.VOCABULARY_NAMES[kind],
             **tokenizer.settings,
         },
         "options": dict(what.options),
     }
 
 
-def signature(function: Any) -> dict[str, Any]:
+def _signature(function: Any) -> dict[str, Any]:
     """Return `inputs` and `outputs`, each with dtype and shape, by name."""
     specs = {spec.name: spec for spec in function.input_signature}
     outputs = function.get_concrete_function().structured_outputs
@@ -199,7 +194,3 @@ def signature(function: Any) -> dict[str, Any]:
         }
         for key, values in (("inputs", specs), ("outputs", outputs))
     }
-
-
-def _vocabulary_name(what: IdModel) -> str:
-    return run_folder.VOCABULARY_NAMES[str(what.vocabulary.kind)]
