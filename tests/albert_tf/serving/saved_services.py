@@ -7,9 +7,8 @@ import tensorflow as tf
 
 from albert_tf.finetuning import packing, race
 from albert_tf.model import modeling
-from albert_tf.model.heads import classification
+from albert_tf.serving import make
 from albert_tf.serving.formats import saved_model
-from albert_tf.serving.services import text_service
 from tests.conftest import LAYER_ATOL
 
 MAX_SEQ_LENGTH = 16
@@ -42,11 +41,22 @@ def save(service, path):
     )
 
 
-def make_classifier(config, tokenizer, *, pairs):
-    model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
-    return text_service.ClassifierService(
-        spread(model), tokenizer, MAX_SEQ_LENGTH, labels=LABELS, pairs=pairs
-    )
+def make_service(kind, config, tokenizer):
+    """One of the kinds in `SAVED`."""
+    given = modeling.AlbertModel(config), tokenizer, MAX_SEQ_LENGTH
+    if kind == "pretrained":
+        service = make.of_pretraining(*given, sentence_order=True)
+    elif kind == "bare":
+        service = make.of_encoder(*given)
+    elif kind == "of_choices":
+        task = race.RaceTask(tokenizer, MAX_SEQ_LENGTH, RACE)
+        service = make.of_task(task, given[0])
+    else:
+        labels = () if kind == "of_numbers" else LABELS
+        pairs = kind != "of_singles"
+        service = make.of_labels(*given, labels=labels, pairs=pairs)
+    spread(service.model)
+    return service
 
 
 def pack(tokenizer, first, second=None):

@@ -1,6 +1,5 @@
 """Lines to requests, and the answers of SavedModels to them."""
 
-import dataclasses
 import io
 import json
 import logging
@@ -10,11 +9,8 @@ import tensorflow as tf
 
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import text_files
-from albert_tf.model import modeling
-from albert_tf.serving import make
 from albert_tf.serving.client import ask
-from albert_tf.serving.formats import id_model, saved_model
-from albert_tf.text import tokenization
+from albert_tf.serving.formats import id_model
 from albert_tf.training import run_folder
 
 LINES = {"text": 1}
@@ -31,6 +27,10 @@ def read(content, inputs=LINES, name="in.jsonl"):
 
 def entry(**values):
     return json.dumps(values) + "\n"
+
+
+def of(options):
+    return entry(article="a", question="q", options=options)
 
 
 # Lines to requests.
@@ -69,10 +69,8 @@ def test_answers_are_known_by_their_id_or_line():
 
 def test_table():
     content = "id\ttext\ttext_pair\nx\tIt rains.\tIt is wet.\n"
-    expected = ask.Request(
-        {"id": "x"}, {"text": "It rains.", "text_pair": "It is wet."}
-    )
-    assert read(content, PAIRS, "in.tsv") == [expected]
+    texts = {"text": "It rains.", "text_pair": "It is wet."}
+    assert read(content, PAIRS, "in.tsv") == [ask.Request({"id": "x"}, texts)]
 
 
 def test_missing_options_are_filled_up():
@@ -112,40 +110,16 @@ def test_lines_are_read_when_they_are_needed():
             "line 1 has no 'text_pair'; there are 'text', 'pair'.*needs text,",
         ),
         (entry(text=["a"]), LINES, r"line 1: 'text' is \[\"a\"\]; it must be"),
-        (
-            '{"text": "\\ud83d"}',
-            LINES,
-            "line 1 is not one JSON object .* half of a character",
-        ),
-        (
-            b'{"id": NaN, "text": "a"}',
-            LINES,
-            "line 1 is not one JSON object .*NaN is not a JSON number",
-        ),
-        (
-            b"a\n\xff\n",
-            LINES,
-            "line 2 is not UTF-8: byte 1 of the line is 0xff",
-        ),
-        (
-            entry(article="a", question="q", options=["b"]),
-            CHOICES,
-            "line 1: 'options' is .*a list of 2 to 4 texts",
-        ),
-        (
-            entry(article="a", question="q", options=list("bcdef")),
-            CHOICES,
-            "line 1: 'options' is .*a list of 2 to 4 texts",
-        ),
-        (
-            entry(article="a", question="q", options=["b", 2]),
-            CHOICES,
-            "line 1: 'options', number 1 is 2; it must be a text",
-        ),
+        ('{"text": "\\ud83d"}', LINES, "line 1 is not .* half of a character"),
+        (b'{"id": NaN, "text": "a"}', LINES, "line 1 is not .*NaN is not a"),
+        (b"a\n\xff\n", LINES, "line 2 is not UTF-8: byte 1 of the line is"),
+        (of(options=["b"]), CHOICES, "'options' is .*a list of 2 to 4 texts"),
+        (of(options=list("bcdef")), CHOICES, "'options' is .*a list of 2 to 4"),
+        (of(options=["b", 2]), CHOICES, "line 1: 'options', number 1 is 2; it"),
     ],
 )
 def test_bad_line_is_named(content, inputs, message):
-    with pytest.raises(errors.UserError, match=f"in.jsonl, {message}"):
+    with pytest.raises(errors.UserError, match=f"in.jsonl, .*{message}"):
         read(content, inputs)
 
 
@@ -161,9 +135,8 @@ def test_bad_lines_stay_in_their_places():
         {"id": [1], "line": 6},
         {"line": 7},
     ]
-    assert [isinstance(item, ask.Request) for item in items] == [
-        *(True, False, False, False, False, True)
-    ]
+    good = [isinstance(item, ask.Request) for item in items]
+    assert good == [True, False, False, False, False, True]
     assert "line 5 is not UTF-8" in items[3].answer["error"]
 
 
@@ -242,7 +215,7 @@ def answer(signature, lines, batch_size=32):
     return [one for b in batches for one in ask.answer_all(signature, b)]
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 7, 32])
+@pytest.mark.parametrize("batch_size", [1, 3, 32])
 def test_answers_come_in_order_whatever_the_batch(echo, batch_size):
     signature = ask.load(echo, "serving_default")
     assert signature.inputs == PAIRS
@@ -257,10 +230,6 @@ def test_answers_come_in_order_whatever_the_batch(echo, batch_size):
         for n in range(7)
     ]
     assert answer(signature, lines, batch_size) == expected
-
-
-def test_nothing_asked_nothing_answered(echo):
-    assert answer(ask.load(echo, "serving_default"), []) == []
 
 
 def test_errors_stand_among_the_answers(echo):
@@ -286,20 +255,8 @@ def test_lists_of_texts(echo):
     assert found == {"line": 1, "answer": "aqb|c||", "options": options}
 
 
-def test_masks_of_a_text_do_not_depend_on_its_neighbours(
-    tmp_path, small_config, tiny_vocab
-):
-    config = dataclasses.replace(
-        small_config, num_hidden_layers=1, num_hidden_groups=1
-    )
-    service = make.of_pretraining(
-        modeling.AlbertModel(config),
-        tokenization.Tokenizer(tiny_vocab),
-        16,
-        sentence_order=False,
-    )
-    saved_model.save(service, str(tmp_path / "1"))
-    signature = ask.load(str(tmp_path / "1"), "fill_mask")
+def test_masks_of_a_text_do_not_depend_on_its_neighbours(pretrained):
+    signature = ask.load(str(pretrained.path), "fill_mask")
     texts = ["[MASK] and [MASK].\n", "No gap.\n", "It [MASK].\n"]
     together = answer(signature, texts)
     assert [len(a["pieces"]) for a in together] == [2, 0, 1]
@@ -313,19 +270,16 @@ def test_masks_of_a_text_do_not_depend_on_its_neighbours(
 @pytest.mark.parametrize(
     "name, advice",
     [
-        (run_folder.OPTIONS_NAME, "albert_tf.predict and its `run_dir`"),
-        (scores.FILE_NAME, "albert_tf.predict and its `run_dir`"),
-        (id_model.DESCRIPTION_NAME, "`format=saved_model"),
+        (run_folder.OPTIONS_NAME, ".*albert_tf.predict and its `run_dir`"),
+        (scores.FILE_NAME, ".*albert_tf.predict and its `run_dir`"),
+        (id_model.DESCRIPTION_NAME, ".*`format=saved_model"),
+        ("else", ".*Name what albert_tf.export wrote"),
     ],
 )
 def test_other_folders_are_told_apart(tmp_path, name, advice):
     (tmp_path / name).write_text("{}")
-    with pytest.raises(errors.UserError, match=f"no SavedModel.*{advice}"):
-        ask.load(str(tmp_path), "serving_default")
-
-
-def test_folder_without_model_is_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="`saved_model=.*no SavedModel"):
+    message = f"`saved_model=.*no SavedModel{advice}"
+    with pytest.raises(errors.UserError, match=message):
         ask.load(str(tmp_path), "serving_default")
 
 

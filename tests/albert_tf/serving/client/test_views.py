@@ -73,8 +73,10 @@ def test_masks_beyond_the_end_stay():
     view = views.show_masks({"text": "The [MASK] and [MASK]."}, answer)
     assert view.passage == [
         ("The ", False),
-        *(("rain", True), (" and ", False)),
-        *(("[MASK]", False), (".", False)),
+        ("rain", True),
+        (" and ", False),
+        ("[MASK]", False),
+        (".", False),
     ]
     assert view.charts == {"Mask 1": [("▁rain", 0.75, ""), ("▁", 0.25, "")]}
     (note,) = view.notes

@@ -10,10 +10,15 @@ from albert_tf.serving import make
 from albert_tf.serving.formats import id_model
 from albert_tf.text import tokenization
 
-KINDS = (
-    *("encoder", "pretraining", "classifier", "regression"),
-    *("squad 1.1", "squad 2.0", "race"),
-)
+KINDS = [
+    "encoder",
+    "pretraining",
+    "classifier",
+    "regression",
+    "squad 1.1",
+    "squad 2.0",
+    "race",
+]
 LENGTH = 64
 LABELS = ("yes", "no", "maybe")
 # A shape whose weights weigh more than the graph of its layers.

@@ -1,7 +1,5 @@
 """Requests for TensorFlow Serving, parsed by protobuf and run."""
 
-import dataclasses
-
 import pytest
 import tensorflow as tf
 from google.protobuf import (
@@ -10,10 +8,7 @@ from google.protobuf import (
     message_factory,
 )
 
-from albert_tf.model import modeling
-from albert_tf.serving import make
-from albert_tf.serving.formats import saved_model, warm_up
-from albert_tf.text import tokenization
+from albert_tf.serving.formats import warm_up
 
 # TensorFlow Serving's messages, as far as a request needs them: name and
 # number of each field, and its type, or the message it holds.
@@ -84,22 +79,15 @@ def test_bytes_of_a_short_request():
     assert warm_up.encode("s", {}) == b"\x32\x07\x0a\x05\x0a\x03\x1a\x01s"
 
 
+@pytest.mark.parametrize("name", ["pretrained", "of_choices"])
 def test_every_signature_of_a_saved_model_is_warmed_up(
-    tmp_path, prediction_log, small_config, tiny_vocab
+    request, prediction_log, name
 ):
-    config = dataclasses.replace(
-        small_config, num_hidden_layers=1, num_hidden_groups=1
-    )
-    encoder = modeling.AlbertModel(config)
-    tokenizer = tokenization.Tokenizer(tiny_vocab)
-    service = make.of_encoder(encoder, tokenizer, 16)
-    path = str(tmp_path / "1")
-    saved_model.save(service, path)
-    loaded = tf.saved_model.load(path)
-    records = tf.data.TFRecordDataset(f"{path}/{warm_up.PATH}")
+    saved = request.getfixturevalue(name)
+    records = tf.data.TFRecordDataset(f"{saved.path}/{warm_up.PATH}")
     asked = []
     for record in records.as_numpy_iterator():
         signature, inputs = parse(prediction_log, record)
-        assert loaded.signatures[signature](**inputs)
+        assert saved.signatures[signature](**inputs)
         asked.append(signature)
-    assert asked == sorted(loaded.signatures)
+    assert asked == sorted(saved.signatures)

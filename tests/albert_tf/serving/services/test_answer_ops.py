@@ -49,7 +49,9 @@ def test_windows_are_those_of_features(stride):
 def test_pieces_of_windows():
     contexts = ragged(range(10, 19), [], [30, 31, 32])
     assert answer_ops.cut(WINDOWS, contexts).to_list() == [
-        *([10, 11, 12, 13, 14], [13, 14, 15, 16, 17], [16, 17, 18]),
+        [10, 11, 12, 13, 14],
+        [13, 14, 15, 16, 17],
+        [16, 17, 18],
         [30, 31, 32],
     ]
 
@@ -57,7 +59,9 @@ def test_pieces_of_windows():
 def test_answers_may_be_in_the_context_and_at_cls():
     mask = answer_ops.p_mask(WINDOWS, tf.constant(10)).numpy()
     assert ["".join(map(str, row)) for row in mask] == [
-        *("0111000001", "0111000001", "0111000111"),
+        "0111000001",
+        "0111000001",
+        "0111000111",
         "0110001111",
     ]
 

@@ -277,13 +277,13 @@ def test_tokens_are_what_the_model_says(saved):
 
 def test_a_stranger_gets_the_same_answers(saved, tmp_path):
     questions = cases()[:8]
-    arguments = {
-        "serving_default|question": np.array([q.text for q in questions]),
-        "serving_default|context": np.array([q.context for q in questions]),
+    texts = {
+        "question": np.array([q.text for q in questions]),
+        "context": np.array([q.context for q in questions]),
     }
-    for name in saved.service.ids:
-        arguments[f"tokens|{name}"] = np.eye(3, 6, dtype=np.int32)
-    test_saved_model.ask(saved, tmp_path, arguments)
+    ids = dict.fromkeys(saved.service.ids, np.eye(3, 6, dtype=np.int32))
+    calls = [(saved, "serving_default", texts), (saved, "tokens", ids)]
+    test_saved_model.ask(calls, tmp_path)
 
 
 @pytest.mark.parametrize("original", [False, True])
