@@ -78,16 +78,11 @@ def restore(
         source: A path, see `checkpoint_files.find`; or what
             `checkpoint_reader.read` returned.
         option: Name of the option the path came from, for messages.
-        new_scopes: Scopes of variables that keep their values.
+        new_scopes: Of variables that keep their values.
         new_heads: Whether heads that the checkpoint lacks altogether keep their
             values too. So does the pooler where the model has another
             `pooling`, and the checkpoint the original's.
-
-    Raises:
-        errors.UserError: A variable has no partner of its shape, or does not
-            exist yet; the checkpoint has more variables in the model's own
-            parts; or its config file says that the same weights mean another
-            function.
+        layers: See `model_options.InitOptions.layers`.
     """
     base.check_variables(model)
     checkpoint = source
@@ -103,15 +98,8 @@ def restore(
     is_new = _new_variables(
         variables, encoder.name, checkpoint, new_scopes, new_heads
     )
-    pooling = encoder.config.pooling
-    if stored not in (None, pooling) and not is_new(f"{pooler}/kernel"):
-        raise errors.UserError(
-            f"{what} was trained with pooling={stored}, says the config file "
-            f"beside it, and the model has pooling={pooling}. Use that file as "
-            f"`albert_config_file`; for finetuning, `pooling={stored}` is "
-            "enough. Where a run starts from it, `new_weights=bert/pooler` "
-            "gives it a new pooler."
-        )
+    if not is_new(f"{pooler}/kernel"):
+        _check_pooling(encoder.config.pooling, stored, what)
     kept = [name for name in variables if not is_new(name)]
     partners = _find_partners(encoder, checkpoint, kept, layers, what)
     _check_partners(variables, partners, checkpoint.shapes, is_new, what)
@@ -303,11 +291,7 @@ def _explain_misfit(
     stored: Collection[str],
     lacking: Collection[str],
 ) -> str:
-    """Say what to do about variables that do not match.
-
-    Args:
-        lacking: What the checkpoint lacks, if nothing else is wrong.
-    """
+    """Say what to do; `lacking`: of `stored`, if nothing else is wrong."""
     if brightmart.PROJECTION in set(stored) - set(variables):
         return (
             "This is the layout of brightmart's albert_zh. Use the config file "
@@ -377,6 +361,18 @@ def _check_config(
             f"{what} does not fit the model, says the config file beside it:\n"
             + "\n".join(lines)
             + "\nUse that file as `albert_config_file`."
+        )
+
+
+def _check_pooling(pooling: str, stored: str | None, what: str) -> None:
+    """Refuse the weights of a pooler that reads something else."""
+    if stored not in (None, pooling):
+        raise errors.UserError(
+            f"{what} was trained with pooling={stored}, says the config file "
+            f"beside it, and the model has pooling={pooling}. Use that file as "
+            f"`albert_config_file`; for finetuning, `pooling={stored}` is "
+            "enough. Where a run starts from it, `new_weights=bert/pooler` "
+            "gives it a new pooler."
         )
 
 
