@@ -224,14 +224,8 @@ BARE = {
         lambda e: classification.AlbertClassifier(e, 1),
         text_service.RegressionService,
     ),
-    "squad": (
-        question_answering.AlbertSquadV1,
-        answer_service.AnswerServiceV1,
-    ),
-    "race": (
-        classification.AlbertMultipleChoice,
-        choice_service.ChoiceService,
-    ),
+    "squad": (question_answering.AlbertSquadV1, answer_service.AnswerServiceV1),
+    "race": (classification.AlbertMultipleChoice, choice_service.ChoiceService),
 }
 
 
@@ -264,11 +258,7 @@ ROWS = [("0", "It rains."), ("1", "The ferry waits."), ("1", "It wet is.")]
 
 @pytest.mark.parametrize(
     "form, precision",
-    [
-        ("saved_model", "bfloat16"),
-        ("onnx", "int8"),
-        ("litert", "float32"),
-    ],
+    [("saved_model", "bfloat16"), ("onnx", "int8"), ("litert", "float32")],
 )
 def test_score_of_an_export_stands_beside_that_of_the_model(
     tmp_path, config, tiny_vocab, form, precision

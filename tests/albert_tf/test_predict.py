@@ -1,6 +1,7 @@
 """Prediction of a user's file, with a run and with a SavedModel."""
 
 import dataclasses
+import functools
 import json
 import os
 import shutil
@@ -83,57 +84,66 @@ def test_options_that_do_not_go_together(values, message):
         predict.PredictOptions(**values)
 
 
-def test_missing_input_is_named_before_anything_is_loaded(tmp_path):
-    for name in ("missing.txt", "."):
-        settings = predict.PredictOptions(
-            saved_model="missing", input_file=str(tmp_path / name)
-        )
-        with pytest.raises(errors.UserError, match="--input_file=.* no.* file"):
-            predict.run(settings)
-
-
-def test_input_is_not_overwritten(tmp_path):
+def test_files_that_cannot_be_used_are_named_before_the_model(tmp_path):
     path = write(tmp_path / "in.jsonl", "a\n")
-    settings = predict.PredictOptions(
-        saved_model="missing", input_file=path, output_file=path
-    )
-    with pytest.raises(errors.UserError, match="is one of the input files"):
-        predict.run(settings)
+    binary = tmp_path / "picture.jsonl"
+    binary.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    for model in ({"run_dir": "nowhere"}, {"saved_model": "nowhere"}):
+        for name, output, message in (
+            (tmp_path / "missing.txt", "out", "--input_file=.* no.* file"),
+            (tmp_path, "out", "--input_file=.* no.* file"),
+            (path, path, "is one of the input files"),
+            (binary, "out", "picture.jsonl is not text"),
+        ):
+            settings = predict.PredictOptions(
+                input_file=str(name),
+                output_file=str(tmp_path / output),
+                **model,
+            )
+            with pytest.raises(errors.UserError, match=message):
+                predict.run(settings)
 
 
 # A run that answers questions.
 
 
-@pytest.fixture(scope="module", params=squad.VERSIONS)
-def squad_run(request, tmp_path_factory, small_config, tiny_vocab):
-    """The folder of a SQuAD run, with new weights, and its version."""
-    folder = str(tmp_path_factory.mktemp("runs") / "squad")
+@pytest.fixture(scope="module")
+def squad_runs(tmp_path_factory, small_config, tiny_vocab):
+    """Makes the folder of a SQuAD run of a version, with new weights."""
     config = dataclasses.replace(small_config, num_hidden_layers=2)
-    settings = options.from_dict(
-        run_squad.RunSquadOptions,
-        {
+
+    @functools.cache
+    def make(version):
+        folder = str(tmp_path_factory.mktemp("runs") / "squad")
+        values = {
             "train_file": "train.json",
-            "squad_version": request.param,
+            "squad_version": version,
             "doc_stride": 8,
             "max_query_length": 10,
-            "null_score_diff_threshold": 100.0
-            if request.param == "2.0"
-            else None,
             "albert_config_file": "config.json",
             "output_dir": folder,
             "max_seq_length": 32,
             "do_train": True,
             "spm_model_file": tiny_vocab,
-        },
-    )
-    vocabulary = settings.finetuning.vocabulary
-    run_folder.claim(folder, "run_squad", settings, config, vocabulary)
-    task = registry.make(
-        options.to_dict(settings), tokenization.Tokenizer(tiny_vocab)
-    )
-    model = task_models.make_model(task, modeling.AlbertModel(config))
-    tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
-    return folder, request.param
+        }
+        if version == "2.0":
+            values["null_score_diff_threshold"] = 100.0
+        settings = options.from_dict(run_squad.RunSquadOptions, values)
+        vocabulary = settings.finetuning.vocabulary
+        run_folder.claim(folder, "run_squad", settings, config, vocabulary)
+        task = registry.make(
+            options.to_dict(settings), tokenization.Tokenizer(tiny_vocab)
+        )
+        model = task_models.make_model(task, modeling.AlbertModel(config))
+        tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def squad_run(squad_runs):
+    return squad_runs("2.0")
 
 
 def ask(folder, path, output, **values):
@@ -145,8 +155,9 @@ def ask(folder, path, output, **values):
     return read_lines(output)
 
 
-def test_questions_of_the_user_in_every_layout(squad_run, tmp_path):
-    folder, version = squad_run
+@pytest.mark.parametrize("version", squad.VERSIONS)
+def test_questions_of_the_user_in_every_layout(squad_runs, tmp_path, version):
+    folder = squad_runs(version)
     rows = [
         {"id": f"q{n}", "question": q, "context": CONTEXT}
         for n, q in enumerate(QUESTIONS)
@@ -176,11 +187,10 @@ def test_questions_of_the_user_in_every_layout(squad_run, tmp_path):
 
 
 def test_windows_do_not_depend_on_the_batch(squad_run, tmp_path):
-    folder, _ = squad_run
     rows = [{"question": q, "context": CONTEXT} for q in QUESTIONS]
     path = write(tmp_path / "in.jsonl", json_lines(rows))
-    one = ask(folder, path, tmp_path / "a.jsonl", batch_size=2)
-    other = ask(folder, path, tmp_path / "b.jsonl", batch_size=50)
+    one = ask(squad_run, path, tmp_path / "a.jsonl", batch_size=2)
+    other = ask(squad_run, path, tmp_path / "b.jsonl", batch_size=50)
     assert [answer["id"] for answer in one] == ["0", "1", "2"]
     for a, b in zip(one, other, strict=True):
         assert a["prediction"] == b["prediction"]
@@ -189,24 +199,12 @@ def test_windows_do_not_depend_on_the_batch(squad_run, tmp_path):
         )
 
 
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        ('{"question": "a"}', "in.jsonl.*'context' is missing"),
-        (
-            '{"question": "a", "context": "b"}\n{"context": ""}\n',
-            "in.jsonl, line 2: the context is empty",
-        ),
-        (
-            '{"question": "a", "context": "b"}\nnot JSON\n',
-            "in.jsonl, line 2: this is not JSON",
-        ),
-    ],
-)
-def test_bad_question_is_named(squad_run, tmp_path, content, message):
+def test_bad_question_is_named(squad_run, tmp_path):
+    content = '{"question": "a", "context": "b"}\n{"context": ""}\n'
     path = write(tmp_path / "in.jsonl", content)
+    message = "in.jsonl, line 2: the context is empty"
     with pytest.raises(errors.UserError, match=message):
-        ask(squad_run[0], path, tmp_path / "out.jsonl", strict=True)
+        ask(squad_run, path, tmp_path / "out.jsonl", strict=True)
     assert [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
 
 
@@ -216,7 +214,7 @@ def test_bad_questions_have_errors_in_their_places(squad_run, tmp_path):
     bad = ['{"id": "\\ud83d"}', '{"id": NaN}', "[" * 10**5, '{"id": 7}', "\xff"]
     path = tmp_path / "in.jsonl"
     path.write_bytes("\n".join([good[0], *bad, good[1]]).encode("latin-1"))
-    first, *wrong, last = ask(squad_run[0], str(path), tmp_path / "out.jsonl")
+    first, *wrong, last = ask(squad_run, str(path), tmp_path / "out.jsonl")
     assert (first["id"], last["id"]) == (1, "b")
     assert first["prediction"] == last["prediction"]
     assert [answer["line"] for answer in wrong] == [2, 3, 4, 5, 6]
@@ -243,7 +241,7 @@ def test_batch_that_no_memory_holds_is_refused(
         r"Use a smaller `batch_size`\.$"
     )
     with pytest.raises(errors.UserError, match=message):
-        ask(squad_run[0], path, tmp_path / "out.jsonl", batch_size=2**20)
+        ask(squad_run, path, tmp_path / "out.jsonl", batch_size=2**20)
 
 
 def test_table_of_answers_has_the_errors_too(squad_run, tmp_path):
@@ -252,7 +250,7 @@ def test_table_of_answers_has_the_errors_too(squad_run, tmp_path):
     output = tmp_path / "out.tsv"
     predict.run(
         predict.PredictOptions(
-            run_dir=squad_run[0], input_file=path, output_file=str(output)
+            run_dir=squad_run, input_file=path, output_file=str(output)
         )
     )
     names, good, bad = [
@@ -265,18 +263,24 @@ def test_table_of_answers_has_the_errors_too(squad_run, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.tsv", "out.tsv"]
 
 
-def test_question_about_nothing_known_has_no_answer(squad_run, tmp_path):
+@pytest.mark.parametrize(
+    # As in the original.
+    ("version", "expected"),
+    [("1.1", "empty"), ("2.0", "")],
+)
+def test_question_about_nothing_known_has_no_answer(
+    squad_runs, tmp_path, version, expected
+):
     row = {"question": "a", "context": "\u0301"}
     path = write(tmp_path / "in.jsonl", json_lines([row]))
-    (answer,) = ask(squad_run[0], path, tmp_path / "out.jsonl")
-    # As in the original.
-    assert answer["prediction"] == {"1.1": "empty", "2.0": ""}[squad_run[1]]
+    (answer,) = ask(squad_runs(version), path, tmp_path / "out.jsonl")
+    assert answer["prediction"] == expected
 
 
 def test_answers_of_a_run_go_to_standard_output(squad_run, tmp_path, capfd):
     row = {"question": QUESTIONS[0], "context": CONTEXT}
     path = write(tmp_path / "in.jsonl", json_lines([row]))
-    predict.run(predict.PredictOptions(run_dir=squad_run[0], input_file=path))
+    predict.run(predict.PredictOptions(run_dir=squad_run, input_file=path))
     (line,) = capfd.readouterr().out.splitlines()
     assert json.loads(line)["id"] == "0"
 
@@ -491,14 +495,3 @@ def test_prediction_names_what_is_no_finetuned_model(tmp_path):
     )
     with pytest.raises(errors.UserError, match="is not the folder of a run"):
         predict.run(settings)
-
-
-def test_binary_input_is_refused_before_the_model_is_loaded(tmp_path):
-    path = tmp_path / "in.jsonl"
-    path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
-    for model in ({"run_dir": "nowhere"}, {"saved_model": "nowhere"}):
-        settings = predict.PredictOptions(
-            input_file=str(path), output_file=str(tmp_path / "out"), **model
-        )
-        with pytest.raises(errors.UserError, match="in.jsonl is not text"):
-            predict.run(settings)

@@ -87,10 +87,7 @@ def test_options_of_another_version_of_squad_are_refused(run):
 )
 def test_options_of_other_kinds_are_refused_for_checkpoints(changes, message):
     settings = source_options.SourceOptions(
-        init_checkpoint="nowhere",
-        task="squad",
-        squad_version="1.1",
-        **changes,
+        init_checkpoint="nowhere", task="squad", squad_version="1.1", **changes
     )
     with pytest.raises(errors.UserError, match=message):
         source.find(settings)

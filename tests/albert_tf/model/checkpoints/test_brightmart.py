@@ -13,11 +13,7 @@ from albert_tf.model.checkpoints import (
     restoring,
 )
 from albert_tf.model.config import AlbertConfig
-from albert_tf.model.heads import (
-    classification,
-    from_checkpoint,
-    pretraining,
-)
+from albert_tf.model.heads import classification, from_checkpoint, pretraining
 from tests import brightmart_files
 from tests.conftest import PARITY_ATOL, tiny_config
 from tests.reference import encoder as reference

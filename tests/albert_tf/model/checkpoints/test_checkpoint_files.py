@@ -24,10 +24,7 @@ def test_any_file_of_a_checkpoint_names_it(suffix):
 def test_folder_means_its_best_checkpoint_else_its_latest(tmp_path):
     value = tf.train.Checkpoint(value=tf.Variable(1.0))
     manager = tf.train.CheckpointManager(
-        value,
-        str(tmp_path),
-        max_to_keep=2,
-        checkpoint_name="model.ckpt",
+        value, str(tmp_path), max_to_keep=2, checkpoint_name="model.ckpt"
     )
     manager.save(checkpoint_number=3)
     latest = manager.save(checkpoint_number=5)
@@ -133,11 +130,7 @@ def test_a_checkpoint_that_was_not_listed_has_the_time_of_its_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "left"),
-    [
-        ({}, []),
-        ({"best": False}, ["best"]),
-        ({"numbered": False}, [4]),
-    ],
+    [({}, []), ({"best": False}, ["best"]), ({"numbered": False}, [4])],
 )
 def test_data_without_an_index_is_removed(tmp_path, options, left):
     """TensorFlow deletes the index first."""

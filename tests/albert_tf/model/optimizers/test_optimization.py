@@ -172,10 +172,7 @@ def test_twelve_lamb_steps_with_the_originals_start_of_the_warmup():
     assert rates[0] == -0.01
     for name, variable in variables.items():
         np.testing.assert_allclose(
-            variable,
-            expected_weights(name, True, rates),
-            rtol=RTOL,
-            atol=1e-7,
+            variable, expected_weights(name, True, rates), rtol=RTOL, atol=1e-7
         )
 
 

@@ -2,11 +2,7 @@
 
 import pytest
 import tensorflow as tf
-from google.protobuf import (
-    descriptor_pb2,
-    descriptor_pool,
-    message_factory,
-)
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from albert_tf.serving.formats import warm_up
 

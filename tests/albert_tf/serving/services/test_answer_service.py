@@ -319,10 +319,7 @@ def test_options_of_answers_and_a_wordpiece_vocabulary(
         tokenization.VocabularyOptions(vocab_file=str(path))
     )
     task, service = make_service(
-        version,
-        tokenizer,
-        config,
-        answers=squad_answers.AnswerOptions(3, 2),
+        version, tokenizer, config, answers=squad_answers.AnswerOptions(3, 2)
     )
     questions = cases()[:20]
     expected = python_answers(task, service, questions)
