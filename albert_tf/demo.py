@@ -74,16 +74,11 @@ class Server(http.server.ThreadingHTTPServer):
 
     Each connection has a thread. At most one thread for each core uses the
     model at a time, the others wait.
-
-    Attributes:
-        demo: The model; to be set before it serves.
-        host: The address it listens at.
-        turns: Limits how many threads use the model at a time.
     """
 
     # Connections that may wait to be accepted; more are refused.
     request_queue_size = 128
-    demo: views.Demo
+    demo: views.Demo  # To be set before it serves.
 
     def __init__(self, address: tuple[str, int]) -> None:
         super().__init__(address, Handler)

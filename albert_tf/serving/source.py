@@ -48,18 +48,13 @@ _ORDER_WEIGHTS = "cls/seq_relationship/output_weights"
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """What is exported.
-
-    Attributes:
-        option: Name of the option with the path of the checkpoint.
-        values: All other options that are known.
-    """
+    """What is exported."""
 
     config: modeling.AlbertConfig
     vocabulary: tokenization.VocabularyOptions
     checkpoint: str
-    option: str
-    values: Mapping[str, Any]
+    option: str  # That named the checkpoint.
+    values: Mapping[str, Any]  # All other options that are known.
 
 
 def find(settings: source_options.SourceOptions) -> Source:

@@ -49,23 +49,14 @@ _LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """One thing to ask.
+    """One thing to ask."""
 
-    Attributes:
-        key: What tells its answer apart: the given `id`, else the `line`.
-        texts: By the name of the input, a text or a list of texts.
-    """
-
-    key: dict[str, Any]
-    texts: dict[str, Any]
+    key: dict[str, Any]  # Tells its answer apart: the `id`, else the `line`.
+    texts: dict[str, Any]  # By the name of the input, a text or a list.
 
 
 class Signature:
-    """A signature of a SavedModel that takes texts.
-
-    Attributes:
-        inputs: Its inputs.
-    """
+    """A signature of a SavedModel that takes texts."""
 
     def __init__(self, model: Any, name: str) -> None:
         # The function alone does not keep the model's weights alive.

@@ -51,19 +51,12 @@ NAMES = (
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """What is written.
-
-    Attributes:
-        weights: Variable name to array; see `huggingface.files_of`.
-        tokenizer: The vocabulary, loaded.
-        details: What its outputs mean, if that is known.
-        run_dir: The folder of its run, if it has one.
-    """
+    """What is written."""
 
     config: modeling.AlbertConfig
-    weights: Mapping[str, np.ndarray]
+    weights: Mapping[str, np.ndarray]  # See `huggingface.files_of`.
     vocabulary: tokenization.VocabularyOptions
-    tokenizer: tokenization.AnyTokenizer
+    tokenizer: tokenization.AnyTokenizer  # Of this vocabulary.
     details: huggingface_config.Details | None = None
     run_dir: str | None = None
 

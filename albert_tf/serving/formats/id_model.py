@@ -51,19 +51,13 @@ class Format(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class IdModel:
-    """A service whose tokenizer stays outside.
-
-    Attributes:
-        service: What is asked.
-        vocabulary: The vocabulary of the service.
-        precision: Of the network, one of `PRECISIONS`.
-        options: What else one must know to make inputs from a text or an answer
-            from outputs, such as `doc_stride`. JSON values by name.
-    """
+    """A service whose tokenizer stays outside."""
 
     service: service.Service
     vocabulary: tokenization.VocabularyOptions
-    precision: str = "float32"
+    precision: str = "float32"  # One of `PRECISIONS`.
+    # What else one must know to make inputs from a text or an answer from
+    # outputs, such as `doc_stride`.
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:

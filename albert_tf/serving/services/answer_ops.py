@@ -22,51 +22,30 @@ _NO_WINDOW = 1e6
 
 
 class WindowTensors(NamedTuple):
-    """All windows of some questions, in order; each has a piece at least.
+    """All windows of some questions, in order; each has a piece at least."""
 
-    Attributes:
-        question: int32 [W], row of the question.
-        begin: int32 [W], number of the first piece of the context.
-        length: int32 [W], pieces of the context in the window.
-        first: int32 [W], position of the first of them in the sequence.
-    """
-
-    question: tf.Tensor
-    begin: tf.Tensor
-    length: tf.Tensor
-    first: tf.Tensor
+    question: tf.Tensor  # int32 [W], row of the question.
+    begin: tf.Tensor  # int32 [W], number of the first piece of the context.
+    length: tf.Tensor  # int32 [W], pieces of the context in the window.
+    first: tf.Tensor  # int32 [W], position of the first in the sequence.
 
 
 class Proposals(NamedTuple):
-    """Starts and ends as positions of the sequence, the best starts first.
+    """Starts and ends as positions of the sequence, the best starts first."""
 
-    Attributes:
-        start: int32 [W, K, 1].
-        end: int32 [W, 1 or K, L].
-        start_score: float32, as `start`.
-        end_score: float32, as `end`.
-    """
-
-    start: tf.Tensor
-    end: tf.Tensor
-    start_score: tf.Tensor
-    end_score: tf.Tensor
+    start: tf.Tensor  # int32 [W, K, 1].
+    end: tf.Tensor  # int32 [W, 1 or K, L].
+    start_score: tf.Tensor  # float32, as `start`.
+    end_score: tf.Tensor  # float32, as `end`.
 
 
 class SpanTensors(NamedTuple):
-    """Possible answers, those of a question together.
+    """Possible answers, those of a question together."""
 
-    Attributes:
-        row_splits: int32 [Q + 1], where those of each question begin.
-        start: int32 [N], first byte in the context.
-        end: int32 [N], last byte plus 1.
-        score: float64 [N].
-    """
-
-    row_splits: tf.Tensor
-    start: tf.Tensor
-    end: tf.Tensor
-    score: tf.Tensor
+    row_splits: tf.Tensor  # int32 [Q + 1], where those of each question begin.
+    start: tf.Tensor  # int32 [N], first byte in the context.
+    end: tf.Tensor  # int32 [N], last byte plus 1.
+    score: tf.Tensor  # float64 [N].
 
 
 def make_windows(
@@ -98,11 +77,7 @@ def make_windows(
 
 
 def cut(windows: WindowTensors, contexts: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Return the pieces of each window, int32 [W, (pieces)].
-
-    Args:
-        contexts: int32 [Q, (pieces)].
-    """
+    """Return pieces of windows, int32 [W, (pieces)], of int32 [Q, (pieces)]."""
     first = tf.cast(contexts.row_starts(), tf.int32)
     begin = windows.begin + tf.gather(first, windows.question)
     numbers = tf.ragged.range(begin, begin + windows.length)
@@ -125,23 +100,20 @@ def propose_each(
     windows: WindowTensors,
     size: int,
 ) -> Proposals:
-    """Propose every best start with every best end (SQuAD 1.1).
+    """Propose every best start with every best end, of float32 [W, S] each.
 
-    Args:
-        start_logits: float32 [W, S].
-        end_logits: float32 [W, S].
+    For SQuAD 1.1.
     """
     length = tf.shape(start_logits)[1]
     stop = windows.first + windows.length + 1  # Behind the last marker.
     is_real = tf.range(length) < stop[:, None]
-    tops = [
+    start, end = (
         tf.math.top_k(
             tf.where(is_real, logits, logits.dtype.min),
             tf.minimum(size, length),
         )
         for logits in (start_logits, end_logits)
-    ]
-    start, end = tops
+    )
     return Proposals(
         start.indices[..., None],
         end.indices[:, None],
@@ -233,14 +205,7 @@ def _sees_best(windows: WindowTensors, contexts: tf.RaggedTensor) -> tf.Tensor:
 def null_scores(
     cls_logits: tf.Tensor, windows: WindowTensors, count: tf.Tensor
 ) -> tf.Tensor:
-    """Do what `squad_answers.null_scores` does.
-
-    Args:
-        cls_logits: float32 [W].
-
-    Returns:
-        float32 [Q].
-    """
+    """Do what `squad_answers.null_scores` does: float32 [W] to [Q]."""
     lowest = tf.math.unsorted_segment_min(cls_logits, windows.question, count)
     return tf.minimum(lowest, _NO_WINDOW)
 

@@ -90,13 +90,7 @@ def with_texts(function: Signature, *names: str) -> Signature:
 
 
 class Service:
-    """A model with its tokenizer, and the signatures all models share.
-
-    Attributes:
-        model: An encoder, or one with a head.
-        tokenizer: Text to ids, in TensorFlow.
-        max_seq_length: Longer text is cut to this number of tokens.
-    """
+    """A model with its tokenizer, and the signatures all models share."""
 
     # What the tokenizer must be able to do; each makes the export larger.
     reads_masks: ClassVar[bool] = False
@@ -108,13 +102,13 @@ class Service:
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
     ):
-        self.model = model
+        self.model = model  # An encoder, or one with a head.
         self.tokenizer = tokenization_ops.make_graph_tokenizer(
             tokenizer,
             with_masks=self.reads_masks,
             with_offsets=self.reads_offsets,
         )
-        self.max_seq_length = max_seq_length
+        self.max_seq_length = max_seq_length  # Longer text is cut.
         self._pieces = tokenizer.pieces
         self._cls_id, self._sep_id = tokenizer.cls_id, tokenizer.sep_id
         self._mask_id = tokenizer.mask_id
