@@ -15,10 +15,6 @@ import tensorflow as tf
 
 from albert_tf import demo
 from albert_tf.common import errors
-from albert_tf.finetuning import race
-from albert_tf.finetuning.squad import squad, squad_features
-from albert_tf.model import modeling
-from albert_tf.serving import make
 from albert_tf.serving.client import views
 from albert_tf.serving.formats import saved_model
 from albert_tf.text import tokenization
@@ -36,34 +32,16 @@ CONTEXTS = [
     "<b>the rain</b> &amp; \u2028 the hill\r\n \0 waits",
 ]
 REQUESTS = {
-    "masks": {"text": "The [MASK] and the [MASK] fall."},
-    "answers": {"question": "What falls?", "context": CONTEXTS[0]},
-    "choices": {
+    "pretraining": {"text": "The [MASK] and the [MASK] fall."},
+    "squad 2.0": {"question": "What falls?", "context": CONTEXTS[0]},
+    "race": {
         "article": ARTICLE,
         "question": "The _ waits.",
         "options": ["ferry", "", "hill", "rain"],
     },
-    "labels": {"text": "It rains.", "text_pair": "It is wet."},
-    "scores": {"text": "It rains.", "text_pair": "It is wet."},
+    "classifier": {"text": "It rains.", "text_pair": "It is wet."},
+    "regression": {"text": "It rains.", "text_pair": "It is wet."},
 }
-
-
-def make_service(kind, config, tokenizer):
-    encoder = modeling.AlbertModel(config)
-    if kind == "masks":
-        return make.of_pretraining(
-            encoder, tokenizer, LENGTH, sentence_order=False
-        )
-    if kind == "answers":
-        windows = squad_features.WindowOptions(doc_stride=7, max_query_length=8)
-        options = squad.SquadOptions("2.0", windows=windows)
-        task = squad.SquadTask(tokenizer, LENGTH, options)
-        return make.of_task(task, encoder)
-    if kind == "choices":
-        options = race.RaceOptions(max_qa_length=8)
-        return make.of_task(race.RaceTask(tokenizer, LENGTH, options), encoder)
-    labels = ("yes", "no", "perhaps") if kind == "labels" else ()
-    return make.of_labels(encoder, tokenizer, LENGTH, labels=labels, pairs=True)
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +54,9 @@ def models(tmp_path_factory, tiny_vocab):
     def path_of(kind):
         path = folder / kind
         if not path.exists():
-            service = make_service(kind, config, tokenizer)
-            saved_services.spread(service.model)
+            service = saved_services.make_service(
+                kind, config, tokenizer, LENGTH
+            )
             saved_model.save(service, str(path))
         return str(path)
 
@@ -103,7 +82,7 @@ def server(demos):
 
 @pytest.fixture
 def port(server, demos):
-    server.demo = demos("labels")
+    server.demo = demos("classifier")
     return server.server_address[1]
 
 
@@ -190,17 +169,17 @@ def test_answers_are_those_of_the_model(of_kind, expect, kind):
     texts = REQUESTS[kind]
     status, view = post(of_kind(kind), texts)
     assert status == 200
-    signature = "fill_mask" if kind == "masks" else "serving_default"
+    signature = "fill_mask" if kind == "pretraining" else "serving_default"
     answer = expect(kind, texts, signature)
     charts = view["charts"]
-    if kind == "masks":
+    if kind == "pretraining":
         pieces = [[p.decode() for p in row] for row in answer["pieces"]]
         for row, chances in enumerate(answer["probabilities"]):
             assert_bars(charts[f"Mask {row + 1}"], pieces[row], chances)
         assert [text for text, marked in view["passage"] if marked] == [
             row[0].removeprefix("\u2581") for row in pieces
         ]
-    elif kind == "choices":
+    elif kind == "race":
         assert_bars(
             charts["Options"],
             ["ferry", "hill", "rain"],
@@ -208,11 +187,11 @@ def test_answers_are_those_of_the_model(of_kind, expect, kind):
         )
         choice = texts["options"][answer["choice"]]
         assert view["headline"] == f"{answer['label'].decode()}: {choice}"
-    elif kind == "labels":
-        names = ["yes", "no", "perhaps"]
+    elif kind == "classifier":
+        names = list(saved_services.LABELS)
         assert_bars(charts["Classes"], names, answer["probabilities"])
         assert view["headline"] == answer["label"].decode()
-    elif kind == "scores":
+    elif kind == "regression":
         assert view["headline"] == f"Score {answer['score']:.2f}"
     assert len(view["notes"]) == int(answer.get("truncated", False))
 
@@ -220,9 +199,9 @@ def test_answers_are_those_of_the_model(of_kind, expect, kind):
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_answers_stand_where_they_are_highlighted(of_kind, expect, context):
     texts = {"question": "What falls?", "context": context}
-    status, view = post(of_kind("answers"), texts)
+    status, view = post(of_kind("squad 2.0"), texts)
     assert status == 200
-    answer = expect("answers", texts)
+    answer = expect("squad 2.0", texts)
     # White space is an answer without text, and is left out.
     real = answer["n_best_answers"] != b""
     best = [text.decode() for text in answer["n_best_answers"][real]]
@@ -250,20 +229,20 @@ CHOICE = {"article": "a", "question": "b"}
 @pytest.mark.parametrize(
     "kind, body, message",
     [
-        ("answers", b"", "The request is empty"),
-        ("answers", b'{"question": "What', "not one JSON object"),
-        ("answers", b"[1]", "not one JSON object"),
-        ("answers", b"\xff", "not UTF-8"),
-        ("answers", {"question": "What?"}, "has no 'context'"),
-        ("answers", {"question": 1, "context": "a"}, "must be a text"),
-        ("answers", b'{"question": "\\ud83d", "context": "a"}', "half of a"),
-        ("answers", {"question": " ", "context": "a"}, "question is empty"),
-        ("answers", {"question": "a", "context": "\n"}, "context is empty"),
-        ("labels", {"text": "a", "text_pair": ""}, "text pair is empty"),
-        ("masks", {"text": ""}, "text is empty"),
-        ("masks", {"text": "It [mask]."}, r"no \[MASK\] in the text"),
-        ("choices", {**CHOICE, "options": ["c", " "]}, "two options at least"),
-        ("choices", {**CHOICE, "options": "c"}, "must be a list"),
+        ("squad 2.0", b"", "The request is empty"),
+        ("squad 2.0", b'{"question": "What', "not one JSON object"),
+        ("squad 2.0", b"[1]", "not one JSON object"),
+        ("squad 2.0", b"\xff", "not UTF-8"),
+        ("squad 2.0", {"question": "What?"}, "has no 'context'"),
+        ("squad 2.0", {"question": 1, "context": "a"}, "must be a text"),
+        ("squad 2.0", b'{"question": "\\ud83d", "context": "a"}', "half of a"),
+        ("squad 2.0", {"question": " ", "context": "a"}, "question is empty"),
+        ("squad 2.0", {"question": "a", "context": "\n"}, "context is empty"),
+        ("classifier", {"text": "a", "text_pair": ""}, "text pair is empty"),
+        ("pretraining", {"text": ""}, "text is empty"),
+        ("pretraining", {"text": "It [mask]."}, r"no \[MASK\] in the text"),
+        ("race", {**CHOICE, "options": ["c", " "]}, "two options at least"),
+        ("race", {**CHOICE, "options": "c"}, "must be a list"),
     ],
 )
 def test_bad_request_is_told_what_is_wrong(of_kind, kind, body, message):
@@ -343,7 +322,7 @@ def test_names_of_this_computer_are_answered(port, host):
     status, _, _ = fetch(port, "GET", "/form", Host=host)
     assert status == 200
     origin = f"http://{host}"
-    status, _ = post(port, REQUESTS["labels"], Host=host, Origin=origin)
+    status, _ = post(port, REQUESTS["classifier"], Host=host, Origin=origin)
     assert status == 200
 
 
@@ -383,7 +362,7 @@ def test_error_of_tensorflow_is_shown(server, port):
             raise tf.errors.InvalidArgumentError(None, None, "indices[0]")
 
     server.demo = views.Demo(Failing(), views.KINDS["label"])
-    status, content = post(port, REQUESTS["labels"])
+    status, content = post(port, REQUESTS["classifier"])
     assert status == 500
     assert content == {"error": "in TensorFlow: indices[0]"}
 
@@ -399,7 +378,7 @@ def test_run_says_where_the_page_is(models, monkeypatch, caplog):
 
     monkeypatch.setattr(demo.Server, "serve_forever", serve)
     settings = demo.DemoPageOptions(
-        saved_model=models("scores"), port=0, host="0.0.0.0"
+        saved_model=models("regression"), port=0, host="0.0.0.0"
     )
     with caplog.at_level(logging.INFO, logger="absl"):
         demo.run(settings)

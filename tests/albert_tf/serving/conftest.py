@@ -18,7 +18,7 @@ def tokenizer(tiny_vocab):
 
 
 def _fixture_of(kind):
-    @pytest.fixture(scope="session", name=kind)
+    @pytest.fixture(scope="session")
     def saved(config, tokenizer, tmp_path_factory):
         service = saved_services.make_service(kind, config, tokenizer)
         path = tmp_path_factory.mktemp(kind) / "model"
@@ -27,9 +27,9 @@ def _fixture_of(kind):
     return saved
 
 
-pretrained = _fixture_of("pretrained")
-bare = _fixture_of("bare")
-of_pairs = _fixture_of("of_pairs")
-of_singles = _fixture_of("of_singles")
-of_numbers = _fixture_of("of_numbers")
-of_choices = _fixture_of("of_choices")
+pretrained = _fixture_of("pretraining")
+bare = _fixture_of("encoder")
+of_pairs = _fixture_of("classifier")
+of_singles = _fixture_of("singles")
+of_numbers = _fixture_of("regression")
+of_choices = _fixture_of("race")

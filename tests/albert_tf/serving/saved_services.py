@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning import packing, race
+from albert_tf.finetuning.squad import squad, squad_features
 from albert_tf.model import modeling
 from albert_tf.serving import make
 from albert_tf.serving.formats import saved_model
@@ -13,7 +14,7 @@ from tests.conftest import LAYER_ATOL
 
 MAX_SEQ_LENGTH = 16
 IDS = ("input_ids", "input_mask", "segment_ids")
-LABELS = ("entailment", "not_entailment")
+LABELS = ("yes", "no", "maybe")
 TEXTS = ["It rains in the north.", "", "The ferry waits at the old harbour."]
 SECONDS = ["It is wet.", "We stay.", ""]
 RACE = race.RaceOptions(max_qa_length=6, pad_options=True)
@@ -41,20 +42,28 @@ def save(service, path):
     )
 
 
-def make_service(kind, config, tokenizer):
-    """One of the kinds in `SAVED`."""
-    given = modeling.AlbertModel(config), tokenizer, MAX_SEQ_LENGTH
-    if kind == "pretrained":
-        service = make.of_pretraining(*given, sentence_order=True)
-    elif kind == "bare":
+def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
+    """One of `KINDS`, or a classifier of "singles", with spread weights."""
+    given = modeling.AlbertModel(config), tokenizer, length
+    if kind == "encoder":
         service = make.of_encoder(*given)
-    elif kind == "of_choices":
-        task = race.RaceTask(tokenizer, MAX_SEQ_LENGTH, RACE)
+    elif kind == "pretraining":
+        service = make.of_pretraining(*given, sentence_order=True)
+    elif kind in ("classifier", "singles", "regression"):
+        labels = () if kind == "regression" else LABELS
+        pairs = kind != "singles"
+        service = make.of_labels(*given, labels=labels, pairs=pairs)
+    elif kind == "race":
+        task = race.RaceTask(tokenizer, length, RACE)
         service = make.of_task(task, given[0])
     else:
-        labels = () if kind == "of_numbers" else LABELS
-        pairs = kind != "of_singles"
-        service = make.of_labels(*given, labels=labels, pairs=pairs)
+        options = squad.SquadOptions(
+            kind.removeprefix("squad "),
+            null_score_diff_threshold=0.0,
+            windows=squad_features.WindowOptions(7, 8),
+        )
+        task = squad.SquadTask(tokenizer, length, options)
+        service = make.of_task(task, given[0])
     spread(service.model)
     return service
 
@@ -85,6 +94,16 @@ QUESTIONS = [
     ("Wet.", "_", ("a", "", "", "")),
     ("Wet.", "It is\uff3f.", (" old", "\uff57et", "\ufe4f", " ")),
 ]
+KINDS = [
+    "encoder",
+    "pretraining",
+    "classifier",
+    "regression",
+    "squad 1.1",
+    "squad 2.0",
+    "race",
+]
+# Fixtures in conftest.py.
 SAVED = [
     "pretrained",
     "bare",

@@ -93,6 +93,12 @@ def test_options_of_other_kinds_are_refused_for_checkpoints(changes, message):
         source.find(settings)
 
 
+def test_missing_vocabulary_of_a_run_is_asked_for(run):
+    run.vocabulary = VOCABULARY()
+    with pytest.raises(errors.UserError, match="`run_dir=r` has no copy of"):
+        find()
+
+
 def test_vocabulary_is_used_as_the_run_used_it(run, undescribed_vocab):
     known = VOCABULARY(undescribed_vocab, do_lower_case=False)
     given = VOCABULARY(undescribed_vocab)

@@ -14,6 +14,7 @@ from albert_tf.model import modeling
 from albert_tf.serving import make
 from albert_tf.serving.formats import id_model, lite_model, onnx_model
 from albert_tf.serving.services import service
+from tests.albert_tf.serving import saved_services
 from tests.albert_tf.serving.formats import id_services
 
 FORMS = {form.name: form for form in (lite_model.FORMAT, onnx_model.FORMAT)}
@@ -87,7 +88,7 @@ def test_a_stranger_gets_the_answers_of_the_live_model(
 ):
     """All outputs of all functions of every kind: shapes, dtypes, values."""
     inputs, wanted = {}, {}
-    for kind in id_services.KINDS:
+    for kind in saved_services.KINDS:
         model = id_services.make_model(kind, tiny_vocab)
         id_model.save(model, str(tmp_path / kind), form)
         vocab_size = model.service.encoder.config.vocab_size
@@ -163,7 +164,7 @@ def test_folder_says_how_to_use_it(form, saved, tiny_vocab, tiny_tokenizer):
         "max_positions": 64,
         "max_seq_length": 64,
         "texts": ["text", "text_pair"],
-        "labels": list(id_services.LABELS),
+        "labels": list(saved_services.LABELS),
         "special_ids": {
             "pad": tiny_tokenizer.pad_id,
             "unk": tiny_tokenizer.unk_id,
