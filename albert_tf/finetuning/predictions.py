@@ -1,7 +1,5 @@
 """Predictions of a finetuned run for a user's file."""
 
-import glob
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.common import errors, files, scores
+from albert_tf.common import errors, scores
 from albert_tf.finetuning import (
     base,
     batches,
@@ -38,8 +36,6 @@ class RunPredictor:
     """The model of a run.
 
     Attributes:
-        files: Paths of the checkpoint, the options and the scores, once the
-            model is loaded.
         group: Number of items that `answers` should get at a time.
     """
 
@@ -79,7 +75,6 @@ class RunPredictor:
         )
         self._batch_size = batch_size
         self._call: Callable[..., Mapping[str, np.ndarray]] | None = None
-        self.files: list[str] = []
         self.group = _BATCHES * batch_size
 
     def read(self, path: str) -> list[Item]:
@@ -101,13 +96,6 @@ class RunPredictor:
         )
         used = restoring.restore(model, *self._named).path
         logging.info("Predicting with %s", used)
-        folder = self._source.folder
-        names = (run_folder.OPTIONS_NAME, scores.FILE_NAME)
-        self.files = [
-            *tf.io.gfile.glob(f"{glob.escape(used)}*"),
-            *(os.path.join(folder, name) for name in names),
-        ]
-        self.files = [p for p in self.files if files.exists(p)]
         # Batches have several lengths; they share one trace.
         call = tf.function(
             lambda batch: model(batch), autograph=False, reduce_retracing=True
