@@ -179,28 +179,22 @@ def _check_target(settings: ConvertOptions) -> None:
             )
     else:
         existing = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
-        _check_prefix(target)
+        if os.path.isdir(target) or target.endswith((".index", ".meta", "/")):
+            raise errors.UserError(
+                f"--to={target} is not the prefix of a checkpoint. Use, for "
+                f"example, {os.path.join(target, 'model.ckpt-best')}."
+            )
+        for name in (run_folder.OPTIONS_NAME, huggingface.CONFIG_NAME):
+            if files.exists(os.path.join(os.path.dirname(target), name)):
+                raise errors.UserError(
+                    f"--to={target} is in a folder that belongs to something "
+                    f"else: it holds {name}. Choose another folder."
+                )
     if any(map(files.exists, existing)) and not settings.overwrite:
         raise errors.UserError(
             f"--to={target} already exists. Choose another place, or "
             "replace it with --overwrite."
         )
-
-
-def _check_prefix(prefix: str) -> None:
-    """Refuse what is no prefix of a checkpoint, or not in its own place."""
-    folder = os.path.dirname(prefix)
-    if os.path.isdir(prefix) or prefix.endswith((".index", ".meta", "/")):
-        raise errors.UserError(
-            f"--to={prefix} is not the prefix of a checkpoint. Use, for "
-            f"example, {os.path.join(prefix, 'model.ckpt-best')}."
-        )
-    for name in (run_folder.OPTIONS_NAME, huggingface.CONFIG_NAME):
-        if files.exists(os.path.join(folder, name)):
-            raise errors.UserError(
-                f"--to={prefix} is in a folder that belongs to something else: "
-                f"it holds {name}. Choose another folder."
-            )
 
 
 def _check_neighbour(

@@ -194,12 +194,13 @@ def _save_model(
         what.encoder.convert_for_serving()
     saved_model.save(what, folder, with_text=settings.with_text)
     loaded = tf.saved_model.load(folder).signatures
-    largest = {}
-    for name, function in service.id_functions(reference).items():
-        inputs = id_model.sample(function, found.config)
-        answers = _ask(loaded[name], inputs)
-        largest[name] = id_model.differences(function, inputs, answers)
-    return {"largest_difference": largest}
+    return {
+        "largest_difference": id_model.compare(
+            service.id_functions(reference),
+            found.config,
+            lambda name, inputs: _ask(loaded[name], inputs),
+        )
+    }
 
 
 def _save_id_model(

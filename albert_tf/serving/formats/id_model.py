@@ -7,6 +7,7 @@ onnx_model.py each describe one format.
 """
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -97,15 +98,13 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     network = os.path.join(path, form.file_name)
     form.convert(functions, what.precision, network)
     description = _describe(what, form.name)
-    for name, function in functions.items():
-        inputs = sample(function, what.service.encoder.config)
-        answers = form.ask(network, name, inputs)
-        largest = differences(function, inputs, answers)
-        description["functions"][name] = {
-            **_signature(function),
-            "largest_difference": largest,
-        }
-        logging.info("%s, %s, differs by %s", form.name, name, largest)
+    ask = functools.partial(form.ask, network)
+    largest = compare(functions, what.service.encoder.config, ask)
+    logging.info("%s differs by %s", form.name, largest)
+    description["functions"] = {
+        name: {**_signature(function), "largest_difference": largest[name]}
+        for name, function in functions.items()
+    }
     run_folder.copy_vocabulary(what.vocabulary, path)
     files.write_text(
         os.path.join(path, DESCRIPTION_NAME),
@@ -151,6 +150,19 @@ def differences(
     }
 
 
+def compare(
+    functions: Functions,
+    config: modeling.AlbertConfig,
+    ask: Callable[[str, Arrays], Arrays],
+) -> dict[str, dict[str, float]]:
+    """Return `differences` of what `ask` says about samples, by function."""
+    largest = {}
+    for name, function in functions.items():
+        inputs = sample(function, config)
+        largest[name] = differences(function, inputs, ask(name, inputs))
+    return largest
+
+
 def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
     """Return the description without what is measured; see `save`."""
     asked = what.service
@@ -160,7 +172,6 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
         "format": format_name,
         "precision": what.precision,
         "service": type(asked).__name__,
-        "functions": {},
         "max_positions": asked.encoder.config.max_position_embeddings,
         "max_seq_length": asked.max_seq_length,
         "texts": list(getattr(asked, "texts", ())),
