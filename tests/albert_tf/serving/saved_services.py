@@ -82,6 +82,16 @@ def pack(tokenizer, first, second=None):
     }
 
 
+def are_cut(tokenizer, first, second=None):
+    """Which texts, or pairs of them, have more than MAX_SEQ_LENGTH tokens."""
+    cut = []
+    for a, b in zip(first, second or [""] * len(first), strict=True):
+        sizes = [len(tokenizer.encode(text)) for text in (a, b)]
+        cut.append(sum(sizes) + 2 + bool(sizes[1]) > MAX_SEQ_LENGTH)
+    assert set(cut) == {False, True}
+    return cut
+
+
 def assert_close(output, expected):
     np.testing.assert_allclose(output, expected, atol=LAYER_ATOL, rtol=0)
 

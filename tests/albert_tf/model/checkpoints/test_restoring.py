@@ -406,7 +406,7 @@ def recorded_values():
     [
         (np.zeros([48], "f8"), "as float64; weights are float32"),
         (np.full([48], "a"), "weights are float32"),
-        (np.full([48], np.nan, "f4"), "are not finite"),
+        (np.array([np.nan] + [0] * 47, "f4"), "are not finite"),
     ],
 )
 def test_weights_are_finite_float32_numbers(

@@ -30,14 +30,14 @@ def test_pretrained_signatures_of_ids(pretrained, tokenizer):
 
 @pytest.mark.parametrize("name", ["pretrained", "bare"])
 def test_embeddings_of_text(request, tokenizer, name):
-    """The last text is cut."""
     saved = request.getfixturevalue(name)
     texts = [*saved_services.TEXTS, LONG]
     outputs = saved.signatures["serving_default"](text=tf.constant(texts))
     inputs = saved_services.pack(tokenizer, texts)
     expected = saved.service.encoder(inputs)
     assert set(outputs) == {"pooled_output", "mean_output", "truncated"}
-    assert outputs["truncated"].numpy().tolist() == [False] * 3 + [True]
+    cut = saved_services.are_cut(tokenizer, texts)
+    assert outputs["truncated"].numpy().tolist() == cut
     saved_services.assert_close(
         outputs["pooled_output"], expected["pooled_output"]
     )

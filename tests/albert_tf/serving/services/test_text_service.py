@@ -12,7 +12,7 @@ SECONDS = [*saved_services.SECONDS, " ".join(saved_services.TEXTS * 2)]
 
 @pytest.mark.parametrize("name", ["of_pairs", "of_singles", "of_numbers"])
 def test_answers_are_those_of_the_model(request, tokenizer, name):
-    """Texts of all lengths; the last is cut as in training."""
+    """Texts of all lengths; long ones are cut as in training."""
     saved = request.getfixturevalue(name)
     texts, second = {"text": tf.constant(TEXTS)}, None
     if name != "of_singles":
@@ -30,7 +30,8 @@ def test_answers_are_those_of_the_model(request, tokenizer, name):
     saved_services.assert_close(by_ids["logits"], expected)
     saved_services.assert_close(by_ids["probabilities"], chances)
     outputs = saved.signatures["serving_default"](**texts)
-    assert outputs["truncated"].numpy().tolist() == [False] * 3 + [True]
+    cut = saved_services.are_cut(tokenizer, TEXTS, second)
+    assert outputs["truncated"].numpy().tolist() == cut
     if name == "of_numbers":
         assert set(outputs) == {"score", "truncated"}
         saved_services.assert_close(outputs["score"], expected[:, 0])
