@@ -169,9 +169,13 @@ def _run(settings: ExportOptions) -> None:
         if task and settings.eval_file:
             function = service.id_functions(reference)["tokens"]
             names = [spec.name for spec in function.input_signature]
+
+            def by_name(**inputs: tf.Tensor) -> service.Tensors:
+                return function(*(inputs[name] for name in names))
+
             for key, ask in (
                 ("scores", _of_export(settings, folder)),
-                ("scores_in_float32", functools.partial(_ask, function)),
+                ("scores_in_float32", functools.partial(_ask, by_name)),
             ):
                 report[key] = _score(ask, names, task, examples)
         text = strict_json.dumps(report, indent=2, sort_keys=True) + "\n"

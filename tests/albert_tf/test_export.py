@@ -61,7 +61,7 @@ def run_dir(tmp_path, config, tiny_vocab):
     return folder
 
 
-def options(run_dir, **changes):
+def options(run_dir, /, **changes):
     return make_options(
         **{
             "run_dir": str(run_dir),
