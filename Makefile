@@ -74,8 +74,7 @@ test-beam: $(BEAM)/.setup-done
 
 test-jax: setup $(JAX)/.setup-done
 	ALBERT_TF_JAX_PYTHON="$(JAX)/bin/python" "$(PY)" tools/run_tests.py \
-	    -m jax tests/albert_tf/test_export_train_step.py \
-	    tests/benchmarks/run_train_step $(ARGS)
+	    -m jax tests/lab/test_train_step.py $(ARGS)
 
 test-torch: $(TORCH_DONE)
 	"$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py \

@@ -117,13 +117,6 @@ DEFAULTS = {
         "output_file": "-",
         "batch_size": 32,
     },
-    "albert_tf.export_train_step:ExportOptions": {
-        "train_batch_size": 4096,
-        "max_seq_length": 512,
-        "max_predictions_per_seq": 20,
-        "num_batches": 100,
-        "num_eval_batches": 100,
-    },
     "data_prep.create_finetuning_data:FinetuningDataOptions": {
         "max_seq_length": 512,
         "num_workers": 0,

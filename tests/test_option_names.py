@@ -83,17 +83,6 @@ OPTIONS = {
     "albert_tf.ensemble:EnsembleOptions": """
         run_dirs output_dir data_dir predict_file task_module""",
     "albert_tf.write_run_card:RunCardOptions": "output_dir",
-    "albert_tf.export_train_step:ExportOptions": f"""
-        output_dir albert_config_file train_batch_size max_seq_length
-        max_predictions_per_seq num_train_steps num_warmup_steps
-        {OBJECTIVE} init_schedule
-        precision recompute gradient_accumulation_steps seed batches_from
-        num_batches eval_batches_from num_eval_batches to_checkpoint overwrite
-        loop_layers
-        optimizer bias_correction learning_rate poly_power start_warmup_step
-        original_start_warmup
-        init_checkpoint init_from_group0 init_shallower new_weights
-    """,
     "data_prep.create_finetuning_data:FinetuningDataOptions": f"""
         {VOCABULARY} {RACE} task_name input_file output_file is_training split
         max_seq_length task_module num_workers overwrite doc_stride

@@ -38,7 +38,7 @@ LONG = (
     ),
     *("test_original_training.py", "test_answer_service.py"),
     *("test_create_pretraining_data.py", "test_id_model.py", "test_demo.py"),
-    *("test_serving_page.py", "test_export.py", "test_export_train_step.py"),
+    *("test_serving_page.py", "test_export.py"),
 )
 PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
 

@@ -1,8 +1,4 @@
-"""Objective, model, cost and learning rate of pretraining, from its options.
-
-Shared by run_pretraining and export_train_step, so that the same options make
-the same update.
-"""
+"""Objective, model, cost and learning rate of pretraining, from its options."""
 
 import math
 from collections.abc import Sequence

@@ -38,7 +38,7 @@ MODULES = [
         f"albert_tf.{name}"
         for name in (
             "run_pretraining run_classifier run_squad run_race run_glue "
-            "ensemble predict export export_train_step convert_checkpoint "
+            "ensemble predict export convert_checkpoint "
             "demo write_run_card"
         ).split()
     ),
@@ -113,9 +113,6 @@ WORK = {
     "--overrides='--max_seq_length=36 --train_batch_size=8 --train_step=1 "
     "--warmup_step=0 --do_predict'",
     "ensemble": "albert_tf.ensemble cola,glue/cola --output_dir=ensemble",
-    "export_train_step": "albert_tf.export_train_step --output_dir=step "
-    "--albert_config_file=albert_tiny --max_seq_length=36 "
-    "--max_predictions_per_seq=5 --train_batch_size=8",
     "predict, with a run": "albert_tf.predict sentence.tsv --run_dir=cola "
     "--output_file=predictions.jsonl",
     "export": "albert_tf.export --run_dir=cola --export_dir=served/1",

@@ -37,14 +37,6 @@ _WRITER = {
     "dupe_factor": 1,
     "num_workers": 1,
 }
-_STEP = {
-    "albert_config_file": "{inputs}/config.json",
-    "train_batch_size": 4,
-    "max_seq_length": valid_inputs.LENGTH,
-    "max_predictions_per_seq": valid_inputs.PREDICTIONS,
-    "num_train_steps": 2,
-    "num_warmup_steps": 1,
-}
 # By the names in tests/test_option_names.py.
 COMMANDS: dict[str, dict[str, object]] = {
     "albert_tf.run_pretraining:PretrainingOptions": {
@@ -86,10 +78,6 @@ COMMANDS: dict[str, dict[str, object]] = {
     },
     "albert_tf.write_run_card:RunCardOptions": {
         "output_dir": "{out}/pretrained",
-    },
-    "albert_tf.export_train_step:ExportOptions": {
-        **_STEP,
-        "output_dir": "{out}/step",
     },
     "data_prep.create_finetuning_data:FinetuningDataOptions": {
         "task_name": "rte",

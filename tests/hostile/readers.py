@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
-from albert_tf import export_train_step
 from albert_tf.common import scores
 from albert_tf.data import record_check, tfrecord
 from albert_tf.finetuning import (
@@ -175,12 +174,6 @@ def run_log_and_card(folder: Path) -> None:
     run_card.write(str(folder))
 
 
-def train_step(folder: Path) -> None:
-    export_train_step.write_checkpoint(
-        str(folder), str(folder / "variables.npz")
-    )
-
-
 def glue_split(name: str, split: str) -> Reader:
     """The reader of a split of GLUE, and its file in the inputs."""
     file = glue_tasks.TASKS[name].splits[split].file
@@ -321,8 +314,6 @@ READERS = {
         lambda p: ask.load(str(p), "serving_default"),
         False,
     ),
-    "train_step.json": Reader("step", "train_step.json", train_step),
-    "variables.npz": Reader("step", "variables.npz", train_step, False),
     "demo_options.json": Reader(
         "demo",
         "demo_options.json",

@@ -26,9 +26,6 @@ INPUTS = {
     "predict": ("run_dir", "input_file", "checkpoint"),
     "ensemble": ("run_dirs", "data_dir"),
     "write_run_card": ("output_dir",),
-    "export_train_step": (
-        *("albert_config_file", "batches_from", "init_checkpoint"),
-    ),
     "create_finetuning_data": ("input_file", "spm_model_file", "vocab_file"),
     "extract_passages": ("squad_file", "race_dir"),
     "export": ("run_dir", "checkpoint", "eval_file"),
@@ -55,7 +52,6 @@ OUTPUT_FOLDERS = {
     "run_squad": ("output_dir",),
     "run_race": ("output_dir",),
     "ensemble": ("output_dir",),
-    "export_train_step": ("output_dir",),
     "export": ("export_dir",),
     "convert_checkpoint": ("to",),
     "make_demo_data": ("output_dir",),

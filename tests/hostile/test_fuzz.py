@@ -17,7 +17,8 @@ from tests.hostile.test_readers import JSON_READERS, TEXT_READERS, check
 
 # Readers that build a network, load one or draw a picture for every file.
 SLOW = (
-    *("saved_model.pb", "saved variables", "train_step.json", "variables.npz"),
+    "saved_model.pb",
+    "saved variables",
     "metrics.jsonl",
 )
 CHARACTERS = strategies.characters(exclude_categories=())  # Halves, too.

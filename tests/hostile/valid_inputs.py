@@ -15,7 +15,6 @@ from backports import zstd
 from albert_tf import (
     convert_checkpoint,
     export,
-    export_train_step,
     run_classifier,
     run_pretraining,
     run_squad,
@@ -251,15 +250,4 @@ def _train(inputs: Inputs) -> None:
         "ExportOptions",
         run_dir=inputs["rte"],
         export_dir=inputs["served"],
-    )
-    do(
-        export_train_step,
-        "ExportOptions",
-        albert_config_file=inputs["config.json"],
-        output_dir=inputs["step"],
-        train_batch_size=4,
-        max_seq_length=LENGTH,
-        max_predictions_per_seq=PREDICTIONS,
-        num_train_steps=2,
-        num_warmup_steps=1,
     )

@@ -13,7 +13,6 @@ import pytest
 from albert_tf import (
     convert_checkpoint,
     export,
-    export_train_step,
     run_glue,
 )
 from albert_tf.common import errors, folder_lock
@@ -233,15 +232,6 @@ def run_export(place):
     export.run(export.ExportOptions(**options))
 
 
-def run_export_train_step(place):
-    config = str(FIXTURES / "original_tiny_lamb" / "albert_config.json")
-    export_train_step.run(
-        export_train_step.ExportOptions(
-            output_dir=str(place / "out"), albert_config_file=config
-        )
-    )
-
-
 def run_convert(place):
     convert_checkpoint.run(
         convert_checkpoint.ConvertOptions(
@@ -264,7 +254,6 @@ def run_glue_suite(place):
     "command, lock",
     [
         (run_export, "out.lock"),
-        (run_export_train_step, "out/.lock"),
         (run_convert, "out/.lock"),
         (run_glue_suite, "out/.lock"),
     ],
