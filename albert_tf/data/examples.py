@@ -87,7 +87,6 @@ def decode_batch(
 
     Args:
         layout: The features to read; others in the records are ignored.
-        messages: For example from `tfrecord.read_records`.
 
     Returns:
         By feature name, int32 or float32 [n, *shape].

@@ -55,9 +55,6 @@ def training_dataset(
     """Endless, shuffled batches of `batch_size` examples.
 
     Args:
-        paths: TFRecord files.
-        layout: Layout of their records.
-        batch_size: Examples per batch, over all replicas.
         seed: Decides the order, anew in every pass over the files.
         first_step: Batches to leave out at the beginning.
         masker: Hides pieces of records that hold no masks, anew in every pass.
@@ -81,12 +78,7 @@ def grouped_training_dataset(
     """Endless, shuffled batches of similar length, see `length_groups`.
 
     Args:
-        paths: TFRecord files.
-        layout: Layout of their records.
-        batch_size: Examples per batch, over all replicas.
-        seed: Decides the order, anew in every pass over the files.
         shortest: See `lengths.allowed`.
-        first_step: Batches to leave out at the beginning.
     """
     # The size of a window does not depend on more records than `max_records`.
     known = count_examples(paths, length_groups.max_records(batch_size))
@@ -121,13 +113,9 @@ def packed_training_dataset(
     """Endless, shuffled batches of rows that instances share.
 
     Args:
-        paths: TFRecord files.
         packing: Layout of their records, and what hides pieces, anew in every
             pass, if they hold no masks.
-        batch_size: Rows per batch, over all replicas.
-        seed: Decides the order, anew in every pass over the files.
         num_rows: From `count_rows`.
-        first_step: Batches to leave out at the beginning.
 
     Returns:
         Batches as `packed_rows.join` makes them.
@@ -217,11 +205,6 @@ def evaluation_dataset(
     """All examples once, in file order; the last batch is filled with zeros.
 
     Args:
-        paths: TFRecord files.
-        layout: Layout of their records.
-        batch_size: Examples per batch, over all replicas.
-        max_batches: Stop after so many batches; None for all.
-        seed: Decides about masks.
         masker: Hides pieces of records that hold no masks, every time the same.
     """
     dataset = tf.data.Dataset.from_tensor_slices(list(paths))
@@ -241,9 +224,6 @@ def grouped_evaluation_dataset(
     """All examples once, in batches of similar length, see `length_groups`.
 
     Args:
-        paths: TFRecord files.
-        layout: Layout of their records.
-        batch_size: Examples per batch, over all replicas.
         shortest: See `lengths.allowed`.
 
     Returns:
@@ -269,7 +249,6 @@ def count_examples(paths: Sequence[str], at_most: int | None = None) -> int:
     given. Otherwise the files are read.
 
     Args:
-        paths: TFRecord files.
         at_most: Reading stops after so many. Manifests may give more.
     """
     names = {os.path.abspath(path) for path in paths}
@@ -303,14 +282,6 @@ def naming_damage(
 
     TensorFlow names neither. After an error in the block, the files are read
     in search of the first record that is damaged or of another layout.
-
-    Args:
-        paths: TFRecord files.
-        layout: Of their records.
-        remedy: What to do, for the message.
-
-    Raises:
-        errors.UserError: There is one.
     """
     try:
         yield
@@ -410,11 +381,7 @@ def _mask(
     """Mask pieces; key, number and places decide which.
 
     Args:
-        batch: Of n examples.
-        number: That of the batch, from 0.
         places: int [n], those of the examples in it.
-        masker: Hides the pieces.
-        key: Of all batches, from `random_streams`.
     """
     size, length = batch["input_ids"].shape
     width = masker.num_predictions

@@ -90,10 +90,6 @@ def classification_layout(
     Source: the original's classifier_utils.file_based_convert_examples_to_
     features.
 
-    Args:
-        max_seq_length: Tokens of a sequence, S, special ones included.
-        regression: Whether the label is a number rather than a class.
-
     Returns:
         `input_ids`, `input_mask`, `segment_ids` [S], padded with 0;
         `label_ids` scalar; `is_real_example` scalar, 0 for examples that only
@@ -113,10 +109,6 @@ def squad_layout(max_seq_length: int, *, is_training: bool) -> Layout:
     """Return the features of a window over a paragraph.
 
     Source: the original's squad_utils.FeatureWriter.
-
-    Args:
-        max_seq_length: Tokens of a sequence, S, special ones included.
-        is_training: Whether the right answer is part of the record.
 
     Returns:
         `unique_ids` scalar, counts the windows from 1,000,000,000 on;

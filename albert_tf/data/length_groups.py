@@ -27,10 +27,6 @@ def batches_in_window(batch_size: int, num_records: int) -> int:
 
     A window of several passes would put the same record into a batch several
     times, because its copies are equally long.
-
-    Args:
-        batch_size: Records per batch.
-        num_records: How many there are.
     """
     return max(1, min(max_records(batch_size), num_records) // batch_size)
 
@@ -52,10 +48,7 @@ def shuffled_batches(
     Args:
         windows: Serialized records, string [count * batch_size], endless, from
             the window of `first_step` on.
-        layout: Their features.
         count: Batches of a window, see `batches_in_window`.
-        seed: Decides the order of the batches.
-        first_step: Number of the first batch.
 
     Returns:
         Serialized records, string [batch_size], from batch `first_step` on.
@@ -77,11 +70,6 @@ def sorted_batches(
     records: tf.data.Dataset, layout: layouts.Layout, batch_size: int
 ) -> tf.data.Dataset:
     """Divide the records of each window into batches, the longest first.
-
-    Args:
-        records: Serialized records.
-        layout: Their features.
-        batch_size: Records per batch.
 
     Returns:
         Numbers of the records, int64 [batch], and the serialized records,
@@ -109,7 +97,6 @@ def trim(batch: Batch, layout: layouts.Layout, shortest: int) -> Batch:
 
     Args:
         batch: By feature name, [batch, *shape].
-        layout: Its features.
         shortest: See `lengths.allowed`.
     """
     names = lengths.sequence_features(layout)

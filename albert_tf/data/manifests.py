@@ -76,10 +76,6 @@ def write(paths: Sequence[str], manifest: Manifest) -> str:
 
     Its `crc32c` is that of the rest as one line of JSON with sorted keys.
 
-    Args:
-        paths: The record files.
-        manifest: What to write.
-
     Returns:
         The path of the manifest: `<first path>.manifest.json`.
     """
@@ -95,9 +91,6 @@ def write(paths: Sequence[str], manifest: Manifest) -> str:
 def find(record_path: str) -> Manifest | None:
     """Return the manifest that lists a record file, or None.
 
-    Args:
-        record_path: A record file; its folder is searched.
-
     Raises:
         errors.UserError: A manifest in that folder cannot be read.
     """
@@ -106,11 +99,7 @@ def find(record_path: str) -> Manifest | None:
 
 
 def _find_path(record_path: str) -> str | None:
-    """Return the path of the manifest that lists a record file, or None.
-
-    Raises:
-        errors.UserError: A manifest in that folder cannot be read.
-    """
+    """Return the path of the manifest that lists a record file, or None."""
     folder, name = os.path.split(record_path)
     for path in files.find_by_ending(folder, MANIFEST_ENDING):
         if name in _read(path).shards:

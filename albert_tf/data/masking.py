@@ -124,10 +124,6 @@ class Vocabulary:
         """Make the tables of a vocabulary.
 
         Args:
-            pieces: All pieces in the order of their ids.
-            cls_id: Id of [CLS].
-            sep_id: Id of [SEP].
-            mask_id: Id of [MASK].
             starts_word: One of `WORD_START_RULES`.
         """
         boundaries = np.array([starts_word(piece) for piece in pieces], "u1")
@@ -309,7 +305,6 @@ class Masker:
         """Replace pieces of chosen words, and exchange those of others.
 
         Args:
-            words: The candidates.
             budget: int [n], pieces to choose, in both steps.
             keys: uint64 [n].
             outputs: int32 [n, S], changed in place.
@@ -372,7 +367,6 @@ def cumulative_lengths(ngram: int, favor_shorter: bool) -> np.ndarray:
         ngram = 3 has p = 6/11, 3/11, 2/11; result = [0.545, 0.818, 1.0]
 
     Args:
-        ngram: Longest run, in words.
         favor_shorter: False reverses p.
     """
     weights = 1.0 / np.arange(1, ngram + 1)
@@ -425,8 +419,6 @@ class Words:
             tokens: int32 [n, S].
             real: bool [n, S], False for padding.
             boundary: uint8 [n, S], 1 where a word starts.
-            vocabulary: Special ids.
-            options: Whole words or single pieces; whether runs stop at [SEP].
         """
         is_sep = tokens == vocabulary.sep_id
         candidate = real & ~is_sep & (tokens != vocabulary.cls_id)
@@ -521,11 +513,8 @@ class _RunChoice:
         """Begin with nothing chosen.
 
         Args:
-            words: The candidates.
             cumulative: float64 [N], the distribution of run lengths.
             keys: uint64 [n].
-            order_stream: Purpose of the draws of the order.
-            length_stream: Purpose of the draws of the lengths.
             taken: bool [n, W], words that may not be chosen.
         """
         self._words = words
@@ -639,9 +628,7 @@ def _next_of_shuffle(
         order: int32 [n, W], changed in place: entries not returned yet stand
             from `step` on.
         rows: Rows that take the step, int [k].
-        step: Entries returned so far.
         counts: int [k], entries of each row.
-        keys: uint64 [k].
     """
     draw = random_streams.uniform(keys, step)
     place = step + (draw * (counts - step)).astype(np.int64)
@@ -675,7 +662,6 @@ def _collect(
     Args:
         predicted: int64 [k], indices of `tokens.ravel()`, ascending.
         tokens: int [n, S].
-        width: Most predictions of a sequence, P.
 
     Returns:
         Positions and labels, int32 [n, P], and counts, int32 [n].

@@ -47,9 +47,6 @@ class Packing:
     def rows(self, records: tf.data.Dataset) -> tf.data.Dataset:
         """Put the records of a file into rows.
 
-        Args:
-            records: Serialized.
-
         Returns:
             Serialized records, string [K], empty strings after the last one.
         """
@@ -106,8 +103,6 @@ def plan(
     Args:
         tokens: int64 [n], of each instance.
         predictions: int64 [n].
-        max_tokens: Those of a row.
-        max_predictions: Those of a row.
 
     Returns:
         int64 [rows, K], numbers of instances; n for a place without one.
@@ -152,7 +147,6 @@ def join(
 
     Args:
         serialized: string [B, K], from `Packing.rows`.
-        layout: The features of a record.
         mask: (instances, int64 [n]: row * K + place in the row) to instances
             with predictions. Default: the records hold them.
 

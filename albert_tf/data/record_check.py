@@ -38,17 +38,8 @@ def check_records(
     Files with a manifest are compared with it. For files without one, such as
     those of the original program, the first record is looked at.
 
-    Args:
-        paths: Record files.
-        expected: What they must have been written with.
-        argument: Name of the argument that named the files, for messages.
-
     Returns:
         The manifests found, each once.
-
-    Raises:
-        errors.UserError: A file is missing, empty, damaged or cut short, or was
-            written with another length, number of predictions or vocabulary.
     """
     found: list[manifests.Manifest] = []
     for path in paths:

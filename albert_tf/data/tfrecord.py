@@ -57,7 +57,6 @@ def encode_batch(
         result[1] = b"\n\x0d\n\x0b\n\x01a\x12\x06\x1a\x04\n\x02\x00\x02"
 
     Args:
-        layout: The features, in any order.
         values: By feature name, [n, *shape]: integers for int64, any numbers
             for float32. Negative integers take ten bytes each. Where a
             feature names its `padding`, tokens beyond `input_mask` are left
@@ -65,11 +64,6 @@ def encode_batch(
 
     Returns:
         n serialized `tf.train.Example`s.
-
-    Raises:
-        ValueError: A feature is missing, unknown, of another shape or not of
-            numbers that its type can hold. This is a mistake in the calling
-            program.
     """
     _check(layout, values)
     by_name = sorted(layout, key=lambda feature: feature.name.encode())
@@ -283,9 +277,6 @@ def frame_batch(messages: Sequence[bytes]) -> list[bytes]:
     A file is its records, one behind the other, so the results may be joined
     and written in pieces of any size.
 
-    Args:
-        messages: For example from `encode_batch`.
-
     Returns:
         For each: its length, a checksum of the length, itself, a checksum.
     """
@@ -320,16 +311,7 @@ def read_records(
     path: str,
     remedy: str = "Copy the file again, or write the records again.",
 ) -> Iterator[bytes]:
-    """Yield the messages of a file, decompressed if its name ends in .gz.
-
-    Args:
-        path: A TFRecord file.
-        remedy: What to do about a damaged file, for the message.
-
-    Raises:
-        errors.UserError: The file is missing, damaged, cut short or no TFRecord
-            file.
-    """
+    """Yield the messages of a file, decompressed if its name ends in .gz."""
     if not files.exists(path):
         raise errors.UserError(
             f"The record file {path} does not exist. Check the path (the "

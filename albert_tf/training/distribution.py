@@ -15,11 +15,7 @@ from albert_tf.training import training_options
 def make_strategy(
     options: training_options.DistributionOptions,
 ) -> tf.distribute.Strategy:
-    """Make the strategy; call this before anything else touches TensorFlow.
-
-    Raises:
-        errors.UserError: The TPU cannot be reached.
-    """
+    """Make the strategy; call this before anything else touches TensorFlow."""
     if options.on_tpu:
         return _make_tpu_strategy(options)
     if options.distribution_strategy == "mirrored":
@@ -73,18 +69,7 @@ def check_batch(
     option_name: str,
     microbatches: int = 1,
 ) -> None:
-    """Refuse a batch that replicas and microbatches cannot share equally.
-
-    Args:
-        strategy: The devices.
-        batch_size: Examples over all replicas.
-        option_name: Where the size came from, for messages.
-        microbatches: The `gradient_accumulation_steps` of training.
-
-    Raises:
-        errors.UserError: It is no positive multiple of replicas times
-            microbatches.
-    """
+    """Refuse a batch that replicas and microbatches cannot share equally."""
     replicas = strategy.num_replicas_in_sync
     if batch_size <= 0 or batch_size % (replicas * microbatches):
         times = ""

@@ -23,7 +23,6 @@ class Evaluator:
 
         Args:
             model: Built in the scope of a strategy.
-            objective: Names the losses and metrics, and computes them.
         """
         self._model = model
         self._objective = objective
@@ -49,9 +48,6 @@ class Evaluator:
             dataset: Batches; with `record_number` they may be in any order.
             widths: Size of the second axis of some outputs, by name. Those of
                 shorter batches are filled with zeros.
-
-        Raises:
-            errors.UserError: The dataset is empty.
         """
         found: list[dict[str, np.ndarray]] = []
         for batch in self._strategy.experimental_distribute_dataset(dataset):
@@ -120,7 +116,6 @@ def quotients(
     """Return losses and metrics, and `loss`, the sum that is minimized.
 
     Args:
-        objective: Names the rows.
         sums: float [names, (numerator, denominator)].
     """
     pairs = zip(objective.names, sums, strict=True)

@@ -84,8 +84,6 @@ def check(
     """Warn of a batch that may not fit; refuse one that certainly does not.
 
     Args:
-        step: What the batch goes through.
-        strategy: The devices.
         option: Name of the option that gives the batch; `train_batch_size`
             means training.
         batch_size: Its value, examples over all replicas.
@@ -127,11 +125,7 @@ def free_memory(strategy: tf.distribute.Strategy) -> int | None:
 
 
 def free_host_memory(root: str = "/") -> int | None:
-    """Return the bytes that the system and the container leave on Linux.
-
-    Args:
-        root: Folder with `proc` and `sys`.
-    """
+    """Return the bytes that the system and the container leave on Linux."""
     found = pathlib.Path(root, "proc/meminfo")
     if not found.exists():
         return None

@@ -106,7 +106,6 @@ class PretrainingData:
 
         Args:
             batch_size: Rows per batch, over all replicas.
-            first_step: Batches to leave out at the beginning.
         """
         if self.pack:
             return inputs.packed_training_dataset(
@@ -159,9 +158,6 @@ def average_baselines(
 ) -> dict[str, float]:
     """Return the means of `run_log.BASELINES`, weighted by examples.
 
-    Args:
-        found: Manifests of records.
-
     Returns:
         Nothing if one of them lacks a number: it was written by an earlier
         version, or its records hold no masks.
@@ -199,9 +195,6 @@ def check_settings(
     """Refuse records whose text was normalized in another way than the run's.
 
     The run hands its settings on to finetuning and export.
-
-    Raises:
-        errors.UserError: A setting differs.
     """
     for name, here in vocabulary.resolved().settings.items():
         if here is not None and manifest.options.get(name, here) != here:
@@ -219,14 +212,6 @@ def check_labels(
 
     To evaluate on them is allowed: how a model that was trained on nsp does on
     sop is a result (ALBERT Table 5).
-
-    Args:
-        objective: The `sentence_objective`.
-        manifest: Of some records.
-        training_files: Those that the run trains on.
-
-    Raises:
-        errors.UserError: It means something else in some of these.
     """
     written = manifest.sentence_objective
     if objective in ("none", written):

@@ -62,11 +62,7 @@ def make_model(
 def generator_config(
     recipe: pretraining_options.RecipeOptions, config: modeling.AlbertConfig
 ) -> modeling.AlbertConfig | None:
-    """Return the architecture of the generator, if the objective has one.
-
-    Raises:
-        errors.UserError: It cannot share what it is to share.
-    """
+    """Return the architecture of the generator, if the objective has one."""
     if recipe.objective != "rtd":
         return None
     if recipe.generator_sharing == "all":
@@ -110,10 +106,6 @@ def forward_flops(
     """Return the operations of a forward pass, see `config.forward_flops`.
 
     Args:
-        recipe: Of the run.
-        config: Of the encoder.
-        length: Tokens of a row.
-        predictions: Positions that the masked LM head predicts.
         instances: In a row, at most: the last layer is computed at the first
             token of each and at the predictions; None: at all positions.
     """
@@ -188,7 +180,6 @@ def warn_of_plateau(
     Once: at the first line of the log that is not before that step.
 
     Args:
-        recipe: Of the run.
         losses: Step and training `masked_lm_loss` of all lines of the log.
         entropy_of_labels: Of the records; None if it is not known.
     """

@@ -11,7 +11,6 @@ class Profiler:
 
         Args:
             steps: Such as `10,20`; None never starts it.
-            output_dir: Folder for what it finds.
         """
         self._first, self._last = map(int, (steps or "0,0").split(","))
         self._folder = output_dir

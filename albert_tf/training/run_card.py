@@ -42,13 +42,7 @@ _PACKAGES = ("tf_keras", "tensorflow-text", "sentencepiece", "numpy", "libtpu")
 def environment(
     model: keras.Model, data: str, training_data: str
 ) -> run_log.Facts:
-    """Return the facts of a run that the log keeps for the card.
-
-    Args:
-        model: Its parameters are counted.
-        data: One sentence on where the examples come from.
-        training_data: What tells training data apart.
-    """
+    """Return the facts of a run that the log keeps for the card."""
     devices = [device.name for device in tf.config.list_logical_devices()]
     return run_log.Facts(
         command=" ".join(sys.argv),

@@ -30,9 +30,6 @@ class RunCheckpoints:
 
         Args:
             state: All that is saved. Its `optimizer` counts the updates.
-            output_dir: The folder of the run.
-            workers: The processes of the run.
-            max_to_keep: Numbered checkpoints that are not deleted.
         """
         self.output_dir = output_dir
         self._state = state
@@ -76,9 +73,6 @@ class RunCheckpoints:
         """Make sure that a checkpoint fits on the disk, before any update.
 
         An earlier checkpoint is only deleted when the new one is complete.
-
-        Raises:
-            OSError: It does not fit.
         """
         needed = sum(
             value.dtype.size * value.shape.num_elements()
@@ -118,12 +112,7 @@ class RunCheckpoints:
                 tf.io.gfile.remove(path)
 
     def restore_latest(self) -> str | None:
-        """Restore the newest checkpoint that can be read, and return it.
-
-        Raises:
-            errors.UserError: There are some, and none can be read; or other
-                workers see others.
-        """
+        """Restore the newest checkpoint that can be read, and return it."""
         found = None
         failures = []
         for path in checkpoint_files.numbered(self.output_dir):
@@ -145,11 +134,7 @@ class RunCheckpoints:
         return found
 
     def restore_best(self) -> bool:
-        """Restore the best checkpoint; tell whether there is one.
-
-        Raises:
-            errors.UserError: It cannot be read, or other workers see another.
-        """
+        """Restore the best checkpoint; tell whether there is one."""
         best = os.path.join(self.output_dir, checkpoint_files.BEST_NAME)
         if not tf.io.gfile.exists(best + ".index"):
             return False
@@ -162,9 +147,6 @@ class RunCheckpoints:
 
         Args:
             path: Prefix without `.index`.
-
-        Raises:
-            errors.UserError: It cannot be read.
         """
         try:
             status = self._state.restore(path)
@@ -178,11 +160,7 @@ class RunCheckpoints:
             ) from None
 
     def _check_same_step(self) -> None:
-        """Make sure that all workers have read the same checkpoint.
-
-        Raises:
-            errors.UserError: They have not.
-        """
+        """Make sure that all workers have read the same checkpoint."""
         steps = self._workers.gather(self.step)
         if steps.min() != steps.max():
             raise errors.UserError(

@@ -60,9 +60,7 @@ class RunClock:
         which were slow because they were compiled.
 
         Args:
-            step: Updates done.
             num_train_steps: Step of the schedule's end, without a limit.
-            optimizer: Has the schedule.
         """
         if not self._limit:
             return

@@ -89,12 +89,7 @@ def hold(
     """Lock the folder of a run for this process; see `folder_lock`.
 
     Args:
-        folder: The `output_dir`.
         is_wanted: Whether to do so: of several workers, the first one does.
-
-    Raises:
-        errors.UserError: Another process holds it, or nothing may be written
-            there; evaluations write, too.
     """
     if not is_wanted:
         return contextlib.nullcontext()
@@ -120,10 +115,6 @@ def claim(
     start; the newest values are kept.
 
     Args:
-        folder: The `output_dir`.
-        program: Name of the script.
-        settings: Its options object.
-        config: The architecture.
         vocabulary: Its file is copied into the folder, if one is named.
 
     Raises:
@@ -258,12 +249,7 @@ def _is_another(
 def check_vocabulary(
     vocabulary: tokenization.VocabularyOptions, init_checkpoint: str
 ) -> None:
-    """Make sure that a checkpoint was trained with this vocabulary, if known.
-
-    Raises:
-        errors.UserError: Beside the checkpoint lies another vocabulary, or
-            the run that it is from normalized text in another way.
-    """
+    """Refuse a checkpoint that was trained with another vocabulary."""
     if _is_another(vocabulary, init_checkpoint):
         known = ", ".join(vocabularies(init_checkpoint).values())
         raise errors.UserError(
@@ -279,11 +265,7 @@ def check_vocabulary(
 def _check_normalization(
     vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> None:
-    """Refuse text that is normalized in another way than that of a run.
-
-    Raises:
-        errors.UserError: The folder is that of a run, and a setting differs.
-    """
+    """Refuse text that is normalized in another way than that of a run."""
     if not is_run(folder):
         return
     known = read(folder).vocabulary.resolved().settings
@@ -305,25 +287,13 @@ def check_start(
     init_checkpoint: str | None,
     vocabulary: tokenization.VocabularyOptions,
 ) -> None:
-    """Check the checkpoint that a new run is to start from.
-
-    Raises:
-        errors.UserError: There is none, or it has another vocabulary.
-    """
+    """Check the checkpoint that a new run is to start from."""
     if init_checkpoint and not is_trained(folder):
         check_vocabulary(vocabulary, checkpoint_files.find(init_checkpoint))
 
 
 def read(folder: str, option: str = "run_dir") -> Run:
-    """Read the folder of a run; of several runs, that of the best one.
-
-    Args:
-        folder: The folder.
-        option: Name of the option that names it, for messages.
-
-    Raises:
-        errors.UserError: It is not the folder of a run.
-    """
+    """Read the folder of a run; of several runs, that of the best one."""
     files.refuse_file(folder, option)
     path = os.path.join(folder, OPTIONS_NAME)
     if not files.exists(path):

@@ -160,9 +160,7 @@ class RunLog:
         """Open the log of a folder.
 
         Args:
-            output_dir: Where `metrics.jsonl` and the TensorBoard files are.
             batch_size: Examples per step, on average, for the speed.
-            cost: For the speed in tokens and operations.
         """
         self._output_dir = output_dir
         self._batch_size = batch_size
@@ -175,13 +173,7 @@ class RunLog:
     def start(
         self, step: int, num_train_steps: int, facts: Facts | None = None
     ) -> None:
-        """Begin or continue at `step`; later lines of an earlier start go.
-
-        Args:
-            step: Updates already done.
-            num_train_steps: Step the run stops at, for the ETA.
-            facts: For the run card.
-        """
+        """Begin or continue at `step`; later lines of an earlier start go."""
         if facts:
             self._warn_of_other_data(step, facts)
         self._num_train_steps = num_train_steps
@@ -220,9 +212,6 @@ class RunLog:
 
         Args:
             split: `train` or `eval`.
-            step: Updates done.
-            numbers: Losses and metrics.
-            steps_per_second: Speed since the last line; None in evaluation.
             seconds_left: Until training ends, whatever steps are left.
         """
         line = {"split": split, "step": step, "time": time.time(), **numbers}
@@ -316,11 +305,6 @@ def write_eval_results(
     """Write and print an evaluation as the original does: `key = value`.
 
     Source: original release, run_pretraining.main, `eval_results.txt`.
-
-    Args:
-        output_dir: Folder of the run.
-        step: Updates of the checkpoint that was evaluated.
-        numbers: Losses and metrics.
     """
     numbers = {**numbers, "global_step": step}
     text = "".join(f"{k} = {numbers[k]}\n" for k in sorted(numbers))

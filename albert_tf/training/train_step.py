@@ -117,9 +117,6 @@ class TrainStep:
         microbatches: How many the share is cut into, one after the other.
         seed: Of dropout, masks and replaced tokens, with the number of the
             step.
-
-    Raises:
-        errors.UserError: Variables of the model do not exist yet.
     """
 
     model: keras.Model
@@ -142,9 +139,6 @@ class TrainStep:
 
     def __call__(self, batch: Batch) -> tf.Tensor:
         """Make one update; where a number is not finite, make none.
-
-        Args:
-            batch: This replica's share of the batch.
 
         Returns:
             float32 [names, (numerator, denominator)], the same on all replicas.

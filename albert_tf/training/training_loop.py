@@ -68,10 +68,6 @@ class Trainer:
 
         Args:
             model: Built in the scope of a strategy, whose devices are used.
-            optimizer: Built in the same scope.
-            objective: What to minimize and what to report.
-            output_dir: Folder of checkpoints and logs.
-            options: See `training_options.TrainerOptions`.
             now: The time in seconds, from any moment on.
         """
         self.model = model
@@ -144,10 +140,6 @@ class Trainer:
                 Default: those the model has.
             new_heads: See `restoring.restore`.
             continue_schedule: Whether step and moments come from `init`, too.
-
-        Raises:
-            errors.UserError: None of the folder's checkpoints can be read,
-                workers see different ones, or `init` does not fit.
         """
         self.resumed_from = self._saved.restore_latest()
         if self.resumed_from:
@@ -166,11 +158,7 @@ class Trainer:
             self._is_complete = restored is not None and not restored.new
 
     def restore_best(self) -> None:
-        """Restore the best checkpoint; without one, keep the present weights.
-
-        Raises:
-            errors.UserError: The present weights are random.
-        """
+        """Restore the best checkpoint, if there is one."""
         if not (self._saved.restore_best() or self.step or self._is_complete):
             raise run_folder.no_weights(self.output_dir)
 
@@ -186,14 +174,11 @@ class Trainer:
 
         Args:
             dataset: Endless batches, beginning with the one for `step`.
-            num_train_steps: Step to stop at.
-            log: Where numbers go; started by the caller.
             evaluated: Evaluates every checkpoint and keeps the best one.
             watch: Called after every line of training in the log.
 
         Raises:
             errors.UserError: Too many updates in a row had to be skipped.
-            OSError: The disk has no room for a checkpoint.
             SystemExit: SIGTERM has come, and a checkpoint is written; or
                 another worker has ended. The code is `preemption.EXIT_CODE`.
         """

@@ -206,16 +206,7 @@ class DistributionOptions:
 def check_warmup(
     name: str, num_warmup_steps: int, num_train_steps: int
 ) -> None:
-    """Make sure that a warm-up is not longer than the training.
-
-    Args:
-        name: The option of the warm-up, for the message.
-        num_warmup_steps: Its steps.
-        num_train_steps: All steps of the run.
-
-    Raises:
-        errors.UserError: It is longer.
-    """
+    """Make sure that a warm-up is not longer than the training."""
     if num_warmup_steps > num_train_steps:
         raise errors.UserError(
             f"is more than the {num_train_steps} steps of the run. Use fewer; "

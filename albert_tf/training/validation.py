@@ -28,12 +28,8 @@ class Validation:
         """Prepare; nothing is evaluated yet.
 
         Args:
-            evaluate: Returns the numbers of the weights as they are.
             key_metric: The number that decides which checkpoint is the best:
                 the largest, or the smallest of a name that ends in `loss`.
-            log: Where numbers go, and where those of earlier steps are.
-            saved: The checkpoints of the run.
-            workers: The processes of the run.
         """
         self._evaluate = evaluate
         self._key_metric = key_metric
@@ -71,9 +67,6 @@ class Validation:
 
         Begins with those that are there, and ends after the one of
         `num_train_steps`, or the one that the other process ended with.
-
-        Args:
-            num_train_steps: Step at which the other process stops.
         """
         self._saved.remove_unfinished(numbered=False)
         folder = self._saved.output_dir

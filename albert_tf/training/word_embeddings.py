@@ -15,16 +15,7 @@ _ADVICE = "Write it with data_prep.make_word_embeddings"
 
 
 def read(path: str, config: AlbertConfig) -> np.ndarray:
-    """Return the word embeddings of a file, float32 [V, E].
-
-    Args:
-        path: A file of `data_prep.make_word_embeddings`, or of `numpy.save`.
-        config: Of the model.
-
-    Raises:
-        errors.UserError: The file is missing or damaged, or its table has
-            another shape.
-    """
+    """Return the word embeddings of a file, float32 [V, E]."""
     files.require_file(path, _OPTION)
     with files.open_binary(path) as stream:
         # The shape first: a damaged one may ask for any memory.
