@@ -255,13 +255,11 @@ def count_examples(paths: Sequence[str], at_most: int | None = None) -> int:
     found: dict[str, int] = {}
     for path in paths:
         manifest = manifests.find(path)
+        if manifest is None:
+            break
         folder = os.path.dirname(os.path.abspath(path))
-        shards = (
-            [os.path.join(folder, s) for s in manifest.shards]
-            if manifest
-            else []
-        )
-        if manifest is None or not names.issuperset(shards):
+        shards = [os.path.join(folder, shard) for shard in manifest.shards]
+        if not names.issuperset(shards):
             break
         found[min(shards)] = manifest.num_examples
     else:
@@ -357,11 +355,8 @@ def _prefetched(
     dataset: tf.data.Dataset, finish: Callable[..., Batch]
 ) -> tf.data.Dataset:
     """Turn serialized records into batches, ahead of their use."""
-    dataset = dataset.map(
-        finish,
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    )
+    parallel = tf.data.AUTOTUNE
+    dataset = dataset.map(finish, parallel, deterministic=True)
     options = tf.data.Options()
     # Every worker reads all files and keeps its part of each batch, so that the
     # order of examples does not depend on the number of workers.
@@ -394,22 +389,22 @@ def _mask(
         places: np.ndarray,
     ) -> tuple[np.ndarray, ...]:
         own = random_streams.derive(key, int(number))
-        keys = random_streams.derive_array(
-            np.full(len(ids), own, np.uint64), places
-        )
-        masked = masker.mask(ids, real.sum(1), keys, boundary)
-        weights = np.arange(width) < masked.counts[:, None]
-        return (
-            masked.input_ids,
-            masked.positions,
-            masked.labels,
-            weights.astype(np.float32),
-        )
+        own_keys = np.full(len(ids), own, np.uint64)
+        keys = random_streams.derive_array(own_keys, places)
+        found = masker.mask(ids, real.sum(1), keys, boundary)
+        weights = np.arange(width) < found.counts[:, None]
+        arrays = found.input_ids, found.positions, found.labels
+        return *arrays, weights.astype(np.float32)
 
-    names = "input_ids", "input_mask", "token_boundary"
     ids, positions, labels, weights = tf.numpy_function(
         mask,
-        [*(batch[name] for name in names), number, places],
+        [
+            batch["input_ids"],
+            batch["input_mask"],
+            batch["token_boundary"],
+            number,
+            places,
+        ],
         [tf.int32, tf.int32, tf.int32, tf.float32],
         stateful=False,
     )

@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import google_crc32c
@@ -26,23 +26,15 @@ class Manifest:
 
     Attributes:
         shards: Base names of the record files, in writing order.
-        shard_bytes: Their sizes.
-        num_examples: Records in all files together.
-        max_seq_length: Length of `input_ids`.
         max_predictions_per_seq: Length of `masked_lm_positions`: twice the
             writer's option with `--do_permutation`.
         vocab_size: Pieces of the vocabulary, special ones included.
-        vocab_sha256: Fingerprint of the vocabulary.
-        random_seed: Seed of all draws.
         options: All options of the program that wrote the records.
-        shard_sha256: Of each file.
         has_masks: Whether pieces are hidden; without it, training hides them.
-        word_start_rule: Which pieces start a word.
         inputs: Path, bytes and SHA-256 of each text file.
         corpus: What was found in the text, counted.
         summary: What the records are like: shares and distributions.
         versions: Of the programs that decide about the content.
-        format_version: Of this file.
     """
 
     shards: tuple[str, ...]
@@ -94,17 +86,16 @@ def find(record_path: str) -> Manifest | None:
     Raises:
         errors.UserError: A manifest in that folder cannot be read.
     """
-    path = _find_path(record_path)
-    return None if path is None else _read(path)
+    return next((found for _, found in _list(record_path)), None)
 
 
-def _find_path(record_path: str) -> str | None:
-    """Return the path of the manifest that lists a record file, or None."""
+def _list(record_path: str) -> Iterator[tuple[str, Manifest]]:
+    """Yield path and content of the manifests that list a record file."""
     folder, name = os.path.split(record_path)
     for path in files.find_by_ending(folder, MANIFEST_ENDING):
-        if name in _read(path).shards:
-            return path
-    return None
+        manifest = _read(path)
+        if name in manifest.shards:
+            yield path, manifest
 
 
 def fingerprint(paths: Sequence[str]) -> str:
@@ -116,21 +107,19 @@ def fingerprint(paths: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         manifest = find(path)
-        pairs = (
-            zip(manifest.shards, manifest.shard_sha256, strict=False)
-            if manifest
-            else ()
-        )
-        known = dict(pairs)
-        size = files.size(path)
-        digest.update(f"{size} {known.get(os.path.basename(path))}\n".encode())
+        known: dict[str, str] = {}
+        if manifest:
+            digests = manifest.shard_sha256
+            known.update(zip(manifest.shards, digests, strict=False))
+        name, size = os.path.basename(path), files.size(path)
+        digest.update(f"{size} {known.get(name)}\n".encode())
     return digest.hexdigest()
 
 
 def remove(paths: Sequence[str]) -> None:
     """Remove all manifests that list one of these record files."""
     for path in paths:
-        while (manifest_path := _find_path(path)) is not None:
+        for manifest_path, _ in _list(path):
             files.remove(manifest_path)
 
 

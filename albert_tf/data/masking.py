@@ -99,9 +99,6 @@ class Vocabulary:
     Attributes:
         size: Number of pieces, special ones included; replacements are drawn
             from all of them.
-        cls_id: Id of [CLS].
-        sep_id: Id of [SEP].
-        mask_id: Id of [MASK].
         boundaries: uint8 [size], 1 for pieces that start a word, [CLS], [SEP].
     """
 
@@ -319,14 +316,8 @@ class Masker:
         predicted = words.positions(chosen)
         self._replace(outputs, predicted, keys)
         if self._options.do_permutation:
-            choice = _RunChoice(
-                words,
-                self._cumulative,
-                keys,
-                _MOVED_ORDER,
-                _MOVED_LENGTH,
-                taken=chosen,
-            )
+            streams = _MOVED_ORDER, _MOVED_LENGTH
+            choice = _RunChoice(words, self._cumulative, keys, *streams, chosen)
             moved = words.positions(choice.run(budget)[0])
             _exchange(outputs, moved, keys)
             predicted = np.sort(np.concatenate([predicted, moved]))
@@ -455,8 +446,7 @@ class Words:
         self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
     ) -> np.ndarray:
         """Return how many pieces the runs from start to before end have."""
-        result: np.ndarray = self.before[rows, end] - self.before[rows, start]
-        return result
+        return np.subtract(self.before[rows, end], self.before[rows, start])
 
     def positions(self, chosen: np.ndarray) -> np.ndarray:
         """Return which pieces belong to chosen words.
@@ -550,9 +540,8 @@ class _RunChoice:
             fits = (pieces <= left) & self._is_free(rows, start, end)
             self._take(rows[fits], start[fits], end[fits])
             used[rows] += pieces * fits
-            run_lengths += np.bincount(
-                (end - start)[fits], minlength=longest + 1
-            )
+            taken = (end - start)[fits]
+            run_lengths += np.bincount(taken, minlength=longest + 1)
             step += 1
             going_on = (used[rows] < budget[rows]) & (step < counts[rows])
             rows = rows[going_on]
@@ -562,13 +551,8 @@ class _RunChoice:
         self, rows: np.ndarray, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return first word and end of the next run of some rows, int [k]."""
-        start = _next_of_shuffle(
-            self._order,
-            rows,
-            step,
-            self._words.counts[rows],
-            self._order_keys[rows],
-        )
+        counts, keys = self._words.counts[rows], self._order_keys[rows]
+        start = _next_of_shuffle(self._order, rows, step, counts, keys)
         draw = random_streams.uniform(self._length_keys[rows], step)
         length = np.searchsorted(self._cumulative, draw, "right") + 1
         return start, np.minimum(start + length, self._words.ends[rows, start])

@@ -157,23 +157,17 @@ def join(
         `next_sentence_labels` int32 [B, K], the latter `NO_LABEL` where there
         is no instance; `is_real_example` int32 [B], all 1.
     """
-    size = serialized.shape[0]
     places = tf.where(serialized != "")  # [n, 2]
     batch = parsing.parse(layout, tf.gather_nd(serialized, places))
     batch = mask(batch, places[:, 0] * MAX_INSTANCES + places[:, 1])
-    return _join(batch, _Places(places, size))
+    return _join(batch, _Places(places, serialized.shape[0]))
 
 
 class _Places(NamedTuple):
-    """Where the instances of a batch are.
+    """Where the instances of a batch are."""
 
-    Attributes:
-        indices: int64 [n, 2], row and place in it, ascending.
-        rows: Their number B.
-    """
-
-    indices: tf.Tensor
-    rows: int
+    indices: tf.Tensor  # int64 [n, 2], row and place in it, ascending.
+    rows: int  # Their number B.
 
     def by_place(self, values: tf.Tensor) -> tf.Tensor:
         """Return values [n] as [B, K]; 0 where there is no instance."""

@@ -15,9 +15,6 @@ class Expected:
     """What training wants its records to be.
 
     Attributes:
-        max_seq_length: Length of `input_ids`.
-        max_predictions_per_seq: Length of `masked_lm_positions`.
-        vocab_size: Rows of the embedding table.
         vocab_sha256: Fingerprint of the vocabulary, or None when training does
             not know it.
         has_masks: Whether pieces are hidden in the records already.

@@ -112,13 +112,9 @@ class Workers:
     """The processes of a run; they exchange numbers.
 
     With one process they are its own. Every exchange is also a barrier.
-
-    Attributes:
-        strategy: The strategy that the processes share.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy):
-        """Prepare for a strategy."""
         self.strategy = strategy
         # Made once: what TensorFlow offers would be traced at every call.
         self._gather = tf.function(self._gather_numbers, autograph=False)
@@ -150,16 +146,11 @@ class Workers:
             raise SystemExit(preemption.EXIT_CODE) from None
 
     def gather(self, *numbers: float) -> np.ndarray:
-        """Return the numbers of all, float64 [replicas, numbers], chief first.
-
-        Every process must call this at the same point.
-        """
+        """Return those of all, float64 [replicas, numbers], chief first."""
         if self.is_alone:
             return np.array([numbers], np.float64)
-        gathered: np.ndarray = self._gather(
-            tf.constant([numbers], tf.float64)
-        ).numpy()
-        return gathered
+        own = tf.constant([numbers], tf.float64)
+        return np.asarray(self._gather(own))
 
     def of_chief(self, value: bool) -> bool:
         """Return what the chief has, so that all do the same."""

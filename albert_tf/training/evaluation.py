@@ -13,17 +13,12 @@ _NUMBER = "record_number"
 
 
 class Evaluator:
-    """Evaluates a model, and predicts, on the devices the model was built on.
+    """Evaluates a model, and predicts, on the devices it was built on.
 
     Weights are read at every call, so one object serves the whole training.
     """
 
     def __init__(self, model: keras.Model, objective: objectives.Objective):
-        """Prepare; nothing is computed yet.
-
-        Args:
-            model: Built in the scope of a strategy.
-        """
         self._model = model
         self._objective = objective
         self._strategy = model.distribute_strategy
@@ -63,8 +58,7 @@ class Evaluator:
 
     def _gather(self, value: tf.Tensor) -> np.ndarray:
         """Return the values of all replicas, in the order of the batch."""
-        gathered: np.ndarray = self._strategy.gather(value, axis=0).numpy()
-        return gathered
+        return np.asarray(self._strategy.gather(value, axis=0))
 
     # What follows is traced into graphs.
 

@@ -27,12 +27,8 @@ class Step:
 
     Attributes:
         config: Of the encoder. A generator is smaller, and not counted.
-        length: Tokens of a sequence.
         sequences: Of an example that go through the encoder together.
         predictions: Masked words of a sequence; 0 without that head.
-        precision: What the encoder computes in.
-        recompute: Whether blocks are computed again for their gradient.
-        microbatches: The `gradient_accumulation_steps`.
     """
 
     config: AlbertConfig
@@ -86,10 +82,7 @@ def check(
     Args:
         option: Name of the option that gives the batch; `train_batch_size`
             means training.
-        batch_size: Its value, examples over all replicas.
-
-    Raises:
-        errors.UserError: It needs twice the memory that is free.
+        batch_size: Examples over all replicas.
     """
     on_cpu = "CPU" in strategy.extended.worker_devices[0]
     shares = 1 if on_cpu else strategy.num_replicas_in_sync

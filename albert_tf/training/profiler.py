@@ -4,14 +4,9 @@ import tensorflow as tf
 
 
 class Profiler:
-    """Starts the profiler at one step and stops it at another."""
+    """Starts the profiler at one step of `steps`, and stops it at the other."""
 
     def __init__(self, steps: str | None, output_dir: str):
-        """Set the steps.
-
-        Args:
-            steps: Such as `10,20`; None never starts it.
-        """
         self._first, self._last = map(int, (steps or "0,0").split(","))
         self._folder = output_dir
         self._is_running = False

@@ -66,11 +66,7 @@ def _versions() -> dict[str, str]:
 
 
 def write(output_dir: str) -> str:
-    """Write card and curves into the folder of a run.
-
-    Returns:
-        The path of the card.
-    """
+    """Write card and curves into a run's folder; return the card's path."""
     run = run_folder.read(output_dir, "output_dir")
     lines = _lines(output_dir)
     picture = io.BytesIO()
@@ -112,13 +108,13 @@ def summary(config: modeling.AlbertConfig, facts: run_log.Facts) -> str:
 def _card(
     lines: list[dict[str, Any]], run: run_folder.Run, *pictures: str
 ) -> str:
-    facts = [line for line in lines if line["split"] == "facts"]
+    facts = _of_split(lines, "facts")
     sections = [f"# Run card: {run.program}\n", *pictures]
     for split, title in (
         ("eval", "Last evaluation"),
         ("train", "Last training line"),
     ):
-        chosen = [line for line in lines if line["split"] == split]
+        chosen = _of_split(lines, split)
         if chosen:
             sections += [f"## {title}\n", _table(chosen[-1])]
     speed = _speed(lines)
@@ -134,16 +130,18 @@ def _card(
     return "\n".join(sections)
 
 
+def _of_split(lines: list[dict[str, Any]], split: str) -> list[dict[str, Any]]:
+    return [line for line in lines if line["split"] == split]
+
+
 def _speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """Return medians over the run, and what it has seen."""
-    train = [line for line in lines if line["split"] == "train"]
-    facts = [line for line in lines if line["split"] == "facts"]
+    train, facts = _of_split(lines, "train"), _of_split(lines, "facts")
     if not train or not facts:
         return {}
     found: dict[str, Any] = {}
     for name in ("examples_per_second", "tokens_per_second", "gigaflops"):
-        values = [line[name] for line in train if name in line]
-        if values:
+        if values := [line[name] for line in train if name in line]:
             found[f"{name}, median"] = statistics.median(values)
     peaks = (line.get("peak_memory_mb", 0.0) for line in train)
     found["peak_memory_mb"] = max(peaks)
@@ -172,11 +170,12 @@ def _draw(lines: list[dict[str, Any]]) -> "matplotlib.figure.Figure":
     """
     import matplotlib.figure  # Slow to import, and needed only here.
 
-    facts = [line for line in lines if line["split"] == "facts"]
-    names: dict[str, None] = {}
-    for line in lines:
-        if line["split"] in ("train", "eval"):
-            names.update(dict.fromkeys(line.keys() - run_log.NOT_METRICS))
+    facts = _of_split(lines, "facts")
+    names = {
+        name
+        for line in _of_split(lines, "train") + _of_split(lines, "eval")
+        for name in line.keys() - run_log.NOT_METRICS
+    }
     ordered = sorted(names, key=lambda name: (not name.endswith("loss"), name))
     columns = 3
     rows = max(1, -(-len(ordered) // columns))
@@ -193,11 +192,8 @@ def _draw(lines: list[dict[str, Any]]) -> "matplotlib.figure.Figure":
     for index, name in enumerate(ordered):
         axes = figure.add_subplot(rows, columns, index + 1, title=name)
         for split in ("train", "eval"):
-            points = [
-                (line["step"], line[name])
-                for line in lines
-                if line["split"] == split and name in line
-            ]
+            chosen = _of_split(lines, split)
+            points = [(x["step"], x[name]) for x in chosen if name in x]
             if points:
                 axes.plot(*zip(*points, strict=True), marker=".", label=split)
         baseline = run_log.BASELINES.get(name)

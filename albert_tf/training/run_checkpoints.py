@@ -15,8 +15,7 @@ from albert_tf.training import distribution
 class RunCheckpoints:
     """Saves and restores the state of a training in the folder of its run.
 
-    Attributes:
-        output_dir: The folder.
+    The `optimizer` of the state counts the updates.
     """
 
     def __init__(
@@ -26,11 +25,6 @@ class RunCheckpoints:
         workers: distribution.Workers,
         max_to_keep: int,
     ):
-        """Prepare; nothing is read or written yet.
-
-        Args:
-            state: All that is saved. Its `optimizer` counts the updates.
-        """
         self.output_dir = output_dir
         self._state = state
         self._workers = workers
@@ -113,17 +107,16 @@ class RunCheckpoints:
 
     def restore_latest(self) -> str | None:
         """Restore the newest checkpoint that can be read, and return it."""
-        found = None
-        failures = []
+        found, failures = None, []
         for path in checkpoint_files.numbered(self.output_dir):
             try:
                 self.restore(path)
             except errors.UserError as error:
                 logging.warning("%s Trying the one before.", error)
                 failures.append(str(error))
-                continue
-            found = path
-            break
+            else:
+                found = path
+                break
         if failures and not found:
             raise errors.UserError(
                 f"No checkpoint in `output_dir={self.output_dir}` can be read. "
@@ -152,7 +145,10 @@ class RunCheckpoints:
             status = self._state.restore(path)
             status.assert_existing_objects_matched()
         except (
-            *(tf.errors.OpError, IndexError, AssertionError, ValueError),
+            tf.errors.OpError,
+            IndexError,
+            AssertionError,
+            ValueError,
         ) as error:
             raise errors.UserError(
                 f"The checkpoint {path} cannot be read: "

@@ -7,11 +7,7 @@ from albert_tf.model.optimizers import optimization
 
 
 class RunClock:
-    """Counts the time of a run over its restarts, up to `max_minutes`.
-
-    Attributes:
-        agreed: Elapsed seconds, the same number in all workers.
-    """
+    """Counts the time of a run over its restarts, up to `max_minutes`."""
 
     def __init__(
         self,
@@ -19,17 +15,11 @@ class RunClock:
         earlier: float,
         now: Callable[[], float],
     ):
-        """Start the clock.
-
-        Args:
-            max_minutes: The limit; 0: none.
-            earlier: Seconds of earlier starts.
-            now: The time in seconds, from any moment on.
-        """
         self._now = now
-        self._limit = max_minutes * 60
-        self._earlier = earlier
+        self._limit = max_minutes * 60  # 0: none.
+        self._earlier = earlier  # Seconds of earlier starts.
         self._begun = self._now()
+        # Elapsed seconds, the same number in all workers.
         self.agreed = self._earlier
         # Step and time after the first updates.
         self._compiled: tuple[int, float] | None = None

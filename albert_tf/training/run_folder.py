@@ -37,14 +37,7 @@ VOCABULARY_NAMES = {"spm_model_file": "spm.model", "vocab_file": "vocab.txt"}
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What the folder of a run says about it.
-
-    Attributes:
-        folder: Path of the folder.
-        program: Name of the script, such as `run_pretraining`.
-        options: Its options by name.
-        config: The architecture.
-    """
+    """What the folder of a run says about it."""
 
     folder: str
     program: str
@@ -117,14 +110,12 @@ def claim(
     Args:
         vocabulary: Its file is copied into the folder, if one is named.
 
-    Raises:
-        errors.UserError: The folder belongs to another run, or holds
-            checkpoints of an unknown one. Nothing is overwritten.
+    Nothing of another run, or of an unknown one, is overwritten.
     """
     vocabulary = vocabulary.resolved()
-    current = _options_now(settings, vocabulary)
     check_same(folder, program, settings, config, vocabulary)
     files.make_folder(folder, "output_dir")
+    current = _options_now(settings, vocabulary)
     content = {"program": program, "options": current}
     text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
     files.write_text(os.path.join(folder, CONFIG_NAME), config.to_json())

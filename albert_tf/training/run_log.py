@@ -78,9 +78,9 @@ def _parse(text: bytes) -> dict[str, Any] | None:
         line = strict_json.loads(text, replace_nan=True)
     except strict_json.JsonError:
         return None
-    if not isinstance(line, dict):
+    if not isinstance(line, dict) or not isinstance(line.get("split"), str):
         return None
-    if not isinstance(line.get("split"), str) or not _is_step(line.get("step")):
+    if type(line.get("step")) is not int:
         return None
     if line["split"] not in ("train", "eval"):
         used = (
@@ -92,10 +92,6 @@ def _parse(text: bytes) -> dict[str, Any] | None:
     numbers = {k: math.nan if v is None else v for k, v in line.items()}
     known = (v for k, v in numbers.items() if k != "split")
     return numbers if all(isinstance(v, (int, float)) for v in known) else None
-
-
-def _is_step(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def end_of(output_dir: str) -> int | None:
@@ -121,13 +117,6 @@ class Facts:
     """What does not change while a process trains.
 
     Attributes:
-        command: The command line.
-        parameters: Numbers in the model.
-        data: One sentence on where the examples come from.
-        python: Version.
-        machine: Processor and cores.
-        devices: Those that TensorFlow sees.
-        versions: Of the packages.
         training_data: What tells training data apart; a restart with others is
             warned of.
         entropy_of_labels: Of the pieces to predict, in nats: the masked-LM
@@ -157,13 +146,8 @@ class RunLog:
         batch_size: float,
         cost: ExampleCost | None = None,
     ):
-        """Open the log of a folder.
-
-        Args:
-            batch_size: Examples per step, on average, for the speed.
-        """
         self._output_dir = output_dir
-        self._batch_size = batch_size
+        self._batch_size = batch_size  # Examples per step, on average.
         self._cost = cost
         files.make_folder(output_dir)
         self._lines = read(output_dir)
@@ -174,8 +158,13 @@ class RunLog:
         self, step: int, num_train_steps: int, facts: Facts | None = None
     ) -> None:
         """Begin or continue at `step`; later lines of an earlier start go."""
-        if facts:
-            self._warn_of_other_data(step, facts)
+        known = self.column("facts", "training_data")
+        if step and facts and known and known[-1][1] != facts.training_data:
+            logging.warning(
+                "The training data are not those of the earlier start. The run "
+                "goes on with them from step %d.",
+                step,
+            )
         self._num_train_steps = num_train_steps
         self._lines = [
             line
@@ -186,19 +175,11 @@ class RunLog:
         if self._cost:
             tokens = round(self._batch_size * self._cost.tokens)
             costs["tokens_per_step"] = tokens
+        line = {"split": "facts", "step": step, **costs}
         given = dataclasses.asdict(facts) if facts else {}
-        known = {k: v for k, v in given.items() if v is not None}
-        self._lines.append({"split": "facts", "step": step, **known, **costs})
+        line |= {k: v for k, v in given.items() if v is not None}
+        self._lines.append(line)
         self._save()
-
-    def _warn_of_other_data(self, step: int, facts: Facts) -> None:
-        known = [value for _, value in self.column("facts", "training_data")]
-        if step and known and known[-1] != facts.training_data:
-            logging.warning(
-                "The training data are not those of the earlier start. The run "
-                "goes on with them from step %d.",
-                step,
-            )
 
     def write(
         self,
@@ -243,7 +224,7 @@ class RunLog:
         ]
 
     def end(self, step: int) -> None:
-        """Write that training has ended, and flush everything to the disk."""
+        """Write that training has ended, and flush TensorBoard's files."""
         self._lines.append({"split": "end", "step": step})
         self._save()
         self.flush()

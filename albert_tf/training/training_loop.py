@@ -47,10 +47,9 @@ class _Between(NamedTuple):
 class Trainer:
     """Trains one model for one objective in one output folder.
 
+    Model and optimizer are built in the scope of the strategy that is used.
+
     Attributes:
-        model: What is trained.
-        optimizer: Built for the model's trainable variables.
-        output_dir: Folder of checkpoints and logs.
         resumed_from: The checkpoint of an earlier start that training goes on
             from, if there is one.
     """
@@ -64,12 +63,6 @@ class Trainer:
         options: training_options.TrainerOptions,
         now: Callable[[], float] = time.monotonic,
     ):
-        """Prepare; no checkpoint is read yet.
-
-        Args:
-            model: Built in the scope of a strategy, whose devices are used.
-            now: The time in seconds, from any moment on.
-        """
         self.model = model
         self.optimizer = optimizer
         self.output_dir = output_dir

@@ -15,7 +15,11 @@ FOLLOW_SECONDS = 5.0
 
 
 class Validation:
-    """Evaluates each checkpoint once, and copies the best one."""
+    """Evaluates each checkpoint once, and copies the best one.
+
+    The best has the largest number of `key_metric`, or the smallest if that
+    name ends in `loss`.
+    """
 
     def __init__(
         self,
@@ -25,12 +29,6 @@ class Validation:
         saved: run_checkpoints.RunCheckpoints,
         workers: distribution.Workers,
     ):
-        """Prepare; nothing is evaluated yet.
-
-        Args:
-            key_metric: The number that decides which checkpoint is the best:
-                the largest, or the smallest of a name that ends in `loss`.
-        """
         self._evaluate = evaluate
         self._key_metric = key_metric
         self._log = log

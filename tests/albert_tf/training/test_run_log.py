@@ -43,7 +43,7 @@ def test_lines_are_kept_in_a_file(log, tmp_path):
     assert "entropy_of_labels" not in facts
     assert train["loss"] == 2.5 and train["examples_per_second"] == 24
     assert "examples_per_second" not in evaluated
-    log.flush()
+    log.end(4)
     assert list((tmp_path / "train").glob("events*"))
 
 
