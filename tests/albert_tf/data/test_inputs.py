@@ -20,7 +20,6 @@ from albert_tf.data import (
 )
 from tests import record_files
 from tests.albert_tf.data import short_records
-from tests.conftest import make_replicas
 
 LAYOUT = (
     layouts.Feature("input_ids", (3,), "int64"),
@@ -111,11 +110,6 @@ def test_examples_are_counted_with_and_without_a_manifest(paths):
     manifests.write(paths, manifest)
     assert inputs.count_examples(paths) == 123
     assert inputs.count_examples(paths[1:]) == 13
-
-
-def test_training_examples_are_all_real(paths):
-    for batch in train(paths).take(6).as_numpy_iterator():
-        assert batch["is_real_example"].tolist() == [1, 1, 1, 1]
 
 
 def test_last_evaluation_batch_is_filled_up_and_marked(paths):
@@ -210,30 +204,6 @@ def restored(batch):
     places = batch["masked_lm_positions"][rows, columns]
     ids[rows, places] = batch["masked_lm_ids"][rows, columns]
     return ids
-
-
-def test_records_without_masks_are_masked_anew_in_every_pass(unmasked):
-    batches = masked_batches(unmasked, 6)
-    plain = [np.sort(restored(batch), axis=0) for batch in batches]
-    shown = [np.sort(batch["input_ids"], axis=0) for batch in batches]
-    for batch, ids in zip(batches[1:], plain[1:], strict=True):
-        np.testing.assert_array_equal(ids, plain[0])
-        assert (batch["masked_lm_weights"].sum(1) > 0).all()
-    different = [(s != shown[0]).any() for s in shown[1:]]
-    assert all(different)
-
-
-def test_masks_follow_from_seed_and_step(unmasked):
-    batches = masked_batches(unmasked, 5)
-    again = masked_batches(unmasked, 3, first_step=2)
-    for one, other in zip(batches[2:], again, strict=True):
-        for name, value in one.items():
-            np.testing.assert_array_equal(value, other[name], err_msg=name)
-    other = masked_batches(unmasked, 5, seed=2)
-    assert any(
-        (np.sort(a["input_ids"], 0) != np.sort(b["input_ids"], 0)).any()
-        for a, b in zip(batches, other, strict=True)
-    )
 
 
 def test_masks_in_training_are_those_of_the_masker(unmasked):
@@ -339,22 +309,6 @@ def test_packed_rows_go_on_at_any_step(short, first_step):
     for one, other in zip(whole[first_step:], rest, strict=True):
         for name, value in one.items():
             np.testing.assert_array_equal(value, other[name], err_msg=name)
-
-
-def test_replicas_share_batches_of_packed_rows(short):
-    found = []
-    for strategy in (make_replicas(1), make_replicas(2)):
-        batches = strategy.experimental_distribute_dataset(packed(short))
-        found.append(
-            [
-                {n: strategy.gather(v, 0).numpy() for n, v in batch.items()}
-                for batch in itertools.islice(batches, 8)
-            ]
-        )
-    for expected, *others in zip(taken(packed(short), 8), *found, strict=True):
-        for other in others:
-            for name, value in expected.items():
-                np.testing.assert_array_equal(value, other[name], err_msg=name)
 
 
 def test_shapes_of_packed_rows_are_static(short):
