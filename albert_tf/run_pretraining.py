@@ -235,8 +235,7 @@ def run(settings: PretrainingOptions) -> None:
         settings.vocabulary,
     )
     _warn(settings, data.manifests)
-    _check_batches(settings, strategy)
-    _check_memory(settings, config, strategy)
+    _check_batches(settings, config, strategy)
     is_chief = distribution.is_chief(strategy)
     with run_folder.hold(_own_folder(settings), is_wanted=is_chief):
         writes = is_chief and not settings.follow_checkpoints
@@ -284,18 +283,11 @@ def _train_and_evaluate(
     trainer = _make_trainer(settings, config, strategy, words)
     num_train_steps = settings.recipe.num_train_steps
     log = _open_log(settings, config, strategy, data.examples_per_row)
-    baselines = data.baselines
     facts = dataclasses.replace(
         run_card.environment(trainer.model, data.description, data.fingerprint),
-        entropy_of_labels=baselines.get("entropy_of_labels"),
-        share_of_most_frequent_label=baselines.get(
-            "share_of_most_frequent_label"
-        ),
+        **data.baselines,
     )
-    logging.info("%s", run_card.summary(config, facts))
-    generator = pretraining_recipe.describe_generator(settings.recipe, config)
-    if generator:
-        logging.info("%s", generator)
+    _log_networks(settings, config, facts)
 
     def evaluate() -> dict[str, float]:
         return trainer.evaluate(
@@ -329,6 +321,17 @@ def _train_and_evaluate(
         numbers = evaluate() if settings.do_eval else {}
     if distribution.is_chief(strategy):
         _write_results(settings, trainer.step, numbers)
+
+
+def _log_networks(
+    settings: PretrainingOptions,
+    config: modeling.AlbertConfig,
+    facts: run_log.Facts,
+) -> None:
+    logging.info("%s", run_card.summary(config, facts))
+    generator = pretraining_recipe.describe_generator(settings.recipe, config)
+    if generator:
+        logging.info("%s", generator)
 
 
 def _make_trainer(
@@ -385,9 +388,7 @@ def _open_log(
     strategy: tf.distribute.Strategy,
     examples_per_row: float,
 ) -> run_log.RunLog:
-    folder = distribution.worker_folder(strategy, settings.output_dir)
-    if settings.follow_checkpoints:
-        folder = os.path.join(folder, run_log.EVALUATION_FOLDER)
+    folder = distribution.worker_folder(strategy, _own_folder(settings))
     flops = pretraining_recipe.forward_flops(
         settings.recipe,
         config,
@@ -418,47 +419,36 @@ def _write_results(
 
 
 def _check_batches(
-    settings: PretrainingOptions, strategy: tf.distribute.Strategy
-) -> None:
-    distribution.check_batch(
-        strategy,
-        settings.train_batch_size,
-        "train_batch_size",
-        settings.trainer.gradient_accumulation_steps,
-    )
-    distribution.check_batch(
-        strategy, settings.eval_batch_size, "eval_batch_size"
-    )
-
-
-def _check_memory(
     settings: PretrainingOptions,
     config: modeling.AlbertConfig,
     strategy: tf.distribute.Strategy,
 ) -> None:
+    """Refuse batches that devices cannot share, or have no memory for."""
+    trainer = settings.trainer
     step = memory_check.Step(
         config,
         settings.max_seq_length,
         predictions=settings.num_predictions,
-        precision=settings.trainer.precision,
-        recompute=settings.trainer.recompute,
-        microbatches=settings.trainer.gradient_accumulation_steps,
+        precision=trainer.precision,
+        recompute=trainer.recompute,
+        microbatches=trainer.gradient_accumulation_steps,
     )
-    for name, is_wanted in (
-        ("train_batch_size", settings.do_train),
-        ("eval_batch_size", settings.do_eval),
+    for name, parts, is_wanted in (
+        ("train_batch_size", step.microbatches, settings.do_train),
+        ("eval_batch_size", 1, settings.do_eval),
     ):
+        size = getattr(settings, name)
+        distribution.check_batch(strategy, size, name, parts)
         if is_wanted:
-            batch_size = getattr(settings, name)
-            memory_check.check(step, strategy, name, batch_size)
+            memory_check.check(step, strategy, name, size)
 
 
-def _find_data(
+def _check_pooling(
     settings: PretrainingOptions, config: modeling.AlbertConfig
-) -> pretraining_data.PretrainingData:
-    """Find the records and make sure that they are what the run expects."""
+) -> None:
     has_sentences = settings.recipe.sentence_objective != "none"
-    if settings.pack_sequences and has_sentences and config.pooling != "cls":
+    pools_all = has_sentences and config.pooling != "cls"
+    if settings.pack_sequences and pools_all:
         raise errors.UserError(
             f"does not fit pooling={config.pooling!r} in `albert_config_file="
             f"{settings.albert_config_file}`: rows of several examples have a "
@@ -467,6 +457,13 @@ def _find_data(
             "pack_sequences",
             True,
         )
+
+
+def _find_data(
+    settings: PretrainingOptions, config: modeling.AlbertConfig
+) -> pretraining_data.PretrainingData:
+    """Find the records and make sure that they are what the run expects."""
+    _check_pooling(settings, config)
     fit.check_length(
         settings.max_seq_length, config, settings.albert_config_file
     )

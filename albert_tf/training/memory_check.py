@@ -42,7 +42,8 @@ class Step:
     def bytes_needed(self, examples: int, *, is_training: bool) -> float:
         """Return about how many bytes so many examples need at once."""
         config = self.config
-        rows = examples * self.sequences / self.microbatches
+        parts = self.microbatches if is_training else 1
+        rows = examples * self.sequences / parts
         hidden = rows * self.length * config.hidden_size
         inner = rows * self.length * config.intermediate_size
         scores = rows * self.length**2 * config.num_attention_heads

@@ -74,18 +74,19 @@ BLOCK = 8 * HIDDEN + INNER
             True,
             ALWAYS + 4 * 8 * (BLOCK + 2 * 4 * 7 * 7 * 2),
         ),
-        ({}, {}, False, 4 * (WEIGHTS + 6 * HIDDEN + 2 * LOGITS)),
+        # Not in parts.
+        ({}, {}, False, 4 * (WEIGHTS + 3 * (6 * HIDDEN + 2 * LOGITS))),
         (
             {},
             {"length": 100, "predictions": 0},
             False,
-            4 * (WEIGHTS + 3 * 4 * 100 * 100 * 2),
+            4 * (WEIGHTS + 3 * 3 * 4 * 100 * 100 * 2),
         ),
         (
             {"intermediate_size": 90},
             {"predictions": 0},
             False,
-            4 * (WEIGHTS + 4 * 8 * 85 * 2 + 3 * TOKENS * 90),
+            4 * (WEIGHTS + 4 * 8 * 85 * 2 + 3 * 3 * TOKENS * 90),
         ),
     ],
 )
