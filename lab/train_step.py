@@ -323,14 +323,6 @@ def compiled(
             f"{devices[0].device_kind}: {error}. If it needs too much memory, "
             "export with a smaller --train_batch_size, or with --recompute."
         )
-    memory = program.get_compiled_memory_stats()
-    sizes = {
-        "arguments_mib": memory.argument_size_in_bytes / 2**20,
-        "aliased_mib": memory.alias_size_in_bytes / 2**20,
-        "temporaries_mib": memory.temp_size_in_bytes / 2**20,
-        "program_mib": memory.generated_code_size_in_bytes / 2**20,
-    }
-    new_mib = memory.output_size_in_bytes / 2**20 - sizes["aliased_mib"]
     return program, {
         "device": devices[0].device_kind,
         "devices": count,
@@ -339,10 +331,22 @@ def compiled(
         "length": told["max_seq_length"],
         "precision": told["precision"],
         "compile_seconds": time.perf_counter() - began,
-        **sizes,
-        "memory_mib": sum(sizes.values()) - sizes["aliased_mib"] + new_mib,
+        **memory_sizes(program.get_compiled_memory_stats()),
         "model_gigaflops": description["model_flops"] / count / 1e9,
     }
+
+
+def memory_sizes(memory: Any) -> dict[str, float]:
+    """Return what a compiled program needs on each device."""
+    new = memory.output_size_in_bytes - memory.alias_size_in_bytes
+    sizes = {
+        "arguments_mib": memory.argument_size_in_bytes,
+        "temporaries_mib": memory.temp_size_in_bytes,
+        "program_mib": memory.generated_code_size_in_bytes,
+    }
+    sizes["memory_mib"] = sum(sizes.values()) + new
+    sizes["aliased_mib"] = memory.alias_size_in_bytes
+    return {name: size / 2**20 for name, size in sizes.items()}
 
 
 def compile_only(settings: argparse.Namespace) -> None:
@@ -388,12 +392,10 @@ def run(settings: argparse.Namespace) -> None:
         )
     devices = devices[: settings.devices]
     folder = pathlib.Path(settings.program)
-    paths = sorted(pathlib.Path(p) for p in settings.batches or [])
+    divided = placement(devices, "batch")
     batches = [
-        jax.device_put(
-            read_npz(path, description["batch"]), placement(devices, "batch")
-        )
-        for path in paths or [folder / BATCH_NAME]
+        jax.device_put(read_npz(path, description["batch"]), divided)
+        for path in settings.batches or [folder / BATCH_NAME]
     ]
     values = read_npz(folder / VARIABLES_NAME, description["variables"])
     known = jax.device_put(values, placement(devices, "variable"))
@@ -465,7 +467,12 @@ def make_parser() -> argparse.ArgumentParser:
     add("--topology", default="v5e:1x1", help="For compile, such as v5e:2x4.")
     add("--steps", type=positive, default=20, help="For run: updates.")
     add("--devices", type=positive, default=1, help="They divide each batch.")
-    add("--batches", nargs="+", help="npz files. Default: a random batch.")
+    add(
+        "--batches",
+        nargs="+",
+        type=pathlib.Path,
+        help="npz files. Default: a random batch.",
+    )
     add("--save", help="File for the variables after the last update.")
     return parser
 

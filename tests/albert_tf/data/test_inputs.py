@@ -266,7 +266,9 @@ def short(tmp_path):
 def packed(paths, seed=1, first_step=0, packing=None):
     packing = packing or packed_rows.Packing(short_records.LAYOUT)
     return inputs.packed_training_dataset(
-        *(paths, packing, ROWS),
+        paths,
+        packing,
+        ROWS,
         seed=seed,
         num_rows=inputs.count_rows(paths, packing),
         first_step=first_step,

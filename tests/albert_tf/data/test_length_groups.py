@@ -45,7 +45,9 @@ def small_windows(monkeypatch):
 
 def train(path, seed=1, first_step=0):
     return inputs.grouped_training_dataset(
-        *([path], LAYOUT, SIZE),
+        [path],
+        LAYOUT,
+        SIZE,
         seed=seed,
         shortest=16,
         first_step=first_step,
@@ -83,7 +85,7 @@ def test_few_records_are_not_drawn_again_before_all_were(
     few = str(tmp_path / "few.tfrecord")
     record_files.write(few, itertools.islice(records_of(path), number))
     dataset = inputs.grouped_training_dataset(
-        *([few], LAYOUT, SIZE), seed=1, shortest=16
+        [few], LAYOUT, SIZE, seed=1, shortest=16
     )
     passes = 6
     flat = np.concatenate(labels(take(dataset, -(-passes * number // SIZE))))
@@ -91,7 +93,7 @@ def test_few_records_are_not_drawn_again_before_all_were(
     assert seen.min() >= passes - 1
     assert seen.max() <= passes + 1
     again = inputs.grouped_training_dataset(
-        *([few], LAYOUT, SIZE), seed=1, shortest=16, first_step=7
+        [few], LAYOUT, SIZE, seed=1, shortest=16, first_step=7
     )
     assert labels(take(again, 5)) == labels(take(dataset, 12))[7:]
 

@@ -62,8 +62,10 @@ def test_unusable_manifest_is_named(tmp_path, text, message):
 @pytest.mark.parametrize(
     "change",
     [
-        *({"shard_bytes": ("1",)}, {"shard_bytes": ({},)}),
-        *({"shard_bytes": ()}, {"vocab_sha256": 7}),
+        {"shard_bytes": ("1",)},
+        {"shard_bytes": ({},)},
+        {"shard_bytes": ()},
+        {"vocab_sha256": 7},
     ],
 )
 def test_values_of_other_types_make_a_manifest_unusable(tmp_path, change):

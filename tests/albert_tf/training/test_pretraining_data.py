@@ -121,7 +121,7 @@ def test_baselines_of_records_that_do_not_say_them(monkeypatch, other):
 
 def make_data(path, **changes):
     return pretraining_data.PretrainingData(
-        *([path], [path], [], short_records.LAYOUT, None, 1), **changes
+        [path], [path], [], short_records.LAYOUT, None, 1, **changes
     )
 
 

@@ -14,22 +14,28 @@ from albert_tf.training import pretraining_options, pretraining_recipe
     ("optimizer", "learning_rate", "batch_size", "parts"),
     [
         (
-            *("lamb", 0.00176, 256),
+            "lamb",
+            0.00176,
+            256,
             ("`learning_rate=0.00176` is much for batches of 256", "4.40e-04"),
         ),
         (
-            *("lamb", 4.4e-4, 32),
+            "lamb",
+            4.4e-4,
+            32,
             ("`learning_rate=0.00044` is much for batches of 32", "1.56e-04"),
         ),
         (
-            *("adamw", 0.00176, 32),
+            "adamw",
+            0.00176,
+            32,
             (
                 "`learning_rate=0.00176` is much for `optimizer=adamw` and "
                 "batches of 32",
                 "for lamb and 4096",
             ),
         ),
-        (*("muon", 0.002, 32), ("`optimizer=muon` and batches of 32",)),
+        ("muon", 0.002, 32, ("`optimizer=muon` and batches of 32",)),
     ],
 )
 def test_learning_rates_that_are_too_high(

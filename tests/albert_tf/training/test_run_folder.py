@@ -60,8 +60,10 @@ def test_links_in_the_folder_lead_nowhere_when_it_is_written(
     (tmp_path / "own").write_text("the user's")
     (tmp_path / "run").mkdir()
     names = (
-        *("run_options.json", "albert_config.json"),
-        *("spm.model", "spm.normalization.json"),
+        "run_options.json",
+        "albert_config.json",
+        "spm.model",
+        "spm.normalization.json",
     )
     for name in (*names, *(f"{name}.partial" for name in names)):
         (tmp_path / "run" / name).symlink_to("../own")
@@ -171,8 +173,11 @@ def test_damaged_options_are_an_error(claim, tmp_path, text):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("task_name", 7), ("max_seq_length", "32"), ("max_seq_length", 0)),
-        *(("max_seq_length", 10**30), ("max_seq_length", 1.5)),
+        ("task_name", 7),
+        ("max_seq_length", "32"),
+        ("max_seq_length", 0),
+        ("max_seq_length", 10**30),
+        ("max_seq_length", 1.5),
     ],
 )
 def test_options_that_no_task_has_are_an_error(claim, tmp_path, name, value):

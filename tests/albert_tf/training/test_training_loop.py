@@ -41,8 +41,12 @@ def test_interrupted_run_equals_an_uninterrupted_one(
 @pytest.mark.parametrize(
     ("replicas", "microbatches", "changes"),
     [
-        *((2, 1, {}), (1, 2, {}), (1, 4, {}), (2, 2, {})),
-        *((2, 1, {"objective": "rtd"}), (1, 4, {"objective": "rtd"})),
+        (2, 1, {}),
+        (1, 2, {}),
+        (1, 4, {}),
+        (2, 2, {}),
+        (2, 1, {"objective": "rtd"}),
+        (1, 4, {"objective": "rtd"}),
         (2, 2, {"optimizer": "muon"}),
     ],
 )
