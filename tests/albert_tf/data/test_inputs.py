@@ -95,6 +95,8 @@ def test_first_step_leaves_out_exactly_the_batches_before(paths, first_step):
 def test_examples_are_counted_with_and_without_a_manifest(paths):
     assert inputs.count_examples(paths) == 20
     assert inputs.count_examples(paths[:1]) == 7
+    assert inputs.count_examples(paths, 9) == 9
+    assert inputs.count_examples(paths, 99) == 20
     manifest = manifests.Manifest(
         shards=tuple(os.path.basename(path) for path in paths),
         shard_bytes=tuple(map(os.path.getsize, paths)),

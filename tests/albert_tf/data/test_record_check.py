@@ -4,7 +4,7 @@ import os
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.data import manifests, record_check
+from albert_tf.data import layouts, manifests, record_check
 from tests import record_files
 from tests.albert_tf.data.small_records import LAYOUT, MANIFEST, VALUES
 
@@ -123,3 +123,34 @@ def test_check_names_records_of_another_kind(tmp_path, record):
     record_files.write(path, [record])
     with pytest.raises(errors.UserError, match="lacks input_ids, input_mask"):
         record_check.check_records([path], EXPECTED)
+
+
+def test_the_highest_piece_may_be_the_last_of_the_model(record_path):
+    """Records without a manifest: the pieces in them are known only."""
+    most = 1 + max(VALUES["input_ids"] + VALUES["masked_lm_ids"])
+    last = dataclasses.replace(EXPECTED, vocab_size=most)
+    assert record_check.check_records([record_path], last) == []
+    fewer = dataclasses.replace(EXPECTED, vocab_size=most - 1)
+    with pytest.raises(errors.UserError, match=f"piece id {most - 1}; the"):
+        record_check.check_records([record_path], fewer)
+
+
+@pytest.mark.parametrize("with_manifest", [False, True])
+def test_masks_are_where_training_expects_them(
+    record_path, tmp_path, with_manifest
+):
+    layout = layouts.without_masks(LAYOUT)
+    plain = str(tmp_path / "plain.tfrecord")
+    values = {feature.name: VALUES[feature.name] for feature in layout}
+    record_files.write(plain, [record_files.encode(layout, values)])
+    if with_manifest:
+        write_manifest(record_path)
+        write_manifest(plain, shards=("plain.tfrecord",), has_masks=False)
+    unmasked = dataclasses.replace(
+        EXPECTED, has_masks=False, max_predictions_per_seq=7
+    )
+    assert len(record_check.check_records([plain], unmasked)) == with_manifest
+    with pytest.raises(errors.UserError, match="plain.* holds no masks"):
+        record_check.check_records([plain], EXPECTED)
+    with pytest.raises(errors.UserError, match="_budget` is given, but the re"):
+        record_check.check_records([record_path], unmasked)

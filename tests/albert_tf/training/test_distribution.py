@@ -1,5 +1,9 @@
 """Devices: which batches and options they refuse."""
 
+import json
+import os
+import types
+
 import pytest
 import tensorflow as tf
 
@@ -17,6 +21,11 @@ def test_batch_must_be_a_multiple_of_the_replicas(batch_size):
     ):
         distribution.check_batch(strategy, batch_size, "train_batch_size")
     distribution.check_batch(strategy, 4, "train_batch_size")
+    distribution.check_batch(strategy, 12, "train_batch_size", 3)
+    with pytest.raises(
+        errors.UserError, match="times `gradient_accumulation_steps=3`. It"
+    ):
+        distribution.check_batch(strategy, 4, "train_batch_size", 3)
 
 
 def test_default_is_one_device():
@@ -134,3 +143,41 @@ def test_a_lone_worker_is_refused(monkeypatch):
     )
     with pytest.raises(errors.UserError, match="needs `worker_hosts` and"):
         distribution.make_strategy(options)
+
+
+def test_workers_meet_at_their_hosts(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "of an earlier process")
+    monkeypatch.setattr(
+        tf.distribute, "MultiWorkerMirroredStrategy", lambda: "strategy"
+    )
+    options = training_options.DistributionOptions(
+        distribution_strategy="multi_worker_mirrored",
+        worker_hosts="a:1, b:2,c:3",
+        task_index=2,
+    )
+    assert distribution.make_strategy(options) == "strategy"
+    assert json.loads(os.environ["TF_CONFIG"]) == {
+        "cluster": {"worker": ["a:1", "b:2", "c:3"]},
+        "task": {"type": "worker", "index": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "cluster", "number"),
+    [
+        (("worker", 0), {"worker": ["a", "b"]}, 0),
+        (("worker", 1), {"worker": ["a", "b"]}, 1),
+        (("worker", 1), {"chief": ["c"], "worker": ["a", "b"]}, 2),
+        (("chief", 0), {"chief": ["c"], "worker": ["a", "b"]}, 0),
+        ((None, None), {}, 0),
+    ],
+)
+def test_only_the_chief_writes_into_the_folder(task, cluster, number):
+    spec = types.SimpleNamespace(as_dict=lambda: cluster)
+    resolver = types.SimpleNamespace(
+        task_type=task[0], task_id=task[1], cluster_spec=lambda: spec
+    )
+    strategy = types.SimpleNamespace(cluster_resolver=resolver)
+    assert distribution.is_chief(strategy) == (number == 0)
+    folder = f"x/worker_{number}" if number else "x"
+    assert distribution.worker_folder(strategy, "x") == folder

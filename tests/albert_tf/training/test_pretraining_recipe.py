@@ -7,7 +7,11 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.model import model_options
-from albert_tf.training import pretraining_options, pretraining_recipe
+from albert_tf.training import (
+    pretraining_options,
+    pretraining_recipe,
+    training_options,
+)
 
 
 @pytest.mark.parametrize(
@@ -149,3 +153,47 @@ def test_the_mean_over_the_second_half_of_the_tenth_counts(caplog):
     # The mean is 6.32, then 6.28; it must be below 6.3.
     assert warned_at(caplog, [*lines(6.4, 900), (1000, 6.0)]) == [1000]
     assert warned_at(caplog, [*lines(6.4, 900), (1000, 5.8)]) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "losses"),
+    [
+        ({}, {"masked_lm_loss": 2.0, "sentence_order_loss": 3.0}),
+        ({"sentence_objective": "none"}, {"masked_lm_loss": 2.0}),
+        (
+            {"objective": "rtd", "replaced_token_factor": 5.0},
+            {
+                "masked_lm_loss": 2.0,
+                "sentence_order_loss": 3.0,
+                "replaced_token_loss": 5.0,
+            },
+        ),
+    ],
+)
+def test_factors_are_those_of_the_losses(small_config, values, losses):
+    recipe = pretraining_options.RecipeOptions(
+        masked_lm_factor=2.0, sentence_factor=3.0, **values
+    )
+    assert dict(pretraining_recipe.make_objective(recipe).losses) == losses
+    update = training_options.UpdateOptions()
+    model = pretraining_recipe.make_model(recipe, small_config, update)
+    assert model.sentence_order == ("sentence_order_loss" in losses)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "learning_rate", "batch_size"),
+    [
+        ("lamb", 0.00176, 4096),
+        ("lamb", 2.49 * 0.00176 / 4, 256),
+        ("adamw", 0.0015, 32),
+        ("adamw", 0.002, 256),
+    ],
+)
+def test_learning_rates_that_are_usual(
+    caplog, optimizer, learning_rate, batch_size
+):
+    options = model_options.OptimizerOptions(
+        optimizer, learning_rate=learning_rate
+    )
+    pretraining_recipe.warn_of_learning_rate(options, batch_size)
+    assert not caplog.messages

@@ -97,6 +97,36 @@ def test_a_loss_alone_that_is_not_finite_skips_the_update(
         np.testing.assert_array_equal(value, old)
 
 
+def test_the_loss_scale_leaves_the_update_alone(small_config):
+    """Two microbatches, whose gradients are larger than the norm allows."""
+    make, batch = head_steps.make(small_config, "classes", parts=2)
+    plain = make()
+    scaled = dataclasses.replace(make(), guard=train_step.Guard("float16"))
+    assert float(scaled.guard.loss_scale) > 1
+    for step in (plain, scaled):
+        weights = step.model.output_weights
+        draws = np.random.default_rng(1).normal(size=weights.shape)
+        weights.assign(draws)
+    rows = [step(batch).numpy() for step in (plain, scaled)]
+    assert rows[0][-2, 0] > 1
+    np.testing.assert_allclose(rows[1], rows[0], rtol=1e-5)
+    moments = (step.optimizer.adam_m for step in (plain, scaled))
+    for ours, theirs in zip(*moments, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-7)
+
+
+def test_every_run_step_and_microbatch_has_its_own_dropout(small_config):
+    make, _ = head_steps.make(small_config, "classes", parts=2)
+    step, found = make(), set()
+    for seed in (1, 2):
+        other = dataclasses.replace(step, seed=seed)
+        for number in (0, 1):
+            other.optimizer.iterations.assign(number)
+            for part in (0, 1):
+                found.add(tuple(other._dropout_seed(part).numpy().tolist()))
+    assert len(found) == 8
+
+
 # What is skipped, and the scale of float16.
 
 

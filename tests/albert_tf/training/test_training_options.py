@@ -61,3 +61,23 @@ def test_tpu_needs_a_name(options):
 def test_wrong_workers_are_refused(values, message):
     with pytest.raises(errors.UserError, match=message):
         training_options.DistributionOptions(**values)
+
+
+def test_the_next_stop_is_a_line_a_checkpoint_or_the_end():
+    options = training_options.TrainerOptions(
+        iterations_per_loop=4, save_checkpoints_steps=6
+    )
+    stops = [options.next_stop(step, 13) for step in (0, 3, 4, 6, 8, 11, 12)]
+    assert stops == [4, 4, 6, 8, 12, 12, 13]
+
+
+def test_a_warm_up_may_be_the_whole_run():
+    training_options.check_warmup("warmup_step", 5, 5)
+    with pytest.raises(errors.UserError, match="`warmup_step=6` is more than"):
+        training_options.check_warmup("warmup_step", 6, 5)
+
+
+def test_the_profile_is_two_steps():
+    training_options.TrainerOptions(profile_steps="10,11")
+    with pytest.raises(errors.UserError, match="=10,10` is not two steps"):
+        training_options.TrainerOptions(profile_steps="10,10")

@@ -74,3 +74,22 @@ def test_a_line_that_one_worker_lacks_is_made_by_all(
     ).validate()
     assert asked == ([] if has_it and other_has_it else [0])
     assert log.column("eval", "score") == [(0, 0.5)]
+
+
+def test_a_follower_evaluates_every_checkpoint_once(make_trainer, tmp_path):
+    """Up to the one that the training has ended with."""
+    tiny_training.train(make_trainer(), tiny_training.STEPS)
+    trainer = make_trainer()
+    log = run_log.RunLog(str(tmp_path / "log"), 1)
+    seen = []
+
+    def evaluate():
+        seen.append(trainer.step)
+        return {"score": 1 / trainer.step}
+
+    for _ in range(2):  # Also when it is started again.
+        trainer.validation(log, evaluate, "score").follow(100)
+        assert seen == [3, 6]
+        assert log.column("eval", "score") == [(3, 1 / 3), (6, 1 / 6)]
+    trainer.restore_best()
+    assert trainer.step == 3
