@@ -30,10 +30,7 @@ class PretrainingData:
     """The records of a run.
 
     Attributes:
-        training: Record files to train on.
-        evaluation: Record files to evaluate on.
         manifests: Of all files that have one.
-        layout: The features of a record.
         masker: Masks the records while they are read; None if they hold masks.
         seed: Of the order of examples, and of masks.
         pack: Whether short examples share a row in training.

@@ -101,15 +101,10 @@ def end_of(output_dir: str) -> int | None:
 
 
 class ExampleCost(NamedTuple):
-    """What one example costs in training, on average.
+    """What one example costs in training, on average."""
 
-    Attributes:
-        tokens: Padding included.
-        flops: Operations of matrix products, forward and backward.
-    """
-
-    tokens: float
-    flops: float
+    tokens: float  # Padding included.
+    flops: float  # Of matrix products, forward and backward.
 
 
 @dataclasses.dataclass(frozen=True)

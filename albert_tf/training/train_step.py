@@ -110,10 +110,7 @@ class TrainStep:
     """An update, to be called in every replica with its share of a batch.
 
     Attributes:
-        model: What is trained.
         optimizer: Built for the trainable variables of the model.
-        objective: What is minimized and reported.
-        guard: Counts what is skipped.
         microbatches: How many the share is cut into, one after the other.
         seed: Of dropout, masks and replaced tokens, with the number of the
             step.
