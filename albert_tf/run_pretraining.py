@@ -13,6 +13,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -283,9 +284,10 @@ def _train_and_evaluate(
     trainer = _make_trainer(settings, config, strategy, words)
     num_train_steps = settings.recipe.num_train_steps
     log = _open_log(settings, config, strategy, data.examples_per_row)
+    baselines: dict[str, Any] = data.baselines
     facts = dataclasses.replace(
         run_card.environment(trainer.model, data.description, data.fingerprint),
-        **data.baselines,
+        **baselines,
     )
     _log_networks(settings, config, facts)
 
