@@ -248,6 +248,7 @@ def run(settings: PretrainingOptions) -> None:
             config,
             pretraining_data.with_settings(settings.vocabulary, data.manifests),
         )
+        data.warn_of_full_rows()
         _train_and_evaluate(settings, config, strategy, data, words)
 
 
@@ -280,7 +281,6 @@ def _train_and_evaluate(
     words: np.ndarray | None,
 ) -> None:
     """Train and evaluate in a folder that no other process writes to."""
-    data.warn_of_full_rows()
     trainer = _make_trainer(settings, config, strategy, words)
     num_train_steps = settings.recipe.num_train_steps
     log = _open_log(settings, config, strategy, data.examples_per_row)
