@@ -29,7 +29,6 @@ SETUP_DONE = $(VENV)/.setup-done
 LINT_DONE = $(VENV)/.lint-done
 MUTANTS_DONE = $(VENV)/.mutants-done
 TORCH_DONE = $(VENV)/.torch-done
-BEAM = $(VENV)-beam
 JAX = $(VENV)-jax
 CODE = albert_tf data_prep tests tools benchmarks lab
 INSTALL = -m pip install $(PIP) --disable-pip-version-check
@@ -37,7 +36,7 @@ PIP_INSTALL = "$(PY)" $(INSTALL)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-lab test-beam test-jax test-torch fuzz mutants soak
+.PHONY: help setup demo test test-lab test-jax test-torch fuzz mutants soak
 .PHONY: lint format clean
 
 help:
@@ -45,8 +44,8 @@ help:
 	@echo "make demo   from a text file to a SavedModel on a tiny model"
 	@echo "make test   run the tests"
 	@echo "make test-lab   the tests of lab/"
-	@echo "make test-beam, test-jax, test-torch   the tests that need Beam, jax, or"
-	@echo "            torch and transformers; each installs its packages"
+	@echo "make test-jax, test-torch   the tests that need jax, or torch and"
+	@echo "            transformers; each installs its packages"
 	@echo "make soak   kill jobs at random moments and compare results (hours)"
 	@echo "make mutants FILES=albert_tf/data/masking.py  mutation tests of files"
 	@echo "make fuzz   try many random hostile files and flags (ROUNDS=20)"
@@ -65,13 +64,7 @@ test: setup
 test-lab: setup
 	"$(PY)" tools/run_tests.py tests/lab $(ARGS)
 
-# Beam, and Dask with it, conflicts with the environment; jax is tested without
-# TensorFlow.
-test-beam: $(BEAM)/.setup-done
-	"$(BEAM)/bin/python" tools/run_tests.py -m beam --noconftest \
-	    tests/data_prep/test_beam_pretraining_data.py \
-	    tests/albert_tf/common/test_cluster.py $(ARGS)
-
+# jax is tested without TensorFlow.
 test-jax: setup $(JAX)/.setup-done
 	ALBERT_TF_JAX_PYTHON="$(JAX)/bin/python" "$(PY)" tools/run_tests.py \
 	    -m jax tests/lab/test_train_step.py $(ARGS)
@@ -106,7 +99,7 @@ format: $(LINT_DONE)
 	"$(PY)" -m ruff format $(CODE)
 
 clean:
-	rm -rf "$(VENV)" "$(BEAM)" "$(JAX)" build dist *.egg-info
+	rm -rf "$(VENV)" "$(JAX)" build dist *.egg-info
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .mutants .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -136,9 +129,7 @@ $(TORCH_DONE): $(SETUP_DONE) pyproject.toml
 	$(PIP_INSTALL) --group parity -c constraints.txt
 	@touch "$@"
 
-$(BEAM)/.setup-done: data_prep/requirements-beam.txt
 $(JAX)/.setup-done: requirements-jax.txt
-$(BEAM)/.setup-done $(JAX)/.setup-done:
 	sh tools/make_venv.sh "$(@D)" $(PYTHON)
 	@echo "Installing $< into $(@D): 0.6 to 1.3 GB."
 	"$(@D)/bin/python" $(INSTALL) "pip==$(PIP_VERSION)"

@@ -113,8 +113,7 @@ def _refuse_remote(wanted: CreatePretrainingDataOptions) -> None:
             raise errors.UserError(
                 f"--output_file={path} is not on this machine. Unfinished work "
                 "is kept beside the output, so it must be in a local folder. "
-                "Copy the finished files, or use "
-                "data_prep.beam_pretraining_data."
+                "Copy the finished files."
             )
 
 

@@ -176,9 +176,6 @@ DEFAULTS = {
         "short_seq_prob": 0.1,
         "single_segment_policy": "split",
     },
-    "data_prep.beam_pretraining_data:BeamOptions": {
-        "runner": "DirectRunner",
-    },
 }
 
 

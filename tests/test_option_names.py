@@ -127,9 +127,6 @@ OPTIONS = {
         output_dir random_seed num_stories num_task_examples
     """,
     "data_prep.create_pretraining_data:CreatePretrainingDataOptions": WRITER,
-    "data_prep.beam_pretraining_data:BeamOptions": f"""
-        {WRITER} runner beam_args
-    """,
 }
 
 

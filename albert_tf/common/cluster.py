@@ -23,14 +23,11 @@ _LARGEST_ITEM = "64MB"  # Dask warns above it.
 
 @contextlib.contextmanager
 def connect(address: str, folder: str) -> Iterator[Any]:
-    """Connect to a scheduler.
+    """Connect to a scheduler; yields a `distributed.Client` for `workers`.
 
     Args:
         address: HOST:PORT, as the scheduler prints it.
         folder: The workers must see it.
-
-    Yields:
-        A `distributed.Client` for `workers`.
 
     Raises:
         errors.UserError: `distributed` is not installed, the scheduler cannot
@@ -48,7 +45,10 @@ def connect(address: str, folder: str) -> Iterator[Any]:
     # of every attempt to connect again.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
-        client = distributed.Client(address, timeout=_CONNECT)
+        # Results do not pass through the scheduler and its memory.
+        client = distributed.Client(
+            address, timeout=_CONNECT, direct_to_workers=True
+        )
     except (OSError, ValueError) as error:
         raise errors.UserError(
             f"cannot be reached: {error}. Give HOST:PORT of a running "
@@ -95,7 +95,7 @@ def _complaint(client: Any, folder: str) -> str | None:
             return (
                 f"has a process that cannot import this project, {process}: "
                 f"{answer}. Scheduler and workers need it, in the same "
-                "version: set PYTHONPATH, or install it (docs/beam.md)."
+                "version: set PYTHONPATH, or install it (docs/clusters.md)."
             )
     blind = sorted(process for process, sees in seen.items() if not sees)
     if blind:
@@ -114,12 +114,7 @@ def _sees(folder: str) -> bool:
 
 @contextlib.contextmanager
 def workers(client: Any, shared: Any) -> Iterator[parallel.Map]:
-    """Open a map over the workers of a cluster, see `parallel.workers`.
-
-    Args:
-        client: Of `connect`.
-        shared: A value that every call can read with `parallel.context`.
-    """
+    """Open a map over the workers of a cluster, see `parallel.workers`."""
     # In a list, or the elements of a tuple would be values of their own.
     (everywhere,) = client.scatter([shared], broadcast=True, hash=False)
 

@@ -47,7 +47,7 @@ GROUPS = {
     "Devices": """
         precision distribution_strategy gradient_accumulation_steps recompute
         loop_layers worker_hosts task_index tpu_name num_workers num_processes
-        dask_scheduler runner beam_args
+        dask_scheduler
     """,
     "Output": """
         output_dir output_file output_prefix export_dir cached_dir num_shards

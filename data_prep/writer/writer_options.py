@@ -1,7 +1,4 @@
-"""The options of the writer of pretraining data, and their checks.
-
-`create_pretraining_data.py` and `beam_pretraining_data.py` share them.
-"""
+"""The options of create_pretraining_data.py, and their checks."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -83,7 +80,7 @@ class CreatePretrainingDataOptions:
     dask_scheduler: str | None = options.option(
         None,
         "HOST:PORT of a Dask scheduler whose workers do the work instead of "
-        "processes here. All machines need the same folders (docs/beam.md).",
+        "processes here. All machines need the same folders (docs/clusters.md).",
     )
     overwrite: bool = options.option(
         False, "Replace outputs that were written with other options."

@@ -32,7 +32,7 @@ from collections.abc import Sequence
 
 from lab.benchmarks import side_by_side
 
-# All commands but beam_pretraining_data, which has its own environment.
+# All commands.
 MODULES = [
     *(
         f"albert_tf.{name}"

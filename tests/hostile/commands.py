@@ -134,9 +134,6 @@ COMMANDS: dict[str, dict[str, object]] = {
         "num_task_examples": 60,
     },
     "data_prep.create_pretraining_data:CreatePretrainingDataOptions": _WRITER,
-    "data_prep.beam_pretraining_data:BeamOptions": {
-        key: value for key, value in _WRITER.items() if key != "num_workers"
-    },
 }
 # Their short names, such as `predict`.
 SHORT = {name.split(":")[0].split(".")[1]: name for name in COMMANDS}

@@ -1,17 +1,11 @@
 """The writer on a Dask cluster: the bytes of the local writer.
 
-The tests with the mark need Dask, which the environment of Beam has (`make
-test-beam`), so nothing here comes from conftest.py. Scheduler and workers are
-processes of their own.
+Scheduler and workers are processes of their own.
 """
 
 import contextlib
-import hashlib
 import json
 import os
-import pathlib
-import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,43 +14,12 @@ import time
 
 import pytest
 
-from albert_tf.common import cluster, errors, options, parallel
-from data_prep import create_pretraining_data, train_sentencepiece
+from albert_tf.common import cluster, errors, options
+from data_prep import create_pretraining_data
+from tests.conftest import ROOT
+from tests.data_prep import writing
 
-ROOT = pathlib.Path(cluster.__file__).parents[2]
-WORDS = "it rains we stay at home and read old books by the fire".split()
-WORK = "*.work"  # Folders of unfinished work.
-needs_dask = pytest.mark.beam
-
-
-def test_the_package_is_named_where_it_is_missing(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with (
-        pytest.raises(errors.UserError, match="pip install distributed"),
-        cluster.connect("host:8786", str(tmp_path)),
-    ):
-        pass
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    """A text of some blocks, and its vocabulary."""
-    folder = tmp_path_factory.mktemp("corpus")
-    rng = random.Random(3)
-    lines = []
-    for _ in range(120):
-        for _ in range(rng.randint(1, 10)):
-            lines.append(" ".join(rng.choices(WORDS, k=rng.randint(3, 9))))
-        lines.append("")
-    (folder / "a.txt").write_text("\n".join(lines))
-    train_sentencepiece.run(
-        train_sentencepiece.Options(
-            input_file=str(folder / "a.txt"),
-            output_prefix=str(folder / "tiny"),
-            vocab_size=38,
-        )
-    )
-    return folder
+WRITER = "data_prep.create_pretraining_data"
 
 
 def start(*command, cwd, path=ROOT, **options):
@@ -70,20 +33,24 @@ def start(*command, cwd, path=ROOT, **options):
     )
 
 
-@contextlib.contextmanager
-def scheduler(folder, path=ROOT):
-    """Run a scheduler; yields its address."""
-    with run_scheduler(folder, path) as (_, address):
-        yield address
+def wait_until(there):
+    end = time.monotonic() + 60
+    while not there():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 @contextlib.contextmanager
 def run_scheduler(folder, path=ROOT):
     """Run a scheduler; yields its process and its address."""
     described = folder / "scheduler.json"
+    described.unlink(missing_ok=True)
     process = start(
-        *("distributed.cli.dask_scheduler", "--host=127.0.0.1", "--port=0"),
-        *("--no-dashboard", f"--scheduler-file={described}"),
+        "distributed.cli.dask_scheduler",
+        "--host=127.0.0.1",
+        "--port=0",
+        "--no-dashboard",
+        f"--scheduler-file={described}",
         cwd=folder,
         path=path,
     )
@@ -98,17 +65,24 @@ def run_scheduler(folder, path=ROOT):
 @contextlib.contextmanager
 def run_workers(folder, address, number, path=ROOT):
     """Run workers of one thread; yields their processes."""
+    import distributed
+
     workers = [
         start(
-            *("distributed.cli.dask_worker", address, "--nthreads=1"),
-            *("--no-dashboard", "--no-nanny", "--death-timeout=60"),
+            "distributed.cli.dask_worker",
+            address,
+            "--nthreads=1",
+            "--no-dashboard",
+            "--no-nanny",
+            "--death-timeout=60",
             cwd=folder,
             path=path,
         )
         for _ in range(number)
     ]
     try:
-        wait_for_workers(address, number)
+        with distributed.Client(address) as client:
+            client.wait_for_workers(number, timeout=60)
         yield workers
     finally:
         for worker in workers:
@@ -116,205 +90,203 @@ def run_workers(folder, address, number, path=ROOT):
             worker.wait()
 
 
-def wait_for_workers(address, number):
-    import distributed
-
-    with distributed.Client(address) as client:
-        client.wait_for_workers(number, timeout=60)
-
-
-def wait_until(there):
-    end = time.monotonic() + 60
-    while not there():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+@pytest.fixture(scope="module")
+def cluster_of_two(tmp_path_factory):
+    """The address of a scheduler with two workers."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with (
+        run_scheduler(folder) as (_, address),
+        run_workers(folder, address, 2),
+    ):
+        yield address
 
 
 @pytest.fixture
-def write(corpus, monkeypatch):
-    """Write records into a folder, in small pieces; return their digests."""
-    monkeypatch.setattr(create_pretraining_data, "_BLOCK_BYTES", (700, 700))
-    monkeypatch.setattr(create_pretraining_data, "_UNIT_TOKENS", (300, 300))
-    monkeypatch.setattr(create_pretraining_data, "_PART_POSITIONS", (640, 640))
+def wanted(tmp_path, tiny_vocab):
+    """Options of the writer, by their names."""
+    writing.write_corpus(tmp_path / "a.txt", 3, 100)
+    return {
+        "input_file": str(tmp_path / "a.txt"),
+        # Relative: the workers have another current folder.
+        "output_file": "records/a.tfrecord",
+        "num_shards": 3,
+        "spm_model_file": tiny_vocab,
+        "dupe_factor": 3,
+        "max_seq_length": 32,
+        "max_predictions_per_seq": 5,
+    }
 
-    def run(folder, **changes):
-        # Not in the folder of the workers, which must not matter.
-        monkeypatch.chdir(folder)
+
+@pytest.fixture
+def write(wanted, tmp_path, monkeypatch):
+    """Write records into a new folder, in small pieces; return the files."""
+    monkeypatch.setattr(create_pretraining_data, "_BLOCK_BYTES", (700, 700))
+    monkeypatch.setattr(create_pretraining_data, "_UNIT_TOKENS", (900, 900))
+    monkeypatch.setattr(
+        create_pretraining_data, "_PART_POSITIONS", (1600, 1600)
+    )
+
+    def run(name, **changes):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
         create_pretraining_data.run(
             options.from_dict(
                 create_pretraining_data.CreatePretrainingDataOptions,
-                make_options(corpus, **changes),
+                wanted | changes,
             )
         )
-        return digests(folder)
+        return records(tmp_path / name)
 
     return run
 
 
-def make_options(corpus, **changes):
-    return {
-        "input_file": str(corpus / "a.txt"),
-        "output_file": "records/a.tfrecord",
-        "num_shards": 3,
-        "spm_model_file": str(corpus / "tiny.model"),
-        "dupe_factor": 3,
-        "max_seq_length": 32,
-        "max_predictions_per_seq": 5,
-        **changes,
+def records(folder):
+    files = writing.content(folder / "records")
+    return {name: files[name] for name in files if ".card" not in name} | {
+        name: None for name in files if name.endswith(".json")
     }
 
 
-def digests(folder):
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in (folder / "records").glob("*.tfrecord*-of-*")
-        if not path.name.endswith((".json", ".md", ".png"))
-    }
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {
+            "drop_duplicates": True,
+            "single_segment_policy": "random",
+            "word_segmenter": "jieba",
+        },
+    ],
+    ids=["default", "all blocks, and a segmenter"],
+)
+def test_records_are_those_of_the_local_writer(write, cluster_of_two, changes):
+    far = write("far", **changes, dask_scheduler=cluster_of_two)
+    assert len(far) == 4  # No work is left.
+    assert far == write("near", **changes, num_workers=1)
 
 
-@pytest.fixture
-def folders(tmp_path):
-    """Folders of the cluster, of its records and of the local records."""
-    made = [tmp_path / name for name in ("cluster", "far", "near")]
-    for folder in made:
-        folder.mkdir()
-    return made
+def flags(wanted):
+    return [f"--{name}={value}" for name, value in wanted.items()]
 
 
-@needs_dask
-@pytest.mark.filterwarnings("ignore")  # Dask's own.
-def test_records_are_those_of_the_local_writer(write, corpus, folders):
-    """By its function, and as a program, whose functions have no module."""
-    place, far, near = folders
-    with scheduler(place) as address, run_workers(place, address, 2):
-        records = write(far, dask_scheduler=address)
-        wanted = make_options(corpus, dask_scheduler=address)
-        flags = [f"--{name}={value}" for name, value in wanted.items()]
-        program = start("data_prep.create_pretraining_data", *flags, cwd=place)
-        assert program.wait() == 0
-    assert len(records) == 3
-    assert records == digests(place) == write(near, num_workers=1)
-    assert not list(far.glob(f"records/{WORK}"))
+def test_the_program_has_no_module(write, wanted, tmp_path, cluster_of_two):
+    """Its functions are those of `__main__`, which workers do not have."""
+    given = flags(wanted | {"dask_scheduler": cluster_of_two})
+    program = start(WRITER, *given, cwd=tmp_path)
+    assert program.wait() == 0
+    assert records(tmp_path) == write("near", num_workers=1)
 
 
-@needs_dask
-@pytest.mark.filterwarnings("ignore")
-def test_a_killed_worker_changes_nothing(write, folders):
+def finished_blocks(folder):
+    return list(folder.glob("records/*.work/block-*.json"))
+
+
+def test_a_killed_worker_changes_nothing(write, tmp_path):
     """One of two is killed as soon as it has finished a block."""
-    place, far, near = folders
 
     def kill(worker):
-        wait_until(lambda: list(far.glob(f"records/{WORK}/block-*.json")))
+        wait_until(lambda: finished_blocks(tmp_path / "far"))
         worker.send_signal(signal.SIGKILL)
 
     with (
-        scheduler(place) as address,
-        run_workers(place, address, 2) as (worker, _),
+        run_scheduler(tmp_path) as (_, address),
+        run_workers(tmp_path, address, 2) as (worker, _),
     ):
         killer = threading.Thread(target=kill, args=[worker])
         killer.start()
         # Many passes, so that work is left when the first block is done.
-        records = write(far, dask_scheduler=address, dupe_factor=20)
+        far = write("far", dask_scheduler=address, dupe_factor=5)
         killer.join()
         assert worker.wait(timeout=60) == -signal.SIGKILL
-    assert records == write(near, num_workers=1, dupe_factor=20)
+    assert far == write("near", num_workers=1, dupe_factor=5)
 
 
-@needs_dask
-@pytest.mark.filterwarnings("ignore")
 def test_a_killed_scheduler_is_named_and_finished_work_kept(
-    write, corpus, folders
+    write, wanted, tmp_path
 ):
-    place, far, near = folders
-    wanted = make_options(corpus, dupe_factor=40)
+    wanted["dupe_factor"] = 5
     with (
-        run_scheduler(place) as (process, address),
-        run_workers(place, address, 1),
+        run_scheduler(tmp_path) as (process, address),
+        run_workers(tmp_path, address, 1),
     ):
-        flags = [f"--{name}={value}" for name, value in wanted.items()]
         program = start(
-            "data_prep.create_pretraining_data",
+            WRITER,
             f"--dask_scheduler={address}",
-            *flags,
-            cwd=far,
+            *flags(wanted),
+            cwd=tmp_path,
             stderr=subprocess.PIPE,
             text=True,
         )
-        wait_until(lambda: list(far.glob(f"records/{WORK}/block-*.json")))
+        wait_until(lambda: finished_blocks(tmp_path))
         process.kill()
         _, output = program.communicate(timeout=120)
     assert program.returncode == 2, output
     assert "Traceback" not in output, output
     assert f"scheduler at {address} has ended" in output
-    assert list(far.glob(f"records/{WORK}/block-*.json"))
-    (far / "records").rename(near / "records")
-    goes_on = start("data_prep.create_pretraining_data", *flags, cwd=near)
-    assert goes_on.wait() == 0
-    records = digests(near)
-    shutil.rmtree(far)
-    far.mkdir()
-    whole = start("data_prep.create_pretraining_data", *flags, cwd=far)
-    assert whole.wait() == 0
-    assert len(records) == 3 and records == digests(far)
+    assert finished_blocks(tmp_path)
+    goes_on = start(
+        WRITER, *flags(wanted), cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    assert "Going on with the work" in goes_on.communicate()[1]
+    assert records(tmp_path) == write("near", dupe_factor=5)
 
 
-@needs_dask
-@pytest.mark.filterwarnings("ignore")
-def test_a_scheduler_without_the_project_is_named(tmp_path):
+def refuse(address, folder, message):
     with (
-        scheduler(tmp_path, path=tmp_path) as address,
-        run_workers(tmp_path, address, 1),
-        pytest.raises(errors.UserError, match="import .* the scheduler"),
-        cluster.connect(address, str(tmp_path)),
+        pytest.raises(errors.UserError, match=message),
+        cluster.connect(address, str(folder)),
     ):
         pass
 
 
-@needs_dask
-@pytest.mark.filterwarnings("ignore")
-def test_errors_of_calls_and_of_the_cluster_are_told(tmp_path):
-    with scheduler(tmp_path) as address:
-        with (
-            pytest.raises(errors.UserError, match="has no workers"),
-            cluster.connect(address, str(tmp_path)),
-        ):
-            pass
-        with (
-            run_workers(tmp_path, address, 1, path=tmp_path),
-            pytest.raises(errors.UserError, match="cannot import .*albert_tf"),
-            cluster.connect(address, str(tmp_path)),
-        ):
-            pass
+def test_a_cluster_that_cannot_be_used_is_named(tmp_path, cluster_of_two):
+    refuse(cluster_of_two, tmp_path / "missing", "do not see the folder .*miss")
+    refuse("127.0.0.1:9", tmp_path, "cannot be reached")
+    with run_scheduler(tmp_path, path=tmp_path) as (_, address):
+        refuse(address, tmp_path, "has no workers")
+        # Only the scheduler lacks the project, then a worker, too.
         with run_workers(tmp_path, address, 1):
-            missing = str(tmp_path / "missing")
-            with (
-                pytest.raises(errors.UserError, match="do not see the folder"),
-                cluster.connect(address, missing),
-            ):
-                pass
-            with (
-                pytest.raises(ZeroDivisionError),
-                cluster.connect(address, str(tmp_path)) as client,
-                cluster.workers(client, "shared") as each,
-            ):
-                list(each(_divide, [1, 0]))
-            with (
-                cluster.connect(address, str(tmp_path)) as client,
-                cluster.workers(client, "shared") as each,
-            ):
-                assert list(each(_name, range(20))) == [
-                    f"shared {item}" for item in range(20)
-                ]
-    with (
-        pytest.raises(errors.UserError, match="cannot be reached"),
-        cluster.connect("127.0.0.1:9", str(tmp_path)),
-    ):
-        pass
+            refuse(address, tmp_path, "cannot import .* the scheduler")
+        with run_workers(tmp_path, address, 1, path=tmp_path):
+            refuse(address, tmp_path, "cannot import .* tcp://.*albert_tf")
 
 
-def _divide(item):
+def test_the_package_is_named_where_it_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    refuse("host:8786", tmp_path, "pip install distributed")
+
+
+# In a module of its own, which workers import by its name.
+CALLS = """
+from albert_tf.common import parallel
+
+def name(item):
+    return parallel.context(), item
+
+def divide(item):
     return 1 / item
+"""
 
 
-def _name(item):
-    return f"{parallel.context()} {item}"
+def test_results_are_in_order_and_errors_are_those_of_the_calls(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "calls.py").write_text(CALLS)
+    monkeypatch.syspath_prepend(tmp_path)
+    import calls
+
+    with (
+        run_scheduler(tmp_path) as (_, address),
+        run_workers(tmp_path, address, 2),
+        cluster.connect(address, str(tmp_path)) as client,
+    ):
+        shared = ("a", "tuple")
+        with cluster.workers(client, shared) as each:
+            assert list(each(calls.name, range(20))) == [
+                (shared, item) for item in range(20)
+            ]
+        with (
+            pytest.raises(ZeroDivisionError),
+            cluster.workers(client, None) as each,
+        ):
+            list(each(calls.divide, [1, 0]))

@@ -22,8 +22,7 @@ def test_every_command_is_timed():
         for path in (ROOT / package).glob("*.py")
         if "options.run_script" in path.read_text()
     }
-    # Beam has an environment of its own.
-    assert set(start.MODULES) == commands - {"data_prep.beam_pretraining_data"}
+    assert set(start.MODULES) == commands
 
 
 def test_imports_are_summed_without_what_they_import():
