@@ -26,7 +26,7 @@ if not __package__:  # Run by its path: find the packages beside this folder.
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +43,6 @@ from albert_tf.common import (
     random_streams,
 )
 from albert_tf.data import manifests, masking
-from albert_tf.text import tokenization
 from data_prep.writer import (
     assemble,
     corpus,
@@ -53,6 +52,7 @@ from data_prep.writer import (
     output_files,
     record_manifest,
     same_job,
+    segmenters,
     shards,
     text_lines,
     token_blocks,
@@ -63,7 +63,7 @@ from data_prep.writer import (
 from data_prep.writer.writer_options import CreatePretrainingDataOptions
 
 # How the stages divide their work. Text is cut into blocks of whole documents.
-# A block and some of the passes over it are a unit of instances. A range of
+# Some passes over a block, or over several, are a unit of instances. A range of
 # keys, collected from all units, is a part of the records. None of the sizes
 # changes the result.
 #
@@ -73,21 +73,18 @@ _PIECES = {"block": 512, "unit": 1024, "part": 1024}
 _BLOCK_BYTES = 1 << 20, 1 << 24
 _UNIT_TOKENS = 1 << 20, 1 << 22
 _PART_POSITIONS = 1 << 19, 1 << 22
+# Every part reads from every unit. So units and parts, unlike blocks, have no
+# bound of their size where there would be more of them.
+_MOST_UNITS = _MOST_PARTS = 4096
 # In the work folder after a mistake of the user, such as a bad line of text.
 _REFUSED = "refused"
 
 
 def run(wanted: CreatePretrainingDataOptions) -> None:
-    """Write the records that the options ask for.
-
-    Raises:
-        errors.UserError: Files are missing, unusable or in the way, or another
-            run writes them.
-    """
+    """Write the records that the options ask for."""
     wanted = wanted.resolved()
     for name, value in sorted(options.to_dict(wanted).items()):
         logging.info("--%s=%s", name, value)
-    _refuse_remote(wanted)
     found = writer_options.prepare(wanted)
     for output in found.outputs:
         files.make_folder(os.path.dirname(output), "output_file")
@@ -99,22 +96,17 @@ def run(wanted: CreatePretrainingDataOptions) -> None:
         with _open_workers(wanted, path) as workers, _noting_refusal(work):
             job = Job(wanted, found, workers, work)
             text = tokenize(job)
-            job = dataclasses.replace(job, rule=_choose_rule(job, text))
+            rule = word_starts.choose_rule(
+                wanted.word_start_rule,
+                wanted.word_segmenter,
+                found.tokenizer,
+                text.counts,
+            )
+            job = dataclasses.replace(job, rule=rule)
             word_starts.warn_of_misfit(text.counts, found.tokenizer)
             stored = build_instances(job, text)
             written = write_records(job, text, stored)
         _describe(job, written)
-
-
-def _refuse_remote(wanted: CreatePretrainingDataOptions) -> None:
-    outputs = output_files.split(wanted.output_file, wanted.num_shards)
-    for path in outputs:
-        if files.is_remote(path):
-            raise errors.UserError(
-                f"--output_file={path} is not on this machine. Unfinished work "
-                "is kept beside the output, so it must be in a local folder. "
-                "Copy the finished files."
-            )
 
 
 def _take_up(
@@ -122,12 +114,7 @@ def _take_up(
     wanted: CreatePretrainingDataOptions,
     found: writer_options.Prepared,
 ) -> None:
-    """Go on with unfinished work, or begin.
-
-    Raises:
-        errors.UserError: There is work of another job, or outputs of other
-            options.
-    """
+    """Go on with unfinished work, or begin; refuse work of another job."""
     vocab_sha256 = found.tokenizer.fingerprint
     job = same_job.describe(wanted, found.inputs, found.outputs, vocab_sha256)
     before = work.job()
@@ -186,21 +173,13 @@ def _noting_refusal(work: work_folder.WorkFolder) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What all stages know.
-
-    Attributes:
-        wanted: The options.
-        found: Files and tokenizer.
-        workers: Opens a map, see `parallel.workers`, that shares a value.
-        work: Keeps what is finished.
-        rule: Where words start; known when all text has been read.
-    """
+    """What all stages know."""
 
     wanted: CreatePretrainingDataOptions
     found: writer_options.Prepared
-    workers: parallel.OpenMap
+    workers: parallel.OpenMap  # Opens a map, see `parallel.workers`.
     work: work_folder.WorkFolder
-    rule: str = ""
+    rule: str = ""  # Where words start; known when all text has been read.
 
     @functools.cached_property
     def vocabulary(self) -> masking.Vocabulary:
@@ -208,42 +187,20 @@ class Job:
         return word_starts.make_vocabulary(self.found.tokenizer, self.rule)
 
 
-def _choose_rule(job: Job, text: "TokenizedText") -> str:
-    wanted = job.wanted
-    return word_starts.choose_rule(
-        wanted.word_start_rule,
-        wanted.word_segmenter,
-        job.found.tokenizer,
-        text.counts,
-    )
-
-
 class TokenizedText(NamedTuple):
-    """What `tokenize` wrote to the work folder.
+    """What `tokenize` wrote to the work folder."""
 
-    Attributes:
-        documents: Documents of each block.
-        tokens: Tokens of each block.
-        inputs: Path, size and sha256 of each text file.
-        counts: What was found in the text.
-    """
-
-    documents: list[int]
-    tokens: list[int]
-    inputs: list[dict[str, Any]]
-    counts: dict[str, int]
+    documents: list[int]  # Of each block.
+    tokens: list[int]  # Of each block.
+    inputs: list[dict[str, Any]]  # Path, size and sha256 of each text file.
+    counts: dict[str, int]  # What was found in the text.
 
 
 class StoredInstances(NamedTuple):
-    """What `build_instances` wrote to the work folder.
+    """What `build_instances` wrote to the work folder."""
 
-    Attributes:
-        prefixes: Files of each unit, see `instances`.
-        counts: What was found in the text, and what gave no instance.
-    """
-
-    prefixes: tuple[str, ...]
-    counts: dict[str, int]
+    prefixes: tuple[str, ...]  # Files of each unit, see `instances`.
+    counts: dict[str, int]  # Those of the text, and what gave no instance.
 
 
 def _piece_size(piece: str, everything: int, limits: tuple[int, int]) -> int:
@@ -252,15 +209,16 @@ def _piece_size(piece: str, everything: int, limits: tuple[int, int]) -> int:
     return min(max(everything // _PIECES[piece], low), high)
 
 
+def _add_counts(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
 # Stage 1: text to blocks of tokens. -------------------------------------------
 
 
 def tokenize(job: Job) -> TokenizedText:
-    """Turn the text into blocks of tokens, without duplicates if wanted.
-
-    Raises:
-        errors.UserError: There is no usable document.
-    """
+    """Turn the text into blocks of tokens, without duplicates if wanted."""
     work = job.work
     facts = work.read("text")
     if facts is None or not all(
@@ -297,19 +255,16 @@ def _write_blocks(job: Job) -> dict[str, Any]:
             if not _block_facts(work, block.index):
                 yield block
 
-    stage = _TokenizeStage(
-        settings, job.found.tokenizer, job.wanted.word_segmenter, work
-    )
+    shared = settings, job.found.tokenizer, job.wanted.word_segmenter, work
     with (
-        job.workers(stage) as each,
+        job.workers(shared) as each,
         progress.Progress("tokenizing", total, "B") as shown,
     ):
         for _ in each(_tokenize_block, unfinished()):
             shown.update(reader.bytes_read)
     counts = {"documents_cut": reader.documents_cut}
     for index in indices:
-        for name, value in token_blocks.load(work.block(index)).facts.items():
-            counts[name] = counts.get(name, 0) + value
+        _add_counts(counts, token_blocks.load(work.block(index)).facts)
     if not counts.get("documents"):
         raise _no_document(reader, counts)
     read = [dataclasses.asdict(file) for file in reader.files]
@@ -329,22 +284,11 @@ def _no_document(
     )
 
 
-class _TokenizeStage(NamedTuple):
-    """What a process needs for `_tokenize_block`."""
-
-    options: corpus.CorpusOptions
-    tokenizer: tokenization.AnyTokenizer
-    segmenter: str
-    work: work_folder.WorkFolder
-
-
 def _tokenize_block(block: corpus.Block) -> None:
-    stage: _TokenizeStage = parallel.context()
-    lines, facts = decoding.decode_lines(block, stage.options)
-    tokens = token_blocks.tokenize(
-        lines, stage.tokenizer, facts, stage.segmenter
-    )
-    _save_block(stage.work, block.index, tokens)
+    settings, tokenizer, segmenter, work = parallel.context()
+    lines, facts = decoding.decode_lines(block, settings)
+    tokens = token_blocks.tokenize(lines, tokenizer, facts, segmenter)
+    _save_block(work, block.index, tokens)
 
 
 def _save_block(
@@ -397,11 +341,11 @@ def build_instances(job: Job, text: TokenizedText) -> StoredInstances:
         word_starts.of_tokens(job.vocabulary, job.rule),
         random_streams.derive(0, wanted.random_seed),
     )
-    units = _plan_units(text.tokens, wanted.dupe_factor)
+    units = plan_units(text.tokens, wanted.dupe_factor)
     todo = [unit for unit in units if not _unit_facts(work, unit)]
     done = len(units) - len(todo)
     with (
-        job.workers(_BuildStage(builder, work)) as each,
+        job.workers((builder, work)) as each,
         progress.Progress("pairing", len(units), "units") as shown,
     ):
         for _ in each(_build_unit, todo):
@@ -409,40 +353,42 @@ def build_instances(job: Job, text: TokenizedText) -> StoredInstances:
             shown.update(done)
     counts = dict(text.counts)
     for unit in units:
-        found = work_folder.known(_unit_facts(work, unit))
-        for name, value in found["counts"].items():
-            counts[name] = counts.get(name, 0) + value
+        _add_counts(
+            counts, work_folder.known(_unit_facts(work, unit))["counts"]
+        )
     return StoredInstances(tuple(work.unit(u.number) for u in units), counts)
 
 
-def _plan_units(
+def plan_units(
     block_tokens: Sequence[int], dupe_factor: int
 ) -> list[instances.Unit]:
-    """Divide the passes over the blocks into units of about equal size."""
-    sizes = [max(1, tokens) for tokens in block_tokens]
-    wanted = _piece_size("unit", dupe_factor * sum(sizes), _UNIT_TOKENS)
+    """Divide the passes over the blocks into units of about equal size.
+
+    A unit has some passes over one block; of a large corpus, all passes over
+    several.
+    """
+    sizes = [dupe_factor * max(1, tokens) for tokens in block_tokens]
+    least = -(-sum(sizes) // _MOST_UNITS)
+    wanted = max(least, _piece_size("unit", sum(sizes), _UNIT_TOKENS))
     units: list[instances.Unit] = []
-    for block, size in enumerate(sizes):
-        passes = max(1, wanted // size)
-        for first in range(0, dupe_factor, passes):
-            end = min(first + passes, dupe_factor)
-            units.append(instances.Unit(len(units), block, first, end))
+    first, size = 0, 0
+    for end, following in enumerate([*sizes[1:], least + 1], 1):
+        size += sizes[end - 1]
+        if size + following <= least:
+            continue
+        step = max(1, dupe_factor * wanted // size)
+        for begin in range(0, dupe_factor, step):
+            passes = range(begin, min(begin + step, dupe_factor))
+            units.append(instances.Unit(len(units), range(first, end), passes))
+        first, size = end, 0
     return units
 
 
-class _BuildStage(NamedTuple):
-    """What a process needs for `_build_unit`."""
-
-    builder: instances.Builder
-    work: work_folder.WorkFolder
-
-
 def _build_unit(unit: instances.Unit) -> None:
-    stage: _BuildStage = parallel.context()
-    built = stage.builder.build(unit)
-    written = instances.save(stage.work.unit(unit.number), built)
-    facts = {"counts": built.counts}
-    stage.work.finish(f"unit-{unit.number:06d}", written, facts)
+    builder, work = parallel.context()
+    built = builder.build(unit)
+    written = instances.save(work.unit(unit.number), built)
+    work.finish(f"unit-{unit.number:06d}", written, {"counts": built.counts})
 
 
 def _unit_facts(
@@ -489,22 +435,30 @@ def write_records(
 def _plan_parts(
     job: Job, stored: StoredInstances
 ) -> tuple[assemble.Assembler, list[assemble.Part]]:
-    """Divide the instances among parts of about equal size.
-
-    Raises:
-        errors.UserError: There are fewer instances than output files.
-    """
+    """Divide the instances among parts of about equal size."""
     wanted, prefixes = job.wanted, stored.prefixes
     total = sum(map(instances.count_rows, prefixes))
     writer_options.refuse_few_instances(
         len(job.found.outputs), total, stored.counts, wanted
     )
     length = wanted.pairs.max_seq_length
-    size = _piece_size("part", total * length, _PART_POSITIONS)
+    size = max(
+        _piece_size("part", total * length, _PART_POSITIONS),
+        -(-total * length // _MOST_PARTS),
+    )
     bits = max(1, (total * length // size).bit_length())
     in_parts = np.array([instances.count_keys(p, bits) for p in prefixes])
-    assembler = writer_options.make_assembler(
-        wanted, job.vocabulary, prefixes, in_parts
+    masker = None
+    if wanted.masking_time == "writing":
+        masker = masking.Masker(wanted.masks, job.vocabulary)
+    assembler = assemble.Assembler(
+        prefixes,
+        in_parts,
+        length,
+        job.vocabulary,
+        masker,
+        wanted.layout,
+        has_word_starts=wanted.word_segmenter != segmenters.NONE,
     )
     return assembler, assemble.make_parts(in_parts)
 

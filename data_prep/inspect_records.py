@@ -72,12 +72,6 @@ class Inspector:
         wanted: InspectOptions,
         tokenizer: tokenization.AnyTokenizer | None,
     ) -> None:
-        """Start with nothing read.
-
-        Args:
-            wanted: What to show.
-            tokenizer: The vocabulary; None without one.
-        """
         self._wanted = wanted
         self._tokenizer = tokenizer
         self._text = record_text.PieceText(tokenizer)
@@ -91,18 +85,11 @@ class Inspector:
         self._num_read = 0
 
     def read(self, path: str) -> None:
-        """Read one file and print its records, as far as they are wanted.
-
-        Raises:
-            errors.UserError: The file cannot be read, has not the layout of
-                the files before it, or not the vocabulary that is given.
-        """
-        is_first_batch = True
-        for batch in record_batches.read_batches(path):
-            if is_first_batch:
+        """Read one file and print its records, as far as they are wanted."""
+        for number, batch in enumerate(record_batches.read_batches(path)):
+            if not number:
                 example = record_batches.parse_example(batch[0], path)
                 self._check_layout(example, path)
-                is_first_batch = False
             show = max(0, self._wanted.num_examples - self._num_read)
             if self._layout is None:
                 self._read_others(batch[:show], path)
@@ -188,14 +175,7 @@ class Inspector:
 
 
 def run(wanted: InspectOptions) -> None:
-    """Print what the options ask for.
-
-    Args:
-        wanted: All options of the script.
-
-    Raises:
-        errors.UserError: Files are missing or unusable.
-    """
+    """Print what the options ask for."""
     paths = files.expand_patterns(
         wanted.input_file, "input_file", files.BESIDE_RECORDS
     )

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import importlib
 import logging
+import operator
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -115,8 +116,9 @@ def _sees(folder: str) -> bool:
 @contextlib.contextmanager
 def workers(client: Any, shared: Any) -> Iterator[parallel.Map]:
     """Open a map over the workers of a cluster, see `parallel.workers`."""
-    # In a list, or the elements of a tuple would be values of their own.
-    (everywhere,) = client.scatter([shared], broadcast=True, hash=False)
+    # As a result, which Dask makes again if the worker that holds it ends. In a
+    # list, or the elements of a tuple would be values of their own.
+    everywhere = client.submit(operator.itemgetter(0), [shared], pure=False)
 
     def submit(function: Any, item: Any) -> Any:
         return client.submit(

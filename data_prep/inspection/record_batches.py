@@ -16,12 +16,7 @@ _NEEDED = frozenset(
 
 
 def read_batches(path: str) -> Iterator[list[bytes]]:
-    """Yield the records of a file, many at a time.
-
-    Raises:
-        errors.UserError: The file is damaged, cut short, empty or of another
-            kind.
-    """
+    """Yield the records of a file, at least one, many at a time."""
     records = tfrecord.read_records(path)
     is_empty = True
     while batch := list(itertools.islice(records, _BATCH)):
@@ -37,11 +32,7 @@ def read_batches(path: str) -> Iterator[list[bytes]]:
 
 
 def parse_example(record: bytes, path: str) -> dict[str, Any]:
-    """Read one record.
-
-    Raises:
-        errors.UserError: It is no `tf.train.Example`.
-    """
+    """Read one record."""
     try:
         return examples.decode(record)
     except ValueError as error:
@@ -76,11 +67,7 @@ def find_layout(example: Mapping[str, Any]) -> layouts.Layout | None:
 def parse_batch(
     layout: layouts.Layout, batch: Sequence[bytes], path: str
 ) -> record_statistics.Features:
-    """Parse the records of a batch.
-
-    Raises:
-        errors.UserError: One of them has another layout.
-    """
+    """Parse the records of a batch; all have this layout."""
     try:
         return examples.decode_batch(layout, batch)
     except ValueError as error:

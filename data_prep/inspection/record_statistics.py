@@ -29,13 +29,10 @@ class SpecialIds:
 
 
 def guess_special_ids(features: Features) -> SpecialIds:
-    """Derive the special ids from records, for use without a vocabulary.
+    """Derive the special ids from a batch, for use without a vocabulary.
 
     The first and the last token of a record are [CLS] and [SEP]; the most
     frequent id at the predicted positions is [MASK].
-
-    Args:
-        features: One batch of pretraining records.
     """
     ids, length = features["input_ids"], lengths(features)
     mask_id = -1
@@ -49,11 +46,8 @@ def guess_special_ids(features: Features) -> SpecialIds:
 def describe(features: Features, special: SpecialIds) -> dict[str, Any]:
     """Describe pretraining records by numbers; see `summarize`.
 
-    Args:
-        features: All records, by the names of `layouts.pretraining_layout`. If
-            the features of masking or word starts are missing, their statistics
-            are left out.
-        special: Ids of the special pieces.
+    If the features of masking or word starts are missing, their statistics are
+    left out.
     """
     return summarize(count(features, special))
 
@@ -73,11 +67,9 @@ def count(features: Features, special: SpecialIds) -> statistics.Counts:
     """
     length = lengths(features)
     has_predictions = PREDICTIONS <= features.keys()
-    predicted = (
-        features["masked_lm_weights"] > 0
-        if has_predictions
-        else np.zeros((len(length), 0), np.bool_)
-    )
+    predicted = np.zeros((len(length), 0), np.bool_)
+    if has_predictions:
+        predicted = features["masked_lm_weights"] > 0
     size, most = features["input_ids"].shape[1], predicted.shape[1]
     cell = length * (most + 1) + predicted.sum(1)
     sizes = np.bincount(cell, minlength=(size + 1) * (most + 1))
@@ -98,15 +90,13 @@ def count(features: Features, special: SpecialIds) -> statistics.Counts:
 
 def lengths(features: Features) -> np.ndarray:
     """Return the tokens of each record, special ones included, [n]."""
-    lengths: np.ndarray = np.count_nonzero(features["input_mask"], axis=1)
-    return lengths
+    return np.asarray(np.count_nonzero(features["input_mask"], axis=1))
 
 
 def segment_a(features: Features) -> np.ndarray:
     """Return the tokens of the first segments, [CLS] and [SEP] included."""
     first = (features["segment_ids"] == 0) & (features["input_mask"] != 0)
-    lengths: np.ndarray = first.sum(1)
-    return lengths
+    return np.asarray(first.sum(1))
 
 
 def predictions(
@@ -191,10 +181,8 @@ def _well_formed(features: Features, special: SpecialIds) -> np.ndarray:
     good &= np.isin(labels, (0, 1, layouts.NO_LABEL))
     if not PREDICTIONS <= features.keys():
         return good
-    weights, position = (
-        features["masked_lm_weights"],
-        features["masked_lm_positions"],
-    )
+    weights = features["masked_lm_weights"]
+    position = features["masked_lm_positions"]
     order = np.arange(weights.shape[1])
     predicted = order < np.count_nonzero(weights, axis=1)[:, None]
     good &= (weights == predicted).all(1) & _ascending(features)
@@ -208,28 +196,11 @@ def _well_formed(features: Features, special: SpecialIds) -> np.ndarray:
 def summarize(counts: statistics.Counts) -> dict[str, Any]:
     """Turn counts of at least one record into statistics.
 
-    Returns:
-        Shares are in [0, 1], percentiles the 5th, 25th, 50th, 75th and 95th
-        over records, interpolated as by `np.percentile`. Always:
-        `examples`: records;
-        `well_formed`: share of records that `_well_formed` approves;
-        `label_1`: share of sentence-order label 1 among all labels;
-        `unlabelled`: share of records without such a label;
-        `length`, `mean_length`: tokens of a record, special ones included;
-        `segment_a`: tokens of the first segment with [CLS] and its [SEP];
-        `padding`: share of all positions without a token.
-        With predictions:
-        `masked_share`: percentiles of a record's predictions / tokens;
-        `masking_rate`: all predictions / all tokens;
-        `predictions`, `mean_predictions`: of a record;
-        `mask_keep_random`: shares of the predictions that show [MASK], the
-        piece itself, another piece;
-        `mean_relative_position`: of place / tokens, over all predictions;
-        `unsorted_positions`: records whose positions do not ascend.
-        With word starts as well, `word_runs`: for n = 0 to 7, the share of
-        runs of n words, among all runs of neighbouring words that hold a
-        prediction; a word goes from one place with `token_boundary` 1 to the
-        next, and 7 stands for 7 and more.
+    Shares are in [0, 1], percentiles the 5th, 25th, 50th, 75th and 95th over
+    records, interpolated as by `np.percentile`. Lengths include special tokens.
+    `word_runs` has, for n = 0 to 7, the share of runs of n words among all runs
+    of neighbouring words that hold a prediction; a word goes from one place with
+    `token_boundary` 1 to the next, and 7 stands for 7 and more.
     """
     sizes = counts["sizes"]
     length = np.arange(len(sizes))
@@ -270,18 +241,12 @@ def _summarize_predictions(counts: statistics.Counts) -> dict[str, Any]:
     }
 
 
-def _shares(counts: np.ndarray) -> list[float]:
-    shares: list[float] = (counts / max(counts.sum(), 1)).round(4).tolist()
-    return shares
+def _shares(counts: np.ndarray) -> Any:
+    return (counts / max(counts.sum(), 1)).round(4).tolist()
 
 
-def _percentiles(
-    values: np.ndarray, counts: np.ndarray, digits: int
-) -> list[float]:
-    found: list[float] = np.round(
-        statistics.percentiles(values, counts), digits
-    ).tolist()
-    return found
+def _percentiles(values: np.ndarray, counts: np.ndarray, digits: int) -> Any:
+    return np.round(statistics.percentiles(values, counts), digits).tolist()
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
@@ -311,11 +276,8 @@ def lines(result: Mapping[str, Any]) -> list[str]:
             f"{result['unsorted_positions']:,}",
         ]
     if "word_runs" in result:
-        runs = [
-            f"{words}: {share:.2%}"
-            for words, share in enumerate(result["word_runs"])
-            if words
-        ]
+        shares = enumerate(result["word_runs"][1:], 1)
+        runs = [f"{words}: {share:.2%}" for words, share in shares]
         found += [
             f"runs of neighbouring words with predictions ({LONGEST_RUN} "
             "means that or more)",

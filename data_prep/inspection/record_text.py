@@ -17,11 +17,6 @@ class PieceText:
     """Writes ids as text, with or without a vocabulary."""
 
     def __init__(self, tokenizer: tokenization.AnyTokenizer | None) -> None:
-        """Store the vocabulary.
-
-        Args:
-            tokenizer: The vocabulary; without one, ids are shown.
-        """
         self._pieces = None if tokenizer is None else tokenizer.pieces
         self._is_sentencepiece = isinstance(tokenizer, tokenization.Tokenizer)
 
@@ -46,13 +41,12 @@ class PieceText:
     ) -> str:
         """Join ids to a text in which predictions are marked.
 
+        For example "[CLS] to [paris→MASK] we go[es→KEPT]".
+
         Args:
             ids: The ids in the record.
             labels: By index in `ids`, the id to be predicted there.
             mask_id: Id of [MASK].
-
-        Returns:
-            For example "[CLS] to [paris→MASK] we go[es→KEPT]".
         """
         text = ""
         for index, id_ in enumerate(ids):
@@ -79,19 +73,10 @@ def instance_lines(
     text: PieceText,
     special: record_statistics.SpecialIds,
 ) -> list[str]:
-    """Return one pretraining record as lines of text.
-
-    Args:
-        features: A batch of records.
-        row: Which of them.
-        text: Writes the pieces.
-        special: Ids of the special pieces.
-    """
+    """Return one record of a batch as lines of text."""
     one = {name: values[row : row + 1] for name, values in features.items()}
-    length, first = (
-        int(record_statistics.lengths(one)[0]),
-        int(record_statistics.segment_a(one)[0]),
-    )
+    length = int(record_statistics.lengths(one)[0])
+    first = int(record_statistics.segment_a(one)[0])
     ids = one["input_ids"][0].tolist()
     labels: dict[int, int] = {}
     predictions = "none in the record"

@@ -23,33 +23,20 @@ _POSITIONS_AT_ONCE = 1 << 19
 
 
 class Part(NamedTuple):
-    """Consecutive records of the final order.
+    """Consecutive records of the final order."""
 
-    Attributes:
-        number: Place among all parts.
-        first_record: Number of the first record.
-        num_records: Records of the part.
-    """
-
-    number: int
+    number: int  # Place among all parts.
     first_record: int
     num_records: int
 
 
 class Encoded(NamedTuple):
-    """The records of a part.
-
-    Attributes:
-        part: The part.
-        framed: The bytes of all records, as in a file.
-        ends: int64 [n], where each record ends in them.
-        counts: For manifest and data card.
-    """
+    """The records of a part."""
 
     part: Part
-    framed: bytes
-    ends: np.ndarray
-    counts: statistics.Counts
+    framed: bytes  # All records, as in a file.
+    ends: np.ndarray  # int64 [n], where each record ends in them.
+    counts: statistics.Counts  # For manifest and data card.
 
 
 def make_parts(counts: np.ndarray) -> list[Part]:
@@ -83,7 +70,7 @@ def divide(
     Args:
         first: Number of the first record.
         count: How many there are.
-        bounds: Number of the first record of each file, and of all records.
+        bounds: See `divide_evenly`.
 
     Yields:
         Index of the file, and begin and end of its records, counted from
@@ -99,25 +86,15 @@ def divide(
 
 @dataclasses.dataclass(frozen=True)
 class Assembler:
-    """Makes records from instances.
+    """Makes records from instances."""
 
-    Attributes:
-        prefixes: Files of the units.
-        counts: int [units, parts], see `make_parts`.
-        max_seq_length: Length of every sequence.
-        vocabulary: Special ids and word starts.
-        masker: Chooses and masks pieces; None if training does this.
-        layout: Of the records.
-        has_word_starts: Whether tokens are twice the ids, plus 1 where a word
-            starts, see `word_starts`.
-    """
-
-    prefixes: tuple[str, ...]
-    counts: np.ndarray
+    prefixes: tuple[str, ...]  # Files of the units.
+    counts: np.ndarray  # int [units, parts], see `make_parts`.
     max_seq_length: int
     vocabulary: masking.Vocabulary
-    masker: masking.Masker | None
+    masker: masking.Masker | None  # None if training masks.
     layout: layouts.Layout
+    # Whether tokens are twice the ids, plus 1 where a word starts.
     has_word_starts: bool = False
 
     @functools.cached_property
@@ -133,7 +110,9 @@ class Assembler:
         counts: statistics.Counts = {}
         size = max(1, _POSITIONS_AT_ONCE // self.max_seq_length)
         for begin in range(0, max(1, len(rows)), size):
-            values, found = self.make_values(rows[begin : begin + size], tokens)
+            values, found = self._make_values(
+                rows[begin : begin + size], tokens
+            )
             encoded = tfrecord.encode_batch(self.layout, values)
             framed += tfrecord.frame_batch(encoded)
             counts = statistics.add(counts, found)
@@ -162,23 +141,19 @@ class Assembler:
         tokens = np.concatenate([nothing[1], *(t for _, t in found)])
         return rows[np.argsort(rows["key"], kind="stable")], tokens
 
-    def make_values(
+    def _make_values(
         self, rows: np.ndarray, tokens: np.ndarray
     ) -> tuple[dict[str, np.ndarray], statistics.Counts]:
-        """Return instances as arrays of features, masked.
+        """Return features of the layout, [n, ...], masked, and their counts.
 
         Args:
             rows: `instances.ROW` [n].
             tokens: The tokens that `begin` of the rows points into.
-
-        Returns:
-            For each feature of the layout an array [n, ...]; and the counts.
         """
         ids, starts = tokens, None
         if self.has_word_starts:
             ids, starts = tokens >> 1, tokens & 1
         sequences, segments, lengths = self._sequences(rows, ids)
-        keys = rows["key"]
         real = np.arange(self.max_seq_length) < lengths[:, None]
         boundary = self._boundary(rows, sequences, starts) * real
         values = {
@@ -188,8 +163,8 @@ class Assembler:
         }
         if self.masker is None:
             values |= {"input_ids": sequences, "token_boundary": boundary}
-            return values, self._count(rows, lengths, sequences, None)
-        masked = self.masker.mask(sequences, lengths, keys, boundary)
+            return values, statistics.count(rows, lengths, sequences)
+        masked = self.masker.mask(sequences, lengths, rows["key"], boundary)
         places = np.arange(masked.positions.shape[1])
         values |= {
             "input_ids": masked.input_ids,
@@ -198,7 +173,9 @@ class Assembler:
             "masked_lm_ids": masked.labels,
             "masked_lm_weights": (places < masked.counts[:, None]).astype("f4"),
         }
-        return values, self._count(rows, lengths, sequences, masked)
+        counts = statistics.count(rows, lengths, sequences)
+        mask_id = self.vocabulary.mask_id
+        return values, counts | statistics.count_masked(masked, mask_id)
 
     def _boundary(
         self, rows: np.ndarray, sequences: np.ndarray, starts: np.ndarray | None
@@ -208,7 +185,7 @@ class Assembler:
         Args:
             rows: `instances.ROW` [n].
             sequences: int32 [n, S].
-            starts: Whether each token starts a word, if a segmenter found it.
+            starts: Whether each token starts a word; None without segmenter.
         """
         if starts is None:
             return self.vocabulary.boundaries.take(sequences)
@@ -216,16 +193,6 @@ class Assembler:
         marks |= sequences == self.vocabulary.cls_id
         marks |= sequences == self.vocabulary.sep_id
         return marks.astype(np.uint8)
-
-    def _count(
-        self,
-        rows: np.ndarray,
-        lengths: np.ndarray,
-        sequences: np.ndarray,
-        masked: masking.MaskedBatch | None,
-    ) -> statistics.Counts:
-        mask_id = self.vocabulary.mask_id
-        return statistics.count(rows, lengths, sequences, masked, mask_id)
 
     def _sequences(
         self, rows: np.ndarray, tokens: np.ndarray

@@ -25,7 +25,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
-from absl import logging
 from backports import zstd
 
 from albert_tf.common import errors, files
@@ -103,11 +102,6 @@ class CorpusOptions:
     )
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            errors.UserError: An option of the other format is given.
-        """
         if not self.json_field and self.input_format == "jsonl":
             raise errors.UserError(
                 "--json_field is empty. Name the field that holds the "
@@ -144,43 +138,26 @@ class Block:
 
     The documents of all blocks, in order, are those of the input, for any size
     of blocks.
-
-    Attributes:
-        index: Number of the block, from 0, over all files.
-        path: The file.
-        first_line: Number of the first line in its file, from 1.
-        text: The lines, not yet decoded; each ends with "\n". A line that was
-            too long is the byte 0xff.
     """
 
-    index: int
+    index: int  # From 0, over all files.
     path: str
-    first_line: int
+    first_line: int  # Number in its file, from 1.
+    # Lines that end with "\n". One that was too long is the byte 0xff.
     text: bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class FileFacts:
-    """Facts about an input file, for the manifest.
+    """Facts about an input file, for the manifest."""
 
-    Attributes:
-        path: Its name, `-` for standard input.
-        size: Bytes as stored, packed if it is packed.
-        sha256: Of the same bytes, hexadecimal.
-    """
-
-    path: str
-    size: int
-    sha256: str
+    path: str  # `-` for standard input.
+    size: int  # Bytes as stored, packed if it is packed.
+    sha256: str  # Of the same bytes, hexadecimal.
 
 
 def find_files(options: CorpusOptions) -> list[str]:
-    """Return the files that the options name; `-` is kept.
-
-    Raises:
-        errors.UserError: A pattern matches no file, a file is an archive or
-            may not be read, or standard input is closed or not the only input.
-    """
+    """Return the files that the options name; `-` is kept."""
     if options.split_sentences:
         sentences.require()
     patterns = [p.strip() for p in options.input_file.split(",")]
@@ -212,12 +189,7 @@ def find_files(options: CorpusOptions) -> list[str]:
 
 
 def _check_format(path: str, options: CorpusOptions) -> None:
-    """Make sure that tables are read as tables, and have the column of text.
-
-    Raises:
-        errors.UserError: One of them is not read as a table, or has no such
-            column.
-    """
+    """Make sure that tables are read as tables, and have the column of text."""
     for kind, ending in tables.ENDINGS.items():
         if path.endswith(ending) and not options.is_table:
             raise errors.UserError(
@@ -232,11 +204,7 @@ def _check_format(path: str, options: CorpusOptions) -> None:
 
 
 def require_readable(path: str) -> None:
-    """Make sure that an input file, or standard input, may be read.
-
-    Raises:
-        errors.UserError: It may not.
-    """
+    """Make sure that an input file, or standard input, may be read."""
     if path == text_lines.STANDARD_INPUT:
         if sys.stdin is None:
             raise errors.UserError(
@@ -267,14 +235,8 @@ class CorpusReader:
     ) -> None:
         """Look up the sizes of the files.
 
-        Args:
-            paths: Files, from `find_files`.
-            options: How they are read.
-            block_bytes: Text of a block; it ends with the document that
-                reaches this number.
+        A block ends with the document that reaches `block_bytes`.
         """
-        if block_bytes < 1:
-            raise ValueError(f"block_bytes={block_bytes} is less than 1.")
         self._paths = tuple(paths)
         self._options = options
         self._block_bytes = block_bytes
@@ -290,12 +252,7 @@ class CorpusReader:
         return current + sum(facts.size for facts in self.files)
 
     def read_blocks(self) -> Iterator[Block]:
-        """Yield the blocks of all files; this is a generator.
-
-        Raises:
-            errors.UserError: A packed file is damaged, or a line is too long
-                and `on_bad_line` is "fail".
-        """
+        """Yield the blocks of all files; this is a generator."""
         index = 0
         for path in self._paths:
             first_line = 1
@@ -332,7 +289,7 @@ class CorpusReader:
         """Yield the text of a file."""
         options = self._options
         if not options.is_table:
-            yield from _watch_line_ends(_read_chunks(stored, path), path)
+            yield from _read_chunks(stored, path)
             return
         # Tables are not read sequentially, so they are hashed first.
         while stored.read(_CHUNK_BYTES):
@@ -388,9 +345,7 @@ def _total_size(paths: Iterable[str]) -> int | None:
 def open_unpacked(path: str) -> Iterator[IO[bytes]]:
     """Open a text file, or standard input, unpacked according to its ending.
 
-    Raises:
-        errors.UserError: While it is read, in the `with` block: it is not in
-            the format of its ending.
+    What is not in that format raises a `UserError` in the `with` block.
     """
     opener = _OPENERS.get(os.path.splitext(path)[1])
     with _open_stored(path) as stored:
@@ -413,11 +368,7 @@ def _open_stored(path: str) -> contextlib.AbstractContextManager[Any]:
 
 
 def _read_chunks(stored: _HashedFile, path: str) -> Iterator[bytes]:
-    """Yield the unpacked bytes of a file, without a byte order mark.
-
-    Raises:
-        errors.UserError: It is not in the format of its ending.
-    """
+    """Yield the unpacked bytes of a file, without a byte order mark."""
     opener = _OPENERS.get(os.path.splitext(path)[1])
     stream = opener(stored, "rb") if opener else stored
     chunk = _read_chunk(stream, path)
@@ -445,38 +396,10 @@ def _damaged(path: str, reason: object) -> errors.UserError:
     )
 
 
-def _watch_line_ends(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
-    """Yield the bytes of a file; warn if its lines end as on old Macs."""
-    returns = feeds = 0
-    for chunk in chunks:
-        if b"\r" in chunk:
-            returns += chunk.count(b"\r") - chunk.count(b"\r\n")
-        feeds += text_lines.count_lines(chunk)
-        yield chunk
-    if returns > feeds:
-        logging.warning(
-            "%s has %d carriage returns (0x0d) without a line feed (0x0a), and "
-            "%d line feeds. Only a line feed ends a line. If carriage returns "
-            "end lines, as on old Macs, convert the file first: tr '\\r' "
-            "'\\n'.",
-            text_lines.tell_file(path),
-            returns,
-            feeds,
-        )
-
-
 def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[str]:
     """Yield the lines of a text that is not divided into sentences.
 
-    Args:
-        stream: The text, unpacked.
-        path: Its name, for messages.
-
-    Yields:
-        Lines without their ends and without a byte order mark.
-
-    Raises:
-        errors.UserError: A line is too long, or not UTF-8 text.
+    They have no ends, and no byte order mark.
     """
 
     def refuse(number: int) -> typing.NoReturn:
@@ -486,8 +409,7 @@ def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[str]:
             "separated by empty lines. Is this the right file?"
         )
 
-    read = functools.partial(stream.read, _CHUNK_BYTES)
-    chunks = _watch_line_ends(iter(read, b""), path)
+    chunks = iter(functools.partial(stream.read, _CHUNK_BYTES), b"")
     number = 0
     for text in text_lines.whole_lines(chunks, MAX_PROSE_BYTES, refuse):
         lines = text.split(b"\n")[:-1]

@@ -1,14 +1,8 @@
-"""The data card, which describes a set of records: Markdown and a picture.
-
-The picture is drawn with Pillow: loading matplotlib would take longer than
-writing a small corpus.
-"""
+"""The data card, which describes a set of records: Markdown and a picture."""
 
 import io
-from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image, ImageDraw
 
 from albert_tf.common import files
 from albert_tf.data import manifests, masking
@@ -17,22 +11,13 @@ from data_prep.writer import statistics
 CARD_ENDING = ".card.md"
 PICTURE_ENDING = ".card.png"
 
-_PANEL = 420, 260  # Pixels.
-_MARGIN = 40
-_BARS = 40
 _SOME_UNSPACED = 0.01  # Above this share of the letters, the card says so.
-_INK, _BAR, _WANTED = "#222222", "#4878a8", "#d08030"
 
 
 def write(
     path: str, manifest: manifests.Manifest, counts: statistics.Counts
 ) -> str:
-    """Write card and picture beside a record file.
-
-    Args:
-        path: The first record file.
-        manifest: The content of the card.
-        counts: The content of the picture.
+    """Write card and picture beside the first record file.
 
     Returns:
         The path of the card.
@@ -115,8 +100,6 @@ def lines(manifest: manifests.Manifest) -> list[str]:
 def _words(manifest: manifests.Manifest) -> list[str]:
     """Describe the words of the masks, and the share of unknown pieces."""
     corpus, rule = manifest.corpus, manifest.word_start_rule
-    if "letters" not in corpus:  # Written by an earlier version.
-        return []
     letters = max(1, corpus["letters"])
     unspaced = corpus["letters_without_spaces"] / letters
     words = f"words by the rule {rule}"
@@ -132,60 +115,30 @@ def _words(manifest: manifests.Manifest) -> list[str]:
 
 
 def _draw(manifest: manifests.Manifest, counts: statistics.Counts) -> bytes:
-    """Return a PNG with one panel for each distribution."""
-    panels: list[tuple[str, np.ndarray, Sequence[float] | None]] = [
-        ("tokens of an instance", counts["lengths"], None),
-        ("tokens of a segment", counts["segment_lengths"], None),
-    ]
+    """Return a PNG with one histogram for each distribution."""
+    import matplotlib.figure  # Slow to import, and needed only here.
+
+    shown: dict[str, np.ndarray] = {
+        "tokens of an instance": counts["lengths"],
+        "tokens of a segment": counts["segment_lengths"],
+    }
     if "run_lengths" in counts:
-        options = manifest.options
-        wanted = np.diff(
+        shown["words of a masked run"] = counts["run_lengths"]
+    figure = matplotlib.figure.Figure(figsize=(4.2 * len(shown), 2.6))
+    for place, (title, values) in enumerate(shown.items(), 1):
+        axes = figure.add_subplot(1, len(shown), place, title=title)
+        edges = np.arange(len(values) + 1) - 0.5
+        axes.stairs(values / max(1, values.sum()), edges, fill=True)
+    if "run_lengths" in counts:
+        chances = np.diff(
             masking.cumulative_lengths(
-                options["ngram"], options["favor_shorter_ngram"]
+                manifest.options["ngram"],
+                manifest.options["favor_shorter_ngram"],
             ),
             prepend=0,
         )
-        title = "words of a masked run (orange: p(n), before fitting)"
-        panels.append((title, counts["run_lengths"][1:], wanted.tolist()))
-    picture = Image.new("RGB", (_PANEL[0] * len(panels), _PANEL[1]), "white")
-    for place, (title, values, reference) in enumerate(panels):
-        _draw_panel(
-            ImageDraw.Draw(picture), place * _PANEL[0], title, values, reference
-        )
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def _draw_panel(
-    draw: ImageDraw.ImageDraw,
-    left: int,
-    title: str,
-    values: np.ndarray,
-    reference: Sequence[float] | None,
-) -> None:
-    """Draw one histogram as shares; the axis begins at 0, or 1 for runs."""
-    first = 0 if reference is None else 1
-    width = -(-len(values) // _BARS)
-    padded = np.zeros(-(-len(values) // width) * width)
-    padded[: len(values)] = values
-    bars = padded.reshape(-1, width).sum(1) / max(1, values.sum())
-    top = max(bars.max(), max(reference or [0]), 1e-9)
-    height, inner = _PANEL[1] - 2 * _MARGIN, _PANEL[0] - 2 * _MARGIN
-    base, step = _PANEL[1] - _MARGIN, inner / len(bars)
-
-    def level(share: float) -> float:
-        return base - height * share / top
-
-    for index, share in enumerate(bars):
-        x = left + _MARGIN + index * step
-        draw.rectangle((x, level(share), x + 0.8 * step, base), fill=_BAR)
-        if reference is not None:
-            y = level(reference[index])
-            draw.line((x, y, x + 0.8 * step, y), fill=_WANTED, width=3)
-    draw.line((left + _MARGIN, base, left + _PANEL[0] - _MARGIN, base), _INK)
-    draw.text((left + _MARGIN, 12), title, fill=_INK)
-    draw.text((left + 4, level(top) - 6), f"{top:.0%}", fill=_INK)
-    draw.text((left + _MARGIN, base + 6), str(first), fill=_INK)
-    last = str(first + len(values) - 1)
-    draw.text((left + _PANEL[0] - _MARGIN - 20, base + 6), last, fill=_INK)
+        axes.plot(np.arange(1, len(chances) + 1), chances, "_", label="p(n)")
+        axes.legend()
+    stored = io.BytesIO()
+    figure.savefig(stored, format="png")
+    return stored.getvalue()

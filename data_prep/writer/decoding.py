@@ -19,10 +19,6 @@ def decode_lines(
         text b"one\ntwo\n\nthree\n" gives ["one", "two", "", "three"]; so do
         the JSON objects {"text": "one\ntwo"} and {"text": "three"}
 
-    Args:
-        block: Whole documents.
-        options: How they are to be read.
-
     Returns:
         The lines without "\n", and counts of bad ones: "lines_skipped",
         "lines_replaced". A line is empty, and ends a document, if nothing is
@@ -30,9 +26,6 @@ def decode_lines(
         are never empty. DIFFERS: with a WordPiece vocabulary only a line of
         white space is empty in the original; here also a line that holds only
         zero-width or control characters, or accents.
-
-    Raises:
-        errors.UserError: A line is bad and `options.on_bad_line` is "fail".
     """
     decode = _decode_text if options.input_format == "lines" else _decode_json
     counts = {"lines_skipped": 0, "lines_replaced": 0}
@@ -119,8 +112,7 @@ def _read_record(
 ) -> str | None:
     """Return the text of a JSON object; None to leave the line out.
 
-    Raises:
-        ValueError: The line is bad, and `on_bad_line` is "fail".
+    If the line is bad and `on_bad_line` is "fail", that is a `ValueError`.
     """
     try:
         return _parse_record(record.decode("utf-8"), _field(options))
@@ -145,16 +137,7 @@ def _field(options: corpus.CorpusOptions) -> str:
 def _parse_record(
     record: str, field: str, *, replace_halves: bool = False
 ) -> str:
-    r"""Return the text in a JSON object.
-
-    Args:
-        record: The object.
-        field: Where its text is.
-        replace_halves: See `strict_json.loads`.
-
-    Raises:
-        ValueError: It is not an object with a text, or not Unicode.
-    """
+    """Return the text in a JSON object; a `ValueError` if there is none."""
     value = strict_json.loads(record, replace_halves=replace_halves)
     if not isinstance(value, dict):
         raise ValueError(f"not an object but {record[:20]!r}")
@@ -208,9 +191,7 @@ def split_text(text: str, language: str | None = None) -> Iterator[str]:
     Example:
         "It was\nlate. We\n\nleft.\n" yields "It was late.", "We", "left."
 
-    Args:
-        text: Paragraphs, separated by empty lines.
-        language: See `sentences.split_paragraph`.
+    Paragraphs are separated by empty lines.
     """
     lines = map(str.split, text.split("\n"))
     for is_filled, words in itertools.groupby(lines, key=bool):

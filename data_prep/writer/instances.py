@@ -1,8 +1,8 @@
 """Build instances from documents, and store them in random order.
 
-Stage 2 of the writer. One unit of work is a block of documents and some of the
-passes over it. Its instances are written sorted by their random keys, so that
-stage 3 can read each part of the final order from adjacent bytes.
+Stage 2 of the writer. One unit of work is some passes over blocks of documents.
+Its instances are written sorted by their random keys, so that stage 3 can read
+each part of the final order from adjacent bytes.
 """
 
 import dataclasses
@@ -29,7 +29,9 @@ ROW = np.dtype(
     ]
 )
 
-# What a unit counts, see `Built`.
+# What a unit counts: documents that gave no instance, once for each pass, and
+# chunks that gave none; tokens of all segments before truncation to
+# `max_seq_length`, and tokens that it dropped.
 COUNTS = "unused_documents", "unused_chunks", "tokens_paired", "tokens_cut"
 
 # Draws of an instance, about; a wrong number costs only time.
@@ -40,53 +42,29 @@ _ROWS, _TOKENS = ".rows", ".tokens"
 
 
 class Unit(NamedTuple):
-    """Some passes over one block.
+    """Some passes over some blocks."""
 
-    Attributes:
-        number: Place among all units.
-        block: Number of the block.
-        first_pass: First pass over it.
-        end_pass: Last pass plus 1.
-    """
-
-    number: int
-    block: int
-    first_pass: int
-    end_pass: int
+    number: int  # Place among all units.
+    blocks: range
+    passes: range
 
 
 class Built(NamedTuple):
-    """The instances of a unit, sorted by their keys.
+    """The instances of a unit, sorted by their keys."""
 
-    Attributes:
-        rows: `ROW` [n].
-        tokens: The tokens of all instances, concatenated.
-        counts: By the names of `COUNTS`: documents that gave no instance,
-            counted once for each pass, and chunks that gave none; tokens of the
-            segments of all instances before truncation to `max_seq_length`, and
-            tokens that it dropped.
-    """
-
-    rows: np.ndarray
-    tokens: np.ndarray
-    counts: Mapping[str, int]
+    rows: np.ndarray  # `ROW` [n].
+    tokens: np.ndarray  # The tokens of all instances, concatenated.
+    counts: Mapping[str, int]  # By the names of `COUNTS`.
 
 
 @dataclasses.dataclass(frozen=True)
 class Builder:
-    """Builds the instances of units.
-
-    Attributes:
-        corpus: All documents.
-        options: How pairs are made.
-        word_start: bool [vocabulary], whether a piece starts a word.
-        seed: Key of all draws.
-    """
+    """Builds the instances of units."""
 
     corpus: token_blocks.StoredCorpus
     options: segment_pairs.PairOptions
-    word_start: np.ndarray
-    seed: int
+    word_start: np.ndarray  # bool [vocabulary], whether a piece starts a word.
+    seed: int  # Key of all draws.
 
     def build(self, unit: Unit) -> Built:
         """Return the instances of a unit.
@@ -94,16 +72,31 @@ class Builder:
         Every draw depends on the seed, the number of the document, the pass,
         and the number of the instance among those of this document and pass.
         """
-        block = self.corpus.block(unit.block)
-        first = self.corpus.first_document(unit.block)
-        documents = range(first, first + len(block))
-        passes = range(unit.first_pass, unit.end_pass)
         counts = dict.fromkeys(COUNTS, 0)
         slices: list[segment_pairs.Slice] = []
+        found = [np.zeros(0, ROW)]
+        for number in unit.blocks:
+            block = self.corpus.block(number)
+            rows = self._build_block(number, block, unit.passes, slices, counts)
+            found.append(rows)
+        ordered = _sorted(np.concatenate(found), slices, block.tokens.dtype)
+        counts["tokens_paired"] = len(ordered[1]) + counts["tokens_cut"]
+        return Built(*ordered, counts)
+
+    def _build_block(
+        self,
+        number: int,
+        block: token_blocks.TokenBlock,
+        passes: range,
+        slices: list[segment_pairs.Slice],
+        counts: dict[str, int],
+    ) -> np.ndarray:
+        """Return `ROW` [n] of a block; add segments and counts."""
+        first = self.corpus.first_document(number)
+        documents = range(first, first + len(block))
         rows: list[tuple[int, ...]] = []
         sizes: list[int] = []  # Instances of each document and pass.
-        streams = self._open_streams(block, documents, passes)
-        for index, draws in streams:
+        for index, draws in self._open_streams(block, documents, passes):
             before = len(rows)
             for pair in segment_pairs.make_pairs(
                 self.corpus, index, self.options, draws, self.word_start
@@ -117,13 +110,11 @@ class Builder:
                 rows.append((0, 0, *lengths, label, is_single))
                 counts["tokens_cut"] += tokens_cut
             sizes.append(len(rows) - before)
-        counts["unused_documents"] = sizes.count(0)
+        counts["unused_documents"] += sizes.count(0)
         found = np.array(rows, ROW)
         keys = self._keys(INSTANCES, documents, passes)
         found["key"] = _numbered(keys, np.array(sizes, np.int64))
-        ordered = _sorted(found, slices, block.tokens.dtype)
-        counts["tokens_paired"] = len(ordered[1]) + counts["tokens_cut"]
-        return Built(*ordered, counts)
+        return found
 
     def _keys(
         self, purpose: int, documents: range, passes: range
@@ -152,12 +143,7 @@ class Builder:
 
 
 def _numbered(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Derive as many keys from each key as its size says.
-
-    Args:
-        keys: uint64 [n].
-        sizes: int64 [n].
-    """
+    """Derive from each key, uint64 [n], as many as its size says."""
     numbers = ragged.gather(np.zeros_like(sizes), sizes)
     return random_streams.derive_array(np.repeat(keys, sizes), numbers)
 
@@ -198,10 +184,10 @@ def save(prefix: str, built: Built) -> list[checksums.Checksum]:
     """Write the instances of a unit."""
     written = []
     for path, array in zip(paths(prefix), built[:2], strict=True):
+        content = array.tobytes()
         with files.replace_atomically(path, unfinished_work=True) as stream:
-            writer = checksums.Writer(stream)
-            writer.write(array.tobytes())
-        written.append(writer.checksum)
+            stream.write(content)
+        written.append(checksums.of_bytes(content))
     return written
 
 

@@ -12,12 +12,7 @@ _SHARD = re.compile(r"-\d{5,}-of-\d{5,}(\.gz)?$")
 
 
 def split(output_file: str, num_shards: int | None) -> list[str]:
-    """Return the files that the options name.
-
-    Raises:
-        errors.UserError: None is named, one is named twice, or several are
-            named beside `num_shards`.
-    """
+    """Return the files that the options name."""
     outputs = [path.strip() for path in output_file.split(",")]
     outputs = [path for path in outputs if path]
     if not outputs:
@@ -41,6 +36,12 @@ def split(output_file: str, num_shards: int | None) -> list[str]:
         ]
     seen: set[str] = set()
     for path in outputs:
+        if files.is_remote(path):
+            raise errors.UserError(
+                f"--output_file={path} is not on this machine. Unfinished work "
+                "is kept beside the output, so it must be in a local folder. "
+                "Copy the finished files."
+            )
         if canonical(path) in seen:
             raise errors.UserError(
                 f"--output_file names {path} twice. Every output must be a "
@@ -51,8 +52,8 @@ def split(output_file: str, num_shards: int | None) -> list[str]:
 
 
 def canonical(path: str) -> str:
-    """Return the path of a local file without symbolic links."""
-    return path if files.is_remote(path) else os.path.realpath(path)
+    """Return the path of a file without symbolic links."""
+    return os.path.realpath(path)
 
 
 def work_place(output_file: str) -> str:
@@ -65,14 +66,8 @@ def check(
 ) -> None:
     """Reject outputs that are inputs, patterns, or not files.
 
-    Args:
-        inputs: The text files.
-        outputs: The record files.
-        output_file: The option that named these.
-
-    Raises:
-        errors.UserError: One of them is; an input was written by this program;
-            or there are other shards of the same name.
+    Inputs that this program wrote, and other shards of the same name, are
+    refused as well.
     """
     for path in outputs:
         if any(character in path for character in "*?["):
@@ -119,7 +114,7 @@ def _refuse_other_shards(outputs: Sequence[str]) -> None:
         pattern = glob.escape(stem) + "-[0-9]*"
         others = [
             path
-            for path in sorted(_find(pattern))
+            for path in sorted(glob.glob(pattern))
             if _SHARD.sub("", path) == stem
             and _SHARD.search(path)
             and path not in outputs
@@ -131,10 +126,3 @@ def _refuse_other_shards(outputs: Sequence[str]) -> None:
                 f"the pattern {stem}-*. Remove these files, or choose another "
                 "--output_file."
             )
-
-
-def _find(pattern: str) -> list[str]:
-    try:
-        return files.expand_patterns(pattern, "output_file")
-    except errors.UserError:
-        return []  # There is no such file.

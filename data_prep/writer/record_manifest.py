@@ -24,21 +24,13 @@ from data_prep.writer import (
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """The output of a writer, and where it comes from.
+    """The output of a writer, and where it comes from."""
 
-    Attributes:
-        outputs: The record files.
-        digests: SHA-256 of each.
-        counts: Of the records, see `statistics`.
-        inputs: Path, size and sha256 of each text file.
-        corpus: Counts of the text.
-    """
-
-    outputs: Sequence[str]
-    digests: Sequence[str]
-    counts: statistics.Counts
-    inputs: Sequence[dict[str, Any]]
-    corpus: dict[str, int]
+    outputs: Sequence[str]  # The record files.
+    digests: Sequence[str]  # SHA-256 of each.
+    counts: statistics.Counts  # Of the records.
+    inputs: Sequence[dict[str, Any]]  # Path, size and sha256 of each text file.
+    corpus: dict[str, int]  # Counts of the text.
 
 
 def make(
@@ -47,14 +39,7 @@ def make(
     rule: str,
     written: Written,
 ) -> manifests.Manifest:
-    """Describe finished records.
-
-    Args:
-        wanted: The options.
-        tokenizer: The vocabulary.
-        rule: Which pieces start a word, see `word_starts.choose_rule`.
-        written: The files and their counts.
-    """
+    """Describe finished records; `rule` says which pieces start a word."""
     length = wanted.pairs.max_seq_length
     return manifests.Manifest(
         shards=tuple(os.path.basename(path) for path in written.outputs),
@@ -97,10 +82,6 @@ def split(
     """Return, for each folder, its record files and their own manifest.
 
     Its counts and distributions are those of all files together.
-
-    Args:
-        outputs: All record files; records are divided evenly among them.
-        manifest: Of all of them.
     """
     bounds = assemble.divide_evenly(manifest.num_examples, len(outputs))
     sizes = np.diff(bounds)

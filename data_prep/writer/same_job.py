@@ -16,9 +16,6 @@ _NOT_CONTENT = frozenset(
         *("vocab_file", "spm_model_file", "output_file", "num_shards"),
     }
 )
-
-# Values of options that earlier versions did not have.
-_NEW_OPTIONS = {"word_segmenter": "none", "text_column": "text"}
 _FORMAT = 3  # Of unfinished work; work of another format is not continued.
 
 
@@ -33,16 +30,15 @@ def describe(
         "format": _FORMAT,
         "options": content_options(options.to_dict(wanted)),
         "vocabulary": vocab_sha256,
-        "inputs": {path: _identity(path) for path in inputs},
+        # Size and time of a file change with its content.
+        "inputs": {
+            path: []
+            if path == text_lines.STANDARD_INPUT
+            else list(files.size_and_time(path))
+            for path in inputs
+        },
         "outputs": [output_files.canonical(path) for path in outputs],
     }
-
-
-def _identity(path: str) -> list[int]:
-    """Return size and time of a file, which change with its content."""
-    if path == text_lines.STANDARD_INPUT:
-        return []
-    return list(files.size_and_time(path))
 
 
 def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
@@ -73,7 +69,6 @@ def _changed_inputs(then: list[str], now: list[str]) -> str:
 
 
 def _changed_options(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    before = {**_NEW_OPTIONS, **before}
     return [
         f"--{name} was {before.get(name)!r}, is now {value!r}"
         for name, value in sorted(now.items())
@@ -91,12 +86,7 @@ def refuse_other_options(
     wanted: writer_options.CreatePretrainingDataOptions,
     vocab_sha256: str,
 ) -> None:
-    """Protect finished records from a run with other options.
-
-    Raises:
-        errors.UserError: An output exists and was written with other options,
-            another vocabulary, or by another program.
-    """
+    """Protect finished records from a run with other options."""
     current = content_options(options.to_dict(wanted))
     for path in outputs:
         if not files.exists(path):

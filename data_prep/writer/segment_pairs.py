@@ -113,15 +113,10 @@ class Slice(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A document inside an array of tokens.
+    """A document inside an array of tokens."""
 
-    Attributes:
-        tokens: int [T], the tokens of this document and of others.
-        bounds: Positions in it where the sentences begin, and where the last
-            one ends.
-    """
-
-    tokens: np.ndarray
+    tokens: np.ndarray  # int [T], of this document and of others.
+    # Where in it the sentences begin, and where the last one ends.
     bounds: Sequence[int]
 
 
@@ -138,22 +133,18 @@ class Corpus(Protocol):
 class Pair(NamedTuple):
     """Two segments that fit into a sequence.
 
-    Attributes:
-        first: The segment that is read first; never empty.
-        second: The other one; empty without a sentence objective, and for a
-            single sentence that was not cut.
-        label: 0 if they are in the order of the document, 1 if they were
-            exchanged or the second one is random; `layouts.NO_LABEL` if the
-            second one is empty although there is a sentence objective.
-        single_sentence: Whether the chunk held a single sentence.
-        tokens_cut: Tokens that were dropped from the two to make them fit.
+    The first is never empty. The second is empty without a sentence objective,
+    and for a single sentence that was not cut. The label is 0 if they are in
+    the order of the document, 1 if they were exchanged or the second one is
+    random; `layouts.NO_LABEL` if the second one is empty although there is a
+    sentence objective.
     """
 
     first: Slice
     second: Slice
     label: int
-    single_sentence: bool
-    tokens_cut: int
+    single_sentence: bool  # Whether the chunk held a single sentence.
+    tokens_cut: int  # Dropped from the two to make them fit.
 
 
 def make_pairs(
@@ -184,8 +175,7 @@ def make_pairs(
             sentence is cut before such a piece.
 
     Yields:
-        Pairs that fit into `max_seq_length` with their markers; None for a
-        chunk that is left out.
+        Pairs; None for a chunk that is left out.
     """
     packer = _Packer(corpus, index, options, draws, word_start)
     while packer.begin < len(packer.bounds) - 1:
@@ -193,12 +183,7 @@ def make_pairs(
 
 
 class _Packer:
-    """Packs one document, from front to back.
-
-    Attributes:
-        bounds: Of the document's sentences.
-        begin: The sentence with which the next chunk begins.
-    """
+    """Packs one document, from front to back."""
 
     def __init__(
         self,
@@ -208,12 +193,12 @@ class _Packer:
         draws: Draws,
         word_start: np.ndarray,
     ) -> None:
-        """Draw the target length, once for the whole document."""
+        # The target length is drawn once for the whole document.
         self._corpus, self._index = corpus, index
         self._options, self._draws = options, draws
         self._word_start = word_start
         self._tokens, self.bounds = corpus[index]
-        self.begin = 0
+        self.begin = 0  # The sentence with which the next chunk begins.
         self._limit = options.max_seq_length - options.num_special
         self._target = self._limit
         if draws.random() < options.short_seq_prob:
@@ -267,10 +252,8 @@ class _Packer:
     def _choose_cut(self, begin: int, end: int) -> int | None:
         """Choose where the first segment of a chunk ends.
 
-        Returns:
-            A position in the tokens; the end of the chunk if it is a single
-            sentence that is paired with a random segment or not cut; None if
-            the chunk is left out.
+        It is the end of the chunk if that is a single sentence that is paired
+        with a random segment or not cut, and None if the chunk is left out.
         """
         options, bounds = self._options, self.bounds
         if end - begin > 1:

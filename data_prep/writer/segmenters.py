@@ -35,22 +35,14 @@ def versions(name: str) -> dict[str, str]:
 
 
 def require(name: str) -> None:
-    """Make sure that a segmenter works.
-
-    Raises:
-        errors.UserError: One of its packages is not installed.
-    """
+    """Make sure that the packages of a segmenter are installed."""
     if name != NONE:
         load(name)
 
 
 @functools.cache  # Once in each process: dictionaries are large.
 def load(name: str) -> Cut:
-    """Return what cuts text into words.
-
-    Raises:
-        errors.UserError: A package is not installed.
-    """
+    """Return what cuts text into words."""
     with warnings.catch_warnings():
         # jieba's own regular expressions and imports cause warnings.
         warnings.simplefilter("ignore")

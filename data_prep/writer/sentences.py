@@ -123,12 +123,8 @@ def split_paragraph(paragraph: str, language: str | None = None) -> list[str]:
         'Mr. Fox left. "Why? I know." He ran.' becomes
         ['Mr. Fox left.', '"Why?', 'I know."', 'He ran.']
 
-    Args:
-        paragraph: Text on one line.
-        language: One of `LANGUAGES`; None for the default of the script.
-
-    Raises:
-        errors.UserError: sentencex is not installed.
+    The paragraph is one line. The language is one of `LANGUAGES`; None is the
+    default of the script.
     """
     rules = language or rules_of(paragraph)
     bounds = [0, *_ends(paragraph, rules), len(paragraph)]
@@ -173,11 +169,7 @@ def language_option() -> Any:
 
 @functools.cache
 def require() -> Any:
-    """Return the module `sentencex`.
-
-    Raises:
-        errors.UserError: It is not installed.
-    """
+    """Return the module `sentencex`."""
     return packages.require(
         "sentencex", install="pip install sentencex", argument="split_sentences"
     )
@@ -206,7 +198,6 @@ class _Marks:
     """Quotation marks and brackets of a paragraph, to judge sentence ends."""
 
     def __init__(self, paragraph: str, rules: str) -> None:
-        """Find them once."""
         self._text, self._rules = paragraph, rules
         self._straight = [m.start() for m in re.finditer('"', paragraph)]
         self._brackets = [m.span() for m in _BRACKETED.finditer(paragraph)]
@@ -219,10 +210,7 @@ class _Marks:
     def end_of_sentence(self, begin: int, end: int) -> int:
         """Return the end of a sentence that may end at `end`; 0 if it does not.
 
-        Args:
-            begin: Where it begins.
-            end: After a punctuation mark, and any spaces and hidden characters
-                that follow it.
+        `end` is after a mark, and any spaces and hidden characters behind it.
         """
         text = self._text
         behind = end  # Becomes the position after the mark.

@@ -23,11 +23,6 @@ class _OpenShard:
     """A shard that is being written, under a temporary name."""
 
     def __init__(self, path: str) -> None:
-        """Open it.
-
-        Raises:
-            errors.UserError: It cannot be written.
-        """
         self._path = path
         try:
             self._file = open(f"{path}.partial", "wb")
@@ -37,16 +32,25 @@ class _OpenShard:
                 "writable place with free space."
             ) from None
         self._sha256 = hashlib.sha256()
-        self._writer = checksums.Writer(self._file, self._sha256)
+        self._checksum = checksums.Checksum(0, 0)
         self._packer: gzip.GzipFile | None = None
         if path.endswith(".gz"):
             # Without name and time, so that equal records give equal bytes.
-            stored = typing.cast(IO[bytes], self._writer)
+            stored = typing.cast(IO[bytes], self)
             self._packer = gzip.GzipFile("", "wb", 6, stored, mtime=0)
 
+    def append(self, records: bytes) -> None:
+        (self._packer or self).write(records)
+
     def write(self, content: bytes) -> None:
-        """Append records."""
-        (self._packer or self._writer).write(content)
+        """Write bytes as they are stored."""
+        self._file.write(content)
+        self._sha256.update(content)
+        self._checksum = self._checksum.of_more(content)
+
+    def flush(self) -> None:
+        """Flush the file; gzip asks for it."""
+        self._file.flush()
 
     def complete(self) -> tuple[checksums.Checksum, str]:
         """Rename it to its final name; return its checksum and SHA-256."""
@@ -56,7 +60,7 @@ class _OpenShard:
         os.fsync(self._file.fileno())
         self._file.close()
         os.replace(f"{self._path}.partial", self._path)
-        return self._writer.checksum, self._sha256.hexdigest()
+        return self._checksum, self._sha256.hexdigest()
 
     def remove(self) -> None:
         """Remove what was written."""
@@ -79,13 +83,7 @@ class ShardWriter:
         num_records: int,
         work: work_folder.WorkFolder,
     ) -> None:
-        """Find out which shards are finished.
-
-        Args:
-            paths: The shards; records are divided evenly among them.
-            num_records: Of all shards together.
-            work: Records which shards are finished.
-        """
+        """Find out which of the shards, of equal size, are finished."""
         # The targets of symbolic links, so that the links stay.
         self.paths = [os.path.realpath(path) for path in paths]
         self._bounds = assemble.divide_evenly(num_records, len(paths))
@@ -121,7 +119,7 @@ class ShardWriter:
         path = self.paths[self._shard]
         with files.name_full_disk(path):
             self._open = self._open or _OpenShard(path)
-            self._open.write(content)
+            self._open.append(content)
 
     def _finish(self) -> None:
         """Complete the current shard, and begin the next one."""

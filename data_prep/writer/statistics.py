@@ -14,22 +14,16 @@ PERCENTILES = (5, 25, 50, 75, 95)
 
 
 def count(
-    rows: np.ndarray,
-    lengths: np.ndarray,
-    sequences: np.ndarray,
-    masked: masking.MaskedBatch | None,
-    mask_id: int,
+    rows: np.ndarray, lengths: np.ndarray, sequences: np.ndarray
 ) -> Counts:
     """Count one batch of records.
 
     Args:
         rows: `instances.ROW` [n].
         lengths: int64 [n], tokens of each.
-        sequences: int32 [n, S], tokens before masking.
-        masked: The result of masking them.
-        mask_id: Id of [MASK].
+        sequences: int32 [n, S].
     """
-    counts: Counts = {
+    return {
         "instances": len(rows),
         "label_1": int((rows["label"] == 1).sum()),
         "unlabelled": int((rows["label"] == layouts.NO_LABEL).sum()),
@@ -41,14 +35,16 @@ def count(
             minlength=sequences.shape[1] + 1,
         ),
     }
-    if masked is None:
-        return counts
+
+
+def count_masked(masked: masking.MaskedBatch, mask_id: int) -> Counts:
+    """Count the predictions of one batch of records."""
     chosen = np.arange(masked.positions.shape[1]) < masked.counts[:, None]
     row, column = np.nonzero(chosen)
     position = masked.positions[row, column]
     label, shown = masked.labels[row, column], masked.input_ids[row, position]
     hidden, kept, _ = count_replaced(shown, label, mask_id).tolist()
-    return counts | {
+    return {
         "predictions": int(masked.counts.sum()),
         "masked": hidden,
         "kept": kept,
@@ -149,10 +145,9 @@ def summarize(
     """Return the shares and distributions that describe the records.
 
     Args:
-        counts: Of the records, from `count`.
+        counts: Of the records.
         max_seq_length: Length of every sequence.
-        corpus: Counts of the text; "tokens_paired" and "tokens_cut" are those
-            of `instances.Built`.
+        corpus: Counts of the text and of `instances.Built`.
     """
     instances = max(1, counts["instances"])
     labelled = counts["instances"] - counts["unlabelled"]

@@ -67,17 +67,7 @@ class _WholeFile(io.RawIOBase):
 
 
 def check(stream: IO[bytes], path: str, kind: str, column: str) -> None:
-    """Make sure that a file has a column of text; only its schema is read.
-
-    Args:
-        stream: The file, from its beginning.
-        path: Its name, for messages.
-        kind: "parquet" or "arrow".
-        column: Name of the column.
-
-    Raises:
-        errors.UserError: It has none, it is damaged, or pyarrow is missing.
-    """
+    """Make sure that a file has a column of text; only its schema is read."""
     pyarrow = _import_pyarrow(kind)
     whole = _WholeFile(stream)
     with _reading(path, kind), _OPENERS[kind](pyarrow, whole) as (schema, _):
@@ -117,9 +107,6 @@ def json_lines(
         path: Its name, for messages.
         kind: "parquet" or "arrow".
         column: Name of the column, see `check`.
-
-    Raises:
-        errors.UserError: The file is damaged.
     """
     pyarrow, whole = _import_pyarrow(kind), _WholeFile(stream)
     with _reading(path, kind), _OPENERS[kind](pyarrow, whole) as (_, batches):

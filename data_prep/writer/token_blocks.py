@@ -32,19 +32,12 @@ _DOCUMENTS_AT_ONCE = 2_000_000
 
 @dataclasses.dataclass(frozen=True)
 class TokenBlock:
-    """Documents as arrays.
+    """Documents as arrays."""
 
-    Attributes:
-        tokens: uint16 or uint32 [T], the tokens of all documents, concatenated.
-        sentence_ends: int64 [sentences], where each sentence ends in `tokens`.
-        document_ends: int64 [documents], where each ends in `sentence_ends`.
-        facts: Counts for the summary.
-    """
-
-    tokens: np.ndarray
-    sentence_ends: np.ndarray
-    document_ends: np.ndarray
-    facts: dict[str, int]
+    tokens: np.ndarray  # uint16 or uint32 [T], of all documents.
+    sentence_ends: np.ndarray  # int64 [sentences], places in `tokens`.
+    document_ends: np.ndarray  # int64 [documents], places in `sentence_ends`.
+    facts: dict[str, int]  # Counts for the summary.
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -172,11 +165,10 @@ def save(block: TokenBlock, path: str) -> checksums.Checksum:
     """Write a block atomically."""
     facts = np.frombuffer(strict_json.dumps(block.facts).encode(), np.uint8)
     arrays = block.tokens, block.sentence_ends, block.document_ends, facts
+    content = b"".join(map(_packed, arrays))
     with files.replace_atomically(path, unfinished_work=True) as stream:
-        writer = checksums.Writer(stream)
-        for array in arrays:
-            writer.write(_packed(array))
-    return writer.checksum
+        stream.write(content)
+    return checksums.of_bytes(content)
 
 
 def _packed(array: np.ndarray) -> bytes:
@@ -205,12 +197,7 @@ class StoredCorpus:
     """All documents of all blocks; some blocks are kept in memory."""
 
     def __init__(self, paths: Sequence[str], documents: Sequence[int]) -> None:
-        """Store where the blocks are.
-
-        Args:
-            paths: Files of `save`.
-            documents: Documents of each.
-        """
+        """Store where the blocks are, and how many documents each has."""
         self._paths = tuple(paths)
         self._ends = list(itertools.accumulate(documents))
         self._documents = tuple(documents)
@@ -245,23 +232,24 @@ def drop_duplicates(paths: Sequence[str]) -> Iterator[tuple[int, TokenBlock]]:
     time, so that memory stays bounded; meanwhile they are in files beside the
     blocks.
 
+    After an interruption, when some blocks have no duplicates any more, the
+    result is the same.
+
     Args:
-        paths: Files of `save`. After an interruption, when some have no
-            duplicates any more, the result is the same.
+        paths: Files of `save`.
 
     Yields:
         For each block with duplicates, its number and the block without them,
         to be saved.
     """
     prints = [f"{path}.prints.npy" for path in paths]
-    total = 0
+    keep = []
     for path, place in zip(paths, prints, strict=True):
         block = load(path)
-        total += len(block)
+        keep.append(np.ones(len(block), bool))
         with files.name_full_disk(place), open(place, "wb") as stream:
             stream.write(_packed(block.fingerprints()))
-    parts = total // _DOCUMENTS_AT_ONCE + 1
-    keep = [np.ones(len(np.load(place)), bool) for place in prints]
+    parts = sum(map(len, keep)) // _DOCUMENTS_AT_ONCE + 1
     for part in range(parts):
         chosen = [np.load(p)[:, 0] % np.uint64(parts) == part for p in prints]
         found = _find_duplicates(

@@ -76,12 +76,7 @@ def of_tokens(vocabulary: masking.Vocabulary, rule: str) -> np.ndarray:
 def warn_of_misfit(
     counts: Mapping[str, int], tokenizer: tokenization.AnyTokenizer
 ) -> None:
-    """Warn if the vocabulary does not fit the text.
-
-    Args:
-        counts: Of all text, see `token_blocks.tokenize`.
-        tokenizer: The vocabulary.
-    """
+    """Warn if the vocabulary does not fit the text, by counts of all of it."""
     unknown = counts["unknown_pieces"] / max(1, counts["tokens"])
     if unknown > _USUAL_UNKNOWN:
         logging.warning(

@@ -31,14 +31,9 @@ _OWNER = "albert_tf create_pretraining_data, 3"
 
 
 class WorkFolder:
-    """Finished work of one job, which a later start of the same job uses.
-
-    Attributes:
-        path: The folder.
-    """
+    """Finished work of one job, which a later start of the same job uses."""
 
     def __init__(self, path: str) -> None:
-        """Store the path of the folder; `hold` opens one."""
         self.path = path
 
     def block(self, index: int) -> str:
@@ -92,12 +87,9 @@ class WorkFolder:
     ) -> dict[str, Any] | None:
         """Return the facts of finished work, or None.
 
-        All files are read. If one does not match its checksum, the record of
-        the work is removed, with a warning.
-
-        Args:
-            name: Of the work.
-            paths: Its files, as given to `finish`.
+        All files are read, in the order in which `finish` got them. If one does
+        not match its checksum, the record of the work is removed, with a
+        warning.
         """
         facts = self.read(name)
         if facts is None:
@@ -151,11 +143,7 @@ class WorkFolder:
 
 
 def known(facts: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the facts of work that this run has finished or checked.
-
-    Raises:
-        OSError: It was damaged since then.
-    """
+    """Return the facts of work that this run has finished or checked."""
     if facts is None:
         raise OSError(errno.EIO, "Finished work was damaged during this run")
     return facts
@@ -193,13 +181,6 @@ def hold(path: str) -> Iterator[WorkFolder]:
     Processes that are forked meanwhile hold the lock, too, so that a run after
     a killed one cannot begin while these still write. A folder without finished
     work is removed at the end.
-
-    Args:
-        path: The folder.
-
-    Raises:
-        errors.UserError: It cannot be created, is something else, or another
-            process holds it.
     """
     with files.name_full_disk(path):
         descriptor = _lock(path)
@@ -213,15 +194,17 @@ def hold(path: str) -> Iterator[WorkFolder]:
 
 
 def _lock(path: str) -> int:
-    """Return an open file that no other process has locked.
-
-    Raises:
-        errors.UserError: See `hold`.
-    """
+    """Return an open file that no other process has locked."""
 
     def prepare() -> None:
         _refuse_other_folder(path)
-        _make_folder(path)
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise errors.UserError(
+                f"--output_file: the work folder {path} cannot be created: "
+                f"{error.strerror}. Choose a writable place with free space."
+            ) from None
 
     def refuse(holder: str) -> errors.UserError:
         return errors.UserError(
@@ -235,11 +218,7 @@ def _lock(path: str) -> int:
 
 
 def _refuse_other_folder(path: str) -> None:
-    """Refuse to use anything but a work folder of this program.
-
-    Raises:
-        errors.UserError: The path is something else.
-    """
+    """Refuse to use anything but a work folder of this program."""
     if not os.path.lexists(path):
         return
     names: set[str] = set()
@@ -258,13 +237,3 @@ def _refuse_other_folder(path: str) -> None:
         "Nothing in it was changed. Move it away, or choose another "
         "--output_file."
     )
-
-
-def _make_folder(path: str) -> None:
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        raise errors.UserError(
-            f"--output_file: the work folder {path} cannot be created: "
-            f"{error.strerror}. Choose a writable place with free space."
-        ) from None

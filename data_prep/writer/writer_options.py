@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
 from absl import logging
 
 from albert_tf.common import (
@@ -16,7 +15,6 @@ from albert_tf.common import (
 from albert_tf.data import layouts, manifests, masking
 from albert_tf.text import tokenization
 from data_prep.writer import (
-    assemble,
     corpus,
     output_files,
     segment_pairs,
@@ -80,7 +78,7 @@ class CreatePretrainingDataOptions:
     dask_scheduler: str | None = options.option(
         None,
         "HOST:PORT of a Dask scheduler whose workers do the work instead of "
-        "processes here. All machines need the same folders (docs/clusters.md).",
+        "processes here. All machines need the same folders: docs/clusters.md",
     )
     overwrite: bool = options.option(
         False, "Replace outputs that were written with other options."
@@ -140,36 +138,25 @@ class CreatePretrainingDataOptions:
 
 
 class Prepared(NamedTuple):
-    """Files and vocabulary of a writer.
+    """Files and vocabulary of a writer."""
 
-    Attributes:
-        inputs: The text files, in corpus order.
-        outputs: The record files.
-        tokenizer: The vocabulary.
-    """
-
-    inputs: list[str]
+    inputs: list[str]  # In corpus order.
     outputs: list[str]
     tokenizer: tokenization.AnyTokenizer
 
 
 def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
-    """Find the files and load the vocabulary; warn of unusual options.
-
-    Raises:
-        errors.UserError: Inputs are missing or unusable, or outputs are in the
-            way.
-    """
+    """Find the files and load the vocabulary; warn of unusual options."""
     outputs = output_files.split(wanted.output_file, wanted.num_shards)
     inputs = corpus.find_files(wanted.text)
     output_files.check(inputs, outputs, wanted.output_file)
-    warn(wanted)
+    _warn(wanted)
     segmenters.require(wanted.word_segmenter)
     tokenizer = tokenization.load(wanted.vocabulary)
     return Prepared(inputs, outputs, tokenizer)
 
 
-def warn(wanted: CreatePretrainingDataOptions) -> None:
+def _warn(wanted: CreatePretrainingDataOptions) -> None:
     """Warn of options that are allowed but probably a mistake."""
     if wanted.masking_time == "training":
         _warn_of_masks(wanted.masks)
@@ -202,11 +189,11 @@ def warn(wanted: CreatePretrainingDataOptions) -> None:
 
 def _warn_of_masks(masks: masking.MaskingOptions) -> None:
     """Warn of options that have no effect because training masks."""
-    default, given = masking.MaskingOptions(), options.to_dict(masks)
+    default = options.to_dict(masking.MaskingOptions())
     unused = [
         f"--{name}={value}"
-        for name, value in given.items()
-        if value != options.to_dict(default)[name]
+        for name, value in options.to_dict(masks).items()
+        if value != default[name]
     ]
     if unused:
         logging.warning(
@@ -244,23 +231,12 @@ def refuse_few_instances(
     counts: Mapping[str, int],
     wanted: CreatePretrainingDataOptions,
 ) -> None:
-    """Make sure that every output gets a record.
-
-    Args:
-        num_outputs: Record files.
-        num_instances: Of the whole text, in all passes.
-        counts: Counts of the text, as far as they are known.
-        wanted: The options.
-
-    Raises:
-        errors.UserError: There are fewer instances than files.
-    """
+    """Make sure that every output gets a record."""
     if num_instances >= num_outputs:
         return
     found = "".join(
         f"; {name.replace('_', ' ')}: {counts[name]:,}"
         for name in ("documents", "unused_documents", "unused_chunks")
-        if name in counts
     )
     raise errors.UserError(
         f"--output_file names {num_outputs} files, but the text gives only "
@@ -269,32 +245,4 @@ def refuse_few_instances(
         "several words (--single_segment_policy="
         f"{wanted.pairs.single_segment_policy}). Name fewer files, or give "
         "more text."
-    )
-
-
-def make_assembler(
-    wanted: CreatePretrainingDataOptions,
-    vocabulary: masking.Vocabulary,
-    prefixes: tuple[str, ...] = (),
-    counts: np.ndarray | None = None,
-) -> assemble.Assembler:
-    """Return the object that makes records from instances.
-
-    Args:
-        wanted: The options.
-        vocabulary: Special ids and word starts.
-        prefixes: Files of the units; empty to use only `make_values`.
-        counts: int [units, parts], how many keys of a unit are in each part.
-    """
-    masker = None
-    if wanted.masking_time == "writing":
-        masker = masking.Masker(wanted.masks, vocabulary)
-    return assemble.Assembler(
-        prefixes,
-        np.zeros([0, 0], np.int64) if counts is None else counts,
-        wanted.pairs.max_seq_length,
-        vocabulary,
-        masker,
-        wanted.layout,
-        has_word_starts=wanted.word_segmenter != segmenters.NONE,
     )

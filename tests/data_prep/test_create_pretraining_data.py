@@ -196,6 +196,53 @@ def test_random_segments_do_not_depend_on_blocks(
     assert writing.in_folder(base, tmp_path / "small", **changes) == whole
 
 
+def test_units_are_some_passes_over_a_block_or_over_several(monkeypatch):
+    def plan(tokens, passes):
+        units = create_pretraining_data.plan_units(tokens, passes)
+        assert [unit.number for unit in units] == [*range(len(units))]
+        return [(unit.blocks, unit.passes) for unit in units]
+
+    monkeypatch.setattr(create_pretraining_data, "_UNIT_TOKENS", (20, 20))
+    assert plan([10, 0, 30], 5) == [
+        (range(1), range(2)),
+        (range(1), range(2, 4)),
+        (range(1), range(4, 5)),
+        (range(1, 2), range(5)),
+        *((range(2, 3), range(i, i + 1)) for i in range(5)),
+    ]
+    # Of 90 tokens in two passes, at most 5 units have 36 or more.
+    monkeypatch.setattr(create_pretraining_data, "_MOST_UNITS", 5)
+    assert plan([9, 9, 1, 8, 9, 9, 40, 5], 2) == [
+        (range(2), range(2)),
+        (range(2, 5), range(2)),
+        (range(5, 6), range(2)),
+        (range(6, 7), range(1)),
+        (range(6, 7), range(1, 2)),
+        (range(7, 8), range(2)),
+    ]
+    assert len(plan([3] * 1000, 3)) == 5
+
+
+def test_bytes_do_not_depend_on_the_most_units_and_parts(
+    base, tmp_path, monkeypatch, many_pieces
+):
+    whole = writing.in_folder(base, tmp_path / "many")
+    monkeypatch.setattr(create_pretraining_data, "_MOST_UNITS", 4)
+    monkeypatch.setattr(create_pretraining_data, "_MOST_PARTS", 3)
+    planned = []
+    original = create_pretraining_data.instances.count_keys
+
+    def count_keys(prefix, bits):
+        planned.append(bits)
+        return original(prefix, bits)
+
+    monkeypatch.setattr(
+        create_pretraining_data.instances, "count_keys", count_keys
+    )
+    assert writing.in_folder(base, tmp_path / "few") == whole
+    assert 1 < len(planned) <= 5 and set(planned) == {2}
+
+
 STEPS = [
     (token_blocks, "save"),
     (instances, "save"),

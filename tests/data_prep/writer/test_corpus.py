@@ -141,11 +141,6 @@ def test_blocks_end_with_the_document_that_fills_them(tmp_path, chunk_bytes):
     assert sizes == [27] * 33 + [9]
 
 
-def test_impossible_block_size_is_refused():
-    with pytest.raises(ValueError, match="block_bytes=0"):
-        corpus.CorpusReader([], make_options(), 0)
-
-
 # Limits.
 
 

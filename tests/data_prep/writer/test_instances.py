@@ -94,19 +94,21 @@ def unpack(rows, tokens):
 
 
 @pytest.mark.parametrize(
-    ("unit", "documents", "passes"),
+    ("unit", "documents"),
     [
-        (instances.Unit(0, 0, 0, 3), range(2), range(3)),
-        (instances.Unit(1, 1, 0, 1), range(2, 6), range(1)),
-        (instances.Unit(2, 1, 2, 6), range(2, 6), range(2, 6)),
+        (instances.Unit(0, range(1), range(3)), range(2)),
+        (instances.Unit(1, range(1, 2), range(1)), range(2, 6)),
+        (instances.Unit(2, range(1, 2), range(2, 6)), range(2, 6)),
+        (instances.Unit(3, range(2), range(1, 3)), range(6)),
     ],
 )
-def test_instances_of_a_unit(corpus, unit, documents, passes):
+def test_instances_of_a_unit(corpus, unit, documents):
+    passes = unit.passes
     built = make_builder(corpus).build(unit)
     wanted, counts = expected(corpus, documents, passes)
     assert unpack(built.rows, built.tokens) == wanted
     assert built.counts == counts
-    if unit.block:
+    if 1 in unit.blocks:
         assert counts["unused_documents"] == len(passes)
         assert counts["unused_chunks"] and counts["tokens_cut"]
     assert built.tokens.dtype == np.uint16
@@ -122,7 +124,9 @@ def test_a_document_may_give_instances_and_unused_chunks(tmp_path):
     token_blocks.save(make_block(11, [[3, 3, 1]]), path)
     corpus = token_blocks.StoredCorpus([path], [1])
     options = segment_pairs.PairOptions(8, 0.0)
-    built = make_builder(corpus, options).build(instances.Unit(0, 0, 0, 2))
+    built = make_builder(corpus, options).build(
+        instances.Unit(0, range(1), range(2))
+    )
     wanted, counts = expected(corpus, [0], range(2), options)
     assert unpack(built.rows, built.tokens) == wanted
     assert built.counts == counts
@@ -131,13 +135,13 @@ def test_a_document_may_give_instances_and_unused_chunks(tmp_path):
 
 def test_a_unit_without_instances(corpus):
     builder = make_builder(corpus, segment_pairs.PairOptions(16, 0.0))
-    built = builder.build(instances.Unit(0, 0, 0, 0))
+    built = builder.build(instances.Unit(0, range(1), range(0)))
     assert not len(built.rows) and not len(built.tokens)
     assert built.tokens.dtype == np.uint16
 
 
 def test_another_seed_gives_others(corpus):
-    unit = instances.Unit(0, 1, 0, 2)
+    unit = instances.Unit(0, range(1, 2), range(2))
     one, other = (
         make_builder(corpus, seed=seed).build(unit) for seed in (SEED, 78)
     )
@@ -147,7 +151,7 @@ def test_another_seed_gives_others(corpus):
 
 @pytest.fixture
 def saved(corpus, tmp_path):
-    built = make_builder(corpus).build(instances.Unit(2, 1, 0, 4))
+    built = make_builder(corpus).build(instances.Unit(2, range(1, 2), range(4)))
     prefix = str(tmp_path / "unit")
     instances.save(prefix, built)
     return prefix, built
