@@ -199,8 +199,8 @@ def summarize(counts: statistics.Counts) -> dict[str, Any]:
     Shares are in [0, 1], percentiles the 5th, 25th, 50th, 75th and 95th over
     records, interpolated as by `np.percentile`. Lengths include special tokens.
     `word_runs` has, for n = 0 to 7, the share of runs of n words among all runs
-    of neighbouring words that hold a prediction; a word goes from one place with
-    `token_boundary` 1 to the next, and 7 stands for 7 and more.
+    of neighbouring words that hold a prediction; a word goes from one place
+    with `token_boundary` 1 to the next, and 7 stands for 7 and more.
     """
     sizes = counts["sizes"]
     length = np.arange(len(sizes))

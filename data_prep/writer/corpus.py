@@ -16,6 +16,7 @@ import functools
 import gzip
 import hashlib
 import io
+import itertools
 import lzma
 import os
 import re
@@ -39,7 +40,6 @@ MAX_DOCUMENT_BYTES = 8 * 2**20
 MAX_LINE_BYTES = 2**20
 MAX_PROSE_BYTES = 2**24  # Of a paragraph before it is cut into sentences.
 _CHUNK_BYTES = 2**20  # Read at once.
-_INK = re.compile(rb"[^ \t\r\v\f\n]")
 _OPENERS: dict[str, Callable[..., Any]] = {
     ".gz": gzip.open,
     ".xz": lzma.open,
@@ -255,60 +255,71 @@ class CorpusReader:
         """Yield the blocks of all files; this is a generator."""
         index = 0
         for path in self._paths:
-            first_line = 1
-            for text, is_cut in self._read_file(path):
-                if _INK.search(text):
+            with _open_stored(path) as stream:
+                self._open_file = stored = _HashedFile(stream)
+                for first_line, text in self._divide(self._lines(stream, path)):
                     yield Block(index, path, first_line, text)
                     index += 1
-                first_line += text_lines.count_lines(text)
-                self.documents_cut += is_cut
+            self._open_file = None
+            digest = stored.digest.hexdigest()
+            self.files.append(FileFacts(path, stored.size, digest))
 
-    def _read_file(self, path: str) -> Iterator[tuple[bytes, bool]]:
-        """Yield the texts of blocks, and whether they end in a cut document."""
-        with _open_stored(path) as stream:
-            self._open_file = stored = _HashedFile(stream)
-            chunks = self._chunks(stored, stream, path)
-            parts: Iterable[tuple[bytes, bool]]
-            if self._options.input_format != "lines":
-                lines = self._whole_lines(chunks, path, MAX_DOCUMENT_BYTES)
-                parts = ((text, False) for text in lines)
-                next_end = text_lines.next_line
-            else:
-                lines = self._whole_lines(chunks, path, MAX_LINE_BYTES)
-                parts = text_lines.cut_documents(lines, MAX_DOCUMENT_BYTES)
-                next_end = text_lines.next_document
-            yield from text_lines.group(parts, next_end, self._block_bytes)
-        self._open_file = None
-        self.files.append(
-            FileFacts(path, stored.size, stored.digest.hexdigest())
-        )
-
-    def _chunks(
-        self, stored: "_HashedFile", stream: IO[bytes], path: str
-    ) -> Iterator[bytes]:
-        """Yield the text of a file."""
-        options = self._options
-        if not options.is_table:
-            yield from _read_chunks(stored, path)
+    def _lines(self, stream: IO[bytes], path: str) -> Iterator[bytes]:
+        """Yield the lines of a file; each ends with a line feed."""
+        options, stored = self._options, self._open_file
+        assert stored is not None
+        longest = MAX_DOCUMENT_BYTES
+        if options.input_format == "lines":
+            longest = MAX_LINE_BYTES
+        on_long = _ignore
+        if options.on_bad_line == "fail":
+            on_long = functools.partial(_refuse_long_line, path, longest)
+        if options.is_table:
+            while stored.read(_CHUNK_BYTES):
+                pass  # Tables are not read sequentially, so hash them first.
+            stream.seek(0)
+            column = options.text_column
+            rows = tables.json_lines(stream, path, options.input_format, column)
+            parts = map(io.BytesIO, rows)
+            yield from text_lines.read_lines(parts, longest, on_long)
             return
-        # Tables are not read sequentially, so they are hashed first.
-        while stored.read(_CHUNK_BYTES):
-            pass
-        stream.seek(0)
-        yield from tables.json_lines(
-            stream, path, options.input_format, options.text_column
-        )
+        with _unpacked(stored, path) as text:
+            lines = text_lines.read_lines([text], longest, on_long)
+            # Without a byte order mark.
+            first = next(lines, b"").removeprefix(b"\xef\xbb\xbf") or b"\n"
+            yield from itertools.chain([first], lines)
+            while stored.read(_CHUNK_BYTES):
+                pass  # There may be bytes after packed text.
 
-    def _whole_lines(
-        self, chunks: Iterable[bytes], path: str, longest: int
-    ) -> Iterator[bytes]:
-        refuse = functools.partial(_refuse_long_line, path, longest)
-        is_fatal = self._options.on_bad_line == "fail"
-        on_long = refuse if is_fatal else _ignore
-        return text_lines.whole_lines(chunks, longest, on_long)
+    def _divide(self, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Yield the number of the first line, and the text, of each block."""
+        each_line = self._options.input_format != "lines"
+        block: list[bytes] = []
+        size = document = first = 0  # Bytes of block and document.
+        for number, line in enumerate(lines, 1):
+            is_blank = line.isspace()
+            if is_blank:
+                document = 0
+            else:
+                document += len(line)
+                if document > MAX_DOCUMENT_BYTES and not each_line:
+                    yield first, b"".join(block)
+                    block, size, document = [], 0, len(line)
+                    self.documents_cut += 1
+            if not block:
+                if is_blank:
+                    continue
+                first = number
+            block.append(line)
+            size += len(line)
+            if size >= self._block_bytes and (is_blank or each_line):
+                yield first, b"".join(block)
+                block, size = [], 0
+        if block:
+            yield first, b"".join(block)
 
 
-class _HashedFile:
+class _HashedFile(io.RawIOBase):
     """A file that counts and hashes the bytes that are read."""
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -316,11 +327,15 @@ class _HashedFile:
         self.digest = hashlib.sha256()
         self.size = 0
 
-    def read(self, size: int = -1) -> bytes:
-        data = self._stream.read(size)
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
         self.digest.update(data)
         self.size += len(data)
-        return data
+        return len(data)
 
 
 def _gfile() -> Any:
@@ -347,14 +362,28 @@ def open_unpacked(path: str) -> Iterator[IO[bytes]]:
 
     What is not in that format raises a `UserError` in the `with` block.
     """
+    with (
+        _open_stored(path) as stored,
+        _unpacked(_HashedFile(stored), path) as stream,
+    ):
+        yield stream
+
+
+@contextlib.contextmanager
+def _unpacked(stored: _HashedFile, path: str) -> Iterator[Any]:
+    """Yield a buffered stream of the unpacked bytes of a file."""
     opener = _OPENERS.get(os.path.splitext(path)[1])
-    with _open_stored(path) as stored:
-        if isinstance(stored, io.RawIOBase):
-            stored = io.BufferedReader(stored)
-        try:
-            yield opener(stored, "rb") if opener else stored
-        except UNPACKING_ERRORS as error:
-            raise _damaged(path, error) from error
+    buffered = io.BufferedReader(stored, _CHUNK_BYTES)
+    try:
+        if opener and not buffered.peek(1):
+            raise EOFError("it is empty")
+        yield opener(buffered, "rb") if opener else buffered
+    except UNPACKING_ERRORS as error:
+        raise errors.UserError(
+            f"The input file {path} cannot be unpacked: {error}. Files that "
+            f"end in {', '.join(_OPENERS)} must be whole files of that format. "
+            "Copy the file again, or rename plain text."
+        ) from error
 
 
 def _open_stored(path: str) -> contextlib.AbstractContextManager[Any]:
@@ -365,35 +394,6 @@ def _open_stored(path: str) -> contextlib.AbstractContextManager[Any]:
         opened = _gfile().GFile(path, "rb")
         return typing.cast(contextlib.AbstractContextManager[Any], opened)
     return open(path, "rb", buffering=0)
-
-
-def _read_chunks(stored: _HashedFile, path: str) -> Iterator[bytes]:
-    """Yield the unpacked bytes of a file, without a byte order mark."""
-    opener = _OPENERS.get(os.path.splitext(path)[1])
-    stream = opener(stored, "rb") if opener else stored
-    chunk = _read_chunk(stream, path)
-    if opener and not stored.size:
-        raise _damaged(path, "it is empty")
-    yield chunk.removeprefix(b"\xef\xbb\xbf")
-    while chunk := _read_chunk(stream, path):
-        yield chunk
-    while stored.read(_CHUNK_BYTES):  # Bytes after the end of a packed file.
-        pass
-
-
-def _read_chunk(stream: Any, path: str) -> bytes:
-    try:
-        return bytes(stream.read(_CHUNK_BYTES))
-    except UNPACKING_ERRORS as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: str, reason: object) -> errors.UserError:
-    return errors.UserError(
-        f"The input file {path} cannot be unpacked: {reason}. Files that end "
-        f"in {', '.join(_OPENERS)} must be whole files of that format. Copy "
-        "the file again, or rename plain text."
-    )
 
 
 def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[str]:
@@ -409,20 +409,18 @@ def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[str]:
             "separated by empty lines. Is this the right file?"
         )
 
-    chunks = iter(functools.partial(stream.read, _CHUNK_BYTES), b"")
-    number = 0
-    for text in text_lines.whole_lines(chunks, MAX_PROSE_BYTES, refuse):
-        lines = text.split(b"\n")[:-1]
-        for index, line in enumerate(lines):
-            number += 1
-            try:
-                if text_lines.is_binary(line):
-                    raise ValueError
-                decoded = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except ValueError as error:
-                where = text_lines.tell_line(path, number)
-                raise text_lines.bad_line(lines, index, where) from error
-            yield decoded
+    lines = text_lines.read_lines([stream], MAX_PROSE_BYTES, refuse)
+    for number, line in enumerate(lines, 1):
+        try:
+            if text_lines.is_binary(line):
+                raise ValueError
+            decoded = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except ValueError as error:
+            where = text_lines.tell_line(path, number)
+            near = [line, *itertools.islice(lines, text_lines.NEAR_LINES)]
+            near = [other.removesuffix(b"\n") for other in near]
+            raise text_lines.bad_line(near, 0, where) from error
+        yield decoded.removesuffix("\n")
 
 
 def _ignore(number: int) -> None:

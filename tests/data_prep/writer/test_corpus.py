@@ -12,7 +12,7 @@ import pytest
 from backports import zstd
 
 from albert_tf.common import errors
-from data_prep.writer import corpus, text_lines
+from data_prep.writer import corpus
 from tests.conftest import ROOT
 from tests.data_prep.reading import (
     SIZES,
@@ -47,10 +47,9 @@ def small_limits(monkeypatch):
     monkeypatch.setattr(corpus, "MAX_DOCUMENT_BYTES", 50)
 
 
-@pytest.fixture(params=[1, 3, 16, 1000])
+@pytest.fixture(params=[3, 1000])
 def chunk_bytes(request, monkeypatch):
     monkeypatch.setattr(corpus, "_CHUNK_BYTES", request.param)
-    monkeypatch.setattr(text_lines, "_SEARCH_BYTES", 1 + request.param // 2)
 
 
 # Documents and blocks.
@@ -202,7 +201,7 @@ def test_long_lines_are_left_out(tmp_path, chunk_bytes, policy):
 PEAK = """
 import sys
 from albert_tf.common import errors
-from data_prep.writer import corpus, decoding, sentences, text_lines
+from data_prep.writer import corpus, decoding
 options = corpus.CorpusOptions(sys.argv[1], on_bad_line=sys.argv[2])
 reader = corpus.CorpusReader(corpus.find_files(options), options)
 size = 0
@@ -365,35 +364,6 @@ def test_long_json_object_is_refused(tmp_path, monkeypatch):
 def test_options_that_do_not_fit_are_refused(values, message):
     with pytest.raises(errors.UserError, match=message):
         make_options(**values)
-
-
-# Warnings and bounds.
-
-
-@pytest.fixture
-def warnings(monkeypatch):
-    found = []
-    monkeypatch.setattr(
-        corpus.logging, "warning", lambda text, *values: found.append(values)
-    )
-    return found
-
-
-@pytest.mark.parametrize(
-    ("text", "counts"),
-    [
-        (b"one\rtwo\rend", (2, 0)),
-        (b"one\rtwo\rend\n", (2, 1)),
-        (b"one\rtwo\n\nend\r", None),
-        (b"one\r\ntwo\r\n", None),
-        (b"one\ntwo\n", None),
-    ],
-)
-def test_line_ends_of_old_macs_are_warned_of(tmp_path, warnings, text, counts):
-    path = write(tmp_path, text)
-    read_all([path])
-    wanted = [(f"`input_file={path}`", *counts)] if counts else []
-    assert warnings == wanted
 
 
 def test_prose_lines_have_a_bound(monkeypatch):

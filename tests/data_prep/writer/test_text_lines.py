@@ -1,6 +1,6 @@
-"""Bytes to lines, documents and blocks, without files."""
+"""Lines of bytes: which are text, and which are too long."""
 
-import re
+import io
 
 import pytest
 
@@ -31,11 +31,6 @@ def test_control_characters_are_counted():
     assert text_lines.tell_controls(b"\0" * 1234 + b"ab") == (
         "1,234 of its 1,236 bytes are control characters"
     )
-
-
-def test_line_ends_are_counted():
-    assert text_lines.count_lines(b"") == 0
-    assert text_lines.count_lines(b"\na\r\n\n b") == 3
 
 
 def test_messages_name_file_and_line():
@@ -71,113 +66,30 @@ def test_bad_line_is_explained(lines, index, message):
     assert str(error).endswith(". Or else.")
 
 
-def whole_lines(content, chunk, longest):
-    """Cut chunks of a size; also the numbers of the lines that are too long."""
-    chunks = [
-        content[first : first + chunk]
-        for first in range(0, len(content), chunk)
-    ]
-    long: list[int] = []
-    return list(text_lines.whole_lines(chunks, longest, long.append)), long
-
-
-def test_chunks_become_whole_lines():
-    assert whole_lines(b"a\nbc\nd", 3, 9) == ([b"a\n", b"bc\n", b"d\n"], [])
-
-
-@pytest.mark.parametrize("chunk", [1, 2, 3, 5, 8, 100])
-def test_long_lines_become_one_bad_byte(chunk):
+@pytest.mark.parametrize("buffer", [1, 2, 5, 100])
+def test_long_lines_become_one_bad_byte(buffer):
     content = b"12345\n123\n\n123456789012\n1234\n12345\n1\n12345"
-    texts, long = whole_lines(content, chunk, longest=4)
-    assert b"".join(texts) == (b"\xff\n123\n\n\xff\n1234\n\xff\n1\n\xff\n")
-    assert long == [1, 4, 6, 8]
-    assert all(text.endswith(b"\n") for text in texts)
+    long: list[int] = []
+    for streams in ([content], [content[:6], content[6:]]):
+        long.clear()
+        buffered = (
+            io.BufferedReader(io.BytesIO(part), buffer) for part in streams
+        )
+        lines = text_lines.read_lines(buffered, 4, long.append)
+        assert b"".join(lines) == b"\xff\n123\n\n\xff\n1234\n\xff\n1\n\xff\n"
+        assert long == [1, 4, 6, 8]
 
 
 def test_an_error_of_a_long_line_ends_the_reading():
     def refuse(number):
         raise ValueError(f"line {number}")
 
-    lines = text_lines.whole_lines([b"a\nb\n", b"12345"], 4, refuse)
-    assert next(lines) == b"a\nb\n"
+    lines = text_lines.read_lines([io.BytesIO(b"a\nb\n12345")], 4, refuse)
+    assert [next(lines), next(lines)] == [b"a\n", b"b\n"]
     with pytest.raises(ValueError, match="line 3"):
         next(lines)
 
 
-def test_lines_become_whole_documents():
-    cut = text_lines.cut_documents([b"a\n", b"b\n\nc\n"], 99)
-    assert list(cut) == [(b"a\nb\n\n", False), (b"c\n", False)]
-
-
-@pytest.mark.parametrize("blank", [b"\n", b" \n", b"\t\r\n", b"\v\f\n"])
-def test_white_space_ends_a_document(blank):
-    cut = text_lines.cut_documents([b"a\n" + blank + b"b\n"], 99)
-    assert list(cut) == [(b"a\n" + blank, False), (b"b\n", False)]
-
-
-def test_non_breaking_space_ends_no_document():
-    lines = "a\n\u00a0\nb\n".encode()
-    assert list(text_lines.cut_documents([lines], 99)) == [(lines, False)]
-
-
-@pytest.mark.parametrize("at_once", [1, 2, 4, 100])
-@pytest.mark.parametrize("search", [1, 2, 3, 2**16])
-def test_long_documents_are_cut_alike_however_they_come(
-    at_once, search, monkeypatch
-):
-    monkeypatch.setattr(text_lines, "_SEARCH_BYTES", search)
-    lines = re.findall(rb".*\n", b"ab\ncd\nef\ngh\n\ni\n\nj\nkl\nmn\n\n")
-    texts = [
-        b"".join(lines[first : first + at_once])
-        for first in range(0, len(lines), at_once)
-    ]
-    parts: list[bytes] = []
-    cuts, done = [], 0
-    for text, is_cut in text_lines.cut_documents(texts, 7):
-        parts.append(text)
-        done += len(text)
-        cuts += [done] * is_cut
-    assert b"".join(parts) == b"".join(lines)
-    # Behind "cd" and "kl": with the next line it would be 9 and 8 bytes.
-    assert cuts == [6, 21]
-
-
-def test_document_of_just_the_limit_is_not_cut():
-    lines = [b"abc\ndef\n\ng\n"]
-    assert list(text_lines.cut_documents(lines, 8)) == [
-        (b"abc\ndef\n", False),
-        (b"\n", False),
-        (b"g\n", False),
-    ]
-
-
-@pytest.mark.parametrize(
-    "start, document, line", [(1, 3, 2), (2, 3, 2), (3, 0, 3), (4, 0, 5)]
-)
-def test_next_ends(start, document, line):
-    text = b"a\n\nb\nc"
-    assert text_lines.next_document(text, start) == document
-    assert text_lines.next_line(text, start) == line
-    assert text_lines.next_line(text, 6) == 0
-
-
-@pytest.mark.parametrize(
-    "size, expected",
-    [
-        (1, [b"a\n", b"b\n", b"cdef\n"]),
-        (3, [b"a\nb\n", b"cdef\n"]),
-        (4, [b"a\nb\n", b"cdef\n"]),
-        (5, [b"a\nb\ncdef\n"]),
-        (99, [b"a\nb\ncdef\n"]),
-    ],
-)
-def test_blocks_are_as_small_as_their_size_allows(size, expected):
-    parts = [(b"a\nb\n", False), (b"cdef\n", False)]
-    found = list(text_lines.group(parts, text_lines.next_line, size))
-    assert found == [(text, False) for text in expected]
-
-
-def test_a_cut_document_ends_its_block():
-    parts = [(b"a\n", False), (b"b\n", True), (b"c\n", False)]
-    found = text_lines.group(parts, text_lines.next_document, 99)
-    assert list(found) == [(b"a\nb\n", True), (b"c\n", False)]
+def test_the_last_line_gets_an_end():
+    lines = text_lines.read_lines([io.BytesIO(b"a\n\nbc")], 9, None)
+    assert list(lines) == [b"a\n", b"\n", b"bc\n"]
