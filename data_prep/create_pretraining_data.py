@@ -277,10 +277,10 @@ def _no_document(
     paths = [file.path for file in reader.files]
     return errors.UserError(
         f"--input_file holds no usable document: {len(paths)} file(s), "
-        f"{sum(f.size for f in reader.files):,} bytes, 0 sentences; "
-        f"{counts.get('lines_skipped', 0)} bad line(s) skipped. At least "
-        "one line of text is needed. Check that these are the right "
-        f"files: {', '.join(paths[:3])}"
+        f"{sum(f.size for f in reader.files):,} bytes, "
+        f"{counts.get('lines_skipped', 0)} bad line(s) skipped. At least one "
+        "line of text is needed. Check that these are the right files: "
+        f"{', '.join(paths[:3])}"
     )
 
 

@@ -41,35 +41,19 @@ def _decode_text(
     decoded = []
     stored = block.text.split(b"\n")[:-1]
     for place, line in enumerate(stored):
-        if options.on_bad_line == "fail":
-            if text_lines.is_binary(line):
-                raise _bad_line(block, stored, place)
-            try:
+        is_text = line != text_lines.TOO_LONG and not text_lines.is_binary(line)
+        with contextlib.suppress(UnicodeDecodeError):
+            if is_text:
                 decoded.append(line.decode("utf-8"))
-            except UnicodeDecodeError as error:
-                raise _bad_line(block, stored, place) from error
-            continue
-        text = _decode_bad(line, options, counts)
-        if text is not None:
-            decoded.append(text)
-    return decoded
-
-
-def _decode_bad(
-    line: bytes, options: corpus.CorpusOptions, counts: dict[str, int]
-) -> str | None:
-    """Decode a line that may be bad; None means that it is left out."""
-    if line == text_lines.TOO_LONG or text_lines.is_binary(line):
-        counts["lines_skipped"] += 1
-        return None
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError:
-        if options.on_bad_line == "skip":
+                continue
+        if options.on_bad_line == "fail":
+            raise _bad_line(block, stored, place)
+        if options.on_bad_line == "replace" and is_text:
+            decoded.append(line.decode("utf-8", "replace"))
+            counts["lines_replaced"] += 1
+        else:
             counts["lines_skipped"] += 1
-            return None
-        counts["lines_replaced"] += 1
-        return line.decode("utf-8", "replace")
+    return decoded
 
 
 def _tell(block: corpus.Block, place: int) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from albert_tf.common import errors, ranges, shared_options
+from albert_tf.common import errors, random_streams, ranges, shared_options
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
 
@@ -94,16 +94,6 @@ class PairOptions:
         return 2 if self.objective == "none" else 3
 
 
-class Draws(Protocol):
-    """A source of random numbers: `random_streams.Stream`, `random.Random`."""
-
-    def random(self) -> float:
-        """Return a number from 0 to below 1."""
-
-    def randint(self, a: int, b: int, /) -> int:
-        """Return an integer from a to b, both included."""
-
-
 class Slice(NamedTuple):
     """Consecutive tokens of an array."""
 
@@ -151,7 +141,7 @@ def make_pairs(
     corpus: Corpus,
     index: int,
     options: PairOptions,
-    draws: Draws,
+    draws: random_streams.Stream,
     word_start: np.ndarray,
 ) -> Iterator[Pair | None]:
     """Yield the segment pairs of one document; this is a generator.
@@ -190,7 +180,7 @@ class _Packer:
         corpus: Corpus,
         index: int,
         options: PairOptions,
-        draws: Draws,
+        draws: random_streams.Stream,
         word_start: np.ndarray,
     ) -> None:
         # The target length is drawn once for the whole document.
@@ -320,7 +310,7 @@ def _end_of_chunk(bounds: Sequence[int], begin: int, target: int) -> int:
 
 
 def truncate_pair(
-    first: Slice, second: Slice, limit: int, draws: Draws
+    first: Slice, second: Slice, limit: int, draws: random_streams.Stream
 ) -> tuple[Slice, Slice]:
     """Shorten two segments until they fit, always the longer one.
 

@@ -83,10 +83,6 @@ def word_starts(text: str, cut: Cut) -> np.ndarray:
         "今天 很好" of the words "今天", " ", "很", "好":
         [True, False, False, True, True, False]
 
-    Args:
-        text: Any text.
-        cut: From `load`.
-
     Returns:
         bool [characters + 1]; the last one is False, and so is white space.
     """

@@ -10,7 +10,6 @@ import functools
 import hashlib
 import io
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,8 +25,6 @@ _BLOCKS_IN_MEMORY = 16
 # Lines that are encoded at a time: the tokenizers return lists, which need many
 # times the memory of the text.
 _LINES_AT_ONCE = 8192
-# Documents whose fingerprints are compared at a time.
-_DOCUMENTS_AT_ONCE = 2_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,15 +48,15 @@ class TokenBlock:
         return segment_pairs.Document(self.tokens, [begin, *ends])
 
     def fingerprints(self) -> np.ndarray:
-        """Return two uint64 for each document, equal for equal documents."""
-        prints = np.empty([len(self), 2], np.uint64)
+        """Return 16 bytes of each document, equal for equal documents."""
+        prints = np.empty(len(self), "V16")
         for index in range(len(self)):
             tokens, bounds = self.document(index)
             # Documents with the same text in other sentences differ.
             lengths = np.diff(bounds).astype(np.uint32)
             content = hashlib.blake2b(lengths.tobytes(), digest_size=16)
             content.update(tokens[bounds[0] : bounds[-1]].tobytes())
-            prints[index] = np.frombuffer(content.digest(), np.uint64)
+            prints[index] = content.digest()
         return prints
 
     def select(self, keep: np.ndarray) -> "TokenBlock":
@@ -99,8 +96,8 @@ def tokenize(
         lines: Sentences, and empty lines between documents.
         tokenizer: Cleans and cuts the lines.
         facts: Counts of the reader, to be stored with the block.
-        segmenter: Name of the word segmenter. With one, tokens are twice the
-            ids, plus 1 where a word starts.
+        segmenter: With one, tokens are twice the ids, plus 1 where a word
+            starts.
     """
     ids, lengths, starts = _encode(lines, tokenizer, segmenter)
     tokens, num_tokens = ids, tokenizer.vocab_size
@@ -228,57 +225,18 @@ class StoredCorpus:
 def drop_duplicates(paths: Sequence[str]) -> Iterator[tuple[int, TokenBlock]]:
     """Remove documents that equal an earlier document from blocks.
 
-    Sixteen bytes of each document are compared, a part of all documents at a
-    time, so that memory stays bounded; meanwhile they are in files beside the
-    blocks.
-
-    After an interruption, when some blocks have no duplicates any more, the
-    result is the same.
-
-    Args:
-        paths: Files of `save`.
+    Sixteen bytes of each document are compared. After an interruption, when
+    some blocks have no duplicates any more, the result is the same.
 
     Yields:
         For each block with duplicates, its number and the block without them,
         to be saved.
     """
-    prints = [f"{path}.prints.npy" for path in paths]
-    keep = []
-    for path, place in zip(paths, prints, strict=True):
-        block = load(path)
-        keep.append(np.ones(len(block), bool))
-        with files.name_full_disk(place), open(place, "wb") as stream:
-            stream.write(_packed(block.fingerprints()))
-    parts = sum(map(len, keep)) // _DOCUMENTS_AT_ONCE + 1
-    for part in range(parts):
-        chosen = [np.load(p)[:, 0] % np.uint64(parts) == part for p in prints]
-        found = _find_duplicates(
-            [np.load(p)[c] for p, c in zip(prints, chosen, strict=True)]
-        )
-        for flags, some, first in zip(keep, chosen, found, strict=True):
-            flags[some] = first
-    for index, flags in enumerate(keep):
+    prints = [load(path).fingerprints() for path in paths]
+    keep = np.zeros(sum(map(len, prints)), bool)
+    # The first of equal ones.
+    keep[np.unique(np.concatenate(prints), return_index=True)[1]] = True
+    ends = np.cumsum([len(found) for found in prints])
+    for index, flags in enumerate(np.split(keep, ends[:-1])):
         if not flags.all():
             yield index, load(paths[index]).select(flags)
-        os.remove(prints[index])
-
-
-def _find_duplicates(prints: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Choose the documents to keep: the first of equal ones.
-
-    Args:
-        prints: uint64 [documents, 2] for each block, from `fingerprints`.
-
-    Returns:
-        bool [documents] for each block.
-    """
-    sizes = [len(p) for p in prints]
-    everything = np.concatenate([np.zeros([0, 2], np.uint64), *prints])
-    # Stable: of equal ones the first stays first.
-    order = np.lexsort([everything[:, 1], everything[:, 0]])
-    ordered = everything[order]
-    first = np.ones(len(ordered), bool)
-    first[1:] = (ordered[1:] != ordered[:-1]).any(1)
-    keep = np.zeros(len(everything), bool)
-    keep[order] = first
-    return np.split(keep, np.cumsum(sizes)[:-1])

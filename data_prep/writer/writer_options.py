@@ -163,22 +163,13 @@ def _warn(wanted: CreatePretrainingDataOptions) -> None:
         return
     given = wanted.masks.max_predictions_per_seq
     full = round(wanted.pairs.max_seq_length * wanted.masks.masked_lm_prob)
-    if given < full:
+    usual = masking.MaskingOptions().max_predictions_per_seq
+    if given < full or given > max(full, usual):
         logging.warning(
-            "--max_predictions_per_seq=%d limits masking to %.1f %% of a full "
-            "sequence. For --masked_lm_prob=%g at --max_seq_length=%d use "
+            "--max_predictions_per_seq=%d: at --max_seq_length=%d and "
+            "--masked_lm_prob=%g a full sequence has %d predictions. More are "
+            "never used, and fewer limit masking. Use "
             "--max_predictions_per_seq=%d. (The original's default is 20.)",
-            given,
-            100 * given / wanted.pairs.max_seq_length,
-            wanted.masks.masked_lm_prob,
-            wanted.pairs.max_seq_length,
-            full,
-        )
-    elif given > max(full, masking.MaskingOptions().max_predictions_per_seq):
-        logging.warning(
-            "--max_predictions_per_seq=%d: every record has so many places, "
-            "and at --max_seq_length=%d and --masked_lm_prob=%g at most %d are "
-            "used. Use --max_predictions_per_seq=%d.",
             given,
             wanted.pairs.max_seq_length,
             wanted.masks.masked_lm_prob,

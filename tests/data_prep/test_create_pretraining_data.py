@@ -151,25 +151,6 @@ def test_same_seed_same_bytes_and_another_seed_others(base, tmp_path):
     assert contents[0] == contents[1] != contents[2]
 
 
-def test_no_instance_spans_two_files(tmp_path, base):
-    tokenizer = tokenization.Tokenizer(base.vocabulary.path, True)
-    texts = {"a.txt": "it rains", "b.txt": "old books"}
-    for name, text in texts.items():
-        (tmp_path / name).write_text(f"{text}\n" * 6)
-    options = writing.run(
-        base,
-        max_seq_length=512,
-        short_seq_prob=0.0,
-        masked_lm_prob=0.0,
-    )
-    bodies = [
-        [id_ for id_ in ids if id_ not in (0, 2, 3)]
-        for ids in writing.read_arrays(options)["input_ids"].tolist()
-    ]
-    wanted = [tokenizer.encode(text) * 6 for text in texts.values()]
-    assert sorted(bodies) == sorted(wanted * 3)
-
-
 def test_bytes_do_not_depend_on_workers_and_sizes(
     base, tmp_path, monkeypatch, request
 ):
@@ -593,22 +574,3 @@ def test_the_command_loads_nothing_slow_that_it_does_not_use(base):
     assert "data_prep.writer.data_card" in loaded
     slow = {"tensorflow", "tqdm", "google.protobuf", "importlib.metadata"}
     assert not slow & loaded
-
-
-def test_wrong_option_ends_with_status_2_and_without_traceback(tmp_path):
-    result = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / "data_prep" / "create_pretraining_data.py"),
-            "--input_file=x",
-            f"--output_file={tmp_path / 'out'}",
-            "--spm_model_file=v",
-            "--max_seq_length=4",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 2
-    assert "error: --max_seq_length=4 is too small" in result.stderr
-    assert "Traceback" not in result.stderr

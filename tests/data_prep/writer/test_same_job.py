@@ -142,14 +142,6 @@ def test_version_of_the_work_is_compared(job):
     ]
 
 
-def test_options_that_are_newer_than_the_work_had_their_effect_of_then(job):
-    before = job()
-    del before["options"]["word_segmenter"], before["options"]["text_column"]
-    assert same_job.changes(before, job()) == []
-    (change,) = same_job.changes(before, job(word_segmenter="jieba"))
-    assert change == "--word_segmenter was 'none', is now 'jieba'"
-
-
 @pytest.mark.parametrize("what", ["size", "time"])
 def test_inputs_are_compared_by_size_and_time(job, tmp_path, what):
     before, path = job(), tmp_path / "b.txt"
@@ -174,7 +166,3 @@ def test_outputs_are_described_by_their_real_paths(job, tmp_path):
     assert job(output=f"{tmp_path}/link")["outputs"] == [
         os.path.realpath(tmp_path / "there")
     ]
-
-
-def test_absent_records_need_no_protection(base):
-    same_job.refuse_other_options([base.output_file], base, "any")

@@ -2,7 +2,6 @@
 
 import io
 import json
-import pathlib
 import random
 import sys
 
@@ -12,12 +11,9 @@ import pytest
 
 from albert_tf.common import errors
 from data_prep.writer import (
-    assemble,
     corpus,
     decoding,
-    instances,
     tables,
-    token_blocks,
 )
 from tests.conftest import changed
 from tests.data_prep import writing
@@ -118,29 +114,6 @@ def test_bytes_are_those_of_json_lines(kind_and_writer, base, tmp_path):
     table = dict(input_format=kind, input_file=path, text_column="body")
     own = changed(base, **table)
     assert writing.in_folder(own, tmp_path / "table", num_workers=2) == wanted
-
-
-@pytest.mark.parametrize(
-    ("owner", "step"),
-    [
-        (token_blocks, "save"),
-        (instances, "save"),
-        (assemble.Assembler, "encode"),
-    ],
-)
-@pytest.mark.usefixtures("many_pieces")
-def test_killed_run_goes_on_to_the_same_bytes(
-    base, tmp_path, monkeypatch, owner, step
-):
-    texts = documents(tmp_path)
-    path = str(tmp_path / "a.parquet")
-    write_parquet(pyarrow.table({"text": texts}), path, row_group_size=3)
-    own = changed(base, input_format="parquet", input_file=path)
-    whole = writing.run(own, output_file=str(tmp_path / "whole"))
-    writing.interrupt(own, monkeypatch, owner, step)
-    writing.run(own)
-    written = pathlib.Path(own.output_file).read_bytes()
-    assert written == pathlib.Path(whole.output_file).read_bytes()
 
 
 def read_all(path, kind, **values):
