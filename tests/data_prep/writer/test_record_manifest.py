@@ -92,10 +92,6 @@ def test_each_folder_gets_its_own_files():
     assert of_b.shard_sha256 == ("hash1", "hash3")
     assert (of_a.num_examples, of_b.num_examples) == (5, 6)
     assert of_a.summary == of_b.summary == {"instances": 11}
-
-
-def test_one_folder_has_the_whole_manifest():
-    whole = make_manifest(2, 7)
-    assert record_manifest.split(["shard0", "shard1"], whole) == [
-        (["shard0", "shard1"], whole)
+    assert record_manifest.split(whole.shards, whole) == [
+        ([*whole.shards], whole)
     ]

@@ -116,18 +116,6 @@ def test_label_tells_the_order_in_the_document():
     assert abs(share - 0.5) < 4 * 0.5 / len(labels) ** 0.5
 
 
-def test_nothing_is_lost_without_truncation():
-    """Without space to fill, all sentences are used once and in order."""
-    options = RANDOM(10_000, 0.0)
-    corpus = numbered_documents(3)
-    rng = random.Random(0)
-    (pair,) = make_pairs(corpus, 0, options, rng)
-    segments = [pair.first, pair.second]
-    if pair.label:
-        segments.reverse()
-    assert segments[0] + segments[1] == flat(corpus[0])
-
-
 def test_next_sentence_prediction_keeps_the_order_for_label_0():
     options = segment_pairs.PairOptions(40, 0.0, random_next_sentence=True)
     seen = set()
@@ -158,13 +146,6 @@ def test_random_segments_do_not_keep_blocks_of_other_documents():
         assert not np.shares_memory(part.tokens, other)
 
 
-def test_single_sentence_of_a_single_document_is_paired_with_itself():
-    options = RANDOM(128, 0.0)
-    rng = random.Random(0)
-    pairs = list(make_pairs([[[7, 8]]], 0, options, rng))
-    assert pairs == [Pair([7, 8], [7, 8], 1, single_sentence=True)]
-
-
 def test_one_short_target_holds_for_a_whole_document():
     options = segment_pairs.PairOptions(512, 1.0)
     document = [[piece] for piece in range(10, 2000)]
@@ -176,17 +157,6 @@ def test_one_short_target_holds_for_a_whole_document():
         pairs = list(make_pairs([document], 0, options, rng))
         lengths = {len(pair.first) + len(pair.second) for pair in pairs[:-1]}
         assert lengths == {target}
-
-
-class FakeRandom(random.Random):
-    """Returns prepared numbers from `random()`."""
-
-    def prepare(self, *numbers):
-        self.numbers = list(numbers)
-        return self
-
-    def random(self):
-        return self.numbers.pop(0)
 
 
 class Prepared:
@@ -286,17 +256,6 @@ def truncate(first, second, limit, rng):
     )
 
 
-def test_truncation_example_of_the_docstring():
-    rng = FakeRandom().prepare(0.3)
-    assert truncate([5, 6, 7], [8, 9], 4, rng) == ([6, 7], [8, 9])
-
-
-def test_truncation_cuts_the_longer_segment_and_the_second_of_equals():
-    rng = FakeRandom().prepare(0.9, 0.1, 0.5)
-    # [1,2,3] loses its end; [4,5] its front; [1,2] its end.
-    assert truncate([1, 2, 3], [4, 5], 2, rng) == ([1], [5])
-
-
 def truncate_one_by_one(first, second, limit, rng):
     """The original's truncate_seq_pair, on lists."""
     first, second = list(first), list(second)
@@ -307,7 +266,10 @@ def truncate_one_by_one(first, second, limit, rng):
 
 
 def test_truncation_equals_that_of_one_token_after_another():
+    """Also the example of the docstring, and both parts equally long."""
     rng = random.Random(4)
+    assert truncate([5, 6, 7], [8, 9], 4, Prepared(0.3)) == ([6, 7], [8, 9])
+    assert truncate([1, 2], [3, 4], 3, Prepared(0.5)) == ([1, 2], [3])
     for seed in range(500):
         first = [rng.randint(0, 99) for _ in range(rng.randint(1, 12))]
         second = [rng.randint(0, 99) for _ in range(rng.randint(0, 12))]
@@ -420,21 +382,22 @@ def test_objective_has_the_original_s_name_too():
     old = segment_pairs.PairOptions(random_next_sentence=True)
     assert old.objective == "nsp"
     assert segment_pairs.PairOptions().objective == "sop"
-    with pytest.raises(errors.UserError, match="contradict each other"):
-        segment_pairs.PairOptions(
-            sentence_objective="sop", random_next_sentence=True
-        )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            {"sentence_objective": "sop", "random_next_sentence": True},
+            "contradict each other",
+        ),
         ({"max_seq_length": 4}, "--max_seq_length=4 is too small"),
-        ({"short_seq_prob": 1.5}, "`short_seq_prob=1.5` is above 1"),
-        ({"short_seq_prob": -0.1}, "`short_seq_prob=-0.1` is below 0"),
-        ({"short_seq_prob": float("nan")}, "is not a number"),
+        (
+            {"max_seq_length": 3, "sentence_objective": "none"},
+            "=3 is too small.* need 4",
+        ),
     ],
 )
-def test_options_out_of_range_are_named(arguments, message):
+def test_impossible_options_are_refused(arguments, message):
     with pytest.raises(errors.UserError, match=message):
         segment_pairs.PairOptions(**arguments)
