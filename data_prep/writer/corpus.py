@@ -10,6 +10,7 @@ ends a document in both. Rows of Parquet and Arrow files are turned into JSON
 lines (`tables`).
 """
 
+import codecs
 import contextlib
 import dataclasses
 import functools
@@ -284,10 +285,9 @@ class CorpusReader:
             yield from text_lines.read_lines(parts, longest, on_long)
             return
         with _unpacked(stored, path) as text:
-            lines = text_lines.read_lines([text], longest, on_long)
-            # Without a byte order mark.
-            first = next(lines, b"").removeprefix(b"\xef\xbb\xbf") or b"\n"
-            yield from itertools.chain([first], lines)
+            if text.peek(3).startswith(codecs.BOM_UTF8):
+                text.read(3)
+            yield from text_lines.read_lines([text], longest, on_long)
             while stored.read(_CHUNK_BYTES):
                 pass  # There may be bytes after packed text.
 
