@@ -392,10 +392,6 @@ def test_objective_has_the_original_s_name_too():
             "contradict each other",
         ),
         ({"max_seq_length": 4}, "--max_seq_length=4 is too small"),
-        (
-            {"max_seq_length": 3, "sentence_objective": "none"},
-            "=3 is too small.* need 4",
-        ),
     ],
 )
 def test_impossible_options_are_refused(arguments, message):
