@@ -26,12 +26,9 @@ import argparse
 import itertools
 import json
 import pathlib
-import resource
-import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any
+from typing import Any
 
 from lab.benchmarks import side_by_side
 from lab.benchmarks.side_by_side import Config
@@ -114,7 +111,7 @@ def build_albert_tf(
     from albert_tf.training import evaluation, train_step
 
     folder = pathlib.Path(settings.folder)
-    facts = json.loads((folder / FACTS).read_text())
+    facts = read_facts(settings)
     encoder = modeling.AlbertModel(
         modeling.AlbertConfig(**config), precision=precision
     )
@@ -249,9 +246,8 @@ def build_hugging_face(
     import torch
     import transformers
 
-    folder = pathlib.Path(settings.folder)
     hugging_face = side_by_side.make_hugging_face_config(config)
-    hugging_face.num_labels = json.loads((folder / FACTS).read_text())["labels"]
+    hugging_face.num_labels = read_facts(settings)["labels"]
     head = transformers.AlbertForSequenceClassification
     if settings.task_name == SQUAD:
         hugging_face.num_labels = 2
@@ -287,97 +283,30 @@ def build_hugging_face(
     return predict if settings.predict else train
 
 
-def serve(settings: argparse.Namespace, answers: IO[str]) -> None:
-    """Train or predict --steps batches for every line of standard input."""
+def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
+    """Make the work of one implementation: --steps batches."""
     name, precision = settings.serve.rsplit("_", 1)
     kind = name.rsplit("_", 1)[1]
-    build = build_albert_tf
-    if name.startswith("hugging_face"):
-        build = build_hugging_face
     config = side_by_side.read_config(settings.albert_config_file)
-    turn = build(settings, config, precision, kind)
-    if build is build_hugging_face:
-        turn(WARM_UP_STEPS)
-    side_by_side.send(answers, {})
-    side_by_side.answer_turns(
-        answers,
-        lambda: turn(settings.steps),
-        lambda tokens: {
-            "tokens": tokens,
-            "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        },
-    )
+    tokens = read_facts(settings)["tokens"]
+    if name.startswith("hugging_face"):
+        work = build_hugging_face(settings, config, precision, kind)
+        work(WARM_UP_STEPS)
+    else:
+        work = build_albert_tf(settings, config, precision, kind)
+    return lambda: work(settings.steps) / tokens, f"{settings.steps} batches"
 
 
-# The parent. ------------------------------------------------------------------
-
-
-def start(
-    settings: argparse.Namespace, folder: str, name: str
-) -> side_by_side.Worker | None:
-    """Start one implementation; if it fails, print why and return None."""
-    uses_torch = name.startswith("hugging_face")
-    command = [
-        settings.torch_python if uses_torch else sys.executable,
-        *("-m", "lab.benchmarks.finetuning", *sys.argv[1:]),
-        *(f"--serve={name}", f"--folder={folder}"),
-    ]
-    started = side_by_side.start(name, command)
-    return started and started[0]
-
-
-def examples_per(
-    worker: side_by_side.Worker, seconds: str, tokens: float
-) -> list[float]:
-    """Return the speed of each turn, see the top of this file."""
-    return [turn["tokens"] / tokens / turn[seconds] for turn in worker.results]
-
-
-def report(
-    workers: Sequence[side_by_side.Worker],
-    settings: argparse.Namespace,
-    tokens: float,
-) -> list[str]:
-    """Return the lines of a Markdown table.
-
-    Args:
-        workers: After their turns.
-        settings: The options.
-        tokens: Those of an average example.
-    """
-    speed, processor = (
-        {w.name: examples_per(w, seconds, tokens) for w in workers}
-        for seconds in ("seconds", "processor_seconds")
-    )
-    header = (
-        "implementation, examples/s, fastest, examples/CPU s, peak MiB, "
-        f"speed v {settings.base}, by CPU s"
-    ).split(", ")
-    wall, cpu = (
-        {name: statistics.median(turns) for name, turns in found.items()}
-        for found in (speed, processor)
-    )
-    base = settings.base
-    rows = [
-        [
-            worker.name,
-            f"{wall[worker.name]:.1f}",
-            f"{max(speed[worker.name]):.1f}",
-            f"{cpu[worker.name]:.1f}",
-            f"{worker.results[-1]['mib']:,.0f}",
-            f"{wall[worker.name] / wall[base]:.2f}x",
-            f"{cpu[worker.name] / cpu[base]:.2f}x",
-        ]
-        for worker in workers
-    ]
-    return side_by_side.format_table(header, rows)
+def read_facts(settings: argparse.Namespace) -> dict[str, float]:
+    """Return `labels`, `records` and the `tokens` of an average example."""
+    facts = json.loads((pathlib.Path(settings.folder) / FACTS).read_text())
+    return dict(facts)
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = side_by_side.make_parser(
+        __doc__, NAMES, "hugging_face_grouped_float32", rounds=3
     )
     add = parser.add_argument
     add("--task_name", default="sst-2", help="A task of GLUE, or squad.")
@@ -387,33 +316,21 @@ def make_parser() -> argparse.ArgumentParser:
     add("--batch_size", type=int, default=32)
     add("--examples", type=int, default=8000, help="The first of the file.")
     add("--steps", type=int, default=32, help="Batches of a turn.")
-    add("--rounds", type=int, default=3)
     add("--predict", action="store_true", help="Predict instead of training.")
-    add(
-        "--implementations",
-        default=",".join(NAMES),
-        help="Those to compare, with commas. Default: %(default)s",
-    )
-    add("--base", default="hugging_face_grouped_float32")
     add("--albert_config_file", default=str(side_by_side.BASE_CONFIG))
-    add("--torch_python", default=sys.executable)
-    add("--serve", help=argparse.SUPPRESS)
     add("--folder", help=argparse.SUPPRESS)
     return parser
 
 
 def main() -> None:
     """Measure, or be a worker."""
-    parser = make_parser()
-    settings = parser.parse_args()
+    settings = side_by_side.parse(make_parser(), NAMES)
     if settings.serve:
-        with side_by_side.open_answers() as answers:
-            serve(settings, answers)
+        side_by_side.serve(lambda: build(settings))
         return
-    side_by_side.check(parser, settings, NAMES, ["rounds", "steps"])
-    with tempfile.TemporaryDirectory() as folder:
-        prepare(settings, pathlib.Path(folder))
-        facts = json.loads((pathlib.Path(folder) / FACTS).read_text())
+    with tempfile.TemporaryDirectory() as settings.folder:
+        prepare(settings, pathlib.Path(settings.folder))
+        facts = read_facts(settings)
         print(
             f"{settings.task_name}: {facts['records']:,} records of "
             f"{facts['tokens']:.1f} tokens, at most {settings.max_seq_length}; "
@@ -421,11 +338,10 @@ def main() -> None:
             flush=True,
         )
         side_by_side.compare(
-            lambda name: start(settings, folder, name),
-            lambda workers: report(workers, settings, facts["tokens"]),
-            settings.implementations,
-            needed=[settings.base],
-            rounds=settings.rounds,
+            "lab.benchmarks.finetuning",
+            settings,
+            "examples",
+            f"--folder={settings.folder}",
         )
 
 

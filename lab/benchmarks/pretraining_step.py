@@ -29,10 +29,9 @@ here, and argparse reads the options.
 import argparse
 import functools
 import math
-import resource
-import sys
+import statistics
 from collections.abc import Callable, Sequence
-from typing import IO, Any
+from typing import Any
 
 from lab.benchmarks import side_by_side
 from lab.benchmarks.side_by_side import Config, Shape
@@ -146,11 +145,27 @@ def build_model_garden(
 ) -> Step:
     """Make the step of Model Garden, composed as in its task."""
     import tensorflow as tf
+    import tf_keras as keras
     from official.modeling import activations
     from official.nlp import optimization
-    from official.nlp.modeling import layers, models
+    from official.nlp.modeling import layers, models, networks
 
-    encoder = side_by_side.make_model_garden_encoder(config, precision)
+    if precision == "bfloat16":
+        keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    encoder = networks.AlbertEncoder(
+        vocab_size=config["vocab_size"],
+        embedding_width=config["embedding_size"],
+        hidden_size=config["hidden_size"],
+        num_layers=config["num_hidden_layers"],
+        num_attention_heads=config["num_attention_heads"],
+        max_sequence_length=config["max_position_embeddings"],
+        type_vocab_size=config["type_vocab_size"],
+        intermediate_size=config["intermediate_size"],
+        activation=activations.gelu,
+        dropout_rate=0.0,
+        attention_dropout_rate=0.0,
+        dict_outputs=True,
+    )
     order_head = layers.ClassificationHead(
         config["hidden_size"], num_classes=2, name="next_sentence"
     )
@@ -296,164 +311,89 @@ DEFAULT_NAMES = [
 ]
 
 
-def measure_peak_mib() -> float:
-    """Return the peak memory of this process."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def serve(name: str, config: Config, shape: Shape, answers: IO[str]) -> None:
-    """Compute a step for every line of standard input and report its cost.
-
-    Args:
-        name: One of `NAMES`.
-        config: Shape of the model.
-        shape: Shape of the batch.
-        answers: Gets first the losses of the steps that warm up, then what
-            `side_by_side.answer_turns` writes; `mib` is the peak.
-    """
-    builder, precision, compiled = side_by_side.parse_name(name)
+def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
+    """Make the step of one implementation."""
+    builder, precision, compiled = side_by_side.parse_name(settings.serve)
+    config = side_by_side.read_config(settings.albert_config_file)
+    (shape,) = settings.shapes
     step = BUILDERS[builder](config, shape, precision, compiled)
     losses = [step() for _ in range(WARM_UP_STEPS)]
-    side_by_side.send(answers, {"losses": losses})
-    side_by_side.answer_turns(
-        answers, step, lambda _: {"mib": measure_peak_mib()}
-    )
+
+    def turn() -> float:
+        step()
+        return shape.batch
+
+    return turn, " ".join(["first losses", *(f"{x:.2f}" for x in losses)])
 
 
-# The parent. ------------------------------------------------------------------
+def columns(
+    workers: Sequence[side_by_side.Worker], flops: int, shape: Shape
+) -> side_by_side.Cells:
+    """Return the columns of FLOPs, and print the peaks."""
 
+    def rate(worker: side_by_side.Worker) -> float:
+        return statistics.median(worker.rates("seconds")) / shape.batch
 
-def start(
-    settings: argparse.Namespace, name: str, shape: Shape
-) -> side_by_side.Worker | None:
-    """Start one implementation; if it fails, print why and return None."""
-    uses_torch = name.startswith("hugging_face")
-    command = [
-        settings.torch_python if uses_torch else sys.executable,
-        "-m",
-        "lab.benchmarks.pretraining_step",
-        f"--serve={name}",
-        f"--shapes={shape.length}x{shape.batch}",
-        f"--albert_config_file={settings.albert_config_file}",
-    ]
-    started = side_by_side.start(name, command)
-    if started is None:
-        return None
-    worker, ready, seconds = started
-    if not name.startswith(PEAK):
-        losses = " ".join(f"{loss:.2f}" for loss in ready["losses"])
-        print(
-            f"- {name}: ready after {seconds:.0f} s, first losses {losses}",
-            flush=True,
-        )
-    return worker
-
-
-def report(
-    workers: Sequence[side_by_side.Worker],
-    base: str,
-    config: Config,
-    shape: Shape,
-) -> list[str]:
-    """Return a caption and the lines of a Markdown table."""
-    seconds = {w.name: w.median("seconds") for w in workers}
     peaks = {
-        precision: PEAK_PRODUCTS * 2 * PEAK_SIZE**3 / seconds[name]
-        for precision in side_by_side.PRECISIONS
-        if (name := f"{PEAK}_{precision}") in seconds
+        worker.name.removeprefix(f"{PEAK}_"): PEAK_PRODUCTS
+        * (2 * PEAK_SIZE**3)
+        * rate(worker)
+        for worker in workers
+        if worker.name.startswith(PEAK)
     }
-    processor = {w.name: w.median("processor_seconds") for w in workers}
-    flops = count_flops(config, shape)
-    header = (
-        "implementation, s/step, fastest, CPU s, sequences/s, tokens/s, "
-        f"GFLOP/s, of peak, peak MiB, speed v {base}, by CPU s"
-    ).split(", ")
-    rows = []
-    for worker in workers:
-        if worker.name.startswith(PEAK):
-            continue
-        median = seconds[worker.name]
+    for precision, peak in peaks.items():
+        print(f"- peak of {precision}: {peak / 1e9:.0f} GFLOP/s")
+
+    def share(worker: side_by_side.Worker) -> str:
         _, precision, _ = side_by_side.parse_name(worker.name)
-        cells = [
-            worker.name,
-            f"{median:.3f}",
-            f"{worker.fastest():.3f}",
-            f"{processor[worker.name]:.3f}",
-            f"{shape.batch / median:.2f}",
-            f"{shape.batch * shape.length / median:,.0f}",
-            f"{flops / median / 1e9:.0f}",
-            f"{flops / median / peaks[precision]:.0%}",
-            f"{worker.results[-1]['mib']:,.0f}",
-            f"{seconds[base] / median:.2f}x",
-            f"{processor[base] / processor[worker.name]:.2f}x",
-        ]
-        rows.append(cells)
-    return [
-        f"Length {shape.length}, batch {shape.batch}, "
-        f"{count_predictions(shape.length)} predictions, "
-        f"{flops / 1e9:,.0f} GFLOP a step. Peak of a product of "
-        f"{PEAK_SIZE} x {PEAK_SIZE}: "
-        + ", ".join(f"{p} {peaks[p] / 1e9:.0f} GFLOP/s" for p in peaks),
-        "",
-        *side_by_side.format_table(header, rows),
-    ]
+        return f"{flops * rate(worker) / peaks[precision]:.0%}"
 
-
-def compare(settings: argparse.Namespace, config: Config, shape: Shape) -> None:
-    """Measure one shape and print its table.
-
-    Raises:
-        SystemExit: The base, or the peak, cannot be measured.
-    """
-    names = settings.implementations
-    used = {side_by_side.parse_name(name)[1] for name in names}
-    peaks = [f"{PEAK}_{p}" for p in side_by_side.PRECISIONS if p in used]
-    side_by_side.compare(
-        lambda name: start(settings, name, shape),
-        lambda workers: report(workers, settings.base, config, shape),
-        [*peaks, *names],
-        needed=[*peaks, settings.base],
-        rounds=settings.rounds,
-    )
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add(
-        "--implementations",
-        default=",".join(DEFAULT_NAMES),
-        help=f"What to compare, of {' '.join(NAMES)}. Default: all but the "
-        "compiled ones of TensorFlow.",
-    )
-    side_by_side.add_options(
-        parser,
-        shapes="128x8,512x2",
-        model="The model; its dropout must be 0.",
-        rounds="Steps of each implementation.",
-    )
-    add("--serve", help=argparse.SUPPRESS)
-    return parser
+    return {
+        "GFLOP/s": lambda worker: f"{flops * rate(worker) / 1e9:.0f}",
+        "of peak": share,
+    }
 
 
 def main() -> None:
-    """Compare, or, in a process of an implementation, serve."""
-    parser = make_parser()
-    settings = parser.parse_args()
-    side_by_side.check(parser, settings, NAMES, ["rounds"])
+    """Compare, or, in a process of an implementation, work."""
+    parser = side_by_side.make_parser(
+        __doc__, DEFAULT_NAMES, "model_garden_float32", rounds=5
+    )
+    add = parser.add_argument
+    add(
+        "--shapes",
+        type=side_by_side.parse_shapes,
+        default="128x8,512x2",
+        help="Sequence length x batch. Default: %(default)s",
+    )
+    add(
+        "--albert_config_file",
+        default=str(side_by_side.BASE_CONFIG),
+        help="The model; its dropout must be 0. Default: base.",
+    )
+    settings = side_by_side.parse(parser, NAMES)
     config = side_by_side.read_config(settings.albert_config_file)
     if config["hidden_dropout_prob"] or config["attention_probs_dropout_prob"]:
         parser.error(f"{settings.albert_config_file}: dropout is not 0.")
     if settings.serve:
-        with side_by_side.open_answers() as answers:
-            serve(settings.serve, config, settings.shapes[0], answers)
+        side_by_side.serve(lambda: build(settings))
         return
+    used = {side_by_side.parse_name(n)[1] for n in settings.implementations}
     for shape in settings.shapes:
-        compare(settings, config, shape)
+        flops = count_flops(config, shape)
+        print(
+            f"Length {shape.length}, batch {shape.batch}, "
+            f"{count_predictions(shape.length)} predictions, "
+            f"{flops / 1e9:,.0f} GFLOP a step"
+        )
+        side_by_side.compare(
+            "lab.benchmarks.pretraining_step",
+            settings,
+            "sequences",
+            f"--shapes={shape}",
+            yardsticks=[f"{PEAK}_{precision}" for precision in sorted(used)],
+            more=functools.partial(columns, flops=flops, shape=shape),
+        )
 
 
 if __name__ == "__main__":

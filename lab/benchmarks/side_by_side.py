@@ -1,12 +1,13 @@
-"""Processes that work in turn, and other shared parts of the comparisons.
+"""Ours and others side by side: processes that work in turn.
 
 Each implementation runs in its own process, so that its threads and settings do
 not affect the others. The parent has them work in turn for several rounds, so
 that other load affects all of them equally.
 
-A script that uses this is both the parent and the worker processes. Workers may
-use another interpreter without this project's packages, so only the standard
-library is imported here, except inside functions of the implementations.
+A script that uses this is both the parent and the workers: a worker gets the
+options of the parent and `--serve=NAME`. Workers may use another interpreter
+without this project's packages, so only the standard library is imported here,
+except inside functions.
 """
 
 import argparse
@@ -16,23 +17,17 @@ import json
 import os
 import pathlib
 import re
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from typing import IO, Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BASE_CONFIG = ROOT / "configs" / "models" / "albert_base_v2.json"
-
 PRECISIONS = ("float32", "bfloat16")
 # Options that name a file or folder to read.
 PATH_OPTIONS = (
@@ -41,29 +36,29 @@ PATH_OPTIONS = (
     "input_file",
     "spm_model_file",
 )
-
 # For every measured process.
 ENVIRONMENT = {
     "PYTHONPATH": str(ROOT),
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "TF_USE_LEGACY_KERAS": "1",
 }
+# Options with the interpreter of some implementations.
+PYTHONS = {"hugging": "torch_python", "openvino": "openvino_python"}
 
-T = TypeVar("T")
 Config = Mapping[str, Any]  # The keys of a config file of the original.
+# Works once, and returns how much: sequences, examples or questions.
+Turn = Callable[[], float]
 
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """The shape of a batch.
-
-    Attributes:
-        length: Tokens of a sequence, special ones included.
-        batch: Sequences.
-    """
+    """Tokens of a sequence, special ones included, and sequences."""
 
     length: int
     batch: int
+
+    def __str__(self) -> str:
+        return f"{self.length}x{self.batch}"
 
 
 def parse_shapes(text: str) -> list[Shape]:
@@ -72,79 +67,62 @@ def parse_shapes(text: str) -> list[Shape]:
     return [Shape(int(length), int(batch)) for length, batch in pairs]
 
 
-def add_options(
-    parser: argparse.ArgumentParser, *, shapes: str, model: str, rounds: str
-) -> None:
-    """Add the options that all comparisons have.
-
-    Args:
-        parser: Where to.
-        shapes: Default of --shapes.
-        model: Help of --albert_config_file, a sentence.
-        rounds: Help of --rounds, a sentence.
-    """
+def make_parser(
+    description: str, names: Sequence[str], base: str, rounds: int
+) -> argparse.ArgumentParser:
+    """Return a parser with the options that all comparisons have."""
+    parser = argparse.ArgumentParser(
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add = parser.add_argument
     add(
-        "--base",
-        default="model_garden_float32",
-        help="The implementation that is compared with the others.",
+        "--implementations",
+        default=",".join(names),
+        help="What to compare, with commas. Default: %(default)s",
     )
-    add(
-        "--shapes",
-        type=parse_shapes,
-        default=shapes,
-        help="Sequence length x batch. Default: %(default)s",
-    )
-    add(
-        "--albert_config_file",
-        default=str(BASE_CONFIG),
-        help=f"{model} Default: base.",
-    )
-    add("--rounds", type=int, default=5, help=f"{rounds} Default: %(default)s")
+    add("--base", default=base, help="The others are compared with it.")
+    add("--rounds", type=int, default=rounds, help="Turns of each.")
     add(
         "--torch_python",
         default=sys.executable,
         help="Python that has torch and transformers; it needs nothing else.",
     )
+    add("--serve", help=argparse.SUPPRESS)
+    return parser
 
 
-def check(
+def parse(
     parser: argparse.ArgumentParser,
-    settings: argparse.Namespace,
     names: Collection[str],
-    counts: Sequence[str],
-) -> None:
-    """Divide --implementations at commas, and refuse what cannot be run.
-
-    Files are checked too, see `check_paths`.
+    arguments: Sequence[str] | None = None,
+) -> argparse.Namespace:
+    """Read options, and refuse what cannot be run before anything runs.
 
     Args:
-        parser: It ends the program with its usage.
-        settings: What it has read; with `implementations` and `base`.
         names: Of the implementations that there are.
-        counts: Options that are at least 1.
+        arguments: Default: those of the process.
     """
+    settings = parser.parse_args(arguments)
     settings.implementations = settings.implementations.split(",")
     unknown = sorted(set(settings.implementations) - set(names))
     if unknown:
-        parser.error(f"--implementations: there is no {', '.join(unknown)}.")
-    for name in counts:
-        if getattr(settings, name) < 1:
-            parser.error(f"--{name}={getattr(settings, name)} is less than 1.")
+        parser.error(
+            f"--implementations: there is no {', '.join(unknown)}. There are "
+            f"{', '.join(names)}."
+        )
+    if settings.rounds < 1:
+        parser.error(f"--rounds={settings.rounds} is less than 1.")
     if settings.base not in settings.implementations:
         parser.error(f"--base={settings.base} is not among --implementations.")
     check_paths(parser, settings)
+    return settings
 
 
 def check_paths(
     parser: argparse.ArgumentParser, settings: argparse.Namespace
 ) -> None:
-    """Refuse files and folders that do not exist, before anything runs.
-
-    Args:
-        parser: It ends the program with its usage.
-        settings: What it has read; `PATH_OPTIONS` that it lacks are skipped.
-    """
+    """Refuse files and folders that do not exist."""
     for name in PATH_OPTIONS:
         path = getattr(settings, name, None)
         if path and not os.path.exists(path):
@@ -169,33 +147,6 @@ def read_config(path: str) -> Config:
     return {"inner_group_num": 1, **json.loads(content)}
 
 
-# Other implementations. -------------------------------------------------------
-
-
-def make_model_garden_encoder(config: Config, precision: str) -> Any:
-    """Return Model Garden's encoder, without dropout."""
-    import tf_keras as keras
-    from official.modeling import activations
-    from official.nlp.modeling import networks
-
-    if precision == "bfloat16":
-        keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    return networks.AlbertEncoder(
-        vocab_size=config["vocab_size"],
-        embedding_width=config["embedding_size"],
-        hidden_size=config["hidden_size"],
-        num_layers=config["num_hidden_layers"],
-        num_attention_heads=config["num_attention_heads"],
-        max_sequence_length=config["max_position_embeddings"],
-        type_vocab_size=config["type_vocab_size"],
-        intermediate_size=config["intermediate_size"],
-        activation=activations.gelu,
-        dropout_rate=0.0,
-        attention_dropout_rate=0.0,
-        dict_outputs=True,
-    )
-
-
 def make_hugging_face_config(config: Config) -> Any:
     """Return Hugging Face's config, without dropout in the classifier."""
     import transformers
@@ -212,44 +163,29 @@ def make_hugging_face_config(config: Config) -> Any:
 # In a process. ----------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def open_answers() -> Iterator[IO[str]]:
-    """Keep standard output for answers; send other output to standard error."""
-    with os.fdopen(os.dup(1), "w") as answers:
-        os.dup2(2, 1)  # Output of packages must not be mixed with the answers.
-        yield answers
-
-
-def send(answers: IO[str], values: Mapping[str, Any]) -> None:
-    """Write an answer: one JSON object per line."""
-    print(json.dumps(values), file=answers, flush=True)
-
-
-def answer_turns(
-    answers: IO[str],
-    turn: Callable[[], T],
-    measure: Callable[[T], Mapping[str, float]],
-) -> None:
+def serve(build: Callable[[], tuple[Turn, str]]) -> None:
     """Work once for every line of standard input and report its cost.
 
     Args:
-        answers: Gets `seconds`, `processor_seconds` (of all threads) and what
-            `measure` returns, for each turn.
-        turn: What is timed.
-        measure: Returns more about a turn, such as the `mib` of this process;
-            it gets what the turn returned.
+        build: Returns the work, and a line about it.
     """
-    for _ in sys.stdin:
-        began, processor = time.perf_counter(), time.process_time()
-        done = turn()
-        seconds = time.perf_counter() - began
-        processor = time.process_time() - processor
-        result = {
-            "seconds": seconds,
-            "processor_seconds": processor,
-            **measure(done),
-        }
-        send(answers, result)
+    # Output of packages must not be mixed with the answers.
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        turn, about = build()
+        print(json.dumps(about), file=answers, flush=True)
+        for _ in sys.stdin:
+            began, processor = time.perf_counter(), time.process_time()
+            amount = turn()
+            result = {
+                "amount": amount,
+                "seconds": time.perf_counter() - began,
+                # Of all threads.
+                "processor_seconds": time.process_time() - processor,
+                "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                / 1024,
+            }
+            print(json.dumps(result), file=answers, flush=True)
 
 
 # The parent. ------------------------------------------------------------------
@@ -266,7 +202,7 @@ class Worker:
     """A process with one implementation."""
 
     def __init__(self, name: str, command: Sequence[str]):
-        """Start the process; `read` its first answer to wait for it."""
+        """Start it."""
         self.name = name
         self.results: list[dict[str, float]] = []
         self._errors = tempfile.TemporaryFile("w+", errors="replace")
@@ -279,17 +215,13 @@ class Worker:
             env={**os.environ, **ENVIRONMENT},
         )
 
-    def read(self) -> dict[str, Any] | None:
+    def read(self) -> Any:
         """Return the next answer; None if the process has ended."""
         line = self._process.stdout.readline()
         return json.loads(line) if line else None
 
     def take_turn(self) -> None:
-        """Have it do its work once.
-
-        Raises:
-            SystemExit: The process has ended.
-        """
+        """Have it do its work once."""
         self._process.stdin.write("turn\n")
         self._process.stdin.flush()
         result = self.read()
@@ -297,13 +229,9 @@ class Worker:
             raise SystemExit(f"{self.name} ended: {self.last_words()}")
         self.results.append(result)
 
-    def median(self, key: str) -> float:
-        """Return the median of the turns."""
-        return statistics.median(result[key] for result in self.results)
-
-    def fastest(self) -> float:
-        """Return the seconds of the fastest turn."""
-        return min(result["seconds"] for result in self.results)
+    def rates(self, key: str) -> list[float]:
+        """Return the work of each turn by its `seconds`, or others."""
+        return [result["amount"] / result[key] for result in self.results]
 
     def last_words(self) -> str:
         """Return how the process ended and the last error that it printed."""
@@ -314,103 +242,110 @@ class Worker:
     def stop(self) -> None:
         """End the process."""
         self._process.kill()
-        self._process.wait()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.communicate()
+        self._errors.close()
 
 
-def start(
-    name: str, command: Sequence[str]
-) -> tuple[Worker, dict[str, Any], float] | None:
-    """Start a process and wait until it is ready.
-
-    Returns:
-        It, its first answer, and the seconds it took; None, and a line is
-        printed that says why, if it fails.
-    """
-    worker = Worker(name, command)
+def start(name: str, command: Sequence[str]) -> Worker | None:
+    """Start a process and wait until it is ready; None if it fails."""
     began = time.perf_counter()
-    ready = worker.read()
-    if ready is None:
+    worker = Worker(name, command)
+    about = worker.read()
+    if about is None:
         print(f"- {name}: not measured, {worker.last_words()}", flush=True)
+        worker.stop()
         return None
-    return worker, ready, time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    print(f"- {name}: ready after {seconds:.0f} s, {about}", flush=True)
+    return worker
+
+
+Cells = Mapping[str, Callable[[Worker], str]]
 
 
 def compare(
-    start_one: Callable[[str], Worker | None],
-    report: Callable[[Sequence[Worker]], Sequence[str]],
-    names: Sequence[str],
-    needed: Sequence[str],
-    rounds: int,
-    in_a_row: int = 1,
+    module: str,
+    settings: argparse.Namespace,
+    unit: str,
+    *arguments: str,
+    yardsticks: Sequence[str] = (),
+    more: Callable[[Sequence[Worker]], Cells] = lambda _: {},
 ) -> None:
-    """Start processes, have them work in turn, and print the results.
+    """Start processes, have them work in turn, and print a Markdown table.
+
+    One more round comes first and does not count: the processes have waited for
+    each other, threads and caches are cold.
 
     Args:
-        start_one: Starts the process of a name; None if that fails.
-        report: Returns the lines to print.
-        names: What to start; what fails is left out.
-        needed: Those of them without which nothing can be said.
-        rounds: See `take_turns`.
-        in_a_row: See `take_turns`.
+        module: The script; each process gets its options and `arguments`.
+        unit: What a turn's amount counts, such as "sequences".
+        yardsticks: Started beside the implementations, not in the table.
+        more: Returns further columns.
 
     Raises:
-        SystemExit: One of `needed` fails, or any in the middle.
+        SystemExit: The base fails, or any in the middle. Others that fail at
+            their start are left out.
     """
-    workers: list[Worker] = []
-    try:
-        for name in names:
-            worker = start_one(name)
+    base = settings.base
+    with contextlib.ExitStack() as stack:
+        workers = []
+        for name in [*yardsticks, *settings.implementations]:
+            python = getattr(settings, PYTHONS.get(name.split("_")[0], ""), "")
+            command = [python or sys.executable, "-m", module, *sys.argv[1:]]
+            worker = start(name, [*command, f"--serve={name}", *arguments])
             if worker:
+                stack.callback(worker.stop)
                 workers.append(worker)
-            elif name in needed:
-                raise SystemExit(f"There is nothing to compare without {name}.")
-        how = take_turns(workers, rounds, in_a_row)
-        print("", how, *report(workers), "", sep="\n", flush=True)
-    finally:
-        for worker in workers:
-            worker.stop()
-
-
-def take_turns(workers: Sequence[Worker], rounds: int, in_a_row: int) -> str:
-    """Have all processes work in turn, and print progress.
-
-    One more round comes first and does not count: the processes have waited
-    for each other, threads and caches are cold.
-
-    Args:
-        workers: Processes that are ready.
-        rounds: How often each gets its turn.
-        in_a_row: What each does then, one after the other.
-
-    Returns:
-        A line for people.
-    """
-    before = os.getloadavg()[0]
-    for _ in range(1 + rounds):
-        for worker in workers:
-            for _ in range(in_a_row):
+            elif name == base:
+                raise SystemExit(f"There is nothing to compare without {base}.")
+        before = os.getloadavg()[0]
+        for _ in range(1 + settings.rounds):
+            for worker in workers:
                 worker.take_turn()
-    for worker in workers:
-        del worker.results[:in_a_row]
-    return (
-        f"Medians of {rounds} rounds in turn"
-        + (f", {in_a_row} in a row" if in_a_row > 1 else "")
-        + f"; {os.cpu_count()} processors, load {before:.1f} before, "
-        f"{os.getloadavg()[0]:.1f} after."
-    )
+        for worker in workers:
+            del worker.results[0]
+        shown = [w for w in workers if w.name not in yardsticks]
+        print(
+            f"\nMedians of {settings.rounds} rounds in turn; {os.cpu_count()} "
+            f"processors, load {before:.1f} before, {os.getloadavg()[0]:.1f} "
+            "after.\n",
+            *table(shown, base, unit, more(workers)),
+            "",
+            sep="\n",
+            flush=True,
+        )
 
 
-def format_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]]
+def table(
+    workers: Sequence[Worker], base: str, unit: str, more: Cells
 ) -> list[str]:
-    """Return the lines of a Markdown table; all columns but one hold numbers.
+    """Return the lines of a Markdown table, see `compare`."""
 
-    Args:
-        header: A name for each column, the first that of the implementations.
-        rows: Cells.
-    """
+    def rate(worker: Worker, key: str = "seconds") -> float:
+        return statistics.median(worker.rates(key))
+
+    (first,) = (worker for worker in workers if worker.name == base)
+    columns: Cells = {
+        "implementation": lambda worker: worker.name,
+        "s": lambda worker: "{:.3f}".format(
+            statistics.median(r["seconds"] for r in worker.results)
+        ),
+        f"{unit}/s": lambda worker: f"{rate(worker):.2f}",
+        "fastest": lambda worker: f"{max(worker.rates('seconds')):.2f}",
+        f"{unit}/CPU s": lambda worker: "{:.2f}".format(
+            rate(worker, "processor_seconds")
+        ),
+        "peak MiB": lambda worker: f"{worker.results[-1]['mib']:,.0f}",
+        f"speed v {base}": lambda worker: f"{rate(worker) / rate(first):.2f}x",
+        "by CPU s": lambda worker: "{:.2f}x".format(
+            rate(worker, "processor_seconds") / rate(first, "processor_seconds")
+        ),
+        **more,
+    }
+    rows = [[cell(worker) for cell in columns.values()] for worker in workers]
     return [
-        f"| {' | '.join(header)} |",
-        f"| --- | {' | '.join(['---:'] * (len(header) - 1))} |",
-        *(f"| {' | '.join(cells)} |" for cells in rows),
+        f"| {' | '.join(columns)} |",
+        f"| --- | {' | '.join(['---:'] * (len(columns) - 1))} |",
+        *(f"| {' | '.join(row)} |" for row in rows),
     ]

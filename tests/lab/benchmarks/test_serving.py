@@ -1,6 +1,5 @@
 """What the comparison of saved models asks them."""
 
-import argparse
 import json
 
 import pytest
@@ -8,34 +7,19 @@ import pytest
 from lab.benchmarks import serving
 
 
-@pytest.fixture
-def sentences(tiny_vocab, tmp_path):
+def test_all_are_asked_the_same_sentences(tiny_vocab, tiny_tokenizer, tmp_path):
     path = tmp_path / "sentences.json"
-    settings = argparse.Namespace(spm_model_file=tiny_vocab)
-    serving.write_sentences(settings, str(path))
-    return path
-
-
-def test_sentences_have_the_lengths_that_are_drawn(sentences, tiny_tokenizer):
-    content = json.loads(sentences.read_text())
+    serving.write_sentences(tiny_vocab, str(path))
+    content = json.loads(path.read_text())
     lengths = [len(ids) for ids in content["ids"]]
     assert len(lengths) == serving.SENTENCES
     assert serving.SHORTEST <= min(lengths) < 20
     assert 100 < max(lengths) <= serving.LONGEST
-    for text, ids in zip(content["texts"], content["ids"], strict=True):
-        assert tiny_tokenizer.encode(text) == ids[1:-1]
-
-
-@pytest.mark.parametrize(("mixed", "calls"), [("together", 1), ("apart", 64)])
-def test_all_are_asked_the_same_sentences(sentences, mixed, calls):
-    settings = argparse.Namespace(sentences=str(sentences), mixed=mixed)
-    settings.name = "albert_tf_bfloat16"
-    texts = serving.make_mixed_requests(settings)
-    settings.name = "onnx_float32"
-    ids = serving.make_mixed_requests(settings)
-    assert len(texts) == len(ids) == calls
-    assert sum(len(request["text"]) for request in texts) == 64
-    assert sum(len(request["input_ids"]) for request in ids) == 64
+    texts = serving.make_mixed_request("albert_tf_bfloat16", str(path))["text"]
+    ids = serving.make_mixed_request("onnx_float32", str(path))["input_ids"]
+    for text, row, length in zip(texts, ids.tolist(), lengths, strict=True):
+        assert tiny_tokenizer.encode(text) == row[1 : length - 1]
+        assert not any(row[length:])
 
 
 def test_ids_are_padded_to_the_longest_of_a_call():

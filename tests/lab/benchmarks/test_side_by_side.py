@@ -1,52 +1,94 @@
-"""What the comparisons share: what they refuse before anything runs."""
+"""What comparisons refuse, how processes work in turn, and the table."""
 
-import argparse
+import sys
+import types
 
 import pytest
 
 from lab.benchmarks import side_by_side
+from tests.conftest import ROOT
 
 NAMES = ("albert_tf_float32", "hugging_face_float32")
+# Works twice as much in each turn; the second implementation does not start.
+WORKER = """
+import itertools
+from lab.benchmarks import side_by_side
+amounts = itertools.count(1)
+side_by_side.serve(lambda: (lambda: 2.0 ** next(amounts), "a line about it"))
+"""
 
 
-def check(**given):
-    settings = argparse.Namespace(
-        **{
-            "implementations": ",".join(NAMES),
-            "base": NAMES[0],
-            "rounds": 1,
-            **given,
-        }
-    )
-    side_by_side.check(argparse.ArgumentParser(), settings, NAMES, ["rounds"])
-    return settings.implementations
+def parse(*arguments):
+    parser = side_by_side.make_parser("", NAMES, NAMES[0], rounds=5)
+    parser.add_argument("--data_dir")
+    return side_by_side.parse(parser, NAMES, arguments)
 
 
 def test_implementations_are_divided_at_commas():
-    assert check() == list(NAMES)
-    assert check(implementations=NAMES[0]) == [NAMES[0]]
+    assert parse().implementations == list(NAMES)
+    assert parse(f"--implementations={NAMES[0]}").implementations == [NAMES[0]]
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
+        (["--implementations=albert"], "there is no albert. There are albert_"),
+        (["--rounds=0"], "--rounds=0 is less than 1."),
         (
-            {"implementations": "albert"},
-            "--implementations: there is no albert.",
-        ),
-        ({"rounds": 0}, "--rounds=0 is less than 1."),
-        (
-            {"implementations": NAMES[0], "base": NAMES[1]},
+            [f"--implementations={NAMES[0]}", f"--base={NAMES[1]}"],
             f"--base={NAMES[1]} is not among --implementations.",
         ),
-        *(
-            ({name: "no/file"}, f"--{name}=no/file does not exist.")
-            for name in ("albert_config_file", "data_dir", "spm_model_file")
-        ),
+        (["--data_dir=no/file"], "--data_dir=no/file does not exist."),
     ],
 )
-def test_what_cannot_be_compared_is_refused(given, message, capsys):
+def test_what_cannot_be_compared_is_refused(arguments, message, capsys):
     with pytest.raises(SystemExit) as end:
-        check(**given)
+        parse(*arguments)
     assert end.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_shapes_and_names():
+    one, two = side_by_side.parse_shapes("128x8,512x2")
+    assert (one.length, one.batch, str(two)) == (128, 8, "512x2")
+    assert side_by_side.parse_name("a_b_int8_compiled") == ("a_b", "int8", True)
+    assert side_by_side.parse_name("a_float32") == ("a", "float32", False)
+
+
+def test_processes_work_in_turn_and_the_first_turn_does_not_count(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "worker.py").write_text(WORKER)
+    (tmp_path / "failing.py").write_text("raise ValueError('not today')")
+    monkeypatch.setitem(
+        side_by_side.ENVIRONMENT, "PYTHONPATH", f"{tmp_path}:{ROOT}"
+    )
+    monkeypatch.setattr(sys, "argv", ["script"])
+    seen = []
+
+    def more(workers):
+        seen.extend(workers)
+        return {"amounts": lambda w: str([r["amount"] for r in w.results])}
+
+    settings = types.SimpleNamespace(
+        implementations=["worker"], base="worker", rounds=2
+    )
+    side_by_side.compare("worker", settings, "things", more=more)
+    (row,) = [x for x in capsys.readouterr().out.splitlines() if "x |" in x]
+    assert row.startswith("| worker | ")
+    assert row.endswith(" | 1.00x | 1.00x | [4.0, 8.0] |")
+    with pytest.raises(SystemExit, match="nothing to compare without worker"):
+        side_by_side.compare("failing", settings, "things")
+    assert "status 1: ValueError: not today" in capsys.readouterr().out
+
+
+def test_rates_and_speeds_of_the_table():
+    slow, fast = (side_by_side.Worker(name, ["true"]) for name in "ab")
+    cost = {"processor_seconds": 1.0, "mib": 5.0}
+    slow.results = [{"amount": 6.0, "seconds": s, **cost} for s in (3, 2, 6)]
+    fast.results = [{"amount": 8.0, "seconds": 2.0, **cost}]
+    slow.stop()
+    fast.stop()
+    *_, first, second = side_by_side.table([slow, fast], "a", "x", {})
+    assert first == ("| a | 3.000 | 2.00 | 3.00 | 6.00 | 5 | 1.00x | 1.00x |")
+    assert second == ("| b | 2.000 | 4.00 | 4.00 | 8.00 | 5 | 2.00x | 1.33x |")

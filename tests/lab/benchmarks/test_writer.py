@@ -17,13 +17,6 @@ def test_generated_text_has_the_size_and_the_layout_of_its_source(tmp_path):
     assert texts[0].split("\n")[2] == ""
 
 
-def test_few_lines_are_the_first_ones(tmp_path):
-    source, target = tmp_path / "source.txt", tmp_path / "few.txt"
-    source.write_text("".join(f"line {i}\n" for i in range(20)), "utf-8")
-    writer.write_few_lines(str(source), str(target))
-    assert target.read_text("utf-8").split("\n")[-2:] == ["line 7", ""]
-
-
 def test_more_memory_than_allowed_is_an_error():
     writer.refuse_much_memory(100.4, 0)
     writer.refuse_much_memory(100.4, 101)
