@@ -30,19 +30,21 @@ LINT_DONE = $(VENV)/.lint-done
 MUTANTS_DONE = $(VENV)/.mutants-done
 TORCH_DONE = $(VENV)/.torch-done
 JAX = $(VENV)-jax
+ALL = not gpu and not jax and not torch
 CODE = albert_tf data_prep tests tools benchmarks lab
 INSTALL = -m pip install $(PIP) --disable-pip-version-check
 PIP_INSTALL = "$(PY)" $(INSTALL)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-lab test-jax test-torch fuzz mutants soak
-.PHONY: lint format clean
+.PHONY: help setup demo test test-all test-lab test-jax test-torch
+.PHONY: fuzz mutants soak lint format clean
 
 help:
 	@echo "make setup  install everything into $(VENV) (minutes; once)"
 	@echo "make demo   from a text file to a SavedModel on a tiny model"
-	@echo "make test   run the tests"
+	@echo "make test   run the tests that take less than ten minutes together"
+	@echo "make test-all   and the slow ones"
 	@echo "make test-lab   the tests of lab/"
 	@echo "make test-jax, test-torch   the tests that need jax, or torch and"
 	@echo "            transformers; each installs its packages"
@@ -60,6 +62,9 @@ demo: setup
 
 test: setup
 	"$(PY)" tools/run_tests.py --ignore=tests/lab $(ARGS)
+
+test-all: setup
+	"$(PY)" tools/run_tests.py --ignore=tests/lab -m "$(ALL)" $(ARGS)
 
 test-lab: setup
 	"$(PY)" tools/run_tests.py tests/lab $(ARGS)
@@ -85,7 +90,7 @@ mutants: $(MUTANTS_DONE)
 fuzz: setup
 	@seed=$${FUZZ_SEED:-$$(date +%s)}; echo "FUZZ_SEED=$$seed"; \
 	FUZZ_SEED=$$seed FUZZ_ROUNDS="$(ROUNDS)" \
-	    "$(PY)" tools/run_tests.py tests/hostile $(ARGS)
+	    "$(PY)" tools/run_tests.py tests/hostile -m "$(ALL)" $(ARGS)
 
 lint: $(LINT_DONE)
 	@failed=; \

@@ -181,3 +181,34 @@ def test_no_test_file_is_long():
         if path.read_text().count("\n") > LONGEST_TEST_FILE
     ]
     assert not long
+
+
+# What could run code that was read.
+MODULES_OF_CODE = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
+CALLS_OF_CODE = {"__import__", "compile", "eval", "exec"}
+METHODS_OF_CODE = {"from_config", "load_model", "model_from_json"}
+
+
+def runs_code(node: ast.AST) -> bool:
+    """Whether a node of a syntax tree could run what was read."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in CALLS_OF_CODE
+    if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+        return ast.unparse(node.value) != "False"
+    return isinstance(node, ast.Attribute) and node.attr in METHODS_OF_CODE
+
+
+def test_nothing_that_is_read_can_be_code():
+    """No file of the packages unpickles or evaluates what it reads."""
+    wrong = [
+        (name, node.lineno)
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if runs_code(node)
+    ]
+    wrong += [
+        (name, found)
+        for name, modules in IMPORTS.items()
+        if (found := {m.split(".")[0] for m in modules} & MODULES_OF_CODE)
+    ]
+    assert not wrong

@@ -15,8 +15,13 @@ import pytest
 from tests.conftest import ROOT
 
 PARTS = (
-    *("albert_tf", "data_prep", "configs"),
-    *("pyproject.toml", "setup.py", "README.md", "LICENSE"),
+    "LICENSE",
+    "README.md",
+    "albert_tf",
+    "configs",
+    "data_prep",
+    "pyproject.toml",
+    "setup.py",
 )
 
 

@@ -1,7 +1,5 @@
 """Scripts in separate processes, as a scheduler would start them."""
 
-import ctypes
-import resource
 import socket
 import subprocess
 import sys
@@ -20,40 +18,6 @@ def start(module, signal_at=(), **options):
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-def run_limited(limit, module, **options):
-    """Run a script after one of the functions below; return the process."""
-    begin = (
-        "import os, sys\n"
-        f"from {__name__} import {limit.__name__}\n"
-        f"{limit.__name__}()\n"
-        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", begin, "-m", module]
-        + [f"--{key}={value}" for key, value in options.items()],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-
-def obey_permissions():
-    """Make permissions apply to root as well, in the program started next.
-
-    Another user might not be able to run this Python.
-    """
-    drop = 24  # PR_CAPBSET_DROP of prctl(2).
-    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH.
-        ctypes.CDLL(None).prctl(drop, capability, 0, 0, 0)
-
-
-def allow_no_byte():
-    """Make writing the first byte of any file fail, as on a full disk."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def start_workers(module, signal_at=(), signalled=1, number=2, **options):

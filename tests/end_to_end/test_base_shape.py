@@ -15,13 +15,14 @@ from tests.albert_tf.training import head_steps, update_runs
 from tests.conftest import LOSS_RTOL, ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sentence_objective", "precision"),
     [
         ("sop", "float32"),
         ("sop", "bfloat16"),
         ("none", "float32"),
-        pytest.param("nsp", "float32", marks=pytest.mark.slow),
+        ("nsp", "float32"),
     ],
 )
 def test_pretraining_at_base_shape_is_one_program_for_xla(

@@ -48,6 +48,7 @@ def options(inputs, vocabulary, name):
     }
 
 
+@pytest.mark.slow
 def test_two_workers_equal_two_replicas(inputs, tiny_vocab, monkeypatch):
     two = options(inputs, tiny_vocab, "two")
     workers = processes.start_workers("albert_tf.run_classifier", **two)

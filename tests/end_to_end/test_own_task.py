@@ -25,7 +25,13 @@ TABLES = re.findall(r"```\n((?:title|id)\t.*?)```", PAGE, re.S)
 MOODS = ("angry", "content", "neither")
 
 
-@pytest.fixture(params=["table", "json", "head"])
+@pytest.fixture(
+    params=[
+        "table",
+        pytest.param("json", marks=pytest.mark.slow),
+        pytest.param("head", marks=pytest.mark.slow),
+    ]
+)
 def place(request, tmp_path, small_config, tiny_vocab):
     """A folder with the inputs of the commands."""
     code = {

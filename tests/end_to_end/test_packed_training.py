@@ -27,9 +27,9 @@ def packed():
 @pytest.mark.parametrize(
     ("objective", "parts", "recompute"),
     [
-        ("sop", 1, False),
+        pytest.param("sop", 1, False, marks=pytest.mark.slow),
         ("sop", 2, True),
-        ("nsp", 2, False),
+        pytest.param("nsp", 2, False, marks=pytest.mark.slow),
         ("none", 1, False),
     ],
 )

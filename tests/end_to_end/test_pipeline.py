@@ -18,7 +18,6 @@ from tests import own_tasks
 from tests.conftest import tiny_config
 from tests.end_to_end import processes
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = 6
 EVERY = 2
 CONFIG = tiny_config(hidden_dropout_prob=0.1)
@@ -38,24 +37,9 @@ print(json.dumps({key: value.tolist() for key, value in answer.items()}))
 """
 
 
-def command(module, **options):
-    return [sys.executable, "-m", module] + [
-        f"--{name}={value}" for name, value in options.items()
-    ]
-
-
 def run_script(module, **options):
-    """Run one script; its output is shown when it fails."""
-    done = subprocess.run(
-        command(module, **options),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+    """Run one script in a process of its own."""
+    processes.finish(processes.start(module, **options))
 
 
 def pretraining(inputs, output_dir, **changes):
@@ -255,6 +239,7 @@ def test_killed_pretraining_ends_like_an_undisturbed_one(
         assert [n["loss"] for n in ours] == [n["loss"] for n in theirs]
 
 
+@pytest.mark.slow
 def test_encoder_of_replaced_token_detection_goes_on_alone(inputs, tmp_path):
     """It is finetuned, exported and converted; the generator is left out."""
     run = tmp_path / "rtd"

@@ -3,33 +3,25 @@
 Everything runs in separate processes, as a scheduler would start them.
 """
 
-import errno
 import json
-import os
-import pathlib
-import shutil
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import run_pretraining
 from albert_tf.common import (
-    errors,
-    folder_lock,
-    options,
     preemption,
 )
-from albert_tf.data import layouts, manifests
+from albert_tf.data import layouts
 from albert_tf.training import run_log
 from tests import record_files
 from tests.albert_tf.data import short_records
 from tests.conftest import LOSS_RTOL
 from tests.end_to_end import processes
 
+# Each process takes some ten seconds; test_pipeline.py kills one run, too.
+pytestmark = pytest.mark.slow
 STEPS = 12
 LENGTH, PREDICTIONS, VOCABULARY = 16, 3, 60
 CONFIG = {
@@ -289,90 +281,12 @@ def test_another_process_may_evaluate(folder, whole):
     assert (whole / "model.ckpt-best.index").exists()
     # The log of the training is untouched.
     assert not losses(whole, "eval") and len(losses(whole)) == STEPS
-    card = processes.finish(start_card(whole))
-    assert card.strip().endswith("run_card.md")
+    card = processes.finish(
+        processes.start("albert_tf.write_run_card", output_dir=whole)
+    )
+    assert "run_card.md" in card
     text = (whole / "run_card.md").read_text()
     assert "Last evaluation" in text and "tokens_seen" in text
-
-
-def make_settings(folder, name, **changes):
-    values = make_options(folder, name, **changes)
-    return options.from_dict(
-        run_pretraining.PretrainingOptions,
-        {
-            key: str(value) if isinstance(value, pathlib.Path) else value
-            for key, value in values.items()
-        },
-    )
-
-
-def test_a_second_training_in_a_folder_is_refused_and_changes_nothing(
-    folder, monkeypatch
-):
-    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
-    place = folder / "held"
-    with folder_lock.hold(str(place), "output_dir"):
-        for changes in ({}, {"do_train": False, "do_eval": True}):
-            settings = make_settings(folder, "held", **changes)
-            with pytest.raises(errors.UserError, match="/held` is in use by"):
-                run_pretraining.run(settings)
-        assert [path.name for path in place.iterdir()] == [folder_lock.NAME]
-
-
-def test_evaluation_where_nothing_may_be_written_says_what_helps(
-    folder, whole, monkeypatch
-):
-    place = folder / "read_only"
-    shutil.copytree(whole, place)
-    make = folder_lock._open
-
-    def read_only(path):
-        if path.startswith(str(place)):
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
-        return make(path)
-
-    only = {"do_train": False, "do_eval": True}
-    same = make_settings(folder, place.name, **only)
-    with monkeypatch.context() as patch:
-        patch.setattr(folder_lock, "_open", read_only)
-        advice = f".* add `init_checkpoint={place}"
-        with pytest.raises(
-            errors.UserError, match=f"cannot be written: Read-only{advice}"
-        ):
-            run_pretraining.run(same)
-        other = {**only, "init_checkpoint": place}
-        run_pretraining.run(make_settings(folder, "evaluated", **other))
-    run_pretraining.run(same)
-    here, there = (
-        (path / "eval_results.txt").read_text().splitlines()
-        for path in (place, folder / "evaluated")
-    )
-    differing = {line.split(" = ")[0] for line in {*here} ^ {*there}}
-    assert len(here) > 3 and differing == {"global_step"}
-
-
-def test_one_process_at_a_time_follows_beside_the_training(folder, monkeypatch):
-    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
-    changes = {"do_train": False, "do_eval": True, "follow_checkpoints": True}
-    settings = make_settings(folder, "followed", **changes)
-    with (
-        folder_lock.hold(str(folder / "followed"), "output_dir"),
-        folder_lock.hold(str(folder / "followed/evaluation"), "output_dir"),
-        pytest.raises(errors.UserError, match="/evaluation` is in use by"),
-    ):
-        run_pretraining.run(settings)
-
-
-def start_card(folder):
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "albert_tf.write_run_card"),
-            f"--output_dir={folder}",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
 
 
 def test_a_schedule_can_be_continued_elsewhere(folder, whole):
@@ -389,54 +303,3 @@ def test_a_schedule_can_be_continued_elsewhere(folder, whole):
     restarted = start(folder, "anew", init_checkpoint=whole / "model.ckpt-4")
     processes.finish(restarted)
     assert min(losses(folder / "anew")) == 1
-
-
-def test_records_for_another_question_are_refused(folder):
-    records_of_nsp = folder / "nsp"
-    records_of_nsp.mkdir()
-    for name in ("a.tfrecord", "b.tfrecord"):
-        (records_of_nsp / name).write_bytes((folder / name).read_bytes())
-    paths = [
-        str(records_of_nsp / name) for name in ("a.tfrecord", "b.tfrecord")
-    ]
-    manifests.write(
-        paths,
-        manifests.Manifest(
-            shards=("a.tfrecord", "b.tfrecord"),
-            shard_bytes=tuple(map(os.path.getsize, paths)),
-            num_examples=30,
-            max_seq_length=LENGTH,
-            max_predictions_per_seq=PREDICTIONS,
-            vocab_size=VOCABULARY,
-            vocab_sha256="",
-            random_seed=1,
-            options={"sentence_objective": "nsp"},
-            versions={},
-        ),
-    )
-    nsp = records_of_nsp / "*.tfrecord"
-    output = processes.finish(start(folder, "refused", input_file=nsp), 2)
-    assert "--sentence_objective=sop, but the records" in output
-    output = processes.finish(
-        start(folder, "nsp_run", input_file=nsp, sentence_objective="nsp")
-    )
-    assert "nsp acc" in output and "sop" not in output
-    # A model of one may be asked about the other (ALBERT Table 5).
-    output = processes.finish(
-        start(
-            folder,
-            "sop_run",
-            eval_input_file=nsp,
-            do_eval=True,
-            masked_lm_factor=0.5,
-        )
-    )
-    assert "the model is asked about sop" in output
-    *_, line, end = run_log.read(str(folder / "sop_run"))
-    assert end == {"split": "end", "step": STEPS}
-    total = 0.5 * line["masked_lm_loss"] + line["sentence_order_loss"]
-    assert line["loss"] == pytest.approx(total)
-    output = processes.finish(
-        start(folder, "none_run", sentence_objective="none")
-    )
-    assert "sop" not in output

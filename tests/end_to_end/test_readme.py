@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT, tiny_config
 
 # Text of the README, and what the test runs instead to be quick.
@@ -32,6 +34,7 @@ def quickstart():
     return commands
 
 
+@pytest.mark.slow
 def test_quickstart(tmp_path, story_text):
     for name, text in zip(("train", "dev"), story_text, strict=True):
         (tmp_path / f"{name}.txt").write_text(text)

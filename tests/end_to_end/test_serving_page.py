@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import importlib
 import io
 import json
 import os
@@ -18,13 +17,13 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import run_classifier, run_pretraining
-from albert_tf.common import options
 from albert_tf.finetuning import finetuning_options
 from albert_tf.model import modeling
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
 from tests.conftest import ROOT
+from tests.end_to_end import test_checkpoint_page
 
 PAGE = (ROOT / "docs" / "serving.md").read_text()
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.S)
@@ -88,20 +87,14 @@ def place(tmp_path_factory, small_config, tiny_vocab):
 
 def run(command):
     """Run a command of the page in this process; return its output."""
-    words = shlex.split(command)
-    assert words[:2] == ["python", "-m"]
-    module = importlib.import_module(words[2])
-    (name,) = re.findall(
-        r"run_script\(run, (\w+)\)", (ROOT / module.__file__).read_text()
-    )
-    before, _, file = " ".join(words[3:]).partition(" < ")
-    settings = options.parse(getattr(module, name), before.split())
+    before, _, file = command.partition(" < ")
     said = io.TextIOWrapper(io.BytesIO())
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", said)
         if file:
-            patch.setattr(sys, "stdin", stack.enter_context(open(file)))
-        module.run(settings)
+            file = stack.enter_context(open(file.strip()))
+            patch.setattr(sys, "stdin", file)
+        test_checkpoint_page.run(before)
     return said.buffer.getvalue().decode()
 
 
@@ -225,6 +218,7 @@ def test_predict_from_standard_input(here):
     assert [len(answer["pieces"]) for answer in answers] == [1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", TOOL, ids=["show", "run"])
 def test_saved_model_cli(here, command):
     folder = os.path.dirname(sys.executable)

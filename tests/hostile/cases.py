@@ -1,10 +1,13 @@
-"""Known bad inputs: a command, one changed file or option, and its message.
+"""Bad inputs: a command, one changed file or option, and its message.
 
-`changes` replace options that work. `files` are written into the current
-folder first; `{here}/NAME` is the path of one. `says` lists what the error
+A line of `CASES` is a test. `changes` replace options that work. `files` are
+written into the current folder first: `{here}/NAME` is the path of one.
+`copies` names files and folders of the valid inputs that are copied there
+before; a function in `files` changes one of them. `says` lists what the error
 message must contain; a case without it must succeed.
 """
 
+import functools
 import gzip
 import io
 import json
@@ -14,9 +17,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pyarrow
+from sentencepiece import sentencepiece_model_pb2
 
 from tests.conftest import tiny_config
 from tests.hostile import tables
+
+Content = bytes | Callable[[bytes], bytes]
 
 
 class Case(NamedTuple):
@@ -25,14 +31,15 @@ class Case(NamedTuple):
     command: str
     changes: dict[str, object]
     says: tuple[str, ...] = ()
-    files: dict[str, bytes] = {}
+    files: dict[str, Content] = {}
+    copies: tuple[str, ...] = ()
 
 
-def config(**changes) -> dict[str, bytes]:
+def config(**changes) -> bytes:
     """An architecture with other values; None takes a key out."""
     values = {**json.loads(tiny_config().to_json()), **changes}
     kept = {k: v for k, v in values.items() if v is not None}
-    return {"c.json": json.dumps(kept).encode()}
+    return json.dumps(kept).encode()
 
 
 def tar(*members: tarfile.TarInfo) -> bytes:
@@ -83,88 +90,87 @@ def safetensors(header: object, length: int | None = None) -> bytes:
     return struct.pack("<Q", size) + written + bytes(16)
 
 
-def hugging_face(header: object, length: int | None = None) -> dict:
-    """A folder of Hugging Face with such a file."""
-    names = {"model_type": "albert", "vocab_size": 400}
-    return {
-        "hf/config.json": json.dumps(names).encode(),
-        "hf/model.safetensors": safetensors(header, length),
-    }
+def without_piece(whole: bytes, piece: str) -> bytes:
+    """A SentencePiece model that calls a piece otherwise."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(whole)
+    (entry,) = (p for p in model.pieces if p.piece == piece)
+    entry.piece = "[OTHER]"
+    return model.SerializeToString()
+
+
+def option(name: str, value: object) -> Callable[[bytes], bytes]:
+    """Write another value of an option into a run's options."""
+
+    def change(whole: bytes) -> bytes:
+        content = json.loads(whole)
+        content["options"][name] = value
+        return json.dumps(content).encode()
+
+    return change
 
 
 DEEP = b"[" * 100_000
-DIGITS = b'{"id": ' + b"9" * 6000 + b', "text": "a", "text_pair": "b"}\n'
 GOOD = b'{"text": "Ivo slept.", "text_pair": "Ivo slept."}\n'
-HALF = b'{"id": "\\ud83d", "text": "a", "text_pair": "b"}\n'
 RTE = b"index\tsentence1\tsentence2\tlabel\n"
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n"
+ELSEWHERE = b'model_checkpoint_path: "../../beside/precious.txt"\n'
+OPTIONS, OUTPUTS = "run_options.json", "dev_outputs.npz"
+PICKLE = b"\x80\x04]\x94."
 TENSOR = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
 
-CORPUS, RECORDS = "create_pretraining_data", "run_pretraining"
-CLASSIFIER, SQUAD, RACE = "run_classifier", "run_squad", "run_race"
-FEATURES, PREDICT, CONVERT = (
-    "create_finetuning_data",
-    "predict",
-    "convert_checkpoint",
+CORPUS, FEATURES = "create_pretraining_data", "create_finetuning_data"
+RECORDS, CLASSIFIER, SQUAD = "run_pretraining", "run_classifier", "run_squad"
+PREDICT, EXPORT, CONVERT = "predict", "export", "convert_checkpoint"
+RUN_READERS = (PREDICT, EXPORT, "ensemble")
+
+
+def given(
+    command: str,
+    option: str,
+    name: str,
+    content: Content,
+    *says: str,
+    **changes: object,
+) -> Case:
+    """A file that an option of a command names."""
+    where = {option: "{here}/" + name, **changes}
+    return Case(command, where, says, {name: content})
+
+
+partial = functools.partial
+text_file = partial(given, CORPUS, "input_file", "t")
+json_file = partial(text_file, input_format="jsonl")
+table_file = partial(
+    given, CORPUS, "input_file", "t.parquet", input_format="parquet"
 )
+vocabulary = partial(given, CORPUS, "vocab_file", "v.txt", spm_model_file=None)
+config_file = partial(given, RECORDS, "albert_config_file", "c.json")
+task_file = partial(given, FEATURES, "input_file", is_training=True)
+glue = partial(task_file, "train.tsv", task_name="rte")
+squad = partial(
+    task_file,
+    "train.json",
+    task_name="squad",
+    doc_stride=8,
+    max_query_length=8,
+)
+own = partial(given, PREDICT, "input_file", "p.jsonl")
+own_table = partial(given, PREDICT, "input_file", "p.tsv")
 
 
-def text_file(content: bytes, *says: str, command: str = CORPUS, **changes):
-    """A text that is read as a corpus."""
-    return Case(
-        command, {"input_file": "{here}/t", **changes}, says, {"t": content}
-    )
-
-
-def json_file(content: bytes, *says: str, **changes):
-    """Lines of JSON that are read as a corpus."""
-    return text_file(content, *says, input_format="jsonl", **changes)
-
-
-def table(
-    columns: object, *says: str, write: Callable = tables.parquet, **changes
-):
-    """A table that is read as a corpus; or bytes that are none."""
-    content = columns
+def table(columns: object, *says: str, write=tables.parquet, **changes) -> Case:
+    """A table that is read as a corpus."""
     if isinstance(columns, dict):
         columns = pyarrow.table(columns)
-    if isinstance(columns, pyarrow.Table):
-        content = write(columns)
-    values = {"input_file": "{here}/t.parquet", "input_format": "parquet"}
-    files = {"t.parquet": content}
-    return Case(CORPUS, {**values, **changes}, says, files)
+    return table_file(write(columns), *says, **changes)
 
 
-def architecture(*says: str, **changes):
-    """An architecture that is read by training."""
-    where = {"albert_config_file": "{here}/c.json"}
-    return Case(RECORDS, where, says, config(**changes))
+def architecture(*says: str, **changes: object) -> Case:
+    """An architecture that is read by training, with other values."""
+    return config_file(config(**changes), *says)
 
 
-def glue(content: bytes, *says: str, task: str = "rte"):
-    """A file that is read as the training split of a task."""
-    changes = {
-        "input_file": "{here}/train.tsv",
-        "task_name": task,
-        "is_training": True,
-    }
-    return Case(FEATURES, changes, says, {"train.tsv": content})
-
-
-def squad(content: bytes, *says: str, **changes):
-    """A file that is read as SQuAD."""
-    values = {
-        "input_file": "{here}/train.json",
-        "task_name": "squad",
-        "is_training": True,
-        "max_query_length": 8,
-        "doc_stride": 8,
-    }
-    files = {"train.json": content}
-    return Case(FEATURES, {**values, **changes}, says, files)
-
-
-def race(content: bytes, *says: str):
+def race(content: bytes, *says: str) -> Case:
     """A file that is read as RACE."""
     changes = {
         "input_file": "{here}/train",
@@ -176,27 +182,60 @@ def race(content: bytes, *says: str):
     return Case(FEATURES, changes, says, dict.fromkeys(names, content))
 
 
-def own(content: bytes, *says: str, name: str = "p.jsonl", **changes):
-    """A file of a user that is answered."""
-    where = {"input_file": "{here}/" + name, **changes}
-    return Case(PREDICT, where, says, {name: content})
+def tensors(header: object, *says: str, length: int | None = None) -> Case:
+    """A folder of Hugging Face whose tensors have another header."""
+    files = {
+        "hf/config.json": b'{"model_type": "albert", "vocab_size": 400}',
+        "hf/model.safetensors": safetensors(header, length),
+    }
+    says = says or ("model.safetensors",)
+    return Case(CONVERT, {"from": "{here}/hf", "format": "tf1"}, says, files)
 
 
-def vocabulary(content: bytes, *says: str):
-    """A WordPiece vocabulary that the writer reads."""
-    changes = {"vocab_file": "{here}/v.txt", "spm_model_file": None}
-    return Case(CORPUS, changes, says, {"v.txt": content})
+def flag(command: str, option: str, value: object, *says: str, **more):
+    """A value of an option, which the message names."""
+    return Case(
+        command, {option: value, **more}, says or (f"--{option}={value}",)
+    )
 
 
-def tensors(header: object, *says: str, length: int | None = None):
-    """A folder of Hugging Face that is converted."""
-    changes = {"from": "{here}/hf", "format": "tf1"}
-    return Case(CONVERT, changes, says, hugging_face(header, length))
+def records(change: Callable[[bytes], bytes], *says: str):
+    """Records that training reads, and their changed content."""
+    where = {"input_file": "{here}/records/train.tfrecord"}
+    files = {"records/train.tfrecord": change}
+    return Case(RECORDS, where, says, files, ("records",))
 
 
-def number(command: str, option: str, value: object):
-    """A number that is no sensible one."""
-    return Case(command, {option: value}, (f"--{option}={value}",))
+def lacking(piece: str, *says: str, command: str = CORPUS):
+    """A SentencePiece vocabulary without one of its pieces."""
+    where = {"spm_model_file": "{here}/spm.model"}
+    files = {"spm.model": lambda whole: without_piece(whole, piece)}
+    return Case(command, where, says, files, ("spm.model",))
+
+
+def finished(command: str, *says: str, **changes):
+    """A folder with the run of another command, or with other options."""
+    where = {"output_dir": "{here}/pretrained", **changes}
+    return Case(command, where, says, {}, ("pretrained",))
+
+
+def of_run(
+    name: str, file: str, change: Content, *says: str, by=RUN_READERS
+) -> dict[str, Case]:
+    """A folder of a run, from elsewhere, that commands read."""
+    both = {"run_dirs": "{here}/rte,{inputs}/rte_again"}
+    one = {"run_dir": "{here}/rte"}
+    files = {f"rte/{file}": change}
+    return {
+        f"{name}, {command}": Case(
+            command,
+            both if command == "ensemble" else one,
+            says,
+            files,
+            ("rte",),
+        )
+        for command in by
+    }
 
 
 CASES = {
@@ -218,67 +257,55 @@ CASES = {
     "no JSON field": json_file(
         b'{"text": "a"}\n', "--json_field", json_field=""
     ),
+    "empty line as corpus": text_file(b"\n\n\n", "--input_file"),
+    "blank as corpus": text_file(b" \n", "--input_file"),
     # Tables.
     "table without the column": table(
         {"body": ["Ivo slept."]},
-        *("--text_column=text", "{here}/t.parquet", "columns are: body"),
+        "--text_column=text",
+        "{here}/t.parquet",
+        "columns are: body",
     ),
     "table of numbers": table({"text": [1, 2]}, "--text_column", "holds int64"),
     "table of lists": table(
         {"text": [["Ivo slept."]]}, "--text_column", "holds list<"
     ),
-    "table of objects": table(
-        {"text": [{"a": "Ivo slept."}]}, "--text_column", "holds struct<"
-    ),
+    "objects": table({"text": [{"a": "Ivo"}]}, "--text_column", "struct<"),
     "table of bytes": table({"text": [b"Ivo"]}, "--text_column", "binary"),
     "column of a table twice": table(
         pyarrow.table([["a"], ["b"]], names=["text", "text"]), "names 2 columns"
     ),
-    "row of a table without text": table(
-        {"text": ["Ivo slept.", None]}, "{here}/t.parquet", "row 2"
-    ),
-    "table of nothing but null": table(
-        {"text": [None]}, "--text_column", "holds null"
-    ),
-    "table without rows": table(
-        {"text": pyarrow.array([], pyarrow.string())}, "--input_file"
-    ),
+    "row of null": table({"text": ["a", None]}, "t.parquet", "row 2"),
+    "table of null": table({"text": [None]}, "--text_column", "holds null"),
+    "no rows": table({"text": pyarrow.array([], "string")}, "--input_file"),
     "table without columns": table({}, "--text_column"),
     "no name of a column": table(
         {"text": ["Ivo slept."]}, "--text_column", text_column=""
     ),
-    "row of 50 MB": table(
-        {"text": ["a" * 50_000_000]}, "{here}/t.parquet", "1"
-    ),
-    "table of no bytes": table(b"", "{here}/t.parquet"),
-    "text that is called a table": table(b"Ivo slept.\n", "{here}/t.parquet"),
-    "Arrow that is called Parquet": table(
+    "row of 50 MB": table({"text": ["a" * 50_000_000]}, "t.parquet", "1"),
+    "table of no bytes": table_file(b"", "t.parquet"),
+    "text called a table": table_file(b"Ivo slept.\n", "t.parquet"),
+    "Arrow called Parquet": table(
         {"text": ["a"]}, "{here}/t.parquet", write=tables.arrow
     ),
-    "Parquet that is read as Arrow": table(
-        {"text": ["a"]}, "{here}/t.parquet", input_format="arrow"
-    ),
+    "no Arrow": table({"text": ["a"]}, "t.parquet", input_format="arrow"),
     "Parquet that is read as text": table(
         {"text": ["a"]}, "--input_format=parquet", input_format="lines"
     ),
-    "archive as corpus": Case(
-        CORPUS, {"input_file": "{here}/a.zip"}, ("a.zip",), {"a.zip": b"PK"}
-    ),
-    "gz that is none": Case(
-        CORPUS, {"input_file": "{here}/a.gz"}, ("a.gz",), {"a.gz": b"text\n"}
-    ),
-    "stdin beside a file": Case(
-        CORPUS, {"input_file": "-,{inputs}/text.txt"}, ("--input_file",)
-    ),
-    "pipe as corpus": Case(CORPUS, {"input_file": "{here}/pipe"}, ("pipe",)),
-    "device as corpus": Case(CORPUS, {"input_file": "{here}/zero"}, ("zero",)),
+    "archive as corpus": given(CORPUS, "input_file", "a.zip", b"PK", "a.zip"),
+    "gz that is none": given(CORPUS, "input_file", "a.gz", b"a\n", "a.gz"),
+    "stdin beside a file": flag(CORPUS, "input_file", "-,x", "--input_file"),
+    "pipe as corpus": flag(CORPUS, "input_file", "{here}/pipe", "pipe"),
+    "device as corpus": flag(CORPUS, "input_file", "{here}/zero", "zero"),
     "output is the input": text_file(
         b"a\n", "--output_file", output_file="{here}/t"
     ),
-    "sentences over the input": text_file(
+    "sentences over the input": given(
+        "split_sentences",
+        "input_file",
+        "t",
         b"A b.\n",
         "--output_file",
-        command="split_sentences",
         output_file="{here}/t",
         overwrite=True,
     ),
@@ -304,18 +331,30 @@ CASES = {
             )
         },
     ),
-    "no text to learn pieces from": text_file(
-        b"\n \n", "--input_file", command="train_sentencepiece"
+    "records of other options": Case(
+        CORPUS,
+        {"output_file": "{here}/records/train.tfrecord", "random_seed": 1},
+        ("--output_file=", "--random_seed was"),
+        copies=("records",),
+    ),
+    "no text to learn pieces from": given(
+        "train_sentencepiece", "input_file", "t", b"\n \n", "--input_file"
     ),
     # Vocabularies.
     "vocabulary with a piece twice": vocabulary(VOCABULARY + b"a\n", "v.txt"),
     "vocabulary without [CLS]": vocabulary(b"[PAD]\n[UNK]\na\n", "[CLS]"),
     "vocabulary with empty lines": vocabulary(VOCABULARY + b"\n\nc\n", "v.txt"),
     "vocabulary of JSON": vocabulary(b'{"[CLS]": 1}', "v.txt"),
-    # Architectures.
-    "a thousand million layers": architecture(
-        "num_hidden_layers", num_hidden_layers=10**9
+    "no [CLS]": lacking("[CLS]", "spm.model", "[CLS]"),
+    "no [SEP]": lacking("[SEP]", "spm.model", "[SEP]"),
+    "no [MASK]": lacking("[MASK]", "spm.model", "[MASK]"),
+    "no <pad>": lacking("<pad>", "spm.model", "<pad>"),
+    "no [CLS], finetuning": lacking("[CLS]", "spm.model", command=CLASSIFIER),
+    "text as vocabulary": flag(
+        CLASSIFIER, "spm_model_file", "{inputs}/text.txt", "text.txt"
     ),
+    # Architectures.
+    "many layers": architecture("num_hidden_layers", num_hidden_layers=10**9),
     "no vocab_size": architecture("vocab_size", vocab_size=None),
     "vocab_size of the other sort": architecture(
         "vocab_size", vocab_size="400"
@@ -326,35 +365,137 @@ CASES = {
     ),
     "hidden_size without end": architecture("hidden_size", hidden_size=10**30),
     "no heads": architecture("num_attention_heads", num_attention_heads=0),
-    "unknown key": architecture("hiden_size", hiden_size=16),
-    "activation that is none": architecture("hidden_act", hidden_act=["gelu"]),
-    "deep architecture": Case(
-        RECORDS,
-        {"albert_config_file": "{here}/c.json"},
-        ("c.json",),
-        {"c.json": DEEP},
+    "unknown key": architecture(
+        "Unknown key 'hiden_size'", "'hidden_size'", hiden_size=16
     ),
+    "odd size": architecture("hidden_size=17 is not a mult", hidden_size=17),
+    "groups": architecture("num_hidden_groups=2 is m", num_hidden_groups=2),
+    "no layer": architecture("num_hidden_layers=0", num_hidden_layers=0),
+    "dropout above 1": architecture(
+        "hidden_dropout_prob=1.5", hidden_dropout_prob=1.5
+    ),
+    "no activation": architecture("hidden_act='reru'", hidden_act="reru"),
+    "config of nothing": config_file(b"", "--albert_config_file="),
+    "config of a list": config_file(b"[]", "--albert_config_file="),
+    "half a config": config_file(b"{", "--albert_config_file="),
+    "config of YAML": config_file(b"vocab_size: 4", "--albert_config_file="),
+    "records of a smaller vocabulary": architecture(
+        "vocabulary of 400 pieces; the model has 401", vocab_size=401
+    ),
+    "vocabulary smaller than the model": Case(
+        CLASSIFIER,
+        {"albert_config_file": "{here}/c.json", "init_checkpoint": None},
+        ("has 400 pieces, but", "has vocab_size 401"),
+        {"c.json": config(vocab_size=401)},
+    ),
+    "activation that is none": architecture("hidden_act", hidden_act=["gelu"]),
+    "deep architecture": config_file(DEEP, "c.json"),
     # Numbers on the command line.
-    "batch below nothing": number(RECORDS, "train_batch_size", -4),
-    "no batch": number(RECORDS, "train_batch_size", 0),
-    "rate without end": number(RECORDS, "learning_rate", "inf"),
-    "rate that is none": number(RECORDS, "learning_rate", "nan"),
-    "n-grams of a million": number(CORPUS, "ngram", 1_000_000),
-    "workers without end": number(CORPUS, "num_workers", 100_000),
-    "workers below nothing": number(CORPUS, "num_workers", -1),
-    "shards without end": number(CORPUS, "num_shards", 10**15),
-    "steps below nothing": number(RECORDS, "num_train_steps", -1),
-    "no length": number(FEATURES, "max_seq_length", 0),
-    "threshold that is none": number(SQUAD, "null_score_diff_threshold", "nan"),
-    "port out of range": number("demo", "port", 70_000),
+    "batch below nothing": flag(RECORDS, "train_batch_size", -4),
+    "no batch": flag(RECORDS, "train_batch_size", 0),
+    "rate without end": flag(RECORDS, "learning_rate", "inf"),
+    "rate that is none": flag(RECORDS, "learning_rate", "nan"),
+    "n-grams of a million": flag(CORPUS, "ngram", 1_000_000),
+    "workers without end": flag(CORPUS, "num_workers", 100_000),
+    "workers below nothing": flag(CORPUS, "num_workers", -1),
+    "shards without end": flag(CORPUS, "num_shards", 10**15),
+    "steps below nothing": flag(RECORDS, "num_train_steps", -1),
+    "no length": flag(FEATURES, "max_seq_length", 0),
+    "threshold that is none": flag(SQUAD, "null_score_diff_threshold", "nan"),
+    "port out of range": flag("demo", "port", 70_000),
     "folder of a run without a name": Case(
         "export", {"run_dir": ""}, ("--run_dir",)
     ),
-    "a batch that no machine holds": Case(
-        RECORDS,
-        {"train_batch_size": 10**6},
-        ("--train_batch_size=1000000",),
+    "a batch that no machine holds": flag(RECORDS, "train_batch_size", 10**9),
+    "an evaluation that none holds": flag(
+        RECORDS, "eval_batch_size", 10**9, do_eval=True
     ),
+    "longer than the positions": flag(
+        RECORDS,
+        "max_seq_length",
+        65,
+        "--max_seq_length=65 is longer than the 64 positions",
+    ),
+    "examples longer than the positions": flag(
+        CLASSIFIER,
+        "max_seq_length",
+        65,
+        "--max_seq_length=65 is longer than the 64 positions",
+    ),
+    "budget below nothing": flag(RECORDS, "masked_lm_budget", -1),
+    "n-grams of masked records": flag(
+        RECORDS, "ngram", 2, "--ngram=2 says how training masks"
+    ),
+    "masks without a vocabulary": flag(
+        RECORDS,
+        "masked_lm_budget",
+        5,
+        "--spm_model_file and --vocab_file are both missing",
+        spm_model_file=None,
+    ),
+    "permutations in training": flag(
+        RECORDS,
+        "masked_lm_budget",
+        5,
+        "--do_permutation is not done in training",
+        do_permutation=True,
+    ),
+    # Records of pretraining, and the folder of a run.
+    "no records": flag(RECORDS, "input_file", "", "--input_file is empty"),
+    "comma": flag(RECORDS, "eval_input_file", " , ", "input_file is empty"),
+    "nowhere": flag(RECORDS, "input_file", "x/*", "=x/* matches no file"),
+    "records of no bytes": records(lambda whole: b"", "train.tfrecord"),
+    "records of text": records(lambda whole: b"no record" * 99, ".tfrecord"),
+    "records cut short": records(lambda whole: whole[:-7], "cut short"),
+    "shorter": flag(RECORDS, "max_seq_length", 31, "but the records"),
+    "longer": flag(RECORDS, "max_seq_length", 33, "but the records"),
+    "records of fewer predictions": flag(
+        RECORDS,
+        "max_predictions_per_seq",
+        6,
+        "--max_predictions_per_seq=6 is given, but the records",
+    ),
+    "shorter records without a manifest": Case(
+        RECORDS,
+        {"input_file": "{here}/train.tfrecord", "max_seq_length": 33},
+        ("--max_seq_length=33 is given, but the records",),
+        copies=("records/train.tfrecord",),
+    ),
+    "masked": flag(RECORDS, "masked_lm_budget", 5, "hold masks already"),
+    "records that are not masked": flag(
+        RECORDS,
+        "input_file",
+        "{inputs}/unmasked/train.tfrecord",
+        "holds no masks",
+    ),
+    "other pieces": lacking("▁", "another vocabulary", command=RECORDS),
+    "run of other options": finished(
+        RECORDS,
+        "belongs to another run",
+        "--train_batch_size was 4, is now 8",
+        train_batch_size=8,
+    ),
+    "not its run": finished(CLASSIFIER, "made by run_pretraining, not run_c"),
+    "run of another architecture": Case(
+        RECORDS,
+        {
+            "output_dir": "{here}/pretrained",
+            "albert_config_file": "{here}/c.json",
+        },
+        ("hidden_size was 16, is now 32 (in albert_config.json)",),
+        {"c.json": config(hidden_size=32)},
+        ("pretrained",),
+    ),
+    "run of nobody knows what": Case(
+        RECORDS,
+        {"output_dir": "{here}/run"},
+        ("holds checkpoints but no run_options.json",),
+        {"run/checkpoint": b'model_checkpoint_path: "model.ckpt-1"'},
+    ),
+    "task without its file": flag(
+        CLASSIFIER, "data_dir", "{here}/folder", "--data_dir=", "has no RTE"
+    ),
+    "no checkpoint": flag(CLASSIFIER, "init_checkpoint", "{here}/x-9"),
     # Tables of tasks.
     "row of three columns": glue(RTE + b"0\ta\tb\n", "train.tsv, line 2"),
     "unknown label": glue(RTE + b"0\ta\tb\tperhaps\n", "line 2", "perhaps"),
@@ -367,9 +508,9 @@ CASES = {
         + b"\n",
         "line 2",
         "5.1",
-        task="sts-b",
+        task_name="sts-b",
     ),
-    "unknown task": glue(RTE, "--task_name=nothing", task="nothing"),
+    "unknown task": glue(RTE, "--task_name=nothing", task_name="nothing"),
     # SQuAD and RACE.
     "whole number as id": squad(questions(id=7)),
     "half a character as id": squad(questions(id="\ud83d"), "train.json"),
@@ -392,34 +533,26 @@ CASES = {
     "deep RACE": race(DEEP, "1.txt"),
     "whole number as article": race(article(article=7), "1.txt", "article"),
     # A user's own file.
-    "column twice": own(b"text\ttext\nA\tB\n", "text", name="p.tsv"),
-    "column that is missing": own(b"text\nA\n", "text_pair", name="p.tsv"),
-    "row too short": own(
-        b"text\ttext_pair\nA\n", "p.tsv, line 2", name="p.tsv"
-    ),
+    "column twice": own_table(b"text\ttext\nA\tB\n", "text"),
+    "column that is missing": own_table(b"text\nA\n", "text_pair"),
+    "row too short": own_table(b"text\ttext_pair\nA\n", "p.tsv, line 2"),
     "a batch of nothing": own(GOOD, "--batch_size=0", batch_size=0),
     "nothing to answer": own(b"", "p.jsonl"),
     "answers over the questions": own(
         GOOD, "--output_file", output_file="{here}/p.jsonl"
     ),
     # Checkpoints.
-    "tensors of nothing": tensors({}, "model.safetensors"),
-    "header longer than the file": tensors(
-        {"a": TENSOR}, "model.safetensors", length=10**6
-    ),
-    "header without end": tensors(
-        {"a": TENSOR}, "model.safetensors", length=2**63
-    ),
+    "tensors of nothing": tensors({}),
+    "header longer than the file": tensors({"a": TENSOR}, length=10**6),
+    "header without end": tensors({"a": TENSOR}, length=2**63),
     "tensor beyond the end": tensors(
-        {"a": {**TENSOR, "data_offsets": [0, 10**9]}}, "model.safetensors"
+        {"a": {**TENSOR, "data_offsets": [0, 10**9]}}
     ),
     "tensor of another shape": tensors(
-        {"a": {**TENSOR, "shape": [10**9, 10**9]}}, "model.safetensors"
+        {"a": {**TENSOR, "shape": [10**9, 10**9]}}
     ),
-    "tensor of an unknown type": tensors(
-        {"a": {**TENSOR, "dtype": "F7"}}, "model.safetensors"
-    ),
-    "tensors in place of a list": tensors([], "model.safetensors"),
+    "tensor of an unknown type": tensors({"a": {**TENSOR, "dtype": "F7"}}),
+    "tensors in place of a list": tensors([]),
     "checkpoint that is a text": Case(
         CONVERT,
         {"from": "{here}/m.ckpt"},
@@ -432,86 +565,55 @@ CASES = {
         ("{here}/a",),
         {"a": struct.pack("<QI", 2**62, 0) + bytes(100)},
     ),
-}
-
-
-def option(name: str, value: object) -> Callable[[bytes], bytes]:
-    """Write another value of an option into a run's options."""
-
-    def change(whole: bytes) -> bytes:
-        content = json.loads(whole)
-        content["options"][name] = value
-        return json.dumps(content).encode()
-
-    return change
-
-
-def instead(content: bytes) -> Callable[[bytes], bytes]:
-    """Write something else."""
-    return lambda whole: content
-
-
-_READS_RUN = ("predict", "export", "ensemble")
-# What a run's folder from elsewhere may hold: a file of it, what it holds then,
-# which commands read it, and what they say; without a word they must succeed.
-RUNS = {
-    "module of the folder": (
-        *("run_options.json", option("task_module", "payload")),
-        *(_READS_RUN, ("--task_module", "payload")),
+    # What a run's folder from elsewhere may hold.
+    **of_run(
+        "module of the folder",
+        OPTIONS,
+        option("task_module", "payload"),
+        "--task_module=payload",
+        "if you trust its code, add",
     ),
-    "module elsewhere": (
-        *("run_options.json", option("task_module", "os.path")),
-        *(_READS_RUN, ("--task_module", "os.path")),
+    "module of the folder, encoder": Case(
+        EXPORT,
+        {"run_dir": "{here}/rte", "task": "encoder"},
+        files={f"rte/{OPTIONS}": option("task_module", "payload")},
+        copies=("rte",),
     ),
-    "task that is a number": (
-        *("run_options.json", option("task_name", 7)),
-        *(_READS_RUN, ("run_options.json", "task_name is 7")),
+    **of_run("module elsewhere", OPTIONS, option("task_module", "os"), "=os"),
+    **of_run("number as task", OPTIONS, option("task_name", 7), OPTIONS),
+    **of_run(
+        "length of a text",
+        OPTIONS,
+        option("max_seq_length", "32"),
+        OPTIONS,
+        by=(PREDICT, EXPORT),
     ),
-    "length of a text": (
-        *("run_options.json", option("max_seq_length", "32")),
-        *(("predict", "export"), ("run_options.json",)),
+    **of_run(
+        "length without end",
+        OPTIONS,
+        option("max_seq_length", 10**30),
+        "max_seq_length",
+        by=(PREDICT, EXPORT),
     ),
-    "length without end": (
-        *("run_options.json", option("max_seq_length", 10**30)),
-        *(("predict", "export"), ("max_seq_length",)),
+    **of_run("deep options", OPTIONS, DEEP, OPTIONS),
+    **of_run("options of nothing", OPTIONS, b"{}", OPTIONS),
+    **of_run("deep config", "albert_config.json", DEEP, "albert_config.json"),
+    **of_run("list elsewhere", "checkpoint", ELSEWHERE, by=(PREDICT, EXPORT)),
+    **of_run("list of zeros", "checkpoint", bytes(99), by=(PREDICT, EXPORT)),
+    **of_run(
+        "empty checkpoint",
+        "model.ckpt-best.index",
+        b"",
+        "rte",
+        by=(PREDICT, EXPORT),
     ),
-    "deep options": (
-        *("run_options.json", instead(DEEP), _READS_RUN),
-        ("run_options.json",),
+    **of_run(
+        "text as vocabulary",
+        "spm.model",
+        b"text",
+        "spm.model",
+        by=(PREDICT, EXPORT),
     ),
-    "options of nothing": (
-        *("run_options.json", instead(b"{}"), _READS_RUN),
-        ("run_options.json",),
-    ),
-    "deep config": (
-        *("albert_config.json", instead(DEEP), _READS_RUN),
-        ("albert_config.json",),
-    ),
-    "checkpoint elsewhere": (
-        "checkpoint",
-        instead(b'model_checkpoint_path: "../../beside/precious.txt"\n'),
-        *(("predict", "export"), None),
-    ),
-    "checkpoint list of zeros": (
-        *("checkpoint", instead(bytes(99)), ("predict", "export"), None),
-    ),
-    "best checkpoint that is empty": (
-        *("model.ckpt-best.index", instead(b""), ("predict", "export")),
-        ("run",),
-    ),
-    "vocabulary that is none": (
-        *("spm.model", instead(b"text"), ("predict", "export")),
-        ("spm.model",),
-    ),
-    "deep scores": ("scores.json", instead(DEEP), ("predict",), ("scores",)),
-    "outputs of pickles": (
-        *("dev_outputs.npz", instead(b"\x80\x04]\x94."), ("ensemble",)),
-        ("dev_outputs.npz",),
-    ),
-    "log of brackets": (
-        *("metrics.jsonl", instead(DEEP + b"\n"), ("write_run_card",), None),
-    ),
-    "log that is not UTF-8": (
-        *("metrics.jsonl", instead(b"\xff\n"), ("write_run_card",), None),
-    ),
+    **of_run("deep scores", "scores.json", DEEP, "scores", by=(PREDICT,)),
+    **of_run("outputs of pickles", OUTPUTS, PICKLE, OUTPUTS, by=("ensemble",)),
 }

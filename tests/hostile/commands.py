@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 import os
 import pathlib
+import shutil
 import stat
 import tempfile
 
@@ -167,6 +168,25 @@ class Workspace:
         (here / "zero").symlink_to("/dev/zero")
         (here / "full").symlink_to("/dev/full")
         os.mkfifo(here / "pipe")
+
+    def place(self, copies, files) -> None:
+        """Copy valid inputs into the current folder, then write files.
+
+        Args:
+            copies: Names of files and folders of the inputs.
+            files: Name to content, or to a function of the content before.
+        """
+        for name in copies:
+            source = self.inputs[name]
+            copy = shutil.copytree if source.is_dir() else shutil.copy
+            copy(source, self.here / source.name)
+        for name, content in files.items():
+            path = self.here / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            is_change = callable(content)
+            path.write_bytes(
+                content(path.read_bytes()) if is_change else content
+            )
 
     @property
     def here(self) -> pathlib.Path:

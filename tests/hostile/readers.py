@@ -25,7 +25,6 @@ from albert_tf.serving.client import ask
 from albert_tf.text import normalization, tokenization, wordpiece
 from albert_tf.training import run_card, run_folder
 from data_prep import (
-    extract_passages,
     inspect_records,
     make_demo_data,
     split_sentences,
@@ -41,15 +40,15 @@ class Reader(NamedTuple):
     """A reader.
 
     Attributes:
+        read: What reads the copy.
         source: File or folder of the inputs that is copied.
         damaged: The file in that folder that is damaged; empty for a file.
-        read: What reads the copy.
         is_text: Whether a damage of JSON or text says something about it.
     """
 
-    source: str
-    damaged: str
     read: Callable[[Path], object]
+    source: str
+    damaged: str = ""
     is_text: bool = True
 
 
@@ -177,148 +176,113 @@ def run_log_and_card(folder: Path) -> None:
 def glue_split(name: str, split: str) -> Reader:
     """The reader of a split of GLUE, and its file in the inputs."""
     file = glue_tasks.TASKS[name].splits[split].file
-    return Reader(f"glue/{file}", "", glue_file(name, split))
+    return Reader(glue_file(name, split), f"glue/{file}")
 
 
+def binary(read: Callable[[Path], object], source: str, damaged: str = ""):
+    """The reader of a file that is no text."""
+    return Reader(read, source, damaged, is_text=False)
+
+
+def run_options(path: Path) -> None:
+    run_folder.read(str(path))
+
+
+def served(path: Path) -> None:
+    ask.load(str(path), "serving_default")
+
+
+def sentencepiece(path: Path) -> None:
+    tokenization.Tokenizer(str(path))
+
+
+def parquet(path: Path) -> None:
+    corpus_of(path, input_format="parquet")
+
+
+def arrow(path: Path) -> None:
+    corpus_of(path, input_format="arrow")
+
+
+def demo_folder(path: Path) -> None:
+    make_demo_data.claim_folder(make_demo_data.DemoOptions(str(path)))
+
+
+own_pairs = glue_file("rte", base.PREDICT)
+DATA = "model.ckpt-2.data-00000-of-00001"
 READERS = {
     # Corpora.
-    "corpus": Reader("text.txt", "", corpus_of),
-    "corpus.gz": Reader("text.txt.gz", "", corpus_of, False),
-    "corpus.xz": Reader("text.txt.xz", "", corpus_of, False),
-    "corpus.zst": Reader("text.txt.zst", "", corpus_of, False),
-    "corpus.jsonl": Reader("text.jsonl", "", json_corpus),
-    "corpus.parquet": Reader(
-        "text.parquet",
-        "",
-        lambda p: corpus_of(p, input_format="parquet"),
-        False,
-    ),
-    "corpus.arrow": Reader(
-        "text.arrow", "", lambda p: corpus_of(p, input_format="arrow"), False
-    ),
-    "corpus.file.arrow": Reader(
-        "text.file.arrow",
-        "",
-        lambda p: corpus_of(p, input_format="arrow"),
-        False,
-    ),
-    "sentences": Reader("text.txt", "", sentences),
-    "sentences.gz": Reader("text.txt.gz", "", sentences, False),
-    "sentences.tar.gz": Reader("text.tar.gz", "", sentences, False),
-    "vocabulary text": Reader("text.txt", "", vocabulary_text),
+    "corpus": Reader(corpus_of, "text.txt"),
+    "corpus.gz": binary(corpus_of, "text.txt.gz"),
+    "corpus.xz": binary(corpus_of, "text.txt.xz"),
+    "corpus.zst": binary(corpus_of, "text.txt.zst"),
+    "corpus.jsonl": Reader(json_corpus, "text.jsonl"),
+    "corpus.parquet": binary(parquet, "text.parquet"),
+    "corpus.arrow": binary(arrow, "text.arrow"),
+    "corpus.file.arrow": binary(arrow, "text.file.arrow"),
+    "sentences": Reader(sentences, "text.txt"),
+    "sentences.tar.gz": binary(sentences, "text.tar.gz"),
+    "vocabulary text": Reader(vocabulary_text, "text.txt"),
     # Vocabularies and architectures.
-    "spm.model": Reader(
-        "spm.model", "", lambda p: tokenization.Tokenizer(str(p)), False
-    ),
-    "spm.normalization.json": Reader(
-        "spm.normalization.json", "", normalization_file
-    ),
+    "spm.model": binary(sentencepiece, "spm.model"),
+    "normalization": Reader(normalization_file, "spm.normalization.json"),
     "vocab.txt": Reader(
-        "vocab.txt", "", lambda p: wordpiece.WordPieceTokenizer(str(p))
+        lambda p: wordpiece.WordPieceTokenizer(str(p)), "vocab.txt"
     ),
     "albert_config.json": Reader(
-        "config.json",
-        "",
-        lambda p: modeling.AlbertConfig.from_json_file(str(p)),
+        lambda p: modeling.AlbertConfig.from_json_file(str(p)), "config.json"
     ),
     "hugging face config": Reader(
-        "huggingface/config.json", "", lambda p: huggingface.read_config(str(p))
+        lambda p: huggingface.read_config(str(p)), "huggingface/config.json"
     ),
     "hugging face folder": Reader(
-        "huggingface", "config.json", hugging_face_folder
+        hugging_face_folder, "huggingface", "config.json"
     ),
     # Records.
-    "records": Reader("records", "train.tfrecord", record_folder, False),
-    "records alone": Reader(
-        "records/train.tfrecord", "", pretraining_records, False
-    ),
+    "records": binary(record_folder, "records", "train.tfrecord"),
+    "records alone": binary(pretraining_records, "records/train.tfrecord"),
     "manifest": Reader(
-        "records", "train.tfrecord.manifest.json", record_folder
+        record_folder, "records", "train.tfrecord.manifest.json"
     ),
-    "inspected": Reader("records/train.tfrecord", "", inspected, False),
-    "features": Reader("features", "rte.tfrecord", feature_file, False),
-    "feature facts": Reader("features", "rte.tfrecord.json", feature_file),
+    "inspected": binary(inspected, "records/train.tfrecord"),
+    "features": binary(feature_file, "features", "rte.tfrecord"),
+    "feature facts": Reader(feature_file, "features", "rte.tfrecord.json"),
     # Tasks.
     "cola train": glue_split("cola", "train"),
-    "cola test": glue_split("cola", "test"),
-    "sst-2 dev": glue_split("sst-2", "dev"),
-    "mrpc test": glue_split("mrpc", "test"),
-    "sts-b train": glue_split("sts-b", "train"),
     "sts-b test": glue_split("sts-b", "test"),
-    "qqp train": glue_split("qqp", "train"),
-    "mnli train": glue_split("mnli", "train"),
     "mnli dev": glue_split("mnli", "dev_matched"),
-    "rte test": glue_split("rte", "test"),
     "ax": glue_split("ax", "ax"),
-    "own pairs.tsv": Reader("pairs.tsv", "", glue_file("rte", base.PREDICT)),
-    "own pairs.jsonl": Reader(
-        "pairs.jsonl", "", glue_file("rte", base.PREDICT)
-    ),
+    "own pairs.tsv": Reader(own_pairs, "pairs.tsv"),
+    "own pairs.jsonl": Reader(own_pairs, "pairs.jsonl"),
     "squad": Reader(
-        "squad.json", "", lambda p: squad_data.read(str(p), "train_file")
+        lambda p: squad_data.read(str(p), "train_file"), "squad.json"
     ),
     "own questions": Reader(
-        "questions.jsonl", "", lambda p: squad_data.read_own(str(p))
+        lambda p: squad_data.read_own(str(p)), "questions.jsonl"
     ),
-    "squad passages": Reader(
-        "squad.json", "", lambda p: list(extract_passages.read_squad(str(p)))
-    ),
-    "race file": Reader("race/train/high/1.txt", "", race_file),
-    "race folder": Reader("race/train", "middle/1.txt", race_folder),
-    "race passages": Reader(
-        "race/train/high/1.txt",
-        "",
-        lambda p: list(extract_passages.read_race(str(p))),
-    ),
-    "requests.tsv": Reader("pairs.tsv", "", requests),
-    "requests.jsonl": Reader("pairs.jsonl", "", requests),
+    "race file": Reader(race_file, "race/train/high/1.txt"),
+    "race folder": Reader(race_folder, "race/train", "middle/1.txt"),
+    "requests.tsv": Reader(requests, "pairs.tsv"),
+    "requests.jsonl": Reader(requests, "pairs.jsonl"),
     # What programs leave behind.
-    "run_options.json": Reader(
-        "rte", "run_options.json", lambda p: run_folder.read(str(p))
-    ),
-    "run's config": Reader(
-        "rte", "albert_config.json", lambda p: run_folder.read(str(p))
-    ),
-    "metrics.jsonl": Reader("rte", "metrics.jsonl", run_log_and_card),
+    "run_options.json": Reader(run_options, "rte", "run_options.json"),
+    "run's config": Reader(run_options, "rte", "albert_config.json"),
+    "metrics.jsonl": Reader(run_log_and_card, "rte", "metrics.jsonl"),
     "scores.json": Reader(
-        "rte", "scores.json", lambda p: scores.of_best(str(p))
+        lambda p: scores.of_best(str(p)), "rte", "scores.json"
     ),
-    "saved outputs": Reader(
-        "rte",
-        "dev_outputs.npz",
-        lambda p: saved_outputs.load(str(p), "dev"),
-        False,
+    "saved outputs": binary(
+        lambda p: saved_outputs.load(str(p), "dev"), "rte", "dev_outputs.npz"
     ),
-    "list of checkpoints": Reader("pretrained", "checkpoint", checkpoint),
-    "checkpoint.index": Reader(
-        "pretrained", "model.ckpt-2.index", checkpoint, False
-    ),
-    "checkpoint.data": Reader(
-        "pretrained", "model.ckpt-2.data-00000-of-00001", checkpoint, False
-    ),
-    "safetensors": Reader(
+    "list of checkpoints": Reader(checkpoint, "pretrained", "checkpoint"),
+    "checkpoint.index": binary(checkpoint, "pretrained", "model.ckpt-2.index"),
+    "checkpoint.data": binary(checkpoint, "pretrained", DATA),
+    "safetensors": binary(
+        lambda p: huggingface.read_weights(str(p)),
         "huggingface",
         "model.safetensors",
-        lambda p: huggingface.read_weights(str(p)),
-        False,
     ),
-    "saved_model.pb": Reader(
-        "served",
-        "saved_model.pb",
-        lambda p: ask.load(str(p), "serving_default"),
-        False,
-    ),
-    "saved variables": Reader(
-        "served",
-        "variables/variables.index",
-        lambda p: ask.load(str(p), "serving_default"),
-        False,
-    ),
-    "demo_options.json": Reader(
-        "demo",
-        "demo_options.json",
-        lambda p: make_demo_data.claim_folder(
-            make_demo_data.DemoOptions(str(p))
-        ),
-    ),
+    "saved_model.pb": binary(served, "served", "saved_model.pb"),
+    "saved variables": binary(served, "served", "variables/variables.index"),
+    "demo_options.json": Reader(demo_folder, "demo", "demo_options.json"),
 }

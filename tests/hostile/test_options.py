@@ -1,41 +1,80 @@
-"""Every option of every command with unusual values."""
+"""Every option of every command with unusual values; no file is read."""
 
 import pathlib
 
+import hypothesis
 import pytest
+from hypothesis import strategies
 
 from albert_tf.common import options
 from tests import test_option_names
-from tests.hostile import commands, valid_inputs
+from tests.hostile import commands, sampling, valid_inputs
 
-# No file is read: the paths need not be there.
 NOWHERE = valid_inputs.Inputs(pathlib.Path("/nowhere"))
-
+CHARACTERS = strategies.characters(exclude_categories=())  # Halves, too.
 # By the type of an option. What absl or a rule of ours does not refuse is an
 # option that works, as far as options alone can tell.
+NUMBERS = [
+    "",
+    " ",
+    "five",
+    "0x10",
+    "1e3",
+    "1.0",
+    "nan",
+    "inf",
+    "-inf",
+    "1_000",
+    "٣",
+    "-1",
+    "0",
+    "-0",
+    "+1",
+    "1e400",
+    "1e-400",
+    "9" * 20,
+    "-9223372036854775809",
+    "9" * 5000,
+]
 VALUES = {
-    int: (
-        *("", " ", "five", "0x10", "1e3", "1.0", "nan", "inf", "1_000", "٣"),
-        *(
-            "-1",
-            "0",
-            "-0",
-            "+1",
-            "99999999999999999999",
-            "-9223372036854775809",
-        ),
-        "9" * 5000,
-    ),
-    float: (
-        *("", " ", "five", "nan", "inf", "-inf", "1e400", "-1e400", "1e-400"),
-        *("-1", "0", "-0.0", "0x1p3", "1_0.5", "1e308", "9" * 5000),
-    ),
-    bool: ("", "maybe", "2", "-1", "truefalse", "None"),
-    str: (
-        *("", " ", "\0", "\n", "~", "~/x", "/", "..", "-", "--", "=", "%s{0}"),
-        *("[", "**", ",", ",,", "a" * 5000, "/" * 5000, "\udcff", "😀", "nan"),
-        *("None", "file:///etc/passwd", "gs://", "://", "../../x", "$HOME"),
-    ),
+    int: NUMBERS,
+    float: NUMBERS,
+    bool: ["", "maybe", "2", "-1", "truefalse", "None"],
+    str: [
+        "",
+        " ",
+        "\0",
+        "\n",
+        "~/x",
+        "/",
+        "..",
+        "--",
+        "=",
+        "%s{0}",
+        "[",
+        "**",
+        ",,",
+        "a" * 5000,
+        "/" * 5000,
+        "\udcff",
+        "None",
+        "gs://",
+        "../../x",
+        "$HOME",
+    ],
+}
+# Words of a command line, and what the message must name.
+COMMAND_LINES = {
+    "--no_such_option=1": "no_such_option",
+    "input.txt": "input.txt",
+    "-output_file": "output_file",
+    "--flagfile=nowhere.flags": "nowhere.flags",
+    "--flagfile=folder": "folder",
+    "--flagfile=itself": "includes itself",
+    "--flagfile=zeros": "Unexpected argument",
+    "--flagfile=bytes": "--flagfile=bytes is not UTF-8: byte ",
+    "--output_fil": "output_fil",
+    "--input_file=\udcff": "--input_file",
 }
 
 
@@ -43,26 +82,66 @@ def nothing(*_):
     """Does nothing: only the options are tried."""
 
 
-def one_by_one():
-    return [
-        pytest.param(name, leaf, id=f"{name.split(':')[0]}-{leaf.name}")
-        for name in commands.COMMANDS
-        for leaf in options.leaves(commands.load(name)[1])
-    ]
+@pytest.fixture
+def parse(tmp_path, capfd):
+    """Give a command's options values: they work, or one message says why."""
+
+    def parse(name, changes):
+        _, options_class = commands.load(name)
+        flags = commands.Workspace(tmp_path, NOWHERE).flags(name, changes)
+        status = options.run_inside(nothing, options_class, flags)
+        said = capfd.readouterr().err
+        assert status in (0, 2), (changes, said)
+        assert (status == 2) == said.startswith("error: "), (changes, said)
+        return said
+
+    return parse
 
 
 def test_every_command_is_here():
     assert commands.COMMANDS.keys() == test_option_names.OPTIONS.keys()
 
 
-@pytest.mark.parametrize(("name", "leaf"), one_by_one())
-def test_values_of_an_option(name, leaf, capfd, tmp_path):
-    _, options_class = commands.load(name)
+@pytest.mark.parametrize("name", commands.COMMANDS)
+def test_unusual_values(name, parse):
+    """A sample of them; the message names the option."""
+    leaves = options.leaves(commands.load(name)[1])
+    pairs = [(leaf.name, v) for leaf in leaves for v in VALUES[leaf.type]]
+    for option, value in sampling.some(pairs, 40, name):
+        said = parse(name, {option: value})
+        assert not said or option in said, (value, said)
+
+
+@pytest.mark.parametrize("words", COMMAND_LINES)
+def test_command_lines(words, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "itself").write_text("--flagfile=itself\n")
+    (tmp_path / "zeros").write_bytes(bytes(1000))
+    (tmp_path / "bytes").write_bytes(b"--input_file=\xff\xfe\n")
+    name = commands.SHORT["split_sentences"]
     workspace = commands.Workspace(tmp_path, NOWHERE)
-    for value in VALUES[leaf.type]:
-        flags = workspace.flags(name, {leaf.name: value})
-        status = options.run_inside(nothing, options_class, flags)
-        said = capfd.readouterr().err
-        assert status in (0, 2), (value, said)
-        if status:
-            assert said.startswith("error: ") and leaf.name in said, said
+    flags = [*workspace.flags(name, {}), words]
+    done = commands.run_inside(name, flags, capfd)
+    assert done.status == 2 and done.said.count("error: ") == 1
+    assert COMMAND_LINES[words] in done.said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", commands.COMMANDS)
+def test_random_flags(name, parse):
+    names = strategies.sampled_from(options.names(commands.load(name)[1]))
+    values = (
+        strategies.text(
+            strategies.characters(exclude_categories=()), max_size=12
+        )
+        | strategies.integers().map(str)
+        | strategies.floats().map(str)
+    )
+
+    @sampling.fuzz(20)
+    @hypothesis.given(strategies.dictionaries(names, values, max_size=4))
+    def parse_some(changes):
+        parse(name, changes)
+
+    parse_some()

@@ -84,11 +84,8 @@ def run(workspace, short, changes, limit=None, says=(), leaves=(), **how):
     return done
 
 
-WRITERS = (
-    *("create_pretraining_data", "split_sentences", "train_sentencepiece"),
-    *("extract_passages", "make_demo_data"),
-)
-READERS = WRITERS[:3]
+READERS = ("create_pretraining_data", "split_sentences", "train_sentencepiece")
+WRITERS = (*READERS, "extract_passages", "make_demo_data")
 
 
 @pytest.mark.parametrize("short", WRITERS)
@@ -98,7 +95,7 @@ def test_full_disk(workspace, short):
     assert str(workspace.out) in done.said and "File too large" in done.said
 
 
-@pytest.mark.parametrize("short", WRITERS)
+@pytest.mark.parametrize("short", READERS)
 def test_folder_that_may_not_be_written_to(workspace, short):
     workspace.out.chmod(0o500)
     done = run(workspace, short, {}, as_anybody)
@@ -111,7 +108,8 @@ def test_file_that_may_not_be_read(workspace, short):
     path = workspace.here / "a file"
     path.chmod(0)
     done = run(workspace, short, {"input_file": path}, as_anybody)
-    assert done.status in (1, 2) and "a file" in done.said
+    assert done.status == 2
+    assert f"--input_file={path} may not be read" in done.said
 
 
 @pytest.mark.parametrize("short", READERS)
@@ -123,12 +121,17 @@ def test_bomb(workspace, short):
     assert done.status == 2 and "bomb.gz" in done.said
 
 
-@pytest.mark.parametrize("short", READERS)
-def test_standard_input_that_is_closed(workspace, short):
+def test_standard_input_that_is_closed(workspace):
     def close():
         os.close(0)
 
-    run(workspace, short, {"input_file": "-"}, close, says=("--input_file",))
+    run(
+        workspace,
+        "create_pretraining_data",
+        {"input_file": "-"},
+        close,
+        says=("--input_file",),
+    )
 
 
 def test_standard_input_that_never_ends(workspace):
@@ -160,11 +163,12 @@ def test_standard_output_that_nobody_reads(workspace):
     commands.check(done, workspace, before, leaves=("keras.json",))
 
 
-@pytest.mark.parametrize("short", ["create_pretraining_data"])
-def test_interruption(workspace, short):
+def test_interruption(workspace):
     before = workspace.surroundings()
     changes = {"input_file": "-"}
-    process = start(workspace, short, changes, stdin=subprocess.PIPE)
+    process = start(
+        workspace, "create_pretraining_data", changes, stdin=subprocess.PIPE
+    )
     for line in process.stderr:
         if b"worker(s)" in line:  # It waits for the text.
             break
@@ -172,43 +176,3 @@ def test_interruption(workspace, short):
     done = finish(process)
     assert done.status == 130
     commands.check(done, workspace, before, leaves=("job.json", "lock"))
-
-
-FLAGS = {
-    "unknown": (["--no_such_option=1"], "no_such_option"),
-    "positional": (["input.txt"], "input.txt"),
-    "only dashes": (["--", "x"], "'x'"),
-    "one dash": (["-output_file"], "output_file"),
-    "missing flag file": (["--flagfile=nowhere.flags"], "nowhere.flags"),
-    "flag file that is a folder": (["--flagfile=folder"], "folder"),
-    "flag file of itself": (["--flagfile=itself"], "includes itself"),
-    "flag file of zeros": (["--flagfile=zeros"], "Unexpected argument"),
-    "flag file that is not UTF-8": (
-        ["--flagfile=bytes"],
-        "--flagfile=bytes is not UTF-8: byte ",
-    ),
-    "half a flag": (["--output_fil"], "output_fil"),
-    "byte that is no text": (["--input_file=\udcff"], "--input_file"),
-}
-
-
-@pytest.mark.parametrize("name", FLAGS)
-def test_command_lines(workspace, name):
-    arguments, word = FLAGS[name]
-    (workspace.here / "itself").write_text("--flagfile=itself\n")
-    (workspace.here / "zeros").write_bytes(bytes(1000))
-    (workspace.here / "bytes").write_bytes(b"--input_file=\xff\xfe\n")
-    before = workspace.surroundings()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "data_prep.split_sentences"]
-        + workspace.flags(SHORT["split_sentences"], {})
-        + arguments,
-        cwd=workspace.here,
-        env={**os.environ, **workspace.environment(), "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-    )
-    done = finish(process)
-    commands.check(done, workspace, before)
-    assert done.status == (2 if word else 0)
-    assert word in done.said

@@ -17,7 +17,6 @@ from albert_tf import (
     export,
     run_classifier,
     run_pretraining,
-    run_squad,
 )
 from albert_tf.common import options
 from albert_tf.finetuning.glue import glue_tasks
@@ -58,11 +57,7 @@ def do(module, options_name, **values) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """The folder of the valid files.
-
-    Attributes:
-        folder: Of all files.
-    """
+    """The folder of the valid files."""
 
     folder: pathlib.Path
 
@@ -71,12 +66,7 @@ class Inputs:
 
 
 def build(folder: pathlib.Path, vocabulary: str) -> Inputs:
-    """Write all files.
-
-    Args:
-        folder: An empty folder.
-        vocabulary: A SentencePiece model of 400 pieces.
-    """
+    """Write all files; `vocabulary` is a SentencePiece model of 400 pieces."""
     inputs = build_texts(folder, vocabulary)
     _train(inputs)
     return inputs
@@ -172,17 +162,22 @@ def tsv(layout: glue_tasks.TaskSpec, split: glue_tasks.Split, rows: int) -> str:
 
 
 def _write_records(inputs: Inputs) -> None:
-    do(
-        create_pretraining_data,
-        "CreatePretrainingDataOptions",
-        input_file=inputs["text.txt"],
-        output_file=inputs["records/train.tfrecord"],
-        spm_model_file=inputs["spm.model"],
-        max_seq_length=LENGTH,
-        max_predictions_per_seq=PREDICTIONS,
-        dupe_factor=1,
-        num_workers=1,
-    )
+    for folder, masking_time in (
+        ("records", "writing"),
+        ("unmasked", "training"),
+    ):
+        do(
+            create_pretraining_data,
+            "CreatePretrainingDataOptions",
+            input_file=inputs["text.txt"],
+            output_file=inputs[f"{folder}/train.tfrecord"],
+            spm_model_file=inputs["spm.model"],
+            max_seq_length=LENGTH,
+            max_predictions_per_seq=PREDICTIONS,
+            dupe_factor=1,
+            num_workers=1,
+            masking_time=masking_time,
+        )
     do(
         create_finetuning_data,
         "FinetuningDataOptions",
@@ -228,16 +223,6 @@ def _train(inputs: Inputs) -> None:
         output_dir=inputs["rte"],
     )
     shutil.copytree(inputs["rte"], inputs["rte_again"])
-    do(
-        run_squad,
-        "RunSquadOptions",
-        **{**shared, "max_seq_length": 64},
-        train_file=inputs["squad.json"],
-        predict_file=inputs["squad.json"],
-        max_query_length=16,
-        doc_stride=16,
-        output_dir=inputs["squad"],
-    )
     do(
         convert_checkpoint,
         "ConvertOptions",

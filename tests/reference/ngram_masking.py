@@ -45,12 +45,6 @@ class Masker:
     def __init__(
         self, options: masking.MaskingOptions, vocabulary: masking.Vocabulary
     ) -> None:
-        """Compute the distribution of run lengths.
-
-        Args:
-            options: How much to hide.
-            vocabulary: Table of word starts and special ids.
-        """
         self._options = options
         self._vocabulary = vocabulary
         self._cumulative = masking.cumulative_lengths(
@@ -73,14 +67,8 @@ class Masker:
             positions = [5], labels = [▁we]
             token_boundary = [1, 1, 1, 0, 1, 1, 1, 1]
 
-        Args:
-            tokens: [T] piece ids, [CLS] and both [SEP] included, no padding.
-            rng: Draws the order of the runs and the replacements.
-            length_rng: Draws the lengths of the runs, one uniform number each.
-
-        Returns:
-            The sequence and its labels. With `masked_lm_prob` 0 nothing is
-            drawn and nothing is hidden.
+        `tokens` have [CLS] and both [SEP], but no padding. With
+        `masked_lm_prob` 0 nothing is drawn and nothing is hidden.
         """
         boundaries = self._vocabulary.boundaries
         output = list(tokens)
@@ -91,13 +79,13 @@ class Masker:
             tokens, self._vocabulary, self._options.do_whole_word_mask
         )
         order = list(range(len(words)))
-        shuffle(order, rng)
+        rng.shuffle(order)
         runs = Runs(words, self._budget(len(tokens)), self._cumulative)
         chosen = runs.choose(order, frozenset(), length_rng)
         for position in chosen:
             self._replace(output, position, rng)
         # The original shuffles again even when nothing follows.
-        shuffle(order, rng)
+        rng.shuffle(order)
         if self._options.do_permutation:
             moved = sorted(runs.choose(order, frozenset(chosen), length_rng))
             _permute(output, moved, rng)
@@ -132,14 +120,6 @@ def find_words(
 
     As in the original, a continuation piece joins the word before it even
     across the [SEP] between the segments (D3 of the specification).
-
-    Args:
-        tokens: [T] piece ids; [CLS] and [SEP] are no candidates.
-        vocabulary: Table of word starts.
-        whole_words: False makes every piece its own candidate.
-
-    Returns:
-        Lists of positions, all ascending.
     """
     special = (vocabulary.cls_id, vocabulary.sep_id)
     boundaries = vocabulary.boundaries
@@ -155,17 +135,11 @@ def find_words(
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """The runs of neighbouring words of one sequence.
+    """The runs of neighbouring words of one sequence."""
 
-    Attributes:
-        words: Positions of each word.
-        budget: Most pieces to choose.
-        cumulative: Cumulative distribution of the number of words of a run.
-    """
-
-    words: list[list[int]]
-    budget: int
-    cumulative: list[float]
+    words: list[list[int]]  # Positions of each word.
+    budget: int  # Most pieces to choose.
+    cumulative: list[float]  # Distribution of the number of words of a run.
 
     def choose(
         self,
@@ -175,14 +149,8 @@ class Runs:
     ) -> list[int]:
         """Choose runs until the budget is used up.
 
-        Args:
-            order: The words at which runs begin, in the order of trying.
-            taken: Positions that may not be chosen.
-            length_rng: One uniform number is drawn for each run tried, also
-                for those that are then passed over.
-
-        Returns:
-            Positions in the order in which they were chosen.
+        One uniform number is drawn for each run tried, also for those that are
+        then passed over.
         """
         chosen: list[int] = []
         seen = set(taken)
@@ -216,19 +184,3 @@ def _permute(
     pieces = [output[source] for source in sources]
     for position, piece in zip(positions, pieces, strict=True):
         output[position] = piece
-
-
-def shuffle(items: list[int], rng: random.Random) -> None:
-    """Shuffle in place, with the draws and the result of `rng.shuffle`.
-
-    Written out because the two shuffles of a sequence are more than half of
-    the work of masking; without the inner calls they take a third of the time.
-    """
-    getrandbits = rng.getrandbits
-    for last in range(len(items) - 1, 0, -1):
-        size = last + 1
-        bits = size.bit_length()
-        other = getrandbits(bits)
-        while other >= size:
-            other = getrandbits(bits)
-        items[last], items[other] = items[other], items[last]

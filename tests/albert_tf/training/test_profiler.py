@@ -1,11 +1,13 @@
 """The profiler."""
 
+import pytest
 import tensorflow as tf
 
 from albert_tf.training import profiler
 from tests.albert_tf.training import tiny_training
 
 
+@pytest.mark.slow
 def test_the_profiler_writes_its_files(make_trainer, tmp_path):
     trainer = make_trainer(profile_steps="2,4", iterations_per_loop=100)
     tiny_training.train(trainer, tiny_training.STEPS)

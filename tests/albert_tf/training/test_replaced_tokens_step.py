@@ -36,7 +36,7 @@ def make():
     return of
 
 
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_compiled_as_a_whole_or_not_makes_no_difference(make, batch, parts):
     plain = update_runs.run(make(parts), batch, compiled=False)
     compiled = update_runs.run(make(parts), batch, compiled=True)

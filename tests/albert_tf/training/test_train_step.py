@@ -15,7 +15,7 @@ from tests.albert_tf.training import head_steps, update_runs
 
 
 # Choices are in test_train_step_of_choices.py: programs stay in memory.
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize(
     "name", [n for n in sorted(head_steps.HEADS) if "choices" not in n]
 )
