@@ -33,10 +33,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from albert_tf.model.checkpoints.restoring import restore
     from albert_tf.model.config import AlbertConfig
-    from albert_tf.model.heads.classification import (
-        AlbertClassifier,
-        AlbertMultipleChoice,
-    )
+    from albert_tf.model.heads.classification import AlbertClassifier
+    from albert_tf.model.heads.multiple_choice import AlbertMultipleChoice
     from albert_tf.model.heads.pretraining import AlbertPretrainer
     from albert_tf.model.heads.question_answering import (
         AlbertSquadV1,
@@ -63,7 +61,7 @@ _MODULES = {
     "AlbertClassifier": "albert_tf.model.heads.classification",
     "AlbertConfig": "albert_tf.model.config",
     "AlbertModel": "albert_tf.model.modeling",
-    "AlbertMultipleChoice": "albert_tf.model.heads.classification",
+    "AlbertMultipleChoice": "albert_tf.model.heads.multiple_choice",
     "AlbertPretrainer": "albert_tf.model.heads.pretraining",
     "AlbertSquadV1": "albert_tf.model.heads.question_answering",
     "AlbertSquadV2": "albert_tf.model.heads.question_answering",

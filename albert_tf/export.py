@@ -195,7 +195,7 @@ def _save_model(
     if settings.precision != "float32":
         what = source.make_service(found, task, settings.precision)
         restoring.restore(what.model, found.checkpoint, found.option)
-        what.encoder.convert_for_serving()
+        what.freeze()
     saved_model.save(what, folder, with_text=settings.with_text)
     loaded = tf.saved_model.load(folder).signatures
     return {

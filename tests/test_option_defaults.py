@@ -106,7 +106,6 @@ DEFAULTS = {
     "albert_tf.finetuning.race:RaceOptions": {
         "max_qa_length": 128,
         "num_options": 4,
-        "options_at_once": 0,
         "dropout_prob": 0.1,
     },
     "albert_tf.run_glue:GlueOptions": {

@@ -38,7 +38,7 @@ FINETUNING = f"""
 """
 RACE = """
     max_qa_length num_options pad_options middle_only high_only
-    options_at_once dropout_prob
+    dropout_prob
 """
 OBJECTIVE = """
     objective sentence_objective masked_lm_factor sentence_factor generator_size

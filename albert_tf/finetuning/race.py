@@ -50,25 +50,11 @@ class RaceOptions:
     )
     middle_only: bool = option(False, "Whether to leave out high.")
     high_only: bool = option(False, "Whether to leave out middle.")
-    options_at_once: int = option(
-        0,
-        "Options that go through the encoder together, for less memory: a "
-        "divisor of --num_options. 0 means all.",
-        within=ranges.Range(0, len(race_data.LETTERS)),
-        may_change=True,
-    )
     dropout_prob: float = option(
         0.1, "Dropout before the last layer.", within=ranges.DROPOUT
     )
 
     def __post_init__(self) -> None:
-        if self.options_at_once and self.num_options % self.options_at_once:
-            raise errors.UserError(
-                f"does not divide `num_options={self.num_options}`. Use a "
-                "divisor, or 0 for all at once.",
-                "options_at_once",
-                self.options_at_once,
-            )
         if self.middle_only and self.high_only:
             raise errors.UserError(
                 "`middle_only` and `high_only` leave nothing. Drop one."
@@ -259,7 +245,7 @@ class RaceTask(base.Task):
     @property
     def sequences_at_once(self) -> int:
         """Options of a question that go through the encoder together."""
-        return self.options.options_at_once or self.options.num_options
+        return self.options.num_options
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[race_data.RaceQuestion]

@@ -15,8 +15,13 @@ import tf_keras as keras
 from albert_tf.finetuning import base, race
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
-from albert_tf.model import modeling, objectives
-from albert_tf.model.heads import classification, question_answering
+from albert_tf.model import modeling
+from albert_tf.model.heads import (
+    classification,
+    multiple_choice,
+    question_answering,
+)
+from albert_tf.model.losses import label_objectives, objectives, span_objectives
 
 
 @functools.singledispatch
@@ -57,23 +62,21 @@ def _(task: glue.GlueTask, encoder: modeling.AlbertModel) -> keras.Model:
 @objective.register
 def _(task: glue.GlueTask) -> objectives.Objective:
     if task.is_regression:
-        return classification.REGRESSION_OBJECTIVE
-    return classification.OBJECTIVE
+        return label_objectives.REGRESSION
+    return label_objectives.CLASSIFICATION
 
 
 @make_model.register
 def _(task: race.RaceTask, encoder: modeling.AlbertModel) -> keras.Model:
-    return classification.AlbertMultipleChoice(
-        encoder,
-        task.options.dropout_prob,
-        choices_at_once=task.options.options_at_once or None,
+    return multiple_choice.AlbertMultipleChoice(
+        encoder, task.options.dropout_prob
     )
 
 
 @objective.register
 def _(task: race.RaceTask) -> objectives.Objective:
     del task
-    return classification.OBJECTIVE
+    return label_objectives.CLASSIFICATION
 
 
 @make_model.register
@@ -92,5 +95,5 @@ def _(task: squad.SquadTask, encoder: modeling.AlbertModel) -> keras.Model:
 @objective.register
 def _(task: squad.SquadTask) -> objectives.Objective:
     if task.has_null:
-        return question_answering.V2_OBJECTIVE
-    return question_answering.V1_OBJECTIVE
+        return span_objectives.V2
+    return span_objectives.V1

@@ -11,7 +11,7 @@ from albert_tf.model import model_inputs
 from albert_tf.model.config import AlbertConfig
 
 
-class AlbertBase(keras.Model):
+class BuiltModel(keras.Model):
     """A Keras model whose variables exist as soon as it is constructed.
 
     They are float32, whatever Keras' global policy is.
@@ -30,11 +30,7 @@ class AlbertBase(keras.Model):
         self.built = True
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Check the names of the inputs, and call the model.
-
-        Raises:
-            errors.UserError: See `model_inputs.standardize`.
-        """
+        """Call the model with inputs by the names of this project."""
         inputs = model_inputs.standardize(inputs, self.input_keys)
         return super().__call__(inputs, *args, **kwargs)
 
@@ -55,7 +51,7 @@ class AlbertBase(keras.Model):
     @classmethod
     def from_config(
         cls, config: dict[str, Any], custom_objects: Any = None
-    ) -> "AlbertBase":
+    ) -> "BuiltModel":
         """Construct a model, with new weights, from `get_config`."""
         arguments = keras.saving.deserialize_keras_object(
             config, custom_objects
@@ -69,13 +65,9 @@ class AlbertBase(keras.Model):
         return model
 
 
-def check_variables(model: keras.Model) -> None:
-    """Make sure that all variables of a model exist.
-
-    Raises:
-        errors.UserError: A layer creates its variables when it is first called.
-    """
-    exist = keras.layers.Layer.build, AlbertBase.build
+def require_built(model: keras.Model) -> None:
+    """Refuse a model with a layer that creates its variables when called."""
+    exist = keras.layers.Layer.build, BuiltModel.build
     for layer in model.submodules:
         if not isinstance(layer, keras.layers.Layer) or layer.built:
             continue
@@ -83,7 +75,7 @@ def check_variables(model: keras.Model) -> None:
             raise errors.UserError(
                 f"The layer {layer.name!r} of {type(model).__name__} creates "
                 "its variables when it is first called, too late to restore "
-                "or train them. Create them when the model is constructed: "
-                "use albert_tf.model.layers.Dense, or call the layer's build "
-                "with the shape of its input."
+                "or train them. Create them when the model is constructed: use "
+                "albert_tf.model.network.layers.Dense, or call the layer's "
+                "build with the shape of its input."
             )

@@ -5,13 +5,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf.common import (
-    configs,
-    errors,
-    files,
-    ranges,
-    strict_json,
-)
+from albert_tf.common import configs, errors, files, ranges, strict_json
 from albert_tf.model.checkpoints import brightmart, huggingface_config
 
 # What the encoder computes in; variables are float32 always.
@@ -25,11 +19,12 @@ HIDDEN_ACTS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 # What all layers of a group share. Source: ALBERT §4.5.
 SHARING = ("all", "attention", "ffn", "none")
 
-# How the tokens' vectors become one for the whole input; see `pooling`.
+# How the tokens' vectors become one for the whole input; see
+# `network.pooling`.
 POOLINGS = ("cls", "pair")
 
 # What is added to attention scores for the distance of two tokens; see
-# `position_bias`.
+# `network.attention_bias`.
 POSITION_BIASES = ("none", "alibi")
 
 # The strings that each text key may hold.
@@ -97,17 +92,16 @@ class AlbertConfig:
         num_attention_heads: Heads N; each has H / N columns.
         intermediate_size: Width I of the feed-forward part.
         hidden_act: Activation of the feed-forward part and of the masked LM
-            head: gelu (tanh form), gelu_erf, relu, tanh or linear.
+            head, one of `HIDDEN_ACTS`.
         hidden_dropout_prob: Dropout after embeddings, attention output and
-            feed-forward output, a probability in [0, 1).
+            feed-forward output.
         attention_probs_dropout_prob: Dropout of attention probabilities.
         max_position_embeddings: Longest sequence, in tokens.
         type_vocab_size: Number of segment ids.
         initializer_range: Standard deviation of the truncated normal that
             kernels and tables start from.
-        share: What the layers of a group share: all, attention (with its
-            norm), ffn (with its norm) or none. Not in the original, whose
-            files mean `all`.
+        share: What the layers of a group share, one of `SHARING`; attention
+            and ffn include the norm. The original's files mean `all`.
         float_group_index: Choose the group of a layer by the original's
             arithmetic, see `group_of_layer`.
         project_words_first: Project words to the hidden width, then add
@@ -115,14 +109,9 @@ class AlbertConfig:
             `brightmart`. The original adds and normalizes first.
         map_equal_sizes: Project embeddings to the hidden width also where both
             are equal, as transformers does. The original does not.
-        pooling: What the pooler reads: cls (the first token, as in the
-            original) or pair, see `pooling.pool`.
+        pooling: What the pooler reads, one of `POOLINGS`; cls in the original.
         position_bias: What is added to attention scores for the distance of
-            two tokens: none (as in the original) or alibi, see
-            `position_bias.alibi`.
-
-    Raises:
-        errors.UserError: A value is out of range or two values do not fit.
+            two tokens, one of `POSITION_BIASES`; none in the original.
     """
 
     vocab_size: int
@@ -181,15 +170,7 @@ class AlbertConfig:
     def from_dict(
         cls, values: Mapping[str, Any], source: str = "the config"
     ) -> "AlbertConfig":
-        """Build a config from JSON keys.
-
-        Args:
-            values: The object of an `albert_config.json`.
-            source: Where it came from, for messages.
-
-        Raises:
-            errors.UserError: A key is unknown or missing, or a value is wrong.
-        """
+        """Build a config from JSON keys; `source` is for messages."""
         known = [field.name for field in dataclasses.fields(cls)]
         for key in values:
             if key not in known and key not in HISTORIC_KEYS:
@@ -216,10 +197,6 @@ class AlbertConfig:
 
         Args:
             path: The file, or the name of a released model: `albert_base_v2`.
-
-        Raises:
-            errors.UserError: The file is missing, is not a JSON object, or has
-                keys or values that are not allowed.
         """
         source = f"`albert_config_file={path}`"
         values = strict_json.read_object(
@@ -259,23 +236,14 @@ class AlbertConfig:
             return int(layer / layers * groups)
         return layer * groups // layers
 
-    def attention_of_layer(self, layer: int) -> int:
-        """Return the number of the attention parameters that a layer uses."""
-        shared = self.share in ("all", "attention")
-        return self.group_of_layer(layer) if shared else layer
-
-    def ffn_of_layer(self, layer: int) -> int:
-        """Return the number of the feed-forward parameters a layer uses."""
-        shared = self.share in ("all", "ffn")
-        return self.group_of_layer(layer) if shared else layer
-
     @property
     def layer_groups(self) -> list[tuple[int, int]]:
-        """Attention and feed-forward parameters that each layer uses."""
-        return [
-            (self.attention_of_layer(layer), self.ffn_of_layer(layer))
-            for layer in range(self.num_hidden_layers)
-        ]
+        """Which attention and feed-forward parameters each layer uses."""
+        own = range(self.num_hidden_layers)
+        groups = [self.group_of_layer(layer) for layer in own]
+        attentions = groups if self.share in ("all", "attention") else own
+        feed_forwards = groups if self.share in ("all", "ffn") else own
+        return list(zip(attentions, feed_forwards, strict=True))
 
     def forward_flops(
         self, length: int, predictions: int, outputs: int | None = None
@@ -287,10 +255,8 @@ class AlbertConfig:
 
         Args:
             length: Tokens.
-            predictions: Positions that the masked LM head predicts; 0 if
-                there is no such head.
-            outputs: Positions at which the last block computes its output, see
-                `output_positions` of `AlbertModel`; None for all.
+            predictions: Positions that the masked LM head predicts.
+            outputs: `output_positions` of `AlbertModel`; None for all.
         """
         width, narrow = self.hidden_size, self.embedding_size
         key_and_value = 2 * width**2

@@ -8,16 +8,7 @@ from albert_tf.text import tokenization
 def check_length(
     max_seq_length: int, config: AlbertConfig, config_file: str
 ) -> None:
-    """Make sure that there are positions for the length.
-
-    Args:
-        max_seq_length: Tokens of a sequence.
-        config: The architecture.
-        config_file: Where it is from, for the message.
-
-    Raises:
-        errors.UserError: There are too few.
-    """
+    """Make sure that there are positions for the length, in tokens."""
     if max_seq_length > config.max_position_embeddings:
         raise errors.UserError(
             f"is longer than the {config.max_position_embeddings} positions of "
@@ -33,16 +24,7 @@ def load_tokenizer(
     config: AlbertConfig,
     config_file: str,
 ) -> tokenization.AnyTokenizer:
-    """Load a vocabulary, and make sure that it is the model's.
-
-    Args:
-        vocabulary: The file, and how it is used.
-        config: The architecture.
-        config_file: Where it is from, for the message.
-
-    Raises:
-        errors.UserError: It has another number of pieces, or is no vocabulary.
-    """
+    """Load a vocabulary, and make sure that it is the model's."""
     tokenizer = tokenization.load(vocabulary)
     if tokenizer.vocab_size != config.vocab_size:
         raise errors.UserError(

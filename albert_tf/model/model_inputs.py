@@ -15,11 +15,22 @@ SEED = "seed"
 # Further names in batches of this project's records and features.
 # A model that does not need them ignores them.
 BATCH = (
-    *("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"),
-    *("token_boundary", "instance_ids", "cls_positions"),
-    *("next_sentence_labels", "label_ids", "is_real_example", "unique_ids"),
-    *("record_number", SEED),
-    *("p_mask", "start_positions", "end_positions", "is_impossible"),
+    "masked_lm_positions",
+    "masked_lm_ids",
+    "masked_lm_weights",
+    "token_boundary",
+    "instance_ids",
+    "cls_positions",
+    "next_sentence_labels",
+    "label_ids",
+    "is_real_example",
+    "unique_ids",
+    "record_number",
+    SEED,
+    "p_mask",
+    "start_positions",
+    "end_positions",
+    "is_impossible",
 )
 # Names of Hugging Face, and ours.
 ALIASES = {"attention_mask": "input_mask", "token_type_ids": "segment_ids"}
@@ -33,9 +44,6 @@ def standardize(inputs: Any, known: Sequence[str]) -> dict[str, Any]:
             are translated, those of `BATCH` are left out.
         known: Names that the model takes.
 
-    Raises:
-        errors.UserError: A name is not known or given twice, `input_ids` are
-            missing or not whole numbers, or Keras 3 calls.
     """
     _refuse_keras_3(inputs)
     if not isinstance(inputs, Mapping):
@@ -75,12 +83,7 @@ def _check_ids(ids: Any) -> None:
 
 
 def _refuse_keras_3(inputs: Any) -> None:
-    """Refuse to be used in a model of Keras 3, which ignores our variables.
-
-    Raises:
-        errors.UserError: A symbolic tensor of Keras 3 is among the inputs, or
-            a layer of Keras 3 is being called.
-    """
+    """Refuse to be used in a model of Keras 3, which ignores our variables."""
     tensors = inputs.values() if isinstance(inputs, Mapping) else [inputs]
     symbolic = any(
         type(tensor).__module__.startswith("keras.") for tensor in tensors

@@ -9,6 +9,7 @@ from albert_tf.finetuning.squad import squad
 from albert_tf.model import modeling
 from albert_tf.model.heads import (
     classification,
+    multiple_choice,
     pretraining,
     question_answering,
 )
@@ -76,7 +77,7 @@ def of_task(task: base.Task, encoder: modeling.AlbertModel) -> service.Service:
             kind = _kind_of_text_service(task.labels)
             return kind(model, *rest, labels=task.labels, pairs=task.has_pairs)
     elif isinstance(task, race.RaceTask):
-        if head is classification.AlbertMultipleChoice:
+        if head is multiple_choice.AlbertMultipleChoice:
             return choice_service.ChoiceService(model, *rest, task.options)
     elif isinstance(task, squad.SquadTask):
         if head is question_answering.AlbertSquadV1:

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model import objectives
+from albert_tf.model.losses import objectives
 
 _NUMBER = "record_number"
 
@@ -64,7 +64,7 @@ class Evaluator:
 
     def _run_evaluation(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         def replica_sums(batch: dict[str, tf.Tensor]) -> tf.Tensor:
-            ratios = self._objective.ratios(self._model, batch)
+            ratios = self._objective.weighted_sums(self._model, batch)
             return self._objective.stack(ratios)
 
         per_replica = self._strategy.run(replica_sums, [batch])

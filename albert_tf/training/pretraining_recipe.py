@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from absl import logging
 
 from albert_tf.common import errors
-from albert_tf.model import model_options, modeling, objectives
+from albert_tf.model import model_options, modeling
 from albert_tf.model.heads import pretraining, replaced_tokens
+from albert_tf.model.losses import (
+    objectives,
+    pretraining_objective,
+    replaced_tokens_objective,
+)
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     pretraining_options,
@@ -30,10 +35,10 @@ def make_objective(
     """Return what is trained for."""
     factors = recipe.masked_lm_factor, recipe.sentence_factor
     if recipe.objective == "rtd":
-        return replaced_tokens.make_objective(
+        return replaced_tokens_objective.make(
             recipe.sentence_objective, *factors, recipe.replaced_token_factor
         )
-    return pretraining.make_objective(recipe.sentence_objective, *factors)
+    return pretraining_objective.make(recipe.sentence_objective, *factors)
 
 
 def make_model(

@@ -16,7 +16,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import base, model_inputs, objectives
+from albert_tf.model import base, model_inputs
+from albert_tf.model.losses import objectives
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import evaluation
 
@@ -124,7 +125,7 @@ class TrainStep:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        base.check_variables(self.model)
+        base.require_built(self.model)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -144,7 +145,7 @@ class TrainStep:
         replica = tf.distribute.get_replica_context()
         everywhere = tf.distribute.ReduceOp.SUM
         whole = replica.all_reduce(
-            everywhere, self.objective.denominators(batch)
+            everywhere, self.objective.normalizers(batch)
         )
         sums = _Sums(
             *replica.all_reduce(
@@ -242,7 +243,9 @@ class TrainStep:
         variables = self.model.trainable_variables
         batch = {**batch, model_inputs.SEED: self._seed()}
         with tf.GradientTape() as tape:
-            ratios = self.objective.ratios(self.model, batch, dropout_seed)
+            ratios = self.objective.weighted_sums(
+                self.model, batch, dropout_seed
+            )
             loss = self.objective.total(ratios, whole)
             loss *= self.guard.loss_scale
         found = {

@@ -15,8 +15,9 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.common import errors, preemption
-from albert_tf.model import model_options, objectives
+from albert_tf.model import model_options
 from albert_tf.model.checkpoints import restoring
+from albert_tf.model.losses import objectives
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     distribution,

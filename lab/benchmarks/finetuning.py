@@ -107,6 +107,7 @@ def build_albert_tf(
     from albert_tf.data import inputs, layouts, lengths
     from albert_tf.model import modeling
     from albert_tf.model.heads import classification, question_answering
+    from albert_tf.model.losses import label_objectives, span_objectives
     from albert_tf.model.optimizers import optimization
     from albert_tf.training import evaluation, train_step
 
@@ -118,11 +119,11 @@ def build_albert_tf(
     length = settings.max_seq_length
     if settings.task_name == SQUAD:
         model: Any = question_answering.AlbertSquadV1(encoder)
-        objective = question_answering.V1_OBJECTIVE
+        objective = span_objectives.V1
         layout = layouts.squad_layout(length, is_training=True)
     else:
         model = classification.AlbertClassifier(encoder, facts["labels"], 0.0)
-        objective = classification.OBJECTIVE
+        objective = label_objectives.CLASSIFICATION
         layout = layouts.classification_layout(length)
     data = [str(folder / RECORDS)], layout, settings.batch_size
     if settings.predict:

@@ -117,6 +117,7 @@ def build_albert_tf(
 
     from albert_tf.model import modeling
     from albert_tf.model.heads import pretraining
+    from albert_tf.model.losses import pretraining_objective
     from albert_tf.model.optimizers import optimization
     from albert_tf.training import train_step
 
@@ -128,7 +129,7 @@ def build_albert_tf(
     model = pretraining.AlbertPretrainer(encoder)
     optimizer = optimization.Lamb(LEARNING_RATE)
     optimizer.build(model.trainable_variables)
-    objective = pretraining.OBJECTIVE
+    objective = pretraining_objective.OBJECTIVE
     guard = train_step.Guard(precision)
     update = train_step.TrainStep(model, optimizer, objective, guard)
 

@@ -99,7 +99,7 @@ def write_albert_tf(
     from albert_tf.serving.formats import saved_model
 
     if precision != "float32":
-        service.encoder.convert_for_serving()
+        service.freeze()
     saved_model.save(service, path)
 
 

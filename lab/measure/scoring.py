@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import fit, modeling, objectives
+from albert_tf.model import fit, modeling
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import from_checkpoint, pretraining
+from albert_tf.model.losses import cross_entropy
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
 
@@ -79,7 +80,7 @@ class MaskedLm:
             loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
                 labels, logits
             )
-            return loss, objectives.correct(logits, labels)
+            return loss, cross_entropy.correct(logits, labels)
 
         self._ask = ask
 

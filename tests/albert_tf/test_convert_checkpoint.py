@@ -19,6 +19,7 @@ from albert_tf.model.checkpoints import (
 )
 from albert_tf.model.heads import (
     classification,
+    multiple_choice,
     pretraining,
     question_answering,
 )
@@ -34,7 +35,7 @@ HEADS = {
     "pretraining": pretraining.AlbertPretrainer,
     "masked words": lambda e: pretraining.AlbertPretrainer(e, False),
     "classifier": lambda e: classification.AlbertClassifier(e, 3),
-    "choice": classification.AlbertMultipleChoice,
+    "choice": multiple_choice.AlbertMultipleChoice,
     "squad_v1": question_answering.AlbertSquadV1,
     "squad_v2": question_answering.AlbertSquadV2,
 }

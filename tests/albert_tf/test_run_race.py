@@ -20,7 +20,7 @@ def raced(world, tmp_path_factory):
                 world, folder, train_batch_size=4, max_seq_length=64
             ),
             data_dir=world.race,
-            questions=race.RaceOptions(max_qa_length=24, options_at_once=2),
+            questions=race.RaceOptions(max_qa_length=24),
         )
     )
     return folder

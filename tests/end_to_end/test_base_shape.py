@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from albert_tf.model import modeling
 from albert_tf.model.heads import pretraining
+from albert_tf.model.losses import pretraining_objective
 from tests.albert_tf.training import head_steps, update_runs
 from tests.conftest import LOSS_RTOL, ROOT
 
@@ -37,10 +38,10 @@ def test_pretraining_at_base_shape_is_one_program_for_xla(
         modeling.AlbertModel(config, precision=precision),
         sentence_order=sentence_objective != "none",
     )
-    objective = pretraining.make_objective(sentence_objective)
+    objective = pretraining_objective.make(sentence_objective)
     step = update_runs.make_step(model, objective, precision)
     batch = head_steps.pretraining_batch(config.vocab_size)
-    expected = objective.ratios(model, batch, tf.constant([0, 0]))
+    expected = objective.weighted_sums(model, batch, tf.constant([0, 0]))
     row = tf.function(step, jit_compile=True)(batch).numpy()
     name = objective.names.index("masked_lm_loss")
     loss = expected["masked_lm_loss"].numerator.numpy()

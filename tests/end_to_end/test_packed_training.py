@@ -7,6 +7,7 @@ import tf_keras as keras
 from albert_tf.data import packed_rows, parsing
 from albert_tf.model import modeling
 from albert_tf.model.heads import pretraining
+from albert_tf.model.losses import pretraining_objective
 from tests.albert_tf.data import short_records
 from tests.albert_tf.training import update_runs
 
@@ -43,7 +44,7 @@ def test_instances_of_a_row_are_learned_like_those_of_their_own(
         encoder = modeling.AlbertModel(small_config, recompute=recompute)
         return update_runs.make_step(
             pretraining.AlbertPretrainer(encoder, objective != "none"),
-            pretraining.make_objective(objective),
+            pretraining_objective.make(objective),
             parts=parts,
         )
 

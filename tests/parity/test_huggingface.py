@@ -16,6 +16,7 @@ from albert_tf.model.checkpoints import (
 )
 from albert_tf.model.heads import (
     classification,
+    multiple_choice,
     pretraining,
     question_answering,
 )
@@ -176,7 +177,7 @@ def test_transformers_reads_our_classifier(tmp_path, labels):
 
 @pytest.mark.torch
 def test_transformers_reads_our_multiple_choice(tmp_path):
-    model = make_model(classification.AlbertMultipleChoice, make_config())
+    model = make_model(multiple_choice.AlbertMultipleChoice, make_config())
     batch = {name: value[None] for name, value in make_batch().items()}
     theirs = run_transformers(model, tmp_path, "AlbertForMultipleChoice", batch)
     assert_close(model(batch)["logits"], theirs["logits"])
@@ -232,7 +233,7 @@ READ = {
     "AlbertForSequenceClassification": (
         lambda e: classification.AlbertClassifier(e, 2)
     ),
-    "AlbertForMultipleChoice": classification.AlbertMultipleChoice,
+    "AlbertForMultipleChoice": multiple_choice.AlbertMultipleChoice,
     "AlbertForQuestionAnswering": question_answering.AlbertSquadV1,
     "AlbertForTokenClassification": lambda encoder: encoder,
 }

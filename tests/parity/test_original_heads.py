@@ -6,7 +6,12 @@ import tensorflow as tf
 
 from albert_tf.model import modeling
 from albert_tf.model.checkpoints import restoring
-from albert_tf.model.heads import classification, question_answering
+from albert_tf.model.heads import (
+    classification,
+    multiple_choice,
+    question_answering,
+)
+from albert_tf.model.losses import label_objectives, span_objectives
 from tests.conftest import PARITY_ATOL
 from tests.parity import recordings
 
@@ -22,8 +27,8 @@ def restored(recording, make_model):
 
 
 def loss(objective, model, batch):
-    ratios = objective.ratios(model, batch)
-    return objective.total(ratios, objective.denominators(batch))
+    ratios = objective.weighted_sums(model, batch)
+    return objective.total(ratios, objective.normalizers(batch))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +44,9 @@ def test_classifier(name):
     logits = model(batch)["logits"]
     assert_close(logits, values["logits"])
     assert_close(tf.nn.softmax(logits), values["probabilities"])
-    assert_close(loss(classification.OBJECTIVE, model, batch), values["loss"])
+    assert_close(
+        loss(label_objectives.CLASSIFICATION, model, batch), values["loss"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,8 +57,8 @@ def test_regression(name):
     values, batch = recording.values, recording.batch()
     model = restored(recording, lambda e: classification.AlbertClassifier(e, 1))
     assert_close(model(batch)["logits"][:, 0], values["logits"])
-    objective = classification.REGRESSION_OBJECTIVE
-    each = objective.sample_values(model, batch, None)["regression_loss"]
+    objective = label_objectives.REGRESSION
+    each = objective.values(model, batch, None)["regression_loss"]
     # Squares of errors near 4: 1e-5 in the outputs is 1e-4 in these.
     np.testing.assert_allclose(each, values["per_example_loss"], rtol=1e-5)
     np.testing.assert_allclose(
@@ -69,9 +76,7 @@ def test_squad_v1(name):
     outputs = model(batch)
     for edge in ("start_logits", "end_logits"):
         assert_close(outputs[edge], values[edge])
-    assert_close(
-        loss(question_answering.V1_OBJECTIVE, model, batch), values["loss"]
-    )
+    assert_close(loss(span_objectives.V1, model, batch), values["loss"])
 
 
 @pytest.fixture(params=recordings.parameters("original_head_squad_v2"))
@@ -100,9 +105,7 @@ def test_squad_v2_in_training(squad_v2):
     for edge in ("start_log_probs", "end_log_probs"):
         assert_same_log_probs(outputs[edge], values[f"train_{edge}"])
     assert_close(outputs["cls_logits"], values["train_cls_logits"])
-    assert_close(
-        loss(question_answering.V2_OBJECTIVE, model, batch), values["loss"]
-    )
+    assert_close(loss(span_objectives.V2, model, batch), values["loss"])
 
 
 def test_squad_v2_beam(squad_v2):
@@ -122,7 +125,7 @@ def test_race(name):
     recording = recordings.Recording(name)
     values = recording.values
     questions, choices = values["logits"].shape
-    model = restored(recording, classification.AlbertMultipleChoice)
+    model = restored(recording, multiple_choice.AlbertMultipleChoice)
     batch = {
         key: tf.reshape(values[key], [questions, choices, -1])
         for key in ("input_ids", "input_mask", "segment_ids")
@@ -132,4 +135,6 @@ def test_race(name):
     logits = model(batch)["logits"]
     assert_close(logits, values["logits"])
     assert_close(tf.nn.softmax(logits), values["probabilities"])
-    assert_close(loss(classification.OBJECTIVE, model, batch), values["loss"])
+    assert_close(
+        loss(label_objectives.CLASSIFICATION, model, batch), values["loss"]
+    )

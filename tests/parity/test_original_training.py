@@ -16,6 +16,7 @@ import tensorflow as tf
 from albert_tf.model import model_options, modeling
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import pretraining
+from albert_tf.model.losses import pretraining_objective
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import run_log, training_loop, training_options
 from tests.conftest import PARITY_ATOL, make_replicas
@@ -62,7 +63,7 @@ def make_trainer(recording, folder, schedule, strategy=None, microbatches=1):
     return training_loop.Trainer(
         model,
         optimizer,
-        pretraining.OBJECTIVE,
+        pretraining_objective.OBJECTIVE,
         str(folder),
         training_options.TrainerOptions(
             iterations_per_loop=1,
@@ -109,12 +110,12 @@ def recorded_rates(name, folder):
     allowed = allowed_rates(recording.values)
     losses = recorded_losses(recording.values)
     batch = recording.batch()
-    objective = pretraining.OBJECTIVE
+    objective = pretraining_objective.OBJECTIVE
 
     @tf.function
     def loss():
-        ratios = objective.ratios(trainer.model, batch)
-        return objective.total(ratios, objective.denominators(batch))
+        ratios = objective.weighted_sums(trainer.model, batch)
+        return objective.total(ratios, objective.normalizers(batch))
 
     rates = []
     for step, after in enumerate(losses[1:]):

@@ -20,8 +20,9 @@ import safetensors.numpy
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
-from albert_tf.model import fused_ops, modeling
+from albert_tf.model import modeling
 from albert_tf.model.checkpoints import huggingface_config
+from albert_tf.model.execution import plain
 
 CONFIG_NAME = huggingface_config.CONFIG_NAME
 WEIGHTS_NAME = "model.safetensors"
@@ -513,7 +514,7 @@ def _config_values(
         "num_hidden_groups": groups,
         "hidden_act": huggingface_config.their_activation(config.hidden_act),
         "model_type": "albert",
-        "layer_norm_eps": fused_ops.LAYER_NORM_EPSILON,
+        "layer_norm_eps": plain.LAYER_NORM_EPSILON,
         "tie_word_embeddings": True,
         # Dropout of their heads in training; ours have the same by default.
         "classifier_dropout_prob": 0.1,

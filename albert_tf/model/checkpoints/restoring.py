@@ -84,7 +84,7 @@ def restore(
             `pooling`, and the checkpoint the original's.
         layers: See `model_options.InitOptions.layers`.
     """
-    base.check_variables(model)
+    base.require_built(model)
     checkpoint = source
     if isinstance(checkpoint, str):
         checkpoint = checkpoint_reader.read(checkpoint, option)

@@ -5,41 +5,34 @@ from collections.abc import Callable
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_reader, huggingface
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
     pretraining,
     question_answering,
     replaced_tokens,
 )
+from albert_tf.model.network.encoder import AlbertModel
 
-MakeModel = Callable[[modeling.AlbertModel], keras.Model]
 _ENCODER = "bert"
 # Heads of models that do not need a pooler: none, masked words, SQuAD 1.1.
 _WITHOUT_POOLER = [set(), {"cls/predictions"}, {"cls/squad"}]
 
 
 def make_model(
-    config: modeling.AlbertConfig, checkpoint: checkpoint_reader.Checkpoint
+    config: AlbertConfig, checkpoint: checkpoint_reader.Checkpoint
 ) -> keras.Model:
     """Build the encoder, with the head whose weights a checkpoint holds.
 
     The weights are still random; see `restoring.restore`. One label may be a
     regression or the score of a choice (RACE); the weights are the same, and a
     classifier of one label is returned.
-
-    Args:
-        config: The architecture.
-        checkpoint: From `checkpoint_reader.read`.
-
-    Raises:
-        errors.UserError: It holds weights of a head that is not known.
     """
-    encoder = modeling.AlbertModel(config)
+    encoder = AlbertModel(config)
     heads = _heads(checkpoint)
     labels = checkpoint.shapes.get("output_weights", [0])[0]
-    known: dict[frozenset[str], MakeModel] = {
+    known: dict[frozenset[str], Callable[[AlbertModel], keras.Model]] = {
         frozenset(): lambda e: e,
         frozenset({"cls/predictions", "cls/seq_relationship"}): (
             pretraining.AlbertPretrainer

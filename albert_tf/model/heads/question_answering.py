@@ -4,25 +4,25 @@ Source: ALBERT appendix A.4; in the original, squad_utils.v1_model_fn_builder
 and squad_utils.v2_model_fn_builder. The second head is that of XLNet.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import layers, model_inputs, modeling, objectives
-from albert_tf.model.heads import classification, head
+from albert_tf.model import model_inputs, seeds
+from albert_tf.model.heads import classification, model_with_head
+from albert_tf.model.network import layers
+from albert_tf.model.network.encoder import AlbertModel
 
 # Subtracted from the logits of positions where no answer may be.
 MASKED_LOGIT = 1e30
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertSquadV1(head.Head):
+class AlbertSquadV1(model_with_head.ModelWithHead):
     """One linear layer that scores every token as start and end (SQuAD 1.1)."""
 
-    def __init__(self, encoder: modeling.AlbertModel):
-        """Add a new head to an encoder."""
+    def __init__(self, encoder: AlbertModel):
         super().__init__(encoder, "albert_squad_v1")
         self.output_weights = self.add_weight(
             name="cls/squad/output_weights",
@@ -35,20 +35,21 @@ class AlbertSquadV1(head.Head):
             name="cls/squad/output_bias", shape=[2], initializer="zeros"
         )
 
-    def call_head(
+    def call(
         self,
-        outputs: Mapping[str, tf.Tensor],
         inputs: Mapping[str, tf.Tensor],
-        dropout: layers.Dropout,
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         """Return `start_logits` and `end_logits`, float [B, S].
 
         Padding gets logits too; the n-best list leaves it out.
         """
+        outputs = self.encode(inputs, training, dropout_seed)
         return self.logits(outputs["sequence_output"])
 
     def logits(self, sequence_output: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the outputs of `call_head` for float [B, S, H]."""
+        """Return what `call` does for float [B, S, H]."""
         x = tf.cast(sequence_output, tf.float32)
         scores = tf.einsum("BSH,CH->BSC", x, self.output_weights)
         scores += self.output_bias
@@ -56,7 +57,7 @@ class AlbertSquadV1(head.Head):
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertSquadV2(head.Head):
+class AlbertSquadV2(model_with_head.ModelWithHead):
     """Start, end that depends on the start, and answerability (SQuAD 2.0).
 
     In training the end is predicted from the right start; afterwards from each
@@ -68,7 +69,7 @@ class AlbertSquadV2(head.Head):
 
     def __init__(
         self,
-        encoder: modeling.AlbertModel,
+        encoder: AlbertModel,
         start_n_top: int = 5,
         end_n_top: int = 5,
         dropout: float = classification.DROPOUT,
@@ -76,7 +77,7 @@ class AlbertSquadV2(head.Head):
         """Add a new head to an encoder.
 
         Args:
-            encoder: A finished encoder; its weights are trained along.
+            encoder: Its weights are trained along.
             start_n_top: Starts that are kept when predicting.
             end_n_top: Ends that are kept for each start.
             dropout: Share dropped inside the answerability part in training.
@@ -100,26 +101,27 @@ class AlbertSquadV2(head.Head):
             initializer=layers.truncated_normal(config.initializer_range),
         )
 
-    def call_head(
+    def call(
         self,
-        outputs: Mapping[str, tf.Tensor],
         inputs: Mapping[str, tf.Tensor],
-        dropout: layers.Dropout,
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         """Find answers.
 
         Args:
-            outputs: Of the encoder.
-            inputs: With `p_mask` int32 [B, S], 1 where no answer may be
-                (question, markers, padding); and, to predict ends from the
-                right starts as in training, `start_positions` int32 [B].
-            dropout: Dropout of the answerability.
+            inputs: Those of the encoder; `p_mask` int32 [B, S], 1 where no
+                answer may be (question, markers, padding); and, to predict ends
+                from the right starts as in training, `start_positions` int32
+                [B].
 
         Returns:
             `cls_logits` float32 [B], larger for questions without an answer,
             and, given `start_positions`, `start_log_probs` and `end_log_probs`
             float32 [B, S]; otherwise what `search` returns.
         """
+        outputs = self.encode(inputs, training, dropout_seed)
+        dropout = self.head_dropout(training, dropout_seed)
         if "start_positions" not in inputs:
             return self.search(
                 outputs["sequence_output"], inputs["p_mask"], dropout
@@ -139,17 +141,17 @@ class AlbertSquadV2(head.Head):
         self,
         sequence_output: tf.Tensor,
         p_mask: tf.Tensor,
-        dropout: layers.Dropout = layers.NO_DROPOUT,
+        dropout: seeds.DropoutSeeds = seeds.NO_DROPOUT,
     ) -> dict[str, tf.Tensor]:
         """Find the best ends for the best starts.
 
         Args:
             sequence_output: float [B, S, H], of the encoder.
-            p_mask: See `call_head`.
-            dropout: See `call_head`.
+            p_mask: See `call`.
+            dropout: Of the answerability.
 
         Returns:
-            `cls_logits`, see `call_head`;
+            `cls_logits`, see `call`;
             `start_top_log_probs` float32 and `start_top_index` int32 [B, K],
             `end_top_log_probs` float32 and `end_top_index` int32 [B, K * L]:
             entry i * L + j is the j-th end for the i-th start. K and L are
@@ -193,7 +195,7 @@ class AlbertSquadV2(head.Head):
         self,
         x: tf.Tensor,
         starts: tf.Tensor,
-        dropout: layers.Dropout,
+        dropout: seeds.DropoutSeeds,
     ) -> tf.Tensor:
         expected = tf.einsum("BS,BSH->BH", tf.exp(starts), x)
         both = tf.concat([expected, x[:, 0]], -1)
@@ -204,60 +206,3 @@ class AlbertSquadV2(head.Head):
 
 def _masked_log_softmax(logits: tf.Tensor, p_mask: tf.Tensor) -> tf.Tensor:
     return tf.nn.log_softmax(logits * (1 - p_mask) - MASKED_LOGIT * p_mask)
-
-
-def _at(log_probs: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Return -log_probs [B, S] at positions [B]."""
-    return -tf.gather(log_probs, positions, batch_dims=1)
-
-
-def _v1_sample_values(
-    model: AlbertSquadV1,
-    batch: objectives.Batch,
-    dropout_seed: tf.Tensor | None,
-) -> objectives.Tensors:
-    outputs = objectives.outputs(model, batch, dropout_seed)
-    return {
-        f"{edge}_loss": objectives.cross_entropy(
-            outputs[f"{edge}_logits"], batch[f"{edge}_positions"]
-        )
-        for edge in ("start", "end")
-    }
-
-
-def _v2_sample_values(
-    model: AlbertSquadV2,
-    batch: objectives.Batch,
-    dropout_seed: tf.Tensor | None,
-) -> objectives.Tensors:
-    outputs = objectives.outputs(model, batch, dropout_seed)
-    return {
-        "start_loss": _at(outputs["start_log_probs"], batch["start_positions"]),
-        "end_loss": _at(outputs["end_log_probs"], batch["end_positions"]),
-        "answer_loss": tf.nn.sigmoid_cross_entropy_with_logits(
-            labels=tf.cast(batch["is_impossible"], tf.float32),
-            logits=outputs["cls_logits"],
-        ),
-    }
-
-
-def _objective(
-    names: tuple[str, ...],
-    sample_values: Callable[
-        [Any, objectives.Batch, tf.Tensor | None], objectives.Tensors
-    ],
-) -> objectives.Objective:
-    return objectives.Objective(
-        losses=dict.fromkeys(names, 0.5),
-        metrics=(),
-        sample_weights=lambda b: dict.fromkeys(
-            names, objectives.real_examples(b)
-        ),
-        sample_values=sample_values,
-    )
-
-
-V1_OBJECTIVE = _objective(("start_loss", "end_loss"), _v1_sample_values)
-V2_OBJECTIVE = _objective(
-    ("start_loss", "end_loss", "answer_loss"), _v2_sample_values
-)

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import fused_ops, model_options
+from albert_tf.model import model_options
+from albert_tf.model.execution import xla
 from albert_tf.model.optimizers import muon
 
 BETA_1 = 0.9
@@ -360,7 +361,7 @@ def _rule(
             tf.where(finite, new_v, v),
         )
 
-    return fused_ops.compiled(rule, [*[vector] * 4, arguments])
+    return xla.xla_compiled(rule, [*[vector] * 4, arguments])
 
 
 def _trust_ratio(weights: tf.Tensor, update: tf.Tensor) -> tf.Tensor:

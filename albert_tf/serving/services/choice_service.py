@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from albert_tf.finetuning import race, race_data
-from albert_tf.model.heads import classification
+from albert_tf.model.heads import multiple_choice
 from albert_tf.serving.services import service
 from albert_tf.serving.services.service import Signature, Tensors
 from albert_tf.text import packing_ops, tokenization
@@ -12,11 +12,11 @@ from albert_tf.text import packing_ops, tokenization
 class ChoiceService(service.Service):
     """Chooses one of the options of a question about an article."""
 
-    model: classification.AlbertMultipleChoice
+    model: multiple_choice.AlbertMultipleChoice
 
     def __init__(
         self,
-        model: classification.AlbertMultipleChoice,
+        model: multiple_choice.AlbertMultipleChoice,
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         options: race.RaceOptions,
@@ -61,14 +61,12 @@ class ChoiceService(service.Service):
         """
         return self._outputs(dict(zip(service.IDS, ids, strict=True)))
 
-    def _outputs(
-        self, inputs: Tensors, *, skip_padding: bool = False
-    ) -> Tensors:
+    def _outputs(self, inputs: Tensors, *, unpad: bool = False) -> Tensors:
         """Return what `tokens` does; see `Service.encode`."""
         inputs = service.of_one_shape(inputs)
         shape = tf.shape(self._checked(inputs["input_ids"]))
         flat = {k: tf.reshape(v, [-1, shape[2]]) for k, v in inputs.items()}
-        rows = self.encode(flat, skip_padding=skip_padding)
+        rows = self.encode(flat, unpad=unpad)
         outputs = {
             name: tf.reshape(
                 value, tf.concat([shape[:2], tf.shape(value)[1:]], 0)
@@ -95,7 +93,7 @@ class ChoiceService(service.Service):
             end left out, or a question with its option and its beginning.
         """
         inputs, truncated = self._pack_choices(article, question, options)
-        outputs = self._outputs(inputs, skip_padding=True)
+        outputs = self._outputs(inputs, unpad=True)
         probabilities = tf.nn.softmax(outputs["logits"])
         choice = tf.argmax(probabilities, -1, tf.int32)
         return {

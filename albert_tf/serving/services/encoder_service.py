@@ -36,7 +36,7 @@ class EncoderService(service.Service):
             was too long and its end left out.
         """
         inputs, truncated = self.pack(self.tokenizer.tokenize(text))
-        outputs = self.encode(inputs, skip_padding=True)
+        outputs = self.encode(inputs, unpad=True)
         mask = tf.cast(inputs["input_mask"], tf.float32)[:, :, None]
         total = tf.reduce_sum(outputs["sequence_output"] * mask, 1)
         return {
@@ -113,7 +113,7 @@ class PretrainedService(EncoderService):
             tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask)),
             is_mask,
         )
-        outputs = self.encode(inputs, skip_padding=True)
+        outputs = self.encode(inputs, unpad=True)
         logits = self.model.masked_lm_logits(
             outputs["sequence_output"], columns.to_tensor()
         )

@@ -16,6 +16,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model import modeling
+from albert_tf.model.execution import serving
 from albert_tf.text import packing_ops, tokenization, tokenization_ops
 
 # The inputs of the signature `tokens`.
@@ -103,6 +104,7 @@ class Service:
         max_seq_length: int,
     ):
         self.model = model  # An encoder, or one with a head.
+        self._served = serving.ServedEncoder(self.encoder)
         self.tokenizer = tokenization_ops.make_graph_tokenizer(
             tokenizer,
             with_masks=self.reads_masks,
@@ -118,6 +120,13 @@ class Service:
         """The encoder below the head."""
         is_bare = isinstance(self.model, modeling.AlbertModel)
         return self.model if is_bare else self.model.encoder
+
+    def freeze(self) -> None:
+        """Convert the weights to the encoder's precision for good.
+
+        See `ServedEncoder`; to be called before the signatures are used.
+        """
+        self._served = serving.ServedEncoder(self.encoder, freeze=True)
 
     def signatures(self) -> dict[str, Signature]:
         """Return the signatures by name."""
@@ -143,18 +152,16 @@ class Service:
         """
         return self.encode(dict(zip(IDS, ids, strict=True)))
 
-    def encode(self, inputs: Tensors, *, skip_padding: bool = False) -> Tensors:
+    def encode(self, inputs: Tensors, *, unpad: bool = False) -> Tensors:
         """Return what `tokens` does; refuse wrong shapes by name.
 
         Args:
-            skip_padding: Whether nothing is computed at padding; what is
+            unpad: Whether nothing is computed at padding; what is
                 returned there is 0. For texts, whose padding nobody asked for.
         """
         inputs = of_one_shape(inputs)
         ids = self._checked(inputs["input_ids"])
-        outputs = self.encoder(
-            {**inputs, "input_ids": ids}, skip_padding=skip_padding
-        )
+        outputs = self._served({**inputs, "input_ids": ids}, unpad=unpad)
         names = "sequence_output", "pooled_output"
         return {name: tf.cast(outputs[name], tf.float32) for name in names}
 

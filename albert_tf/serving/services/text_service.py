@@ -67,7 +67,7 @@ class TextService(service.Service, abc.ABC):
     def _outputs(self, texts: tuple[tf.Tensor, ...]) -> Tensors:
         """Return `tokens` for texts, and `truncated` bool [batch]."""
         inputs, truncated = self.pack(*map(self.tokenizer.tokenize, texts))
-        outputs = self._with_logits(self.encode(inputs, skip_padding=True))
+        outputs = self._with_logits(self.encode(inputs, unpad=True))
         return {**outputs, "truncated": truncated}
 
 

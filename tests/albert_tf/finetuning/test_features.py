@@ -375,5 +375,5 @@ def test_settings_name_what_features_follow_from(tiny_tokenizer):
     fields = {field.name for field in dataclasses.fields(options)}
     # These decide about the model, or about what is refused.
     assert fields - task.settings.keys() == {
-        *("options_at_once", "dropout_prob", "pad_options"),
+        *("dropout_prob", "pad_options"),
     }

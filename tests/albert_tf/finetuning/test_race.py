@@ -73,8 +73,6 @@ def test_filling_is_never_chosen(small_config, tiny_tokenizer):
     "options, message",
     [
         ({"middle_only": True, "high_only": True}, "leave nothing"),
-        ({"options_at_once": 3}, "`options_at_once=3` does not divide"),
-        ({"options_at_once": -1}, "options_at_once=-1"),
         ({"num_options": 1}, "`num_options=1` is below 2"),
         ({"dropout_prob": 1.0}, "dropout_prob=1.0"),
         ({"max_qa_length": 29}, "`max_qa_length=29` leaves no tokens"),

@@ -6,7 +6,8 @@ import pytest
 from albert_tf.finetuning import base, race, task_models
 from albert_tf.finetuning.glue import glue
 from albert_tf.model import modeling
-from albert_tf.model.heads import classification
+from albert_tf.model.heads import classification, multiple_choice
+from albert_tf.model.losses import label_objectives
 from tests.albert_tf.finetuning.glue import small_tasks
 
 
@@ -20,7 +21,7 @@ def test_a_derived_task_has_the_head_of_its_base(tiny_tokenizer, small_config):
     model = task_models.make_model(task, encoder)
     assert type(model) is classification.AlbertClassifier
     assert model.output_bias.shape == [3]
-    assert task_models.objective(task) is classification.OBJECTIVE
+    assert task_models.objective(task) is label_objectives.CLASSIFICATION
 
 
 def test_a_task_without_a_head_says_what_is_missing(small_config):
@@ -43,17 +44,17 @@ def test_model_has_one_output_for_each_label(small_config, name, outputs):
     model = task_models.make_model(task, modeling.AlbertModel(small_config))
     assert isinstance(model, classification.AlbertClassifier)
     assert model.output_bias.shape == [outputs]
-    objective = classification.OBJECTIVE
+    objective = label_objectives.CLASSIFICATION
     if name == "sts-b":
-        objective = classification.REGRESSION_OBJECTIVE
+        objective = label_objectives.REGRESSION
     assert task_models.objective(task) is objective
 
 
-def test_model_scores_options_with_the_asked_parts(small_config):
-    options = race.RaceOptions(max_qa_length=6, options_at_once=2)
+def test_model_scores_options(small_config):
+    options = race.RaceOptions(max_qa_length=6)
     task = race.RaceTask(small_tasks.Markers(), 16, options)
     model = task_models.make_model(task, modeling.AlbertModel(small_config))
-    assert isinstance(model, classification.AlbertMultipleChoice)
+    assert isinstance(model, multiple_choice.AlbertMultipleChoice)
     ids = np.ones([1, 4, 8], np.int32)
     assert model({"input_ids": ids})["logits"].shape == [1, 4]
-    assert task_models.objective(task) is classification.OBJECTIVE
+    assert task_models.objective(task) is label_objectives.CLASSIFICATION

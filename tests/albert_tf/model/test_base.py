@@ -8,9 +8,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model import base, modeling
-from albert_tf.model.checkpoints import checkpoint_reader, restoring
-from albert_tf.model.heads import head
+from albert_tf.model import base
+from albert_tf.model.checkpoints import restoring
+from albert_tf.model.heads import model_with_head
+from albert_tf.model.network.encoder import AlbertModel
+from tests.albert_tf.model import passes
 
 IDS = np.array([[2, 17, 30, 3], [2, 5, 6, 3]])
 
@@ -21,15 +23,8 @@ def reload(model, tmp_path):
     return keras.models.load_model(path)
 
 
-def fill(model):
-    """Give all variables other numbers than any initializer does."""
-    generator = np.random.default_rng(1)
-    for variable in model.variables:
-        variable.assign(generator.normal(size=variable.shape) / 3)
-
-
-def named(model):
-    return {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
+def numbers(model):
+    return {name: v.numpy() for name, v in passes.named(model).items()}
 
 
 def around(encoder):
@@ -43,15 +38,15 @@ def around(encoder):
 @pytest.mark.parametrize("share", ["all", "attention", "none"])
 def test_encoder_is_saved_and_loaded_by_keras(small_config, tmp_path, share):
     config = dataclasses.replace(small_config, share=share, num_hidden_groups=1)
-    encoder = modeling.AlbertModel(
+    encoder = AlbertModel(
         config, "my_bert", precision="bfloat16", recompute=True
     )
-    fill(encoder)
+    passes.fill(encoder)
     expected = encoder(IDS)
     loaded = reload(encoder, tmp_path)
     assert loaded.get_config() == encoder.get_config()
     assert loaded.config == config
-    assert list(named(loaded)) == list(named(encoder))
+    assert list(numbers(loaded)) == list(numbers(encoder))
     for name, value in loaded(IDS).items():
         tf.nest.map_structure(
             np.testing.assert_array_equal, value, expected[name]
@@ -59,8 +54,8 @@ def test_encoder_is_saved_and_loaded_by_keras(small_config, tmp_path, share):
 
 
 def test_functional_model_around_the_encoder_is_loaded(small_config, tmp_path):
-    model = around(modeling.AlbertModel(small_config))
-    fill(model)
+    model = around(AlbertModel(small_config))
+    passes.fill(model)
     inputs = [IDS, np.array([[1, 1, 1, 0], [1, 1, 1, 1]])]
     loaded = reload(model, tmp_path)
     assert len(loaded.trainable_variables) == len(model.trainable_variables)
@@ -68,16 +63,16 @@ def test_functional_model_around_the_encoder_is_loaded(small_config, tmp_path):
 
 
 def test_weights_file_of_keras_holds_all_weights(small_config, tmp_path):
-    one, other = (modeling.AlbertModel(small_config) for _ in range(2))
-    fill(one)
+    one, other = (AlbertModel(small_config) for _ in range(2))
+    passes.fill(one)
     one.save_weights(tmp_path / "encoder.weights.h5")
     other.load_weights(tmp_path / "encoder.weights.h5")
-    for name, value in named(other).items():
-        np.testing.assert_array_equal(value, named(one)[name])
+    for name, value in numbers(other).items():
+        np.testing.assert_array_equal(value, numbers(one)[name])
 
 
 def test_clones_have_the_same_variables(small_config):
-    encoder = modeling.AlbertModel(small_config)
+    encoder = AlbertModel(small_config)
     encoder.trainable = False
     for model in (encoder, around(encoder)):
         clone = keras.models.clone_model(model)
@@ -92,44 +87,7 @@ def test_clones_have_the_same_variables(small_config):
         }
 
 
-@pytest.fixture
-def policy(request):
-    before = keras.mixed_precision.global_policy()
-    keras.mixed_precision.set_global_policy(request.param)
-    yield request.param
-    keras.mixed_precision.set_global_policy(before)
-
-
-@pytest.mark.parametrize("policy", ["mixed_bfloat16"], indirect=True)
-def test_global_policy_is_the_default_precision(small_config, policy):
-    model = modeling.AlbertModel(small_config)
-    assert model.precision == "bfloat16"
-    explicit = modeling.AlbertModel(small_config, precision="bfloat16")
-    explicit.set_weights(model.get_weights())
-    assert {v.dtype for v in model.variables} == {tf.float32}
-    outputs = model(IDS)
-    assert outputs["sequence_output"].dtype == tf.bfloat16
-    np.testing.assert_array_equal(
-        outputs["pooled_output"], explicit(IDS)["pooled_output"]
-    )
-    exact = modeling.AlbertModel(small_config, precision="float32")
-    assert exact(IDS)["sequence_output"].dtype == tf.float32
-
-
-@pytest.mark.parametrize(
-    "policy", ["mixed_float16", "float64", "bfloat16"], indirect=True
-)
-def test_other_global_policies_are_refused(small_config, policy):
-    with pytest.raises(errors.UserError, match=f"policy is '{policy}'. Allow"):
-        modeling.AlbertModel(small_config)
-
-
-def test_unknown_precision_is_refused(small_config):
-    with pytest.raises(errors.UserError, match="precision='half' is not known"):
-        modeling.AlbertModel(small_config, precision="half")
-
-
-class KerasHead(head.Head):
+class KerasHead(model_with_head.ModelWithHead):
     """A head with a layer of Keras, which creates its variables late."""
 
     def __init__(self, encoder, *, build):
@@ -141,8 +99,8 @@ class KerasHead(head.Head):
 
 
 def test_variables_exist_before_a_model_is_restored(small_config, tmp_path):
-    encoder = modeling.AlbertModel(small_config)
-    base.check_variables(KerasHead(encoder, build=True))
+    encoder = AlbertModel(small_config)
+    base.require_built(KerasHead(encoder, build=True))
     late = KerasHead(encoder, build=False)
     with pytest.raises(errors.UserError, match="'my_dense' of KerasHead"):
         restoring.restore(late, str(tmp_path / "never read"))

@@ -32,30 +32,37 @@ def test_missing_vocab_size_is_an_error():
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "message"),
+    ("change", "message"),
     [
-        ("hidden_size", "16", "hidden_size='16' is not a whole number"),
-        ("hidden_size", 16.5, "hidden_size=16.5 is not a whole number"),
-        ("hidden_size", 16.0, "hidden_size=16.0 is not a whole number"),
-        ("hidden_size", None, "hidden_size=None is not a whole number"),
-        ("num_hidden_layers", 0, "num_hidden_layers=0 is below 1"),
-        ("num_hidden_layers", 10**9, "num_hidden_layers=1000000000 is above"),
-        ("vocab_size", 10**12, "vocab_size=1000000000000 is above 2,097,152"),
-        ("hidden_size", 12.0, "hidden_size=12.0 is not a whole number"),
-        ("num_hidden_layers", True, "num_hidden_layers=True is not a whole"),
-        ("hidden_act", "swish", "hidden_act='swish' is not known"),
-        ("hidden_act", ["gelu"], "hidden_act=.'gelu'. is not known"),
-        ("hidden_dropout_prob", 1, "hidden_dropout_prob=1 is not below 1"),
-        ("hidden_dropout_prob", "no", "hidden_dropout_prob='no' is not a num"),
-        ("initializer_range", -0.1, "initializer_range=-0.1 is below 0"),
-        ("initializer_range", float("nan"), "initializer_range=nan is not"),
-        ("hidden_size", float("inf"), "hidden_size=inf is not a whole number"),
-        ("num_attention_heads", 3, "hidden_size=16 is not a multiple of num"),
-        ("num_hidden_groups", 5, "num_hidden_groups=5 is more than num_hidden"),
+        ({"hidden_size": "16"}, "hidden_size='16' is not a whole number"),
+        ({"hidden_size": 16.0}, "hidden_size=16.0 is not a whole number"),
+        ({"num_hidden_layers": True}, "num_hidden_layers=True is not a whole"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers=0 is below 1"),
+        ({"vocab_size": 10**12}, "vocab_size=1000000000000 is above 2,097,152"),
+        ({"hidden_act": "swish"}, "hidden_act='swish' is not known. Allowed"),
+        ({"hidden_act": ["gelu"]}, "hidden_act=.'gelu'. is not known"),
+        ({"hidden_dropout_prob": 1}, "hidden_dropout_prob=1 is not below 1"),
+        ({"initializer_range": -0.1}, "initializer_range=-0.1 is below 0"),
+        ({"initializer_range": float("nan")}, "initializer_range=nan is not"),
+        ({"num_attention_heads": 3}, "hidden_size=16 is not a multiple of num"),
+        ({"num_hidden_groups": 5}, "num_hidden_groups=5 is more than num_hid"),
+        ({"share": "norm"}, "share='norm' is not known. Allowed are all, att"),
+        ({"share": "none", "num_hidden_groups": 2}, ".* contradict each other"),
+        ({"float_group_index": 1}, "float_group_index=1 is not true or false"),
+        ({"pooling": "first"}, ".*Allowed are cls, pair"),
+        ({"position_bias": "t5"}, ".*Allowed are none, alibi"),
+        (
+            {
+                "position_bias": "alibi",
+                "num_attention_heads": 3,
+                "hidden_size": 12,
+            },
+            "num_attention_heads=3 is odd",
+        ),
     ],
 )
-def test_wrong_values_are_refused(small_config, key, value, message):
-    values = {**dataclasses.asdict(small_config), key: value}
+def test_wrong_values_are_refused(small_config, change, message):
+    values = {**dataclasses.asdict(small_config), **change}
     with pytest.raises(errors.UserError, match=f"In my.json: {message}"):
         AlbertConfig.from_dict(values, "my.json")
 
@@ -89,11 +96,17 @@ def test_missing_file_is_an_error(tmp_path):
         AlbertConfig.from_json_file(str(tmp_path / "none.json"))
 
 
-def test_json_round_trip(small_config, tmp_path):
+@pytest.mark.parametrize(
+    "own", [{}, {"share": "ffn", "float_group_index": True}]
+)
+def test_files_have_sorted_keys_and_only_the_own_ones_that_differ(
+    small_config, tmp_path, own
+):
     path = tmp_path / "albert_config.json"
-    path.write_text(small_config.to_json())
-    assert AlbertConfig.from_json_file(str(path)) == small_config
-    own = {
+    config = dataclasses.replace(small_config, **own)
+    path.write_text(config.to_json())
+    assert AlbertConfig.from_json_file(str(path)) == config
+    ours = {
         "share",
         "float_group_index",
         "project_words_first",
@@ -102,17 +115,10 @@ def test_json_round_trip(small_config, tmp_path):
         "position_bias",
     }
     assert list(json.loads(path.read_text())) == sorted(
-        dataclasses.asdict(small_config).keys() - own
+        (dataclasses.asdict(config).keys() - ours) | own.keys()
     )
-
-
-def test_own_keys_are_written_unless_they_are_defaults(small_config, tmp_path):
-    path = tmp_path / "albert_config.json"
-    config = dataclasses.replace(
-        small_config, share="ffn", float_group_index=True
-    )
-    path.write_text(config.to_json())
-    assert AlbertConfig.from_json_file(str(path)) == config
+    lines = path.read_text().splitlines()
+    assert lines[:2] == ["{", '  "attention_probs_dropout_prob": 0.0,']
 
 
 @pytest.mark.parametrize(
@@ -161,30 +167,6 @@ def test_float_group_index_is_the_original_s(small_config):
     assert not {(12, 12), (24, 24), (48, 48)} & wrong.keys()
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"share": "norm"}, "share='norm' is not known. Allowed are all, att"),
-        ({"share": "none", "num_hidden_groups": 2}, "contradict each other"),
-        ({"float_group_index": 1}, "is not true or false"),
-        ({"pooling": "first"}, "Allowed are cls, pair"),
-        ({"position_bias": "t5"}, "Allowed are none, alibi"),
-        (
-            {
-                "position_bias": "alibi",
-                "num_attention_heads": 3,
-                "hidden_size": 12,
-            },
-            "num_attention_heads=3 is odd",
-        ),
-        ({"hidden_act": "gelu_new"}, "Allowed are gelu, gelu_erf, relu"),
-    ],
-)
-def test_wrong_choices_are_refused(small_config, change, message):
-    with pytest.raises(errors.UserError, match=message):
-        dataclasses.replace(small_config, **change)
-
-
 def test_defaults_are_those_of_the_original():
     """Of xxlarge; the keys that are ours change nothing."""
     assert dataclasses.asdict(AlbertConfig(30000)) == {
@@ -211,11 +193,16 @@ def test_defaults_are_those_of_the_original():
     }
 
 
-@pytest.mark.parametrize("narrow", [8, 16])
-@pytest.mark.parametrize("predictions", [0, 3])
 @pytest.mark.parametrize("outputs", [None, 4])
 @pytest.mark.parametrize(
-    ("first", "mapped"), [(False, False), (True, False), (False, True)]
+    ("narrow", "predictions", "first", "mapped"),
+    [
+        (8, 3, False, False),
+        (16, 0, False, False),
+        (16, 3, True, False),
+        (16, 3, False, True),
+        (8, 0, True, False),
+    ],
 )
 def test_operations_of_all_products_are_counted(
     small_config, narrow, predictions, outputs, first, mapped
@@ -277,17 +264,7 @@ def test_sharing_in_words(small_config, share, groups, words):
         small_config, share=share, num_hidden_groups=groups
     )
     assert config.sharing.startswith(words)
-
-
-def test_one_layer_shares_nothing_with_itself(small_config):
-    config = dataclasses.replace(
+    one = dataclasses.replace(
         small_config, num_hidden_layers=1, num_hidden_groups=1
     )
-    assert config.sharing == "1 layer"
-
-
-def test_json_is_sorted_and_indented_as_in_the_original():
-    lines = AlbertConfig(vocab_size=5).to_json().splitlines()
-    assert lines[:2] == ["{", '  "attention_probs_dropout_prob": 0.0,']
-    assert lines[1:-1] == sorted(lines[1:-1])
-    assert lines[-2:] == ['  "vocab_size": 5', "}"]
+    assert one.sharing == "1 layer"

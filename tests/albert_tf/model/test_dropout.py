@@ -12,15 +12,18 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import modeling, objectives
-from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
+    multiple_choice,
     pretraining,
     question_answering,
 )
+from albert_tf.model.losses import objectives
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import train_step
+from tests.albert_tf.model import passes
 from tests.conftest import LAYER_ATOL, make_replicas
 from tests.reference import encoder as reference
 
@@ -28,8 +31,8 @@ SEED = (12345, 7)
 # Three layers in two groups; eight blocks in a row would add up roundings to
 # just the tolerance.
 SHALLOW = {"num_hidden_layers": 3, "inner_group_num": 1}
-# Streams of heads; see model/heads/classification.py.
-HEAD, CHOICES = 2**30, 2**30 + 1
+# The stream of heads; see model/heads/model_with_head.py.
+HEAD = 2**30
 
 
 def fold(seed, *numbers):
@@ -53,7 +56,7 @@ class Dropout:
     block, the places that drop anything are counted from 1.
     """
 
-    config: modeling.AlbertConfig
+    config: AlbertConfig
     seed: tuple[int, int]
 
     def __call__(self, place, block, x):
@@ -80,7 +83,7 @@ def make_encoder(small_config):
 
     def make(**changes):
         config = dataclasses.replace(small_config, **changes)
-        encoder = modeling.AlbertModel(config)
+        encoder = AlbertModel(config)
         generator = np.random.default_rng(3)
         for variable in encoder.variables:
             start = 1.0 if "gamma" in variable.name else 0.0
@@ -91,21 +94,7 @@ def make_encoder(small_config):
 
 
 def weights_of(model):
-    return {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
-
-
-def make_batch(rows=3, length=10):
-    generator = np.random.default_rng(2)
-    mask = np.arange(length) < np.array([[length], [7], [4]])[:rows]
-    return {
-        "input_ids": generator.integers(5, 400, [rows, length]) * mask,
-        "input_mask": mask.astype(int),
-        "segment_ids": (mask & (np.arange(length) > 2)).astype(int),
-    }
-
-
-def tensors(batch):
-    return {name: tf.constant(x, tf.int32) for name, x in batch.items()}
+    return {name: v.numpy() for name, v in passes.named(model).items()}
 
 
 @pytest.mark.parametrize(
@@ -119,28 +108,13 @@ def test_training_equals_plain_numpy_with_the_same_masks(
         hidden_dropout_prob=hidden,
         attention_probs_dropout_prob=shares,
     )
-    batch = make_batch()
-    actual = encoder(
-        tensors(batch), training=True, dropout_seed=tf.constant(SEED)
-    )
+    batch = passes.make_batch()
+    actual = encoder(batch, training=True, dropout_seed=tf.constant(SEED))
     plain = reference.Encoder(
         encoder.config, weights_of(encoder), Dropout(encoder.config, SEED)
     )
-    expected = plain.encode(*batch.values())
+    expected = plain.encode(*(tensor.numpy() for tensor in batch.values()))
     for name, value in expected.items():
-        np.testing.assert_allclose(
-            actual[name], value, atol=LAYER_ATOL, rtol=0, err_msg=name
-        )
-
-
-def test_without_training_nothing_is_dropped(make_encoder):
-    encoder = make_encoder(
-        **SHALLOW, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5
-    )
-    batch = make_batch()
-    actual = encoder(tensors(batch), dropout_seed=tf.constant(SEED))
-    plain = reference.Encoder(encoder.config, weights_of(encoder))
-    for name, value in plain.encode(*batch.values()).items():
         np.testing.assert_allclose(
             actual[name], value, atol=LAYER_ATOL, rtol=0, err_msg=name
         )
@@ -160,14 +134,19 @@ def uses(monkeypatch):
     return noted
 
 
-def test_every_dropout_of_a_pass_is_different(make_encoder, uses):
+@pytest.mark.parametrize("wanted", [10, 4])
+def test_every_dropout_of_a_pass_is_different(make_encoder, uses, wanted):
+    """The last layer drops at the wanted positions only."""
     encoder = make_encoder(
         hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.4
     )
     encoder(
-        tensors(make_batch()), training=True, dropout_seed=tf.constant(SEED)
+        passes.make_batch(),
+        training=True,
+        dropout_seed=tf.constant(SEED),
+        output_positions=tf.zeros([3, wanted], tf.int32),
     )
-    blocks = 4 * 2
+    layers = 4 * 2
     assert [(rate, shape) for rate, _, shape in uses] == [
         (0.25, (3, 10, 8)),
         *[
@@ -175,50 +154,35 @@ def test_every_dropout_of_a_pass_is_different(make_encoder, uses):
             (0.25, (3, 10, 16)),
             (0.25, (3, 10, 16)),
         ]
-        * blocks,
+        * (layers - 1),
+        (0.4, (3, 2, wanted, 10)),
+        (0.25, (3, wanted, 16)),
+        (0.25, (3, wanted, 16)),
     ]
     assert len({seed for _, seed, _ in uses}) == len(uses)
-
-
-def test_last_layer_drops_at_wanted_positions_only(make_encoder, uses):
-    encoder = make_encoder(
-        hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.4
-    )
-    encoder(
-        tensors(make_batch()),
-        training=True,
-        dropout_seed=tf.constant(SEED),
-        output_positions=tf.zeros([3, 4], tf.int32),
-    )
-    assert [(rate, shape) for rate, _, shape in uses[-6:]] == [
-        (0.4, (3, 2, 10, 10)),
-        (0.25, (3, 10, 16)),
-        (0.25, (3, 10, 16)),
-        (0.4, (3, 2, 4, 10)),
-        (0.25, (3, 4, 16)),
-        (0.25, (3, 4, 16)),
-    ]
 
 
 # Heads.
 
 
-def outputs(model, batch, seed=SEED):
+def outputs(model, batch, seed=SEED, **encoder_arguments):
     """Of the head and of its encoder, in a pass of training."""
     arguments = {"training": True, "dropout_seed": tf.constant(seed)}
-    positions = model.output_positions(batch)
     return (
         model(batch, **arguments),
-        model.encoder(batch, output_positions=positions, **arguments),
+        model.encoder(batch, **arguments, **encoder_arguments),
     )
+
+
+CLS = tf.zeros([3, 1], tf.int32)
 
 
 def test_classifier_drops_the_pooled_output(make_encoder):
     model = classification.AlbertClassifier(
         make_encoder(hidden_dropout_prob=0.2), 3, dropout=0.3
     )
-    batch = tensors(make_batch())
-    found, below = outputs(model, batch)
+    batch = passes.make_batch()
+    found, below = outputs(model, batch, output_positions=CLS)
     pooled = drop(below["pooled_output"].numpy(), 0.3, fold(SEED, HEAD, 1))
     np.testing.assert_allclose(
         found["logits"],
@@ -228,37 +192,26 @@ def test_classifier_drops_the_pooled_output(make_encoder):
     )
 
 
-@pytest.mark.parametrize("at_once", [None, 2, 1])
-def test_choices_drop_the_pooled_output(make_encoder, at_once):
-    model = classification.AlbertMultipleChoice(
-        make_encoder(hidden_dropout_prob=0.2),
-        dropout=0.3,
-        choices_at_once=at_once,
+def test_choices_drop_the_pooled_output(make_encoder):
+    model = multiple_choice.AlbertMultipleChoice(
+        make_encoder(hidden_dropout_prob=0.2), dropout=0.3
     )
     ids = np.random.default_rng(5).integers(5, 400, [3, 4, 6])
-    scores = model(
-        {"input_ids": tf.constant(ids, tf.int32)},
-        training=True,
-        dropout_seed=tf.constant(SEED),
-    )["logits"]
-    size = at_once or 4
-    for start in range(0, 4, size):
-        seed = fold(SEED, CHOICES + start) if at_once else tf.constant(SEED)
-        part = ids[:, start : start + size].reshape(-1, 6)
-        pooled = model.encoder(
-            {"input_ids": tf.constant(part, tf.int32)},
-            training=True,
-            dropout_seed=seed,
-            output_positions=tf.zeros([3 * size, 1], tf.int32),
-        )["pooled_output"].numpy()
-        pooled = drop(pooled, 0.3, fold(seed, HEAD, 1))
-        logits = pooled @ model.scorer.output_weights.numpy().T
-        np.testing.assert_allclose(
-            scores[:, start : start + size],
-            (logits + model.scorer.output_bias.numpy()).reshape(3, size),
-            atol=LAYER_ATOL,
-            rtol=0,
-        )
+    arguments = {"training": True, "dropout_seed": tf.constant(SEED)}
+    scores = model({"input_ids": tf.constant(ids, tf.int32)}, **arguments)
+    pooled = model.encoder(
+        {"input_ids": tf.constant(ids.reshape(-1, 6), tf.int32)},
+        output_positions=tf.zeros([12, 1], tf.int32),
+        **arguments,
+    )["pooled_output"].numpy()
+    logits = drop(pooled, 0.3, fold(SEED, HEAD, 1))
+    logits = logits @ model.scorer.output_weights.numpy().T
+    np.testing.assert_allclose(
+        scores["logits"],
+        (logits + model.scorer.output_bias.numpy()).reshape(3, 4),
+        atol=LAYER_ATOL,
+        rtol=0,
+    )
 
 
 @pytest.mark.parametrize("searches", [False, True])
@@ -266,7 +219,7 @@ def test_squad_v2_drops_inside_the_answerability(make_encoder, searches):
     model = question_answering.AlbertSquadV2(
         make_encoder(hidden_dropout_prob=0.2), dropout=0.3
     )
-    batch = tensors(make_batch())
+    batch = passes.make_batch()
     batch["p_mask"] = 1 - batch["segment_ids"]
     if not searches:
         batch["start_positions"] = tf.constant([3, 4, 3])
@@ -293,10 +246,11 @@ def test_squad_v2_drops_inside_the_answerability(make_encoder, searches):
 
 def test_other_heads_have_no_dropout_of_their_own(make_encoder):
     encoder = make_encoder(hidden_dropout_prob=0.2)
-    batch = tensors(make_batch())
+    batch = passes.make_batch()
     batch["masked_lm_positions"] = tf.constant([[1, 2], [3, 4], [1, 3]])
     pretrainer = pretraining.AlbertPretrainer(encoder)
-    found, below = outputs(pretrainer, batch)
+    positions = tf.concat([CLS, batch["masked_lm_positions"]], 1)
+    found, below = outputs(pretrainer, batch, output_positions=positions)
     for name, expected in {
         "masked_lm_logits": pretrainer.word_logits(
             below["sequence_output"][:, 1:]
@@ -337,8 +291,8 @@ def seeds_of_updates(replicas, parts, seed, steps=3):
     objective = objectives.Objective(
         losses={"loss": 1.0},
         metrics=(),
-        sample_weights=lambda batch: {"loss": tf.ones([1])},
-        sample_values=values,
+        weights=lambda batch: {"loss": tf.ones([1])},
+        values=values,
     )
     strategy = make_replicas(replicas)
     with strategy.scope():

@@ -8,21 +8,17 @@ import tf_keras as keras
 
 from albert_tf.common import errors
 from albert_tf.data import layouts
-from albert_tf.model import model_inputs, modeling
+from albert_tf.model import model_inputs
 from albert_tf.model.heads import classification
+from albert_tf.model.network.encoder import AlbertModel
 
 IDS = tf.constant([[2, 17, 30, 3, 0, 0]])
 MASK = tf.constant([[1, 1, 1, 1, 0, 0]])
 SEGMENTS = tf.constant([[0, 0, 1, 1, 0, 0]])
 
 
-@pytest.fixture
-def encoder(small_config):
-    return modeling.AlbertModel(small_config)
-
-
-def pooled(model, inputs):
-    return model(inputs)["pooled_output"].numpy()
+def standardize(inputs, known=model_inputs.ENCODER):
+    return model_inputs.standardize(inputs, known)
 
 
 @pytest.mark.parametrize(
@@ -36,49 +32,29 @@ def pooled(model, inputs):
 )
 def test_every_feature_of_a_record_may_be_in_a_batch(layout):
     batch = {feature.name: IDS for feature in layout}
-    found = model_inputs.standardize(batch, model_inputs.ENCODER)
-    assert set(found) == set(model_inputs.ENCODER) - {"position_ids"}
+    assert set(standardize(batch)) == {"input_ids", "input_mask", "segment_ids"}
+    assert "p_mask" in standardize({**batch, "p_mask": IDS}, ["p_mask", *batch])
 
 
-def test_names_of_hugging_face_mean_the_same(encoder):
-    ours = {"input_ids": IDS, "input_mask": MASK, "segment_ids": SEGMENTS}
+def test_names_of_hugging_face_mean_the_same():
     theirs = {
         "input_ids": IDS,
         "attention_mask": MASK,
         "token_type_ids": SEGMENTS,
     }
-    expected = pooled(encoder, ours)
-    np.testing.assert_array_equal(pooled(encoder, theirs), expected)
-    for name in ("input_mask", "segment_ids"):
-        others = {k: v for k, v in ours.items() if k != name}
-        assert (pooled(encoder, others) != expected).any()
+    found = standardize(theirs)
+    assert list(found) == ["input_ids", "input_mask", "segment_ids"]
+    assert found["input_mask"] is MASK and found["segment_ids"] is SEGMENTS
 
 
-@pytest.mark.parametrize("convert", [tf.identity, np.array])
-def test_ids_alone_are_the_input_ids(encoder, convert):
-    np.testing.assert_array_equal(
-        pooled(encoder, convert(IDS)), pooled(encoder, {"input_ids": IDS})
+def test_models_take_ids_alone_and_ignore_labels(small_config):
+    encoder = AlbertModel(small_config)
+    named = {"input_ids": IDS, "label_ids": tf.constant([1])}
+    one, two, three = (
+        encoder(inputs)["pooled_output"] for inputs in (IDS, IDS.numpy(), named)
     )
-
-
-def test_unknown_name_is_an_error(encoder):
-    with pytest.raises(errors.UserError) as error:
-        encoder({"input_ids": IDS, "inputmask": MASK})
-    message = str(error.value)
-    assert "Unknown input 'inputmask'" in message
-    for name in (*model_inputs.ENCODER, *model_inputs.ALIASES):
-        assert name in message
-
-
-def test_heads_refuse_unknown_names_too(encoder):
-    model = classification.AlbertClassifier(encoder, 2)
-    with pytest.raises(errors.UserError, match="Unknown input 'mask'"):
-        model({"input_ids": IDS, "mask": MASK})
-
-
-def test_labels_of_a_batch_are_left_out(encoder):
-    inputs = {"input_ids": IDS, "label_ids": tf.constant([1])}
-    np.testing.assert_array_equal(pooled(encoder, inputs), pooled(encoder, IDS))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, three)
 
 
 @pytest.mark.parametrize(
@@ -86,31 +62,29 @@ def test_labels_of_a_batch_are_left_out(encoder):
     [
         ({"input_mask": MASK}, "input_ids are missing; the inputs are input_m"),
         (tf.cast(IDS, tf.float32), "input_ids are float32; .* whole numbers"),
+        (keras.Input([None]), "input_ids are float32; .* whole numbers"),
         (
             {"input_ids": IDS, "input_mask": MASK, "attention_mask": MASK},
             "'attention_mask' gives input_mask a second time",
         ),
+        (
+            {"input_ids": IDS, "inputmask": MASK},
+            "Unknown input 'inputmask'. Known are input_ids, input_mask, "
+            "segment_ids, position_ids .attention_mask means input_mask; "
+            "token_type_ids means segment_ids.",
+        ),
     ],
 )
-def test_wrong_inputs_are_refused(encoder, inputs, message):
-    with pytest.raises(errors.UserError, match=message):
-        encoder(inputs)
+def test_wrong_inputs_are_refused(small_config, inputs, message):
+    encoder = AlbertModel(small_config)
+    for model in (encoder, classification.AlbertClassifier(encoder, 2)):
+        with pytest.raises(errors.UserError, match=message):
+            model(inputs)
 
 
-def test_ids_of_a_float_input_layer_are_refused(encoder):
-    with pytest.raises(errors.UserError, match="input_ids are float32"):
-        encoder(keras.Input([None]))
-
-
-def test_symbolic_tensor_of_keras_3_is_refused(encoder):
-    for make in (lambda x: x, lambda x: {"input_ids": x}):
-        ids = keras_3.Input([None], dtype="int32")
-        with pytest.raises(errors.UserError, match="belongs to Keras 2"):
-            encoder(make(ids))
-
-
-def test_layer_of_keras_3_around_the_encoder_is_refused(encoder):
+def test_keras_3_is_refused_around_and_inside(small_config):
     """It would not train the encoder's variables."""
+    encoder = AlbertModel(small_config)
 
     class Wrapper(keras_3.layers.Layer):
         def __init__(self):
@@ -121,8 +95,13 @@ def test_layer_of_keras_3_around_the_encoder_is_refused(encoder):
             return self.encoder({"input_ids": ids})["pooled_output"]
 
     assert not Wrapper().trainable_variables
-    with pytest.raises(errors.UserError, match="belongs to Keras 2"):
-        Wrapper()(IDS)
-    with pytest.raises(errors.UserError, match="belongs to Keras 2"):
-        Wrapper()(keras_3.Input([None], dtype="int32"))
-    assert pooled(encoder, IDS).shape == (1, 16)
+    symbolic = keras_3.Input([None], dtype="int32")
+    for function, inputs in (
+        (encoder, symbolic),
+        (encoder, {"input_ids": symbolic}),
+        (Wrapper(), IDS),
+        (Wrapper(), symbolic),
+    ):
+        with pytest.raises(errors.UserError, match="belongs to Keras 2"):
+            function(inputs)
+    assert encoder(IDS)["pooled_output"].shape == (1, 16)

@@ -9,8 +9,14 @@ import tf_keras as keras
 from albert_tf.model import modeling
 from albert_tf.model.heads import (
     classification,
+    multiple_choice,
     pretraining,
     question_answering,
+)
+from albert_tf.model.losses import (
+    label_objectives,
+    pretraining_objective,
+    span_objectives,
 )
 from tests.albert_tf.training import update_runs
 
@@ -65,22 +71,22 @@ def questions(vocab_size, choices=4):
 HEADS = {
     "classes": (
         lambda e: classification.AlbertClassifier(e, 3, dropout=0.0),
-        classification.OBJECTIVE,
+        label_objectives.CLASSIFICATION,
         {"label_ids": [2, 1]},
     ),
     "regression": (
         lambda e: classification.AlbertClassifier(e, 1, dropout=0.0),
-        classification.REGRESSION_OBJECTIVE,
+        label_objectives.REGRESSION,
         {"label_ids": np.array([2.5, 1.0], np.float32)},
     ),
     "squad_v1": (
         question_answering.AlbertSquadV1,
-        question_answering.V1_OBJECTIVE,
+        span_objectives.V1,
         {"start_positions": [3, 4], "end_positions": [5, 6]},
     ),
     "squad_v2": (
         lambda e: question_answering.AlbertSquadV2(e, dropout=0.0),
-        question_answering.V2_OBJECTIVE,
+        span_objectives.V2,
         {
             "start_positions": [3, 4],
             "end_positions": [5, 6],
@@ -89,20 +95,13 @@ HEADS = {
         },
     ),
     "choices": (
-        lambda e: classification.AlbertMultipleChoice(e, dropout=0.0),
-        classification.OBJECTIVE,
-        questions(400),
-    ),
-    "choices_in_parts": (
-        lambda e: classification.AlbertMultipleChoice(
-            e, dropout=0.0, choices_at_once=2
-        ),
-        classification.OBJECTIVE,
+        lambda e: multiple_choice.AlbertMultipleChoice(e, dropout=0.0),
+        label_objectives.CLASSIFICATION,
         questions(400),
     ),
     "pretraining": (
         pretraining.AlbertPretrainer,
-        pretraining.OBJECTIVE,
+        pretraining_objective.OBJECTIVE,
         predictions(400),
     ),
 }

@@ -7,6 +7,7 @@ import tf_keras as keras
 
 from albert_tf.model import modeling
 from albert_tf.model.heads import replaced_tokens
+from albert_tf.model.losses import replaced_tokens_objective
 from tests.albert_tf.training import tiny_training, update_runs
 from tests.conftest import tiny_config
 
@@ -28,7 +29,7 @@ def make():
             model = replaced_tokens.ReplacedTokenDetector(
                 encoder, replaced_tokens.shrink(encoder.config, 0.5)
             )
-            objective = replaced_tokens.make_objective()
+            objective = replaced_tokens_objective.make()
             return update_runs.make_step(model, objective, parts=parts)
 
         return make

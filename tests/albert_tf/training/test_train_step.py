@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import modeling, objectives
+from albert_tf.model import modeling
 from albert_tf.model.heads import (
     pretraining,
 )
+from albert_tf.model.losses import cross_entropy, pretraining_objective
 from albert_tf.training import train_step
 from tests.albert_tf.training import head_steps, update_runs
 
@@ -28,7 +29,7 @@ def test_compiled_as_a_whole_or_not_makes_no_difference(
 def test_fused_cross_entropy_makes_no_difference(small_config, monkeypatch):
     make, batch = head_steps.make(small_config, "pretraining", parts=2)
     plain = update_runs.run(make, batch, compiled=False)
-    monkeypatch.setattr(objectives, "FUSED_FROM_CLASSES", 400)
+    monkeypatch.setattr(cross_entropy, "FUSED_FROM_CLASSES", 400)
     update_runs.assert_same(plain, update_runs.run(make, batch, compiled=True))
 
 
@@ -36,7 +37,7 @@ def test_update_with_a_loss_that_is_no_number_is_skipped(
     small_config, monkeypatch
 ):
     """A word that is not in the vocabulary: its gradient is finite."""
-    monkeypatch.setattr(objectives, "FUSED_FROM_CLASSES", 400)
+    monkeypatch.setattr(cross_entropy, "FUSED_FROM_CLASSES", 400)
     make, batch = head_steps.make(small_config, "pretraining", parts=1)
     step = make()
     before = [v.numpy() for v in step.model.variables]
@@ -57,7 +58,7 @@ def test_what_no_loss_depends_on_is_left_alone(small_config):
     )
     pooler = model.encoder.pooler.kernel
     before = pooler.numpy()
-    step = update_runs.make_step(model, pretraining.make_objective("none"))
+    step = update_runs.make_step(model, pretraining_objective.make("none"))
     tf.function(step)(head_steps.pretraining_batch(config.vocab_size))
     np.testing.assert_array_equal(before, pooler)
     assert int(step.optimizer.iterations) == 1
@@ -81,7 +82,7 @@ def test_a_loss_alone_that_is_not_finite_skips_the_update(
     small_config, monkeypatch
 ):
     """The fused loss of a label outside the vocabulary, not its gradient."""
-    monkeypatch.setattr(objectives, "FUSED_FROM_CLASSES", 400)
+    monkeypatch.setattr(cross_entropy, "FUSED_FROM_CLASSES", 400)
     make, batch = head_steps.make(small_config, "pretraining", parts=1)
     labels = batch["masked_lm_ids"].numpy()
     labels[0, 0] = small_config.vocab_size

@@ -7,8 +7,7 @@ import tf_keras as keras
 
 from albert_tf.common import errors
 from albert_tf.data import inputs, layouts
-from albert_tf.model import fused_ops, objectives
-from albert_tf.model.heads import pretraining
+from albert_tf.model.losses import cross_entropy, pretraining_objective
 from albert_tf.training import run_log, training_loop, training_options
 from tests import record_files
 from tests.albert_tf.training import tiny_training
@@ -84,14 +83,14 @@ def assert_same_updates(one, other):
 def test_a_fused_loss_does_not_change_the_update(make_trainer, monkeypatch):
     plain = make_trainer("plain")
     plain_log = tiny_training.train(plain, 3)
-    fused, shapes = fused_ops.fused_cross_entropy, []
+    fused, shapes = cross_entropy.fused, []
 
     def noted(logits, labels):
         shapes.append(logits.shape)
         return fused(logits, labels)
 
-    monkeypatch.setattr(fused_ops, "fused_cross_entropy", noted)
-    monkeypatch.setattr(objectives, "FUSED_FROM_CLASSES", 400)
+    monkeypatch.setattr(cross_entropy, "fused", noted)
+    monkeypatch.setattr(cross_entropy, "FUSED_FROM_CLASSES", 400)
     other = make_trainer(
         "fused", strategy=make_replicas(), gradient_accumulation_steps=2
     )
@@ -279,7 +278,7 @@ def test_variables_exist_before_training(make_trainer, tmp_path):
         training_loop.Trainer(
             trainer.model,
             trainer.optimizer,
-            pretraining.OBJECTIVE,
+            pretraining_objective.OBJECTIVE,
             str(tmp_path),
             training_options.TrainerOptions(),
         )

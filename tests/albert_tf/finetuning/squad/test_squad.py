@@ -137,7 +137,7 @@ def test_heads_and_outputs(version, make, questions, small_config):
     batch = {k: tf.cast(v, tf.int32) for k, v in values.items()}
     batch["is_real_example"] = tf.ones(len(values["input_ids"]), tf.int32)
     with tf.GradientTape() as tape:
-        ratios = task_models.objective(task).ratios(
+        ratios = task_models.objective(task).weighted_sums(
             model, batch, tf.constant([1, 2])
         )
         loss = task_models.objective(task).total(

@@ -3,7 +3,6 @@
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.heads import (
     classification,
@@ -12,6 +11,7 @@ from albert_tf.model.heads import (
     question_answering,
     replaced_tokens,
 )
+from albert_tf.model.network.encoder import AlbertModel
 
 MODELS = {
     "encoder": lambda e: e,
@@ -39,7 +39,7 @@ def checkpoint_with(names_and_shapes):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_model_has_the_variables_of_the_checkpoint(small_config, name):
-    saved = MODELS[name](modeling.AlbertModel(small_config))
+    saved = MODELS[name](AlbertModel(small_config))
     model = from_checkpoint.make_model(
         small_config, checkpoint_with(shapes(saved))
     )
@@ -55,11 +55,11 @@ def test_only_the_encoder_is_left_of_replaced_token_detection(
     small_config, sharing, kept
 ):
     saved = replaced_tokens.ReplacedTokenDetector(
-        modeling.AlbertModel(small_config), small_config, sharing
+        AlbertModel(small_config), small_config, sharing
     )
     checkpoint = checkpoint_with(shapes(saved))
     model = from_checkpoint.make_model(small_config, checkpoint)
-    expected = MODELS[kept](modeling.AlbertModel(small_config))
+    expected = MODELS[kept](AlbertModel(small_config))
     assert type(model) is type(expected)
     assert shapes(model) == shapes(expected)
     left_out = from_checkpoint.only_for_training(checkpoint)
@@ -74,7 +74,7 @@ def test_unknown_head_is_refused(small_config):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_pooler_may_be_missing_where_no_head_needs_it(small_config, name):
-    names = shapes(MODELS[name](modeling.AlbertModel(small_config)))
+    names = shapes(MODELS[name](AlbertModel(small_config)))
     assert from_checkpoint.missing_scopes(checkpoint_with(names)) == ()
     del names["bert/pooler/dense/bias"]  # This one is damaged.
     assert from_checkpoint.missing_scopes(checkpoint_with(names)) == ()

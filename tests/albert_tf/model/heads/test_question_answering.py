@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import modeling
 from albert_tf.model.heads import question_answering
+from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import initial_weights
 from tests.conftest import LAYER_ATOL
 
@@ -20,7 +20,7 @@ P_MASK = np.array([[1, 1, 0, 0, 0, 1], [1, 0, 0, 0, 1, 1]])
 
 
 def make(head, config, *arguments):
-    model = head(modeling.AlbertModel(config), *arguments)
+    model = head(AlbertModel(config), *arguments)
     generator = np.random.default_rng(1)
     for variable in model.variables:
         # Added, so that the factors of norms stay near 1 and positions differ.
@@ -39,8 +39,10 @@ def make(head, config, *arguments):
 def test_new_heads_start_from_a_truncated_normal(
     small_config, head, count, stddev
 ):
-    config = dataclasses.replace(small_config, initializer_range=0.05)
-    model = head(modeling.AlbertModel(config))
+    config = dataclasses.replace(
+        small_config, initializer_range=0.05, hidden_size=64
+    )
+    model = head(AlbertModel(config))
     encoder = {v.ref() for v in model.encoder.variables}
     found = {v.name[:-2]: v for v in model.variables if v.ref() not in encoder}
     assert len(found) == count

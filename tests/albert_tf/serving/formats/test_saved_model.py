@@ -181,8 +181,8 @@ def test_bfloat16_of_base_holds_little_beside_weights_and_vocabulary(
     tokenizer = tokenization.load(tokenization.VocabularyOptions(str(path)))
     encoder = modeling.AlbertModel(config, precision="bfloat16")
     weights = sum(2 * int(tf.size(v)) for v in encoder.variables)
-    encoder.convert_for_serving()
     service = encoder_service.EncoderService(encoder, tokenizer, 128)
+    service.freeze()
     saved_model.save(service, str(tmp_path / "model"))
     allowed = 1.1 * (weights + path.stat().st_size)
     assert size_of(tmp_path / "model") <= allowed

@@ -1,0 +1,1 @@
+"""How the encoder computes it: everything about speed and memory."""

@@ -1,0 +1,86 @@
+"""The score of each choice of a question, as RACE needs it.
+
+Source: ALBERT appendix A.4; in the original, race_utils.create_model.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model import base
+from albert_tf.model.heads import classification
+from albert_tf.model.network.encoder import AlbertModel
+
+# The logit of a padding choice.
+PADDING_LOGIT = -1e30
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertMultipleChoice(base.BuiltModel):
+    """Scores every choice of a question on its own.
+
+    Each choice is encoded with the passage and the question; one linear layer
+    gives its score.
+    """
+
+    def __init__(
+        self, encoder: AlbertModel, dropout: float = classification.DROPOUT
+    ):
+        """Add a new scorer to an encoder; see `AlbertClassifier`."""
+        super().__init__("albert_multiple_choice")
+        # Its variables have no scope, as in the original.
+        self.scorer = classification.AlbertClassifier(encoder, 1, dropout)
+        self.dropout = dropout
+
+    @property
+    def encoder(self) -> AlbertModel:
+        """The encoder below the head."""
+        return self.scorer.encoder
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Score the choices of a batch of questions.
+
+        Args:
+            inputs: `input_ids`, and optionally `input_mask` and `segment_ids`,
+                int32 [B, choices, S]. A choice whose mask is all 0 is padding;
+                it is never chosen.
+
+        Returns:
+            `logits` float32 [B, choices].
+        """
+        shape = tf.shape(inputs["input_ids"])
+        rows = {
+            name: tf.reshape(value, [-1, shape[2]])
+            for name, value in inputs.items()
+        }
+        scores = self.scorer(rows, training=training, dropout_seed=dropout_seed)
+        logits = tf.reshape(scores["logits"], shape[:2])
+        return {"logits": _mask_padding(logits, inputs.get("input_mask"))}
+
+    def logits(
+        self, pooled_output: tf.Tensor, input_mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Return `logits` for the encoder's output of each choice.
+
+        Args:
+            pooled_output: float [B, choices, H].
+            input_mask: int32 [B, choices, S], see `call`.
+        """
+        rows = tf.reshape(pooled_output, [-1, pooled_output.shape[-1]])
+        logits = tf.reshape(self.scorer.logits(rows), tf.shape(input_mask)[:2])
+        return _mask_padding(logits, input_mask)
+
+
+def _mask_padding(logits: tf.Tensor, input_mask: tf.Tensor | None) -> tf.Tensor:
+    """Return float32 logits, those of padding choices at PADDING_LOGIT."""
+    logits = tf.cast(logits, tf.float32)
+    if input_mask is None:
+        return logits
+    real = tf.reduce_any(input_mask > 0, -1)
+    return tf.where(real, logits, PADDING_LOGIT)

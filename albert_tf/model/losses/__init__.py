@@ -1,0 +1,1 @@
+"""What heads are trained for: one objective for each."""

@@ -1,0 +1,116 @@
+"""Objectives: losses and metrics as weighted sums.
+
+Sums can be added over replicas, batches and steps; means cannot. So an
+objective gives a value and a weight for each sample of every loss and metric,
+and the trainer adds up weighted values and weights. A result does not depend on
+how the examples are divided into batches.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+Batch = Mapping[str, tf.Tensor]
+Tensors = dict[str, tf.Tensor]
+
+
+class WeightedSum(NamedTuple):
+    """A weighted sum and the sum of its weights, float32 scalars.
+
+    Their quotient is a loss or metric.
+    """
+
+    numerator: tf.Tensor
+    denominator: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """Losses and metrics of a model.
+
+    Attributes:
+        losses: Name of each loss to its factor in the total that is minimized.
+        metrics: Names of the values that are only reported.
+        weights: Batch to a weight for each sample (an example, or a masked
+            word) of every loss and metric, float32. They follow from the batch
+            alone, so that the normalizers of a large batch are known before its
+            first part has gone through the model.
+        values: (model, batch, dropout_seed) to the value for each sample of
+            every loss and metric, in the same shapes. It calls the model. The
+            seed is int32 [2] in training and None in evaluation.
+        epsilons: Added to the normalizers of some losses in training, as the
+            original does.
+    """
+
+    losses: Mapping[str, float]
+    metrics: tuple[str, ...]
+    weights: Callable[[Batch], Tensors]
+    values: Callable[[Any, Batch, tf.Tensor | None], Tensors]
+    epsilons: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All losses and metrics, losses first."""
+        return (*self.losses, *self.metrics)
+
+    def normalizers(self, batch: Batch) -> Tensors:
+        """Return the sum of weights of every loss and metric."""
+        weights = self.weights(batch)
+        return {name: tf.reduce_sum(weights[name]) for name in self.names}
+
+    def weighted_sums(
+        self, model: Any, batch: Batch, dropout_seed: tf.Tensor | None = None
+    ) -> dict[str, WeightedSum]:
+        """Return every loss and metric over a batch."""
+        values = self.values(model, batch, dropout_seed)
+        weights = self.weights(batch)
+        return {
+            name: WeightedSum(
+                tf.reduce_sum(weights[name] * values[name]),
+                tf.reduce_sum(weights[name]),
+            )
+            for name in self.names
+        }
+
+    def stack(self, sums: Mapping[str, WeightedSum]) -> tf.Tensor:
+        """Stack all sums, float32 [names, (numerator, denominator)]."""
+        return tf.stack([tf.stack(list(sums[name])) for name in self.names])
+
+    def total(
+        self, sums: Mapping[str, WeightedSum], normalizers: Tensors
+    ) -> tf.Tensor:
+        """Return this batch's share of the loss of a larger batch.
+
+        Args:
+            sums: From `weighted_sums`.
+            normalizers: Of the whole larger batch.
+        """
+        return tf.add_n(
+            [
+                tf.math.divide_no_nan(  # No entry may count for a loss.
+                    factor * sums[name].numerator,
+                    normalizers[name] + self.epsilons.get(name, 0.0),
+                )
+                for name, factor in self.losses.items()
+            ]
+        )
+
+
+def outputs(
+    model: Any, batch: Batch, dropout_seed: tf.Tensor | None
+) -> Tensors:
+    """Run a model as `Objective.values` asks for it.
+
+    A seed means training, with dropout; None means evaluation.
+    """
+    result: Tensors = model(
+        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
+    )
+    return result
+
+
+def real_examples(batch: Batch) -> tf.Tensor:
+    """Return 1 for examples and 0 for padding examples, float32 [batch]."""
+    return tf.cast(batch["is_real_example"], tf.float32)

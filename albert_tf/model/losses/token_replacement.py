@@ -1,0 +1,100 @@
+"""The pieces that a generator puts into a text, drawn from its logits."""
+
+import functools
+
+import tensorflow as tf
+
+from albert_tf.model import model_inputs
+from albert_tf.model.losses import objectives
+
+
+def replace(
+    batch: objectives.Batch, logits: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Put the generator's pieces into a text.
+
+    No gradient flows through this choice (ELECTRA §2). In evaluation it follows
+    from the text alone, in training from the seed, too.
+
+    Args:
+        batch: Masked text, and what was masked.
+        logits: Of the generator, float32 [B, P, V].
+
+    Returns:
+        Ids int32 [B, S], and bool [B, S]: where they are not the original ones.
+    """
+    numbers = _uniform(
+        batch.get(model_inputs.SEED, tf.constant([0, 0])),
+        batch["input_ids"],
+        batch["masked_lm_positions"],
+    )
+    chosen = _sample(tf.stop_gradient(logits), numbers)
+    put = functools.partial(
+        _put,
+        batch["input_ids"],
+        batch["masked_lm_positions"],
+        batch["masked_lm_weights"] > 0,
+    )
+    ids, originals = put(chosen), put(batch["masked_lm_ids"])
+    return ids, ids != originals
+
+
+def _put(
+    ids: tf.Tensor, positions: tf.Tensor, is_real: tf.Tensor, values: tf.Tensor
+) -> tf.Tensor:
+    """Return ids [B, S] with the values [B, P] at their positions."""
+    length = tf.shape(ids)[1]
+    # Padding of the positions goes to a column of its own, which is cut off.
+    columns = tf.where(is_real, positions, length)
+    rows = tf.range(tf.shape(ids)[0])[:, None] + tf.zeros_like(columns)
+    wider = tf.pad(ids, [[0, 0], [0, 1]])
+    places = tf.stack([rows, columns], -1)
+    return tf.tensor_scatter_nd_update(wider, places, values)[:, :length]
+
+
+def _sample(logits: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
+    """Draw from softmax(logits): [B, P, V] and uniform [B, P] to int32 [B, P].
+
+    The first class up to which the probabilities add up to more than the
+    number.
+    """
+    total = tf.cumsum(tf.nn.softmax(logits), -1)
+    wanted = numbers[..., None] * total[..., -1:]
+    passed = tf.reduce_sum(tf.cast(total <= wanted, tf.int32), -1)
+    return tf.minimum(passed, tf.shape(logits)[-1] - 1)
+
+
+def _uniform(
+    seed: tf.Tensor, ids: tf.Tensor, positions: tf.Tensor
+) -> tf.Tensor:
+    """Return a number in [0, 1) for each position of each text, float32 [B, P].
+
+    It follows from seed, text and position alone, so that it does not depend on
+    how examples are divided into batches. Bits are mixed as in MurmurHash3.
+
+    Args:
+        seed: int32 [2].
+        ids: int32 [B, S].
+        positions: int32 [B, P].
+    """
+    places = tf.range(tf.shape(ids)[1])
+    words = _mix(tf.cast(ids, tf.uint32) + _mix(tf.cast(places, tf.uint32)))
+    text = tf.reduce_sum(tf.cast(words, tf.int64), 1, keepdims=True)
+    low = tf.bitwise.bitwise_and(text, 0xFFFFFFFF)
+    key = _mix(tf.cast(low, tf.uint32) + tf.cast(seed[0], tf.uint32))
+    key = _mix(key + tf.cast(seed[1], tf.uint32))  # [B, 1]
+    bits = _mix(key + _mix(tf.cast(positions, tf.uint32)))
+    # 24 bits, so that float32 holds them exactly.
+    top = tf.cast(tf.bitwise.right_shift(bits, 8), tf.float32)
+    return top * 2.0**-24
+
+
+def _mix(x: tf.Tensor) -> tf.Tensor:
+    """Mix the bits of each number, uint32 [...].
+
+    A permutation in which each input bit changes about half of the output bits.
+    """
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, shift))
+        x *= tf.constant(factor, tf.uint32)
+    return x

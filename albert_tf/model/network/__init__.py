@@ -1,0 +1,1 @@
+"""What an ALBERT encoder computes, as plain Keras layers."""

@@ -1,0 +1,63 @@
+"""Multi-head attention."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model import seeds
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.network import layers
+
+
+class Attention(keras.layers.Layer):
+    """Multi-head attention with residual and norm (post-norm, as BERT).
+
+    Source: original release, modeling.attention_ffn_block, first half.
+    """
+
+    def __init__(self, config: AlbertConfig, scope: str):
+        super().__init__(name="attention_1", autocast=False, dtype="float32")
+        self._config = config
+        self.heads = config.num_attention_heads
+        width, path = config.hidden_size, f"{scope}/attention_1"
+        self.query = layers.Dense(f"{path}/self/query", width, width, config)
+        self.key = layers.Dense(f"{path}/self/key", width, width, config)
+        self.value = layers.Dense(f"{path}/self/value", width, width, config)
+        self.output_dense = layers.Dense(
+            f"{path}/output/dense", width, width, config
+        )
+        self.layer_norm = layers.LayerNorm(f"{scope}/LayerNorm", width)
+
+    def call(
+        self,
+        x: tf.Tensor,
+        biases: Sequence[tf.Tensor],
+        attended: tf.Tensor | None = None,
+        dropout: seeds.DropoutSeeds = seeds.NO_DROPOUT,
+        training: bool = False,
+    ) -> tf.Tensor:
+        """Return float [B, S, H].
+
+        Args:
+            x: float [B, S, H], what attends.
+            biases: Added to the attention scores, see `attention_bias`.
+            attended: float [B, T, H], what is attended to; x by default.
+            dropout: Of probabilities and output.
+            training: Whether there will be a gradient.
+        """
+        attended = x if attended is None else attended
+        query = self.query(x)
+        key = self.key(attended)
+        value = self.value(attended)
+        context = layers.operations(training).attention(
+            query,
+            key,
+            value,
+            self.heads,
+            biases,
+            dropout.next(self._config.attention_probs_dropout_prob),
+        )
+        y = self.output_dense(context)
+        y = dropout(y, self._config.hidden_dropout_prob)
+        return self.layer_norm(x + y)

@@ -1,0 +1,93 @@
+"""What is added to attention scores: for padding, and for distance.
+
+Without a bias for the distance, a model must find out from its position
+embeddings which tokens are neighbours, and small models spend a good part of a
+short pretraining on that (docs/recipes.md).
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from albert_tf.model.config import AlbertConfig
+
+# Added to the scores of padded keys. Finite, so that a row without any real key
+# still gives numbers. Original release, modeling.attention.
+MASK_BIAS = -10000.0
+# The bias of the steepest heads for a token next to this one.
+_STEEPEST = 0.5
+# How much steeper a pair of heads is than the next pair.
+_RATIO = 4.0
+# How much steeper a head is in the direction that it does not look in.
+_BACK = 4.0
+
+
+def biases(
+    config: AlbertConfig, inputs: Mapping[str, tf.Tensor]
+) -> list[tf.Tensor]:
+    """Return the biases of the attention scores [B, N, S, T] of all layers.
+
+    Args:
+        config: Of the encoder.
+        inputs: `input_mask` int32 [B, T], or [B, S, T]; perhaps `position_ids`.
+
+    Returns:
+        float32 [B, 1, 1, T] or [B, 1, S, T], and with alibi another one.
+    """
+    # Not [:, None, None, :]: LiteRT has no operation for that.
+    mask = tf.expand_dims(inputs["input_mask"], 1)
+    if mask.shape.rank != 4:
+        mask = tf.expand_dims(mask, 1)
+    found = [(1.0 - tf.cast(mask, tf.float32)) * MASK_BIAS]
+    if config.position_bias == "alibi":
+        heads, length = config.num_attention_heads, tf.shape(mask)[-1]
+        found.append(alibi(heads, length, inputs.get("position_ids")))
+    return found
+
+
+def alibi(
+    heads: int,
+    length: int | tf.Tensor,
+    position_ids: tf.Tensor | None = None,
+) -> tf.Tensor:
+    """Return what is added to attention scores, float32 [N, S, S].
+
+    It falls linearly with the distance and is not trained. Heads come in
+    pairs: the first of a pair looks left, where its bias is -slope per token,
+    and has -4 slope per token to the right; the second looks right. The slope
+    is 1/2 for the first pair, and a quarter of it for each further pair.
+
+    The first token, [CLS], attends to all tokens without a bias: it stands for
+    the whole text.
+
+    Source: Press et al., arXiv 2108.12409 (ALiBi), which is for decoders. That
+    heads of an encoder look in one direction is proposed in the discussion of
+    its repository; the slopes are ours.
+
+    Args:
+        heads: Number of heads N.
+        length: Tokens of a sequence, S.
+        position_ids: int32 [B, S], for rows of several texts: each token with
+            position 0 is the first of a text. The result is [B, N, S, S] then.
+    """
+    places = tf.range(length)
+    # [S, S]: how far the attended token is to the right of the attending one.
+    right = tf.cast(places - tf.expand_dims(places, 1), tf.float32)
+    looks_left = tf.maximum(-right, _BACK * right)
+    looks_right = tf.maximum(right, -_BACK * right)
+    bias = -tf.stack(
+        [
+            _STEEPEST
+            / _RATIO ** (head // 2)
+            * (looks_right if head % 2 else looks_left)
+            for head in range(heads)
+        ]
+    )
+    if position_ids is None:
+        return bias * _is_not_first(places)
+    return bias * tf.expand_dims(_is_not_first(position_ids), 1)
+
+
+def _is_not_first(positions: tf.Tensor) -> tf.Tensor:
+    """Return 0 for position 0, else 1: int32 [..., S] to float [..., S, 1]."""
+    return tf.expand_dims(tf.cast(tf.minimum(positions, 1), tf.float32), -1)

@@ -1,0 +1,279 @@
+"""The ALBERT encoder.
+
+Every variable carries the name that it has in the original release
+(`bert/encoder/transformer/group_0/inner_group_0/attention_1/self/query/kernel`),
+so released checkpoints are restored by name and the optimizer's exclusion rules
+mean what they mean there. Variables exist as soon as a model is constructed.
+
+Dimensions in comments and einsum strings:
+    B batch, S sequence (attending), T sequence (attended to), P chosen
+    positions, E embedding, H hidden, I intermediate, N heads, D size of one
+    head, V vocabulary.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.common import errors
+from albert_tf.model import base, precisions, seeds
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.execution import few_outputs, layer_stack
+from albert_tf.model.network import (
+    attention,
+    attention_bias,
+    embeddings,
+    feed_forward,
+    layers,
+    pooling,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerLayer:
+    """Attention, then feed-forward; either may be part of other layers, too."""
+
+    attention: attention.Attention
+    feed_forward: feed_forward.FeedForward
+
+    def __call__(
+        self,
+        x: tf.Tensor,
+        biases: Sequence[tf.Tensor],
+        seed: tf.Tensor | None = None,
+        positions: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Return float [B, S, H], or [B, P, H] with positions.
+
+        Args:
+            x: float [B, S, H].
+            biases: Of the attention scores, see `attention_bias`.
+            seed: Of dropout, int32 [2]; None outside of training.
+            positions: int32 [B, P]: only these attend, and to all others.
+        """
+        dropout, training = seeds.DropoutSeeds(seed), seed is not None
+        attended = x
+        if positions is not None:
+            x = few_outputs.gather(x, positions)
+            biases = few_outputs.gather_biases(biases, positions)
+        x = self.attention(x, biases, attended, dropout, training=training)
+        return self.feed_forward(x, dropout, training=training)
+
+    @property
+    def parts(self) -> list[keras.layers.Layer]:
+        """Every dense layer and norm."""
+        return [*self.attention.submodules, *self.feed_forward.submodules]
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertModel(base.BuiltModel):
+    """The ALBERT encoder.
+
+    Example:
+        config = AlbertConfig.from_json_file("albert_config.json")
+        encoder = AlbertModel(config)
+        outputs = encoder(dict(input_ids=ids))   # ids: int32 [batch, seq_len]
+        outputs["pooled_output"]                 # float32 [batch, hidden]
+
+    Inputs: `input_ids` int32 [B, S]; optionally `input_mask` int32 [B, S], 1
+    for real tokens and 0 for padding (default: all real), or [B, S, T], 1 where
+    S attends to T; `segment_ids` int32 [B, S] (default: all 0); `position_ids`
+    int32 [B, S], below S (default: 0 to S - 1). Padding positions get values
+    too; nothing attends to them. The model also takes `input_ids` alone, and
+    Hugging Face's names `attention_mask` and `token_type_ids`.
+
+    Outputs: `word_embedding_output` and `embedding_output` float32 [B, S, E]
+    ([B, S, H] with `config.project_words_first`); `all_encoder_layers`, a list
+    of float [B, S, H], one for each inner layer, in the encoder's `precision`;
+    `sequence_output`, its last entry; `pooled_output` float32 [B, H].
+
+    Source: ALBERT §3.1; in the original, modeling.AlbertModel.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        scope: str = "bert",
+        *,
+        precision: str | None = None,
+        recompute: bool = False,
+        loop_layers: bool = False,
+    ):
+        """Create the encoder and all its variables, in float32.
+
+        Args:
+            config: Shape of the encoder.
+            scope: First part of every variable name.
+            precision: What is computed in: one of `config.PRECISIONS`. Norms
+                and softmax are in float32 always. None follows Keras' global
+                policy: float32, or mixed_bfloat16 for bfloat16.
+            recompute: Gradient checkpointing: less memory in training, a third
+                more time; see `LayerStack`.
+            loop_layers: Whether the layers are a loop in training; see
+                `LayerStack`. `all_encoder_layers` then holds only the last.
+        """
+        super().__init__(name=scope)
+        self.config = config
+        self.scope = scope
+        self.precision = precisions.choose(precision)
+        self.recompute = recompute
+        self.loop_layers = loop_layers
+        self.embeddings = embeddings.Embeddings(config, f"{scope}/embeddings")
+        self.embedding_mapping = None
+        if config.maps_embeddings:
+            self.embedding_mapping = layers.Dense(
+                f"{scope}/encoder/embedding_hidden_mapping_in",
+                config.embedding_size,
+                config.hidden_size,
+                config,
+            )
+        # By the numbers in `config.layer_groups`, then by inner group; empty
+        # for a number that no layer uses.
+        self.attentions: list[list[attention.Attention]] = []
+        self.feed_forwards: list[list[feed_forward.FeedForward]] = []
+        self._add_groups()
+        if loop_layers:
+            self._check_loop()
+        self.pooler = pooling.Pooler(
+            f"{scope}/pooler/dense",
+            config.pooled_width,
+            config.hidden_size,
+            config,
+        )
+
+    def _add_groups(self) -> None:
+        config = self.config
+        attentions, feed_forwards = map(
+            set, zip(*config.layer_groups, strict=True)
+        )
+        for group in range(max(attentions | feed_forwards) + 1):
+            scope = f"{self.scope}/encoder/transformer/group_{group}"
+            paths = [
+                f"{scope}/inner_group_{inner}"
+                for inner in range(config.inner_group_num)
+            ]
+            self.attentions.append(
+                [attention.Attention(config, path) for path in paths]
+                if group in attentions
+                else []
+            )
+            self.feed_forwards.append(
+                [feed_forward.FeedForward(config, path) for path in paths]
+                if group in feed_forwards
+                else []
+            )
+
+    def _check_loop(self) -> None:
+        if len(set(self.transformer_layers)) > 1:
+            raise errors.UserError(
+                "is for models whose layers share all weights. This one has "
+                f"{self.config.num_hidden_groups} groups of "
+                f"{self.config.inner_group_num} blocks; do not set it.",
+                "loop_layers",
+                True,
+            )
+
+    @property
+    def transformer_layers(self) -> list[TransformerLayer]:
+        """All inner layers in order of application.
+
+        Layers of a group share their parameters, or a part of them.
+        """
+        return [
+            TransformerLayer(*parts)
+            for group, ffn_group in self.config.layer_groups
+            for parts in zip(
+                self.attentions[group],
+                self.feed_forwards[ffn_group],
+                strict=True,
+            )
+        ]
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+        output_positions: tf.Tensor | None = None,
+    ) -> dict[str, Any]:
+        """Encode a batch of sequences, see the class.
+
+        Args:
+            inputs: By name.
+            training: Whether to apply dropout.
+            dropout_seed: int32 [2]; the same seed gives the same dropout. By
+                default one is drawn from TensorFlow's global generator.
+            output_positions: int32 [B, P], the only positions at which the
+                last layer's output is wanted, [B, P, H] then. The first is that
+                of [CLS], 0; otherwise `pooled_output` is not defined.
+
+        Raises:
+            errors.UserError: The sequence is longer than the position table
+                (only for shapes that are known when the graph is built; others
+                fail inside TensorFlow).
+        """
+        inputs = self.fill_defaults(inputs)
+        seed = seeds.fold_in(dropout_seed, 0) if training else None
+        words, embedded = self.embeddings(inputs, seeds.DropoutSeeds(seed))
+        x = tf.cast(embedded, self.precision)
+        if self.embedding_mapping is not None:
+            x = self.embedding_mapping(x)
+        encoded, pooled = self._apply_layers(x, inputs, seed, output_positions)
+        return {
+            "word_embedding_output": words,
+            "embedding_output": embedded,
+            "all_encoder_layers": encoded,
+            "sequence_output": encoded[-1],
+            "pooled_output": self.pooler(pooled),
+        }
+
+    def _apply_layers(
+        self,
+        x: tf.Tensor,
+        inputs: Mapping[str, tf.Tensor],
+        seed: tf.Tensor | None,
+        positions: tf.Tensor | None,
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """Return the output of each layer, and what the pooler reads."""
+        stack = layer_stack.LayerStack(
+            recompute=self.recompute, loop=self.loop_layers
+        )
+        # Otherwise the last layer is computed as a whole.
+        computes_few = (
+            few_outputs.are_fewer(positions, inputs["input_ids"])
+            and self.config.pooling == "cls"
+            and not (self.loop_layers and seed is not None)
+        )
+        encoded = stack(
+            self.transformer_layers,
+            x,
+            attention_bias.biases(self.config, inputs),
+            seed,
+            positions if computes_few else None,
+        )
+        pooled = pooling.pool(self.config.pooling, encoded[-1], inputs)
+        if positions is not None and not computes_few:
+            encoded[-1] = few_outputs.gather(encoded[-1], positions)
+        return encoded, pooled
+
+    def fill_defaults(
+        self, inputs: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Return inputs with mask and segments, see `call`."""
+        ids = tf.convert_to_tensor(inputs["input_ids"])
+        longest = self.config.max_position_embeddings
+        if ids.shape[1] is not None and ids.shape[1] > longest:
+            raise errors.UserError(
+                f"input_ids are {ids.shape[1]} tokens long, but the position "
+                f"table has {longest} rows. Cut the input, or use a config "
+                "with more max_position_embeddings."
+            )
+        return {
+            **inputs,
+            "input_ids": ids,
+            "input_mask": inputs.get("input_mask", tf.ones_like(ids)),
+            "segment_ids": inputs.get("segment_ids", tf.zeros_like(ids)),
+        }

@@ -1,0 +1,57 @@
+"""Pooling: from a vector for each token to one for the whole input.
+
+`cls` is ALBERT's. `pair` suits the comparison of two texts by an encoder whose
+pretraining was too short to teach the first token to compare.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from albert_tf.model.network import layers
+
+
+class Pooler(layers.Dense):
+    """A linear layer with tanh on what `pool` returns."""
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Return float32 [B, H] for float [B, `config.pooled_width`]."""
+        return tf.tanh(tf.cast(super().call(x, training), tf.float32))
+
+
+def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Return one vector for each sequence.
+
+    Args:
+        kind: One of `config.POOLINGS`. cls: the first token. pair: the means
+            u and v of the two segments, |u - v| and u v, as in InferSent
+            (Conneau et al., arXiv 1705.02364); the mean of a segment without
+            tokens is 0.
+        x: float [B, S, H].
+        inputs: `input_mask` and `segment_ids` of `encoder.AlbertModel`.
+            Padding counts nothing. Special tokens count as others do.
+
+    Returns:
+        [B, H], or [B, 4 H] for pair, in the dtype of x.
+    """
+    if kind == "cls":
+        return x[:, 0]
+    # Operations that LiteRT has: no einsum, no new axis in brackets.
+    real = tf.cast(_is_real(inputs["input_mask"]), tf.float32)
+    numbers = tf.cast(x, tf.float32)
+    second = real * tf.cast(inputs["segment_ids"] > 0, tf.float32)
+    u, v = _mean(numbers, real - second), _mean(numbers, second)
+    return tf.cast(tf.concat([u, v, tf.abs(u - v), u * v], -1), x.dtype)
+
+
+def _is_real(input_mask: tf.Tensor) -> tf.Tensor:
+    """Return bool [B, S]: tokens that are no padding."""
+    if input_mask.shape.rank == 3:  # Who attends to whom: attended by anybody.
+        input_mask = tf.reduce_max(input_mask, 1)
+    return input_mask > 0
+
+
+def _mean(x: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Return float32 [B, H]: the mean over the tokens of weight 1, or 0."""
+    total = tf.reduce_sum(x * tf.expand_dims(weights, -1), 1)
+    return total / tf.maximum(tf.reduce_sum(weights, 1, keepdims=True), 1.0)

@@ -1,0 +1,52 @@
+"""Seeds of dropout, one for each use in a pass.
+
+The same seed gives the same dropout, so a checkpoint need not store the state
+of a generator, and a layer can be computed a second time for its gradient.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+Dropout = Callable[[tf.Tensor], tf.Tensor]
+
+
+def fold_in(seed: tf.Tensor | None, stream: int) -> tf.Tensor:
+    """Return a seed, int32 [2], for one use among many.
+
+    Args:
+        seed: int32 [2]; None draws one from TensorFlow's global generator.
+        stream: Number of the use.
+    """
+    if seed is None:
+        seed = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32)
+    return tf.random.experimental.stateless_fold_in(seed, stream)
+
+
+class DropoutSeeds:
+    """Dropout for one pass, or for one layer of it.
+
+    Each use folds its number into the seed.
+
+    Args:
+        seed: int32 [2]; None switches dropout off.
+    """
+
+    def __init__(self, seed: tf.Tensor | None):
+        self._seed = seed
+        self._uses = 0
+
+    def __call__(self, x: tf.Tensor, rate: float) -> tf.Tensor:
+        """Drop entries with probability `rate` and scale up the others."""
+        return self.next(rate)(x)
+
+    def next(self, rate: float) -> Dropout:
+        """Return the dropout of the next use; it draws the same each time."""
+        if self._seed is None or rate == 0:
+            return tf.identity
+        self._uses += 1
+        seed = fold_in(self._seed, self._uses)
+        return lambda x: tf.nn.experimental.stateless_dropout(x, rate, seed)
+
+
+NO_DROPOUT = DropoutSeeds(None)

@@ -1,0 +1,97 @@
+"""The operations by their definitions, against plain NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model.config import HIDDEN_ACTS
+from albert_tf.model.execution import plain
+from tests.reference import encoder as reference
+
+X = np.linspace(-6, 6, 241)
+
+
+def exact_gelu(x):
+    return x / 2 * (1 + np.vectorize(math.erf)(x / 2**0.5))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_activations_equal_their_definitions(dtype):
+    functions = {
+        "gelu": reference.gelu,
+        "gelu_erf": exact_gelu,
+        "relu": lambda x: np.maximum(x, 0),
+        "tanh": np.tanh,
+        "linear": lambda x: x,
+    }
+    assert functions.keys() == set(HIDDEN_ACTS)
+    assert np.abs(reference.gelu(X) - exact_gelu(X)).max() > 4e-4
+    x = tf.cast(X, dtype)
+    for name, function in functions.items():
+        actual = plain.activation(name)(x)
+        assert actual.dtype == dtype
+        np.testing.assert_allclose(
+            tf.cast(actual, tf.float32),
+            function(tf.cast(x, tf.float64).numpy()),
+            atol=1e-6 if dtype == "float32" else 0.03,
+        )
+
+
+def test_attention_is_that_of_each_head_with_all_biases():
+    """Two heads of three columns; every bias has a shape of its own."""
+    generator = np.random.default_rng(6)
+    query, key, value, mask, by_head = (
+        generator.normal(size=shape)
+        for shape in ([2, 4, 6], [2, 5, 6], [2, 5, 6], [2, 1, 1, 5], [2, 4, 5])
+    )
+    actual = plain.attention(
+        *map(tf.constant, (query, key, value)),
+        2,
+        [tf.constant(b, tf.float32) for b in (mask, by_head)],
+        dropout=lambda x: 2 * x,
+    )
+    for row in range(2):
+        for head in range(2):
+            columns = slice(3 * head, 3 * head + 3)
+            scores = query[row, :, columns] @ key[row, :, columns].T / 3**0.5
+            powers = np.exp(scores + mask[row, 0] + by_head[head])
+            shares = 2 * powers / powers.sum(-1, keepdims=True)
+            np.testing.assert_allclose(
+                actual[row, :, columns],
+                shares @ value[row, :, columns],
+                atol=1e-5,
+            )
+
+
+def test_heads_are_split_and_merged():
+    x = tf.reshape(tf.range(2 * 3 * 8), [2, 3, 8])
+    split = plain.split_heads(x, 4)
+    assert split.shape == [2, 4, 3, 2]
+    np.testing.assert_array_equal(split[1, 2], x[1, :, 4:6])
+    np.testing.assert_array_equal(plain.merge_heads(split), x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_norm_computes_in_float32(dtype):
+    """In bfloat16 the mean of these numbers would be rounded to 302."""
+    x = tf.constant([[300.0, 302.0, 304.0, 304.0, 300.0, 304.0, 304.0]], dtype)
+    gamma, beta = tf.fill([7], 2.0), tf.fill([7], 0.5)
+    wide = tf.cast(x, tf.float64).numpy()
+    expected = 2 * (wide - wide.mean()) / wide.std() + 0.5
+    actual = plain.layer_norm(x, gamma, beta)
+    assert actual.dtype == dtype
+    atol = 1e-3 if dtype == "float32" else 0.02
+    np.testing.assert_allclose(tf.cast(actual, tf.float32), expected, atol=atol)
+
+
+def test_softmax_adds_biases_in_float32():
+    """In bfloat16 500.5 would be 500."""
+    scores = tf.constant([[500.0, 500.0, 500.0]], tf.bfloat16)
+    shares = plain.biased_softmax(scores, tf.constant([0.5, 0.0, -1e4]))
+    assert shares.dtype == tf.bfloat16
+    first = 1 / (1 + np.exp(-0.5))
+    np.testing.assert_allclose(
+        tf.cast(shares, tf.float32), [[first, 1 - first, 0]], atol=3e-3
+    )

@@ -1,0 +1,124 @@
+"""The program for serving against the network that it serves."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model.config import HIDDEN_ACTS
+from albert_tf.model.execution import serving
+from albert_tf.model.network.encoder import AlbertModel
+from tests.albert_tf.model import passes
+from tests.conftest import PARITY_ATOL, tiny_config
+
+NAMES = ("sequence_output", "pooled_output")
+
+
+@pytest.fixture
+def batch():
+    return passes.make_batch()
+
+
+def assert_served(served, batch, expected, atol):
+    """Compare both forms; at padding the unpadded one gives 0."""
+    real = batch["input_mask"][:, :, None] > 0
+    for unpad in (False, True):
+        actual = served(batch, unpad=unpad)
+        assert actual.keys() >= set(NAMES)
+        sequence, pooled = (tf.cast(expected[n], tf.float32) for n in NAMES)
+        found, found_pooled = (tf.cast(actual[n], tf.float32) for n in NAMES)
+        if unpad:
+            sequence = tf.where(real, sequence, 0)
+            assert not np.any(tf.where(real, 0, found))
+        np.testing.assert_allclose(found, sequence, atol=atol)
+        np.testing.assert_allclose(found_pooled, pooled, atol=atol)
+
+
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [
+        ({"position_bias": "alibi"}, serving.MOST_CONSTANT_BYTES),
+        ({"num_hidden_layers": 4, "num_hidden_groups": 2}, 10**6),
+        ({"share": "attention", "pooling": "pair"}, 0),
+        ({"share": "none", "inner_group_num": 2, "embedding_size": 16}, 0),
+    ],
+)
+@pytest.mark.parametrize(
+    ("precision", "atol"), [("float32", PARITY_ATOL), ("bfloat16", 0.05)]
+)
+def test_serving_changes_nothing_but_rounding(
+    batch, monkeypatch, precision, atol, changes, most
+):
+    """Constants in a loop, constants without one, and variables."""
+    monkeypatch.setattr(serving, "MOST_CONSTANT_BYTES", most)
+    config = tiny_config(**{"num_hidden_layers": 3, **changes})
+    model = passes.fill(AlbertModel(config, precision=precision))
+    expected = model(batch)
+    assert_served(serving.ServedEncoder(model), batch, expected, atol)
+    frozen = serving.ServedEncoder(model, freeze=True)
+    assert_served(frozen, batch, expected, atol)
+
+
+@pytest.mark.parametrize("activation", sorted({*HIDDEN_ACTS} - {"gelu"}))
+def test_every_activation_is_served(batch, activation):
+    model = passes.fill(AlbertModel(tiny_config(hidden_act=activation)))
+    served = serving.ServedEncoder(model)
+    assert_served(served, batch, model(batch), PARITY_ATOL)
+
+
+def test_frozen_weights_are_those_of_the_precision():
+    """Also the word table and the pooler, which heads and others read."""
+    model = AlbertModel(tiny_config(), precision="bfloat16")
+    served = serving.ServedEncoder(model, freeze=True)
+    mapping, pooler = model.embedding_mapping, model.pooler
+    for variable in (
+        model.embeddings.word_embeddings,
+        *(mapping.kernel, mapping.bias, pooler.kernel, pooler.bias),
+    ):
+        assert variable.dtype == tf.bfloat16 and not variable.trainable
+    ids = tf.TensorSpec([None, None], tf.int32)
+    call = tf.function(lambda ids: served({"input_ids": ids}), [ids])
+    used = call.get_concrete_function().variables
+    wide = {v.name for v in used if v.dtype == tf.float32}
+    # Norms, and the small tables.
+    assert not any("kernel" in name or "word" in name for name in wide)
+
+
+def test_frozen_kernels_are_in_the_graph_once():
+    model = AlbertModel(tiny_config(num_hidden_layers=3), precision="bfloat16")
+    served = serving.ServedEncoder(model, freeze=True)
+    specs = [tf.TensorSpec([None, None], tf.int32)]
+    call = tf.function(lambda ids: served({"input_ids": ids}), specs)
+    library = call.get_concrete_function().graph.as_graph_def().library
+    nodes = [node for f in library.function for node in f.node_def]
+    kernels = [
+        node
+        for node in nodes
+        if node.op == "Const"
+        and len(node.attr["value"].tensor.tensor_content) >= 2 * 16 * 16
+    ]
+    # Of attention (in and out) and of the feed-forward (in and out).
+    assert len(kernels) == 4
+
+
+def test_a_gap_in_the_mask_is_padding():
+    mask = np.arange(10) < np.array([[4], [10], [1], [7]])
+    mask[1, 3:5] = False
+    ids = np.random.default_rng(2).integers(5, 400, mask.shape)
+    batch = {
+        "input_ids": tf.constant(ids, tf.int32),
+        "input_mask": tf.constant(mask, tf.int32),
+        "segment_ids": tf.constant(ids % 2, tf.int32),
+    }
+    model = passes.fill(AlbertModel(tiny_config(num_hidden_layers=2)))
+    served = serving.ServedEncoder(model)
+    assert_served(served, batch, model(batch), PARITY_ATOL)
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_batch_without_any_token_gives_finite_numbers(rows, freeze):
+    served = serving.ServedEncoder(AlbertModel(tiny_config()), freeze=freeze)
+    zeros = tf.zeros([rows, 4], tf.int32)
+    outputs = served({"input_ids": zeros, "input_mask": zeros}, unpad=True)
+    assert outputs["sequence_output"].shape == (rows, 4, 16)
+    assert np.isfinite(outputs["pooled_output"]).all()

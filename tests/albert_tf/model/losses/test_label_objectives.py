@@ -1,0 +1,44 @@
+"""Objectives of labels: against NumPy, for given logits."""
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.model.losses import label_objectives
+from tests.albert_tf.model import passes
+from tests.conftest import LOSS_RTOL
+
+LOGITS = np.array([[1.0, 3.0, 2.0], [0.5, 0.5, 4.0], [9.0, 0.0, 0.0]], "f4")
+REAL = np.array([1, 1, 0])  # The last example is padding.
+
+
+def model_of(logits):
+    """A model with these logits, which asks for nothing else."""
+    return lambda batch, training, dropout_seed: {"logits": tf.constant(logits)}
+
+
+def test_classes_have_cross_entropy_and_accuracy():
+    labels = np.array([2, 2, 0])
+    logs = LOGITS - np.log(np.exp(LOGITS).sum(1, keepdims=True))
+    loss = -(logs[0, 2] + logs[1, 2])
+    found = passes.compute(
+        label_objectives.CLASSIFICATION,
+        model_of(LOGITS),
+        {"label_ids": labels, "is_real_example": REAL},
+    )
+    expected = {"classification_loss": (loss, 2), "accuracy": (1, 2)}
+    assert list(found) == list(expected)
+    for name, pair in expected.items():
+        np.testing.assert_allclose(found[name], pair, rtol=LOSS_RTOL)
+    assert label_objectives.CLASSIFICATION.losses == {
+        "classification_loss": 1.0
+    }
+
+
+def test_numbers_have_a_squared_error():
+    found = passes.compute(
+        label_objectives.REGRESSION,
+        model_of(np.array([[2.5], [-1.0], [9.0]], "f4")),
+        {"label_ids": np.array([1, 2, 3], "f4"), "is_real_example": REAL},
+    )
+    assert found == {"regression_loss": [1.5**2 + 3**2, 2]}
+    assert label_objectives.REGRESSION.losses == {"regression_loss": 1.0}

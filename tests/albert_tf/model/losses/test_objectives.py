@@ -1,0 +1,68 @@
+"""Losses and metrics as sums that can be added up."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model.losses import objectives
+from tests.conftest import LOSS_RTOL
+
+VALUES = np.array([0.5, 3.0, 2.0, 7.0], "f4")
+WEIGHTS = np.array([1.0, 2.0, 0.5, 0.0], "f4")
+OBJECTIVE = objectives.Objective(
+    losses={"b": 0.5, "a": 2.0},
+    metrics=("c",),
+    weights=lambda batch: dict.fromkeys("abc", batch["weights"]),
+    values=lambda model, batch, seed: {
+        "a": batch["values"],
+        "b": tf.ones_like(batch["weights"]),
+        "c": 2 * batch["values"],
+    },
+    epsilons={"b": 1.5},
+)
+
+
+def batch(rows=slice(4)):
+    values = {"values": VALUES, "weights": WEIGHTS}
+    return {name: tf.constant(value[rows]) for name, value in values.items()}
+
+
+def test_sums_are_weighted_and_stacked_by_name():
+    sums = OBJECTIVE.weighted_sums(None, batch())
+    total = VALUES @ WEIGHTS
+    expected = [[3.5, 3.5], [total, 3.5], [2 * total, 3.5]]
+    assert OBJECTIVE.names == ("b", "a", "c")
+    np.testing.assert_allclose(OBJECTIVE.stack(sums), expected, rtol=LOSS_RTOL)
+    assert {n: float(x) for n, x in OBJECTIVE.normalizers(batch()).items()} == {
+        name: 3.5 for name in "abc"
+    }
+
+
+def test_sums_and_losses_of_parts_are_those_of_the_whole():
+    whole = OBJECTIVE.normalizers(batch())
+    parts = [
+        OBJECTIVE.weighted_sums(None, batch(rows))
+        for rows in (slice(1), slice(1, 4))
+    ]
+    sums = OBJECTIVE.weighted_sums(None, batch())
+    np.testing.assert_allclose(
+        sum(map(OBJECTIVE.stack, parts)), OBJECTIVE.stack(sums), rtol=LOSS_RTOL
+    )
+    shares = [OBJECTIVE.total(part, whole) for part in parts]
+    expected = 2.0 * (VALUES @ WEIGHTS) / 3.5 + 0.5 * 3.5 / (3.5 + 1.5)
+    np.testing.assert_allclose(sum(shares), expected, rtol=LOSS_RTOL)
+
+
+def test_a_loss_without_entries_is_zero():
+    nothing = {"values": tf.zeros([0]), "weights": tf.zeros([0])}
+    sums = OBJECTIVE.weighted_sums(None, nothing)
+    assert float(OBJECTIVE.total(sums, OBJECTIVE.normalizers(nothing))) == 0
+
+
+@pytest.mark.parametrize("seed, training", [(None, False), ([1, 2], True)])
+def test_model_is_trained_where_there_is_a_dropout_seed(seed, training):
+    def model(batch, training, dropout_seed):
+        return {"asked": (batch, training, dropout_seed)}
+
+    asked = objectives.outputs(model, "batch", seed)["asked"]
+    assert asked == ("batch", training, seed)

@@ -1,0 +1,157 @@
+"""Replaced-token detection: what generator and encoder learn from."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model import model_options
+from albert_tf.model.losses import (
+    pretraining_objective,
+    replaced_tokens_objective,
+    token_replacement,
+)
+from tests.albert_tf.model import passes
+from tests.albert_tf.model.heads.test_replaced_tokens import make_model
+from tests.conftest import LOSS_RTOL
+
+OBJECTIVE = replaced_tokens_objective.make()
+
+
+@pytest.fixture(params=model_options.GENERATOR_SHARING)
+def model(small_config, request):
+    return make_model(small_config, request.param)
+
+
+@pytest.fixture
+def batch():
+    return passes.masked_batch()[0]
+
+
+def test_losses_equal_plain_numpy(model, batch):
+    found = passes.compute(OBJECTIVE, model, batch)
+    given = passes.tensors(batch)
+    ids, replaced = token_replacement.replace(
+        given, model.generator(given)["masked_lm_logits"]
+    )
+    logits = model({**given, "input_ids": ids})["replaced_token_logits"]
+    logits, labels = np.asarray(logits, np.float64), np.asarray(replaced)
+    real = batch["input_mask"] * batch["is_real_example"][:, None]
+    signs = np.where(labels, -1, 1)
+    for name, values in {
+        "replaced_token_loss": np.log1p(np.exp(signs * logits)),
+        "replaced_token_accuracy": (logits > 0) == labels,
+        "replaced_token_share": labels,
+    }.items():
+        expected = (values * real).sum(), real.sum()
+        np.testing.assert_allclose(found[name], expected, rtol=LOSS_RTOL)
+
+
+def test_generator_learns_from_masked_words_as_without_detection(
+    small_config, batch
+):
+    model = make_model(small_config, "none")
+    alone = pretraining_objective.make("none")
+    variables = model.generator.trainable_variables
+    with tf.GradientTape() as tape:
+        expected = alone.weighted_sums(model.generator, passes.tensors(batch))
+        loss = expected["masked_lm_loss"].numerator
+    gradients = tape.gradient(loss, variables)
+    with tf.GradientTape(persistent=True) as tape:
+        sums = OBJECTIVE.weighted_sums(model, passes.tensors(batch))
+        both = tf.add_n([pair.numerator for pair in sums.values()])
+        detection = sums["replaced_token_loss"].numerator
+    with_detection = tape.gradient(both, variables)
+    for one, other in zip(gradients, with_detection, strict=True):
+        if one is not None:
+            np.testing.assert_allclose(
+                tf.convert_to_tensor(other),
+                tf.convert_to_tensor(one),
+                rtol=1e-4,
+                atol=1e-6,
+            )
+    assert set(tape.gradient(detection, variables)) == {None}
+
+
+def test_generator_has_a_dropout_of_its_own(small_config, batch):
+    config = dataclasses.replace(small_config, hidden_dropout_prob=0.3)
+    model, seed = make_model(config, "all"), tf.constant([3, 4])
+    own = tf.random.experimental.stateless_fold_in(seed, 2**29)
+
+    def loss(objective, model, seed):
+        found = objective.weighted_sums(model, passes.tensors(batch), seed)
+        return float(found["masked_lm_loss"].numerator)
+
+    alone = pretraining_objective.make("none")
+    found = loss(OBJECTIVE, model, seed)
+    assert found == pytest.approx(loss(alone, model.generator, own), rel=1e-5)
+    assert found != pytest.approx(loss(alone, model.generator, seed), rel=1e-3)
+
+
+def test_shared_embeddings_learn_from_both(small_config, batch):
+    model = make_model(small_config)
+    table = model.encoder.embeddings.word_embeddings
+    assert model.generator.encoder.embeddings.word_embeddings is table
+    with tf.GradientTape(persistent=True) as tape:
+        sums = OBJECTIVE.weighted_sums(model, passes.tensors(batch))
+        losses = {n: sums[n].numerator for n in OBJECTIVE.losses}
+    for name in ("masked_lm_loss", "replaced_token_loss"):
+        gradient = tf.convert_to_tensor(tape.gradient(losses[name], table))
+        assert np.any(gradient), name
+
+
+@pytest.mark.parametrize("sharing", ["none", "embeddings"])
+def test_loss_of_the_sentence_is_the_encoders(small_config, batch, sharing):
+    model = make_model(small_config, sharing)
+    with tf.GradientTape() as tape:
+        sums = OBJECTIVE.weighted_sums(model, passes.tensors(batch))
+        loss = sums["sentence_order_loss"].numerator
+    generators = model.generator.encoder.attentions[0][0].query.kernel
+    encoders = model.encoder.attentions[0][0].query.kernel
+    found = tape.gradient(loss, [generators, encoders])
+    assert found[0] is None and np.any(found[1])
+
+
+def test_without_a_sentence_objective_there_is_no_such_head(
+    small_config, batch
+):
+    model = make_model(small_config, sentence_order=False)
+    objective = replaced_tokens_objective.make("none")
+    found = passes.compute(objective, model, batch)
+    assert not any("sentence" in name for name in found)
+    assert not any("seq_relationship" in n for n in passes.named(model))
+
+
+def test_padding_examples_do_not_count(model, batch):
+    expected = passes.compute(OBJECTIVE, model, batch)
+    batch["input_ids"][3] = 17
+    assert passes.compute(OBJECTIVE, model, batch) == expected
+
+
+def test_evaluation_does_not_depend_on_the_division_into_batches(model, batch):
+    whole = passes.compute(OBJECTIVE, model, batch)
+    parts = [
+        passes.compute(OBJECTIVE, model, {n: v[rows] for n, v in batch.items()})
+        for rows in (slice(0, 1), slice(1, 4))
+    ]
+    for name, pair in whole.items():
+        both = np.add(parts[0][name], parts[1][name])
+        np.testing.assert_allclose(pair, both, rtol=LOSS_RTOL)
+
+
+def test_two_instances_in_a_row_attend_to_themselves(small_config, batch):
+    """Nothing in the first changes what the encoder says of the second."""
+    model = make_model(small_config, sentence_order=False)
+    batch["instance_ids"] = np.repeat([[1, 2]], [6, 6], 1).repeat(4, 0)
+    del batch["input_mask"]
+    given = pretraining_objective.with_attention_mask(passes.tensors(batch))
+    logits = model(given)["replaced_token_logits"]
+    batch["input_ids"][:, :6] = 9
+    changed = pretraining_objective.with_attention_mask(passes.tensors(batch))
+    others = model(changed)["replaced_token_logits"]
+    np.testing.assert_allclose(logits[:, 6:], others[:, 6:], atol=1e-5)
+    assert np.abs(logits - others)[:, :6].max() > 1e-3
+    objective = replaced_tokens_objective.make("none")
+    weights = objective.weights(passes.tensors(batch))["replaced_token_loss"]
+    assert np.sum(weights) == 36  # Three real rows of 12 tokens.

@@ -1,0 +1,93 @@
+"""What a generator puts into a text."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model.losses import token_replacement
+from tests.albert_tf.model import passes
+
+
+@pytest.fixture
+def batch():
+    return passes.masked_batch()[0]
+
+
+@pytest.fixture
+def originals():
+    return passes.masked_batch()[1]
+
+
+def test_pieces_are_put_at_the_real_positions_only(batch, originals):
+    put = token_replacement._put(
+        tf.constant(batch["input_ids"]),
+        tf.constant(batch["masked_lm_positions"]),
+        tf.constant(batch["masked_lm_weights"] > 0),
+        tf.constant(batch["masked_lm_ids"]),
+    )
+    np.testing.assert_array_equal(put, originals)
+
+
+def test_a_generator_that_is_always_right_replaces_nothing(batch, originals):
+    right = 100.0 * np.eye(400, dtype=np.float32)[batch["masked_lm_ids"]]
+    ids, replaced = token_replacement.replace(
+        passes.tensors(batch), tf.constant(right)
+    )
+    np.testing.assert_array_equal(ids, originals)
+    assert not np.any(replaced)
+
+
+def test_wrong_pieces_count_as_replaced(batch, originals):
+    wrong = np.zeros([4, 3, 400], np.float32)
+    wrong[:, :, passes.MASK] = 100
+    ids, replaced = token_replacement.replace(
+        passes.tensors(batch), tf.constant(wrong)
+    )
+    np.testing.assert_array_equal(ids, batch["input_ids"])
+    np.testing.assert_array_equal(replaced, batch["input_ids"] == passes.MASK)
+
+
+def test_samples_have_the_generators_probabilities():
+    probabilities = np.array([0.5, 0.0, 0.3, 0.2], np.float32)
+    with np.errstate(divide="ignore"):
+        logits = np.log(probabilities)
+    count = 20_000
+    numbers = (np.arange(count, dtype=np.float32) + 0.5) / count
+    drawn = token_replacement._sample(
+        tf.constant(np.tile(logits, [1, count, 1])), tf.constant(numbers[None])
+    )
+    shares = np.bincount(drawn[0], minlength=4) / count
+    np.testing.assert_allclose(shares, probabilities, atol=1e-4)
+
+
+def test_smallest_and_largest_numbers_draw_possible_pieces():
+    logits = tf.constant([[[-1e9, 0.0, 0.0, -1e9]] * 2])
+    numbers = tf.constant([[0.0, 1 - 2.0**-24]])
+    np.testing.assert_array_equal(
+        token_replacement._sample(logits, numbers), [[1, 2]]
+    )
+
+
+def test_numbers_are_spread_evenly_and_follow_seed_text_and_position():
+    generator = np.random.default_rng(3)
+    ids = tf.constant(generator.integers(0, 30_000, [500, 64], np.int32))
+    positions = tf.constant(np.tile(np.arange(20, dtype=np.int32), [500, 1]))
+    draw = token_replacement._uniform
+    numbers = draw(tf.constant([7, 1]), ids, positions).numpy()
+    assert numbers.min() >= 0 and numbers.max() < 1
+    counts = np.histogram(numbers, 10, (0, 1))[0]
+    # 1,000 are expected in each; 5 standard deviations are 150.
+    assert abs(counts - 1000).max() < 150
+    neighbours = np.corrcoef(numbers[:, 0], numbers[:, 1])[0, 1]
+    assert abs(neighbours) < 5 / np.sqrt(500)
+    for seed in ([7, 2], [8, 1]):
+        others = draw(tf.constant(seed), ids, positions).numpy()
+        assert abs(np.corrcoef(numbers.ravel(), others.ravel())[0, 1]) < 0.05
+    # Of a part of the batch, and with one token changed.
+    np.testing.assert_array_equal(
+        draw(tf.constant([7, 1]), ids[3:5], positions[3:5]), numbers[3:5]
+    )
+    changed = ids.numpy()
+    changed[:, 40] += 1
+    others = draw(tf.constant([7, 1]), tf.constant(changed), positions).numpy()
+    assert np.mean(others == numbers) < 0.01

@@ -1,0 +1,118 @@
+"""Biases of attention: against their definitions, and what they change."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model.network import attention_bias
+from albert_tf.model.network.encoder import AlbertModel
+
+
+def expected(heads, length):
+    """Token by token; the first one has no bias."""
+    bias = np.zeros([heads, length, length], np.float32)
+    for head in range(heads):
+        slope = 0.5 * 0.25 ** (head // 2)
+        for attending in range(1, length):
+            for attended in range(length):
+                distance = abs(attended - attending)
+                is_right = attended > attending
+                looks_right = head % 2 == 1
+                back = 1 if is_right == looks_right else 4
+                bias[head, attending, attended] = -slope * distance * back
+    return bias
+
+
+@pytest.mark.parametrize(("heads", "length"), [(1, 1), (3, 5), (4, 9)])
+def test_alibi_is_what_its_docstring_says(heads, length):
+    found = attention_bias.alibi(heads, tf.constant(length))
+    assert found.dtype == tf.float32
+    np.testing.assert_array_equal(found, expected(heads, length))
+
+
+def test_every_first_token_of_a_row_of_texts_has_no_bias():
+    positions = tf.constant([[0, 1, 2, 0, 1, 2, 3], [0, 1, 2, 3, 4, 0, 1]])
+    found = attention_bias.alibi(4, 7, positions).numpy()
+    whole = expected(4, 7)
+    assert found.shape == (2, 4, 7, 7)
+    for row, (first, second) in zip(found, ((0, 3), (0, 5)), strict=True):
+        wanted = whole.copy()
+        wanted[:, [first, second]] = 0
+        np.testing.assert_array_equal(row, wanted)
+
+
+def test_masks_of_tokens_and_of_pairs_become_biases(small_config):
+    mask = tf.constant([[1, 1, 0], [1, 0, 0]])
+    (bias,) = attention_bias.biases(small_config, {"input_mask": mask})
+    np.testing.assert_array_equal(bias, (mask[:, None, None] - 1) * 10000)
+    pairs = tf.constant([[[1, 1, 0], [0, 1, 0], [0, 0, 1]]])
+    (bias,) = attention_bias.biases(small_config, {"input_mask": pairs})
+    np.testing.assert_array_equal(bias, (pairs[:, None] - 1) * 10000)
+
+
+def test_texts_in_one_row_are_encoded_as_alone(encoders):
+    biased, _ = encoders
+    texts = [[5, 6, 7], [8, 5, 6, 7, 9]]
+    numbers = np.repeat([1, 2], [3, 5])
+    together = biased(
+        {
+            "input_ids": tf.constant([sum(texts, [])]),
+            "input_mask": tf.constant(
+                (numbers[:, None] == numbers)[None].astype(np.int32)
+            ),
+            "position_ids": tf.constant([[0, 1, 2, 0, 1, 2, 3, 4]]),
+        }
+    )["sequence_output"][0]
+    alone = [biased(tf.constant([t]))["sequence_output"][0] for t in texts]
+    np.testing.assert_allclose(together, np.concatenate(alone), atol=1e-5)
+
+
+def test_first_token_sees_a_far_token_as_well_as_a_near_one(encoders):
+    """Its attention does not change when two other tokens change places."""
+    biased, plain = encoders
+    for encoder in (biased, plain):
+        table = encoder.embeddings.position_embeddings
+        table.assign(tf.zeros_like(table))
+    first = [
+        biased(tf.constant([ids]))["all_encoder_layers"][0][0, 0]
+        for ids in ([2, 9, 5, 5, 5, 5, 7], [2, 7, 5, 5, 5, 5, 9])
+    ]
+    np.testing.assert_allclose(*first, atol=1e-6)
+
+
+@pytest.fixture
+def encoders(small_config):
+    """An encoder with the bias, and the same weights without."""
+    config = dataclasses.replace(small_config, position_bias="alibi")
+    biased, plain = map(AlbertModel, (config, small_config))
+    for one, other in zip(biased.variables, plain.variables, strict=True):
+        assert one.name == other.name
+        other.assign(one)
+    return biased, plain
+
+
+def test_the_bias_counts_before_the_softmax_of_every_layer(
+    encoders, small_config, monkeypatch
+):
+    """With a bias that is 0 the outputs are those without one."""
+    biased, plain = encoders
+    batch = {"input_ids": tf.constant([[5, 6, 7, 8, 5, 6]])}
+    others = [biased(batch), plain(batch)]
+    far = [
+        np.abs(one - other).max()
+        for one, other in zip(
+            *(o["all_encoder_layers"] for o in others), strict=True
+        )
+    ]
+    assert min(far) > 1e-4
+    heads = small_config.num_attention_heads
+    monkeypatch.setattr(
+        attention_bias,
+        "alibi",
+        lambda _, length, positions: tf.zeros([heads, length, 1]),
+    )
+    np.testing.assert_array_equal(
+        biased(batch)["sequence_output"], others[1]["sequence_output"]
+    )

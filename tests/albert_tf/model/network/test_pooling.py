@@ -1,0 +1,122 @@
+"""Pooling: against sums written out, and what padding changes."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model.config import POOLINGS
+from albert_tf.model.network import pooling
+from albert_tf.model.network.encoder import AlbertModel
+from tests.albert_tf.model import passes
+
+OTHERS = [kind for kind in POOLINGS if kind != "cls"]
+
+
+@pytest.fixture
+def inputs():
+    """A pair, a single text, a pair without padding, nothing but padding."""
+    lengths, second = [7, 5, 9, 0], [3, 9, 1, 9]
+    places = np.arange(9)
+    mask = places < np.array(lengths)[:, np.newaxis]
+    rng = np.random.default_rng(0)
+    segments = mask & (places >= np.array(second)[:, np.newaxis])
+    return {
+        "input_ids": rng.integers(5, 90, [4, 9], np.int32),
+        "input_mask": mask.astype(np.int32),
+        "segment_ids": segments.astype(np.int32),
+    }
+
+
+def pool(kind, x, inputs):
+    tensors = {name: tf.constant(value) for name, value in inputs.items()}
+    return pooling.pool(kind, tf.constant(x), tensors)
+
+
+def mean(rows):
+    return sum(rows) / len(rows) if len(rows) else np.zeros(6, np.float32)
+
+
+def expected(kind, x, mask, segments):
+    """Pool one sequence [S, H]."""
+    if kind == "cls":
+        return x[0]
+    u, v = (mean(x[(mask > 0) & (segments == segment)]) for segment in range(2))
+    return np.concatenate([u, v, abs(u - v), u * v])
+
+
+@pytest.mark.parametrize("kind", POOLINGS)
+def test_pooling_is_what_its_docstring_says(inputs, kind):
+    x = np.random.default_rng(1).normal(size=[4, 9, 6]).astype(np.float32)
+    found = pool(kind, x, inputs)
+    for row in range(3):
+        wanted = expected(
+            kind, x[row], inputs["input_mask"][row], inputs["segment_ids"][row]
+        )
+        np.testing.assert_allclose(found[row], wanted, rtol=1e-6, atol=1e-6)
+    assert np.isfinite(found[3]).all()
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_numbers_at_padding_count_nothing(inputs, kind):
+    x = np.random.default_rng(1).normal(size=[4, 9, 6]).astype(np.float32)
+    other = np.where(inputs["input_mask"][..., np.newaxis], x, 1e6)
+    one, two = (
+        pool(kind, numbers.astype(np.float32), inputs)[:3]
+        for numbers in (x, other)
+    )
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", POOLINGS)
+def test_the_type_is_kept(inputs, kind):
+    x = tf.ones([4, 9, 6], tf.bfloat16)
+    assert pool(kind, x, inputs).dtype == tf.bfloat16
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_mask_of_pairs_of_tokens_gives_the_same(inputs, kind):
+    x = tf.random.stateless_normal([4, 9, 6], [0, 1])
+    mask = inputs["input_mask"]
+    pairs = {**inputs, "input_mask": mask[:, np.newaxis] * mask[..., None]}
+    np.testing.assert_array_equal(pool(kind, x, inputs), pool(kind, x, pairs))
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_tokens_count_that_any_other_attends_to(inputs, kind):
+    """Token 3 attends to all, but nobody to it; nobody is token 5."""
+    x = tf.random.stateless_normal([4, 9, 6], [0, 1])
+    pairs = np.ones([4, 9, 9], np.int32)
+    pairs[:, :, 3] = 0
+    pairs[:, 5] = 0
+    alike = np.ones([4, 9], np.int32)
+    alike[:, 3] = 0
+    np.testing.assert_array_equal(
+        pool(kind, x, {**inputs, "input_mask": pairs}),
+        pool(kind, x, {**inputs, "input_mask": alike}),
+    )
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_the_encoder_pools_a_text_as_it_does_without_padding(
+    small_config, inputs, kind
+):
+    config = dataclasses.replace(small_config, pooling=kind)
+    encoder = AlbertModel(config)
+    padded = encoder(inputs)["pooled_output"]
+    assert padded.shape == [4, config.hidden_size]
+    alone = encoder({k: v[:1, :7] for k, v in inputs.items()})
+    np.testing.assert_allclose(
+        padded[:1], alone["pooled_output"], rtol=0, atol=1e-5
+    )
+
+
+def test_pooler_is_a_dense_layer_with_tanh_in_float32(small_config):
+    pooler = passes.fill(pooling.Pooler("p", 6, 4, small_config))
+    x = tf.cast(tf.random.stateless_normal([3, 6], [1, 2]), tf.bfloat16)
+    y = pooler(x)
+    assert (y.shape, y.dtype) == ([3, 4], tf.float32)
+    kernel, bias = pooler.kernel.numpy(), pooler.bias.numpy()
+    wide = tf.cast(x, tf.float32).numpy()
+    np.testing.assert_allclose(y, np.tanh(wide @ kernel + bias), atol=0.02)

@@ -1,0 +1,116 @@
+"""Passes through an encoder for tests: a batch, gradients, names."""
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.model.checkpoints import checkpoint_reader
+
+
+def make_batch():
+    """Three sequences of 10, 7 and 4 tokens, the rest padding."""
+    ids = np.random.default_rng(2).integers(5, 400, [3, 10])
+    mask = np.arange(10) < np.array([[10], [7], [4]])
+    return {
+        "input_ids": tf.constant(ids * mask, tf.int32),
+        "input_mask": tf.constant(mask, tf.int32),
+        "segment_ids": tf.constant(mask & (np.arange(10) > 2), tf.int32),
+    }
+
+
+def packed(batch):
+    """The same with two texts in each row, of 4 and 3 tokens."""
+    row = tf.constant([1, 1, 1, 1, 2, 2, 2, 0, 0, 0])
+    mask = tf.cast(row[:, None] == row, tf.int32)
+    positions = tf.constant([0, 1, 2, 3, 0, 1, 2, 0, 0, 0])
+    return {
+        **batch,
+        "input_mask": tf.repeat(mask[None], 3, 0),
+        "position_ids": tf.repeat(positions[None], 3, 0),
+    }
+
+
+def fill(model, stddev=0.1):
+    """Give every variable noise, so that no bias is 0 and no gamma 1."""
+    generator = np.random.default_rng(3)
+    for variable in model.variables:
+        variable.assign_add(generator.normal(0, stddev, variable.shape))
+    return model
+
+
+def named(model):
+    """Name to variable."""
+    return {checkpoint_reader.name_of(v): v for v in model.variables}
+
+
+def gradients(model, batch, seed=(1, 2), **arguments):
+    """Sequence output and gradients of a training pass."""
+    with tf.GradientTape() as tape:
+        outputs = model(
+            batch, training=True, dropout_seed=tf.constant(seed), **arguments
+        )
+        x = tf.cast(outputs["sequence_output"], tf.float32)
+        loss = tf.reduce_sum(tf.sin(x)) + tf.reduce_sum(
+            outputs["pooled_output"]
+        )
+    found = tape.gradient(loss, model.trainable_variables)
+    return x, [tf.convert_to_tensor(gradient) for gradient in found]
+
+
+def assert_near(actual, expected, share=1e-5):
+    """Compare gradients by the norm of their difference."""
+    for one, other in zip(actual, expected, strict=True):
+        difference = np.linalg.norm(np.subtract(one, other))
+        assert difference <= share * (np.linalg.norm(other) + 1e-3)
+
+
+def count_operations(function, *types):
+    """Operations of these types in a function's graph and what it calls."""
+    graph = function.get_concrete_function().graph.as_graph_def()
+    nodes = [
+        *graph.node,
+        *(n for f in graph.library.function for n in f.node_def),
+    ]
+    return sum(node.op in types for node in nodes)
+
+
+MASK = 4
+
+
+def masked_batch():
+    """Masked text as arrays, and what it was; the last row is padding."""
+    originals = np.random.default_rng(2).integers(5, 400, [4, 12], np.int32)
+    positions = np.array([[1, 5, 9], [2, 3, 0], [7, 0, 0], [1, 2, 3]], np.int32)
+    weights = np.array([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 1, 1]], np.float32)
+    ids = originals.copy()
+    for row, columns, real in zip(ids, positions, weights > 0, strict=True):
+        row[columns[real]] = MASK
+    mask = np.ones([4, 12], np.int32)
+    mask[1, 10:] = 0
+    words = np.take_along_axis(originals, positions, 1)
+    batch = {
+        "input_ids": ids,
+        "input_mask": mask,
+        "segment_ids": (np.arange(12) > 6) * mask,
+        "masked_lm_positions": positions,
+        "masked_lm_ids": np.where(weights > 0, words, 0).astype(np.int32),
+        "masked_lm_weights": weights,
+        "next_sentence_labels": np.array([[0], [1], [1], [0]], np.int32),
+        "is_real_example": np.array([1, 1, 1, 0], np.int32),
+    }
+    return batch, originals
+
+
+def tensors(batch):
+    """Arrays as tensors, int32 or float32."""
+    kinds = {np.float32: tf.float32}
+    return {
+        name: tf.constant(value, kinds.get(value.dtype.type, tf.int32))
+        for name, value in batch.items()
+    }
+
+
+def compute(objective, model, batch):
+    """Numerator and denominator of every loss and metric."""
+    sums = objective.weighted_sums(model, tensors(batch))
+    assert set(sums) == set(objective.names)
+    return {name: [float(x) for x in pair] for name, pair in sums.items()}
