@@ -39,17 +39,15 @@ def attention(
     query: tf.Tensor,
     key: tf.Tensor,
     value: tf.Tensor,
-    heads: int,
     biases: Sequence[tf.Tensor] = (),
     dropout: Dropout = tf.identity,
 ) -> tf.Tensor:
-    """Return softmax(query · key / √D + biases) · value for each head.
+    """Return softmax(query · key / √D + biases) · value, heads side by side.
 
     Args:
-        query: float [B, S, H].
-        key: float [B, T, H].
-        value: float [B, T, H].
-        heads: N; the columns of each are side by side.
+        query: float [B, N, S, D].
+        key: float [B, N, T, D].
+        value: float [B, N, T, D].
         biases: float32, added to the scores [B, N, S, T], such as
             [B, 1, 1, T], [B, 1, S, T], [N, S, T] or [B, N, S, T].
         dropout: Of the probabilities.
@@ -57,7 +55,6 @@ def attention(
     Returns:
         float [B, S, H].
     """
-    query, key, value = (split_heads(x, heads) for x in (query, key, value))
     scores = tf.matmul(query * scale_of(query), key, transpose_b=True)
     probabilities = dropout(biased_softmax(scores, *biases))
     return merge_heads(tf.matmul(probabilities, value))
@@ -76,10 +73,19 @@ def biased_softmax(scores: tf.Tensor, *biases: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.nn.softmax(total), scores.dtype)
 
 
-def split_heads(x: tf.Tensor, heads: int) -> tf.Tensor:
-    """Transpose [B, S, H] to [B, N, S, D]."""
-    sizes = [heads, x.shape[-1] // heads]
-    x = tf.reshape(x, tf.concat([tf.shape(x)[:2], sizes], 0))
+def split_heads(
+    x: tf.Tensor, heads: int, like: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Transpose [B, S, H] to [B, N, S, D].
+
+    Args:
+        x: float [B, S, H].
+        heads: N.
+        like: What x is the linear transform of, if it is: tf2onnx gets the
+            shape of x wrong then, and the shape of this one right.
+    """
+    shape = tf.shape(x if like is None else like)[:2]
+    x = tf.reshape(x, tf.concat([shape, [heads, x.shape[-1] // heads]], 0))
     return tf.transpose(x, [0, 2, 1, 3])
 
 

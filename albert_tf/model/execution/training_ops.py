@@ -50,7 +50,6 @@ def attention(
     query: tf.Tensor,
     key: tf.Tensor,
     value: tf.Tensor,
-    heads: int,
     biases: Sequence[tf.Tensor] = (),
     dropout: Dropout = tf.identity,
 ) -> tf.Tensor:
@@ -59,32 +58,30 @@ def attention(
     Source of the gradient: Dao et al., arXiv 2205.14135, appendix B.2.
     """
 
-    # A function of its own: `heads` and `dropout` are no tensors.
+    # A function of its own: `dropout` is no tensor.
     @tf.custom_gradient
     def attend(
         query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, *biases: tf.Tensor
     ) -> tuple[tf.Tensor, Gradient]:
-        q, k, v = (plain.split_heads(x, heads) for x in (query, key, value))
-        dropped = dropout(_probabilities(q, k, biases))
-        context = plain.merge_heads(tf.matmul(dropped, v))
+        dropped = dropout(_probabilities(query, key, biases))
+        context = plain.merge_heads(tf.matmul(dropped, value))
 
         def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
             # Otherwise TensorFlow could compute them before the gradient is
             # needed, and keep them.
             with tf.control_dependencies([dy]):
-                recomputed = _probabilities(q, k, biases)
+                recomputed = _probabilities(query, key, biases)
                 dropped = dropout(recomputed)
-            dy_heads = plain.split_heads(dy, heads)
-            dprobabilities = dropout(tf.matmul(dy_heads, v, transpose_b=True))
-            scale = plain.scale_of(q)
+            scale, heads = plain.scale_of(query), query.shape[1]
             delta = _delta(dy, context, heads)
+            dy = plain.split_heads(dy, heads)
+            dprobabilities = dropout(tf.matmul(dy, value, transpose_b=True))
             dproducts = _dproducts(recomputed, dprobabilities, delta, scale)
-            dquery = tf.matmul(dproducts, k)
-            dkey = tf.matmul(dproducts, q, transpose_a=True)
-            dvalue = tf.matmul(dropped, dy_heads, transpose_a=True)
             return (
-                *(plain.merge_heads(x) for x in (dquery, dkey, dvalue)),
-                *(_sum_to_shape(dproducts, b) / scale for b in biases),
+                tf.matmul(dproducts, key),
+                tf.matmul(dproducts, query, transpose_a=True),
+                tf.matmul(dropped, dy, transpose_a=True),
+                *(_sum_to_shape(dproducts, bias) / scale for bias in biases),
             )
 
         return context, gradient

@@ -7,6 +7,7 @@ import tf_keras as keras
 
 from albert_tf.model import seeds
 from albert_tf.model.config import AlbertConfig
+from albert_tf.model.execution import plain
 from albert_tf.model.network import layers
 
 
@@ -47,17 +48,20 @@ class Attention(keras.layers.Layer):
             training: Whether there will be a gradient.
         """
         attended = x if attended is None else attended
-        query = self.query(x)
-        key = self.key(attended)
-        value = self.value(attended)
+        query = self._split_heads(self.query(x), x)
+        key = self._split_heads(self.key(attended), attended)
+        value = self._split_heads(self.value(attended), attended)
         context = layers.operations(training).attention(
             query,
             key,
             value,
-            self.heads,
             biases,
             dropout.next(self._config.attention_probs_dropout_prob),
         )
         y = self.output_dense(context)
         y = dropout(y, self._config.hidden_dropout_prob)
         return self.layer_norm(x + y)
+
+    def _split_heads(self, y: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+        """Return y [B, S, H], a transform of x, as [B, N, S, D]."""
+        return plain.split_heads(y, self.heads, like=x)

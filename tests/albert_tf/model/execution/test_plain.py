@@ -47,8 +47,7 @@ def test_attention_is_that_of_each_head_with_all_biases():
         for shape in ([2, 4, 6], [2, 5, 6], [2, 5, 6], [2, 1, 1, 5], [2, 4, 5])
     )
     actual = plain.attention(
-        *map(tf.constant, (query, key, value)),
-        2,
+        *(plain.split_heads(x, 2) for x in (query, key, value)),
         [tf.constant(b, tf.float32) for b in (mask, by_head)],
         dropout=lambda x: 2 * x,
     )
@@ -67,7 +66,7 @@ def test_attention_is_that_of_each_head_with_all_biases():
 
 def test_heads_are_split_and_merged():
     x = tf.reshape(tf.range(2 * 3 * 8), [2, 3, 8])
-    split = plain.split_heads(x, 4)
+    split = plain.split_heads(x, 4, like=tf.zeros([2, 3, 5]))
     assert split.shape == [2, 4, 3, 2]
     np.testing.assert_array_equal(split[1, 2], x[1, :, 4:6])
     np.testing.assert_array_equal(plain.merge_heads(split), x)

@@ -33,7 +33,7 @@ def arguments_of(name, dtype):
     mask[1, ..., 3:] = -10000.0
     by_pair = normal(2, 1, 5, 6, dtype="float32")
     by_head = normal(3, 5, 6, dtype="float32")
-    vectors = normal(2, 5, 12), normal(2, 6, 12), normal(2, 6, 12)
+    vectors = normal(2, 3, 5, 4), normal(2, 3, 6, 4), normal(2, 3, 6, 4)
     return [*vectors, tf.constant(mask), by_pair, by_head]
 
 
@@ -47,7 +47,7 @@ def run(module, name, arguments, dropout=tf.identity):
         if name == "attention":
             *vectors, mask, by_pair, by_head = arguments
             biases = [mask, by_pair, by_head]
-            result = function(*vectors, 3, biases, dropout)
+            result = function(*vectors, biases, dropout)
         else:
             result = function(*arguments)
         loss = tf.reduce_sum(tf.sin(tf.cast(result, tf.float32)))
