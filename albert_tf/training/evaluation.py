@@ -64,8 +64,8 @@ class Evaluator:
 
     def _run_evaluation(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         def replica_sums(batch: dict[str, tf.Tensor]) -> tf.Tensor:
-            ratios = self._objective.weighted_sums(self._model, batch)
-            return self._objective.stack(ratios)
+            sums = self._objective.weighted_sums(self._model, batch)
+            return self._objective.stack(sums)
 
         per_replica = self._strategy.run(replica_sums, [batch])
         return self._strategy.reduce(

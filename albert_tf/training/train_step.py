@@ -2,7 +2,7 @@
 
 The update depends on the global batch only, not on how replicas and
 microbatches divide it (but for dropout, which each microbatch draws for
-itself): each loss is divided by its denominator over the whole batch, and the
+itself): each loss is divided by its normalizer over the whole batch, and the
 sum of all gradients is clipped once.
 
 DIFFERS: the original divides and clips on each core.
@@ -35,14 +35,14 @@ class _Sums(NamedTuple):
     Attributes:
         gradients: By index of a trainable variable; those that the objective
             does not depend on are left out, and never updated.
-        row_squares: By index of a variable, for tables that are only looked up
-            in: the sum of the squares of all looked-up rows.
-        ratios: float32 [names, (numerator, denominator)].
+        lookup_squares: By index of a variable, for tables that are only looked
+            up in: the sum of the squares of all looked-up rows.
+        weighted: float32 [names, (numerator, denominator)].
     """
 
     gradients: dict[int, tf.Tensor]
-    row_squares: dict[int, tf.Tensor]
-    ratios: tf.Tensor
+    lookup_squares: dict[int, tf.Tensor]
+    weighted: tf.Tensor
 
 
 class Guard(tf.Module):
@@ -75,7 +75,7 @@ class Guard(tf.Module):
         scales = float(self.loss_scale.numpy()) > 1.0
         return int(self.skipped_in_row.numpy()) >= limit and not scales
 
-    def note(self, finite: tf.Tensor) -> None:
+    def record(self, finite: tf.Tensor) -> None:
         """Count an update, and adapt the scale.
 
         The scale is halved when numbers are not finite any more, and doubled
@@ -144,18 +144,19 @@ class TrainStep:
         """
         replica = tf.distribute.get_replica_context()
         everywhere = tf.distribute.ReduceOp.SUM
-        whole = replica.all_reduce(
+        normalizers = replica.all_reduce(
             everywhere, self.objective.normalizers(batch)
         )
         sums = _Sums(
             *replica.all_reduce(
-                everywhere, list(self._sum_over_microbatches(batch, whole))
+                everywhere,
+                list(self._sum_over_microbatches(batch, normalizers)),
             )
         )
         scale = self.guard.loss_scale
-        norm = global_norm(sums.gradients, sums.row_squares) / scale
+        norm = global_norm(sums.gradients, sums.lookup_squares) / scale
         finite = tf.math.is_finite(norm) & tf.reduce_all(
-            tf.math.is_finite(sums.ratios)
+            tf.math.is_finite(sums.weighted)
         )
         # Clipping and the loss scale are one factor.
         factor = optimization.CLIP_NORM / (
@@ -167,8 +168,8 @@ class TrainStep:
             factor,
             finite,
         )
-        self.guard.note(finite)
-        rows = tf.concat([sums.ratios, [[norm, 1.0]]], 0)
+        self.guard.record(finite)
+        rows = tf.concat([sums.weighted, [[norm, 1.0]]], 0)
         rows = tf.where(finite, rows, tf.zeros_like(rows))
         skipped = 1.0 - tf.cast(finite, tf.float32)
         return tf.concat([rows, [[skipped, 1.0]]], 0)
@@ -197,11 +198,11 @@ class TrainStep:
         return numbers
 
     def _sum_over_microbatches(
-        self, batch: Batch, whole: objectives.Tensors
+        self, batch: Batch, normalizers: objectives.Tensors
     ) -> _Sums:
         """Add up the gradients of this replica's microbatches."""
         if self.microbatches == 1:
-            return self._gradients(batch, whole, self._dropout_seed(0))
+            return self._gradients(batch, normalizers, self._dropout_seed(0))
         split = {
             name: tf.reshape(value, [self.microbatches, -1, *value.shape[1:]])
             for name, value in batch.items()
@@ -209,7 +210,9 @@ class TrainStep:
 
         def compute(number: tf.Tensor) -> _Sums:
             chosen = {name: value[number] for name, value in split.items()}
-            return self._gradients(chosen, whole, self._dropout_seed(number))
+            return self._gradients(
+                chosen, normalizers, self._dropout_seed(number)
+            )
 
         def add(number: tf.Tensor, sums: _Sums) -> tuple[tf.Tensor, _Sums]:
             more = compute(number)
@@ -230,12 +233,12 @@ class TrainStep:
     def _gradients(
         self,
         batch: Batch,
-        whole: objectives.Tensors,
+        normalizers: objectives.Tensors,
         dropout_seed: tf.Tensor,
     ) -> _Sums:
-        """Return gradients, squares of rows, and ratios of one microbatch.
+        """Return the sums of one microbatch.
 
-        Its losses are divided by the denominators of the whole batch.
+        Its losses are divided by the normalizers of the whole batch.
 
         The rows that a table's look-ups give are summed into a gradient of the
         table's shape; the square of each row by itself is kept for the norm.
@@ -243,10 +246,10 @@ class TrainStep:
         variables = self.model.trainable_variables
         batch = {**batch, model_inputs.SEED: self._seed()}
         with tf.GradientTape() as tape:
-            ratios = self.objective.weighted_sums(
+            weighted = self.objective.weighted_sums(
                 self.model, batch, dropout_seed
             )
-            loss = self.objective.total(ratios, whole)
+            loss = self.objective.total(weighted, normalizers)
             loss *= self.guard.loss_scale
         found = {
             index: gradient
@@ -259,7 +262,7 @@ class TrainStep:
             if isinstance(gradient, tf.IndexedSlices)
         }
         gradients = {i: tf.convert_to_tensor(g) for i, g in found.items()}
-        return _Sums(gradients, squares, self.objective.stack(ratios))
+        return _Sums(gradients, squares, self.objective.stack(weighted))
 
     def _dropout_seed(self, number: tf.Tensor | int) -> tf.Tensor:
         """Return a seed, int32 [2], for run, step, replica and microbatch."""
@@ -314,7 +317,7 @@ def compile_loop(
 
 
 def global_norm(
-    gradients: dict[int, tf.Tensor], row_squares: dict[int, tf.Tensor]
+    gradients: dict[int, tf.Tensor], lookup_squares: dict[int, tf.Tensor]
 ) -> tf.Tensor:
     """Return the Euclidean norm of the gradients, as the original counts it.
 
@@ -325,11 +328,11 @@ def global_norm(
 
     Args:
         gradients: By index of a variable.
-        row_squares: Index of a gradient to the sum of squares that counts for
-            it.
+        lookup_squares: Index of a gradient to the sum of squares that
+            counts for it.
     """
     squares = [
-        row_squares.get(index, tf.reduce_sum(tf.square(gradient)))
+        lookup_squares.get(index, tf.reduce_sum(tf.square(gradient)))
         for index, gradient in gradients.items()
     ]
     return tf.sqrt(tf.add_n(squares))

@@ -62,15 +62,6 @@ def test_functional_model_around_the_encoder_is_loaded(small_config, tmp_path):
     np.testing.assert_array_equal(loaded(inputs), model(inputs))
 
 
-def test_weights_file_of_keras_holds_all_weights(small_config, tmp_path):
-    one, other = (AlbertModel(small_config) for _ in range(2))
-    passes.fill(one)
-    one.save_weights(tmp_path / "encoder.weights.h5")
-    other.load_weights(tmp_path / "encoder.weights.h5")
-    for name, value in numbers(other).items():
-        np.testing.assert_array_equal(value, numbers(one)[name])
-
-
 def test_clones_have_the_same_variables(small_config):
     encoder = AlbertModel(small_config)
     encoder.trainable = False

@@ -16,7 +16,6 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
     multiple_choice,
-    pretraining,
     question_answering,
 )
 from albert_tf.model.losses import objectives
@@ -242,28 +241,6 @@ def test_squad_v2_drops_inside_the_answerability(make_encoder, searches):
         atol=LAYER_ATOL,
         rtol=0,
     )
-
-
-def test_other_heads_have_no_dropout_of_their_own(make_encoder):
-    encoder = make_encoder(hidden_dropout_prob=0.2)
-    batch = passes.make_batch()
-    batch["masked_lm_positions"] = tf.constant([[1, 2], [3, 4], [1, 3]])
-    pretrainer = pretraining.AlbertPretrainer(encoder)
-    positions = tf.concat([CLS, batch["masked_lm_positions"]], 1)
-    found, below = outputs(pretrainer, batch, output_positions=positions)
-    for name, expected in {
-        "masked_lm_logits": pretrainer.word_logits(
-            below["sequence_output"][:, 1:]
-        ),
-        "sentence_order_logits": pretrainer.sentence_order_logits(
-            below["pooled_output"]
-        ),
-    }.items():
-        np.testing.assert_array_equal(found[name], expected)
-    squad = question_answering.AlbertSquadV1(encoder)
-    found, below = outputs(squad, batch)
-    for name, expected in squad.logits(below["sequence_output"]).items():
-        np.testing.assert_array_equal(found[name], expected)
 
 
 # Updates.

@@ -137,7 +137,7 @@ def note(guard, finite, times=1):
     @tf.function
     def repeat():
         for _ in tf.range(times):
-            guard.note(tf.constant(finite))
+            guard.record(tf.constant(finite))
 
     repeat()
 

@@ -52,23 +52,6 @@ def test_masks_of_tokens_and_of_pairs_become_biases(small_config):
     np.testing.assert_array_equal(bias, (pairs[:, None] - 1) * 10000)
 
 
-def test_texts_in_one_row_are_encoded_as_alone(encoders):
-    biased, _ = encoders
-    texts = [[5, 6, 7], [8, 5, 6, 7, 9]]
-    numbers = np.repeat([1, 2], [3, 5])
-    together = biased(
-        {
-            "input_ids": tf.constant([sum(texts, [])]),
-            "input_mask": tf.constant(
-                (numbers[:, None] == numbers)[None].astype(np.int32)
-            ),
-            "position_ids": tf.constant([[0, 1, 2, 0, 1, 2, 3, 4]]),
-        }
-    )["sequence_output"][0]
-    alone = [biased(tf.constant([t]))["sequence_output"][0] for t in texts]
-    np.testing.assert_allclose(together, np.concatenate(alone), atol=1e-5)
-
-
 def test_first_token_sees_a_far_token_as_well_as_a_near_one(encoders):
     """Its attention does not change when two other tokens change places."""
     biased, plain = encoders
