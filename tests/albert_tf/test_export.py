@@ -20,6 +20,7 @@ from albert_tf.model.checkpoints import (
 )
 from albert_tf.model.heads import (
     classification,
+    multiple_choice,
     pretraining,
     question_answering,
 )
@@ -225,7 +226,10 @@ BARE = {
         text_service.RegressionService,
     ),
     "squad": (question_answering.AlbertSquadV1, answer_service.AnswerServiceV1),
-    "race": (classification.AlbertMultipleChoice, choice_service.ChoiceService),
+    "race": (
+        multiple_choice.AlbertMultipleChoice,
+        choice_service.ChoiceService,
+    ),
 }
 
 
