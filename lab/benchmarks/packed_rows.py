@@ -23,6 +23,7 @@ def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
     from albert_tf.data import inputs, layouts, packed_rows
     from albert_tf.model import modeling
     from albert_tf.model.heads import pretraining
+    from albert_tf.model.losses import pretraining_objective
     from albert_tf.model.optimizers import optimization
     from albert_tf.training import train_step
 
@@ -50,7 +51,7 @@ def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
     update = train_step.TrainStep(
         model,
         optimizer,
-        pretraining.OBJECTIVE,
+        pretraining_objective.OBJECTIVE,
         train_step.Guard(settings.precision),
     )
     step = tf.function(lambda: update(batch), autograph=False)
