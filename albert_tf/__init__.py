@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         AlbertSquadV1,
         AlbertSquadV2,
     )
-    from albert_tf.model.modeling import AlbertModel
+    from albert_tf.model.network.encoder import AlbertModel
     from albert_tf.text.tokenization import Tokenizer
     from albert_tf.text.wordpiece import WordPieceTokenizer
 
@@ -60,7 +60,7 @@ __all__ = [
 _MODULES = {
     "AlbertClassifier": "albert_tf.model.heads.classification",
     "AlbertConfig": "albert_tf.model.config",
-    "AlbertModel": "albert_tf.model.modeling",
+    "AlbertModel": "albert_tf.model.network.encoder",
     "AlbertMultipleChoice": "albert_tf.model.heads.multiple_choice",
     "AlbertPretrainer": "albert_tf.model.heads.pretraining",
     "AlbertSquadV1": "albert_tf.model.heads.question_answering",

@@ -20,6 +20,7 @@ from absl import logging
 
 from albert_tf.common import errors, files, folder_lock, options, shared_options
 from albert_tf.common.options import option
+from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
 
 
@@ -64,7 +65,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.finetuning import registry
-from albert_tf.model import fit, modeling
+from albert_tf.model import fit
 from albert_tf.model.checkpoints import (
     checkpoint_files,
     checkpoint_reader,
@@ -96,7 +97,7 @@ class _Source:
 
     model: keras.Model
     variables: list[tf.Variable]
-    config: modeling.AlbertConfig
+    config: AlbertConfig
     state: dict[str, np.ndarray]
     path: str
 
@@ -197,16 +198,14 @@ def _check_target(settings: ConvertOptions) -> None:
         )
 
 
-def _check_neighbour(
-    settings: ConvertOptions, config: modeling.AlbertConfig
-) -> None:
+def _check_neighbour(settings: ConvertOptions, config: AlbertConfig) -> None:
     """Refuse a folder whose config file is that of another model."""
     path = os.path.join(
         os.path.dirname(settings.to), checkpoint_reader.CONFIG_NAME
     )
     if settings.format == "huggingface" or not files.exists(path):
         return
-    if modeling.AlbertConfig.from_json_file(path) != config:
+    if AlbertConfig.from_json_file(path) != config:
         raise errors.UserError(
             f"--to={settings.to} would stand beside {path}, which describes "
             "another model. Choose another folder."
@@ -217,9 +216,7 @@ def _read(settings: ConvertOptions) -> _Source:
     checkpoint = checkpoint_reader.read(settings.from_, "from")
     config = checkpoint.config
     if settings.albert_config_file:
-        config = modeling.AlbertConfig.from_json_file(
-            settings.albert_config_file
-        )
+        config = AlbertConfig.from_json_file(settings.albert_config_file)
     if config is None:
         raise errors.UserError(
             f"--from={settings.from_} has no albert_config.json beside it that "
@@ -314,7 +311,7 @@ def _write_tf2(source: _Source, prefix: str) -> None:
 
 
 def _write_prefix(
-    write: Callable[[str], object], prefix: str, config: modeling.AlbertConfig
+    write: Callable[[str], object], prefix: str, config: AlbertConfig
 ) -> None:
     """Write a checkpoint beside, and give it its name when it is complete."""
     folder = os.path.dirname(prefix)

@@ -29,6 +29,7 @@ from albert_tf.common import (
 )
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts, manifests, masking, record_check
+from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_options, training_options
 
@@ -208,7 +209,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.data import packed_rows
-from albert_tf.model import fit, modeling
+from albert_tf.model import fit
 from albert_tf.training import (
     distribution,
     memory_check,
@@ -225,7 +226,7 @@ from albert_tf.training import (
 @preemption.exiting_at_once()
 def run(settings: PretrainingOptions) -> None:
     """Train and evaluate as the options say."""
-    config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(settings.devices)
     data = _find_data(settings, config)
@@ -253,7 +254,7 @@ def run(settings: PretrainingOptions) -> None:
 
 
 def _read_words(
-    settings: PretrainingOptions, config: modeling.AlbertConfig
+    settings: PretrainingOptions, config: AlbertConfig
 ) -> np.ndarray | None:
     """Return the word embeddings that a new training starts from, if any."""
     path = settings.recipe.word_embeddings_file
@@ -275,7 +276,7 @@ def _own_folder(settings: PretrainingOptions) -> str:
 
 def _train_and_evaluate(
     settings: PretrainingOptions,
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     strategy: tf.distribute.Strategy,
     data: pretraining_data.PretrainingData,
     words: np.ndarray | None,
@@ -327,7 +328,7 @@ def _train_and_evaluate(
 
 def _log_networks(
     settings: PretrainingOptions,
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     facts: run_log.Facts,
 ) -> None:
     logging.info("%s", run_card.summary(config, facts))
@@ -338,7 +339,7 @@ def _log_networks(
 
 def _make_trainer(
     settings: PretrainingOptions,
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     strategy: tf.distribute.Strategy,
     words: np.ndarray | None,
 ) -> training_loop.Trainer:
@@ -386,7 +387,7 @@ def _check_steps_left(
 
 def _open_log(
     settings: PretrainingOptions,
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     strategy: tf.distribute.Strategy,
     examples_per_row: float,
 ) -> run_log.RunLog:
@@ -422,7 +423,7 @@ def _write_results(
 
 def _check_batches(
     settings: PretrainingOptions,
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     strategy: tf.distribute.Strategy,
 ) -> None:
     """Refuse batches that devices cannot share, or have no memory for."""
@@ -445,9 +446,7 @@ def _check_batches(
             memory_check.check(step, strategy, name, size)
 
 
-def _check_pooling(
-    settings: PretrainingOptions, config: modeling.AlbertConfig
-) -> None:
+def _check_pooling(settings: PretrainingOptions, config: AlbertConfig) -> None:
     has_sentences = settings.recipe.sentence_objective != "none"
     pools_all = has_sentences and config.pooling != "cls"
     if settings.pack_sequences and pools_all:
@@ -462,7 +461,7 @@ def _check_pooling(
 
 
 def _find_data(
-    settings: PretrainingOptions, config: modeling.AlbertConfig
+    settings: PretrainingOptions, config: AlbertConfig
 ) -> pretraining_data.PretrainingData:
     """Find the records and make sure that they are what the run expects."""
     _check_pooling(settings, config)

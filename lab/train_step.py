@@ -112,12 +112,12 @@ def make_step(settings: Any, loop_layers: bool) -> tuple[Any, Any]:
     """Return the architecture, and the update with the weights of a new run."""
     import tf_keras as keras
 
-    from albert_tf.model import modeling
     from albert_tf.model.checkpoints import restoring
+    from albert_tf.model.config import AlbertConfig
     from albert_tf.training import pretraining_recipe, train_step
 
     recipe, update = settings.recipe, settings.trainer
-    config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
     keras.utils.set_random_seed(update.seed)
     model = pretraining_recipe.make_model(
         recipe, config, update, loop_layers=loop_layers

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import options
-from albert_tf.model import modeling
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import pretraining
+from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import ROOT
 
 # Variables of the encoder, and with the pretraining heads. The released sizes
@@ -83,16 +84,16 @@ def count(model):
 @pytest.mark.parametrize("name", sorted(MODELS.keys() | PARAMETERS.keys()))
 def test_model_has_exactly_these_parameters(name):
     assert name in PARAMETERS, f"{MODELS[name]} has no row in the table."
-    config = modeling.AlbertConfig.from_json_file(str(MODELS[name]))
+    config = AlbertConfig.from_json_file(str(MODELS[name]))
     # In a graph that is not run: variables have shapes but no memory.
     with tf.Graph().as_default():
-        model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
+        model = pretraining.AlbertPretrainer(AlbertModel(config))
         assert (count(model.encoder), count(model)) == PARAMETERS[name]
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_model_file_is_written_as_we_write_it(name):
-    config = modeling.AlbertConfig.from_json_file(str(MODELS[name]))
+    config = AlbertConfig.from_json_file(str(MODELS[name]))
     assert MODELS[name].read_text() == config.to_json()
 
 

@@ -16,8 +16,9 @@ from albert_tf.finetuning import (
     saved_outputs,
     task_models,
 )
-from albert_tf.model import model_options, modeling
+from albert_tf.model import model_options
 from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     distribution,
@@ -41,7 +42,7 @@ def run_once(
     _prepare_folder(program, settings, data, is_chief)
     keras.utils.set_random_seed(training.seed)
     with strategy.scope():
-        encoder = modeling.AlbertModel(
+        encoder = AlbertModel(
             shared.read_config(),
             precision=training.precision,
             recompute=training.recompute,

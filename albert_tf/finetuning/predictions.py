@@ -15,8 +15,8 @@ from albert_tf.finetuning import (
     task_models,
     text_files,
 )
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import restoring
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
 from albert_tf.training import (
     distribution,
@@ -92,7 +92,7 @@ class RunPredictor:
         """Build the model."""
         self._check_memory()
         model = task_models.make_model(
-            self._task, modeling.AlbertModel(self._source.config)
+            self._task, AlbertModel(self._source.config)
         )
         used = restoring.restore(model, *self._named).path
         logging.info("Predicting with %s", used)

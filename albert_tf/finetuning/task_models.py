@@ -15,17 +15,17 @@ import tf_keras as keras
 from albert_tf.finetuning import base, race
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
-from albert_tf.model import modeling
 from albert_tf.model.heads import (
     classification,
     multiple_choice,
     question_answering,
 )
 from albert_tf.model.losses import label_objectives, objectives, span_objectives
+from albert_tf.model.network.encoder import AlbertModel
 
 
 @functools.singledispatch
-def make_model(task: base.Task, encoder: modeling.AlbertModel) -> keras.Model:
+def make_model(task: base.Task, encoder: AlbertModel) -> keras.Model:
     """Put the head of a task, with new weights, on an encoder.
 
     Raises:
@@ -55,7 +55,7 @@ def _missing(function: str, task: base.Task) -> str:
 
 
 @make_model.register
-def _(task: glue.GlueTask, encoder: modeling.AlbertModel) -> keras.Model:
+def _(task: glue.GlueTask, encoder: AlbertModel) -> keras.Model:
     return classification.AlbertClassifier(encoder, len(task.labels) or 1)
 
 
@@ -67,7 +67,7 @@ def _(task: glue.GlueTask) -> objectives.Objective:
 
 
 @make_model.register
-def _(task: race.RaceTask, encoder: modeling.AlbertModel) -> keras.Model:
+def _(task: race.RaceTask, encoder: AlbertModel) -> keras.Model:
     return multiple_choice.AlbertMultipleChoice(
         encoder, task.options.dropout_prob
     )
@@ -80,7 +80,7 @@ def _(task: race.RaceTask) -> objectives.Objective:
 
 
 @make_model.register
-def _(task: squad.SquadTask, encoder: modeling.AlbertModel) -> keras.Model:
+def _(task: squad.SquadTask, encoder: AlbertModel) -> keras.Model:
     # The pooler has no part in it and keeps its weights, as in the original.
     if not task.has_null:
         return question_answering.AlbertSquadV1(encoder)

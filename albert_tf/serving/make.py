@@ -6,13 +6,13 @@ from albert_tf.common import errors
 from albert_tf.finetuning import base, race, task_models
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
-from albert_tf.model import modeling
 from albert_tf.model.heads import (
     classification,
     multiple_choice,
     pretraining,
     question_answering,
 )
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.services import (
     answer_service,
     choice_service,
@@ -24,7 +24,7 @@ from albert_tf.text import tokenization
 
 
 def of_encoder(
-    encoder: modeling.AlbertModel,
+    encoder: AlbertModel,
     tokenizer: tokenization.AnyTokenizer,
     max_seq_length: int,
 ) -> service.Service:
@@ -33,7 +33,7 @@ def of_encoder(
 
 
 def of_pretraining(
-    encoder: modeling.AlbertModel,
+    encoder: AlbertModel,
     tokenizer: tokenization.AnyTokenizer,
     max_seq_length: int,
     *,
@@ -45,7 +45,7 @@ def of_pretraining(
 
 
 def of_labels(
-    encoder: modeling.AlbertModel,
+    encoder: AlbertModel,
     tokenizer: tokenization.AnyTokenizer,
     max_seq_length: int,
     *,
@@ -66,7 +66,7 @@ def _kind_of_text_service(
     return text_service.RegressionService
 
 
-def of_task(task: base.Task, encoder: modeling.AlbertModel) -> service.Service:
+def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
     """Serve the model of a task, with a new head."""
     model = task_models.make_model(task, encoder)
     rest = task.tokenizer, task.max_seq_length

@@ -12,12 +12,14 @@ from absl import logging
 
 from albert_tf.common import errors, options, scores
 from albert_tf.finetuning import base, registry
-from albert_tf.model import fit, modeling
+from albert_tf.model import fit
 from albert_tf.model.checkpoints import (
     checkpoint_files,
     checkpoint_reader,
     huggingface,
 )
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make, source_options
 from albert_tf.serving.services import service
 from albert_tf.text import tokenization
@@ -50,7 +52,7 @@ _ORDER_WEIGHTS = "cls/seq_relationship/output_weights"
 class Source:
     """What is exported."""
 
-    config: modeling.AlbertConfig
+    config: AlbertConfig
     vocabulary: tokenization.VocabularyOptions
     checkpoint: str
     option: str  # That named the checkpoint.
@@ -127,7 +129,7 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     config = checkpoint.config
     if settings.albert_config_file:
         path = settings.albert_config_file
-        config = modeling.AlbertConfig.from_json_file(path)
+        config = AlbertConfig.from_json_file(path)
     if config is None:
         raise errors.UserError(
             "has no config file beside it. Name it as `albert_config_file`.",
@@ -235,7 +237,7 @@ def make_service(
     source: Source, task: base.Task | None, precision: str = "float32"
 ) -> service.Service:
     """Build a model, with new weights, and its signatures."""
-    encoder = modeling.AlbertModel(source.config, precision=precision)
+    encoder = AlbertModel(source.config, precision=precision)
     if task:
         return make.of_task(task, encoder)
     values = source.values

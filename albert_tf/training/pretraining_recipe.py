@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from absl import logging
 
 from albert_tf.common import errors
-from albert_tf.model import model_options, modeling
+from albert_tf.model import model_options
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import pretraining, replaced_tokens
 from albert_tf.model.losses import (
     objectives,
     pretraining_objective,
     replaced_tokens_objective,
 )
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     pretraining_options,
@@ -43,13 +45,13 @@ def make_objective(
 
 def make_model(
     recipe: pretraining_options.RecipeOptions,
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     update: training_options.UpdateOptions,
     *,
     loop_layers: bool = False,
 ) -> pretraining.AlbertPretrainer | replaced_tokens.ReplacedTokenDetector:
-    """Return a model with random weights; see `modeling.AlbertModel`."""
-    encoder = modeling.AlbertModel(
+    """Return a model with random weights; see `AlbertModel`."""
+    encoder = AlbertModel(
         config,
         precision=update.precision,
         recompute=update.recompute,
@@ -65,8 +67,8 @@ def make_model(
 
 
 def generator_config(
-    recipe: pretraining_options.RecipeOptions, config: modeling.AlbertConfig
-) -> modeling.AlbertConfig | None:
+    recipe: pretraining_options.RecipeOptions, config: AlbertConfig
+) -> AlbertConfig | None:
     """Return the architecture of the generator, if the objective has one."""
     if recipe.objective != "rtd":
         return None
@@ -87,7 +89,7 @@ def generator_config(
 
 
 def describe_generator(
-    recipe: pretraining_options.RecipeOptions, config: modeling.AlbertConfig
+    recipe: pretraining_options.RecipeOptions, config: AlbertConfig
 ) -> str | None:
     """Return one line on the generator, if there is one."""
     generator = generator_config(recipe, config)
@@ -103,7 +105,7 @@ def describe_generator(
 
 def forward_flops(
     recipe: pretraining_options.RecipeOptions,
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     length: int,
     predictions: int,
     instances: int | None = 1,

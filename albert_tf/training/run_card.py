@@ -22,7 +22,7 @@ import tf_keras as keras
 
 import albert_tf
 from albert_tf.common import files
-from albert_tf.model import modeling
+from albert_tf.model.config import AlbertConfig
 from albert_tf.training import run_folder, run_log
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _lines(output_dir: str) -> list[dict[str, Any]]:
     )
 
 
-def summary(config: modeling.AlbertConfig, facts: run_log.Facts) -> str:
+def summary(config: AlbertConfig, facts: run_log.Facts) -> str:
     """Return the first line of a run's output."""
     return (
         f"ALBERT with {facts.parameters:,} parameters: "

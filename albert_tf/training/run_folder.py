@@ -25,8 +25,8 @@ from albert_tf.common import (
     scores,
     strict_json,
 )
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_files, huggingface
+from albert_tf.model.config import AlbertConfig
 from albert_tf.text import normalization, tokenization
 
 OPTIONS_NAME = "run_options.json"
@@ -42,7 +42,7 @@ class Run:
     folder: str
     program: str
     options: dict[str, Any]
-    config: modeling.AlbertConfig
+    config: AlbertConfig
 
     @property
     def vocabulary(self) -> tokenization.VocabularyOptions:
@@ -99,7 +99,7 @@ def claim(
     folder: str,
     program: str,
     settings: Any,
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     vocabulary: tokenization.VocabularyOptions,
 ) -> None:
     """Write the options of a run into its folder, unless it is another's.
@@ -157,7 +157,7 @@ def check_same(
     folder: str,
     program: str,
     settings: Any,
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     vocabulary: tokenization.VocabularyOptions,
 ) -> None:
     """Make sure that a folder belongs to this run or to none; see `claim`."""
@@ -306,15 +306,13 @@ def read(folder: str, option: str = "run_dir") -> Run:
             f"{path} is damaged. Choose another folder, or remove this one if "
             "nothing in it is needed."
         ) from None
-    config = modeling.AlbertConfig.from_json_file(
-        os.path.join(folder, CONFIG_NAME)
-    )
+    config = AlbertConfig.from_json_file(os.path.join(folder, CONFIG_NAME))
     _check_task(values, config, path)
     return Run(folder, program, values, config)
 
 
 def _check_task(
-    values: dict[str, Any], config: modeling.AlbertConfig, path: str
+    values: dict[str, Any], config: AlbertConfig, path: str
 ) -> None:
     """Refuse values that no task can have; the file may be damaged."""
     name, length = values.get("task_name", ""), values.get("max_seq_length", 1)

@@ -105,17 +105,16 @@ def build_albert_tf(
     import tensorflow as tf
 
     from albert_tf.data import inputs, layouts, lengths
-    from albert_tf.model import modeling
+    from albert_tf.model.config import AlbertConfig
     from albert_tf.model.heads import classification, question_answering
     from albert_tf.model.losses import label_objectives, span_objectives
+    from albert_tf.model.network.encoder import AlbertModel
     from albert_tf.model.optimizers import optimization
     from albert_tf.training import evaluation, train_step
 
     folder = pathlib.Path(settings.folder)
     facts = read_facts(settings)
-    encoder = modeling.AlbertModel(
-        modeling.AlbertConfig(**config), precision=precision
-    )
+    encoder = AlbertModel(AlbertConfig(**config), precision=precision)
     length = settings.max_seq_length
     if settings.task_name == SQUAD:
         model: Any = question_answering.AlbertSquadV1(encoder)

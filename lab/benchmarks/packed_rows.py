@@ -21,9 +21,10 @@ def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
     import tensorflow as tf
 
     from albert_tf.data import inputs, layouts, packed_rows
-    from albert_tf.model import modeling
+    from albert_tf.model.config import AlbertConfig
     from albert_tf.model.heads import pretraining
     from albert_tf.model.losses import pretraining_objective
+    from albert_tf.model.network.encoder import AlbertModel
     from albert_tf.model.optimizers import optimization
     from albert_tf.training import train_step
 
@@ -43,8 +44,8 @@ def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
         instances = float(size)
     batch = next(iter(dataset))
     tf.random.set_seed(SEED)
-    config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
-    encoder = modeling.AlbertModel(config, precision=settings.precision)
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    encoder = AlbertModel(config, precision=settings.precision)
     model = pretraining.AlbertPretrainer(encoder)
     optimizer = optimization.Lamb(1e-4)
     optimizer.build(model.trainable_variables)

@@ -115,17 +115,16 @@ def build_albert_tf(
     """Make the step of this project."""
     import tensorflow as tf
 
-    from albert_tf.model import modeling
+    from albert_tf.model.config import AlbertConfig
     from albert_tf.model.heads import pretraining
     from albert_tf.model.losses import pretraining_objective
+    from albert_tf.model.network.encoder import AlbertModel
     from albert_tf.model.optimizers import optimization
     from albert_tf.training import train_step
 
     batch = {k: tf.constant(v) for k, v in make_batch(config, shape).items()}
     given = {} if precision == "float32" else {"precision": precision}
-    encoder = modeling.AlbertModel(
-        modeling.AlbertConfig(**config), recompute=recompute, **given
-    )
+    encoder = AlbertModel(AlbertConfig(**config), recompute=recompute, **given)
     model = pretraining.AlbertPretrainer(encoder)
     optimizer = optimization.Lamb(LEARNING_RATE)
     optimizer.build(model.trainable_variables)

@@ -72,12 +72,13 @@ def make_service(
     """Return an encoder of this project as a service, and its vocabulary."""
     import tf_keras as keras
 
-    from albert_tf.model import modeling
+    from albert_tf.model.config import AlbertConfig
+    from albert_tf.model.network.encoder import AlbertModel
     from albert_tf.serving import make
     from albert_tf.text import tokenization
 
     keras.utils.set_random_seed(0)
-    config = modeling.AlbertConfig.from_json_file(settings.albert_config_file)
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
     vocabulary = tokenization.VocabularyOptions(settings.spm_model_file)
     tokenizer = tokenization.load(vocabulary)
     if tokenizer.vocab_size != config.vocab_size:
@@ -86,7 +87,7 @@ def make_service(
             f"{tokenizer.vocab_size} pieces, --albert_config_file="
             f"{settings.albert_config_file} {config.vocab_size}."
         )
-    encoder = modeling.AlbertModel(config, precision=precision)
+    encoder = AlbertModel(config, precision=precision)
     length = max(shape.length for shape in settings.shapes)
     return make.of_encoder(encoder, tokenizer, length), vocabulary
 

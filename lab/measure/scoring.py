@@ -10,8 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import fit, modeling
+from albert_tf.model import fit
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import from_checkpoint, pretraining
 from albert_tf.model.losses import cross_entropy
 from albert_tf.text import tokenization
@@ -190,7 +191,7 @@ class Source:
             errors.UserError: A file is missing or does not fit, or the
                 checkpoint has no masked LM head.
         """
-        config = modeling.AlbertConfig.from_json_file(self.config_file)
+        config = AlbertConfig.from_json_file(self.config_file)
         tokenizer = fit.load_tokenizer(
             self.vocabulary, config, self.config_file
         )

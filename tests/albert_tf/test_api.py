@@ -8,10 +8,11 @@ import sys
 
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
 import albert_tf
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import FIXTURES, ROOT
 
 
@@ -45,14 +46,14 @@ def test_every_listed_head_is_a_keras_model_on_a_finished_encoder(
 ):
     heads = re.findall(r"^(\w+\.Albert\w+)\(encoder(.*?)\)", example, re.M)
     assert len(heads) == 5
-    encoder = modeling.AlbertModel(small_config)
+    encoder = AlbertModel(small_config)
     before = {checkpoint_reader.name_of(v): v for v in encoder.variables}
     for name, rest in heads:
         model = eval(
             f"{name}(encoder{rest})",
             {"encoder": encoder, "albert_tf": albert_tf},
         )
-        assert isinstance(model, modeling.keras.Model)
+        assert isinstance(model, keras.Model)
         assert model.encoder is encoder
         names = {checkpoint_reader.name_of(v): v for v in model.variables}
         assert all(names[key] is variable for key, variable in before.items())
@@ -60,7 +61,7 @@ def test_every_listed_head_is_a_keras_model_on_a_finished_encoder(
 
 
 def test_inputs_may_be_int64_and_mask_and_segments_left_out(small_config):
-    encoder = modeling.AlbertModel(small_config)
+    encoder = AlbertModel(small_config)
     outputs = encoder(dict(input_ids=tf.constant([[2, 5, 3]], tf.int64)))
     assert outputs["pooled_output"].shape == (1, 16)
 

@@ -11,18 +11,19 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.common import errors
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     huggingface,
     restoring,
 )
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
     multiple_choice,
     pretraining,
     question_answering,
 )
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.text import normalization, tokenization, wordpiece
 from tests import brightmart_files, tf1_checkpoints
@@ -82,7 +83,7 @@ def saved(small_config, tmp_path):
 
     def save(name, config=small_config, with_optimizer=False):
         tf.random.set_seed(3)
-        model = HEADS[name](modeling.AlbertModel(config))
+        model = HEADS[name](AlbertModel(config))
         for index, variable in enumerate(model.variables):
             seed = [index, 7]
             variable.assign(
@@ -122,7 +123,7 @@ def test_round_trip_is_bit_equal(saved, tmp_path, name):
         assert_same(contents(there), expected)
     back = convert(there, tmp_path / "back" / "model.ckpt-best", "tf2")
     assert_same(contents(back), expected)
-    other = HEADS[name](modeling.AlbertModel(encoder_of(model).config))
+    other = HEADS[name](AlbertModel(encoder_of(model).config))
     restoring.restore(other, str(back))
     for variable in other.variables:
         value = expected[checkpoint_reader.name_of(variable)]
@@ -158,7 +159,7 @@ def test_models_without_a_pooler_are_converted(saved, tmp_path, name):
         there = convert(there, folder / "x", target)
         assert_same(contents(there), expected)
     # As docs/checkpoints.md says.
-    new = HEADS[name](modeling.AlbertModel(encoder_of(model).config))
+    new = HEADS[name](AlbertModel(encoder_of(model).config))
     with pytest.raises(errors.UserError, match="no pooler, as transformers"):
         restoring.restore(new, str(there))
     restored = restoring.restore(new, str(there), new_scopes=["bert/pooler"])
@@ -264,8 +265,8 @@ def test_tf1_checkpoint_has_the_names_of_the_original(tmp_path):
         assert np.shape(ours[name]) == np.shape(value)
         assert np.asarray(ours[name]).dtype == np.asarray(value).dtype
     written = tmp_path / "albert_config.json"
-    assert modeling.AlbertConfig.from_json_file(str(written)) == (
-        modeling.AlbertConfig.from_json_file(str(LAMB / "albert_config.json"))
+    assert AlbertConfig.from_json_file(str(written)) == (
+        AlbertConfig.from_json_file(str(LAMB / "albert_config.json"))
     )
 
 

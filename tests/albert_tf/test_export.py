@@ -12,18 +12,19 @@ import tensorflow as tf
 from albert_tf import export, run_classifier, run_pretraining
 from albert_tf.common import errors
 from albert_tf.finetuning import finetuning_options
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     huggingface,
     restoring,
 )
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
     multiple_choice,
     pretraining,
     question_answering,
 )
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import source
 from albert_tf.serving.services import (
     answer_service,
@@ -57,7 +58,7 @@ def run_dir(tmp_path, config, tiny_vocab):
     run_folder.claim(
         str(folder), "run_pretraining", settings, config, settings.vocabulary
     )
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
+    model = pretraining.AlbertPretrainer(AlbertModel(config))
     tf.train.Checkpoint(model=model).write(str(folder / "model.ckpt-best"))
     return folder
 
@@ -243,7 +244,7 @@ def test_bare_checkpoints_get_the_service_of_their_task(
         "race": {"max_qa_length": 8},
         "classifier": {"labels": "no,yes,maybe", "pairs": True},
     }.get(task, {})
-    model = make(modeling.AlbertModel(config))
+    model = make(AlbertModel(config))
     service, settings = bare(
         tmp_path, config, tiny_vocab, model, task=task, **changes
     )
@@ -519,7 +520,7 @@ def test_pooling_and_position_bias_are_exported(
 ):
     """The report compares all outputs with those of the live model."""
     config = dataclasses.replace(config, pooling="pair", position_bias="alibi")
-    model = classification.AlbertClassifier(modeling.AlbertModel(config), 3)
+    model = classification.AlbertClassifier(AlbertModel(config), 3)
     (tmp_path / "run").mkdir()
     prefix = str(tmp_path / "run" / "model.ckpt-1")
     tf.train.Checkpoint(model=model).write(prefix)
@@ -556,10 +557,8 @@ def test_a_folder_of_hugging_face_is_exported(
     run_dir, tiny_vocab, no_saving, names, labels, wanted
 ):
     """With the names of its classes."""
-    config = modeling.AlbertConfig.from_json_file(
-        str(run_dir / "albert_config.json")
-    )
-    model = classification.AlbertClassifier(modeling.AlbertModel(config), 3)
+    config = AlbertConfig.from_json_file(str(run_dir / "albert_config.json"))
+    model = classification.AlbertClassifier(AlbertModel(config), 3)
     weights = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
     folder = run_dir.parent / "hf"
     huggingface.write(str(folder), config, weights)

@@ -16,8 +16,8 @@ from albert_tf import predict, run_squad
 from albert_tf.common import errors, options, scores
 from albert_tf.finetuning import predictions, registry, task_models
 from albert_tf.finetuning.squad import squad
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_files
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.client import ask as asking
 from albert_tf.text import tokenization
 from albert_tf.training import memory_check, run_folder
@@ -134,7 +134,7 @@ def squad_runs(tmp_path_factory, small_config, tiny_vocab):
         task = registry.make(
             options.to_dict(settings), tokenization.Tokenizer(tiny_vocab)
         )
-        model = task_models.make_model(task, modeling.AlbertModel(config))
+        model = task_models.make_model(task, AlbertModel(config))
         tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
         return folder
 
@@ -233,7 +233,7 @@ def test_batch_that_no_memory_holds_is_refused(
 ):
     """Before a model is built."""
     monkeypatch.setattr(memory_check, "free_host_memory", lambda: 2**31)
-    monkeypatch.setattr(predictions.modeling, "AlbertModel", None)
+    monkeypatch.setattr(predictions, "AlbertModel", None)
     row = {"question": QUESTIONS[0], "context": CONTEXT}
     path = write(tmp_path / "own.jsonl", json_lines([row]))
     message = (

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import modeling
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import pretraining_objective
+from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.training import head_steps, update_runs
 from tests.conftest import LOSS_RTOL, ROOT
 
@@ -29,13 +30,13 @@ from tests.conftest import LOSS_RTOL, ROOT
 def test_pretraining_at_base_shape_is_one_program_for_xla(
     sentence_objective, precision
 ):
-    config = modeling.AlbertConfig.from_json_file(
+    config = AlbertConfig.from_json_file(
         str(ROOT / "configs/models/albert_base_v2.json")
     )
     # Compiled programs stay in memory, and all layers are the same.
     config = dataclasses.replace(config, num_hidden_layers=4)
     model = pretraining.AlbertPretrainer(
-        modeling.AlbertModel(config, precision=precision),
+        AlbertModel(config, precision=precision),
         sentence_order=sentence_objective != "none",
     )
     objective = pretraining_objective.make(sentence_objective)

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.common import options
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_files, checkpoint_reader
 from albert_tf.model.heads import pretraining
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
 from tests.conftest import ROOT
 
@@ -27,7 +27,7 @@ COMMANDS = [
 def place(tmp_path_factory, small_config, tiny_vocab):
     """A folder with the inputs of the commands."""
     place = tmp_path_factory.mktemp("place")
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    model = pretraining.AlbertPretrainer(AlbertModel(small_config))
     run = place / "runs" / "pretrained"
     run.mkdir(parents=True)
     (run / "albert_config.json").write_text(small_config.to_json())

@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf.common import errors
 from albert_tf.finetuning import registry
 from albert_tf.finetuning.glue import glue_tasks
-from albert_tf.model import modeling
+from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import ROOT
 from tests.end_to_end import test_checkpoint_page
 
@@ -42,7 +42,7 @@ def place(request, tmp_path, small_config, tiny_vocab):
     (tmp_path / "my_task.py").write_text(code)
     (tmp_path / "albert_config.json").write_text(small_config.to_json())
     (tmp_path / "30k-clean.model").symlink_to(tiny_vocab)
-    encoder = modeling.AlbertModel(small_config)
+    encoder = AlbertModel(small_config)
     (tmp_path / "pretrained").mkdir()
     tf.train.Checkpoint(model=encoder).write(
         str(tmp_path / "pretrained/model.ckpt-best")

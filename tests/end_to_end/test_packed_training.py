@@ -5,9 +5,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.data import packed_rows, parsing
-from albert_tf.model import modeling
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import pretraining_objective
+from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.data import short_records
 from tests.albert_tf.training import update_runs
 
@@ -41,7 +41,7 @@ def test_instances_of_a_row_are_learned_like_those_of_their_own(
 
     def make(parts):
         keras.utils.set_random_seed(2)
-        encoder = modeling.AlbertModel(small_config, recompute=recompute)
+        encoder = AlbertModel(small_config, recompute=recompute)
         return update_runs.make_step(
             pretraining.AlbertPretrainer(encoder, objective != "none"),
             pretraining_objective.make(objective),

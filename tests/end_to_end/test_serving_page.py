@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from albert_tf import run_classifier, run_pretraining
 from albert_tf.finetuning import finetuning_options
-from albert_tf.model import modeling
 from albert_tf.model.heads import classification, pretraining
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
 from tests.conftest import ROOT
@@ -44,7 +44,7 @@ def place(tmp_path_factory, small_config, tiny_vocab):
         small_config, num_hidden_layers=1, num_hidden_groups=1
     )
     vocabulary = tokenization.VocabularyOptions(tiny_vocab)
-    encoder = modeling.AlbertModel(config)
+    encoder = AlbertModel(config)
     runs = {
         "rte": run_classifier.ClassifierOptions(
             data_dir="glue",

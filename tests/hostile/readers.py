@@ -19,8 +19,8 @@ from albert_tf.finetuning import (
 )
 from albert_tf.finetuning.glue import glue, glue_tasks
 from albert_tf.finetuning.squad import squad_data
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_reader, huggingface
+from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.client import ask
 from albert_tf.text import normalization, tokenization, wordpiece
 from albert_tf.training import run_card, run_folder
@@ -230,7 +230,7 @@ READERS = {
         lambda p: wordpiece.WordPieceTokenizer(str(p)), "vocab.txt"
     ),
     "albert_config.json": Reader(
-        lambda p: modeling.AlbertConfig.from_json_file(str(p)), "config.json"
+        lambda p: AlbertConfig.from_json_file(str(p)), "config.json"
     ),
     "hugging face config": Reader(
         lambda p: huggingface.read_config(str(p)), "huggingface/config.json"

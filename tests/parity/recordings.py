@@ -9,7 +9,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.model import modeling
+from albert_tf.model.config import AlbertConfig
 from tests.conftest import FIXTURES, ROOT
 
 _SHARED = ROOT.parent / "shared" / "fixtures"
@@ -35,7 +35,7 @@ class Recording:
 
     def __init__(self, name: str):
         self.folder = folders(name)[name]
-        self.config = modeling.AlbertConfig.from_json_file(
+        self.config = AlbertConfig.from_json_file(
             str(self.folder / "albert_config.json")
         )
         self.values = dict(np.load(self.folder / "fixture.npz"))

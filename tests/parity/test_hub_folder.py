@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.finetuning import registry, task_models
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make, source, source_options
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import tokenization
@@ -50,8 +51,8 @@ def vocabulary(request):
 
 
 def make_encoder(tokenizer):
-    return modeling.AlbertModel(
-        modeling.AlbertConfig(
+    return AlbertModel(
+        AlbertConfig(
             vocab_size=tokenizer.vocab_size,
             embedding_size=8,
             hidden_size=16,

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     huggingface,
     restoring,
 )
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
     multiple_choice,
     pretraining,
     question_answering,
 )
+from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import FIXTURES, PARITY_ATOL
 
 RECORDED = FIXTURES / "huggingface_tiny"
@@ -33,7 +34,7 @@ def assert_close(actual, expected):
 def recording():
     """Our outputs with the recorded weights, and the recorded outputs."""
     config = huggingface.read_config(str(RECORDED / "config.json"))
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
+    model = pretraining.AlbertPretrainer(AlbertModel(config))
     weights = huggingface.read_weights(str(RECORDED))
     variables = {checkpoint_reader.name_of(v): v for v in model.variables}
     assert variables.keys() == weights.keys()
@@ -64,7 +65,7 @@ def test_outputs_equal_the_recording(recording, ours, theirs):
 
 
 def make_config(**changes):
-    return modeling.AlbertConfig(
+    return AlbertConfig(
         **{
             "vocab_size": 53,
             "embedding_size": 8,
@@ -82,7 +83,7 @@ def make_config(**changes):
 
 def make_model(kind, config):
     """Make one of our models, with no bias at 0."""
-    encoder = modeling.AlbertModel(config)
+    encoder = AlbertModel(config)
     model = kind(encoder)
     generator = np.random.default_rng(12345)
     for variable in model.variables:
@@ -289,7 +290,7 @@ def test_outputs_of_what_transformers_saves_are_equal(
 
     checkpoint = checkpoint_reader.read(str(tmp_path))
     assert checkpoint.config.map_equal_sizes == (embedding_size == 24)
-    ours = READ[architecture](modeling.AlbertModel(checkpoint.config))
+    ours = READ[architecture](AlbertModel(checkpoint.config))
     new = () if pooler else ("bert/pooler",)
     restoring.restore(ours, checkpoint, new_scopes=new)
     batch = make_batch()

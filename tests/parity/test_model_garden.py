@@ -5,10 +5,11 @@ import pytest
 import tensorflow as tf
 from official.nlp.modeling import networks
 
-from albert_tf.model import modeling
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import PARITY_ATOL
 
-CONFIG = modeling.AlbertConfig(
+CONFIG = AlbertConfig(
     vocab_size=50,
     embedding_size=8,
     hidden_size=12,
@@ -70,7 +71,7 @@ def _pair_up(theirs, ours):
 
 
 def test_same_weights_give_the_same_outputs(theirs):
-    ours = modeling.AlbertModel(CONFIG)
+    ours = AlbertModel(CONFIG)
     _pair_up(theirs, ours)
     random = np.random.default_rng(1)
     ids = random.integers(0, CONFIG.vocab_size, [4, 9]).astype(np.int32)

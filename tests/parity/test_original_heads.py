@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import (
     classification,
@@ -12,6 +11,7 @@ from albert_tf.model.heads import (
     question_answering,
 )
 from albert_tf.model.losses import label_objectives, span_objectives
+from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import PARITY_ATOL
 from tests.parity import recordings
 
@@ -21,7 +21,7 @@ def assert_close(actual, expected):
 
 
 def restored(recording, make_model):
-    model = make_model(modeling.AlbertModel(recording.config))
+    model = make_model(AlbertModel(recording.config))
     restoring.restore(model, recording.checkpoint(0))
     return model
 

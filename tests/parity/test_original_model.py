@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import pretraining_objective
+from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import FIXTURES, PARITY_ATOL
 
 RECORDINGS = ("original_tiny_lamb", "original_tiny_adamw_groups")
@@ -20,10 +21,8 @@ RECORDINGS = ("original_tiny_lamb", "original_tiny_adamw_groups")
 @pytest.fixture(params=RECORDINGS)
 def recording(request):
     folder = FIXTURES / request.param
-    config = modeling.AlbertConfig.from_json_file(
-        str(folder / "albert_config.json")
-    )
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
+    config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
+    model = pretraining.AlbertPretrainer(AlbertModel(config))
     restoring.restore(model, str(folder / "model.ckpt-0"))
     values = dict(np.load(folder / "fixture.npz"))
     size = len(values["input_ids"])

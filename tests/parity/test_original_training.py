@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import model_options, modeling
+from albert_tf.model import model_options
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import pretraining_objective
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import run_log, training_loop, training_options
 from tests.conftest import PARITY_ATOL, make_replicas
@@ -56,7 +57,7 @@ def make_trainer(recording, folder, schedule, strategy=None, microbatches=1):
     kinds = {"lamb": optimization.Lamb, "adamw": optimization.AdamW}
     strategy = strategy or tf.distribute.OneDeviceStrategy("/CPU:0")
     with strategy.scope():
-        encoder = modeling.AlbertModel(recording.config)
+        encoder = AlbertModel(recording.config)
         model = pretraining.AlbertPretrainer(encoder)
         restoring.restore(model, recording.checkpoint(0))
         optimizer = kinds[str(recording.values["optimizer"])](schedule)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import modeling
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import ROOT
 
 BASE = ROOT / "configs" / "models" / "albert_base_v2.json"
@@ -24,9 +25,9 @@ SIZES = {
 
 def count(size="base", **changes):
     values = json.loads(SIZES[size].read_text())
-    config = modeling.AlbertConfig.from_dict({**values, **changes})
+    config = AlbertConfig.from_dict({**values, **changes})
     with tf.Graph().as_default():  # Shapes without memory.
-        variables = modeling.AlbertModel(config).variables
+        variables = AlbertModel(config).variables
         return sum(int(np.prod(variable.shape)) for variable in variables)
 
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import convert_checkpoint
-from albert_tf.model import modeling
+from albert_tf.model.config import AlbertConfig
 from tests.conftest import FIXTURES
 
 INDEX = json.loads((FIXTURES / "released_index.json").read_text())
@@ -82,6 +82,6 @@ def test_brightmart_s_tiny_model_gets_our_names(tmp_path):
 def test_small_chinese_configs_are_those_of_their_authors(shared_dir, size):
     """Trained by brightmart with Google's code."""
     theirs = shared_dir / f"data/configs/albert_zh_{size}_google.json"
-    assert modeling.AlbertConfig.from_json_file(str(theirs)) == (
-        modeling.AlbertConfig.from_json_file(f"albert_{size}_zh_google")
+    assert AlbertConfig.from_json_file(str(theirs)) == (
+        AlbertConfig.from_json_file(f"albert_{size}_zh_google")
     )

@@ -20,8 +20,8 @@ import safetensors.numpy
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import huggingface_config
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.execution import plain
 
 CONFIG_NAME = huggingface_config.CONFIG_NAME
@@ -131,10 +131,10 @@ def is_folder(path: str) -> bool:
     return huggingface_config.describes_albert(_read_json(config_file))
 
 
-def read_config(path: str) -> modeling.AlbertConfig:
+def read_config(path: str) -> AlbertConfig:
     """Read a `config.json`."""
     values = huggingface_config.translate(_read_json(path), path)
-    config = modeling.AlbertConfig.from_dict(values, path)
+    config = AlbertConfig.from_dict(values, path)
     if config.embedding_size == config.hidden_size:
         folder = os.path.dirname(path)
         config = dataclasses.replace(
@@ -202,7 +202,7 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
 
 def write(
     folder: str,
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     weights: Mapping[str, np.ndarray],
 ) -> None:
     """Write `config.json` and `model.safetensors`, without a tokenizer.
@@ -223,7 +223,7 @@ def write(
 
 
 def files_of(
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     weights: Mapping[str, np.ndarray],
     details: huggingface_config.Details | None = None,
 ) -> tuple[dict[str, Any], bytes]:
@@ -274,20 +274,18 @@ def _read_json(path: str) -> dict[str, Any]:
     return strict_json.read_object(path, "Copy or download it again.")
 
 
-def _same_groups(config: modeling.AlbertConfig, groups: int) -> bool:
+def _same_groups(config: AlbertConfig, groups: int) -> bool:
     """Tell whether transformers would use the same parameters in each layer.
 
     Source: transformers, AlbertTransformer.forward. The two divisions round
-    differently from both of `modeling.AlbertConfig.group_of_layer`.
+    differently from both of `AlbertConfig.group_of_layer`.
     """
     layers = config.num_hidden_layers
     theirs = [int(layer / (layers / groups)) for layer in range(layers)]
     return config.layer_groups == [(group, group) for group in theirs]
 
 
-def _names(
-    config: modeling.AlbertConfig, groups: int
-) -> Iterable[tuple[str, str]]:
+def _names(config: AlbertConfig, groups: int) -> Iterable[tuple[str, str]]:
     """Yield every pair of names, ours and theirs, heads included."""
     for ours, kind, theirs in (*_ENCODER, *_HEADS):
         blocks = [(0, 0)]
@@ -424,7 +422,7 @@ def _has_mapping(folder: str) -> bool:
     return not np.array_equal(kernel, np.eye(len(kernel))) or bool(bias.any())
 
 
-def _check_order(config: modeling.AlbertConfig) -> None:
+def _check_order(config: AlbertConfig) -> None:
     """Refuse words that are projected before positions are added."""
     if config.project_words_first:
         raise errors.UserError(
@@ -435,7 +433,7 @@ def _check_order(config: modeling.AlbertConfig) -> None:
         )
 
 
-def refuse_own_parts(config: modeling.AlbertConfig, reader: str) -> None:
+def refuse_own_parts(config: AlbertConfig, reader: str) -> None:
     """Refuse an encoder that computes what only this project does."""
     for key, usual in (("pooling", "cls"), ("position_bias", "none")):
         if getattr(config, key) != usual:
@@ -447,7 +445,7 @@ def refuse_own_parts(config: modeling.AlbertConfig, reader: str) -> None:
             )
 
 
-def _groups_to_write(config: modeling.AlbertConfig) -> int:
+def _groups_to_write(config: AlbertConfig) -> int:
     """Return `num_hidden_groups` for transformers."""
     groups = config.num_hidden_groups
     if config.share == "none":
@@ -504,9 +502,7 @@ def _check_complete(
         )
 
 
-def _config_values(
-    config: modeling.AlbertConfig, groups: int
-) -> dict[str, Any]:
+def _config_values(config: AlbertConfig, groups: int) -> dict[str, Any]:
     """Return the network's part of `config.json`."""
     values = dataclasses.asdict(config)
     return {

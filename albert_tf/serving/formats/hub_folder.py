@@ -19,8 +19,8 @@ from absl import logging
 from albert_tf.common import files, strict_json
 from albert_tf.finetuning import base, race
 from albert_tf.finetuning.glue import glue
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import huggingface, huggingface_config
+from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.formats import model_card
 from albert_tf.text import (
     normalization,
@@ -53,7 +53,7 @@ NAMES = (
 class Model:
     """What is written."""
 
-    config: modeling.AlbertConfig
+    config: AlbertConfig
     weights: Mapping[str, np.ndarray]  # See `huggingface.files_of`.
     vocabulary: tokenization.VocabularyOptions
     tokenizer: tokenization.AnyTokenizer  # Of this vocabulary.

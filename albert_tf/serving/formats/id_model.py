@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
-from albert_tf.model import modeling
+from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.services import service
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
@@ -113,9 +113,7 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     return description
 
 
-def sample(
-    function: Any, config: modeling.AlbertConfig
-) -> dict[str, np.ndarray]:
+def sample(function: Any, config: AlbertConfig) -> dict[str, np.ndarray]:
     """Return random sequences for a function, the last of them padded.
 
     Ids are random and the same each time; what else goes in is 0.
@@ -152,7 +150,7 @@ def differences(
 
 def compare(
     functions: Functions,
-    config: modeling.AlbertConfig,
+    config: AlbertConfig,
     ask: Callable[[str, Arrays], Arrays],
 ) -> dict[str, dict[str, float]]:
     """Return `differences` of what `ask` says about samples, by function."""

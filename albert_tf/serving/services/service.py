@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import modeling
 from albert_tf.model.execution import serving
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import packing_ops, tokenization, tokenization_ops
 
 # The inputs of the signature `tokens`.
@@ -116,9 +116,9 @@ class Service:
         self._mask_id = tokenizer.mask_id
 
     @property
-    def encoder(self) -> modeling.AlbertModel:
+    def encoder(self) -> AlbertModel:
         """The encoder below the head."""
-        is_bare = isinstance(self.model, modeling.AlbertModel)
+        is_bare = isinstance(self.model, AlbertModel)
         return self.model if is_bare else self.model.encoder
 
     def freeze(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from albert_tf import run_pretraining
 from albert_tf.common import preemption
 from albert_tf.finetuning import finetune
-from albert_tf.model import modeling
+from albert_tf.model.config import AlbertConfig
 from albert_tf.training import distribution
 
 
@@ -50,7 +50,7 @@ def test_a_run_that_does_not_train_yet_ends_at_once(
 
     # The first that both do.
     monkeypatch.setattr(distribution, "make_strategy", ask)
-    monkeypatch.setattr(modeling.AlbertConfig, "from_json_file", lambda _: None)
+    monkeypatch.setattr(AlbertConfig, "from_json_file", lambda _: None)
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as end:
         run(*[unittest.mock.MagicMock()] * arguments)

@@ -10,8 +10,8 @@ from albert_tf import run_classifier
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import one_run, saved_outputs
 from albert_tf.finetuning.glue import glue
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.model.config import AlbertConfig
 from albert_tf.training import distribution, run_checkpoints
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LOSS_RTOL, changed, make_replicas
@@ -57,9 +57,7 @@ def test_pooling_is_kept_with_the_run(world, mnli, tmp_path, name):
         init_checkpoint=str(mnli),
     )
     run(settings)
-    config = modeling.AlbertConfig.from_json_file(
-        str(folder / "albert_config.json")
-    )
+    config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
     assert config.pooling == "pair"
     shapes = checkpoint_reader.read(str(folder)).shapes
     wanted = [4 * config.hidden_size, config.hidden_size]

@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.finetuning import race_data, task_models
-from albert_tf.model import modeling
+from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 from tests.albert_tf.finetuning.race_articles import (
     FIVE,
@@ -55,7 +55,7 @@ def test_filling_is_never_chosen(small_config, tiny_tokenizer):
         ),
     ]
     (batch,) = task.featurize(examples, "dev")
-    model = task_models.make_model(task, modeling.AlbertModel(small_config))
+    model = task_models.make_model(task, AlbertModel(small_config))
     # Even if nothing else has a chance.
     model.scorer.output_bias.assign([-1000.0])
     outputs = {"logits": model(batch)["logits"].numpy()}

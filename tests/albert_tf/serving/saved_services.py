@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning import packing, race
 from albert_tf.finetuning.squad import squad, squad_features
-from albert_tf.model import modeling
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.formats import saved_model
 from tests.conftest import LAYER_ATOL
@@ -44,7 +44,7 @@ def save(service, path):
 
 def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
     """One of `KINDS`, or a classifier of "singles", with spread weights."""
-    given = modeling.AlbertModel(config), tokenizer, length
+    given = AlbertModel(config), tokenizer, length
     if kind == "encoder":
         service = make.of_encoder(*given)
     elif kind == "pretraining":

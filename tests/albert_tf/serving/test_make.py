@@ -5,8 +5,8 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.finetuning import task_models
 from albert_tf.finetuning.glue import glue
-from albert_tf.model import modeling
 from albert_tf.model.heads import classification
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 
 
@@ -25,6 +25,6 @@ def make_other_head(task: OtherTask, encoder):
 
 def test_a_head_without_a_service_is_refused(tiny_tokenizer, small_config):
     task = OtherTask("rte", tiny_tokenizer, 16)
-    encoder = modeling.AlbertModel(small_config)
+    encoder = AlbertModel(small_config)
     with pytest.raises(errors.UserError, match="rte with the head OtherHead"):
         make.of_task(task, encoder)

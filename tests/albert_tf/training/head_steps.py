@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import modeling
 from albert_tf.model.heads import (
     classification,
     multiple_choice,
@@ -18,6 +17,7 @@ from albert_tf.model.losses import (
     pretraining_objective,
     span_objectives,
 )
+from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.training import update_runs
 
 BATCH, LENGTH, PREDICTIONS = 2, 32, 4
@@ -119,7 +119,7 @@ def make(config, name, parts):
 
     def step():
         keras.utils.set_random_seed(2)
-        model = make_model(modeling.AlbertModel(config))
+        model = make_model(AlbertModel(config))
         return update_runs.make_step(model, objective, parts=parts)
 
     return step, make_batch(config.vocab_size, **labels)

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import modeling
 from albert_tf.model.heads import replaced_tokens
 from albert_tf.model.losses import replaced_tokens_objective
+from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.training import tiny_training, update_runs
 from tests.conftest import tiny_config
 
@@ -25,7 +25,7 @@ def make():
     def of(parts):
         def make():
             keras.utils.set_random_seed(2)
-            encoder = modeling.AlbertModel(tiny_config())
+            encoder = AlbertModel(tiny_config())
             model = replaced_tokens.ReplacedTokenDetector(
                 encoder, replaced_tokens.shrink(encoder.config, 0.5)
             )

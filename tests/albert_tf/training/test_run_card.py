@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.common.options import option
-from albert_tf.model import modeling
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
 from albert_tf.training import run_card, run_folder, run_log
 
@@ -33,7 +33,7 @@ def test_card_shows_numbers_options_and_architecture(
     folder, small_config, tmp_path
 ):
     facts = run_card.environment(
-        modeling.AlbertModel(small_config), "two files | made up", "abc"
+        AlbertModel(small_config), "two files | made up", "abc"
     )
     log = run_log.RunLog(folder, 8)
     log.start(0, 4, facts)
@@ -104,7 +104,7 @@ def test_card_has_medians_the_highest_peak_and_what_was_seen(
 
 
 def test_environment_counts_parameters_and_names_versions(small_config):
-    encoder = modeling.AlbertModel(small_config)
+    encoder = AlbertModel(small_config)
     facts = run_card.environment(encoder, "none", "abc")
     sizes = [variable.shape.num_elements() for variable in encoder.variables]
     assert facts.parameters == sum(sizes)
@@ -124,7 +124,7 @@ def test_environment_with_the_wheel_for_tpus(small_config, monkeypatch):
         return "0.0.14" if name == "libtpu" else find(name)
 
     monkeypatch.setattr(importlib.metadata, "version", find_other)
-    encoder = modeling.AlbertModel(small_config)
+    encoder = AlbertModel(small_config)
     facts = run_card.environment(encoder, "none", "abc")
     assert f"tensorflow {tf.__version__}, tf_keras 2." in facts.versions
     assert facts.versions.endswith("libtpu 0.0.14")
@@ -169,9 +169,7 @@ def test_curves_of_older_logs_have_no_dashed_lines():
 
 
 def test_card_shows_what_frequencies_alone_reach(folder, small_config):
-    facts = run_card.environment(
-        modeling.AlbertModel(small_config), "two files", "abc"
-    )
+    facts = run_card.environment(AlbertModel(small_config), "two files", "abc")
     known = dataclasses.replace(
         facts, entropy_of_labels=6.4, share_of_most_frequent_label=0.05
     )

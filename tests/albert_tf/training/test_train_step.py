@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import modeling
 from albert_tf.model.heads import (
     pretraining,
 )
 from albert_tf.model.losses import cross_entropy, pretraining_objective
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training import train_step
 from tests.albert_tf.training import head_steps, update_runs
 
@@ -54,7 +54,7 @@ def test_what_no_loss_depends_on_is_left_alone(small_config):
         small_config, max_position_embeddings=head_steps.LENGTH
     )
     model = pretraining.AlbertPretrainer(
-        modeling.AlbertModel(config), sentence_order=False
+        AlbertModel(config), sentence_order=False
     )
     pooler = model.encoder.pooler.kernel
     before = pooler.numpy()

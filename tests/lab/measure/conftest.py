@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import modeling
 from albert_tf.model.heads import pretraining
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
 from lab.measure import scoring
 from tests.conftest import tiny_config
@@ -18,7 +18,7 @@ def write_model(folder, tiny_vocab, seed=1):
     """Write random weights, with logits far from uniform."""
     pieces = tokenization.Tokenizer(tiny_vocab).vocab_size
     config = tiny_config(vocab_size=pieces)
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
+    model = pretraining.AlbertPretrainer(AlbertModel(config))
     random = np.random.default_rng(seed)
     for variable in model.variables:
         variable.assign(random.normal(0, 0.5, variable.shape))

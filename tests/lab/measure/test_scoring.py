@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import restoring
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification, pretraining
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
 from lab.measure import evaluate, held_out, minimal_pairs, scoring
 
@@ -21,8 +22,8 @@ SENTENCES = ["Mara gave Ivo the lamp.", "Ivo sleeps.", "The lamp. Xyz"]
 def ask(model_dir):
     """The plain model: one sequence of ids to log2 probabilities [S, V]."""
     path = str(model_dir / "albert_config.json")
-    config = modeling.AlbertConfig.from_json_file(path)
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(config))
+    config = AlbertConfig.from_json_file(path)
+    model = pretraining.AlbertPretrainer(AlbertModel(config))
     restoring.restore(model, str(model_dir))
 
     def log2(ids):
@@ -160,8 +161,8 @@ def classifier_dir(tmp_path, model_dir):
     for name in ("albert_config.json", "spm.model"):
         shutil.copy(model_dir / name, tmp_path / name)
     path = str(tmp_path / "albert_config.json")
-    config = modeling.AlbertConfig.from_json_file(path)
-    model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
+    config = AlbertConfig.from_json_file(path)
+    model = classification.AlbertClassifier(AlbertModel(config), 2)
     tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt-best"))
     return str(tmp_path)
 

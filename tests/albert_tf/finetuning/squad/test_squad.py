@@ -11,7 +11,7 @@ from albert_tf.common import errors, options
 from albert_tf.data import parsing, tfrecord
 from albert_tf.finetuning import base, task_models
 from albert_tf.finetuning.squad import squad, squad_data, squad_features
-from albert_tf.model import modeling
+from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.finetuning.squad.question_files import (
     CONTEXT,
     LENGTH,
@@ -122,7 +122,7 @@ def test_heads_and_outputs(version, make, questions, small_config):
     if version == "1.1":
         questions = [q for q in questions if q.answers]
     task = make(squad_version=version, start_n_top=3, end_n_top=2)
-    model = task_models.make_model(task, modeling.AlbertModel(small_config))
+    model = task_models.make_model(task, AlbertModel(small_config))
     (values,) = task.featurize(questions, base.DEV)
     batch = {name: tf.constant(array) for name, array in values.items()}
     batch = {name: tf.cast(array, tf.int32) for name, array in batch.items()}

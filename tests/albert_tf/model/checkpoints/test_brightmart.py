@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import (
     brightmart,
     checkpoint_reader,
@@ -15,6 +14,7 @@ from albert_tf.model.checkpoints import (
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.execution import serving
 from albert_tf.model.heads import classification, from_checkpoint, pretraining
+from albert_tf.model.network.encoder import AlbertModel
 from tests import brightmart_files
 from tests.conftest import PARITY_ATOL, tiny_config
 from tests.reference import encoder as reference
@@ -86,7 +86,7 @@ def test_weights_converted_for_serving_fill_masks(
     inputs = {name: tf.constant(x, tf.int32) for name, x in batch.items()}
     inputs["masked_lm_positions"] = tf.constant([[1], [2], [3]])
     expected = model(inputs)["masked_lm_logits"]
-    encoder = modeling.AlbertModel(model.encoder.config, precision=precision)
+    encoder = AlbertModel(model.encoder.config, precision=precision)
     served = pretraining.AlbertPretrainer(encoder)
     served.set_weights(model.get_weights())
     outputs = serving.ServedEncoder(encoder, freeze=True)(inputs)
@@ -146,7 +146,7 @@ def test_optimizer_state_and_heads_are_read_as_in_other_layouts(
     config = AlbertConfig.from_json_file(
         brightmart_files.write_config(tmp_path / "c.json")
     )
-    model = classification.AlbertClassifier(modeling.AlbertModel(config), 4)
+    model = classification.AlbertClassifier(AlbertModel(config), 4)
     restoring.restore(model, checkpoint)
 
 
@@ -182,7 +182,7 @@ def test_a_config_without_the_key_names_the_layout(weights, tmp_path):
     }
     sizes["max_position_embeddings"] = 16
     del sizes["pooler_fc_size"]
-    model = modeling.AlbertModel(
+    model = AlbertModel(
         AlbertConfig(**sizes, num_hidden_layers=3, num_attention_heads=3)
     )
     with pytest.raises(
@@ -209,6 +209,6 @@ def test_names_of_other_layouts_stay():
 
 def test_embeddings_of_the_encoder_s_width_are_projected_too():
     config = tiny_config(embedding_size=16, project_words_first=True)
-    encoder = modeling.AlbertModel(config)
+    encoder = AlbertModel(config)
     assert encoder.embeddings.word_projection.shape == (16, 16)
     assert encoder.embedding_mapping is None

@@ -12,20 +12,21 @@ import safetensors.numpy
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     huggingface,
     restoring,
 )
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
     pretraining,
     question_answering,
 )
+from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import FIXTURES
 
-CONFIG = modeling.AlbertConfig(
+CONFIG = AlbertConfig(
     vocab_size=11,
     embedding_size=4,
     hidden_size=6,
@@ -48,7 +49,7 @@ MODELS = {
 
 def random_weights(config=CONFIG, make_model=pretraining.AlbertPretrainer):
     """Small random weights by variable name; no bias is 0."""
-    model = make_model(modeling.AlbertModel(config))
+    model = make_model(AlbertModel(config))
     generator = np.random.default_rng(12345)
     return {
         checkpoint_reader.name_of(variable): generator.standard_normal(
@@ -125,7 +126,7 @@ def test_configs_round_trip(tmp_path, changes):
     assert_same(round_trip(tmp_path, config, weights), weights)
     path = str(tmp_path / "config.json")
     assert huggingface.read_config(path) == config
-    assert modeling.AlbertConfig.from_json_file(path) == config
+    assert AlbertConfig.from_json_file(path) == config
 
 
 def test_unshared_layers_are_groups_there(tmp_path):
@@ -351,7 +352,7 @@ def test_a_mapping_that_is_no_identity_is_kept(tmp_path, leaf):
     change_tensors(tmp_path, lambda t: t.pop(f"albert.{MAPPING}.{leaf}"))
     checkpoint = checkpoint_reader.read(str(tmp_path))
     assert checkpoint.config.map_equal_sizes
-    model = modeling.AlbertModel(checkpoint.config)
+    model = AlbertModel(checkpoint.config)
     with pytest.raises(errors.UserError, match="mapping_in.*nothing"):
         restoring.restore(model, checkpoint)
 

@@ -9,9 +9,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import model_options, modeling
+from albert_tf.model import model_options
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification, pretraining, replaced_tokens
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from tests import tf1_checkpoints
 from tests.conftest import FIXTURES
@@ -21,14 +23,14 @@ RECORDED = str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")
 
 @pytest.fixture
 def recorded_config():
-    return modeling.AlbertConfig.from_json_file(
+    return AlbertConfig.from_json_file(
         str(FIXTURES / "original_tiny_lamb" / "albert_config.json")
     )
 
 
 @pytest.fixture
 def pretrainer(small_config):
-    return pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    return pretraining.AlbertPretrainer(AlbertModel(small_config))
 
 
 def save(model, path):
@@ -54,7 +56,7 @@ def assert_same_values(model, expected):
 
 
 def test_original_checkpoint_is_restored_by_name(recorded_config):
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
+    model = pretraining.AlbertPretrainer(AlbertModel(recorded_config))
     restored = restoring.restore(model, RECORDED)
     assert restored == restoring.Restored(RECORDED, ())
     assert_same_values(model, tf1_checkpoints.read(RECORDED))
@@ -75,8 +77,8 @@ def test_original_checkpoint_is_restored_by_name(recorded_config):
 def test_own_checkpoint_round_trip(
     small_config, tmp_path, make_stored, make_restored
 ):
-    stored = spread(make_stored(modeling.AlbertModel(small_config)))
-    restored = make_restored(modeling.AlbertModel(small_config))
+    stored = spread(make_stored(AlbertModel(small_config)))
+    restored = make_restored(AlbertModel(small_config))
     restoring.restore(restored, save(stored, tmp_path / "model.ckpt-7"))
     assert_same_values(restored, values_of(stored))
 
@@ -88,7 +90,7 @@ def test_every_variable_without_a_partner_is_listed(
     config = dataclasses.replace(
         small_config, num_hidden_groups=1, vocab_size=401
     )
-    other = modeling.AlbertModel(dataclasses.replace(config, inner_group_num=3))
+    other = AlbertModel(dataclasses.replace(config, inner_group_num=3))
     before = values_of(other)
     with pytest.raises(errors.UserError) as error:
         restoring.restore(other, prefix)
@@ -123,7 +125,7 @@ def test_other_layouts_are_named(small_config, names, message, tmp_path):
     values = dict.fromkeys(names, np.zeros(16, np.float32))
     prefix = tf1_checkpoints.write(tmp_path / "x.ckpt", values)
     with pytest.raises(errors.UserError, match=message):
-        restoring.restore(modeling.AlbertModel(small_config), prefix)
+        restoring.restore(AlbertModel(small_config), prefix)
 
 
 def test_truncated_data_is_an_error(recorded_config, tmp_path):
@@ -131,7 +133,7 @@ def test_truncated_data_is_an_error(recorded_config, tmp_path):
         shutil.copy(path, tmp_path)
     data = tmp_path / "model.ckpt-0.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:1000])
-    model = modeling.AlbertModel(recorded_config)
+    model = AlbertModel(recorded_config)
     with pytest.raises(errors.UserError, match="cannot be read"):
         restoring.restore(model, str(tmp_path / "model.ckpt-0"))
 
@@ -144,7 +146,7 @@ def test_scope_of_a_module_and_optimizer_state_are_ignored(
     module |= {f"module/{name}/adam_m": v for name, v in values.items()}
     module["global_step"] = np.array(3)
     prefix = tf1_checkpoints.write(tmp_path / "module.ckpt", module)
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
+    model = pretraining.AlbertPretrainer(AlbertModel(recorded_config))
     restoring.restore(model, prefix)
     assert_same_values(model, values)
     checkpoint = checkpoint_reader.read(prefix)
@@ -164,7 +166,7 @@ def test_scope_of_a_module_and_optimizer_state_are_ignored(
 def test_new_scopes_keep_their_values(pretrainer, small_config, tmp_path):
     encoder = pretrainer.encoder
     prefix = save(encoder, tmp_path / "encoder")
-    other = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    other = pretraining.AlbertPretrainer(AlbertModel(small_config))
     before = values_of(other)
     restored = restoring.restore(
         other, prefix, new_scopes=("cls/predictions", "cls/seq_relationship")
@@ -183,9 +185,7 @@ def test_missing_head_is_an_error_unless_it_may_be_new(
     pretrainer, small_config, tmp_path
 ):
     prefix = save(pretrainer, tmp_path / "model.ckpt-7")
-    model = classification.AlbertClassifier(
-        modeling.AlbertModel(small_config), 2
-    )
+    model = classification.AlbertClassifier(AlbertModel(small_config), 2)
     with pytest.raises(
         errors.UserError, match="output_bias: model .2., checkpoint nothing"
     ):
@@ -196,7 +196,7 @@ def test_missing_head_is_an_error_unless_it_may_be_new(
 
 def test_present_head_is_restored_and_must_fit(small_config, tmp_path):
     def classifier(labels):
-        encoder = modeling.AlbertModel(small_config)
+        encoder = AlbertModel(small_config)
         return classification.AlbertClassifier(encoder, labels)
 
     three, other, two = classifier(3), classifier(3), classifier(2)
@@ -214,7 +214,7 @@ def test_start_of_another_objective_says_what_is_new(
 ):
     def detector(sharing):
         return replaced_tokens.ReplacedTokenDetector(
-            modeling.AlbertModel(small_config), small_config, sharing
+            AlbertModel(small_config), small_config, sharing
         )
 
     prefix = save(pretrainer, tmp_path / "mlm")
@@ -233,9 +233,7 @@ def test_start_of_another_objective_says_what_is_new(
         assert found == set(scopes)
     # Something else is wrong, too.
     other = dataclasses.replace(small_config, intermediate_size=8)
-    model = replaced_tokens.ReplacedTokenDetector(
-        modeling.AlbertModel(other), other
-    )
+    model = replaced_tokens.ReplacedTokenDetector(AlbertModel(other), other)
     with pytest.raises(errors.UserError, match="Use the albert_config.json"):
         restoring.restore(model, prefix)
 
@@ -263,7 +261,7 @@ def test_start_of_another_objective_says_what_is_new(
 def test_half_a_head_is_an_error(
     small_config, tmp_path, make_model, left, message
 ):
-    model = make_model(modeling.AlbertModel(small_config))
+    model = make_model(AlbertModel(small_config))
     values = {
         name: value
         for name, value in values_of(model).items()
@@ -286,13 +284,11 @@ def test_unknown_scope_is_an_error(pretrainer):
     [{"num_hidden_groups": 4}, {"share": "none"}, {"share": "attention"}],
 )
 def test_groups_may_start_from_the_first(recorded_config, change):
-    encoder = modeling.AlbertModel(
-        dataclasses.replace(recorded_config, **change)
-    )
+    encoder = AlbertModel(dataclasses.replace(recorded_config, **change))
     with pytest.raises(errors.UserError, match="group_3/.*checkpoint nothing"):
         restoring.restore(encoder, RECORDED)
     restoring.restore(encoder, RECORDED, layers="group0")
-    shared = modeling.AlbertModel(recorded_config)
+    shared = AlbertModel(recorded_config)
     restoring.restore(shared, RECORDED)
     inputs = {"input_ids": tf.constant([[2, 48, 25, 3]])}
     np.testing.assert_array_equal(
@@ -333,7 +329,7 @@ def test_a_deeper_network_starts_from_a_shallower_one(
         )
         for depth, count in zip(depths, groups, strict=True)
     ]
-    shallow, deep = map(modeling.AlbertModel, configs)
+    shallow, deep = map(AlbertModel, configs)
     spread(shallow)
     prefix = write_with_config(shallow, tmp_path)
     with pytest.raises(errors.UserError, match="num_hidden_layers|group_"):
@@ -357,27 +353,23 @@ def test_depth_must_be_known_and_smaller(small_config, tmp_path):
     config = dataclasses.replace(
         small_config, num_hidden_layers=2, num_hidden_groups=1
     )
-    prefix = save(modeling.AlbertModel(config), tmp_path / "model.ckpt-1")
+    prefix = save(AlbertModel(config), tmp_path / "model.ckpt-1")
     deeper = dataclasses.replace(config, num_hidden_layers=4)
     with pytest.raises(errors.UserError, match="no albert_config.json beside"):
-        restoring.restore(
-            modeling.AlbertModel(deeper), prefix, layers="shallower"
-        )
+        restoring.restore(AlbertModel(deeper), prefix, layers="shallower")
     (tmp_path / "albert_config.json").write_text(deeper.to_json())
     with pytest.raises(errors.UserError, match="4 layers, more than the 2"):
-        restoring.restore(
-            modeling.AlbertModel(config), prefix, layers="shallower"
-        )
+        restoring.restore(AlbertModel(config), prefix, layers="shallower")
 
 
 def test_a_head_with_other_pooling_gets_a_new_pooler(small_config, tmp_path):
-    stored = modeling.AlbertModel(small_config)
+    stored = AlbertModel(small_config)
     prefix = write_with_config(stored, tmp_path)
     config = dataclasses.replace(small_config, pooling="pair")
     message = "pooling=cls, .* pooling=pair"
     with pytest.raises(errors.UserError, match=message):
-        restoring.restore(modeling.AlbertModel(config), prefix)
-    model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
+        restoring.restore(AlbertModel(config), prefix)
+    model = classification.AlbertClassifier(AlbertModel(config), 2)
     restored = restoring.restore(model, prefix, new_heads=True)
     pooler = {f"bert/pooler/dense/{part}" for part in ("kernel", "bias")}
     assert set(restored.new) == {"output_weights", "output_bias", *pooler}
@@ -389,10 +381,8 @@ def test_a_head_with_other_pooling_gets_a_new_pooler(small_config, tmp_path):
 
 def test_a_pooler_of_other_pooling_is_never_dropped(small_config, tmp_path):
     config = dataclasses.replace(small_config, pooling="pair")
-    prefix = write_with_config(modeling.AlbertModel(config), tmp_path)
-    model = classification.AlbertClassifier(
-        modeling.AlbertModel(small_config), 2
-    )
+    prefix = write_with_config(AlbertModel(config), tmp_path)
+    model = classification.AlbertClassifier(AlbertModel(small_config), 2)
     with pytest.raises(errors.UserError, match="`pooling=pair` is enough"):
         restoring.restore(model, prefix, new_heads=True)
     restored = restoring.restore(
@@ -403,9 +393,9 @@ def test_a_pooler_of_other_pooling_is_never_dropped(small_config, tmp_path):
 
 def test_without_a_config_file_the_pooler_is_restored(small_config, tmp_path):
     config = dataclasses.replace(small_config, pooling="pair")
-    stored = modeling.AlbertModel(config)
+    stored = AlbertModel(config)
     prefix = save(stored, tmp_path / "model.ckpt-1")
-    model = classification.AlbertClassifier(modeling.AlbertModel(config), 2)
+    model = classification.AlbertClassifier(AlbertModel(config), 2)
     restoring.restore(model, prefix, new_heads=True)
     np.testing.assert_array_equal(
         model.encoder.pooler.kernel, stored.pooler.kernel
@@ -431,7 +421,7 @@ def test_weights_are_finite_float32_numbers(
     name = "bert/pooler/dense/bias"
     values = {**recorded_values(), name: value}
     prefix = tf1_checkpoints.write(tmp_path / "x", values)
-    encoder = modeling.AlbertModel(recorded_config)
+    encoder = AlbertModel(recorded_config)
     before = values_of(encoder)
     with pytest.raises(errors.UserError, match=f"{name}.* {message}"):
         restoring.restore(encoder, prefix)
@@ -440,13 +430,11 @@ def test_weights_are_finite_float32_numbers(
 
 def test_groups_come_from_a_checkpoint_with_one_only():
     folder = FIXTURES / "original_tiny_adamw_groups"
-    config = modeling.AlbertConfig.from_json_file(
-        str(folder / "albert_config.json")
-    )
+    config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
     config = dataclasses.replace(config, num_hidden_groups=4)
     with pytest.raises(errors.UserError, match="has 2 groups of layers, but"):
         restoring.restore(
-            modeling.AlbertModel(config),
+            AlbertModel(config),
             str(folder / "model.ckpt-0"),
             layers="group0",
         )
@@ -474,7 +462,7 @@ def moments_of(optimizer, variables):
 
 def test_moments_and_step_of_the_original_are_restored(recorded_config):
     path = RECORDED.removesuffix("0") + "8"
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(recorded_config))
+    model = pretraining.AlbertPretrainer(AlbertModel(recorded_config))
     optimizer = optimizer_of(model)
     variables = model.trainable_variables
     restoring.restore_optimizer(optimizer, variables, path)

@@ -5,9 +5,10 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import model_options, modeling
+from albert_tf.model import model_options
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.heads import classification, pretraining
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import muon, optimization
 
 # A float32 rate or update against float64.
@@ -177,7 +178,7 @@ def test_twelve_lamb_steps_with_the_originals_start_of_the_warmup():
 
 
 def test_norms_and_biases_are_excluded(small_config):
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    model = pretraining.AlbertPretrainer(AlbertModel(small_config))
     spared = {
         checkpoint_reader.name_of(variable)
         for variable in model.trainable_variables
@@ -286,7 +287,7 @@ def test_muon_skips_updates_that_are_not_finite():
 
 
 def test_muon_takes_the_kernels_of_a_model(small_config):
-    model = pretraining.AlbertPretrainer(modeling.AlbertModel(small_config))
+    model = pretraining.AlbertPretrainer(AlbertModel(small_config))
     variables = model.trainable_variables
     optimizer = optimization.Muon(0.1)
     optimizer.build(variables)
@@ -347,9 +348,7 @@ def test_the_encoder_may_have_another_rate(small_config, kind, factor):
 
     def changes(**options):
         keras.utils.set_random_seed(1)
-        model = classification.AlbertClassifier(
-            modeling.AlbertModel(small_config), 2
-        )
+        model = classification.AlbertClassifier(AlbertModel(small_config), 2)
         optimizer = kind(0.01, **options)
         variables = model.trainable_variables
         optimizer.build(variables)

@@ -12,8 +12,8 @@ import tensorflow as tf
 from albert_tf import convert_checkpoint
 from albert_tf.common import errors
 from albert_tf.finetuning import registry, task_models
-from albert_tf.model import modeling
 from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import normalization, tokenization, tokenizer_check
 
@@ -33,7 +33,7 @@ def make_run(tmp_path, small_config, tiny_vocab):
     def make(**changes):
         values = {**OPTIONS, "spm_model_file": tiny_vocab, **changes}
         task = registry.make(values, tokenization.Tokenizer(tiny_vocab))
-        model = task_models.make_model(task, modeling.AlbertModel(small_config))
+        model = task_models.make_model(task, AlbertModel(small_config))
         folder = tmp_path / "run"
         folder.mkdir()
         tf.train.Checkpoint(model=model).write(str(folder / "model.ckpt-best"))

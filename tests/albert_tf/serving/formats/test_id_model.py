@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import modeling
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.formats import id_model, lite_model, onnx_model
 from albert_tf.serving.services import service
@@ -214,7 +214,7 @@ def test_precisions_of_no_format_are_refused(tiny_vocab, tiny_tokenizer):
         id_services.make_model("encoder", tiny_vocab, "int4")
     model = id_services.make_model("encoder", tiny_vocab)
     config = model.service.encoder.config
-    encoder = modeling.AlbertModel(config, precision="bfloat16")
+    encoder = AlbertModel(config, precision="bfloat16")
     other = make.of_encoder(encoder, tiny_tokenizer, 8)
     with pytest.raises(errors.UserError, match="computes in bfloat16"):
         dataclasses.replace(model, service=other)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model import modeling
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.formats import saved_model
 from albert_tf.serving.services import encoder_service
 from albert_tf.text import tokenization
@@ -155,13 +156,13 @@ def test_files_hold_little_beside_weights_and_vocabulary(
 
 def test_layers_of_base_are_stored_once(tokenizer, tmp_path):
     """All but the words' table has the size of albert-base."""
-    config = modeling.AlbertConfig(
+    config = AlbertConfig(
         vocab_size=400,
         hidden_size=768,
         num_attention_heads=12,
         intermediate_size=3072,
     )
-    encoder = modeling.AlbertModel(config)
+    encoder = AlbertModel(config)
     service = encoder_service.EncoderService(
         encoder, tokenizer, saved_services.MAX_SEQ_LENGTH
     )
@@ -174,12 +175,12 @@ def test_layers_of_base_are_stored_once(tokenizer, tmp_path):
 def test_bfloat16_of_base_holds_little_beside_weights_and_vocabulary(
     shared_dir, tmp_path
 ):
-    config = modeling.AlbertConfig.from_json_file(
+    config = AlbertConfig.from_json_file(
         str(ROOT / "configs" / "models" / "albert_base_v2.json")
     )
     path = shared_dir / "data" / "vocab" / "30k-clean.model"
     tokenizer = tokenization.load(tokenization.VocabularyOptions(str(path)))
-    encoder = modeling.AlbertModel(config, precision="bfloat16")
+    encoder = AlbertModel(config, precision="bfloat16")
     weights = sum(2 * int(tf.size(v)) for v in encoder.variables)
     service = encoder_service.EncoderService(encoder, tokenizer, 128)
     service.freeze()

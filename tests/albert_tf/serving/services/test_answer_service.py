@@ -16,7 +16,7 @@ from albert_tf.finetuning.squad import (
     squad_data,
     squad_features,
 )
-from albert_tf.model import modeling
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.services import answer_service
 from albert_tf.text import tokenization
@@ -76,7 +76,7 @@ def make_service(version, tokenizer, config, *, length=LENGTH, **options):
         ),
     )
     keras.utils.set_random_seed(1)  # With some weights answers are too close.
-    service = make.of_task(task, modeling.AlbertModel(config))
+    service = make.of_task(task, AlbertModel(config))
     saved_services.spread(saved_services.spread(service.model))
     return task, service
 
