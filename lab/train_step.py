@@ -290,14 +290,7 @@ def compiled(
     devices: list[Any],
     compile_for: Any,
 ) -> tuple[Any, dict[str, Any]]:
-    """Compile the program; return it, and what the compiler says about it.
-
-    Args:
-        settings: Options.
-        description: Of the program.
-        devices: What divides the batch.
-        compile_for: `compile_and_load` or `compile` of a client.
-    """
+    """Compile the program; return it, and what the compiler says about it."""
     count, told = len(devices), description["options"]
     batch = told["train_batch_size"]
     if count > 1 and (batch % count or told["gradient_accumulation_steps"] > 1):

@@ -172,10 +172,6 @@ def build_albert_tf(
 def look_ahead(dataset: Any, steps: int) -> tuple[list[int], Any]:
     """Return the real tokens of the first batches, and one of each length.
 
-    Args:
-        dataset: Batches as they are trained on.
-        steps: How many to look at.
-
     Returns:
         The tokens of each, and a dataset of batches that have all its lengths.
     """

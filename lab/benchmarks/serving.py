@@ -95,7 +95,6 @@ def make_service(
 def write_albert_tf(
     settings: argparse.Namespace, precision: str, path: str
 ) -> None:
-    """Write the SavedModel that albert_tf.export writes."""
     service, _ = make_service(settings, precision)
     from albert_tf.serving.formats import saved_model
 
@@ -250,7 +249,6 @@ def make_hugging_face(settings: argparse.Namespace) -> Ask:
 
 
 def load_onnx(settings: argparse.Namespace) -> Ask:
-    """Load a file of ONNX."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(f"{model_path(settings)}/model.onnx")
@@ -314,11 +312,7 @@ def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
 
 
 def write_models(settings: argparse.Namespace) -> None:
-    """Write all models, each in a process that ends.
-
-    Raises:
-        SystemExit: One cannot be written.
-    """
+    """Write all models, each in a process that ends."""
     names = [written_name(name) for name in settings.implementations]
     for name in dict.fromkeys(filter(None, names)):
         done = subprocess.run(

@@ -100,7 +100,6 @@ def parse(
     """Read options, and refuse what cannot be run before anything runs.
 
     Args:
-        names: Of the implementations that there are.
         arguments: Default: those of the process.
     """
     settings = parser.parse_args(arguments)
@@ -164,11 +163,7 @@ def make_hugging_face_config(config: Config) -> Any:
 
 
 def serve(build: Callable[[], tuple[Turn, str]]) -> None:
-    """Work once for every line of standard input and report its cost.
-
-    Args:
-        build: Returns the work, and a line about it.
-    """
+    """Work once for every line of standard input and report its cost."""
     # Output of packages must not be mixed with the answers.
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
@@ -278,14 +273,7 @@ def compare(
     each other, threads and caches are cold.
 
     Args:
-        module: The script; each process gets its options and `arguments`.
-        unit: What a turn's amount counts, such as "sequences".
         yardsticks: Started beside the implementations, not in the table.
-        more: Returns further columns.
-
-    Raises:
-        SystemExit: The base fails, or any in the middle. Others that fail at
-            their start are left out.
     """
     base = settings.base
     with contextlib.ExitStack() as stack:

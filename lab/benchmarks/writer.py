@@ -105,12 +105,7 @@ def count_records(folder: pathlib.Path) -> int:
 
 
 def write_text(source: str, target: str, size: int) -> None:
-    """Write a text of about so many characters, the same for the same size.
-
-    Args:
-        source: A text with one sentence per line, which is repeated with words
-            exchanged.
-    """
+    """Write a text of about so many characters, the same for the same size."""
     chance = random.Random(12345)
     lines = pathlib.Path(source).read_text("utf-8").split("\n")
     words = [word for line in lines for word in line.split()]

@@ -72,12 +72,7 @@ def compare(first: Parts, second: Parts) -> list[list[str]]:
     """Return the rows of the table.
 
     Args:
-        first: See `report.read`, of each folder.
         second: The same.
-
-    Raises:
-        errors.UserError: A part was measured in two ways, or no part is in
-            all folders.
     """
     shared = set.intersection(*(set(parts) for parts in [*first, *second]))
     rows: list[list[str]] = []

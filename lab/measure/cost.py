@@ -18,9 +18,6 @@ def of_lines(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
         step 60 with 20 examples and 3 gigaflops a second: 60,000 tokens, 30
         seconds = 0.5 minutes, 90e9 FLOPs
 
-    Args:
-        lines: Of `run_log.read`.
-
     Returns:
         `steps`, `tokens` with padding, `flops` of matrix products, forward and
         backward, and `minutes`.

@@ -149,7 +149,6 @@ class EvaluateOptions:
         """Return the options of the finetuning tool.
 
         Args:
-            source: Of the pretrained weights.
             weights: Tells them apart from others in the same place.
         """
         if source.vocabulary.kind == "vocab_file":
@@ -172,23 +171,14 @@ class EvaluateOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One part of the measure.
-
-    Attributes:
-        settings: What its results depend on.
-        measure: Returns the results.
-    """
+    """One part of the measure."""
 
     settings: dict[str, Any]
     measure: Callable[[], dict[str, Any]]
 
 
 def plan(settings: EvaluateOptions) -> dict[str, Part]:
-    """Return the chosen parts; read the data, but load no model.
-
-    Raises:
-        errors.UserError: Something that a part needs is missing.
-    """
+    """Return the chosen parts; read the data, but load no model."""
     weights = checkpoint_files.fingerprint(settings.init_checkpoint)
     source = settings.source()
     source.vocabulary.require()

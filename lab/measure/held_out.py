@@ -47,12 +47,7 @@ SHARE = 0.15  # Of the words.
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """Consecutive words of a document.
-
-    Attributes:
-        words: The words.
-        hidden: Numbers of those to predict, rising.
-    """
+    """Consecutive words of a document."""
 
     words: tuple[str, ...]
     hidden: tuple[int, ...]
@@ -63,10 +58,6 @@ def cut(text: str, size: int) -> Iterator[tuple[str, ...]]:
 
     Example:
         cut("A b.\nC d e.\n\nF.", 2) yields ("A", "b."), ("C", "d")
-
-    Args:
-        text: Documents, separated by empty lines.
-        size: Words of a window.
     """
     words: list[str] = []
     for line in text.splitlines():
@@ -77,17 +68,7 @@ def cut(text: str, size: int) -> Iterator[tuple[str, ...]]:
 
 
 def draw(text: str, size: int, count: int, seed: int) -> list[Window]:
-    """Draw windows of a text, and the words to hide.
-
-    Args:
-        text: Documents, separated by empty lines.
-        size: Words of a window.
-        count: Windows; all of them if there are fewer.
-        seed: Of the draws.
-
-    Raises:
-        errors.UserError: The text has no window.
-    """
+    """Draw windows of a text, and the words to hide."""
     windows = list(cut(text, size))
     if not windows:
         raise errors.UserError(
@@ -113,20 +94,12 @@ def measure(
 ) -> dict[str, float]:
     """Return bits per byte, and what they are made of.
 
-    Args:
-        masked_lm: The model.
-        windows: See `draw`.
-
     Returns:
         `bits_per_byte`; its two parts, `piece_bits_per_byte` and
         `count_bits_per_byte`; `word_accuracy`, the share of the hidden words
         all of whose pieces are the most likely ones, comparable across
         vocabularies; `piece_accuracy`, the share of the hidden pieces, which
         is not; and counts.
-
-    Raises:
-        errors.UserError: A window has more pieces than the model positions, or
-            no hidden word has a piece.
     """
     queries, sizes, num_bytes = [], [], 0
     for window in windows:
@@ -164,12 +137,7 @@ def measure(
 def _accuracies(
     answers: Sequence[scoring.Scores], sizes: Sequence[Sequence[int]]
 ) -> dict[str, float]:
-    """Return the shares of the hidden words and pieces that are right.
-
-    Args:
-        answers: Of each window.
-        sizes: Pieces of each hidden word of each window.
-    """
+    """Return the shares of the hidden words and pieces that are right."""
     words = [
         part.all()
         for answer, counts in zip(answers, sizes, strict=True)

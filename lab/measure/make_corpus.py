@@ -114,9 +114,7 @@ def hold_out(
     """Divide units into those to train on and those held out.
 
     Args:
-        units: Of one source, two or more.
         share: Of the held-out ones; at least one is.
-        seed: Decides which.
 
     Returns:
         Both parts, in the order of the units.
@@ -180,11 +178,7 @@ def _count(units: Iterable[str]) -> dict[str, int]:
 def _divide(
     settings: CorpusOptions, paths: dict[str, str]
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return by source the units to train on, and those held out.
-
-    Raises:
-        errors.UserError: A source has fewer than two units.
-    """
+    """Return by source the units to train on, and those held out."""
     train, held = {}, {}
     for name in SOURCES:
         logging.info("Reading %s", name)
@@ -237,11 +231,7 @@ def _targets(settings: CorpusOptions) -> dict[str, str]:
 
 
 def run(settings: CorpusOptions) -> None:
-    """Write the files; print the numbers.
-
-    Raises:
-        errors.UserError: A source is missing, or the corpus is there.
-    """
+    """Write the files; print the numbers."""
     paths = {
         name: files.require_file(
             os.path.join(settings.data_dir, name), "data_dir"

@@ -40,16 +40,7 @@ _SENTENCES_AT_ONCE = 256
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """Two sentences that differ in one point.
-
-    Attributes:
-        good: The grammatical one.
-        bad: The other.
-        field: Such as `syntax`; the files spell `syntax_semantics` also
-            `syntax/semantics`.
-        phenomenon: Such as `island_effects`.
-        paradigm: Such as `adjunct_island`; the name of one file of BLiMP.
-    """
+    """Two sentences that differ in one point."""
 
     good: str
     bad: str
@@ -59,15 +50,7 @@ class Pair:
 
 
 def read(patterns: str) -> list[Pair]:
-    """Read pairs, one JSON object a line, plain or packed (.xz, .gz, .zst).
-
-    Args:
-        patterns: Files or glob patterns, separated by commas.
-
-    Raises:
-        errors.UserError: A file is missing or not of this kind, or there is
-            no pair.
-    """
+    """Read pairs, one JSON object a line, plain or packed (.xz, .gz, .zst)."""
     pairs = []
     for path in files.expand_patterns(patterns, "minimal_pairs_file"):
         with corpus.open_unpacked(path) as stream:
@@ -102,10 +85,8 @@ def draw(pairs: Sequence[Pair], sample: int, seed: int) -> list[Pair]:
     """Draw `sample` pairs of each phenomenon, as many of each paradigm.
 
     Args:
-        pairs: All pairs.
         sample: Pairs of a phenomenon, divided among its paradigms and rounded
             up; a paradigm that has fewer gives all. 0 means all.
-        seed: Of the draws.
     """
     if not sample:
         return list(pairs)
@@ -134,9 +115,6 @@ def pseudo_log_likelihoods(
     """Return the score of each sentence.
 
     Sentences with the same pieces have exactly the same score.
-
-    Raises:
-        errors.UserError: A sentence has no piece, or too many.
     """
     unique = list(dict.fromkeys(sentences))
     rows = masked_lm.tokenizer.encode_batch(unique)
@@ -176,10 +154,6 @@ def summarize(
     pairs: Sequence[Pair], scores: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return accuracies in percent.
-
-    Args:
-        pairs: The pairs.
-        scores: Of all their sentences.
 
     Returns:
         `overall`; `fields`, `phenomena` and `paradigms` by name; the number of

@@ -36,11 +36,7 @@ class Overlap:
     """Finds 13 words in a row, or a whole sentence, of given texts."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        """Remember texts.
-
-        Args:
-            texts: Each is one sentence or several.
-        """
+        """Remember texts."""
         self._grams: set[int] = set()
         self._sentences: set[str] = set()
         for text in texts:

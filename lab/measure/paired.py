@@ -16,10 +16,7 @@ class Difference:
     """A mean difference.
 
     Attributes:
-        mean: Mean over the groups of the mean of each group.
         low: Lower end of the interval; None where a group has one number.
-        high: Upper end.
-        count: Numbers in all groups.
     """
 
     mean: float
@@ -48,9 +45,6 @@ def interval(
     Args:
         groups: Differences, such as those of all seeds for each task.
         level: Share of the bootstrap means inside.
-
-    Raises:
-        errors.UserError: There is no number, or one is not finite.
     """
     arrays = [np.asarray(group, np.float64) for group in groups]
     if not arrays or not all(len(a) and np.isfinite(a).all() for a in arrays):

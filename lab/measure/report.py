@@ -14,15 +14,7 @@ _DAMAGED = "Delete the file, and measure again."
 
 
 def read(folder: str, option: str = "output_dir") -> dict[str, Any]:
-    """Return the parts that are there, by name.
-
-    Args:
-        folder: See `write`.
-        option: Name of the option that names it, for messages.
-
-    Raises:
-        errors.UserError: The file is damaged.
-    """
+    """Return the parts that are there, by name."""
     path = os.path.join(folder, FILE_NAME)
     if not files.exists(path):
         return {}
@@ -48,17 +40,7 @@ def write(folder: str, parts: Mapping[str, Any]) -> None:
 def require_same(
     folder: str, name: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> None:
-    """Make sure that a part was measured with the same settings.
-
-    Args:
-        folder: That holds the part.
-        name: Of the part.
-        stored: Its settings.
-        wanted: Those of this command.
-
-    Raises:
-        errors.UserError: They differ.
-    """
+    """Make sure that a part was measured with the same settings."""
 
     def short(value: Any) -> str:
         is_hash = isinstance(value, str) and len(value) == 64
@@ -95,12 +77,7 @@ def to_markdown(parts: Mapping[str, Any]) -> str:
 
 
 def rows(head: str, cells: Sequence[Sequence[str]]) -> list[str]:
-    """Return a Markdown table.
-
-    Args:
-        head: The first line, without the outer bars.
-        cells: Of the other lines; all columns but the first are numbers.
-    """
+    """Return a Markdown table."""
     columns = head.count("|")
     return [
         f"| {head} |",

@@ -54,12 +54,7 @@ class MaskedLm:
         model: pretraining.AlbertPretrainer,
         tokenizer: tokenization.AnyTokenizer,
     ) -> None:
-        """Compile the model.
-
-        Args:
-            model: With its trained weights.
-            tokenizer: The vocabulary that it was trained with.
-        """
+        """Compile the model."""
         self.tokenizer = tokenizer
         self._positions = model.encoder.config.max_position_embeddings
         spec = tf.TensorSpec([None, None], tf.int32)
@@ -90,9 +85,6 @@ class MaskedLm:
 
         Every hidden piece is replaced by [MASK], and every text is one
         segment: [CLS] text [SEP].
-
-        Raises:
-            errors.UserError: A text has more pieces than the model positions.
         """
         for query in queries:
             self._check_length(query)
@@ -157,8 +149,6 @@ class Source:
 
     Attributes:
         checkpoint: Folder of a run or release, or a checkpoint in it.
-        config_file: The architecture.
-        vocabulary: The vocabulary.
     """
 
     checkpoint: str
@@ -185,12 +175,7 @@ class Source:
         return cls(checkpoint, config_file, vocabulary)
 
     def load(self) -> MaskedLm:
-        """Restore the model.
-
-        Raises:
-            errors.UserError: A file is missing or does not fit, or the
-                checkpoint has no masked LM head.
-        """
+        """Restore the model."""
         config = AlbertConfig.from_json_file(self.config_file)
         tokenizer = fit.load_tokenizer(
             self.vocabulary, config, self.config_file
@@ -201,11 +186,7 @@ class Source:
         return MaskedLm(model, tokenizer)
 
     def require_head(self) -> None:
-        """Make sure that the checkpoint has a masked LM head.
-
-        Raises:
-            errors.UserError: It has none, or is missing.
-        """
+        """Make sure that the checkpoint has a masked LM head."""
         self._read()
 
     def _read(self) -> checkpoint_reader.Checkpoint:

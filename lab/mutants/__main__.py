@@ -163,13 +163,7 @@ def is_passed_over(node: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """A change of a file.
-
-    Attributes:
-        operator: Its name.
-        occurrence: Which of the operator's places in the file.
-        lines: First and last line of the place.
-    """
+    """A change of a file."""
 
     path: str
     operator: str
@@ -223,11 +217,6 @@ def run_child(
     work: Callable[[], int], log: pathlib.Path, seconds: int
 ) -> int | None:
     """Run a function in a forked process.
-
-    Args:
-        work: Returns the status of the process.
-        log: What it prints.
-        seconds: Processor time that it may take.
 
     Returns:
         The status; None if the time was up.
@@ -335,13 +324,7 @@ class Alarm:
 
 @dataclasses.dataclass(frozen=True)
 class Notes:
-    """The tests of a file, without changes.
-
-    Attributes:
-        seconds: Processor time of each test, by its name.
-        lines: Tests that reach each line; "" is the import.
-        heavy: Modules that they load.
-    """
+    """The tests of a file, without changes."""
 
     seconds: dict[str, float]
     lines: dict[str, list[str]]
@@ -399,11 +382,7 @@ def make_copy() -> None:
 
 
 def observe(path: str) -> Notes:
-    """Run the tests of an unchanged file.
-
-    Raises:
-        SystemExit: One fails.
-    """
+    """Run the tests of an unchanged file."""
     result, log = STORE / "notes.json", STORE / "tests.log"
     status = run_child(
         lambda: Watch(path).run(tests_of(path), result), log, 3600
@@ -440,11 +419,7 @@ def _killer(status: int | None, log: pathlib.Path) -> str:
 
 
 def run(chosen: Sequence[Mutant], *, survivors: bool) -> dict[str, str]:
-    """Try changes; return what noticed each, "" for survivors, by their keys.
-
-    Args:
-        survivors: Try those again that survived an earlier run.
-    """
+    """Try changes; return what noticed each by key, "" for survivors."""
     path = STORE / "results.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     results: dict[str, str] = dict(map(json.loads, lines))

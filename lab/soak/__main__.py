@@ -79,11 +79,7 @@ class SoakOptions:
 
 
 def run(settings: SoakOptions) -> None:
-    """Run all jobs, and print the tables.
-
-    Raises:
-        SystemExit: A result differs; the status is 1.
-    """
+    """Run all jobs, and print the tables."""
     code = _code()
     place = pathlib.Path(settings.output_dir).resolve() / code[:12]
     place.mkdir(parents=True, exist_ok=True)
@@ -159,9 +155,7 @@ class Undisturbed:
     """The result and time of an undisturbed run.
 
     Attributes:
-        content: See compare.py.
         begins: Share of the time until the first output.
-        seconds: Its total time; updated by `pace`.
     """
 
     content: dict[str, str]
@@ -185,11 +179,7 @@ class Undisturbed:
 def undisturbed(
     machine: bench.Bench, job: jobs.Job, results: Results
 ) -> Undisturbed:
-    """Return the result of an undisturbed run.
-
-    Raises:
-        errors.UserError: Two of them differ.
-    """
+    """Return the result of an undisturbed run."""
     known = results.of("undisturbed", job.name)
     if known:
         line = known[-1]
@@ -271,10 +261,6 @@ def _trial(
     """Kill a run several times, let it finish; return the result.
 
     Args:
-        machine: Starts it.
-        job: What is run.
-        folder: A new one.
-        expected: What would be without kills.
         draws: Where the moments come from, and the most kills.
     """
     rng, most = draws

@@ -56,12 +56,7 @@ class Bench:
                 server.close()
 
     def make_inputs(self, num_stories: int, *, models: bool) -> None:
-        """Create the inputs of the jobs, unless they exist.
-
-        Args:
-            num_stories: In the text.
-            models: Whether trained models are needed as well.
-        """
+        """Create the inputs of the jobs, unless they exist."""
         inputs = self.place / "inputs"
         if not (inputs / "texts").exists():
             shutil.rmtree(inputs, ignore_errors=True)
@@ -104,14 +99,7 @@ class Bench:
         options: dict[str, Any] | None = None,
         **limits: Any,
     ) -> "Run":
-        """Start a command in a folder.
-
-        Args:
-            command: The command; all its workers are started.
-            folder: Where it runs.
-            options: More of its options.
-            limits: See `server._run`.
-        """
+        """Start a command in a folder."""
         self._turn += 1
         servers = self._servers.setdefault(command.kind, [])
         if len(servers) < _NUM_SERVERS:

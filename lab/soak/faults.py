@@ -36,17 +36,7 @@ Maybe = Outcome | None
 
 @dataclasses.dataclass
 class Scene:
-    """One run of a job, for a fault.
-
-    Attributes:
-        machine: Starts it.
-        job: What is run.
-        folder: A new one.
-        rng: Decides where and when.
-        content: What an undisturbed run leaves.
-        seconds: What an undisturbed run takes.
-        options: Other options than the job's.
-    """
+    """One run of a job, for a fault."""
 
     machine: bench.Bench
     job: jobs.Job
@@ -116,9 +106,6 @@ class Fault:
     """A fault and the jobs that it applies to.
 
     Attributes:
-        name: For the command line.
-        about: For the table.
-        jobs: Names of jobs.
         happen: Lets it happen; None if the run was over before it could.
     """
 

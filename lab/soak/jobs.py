@@ -20,13 +20,7 @@ CONFIGS = {"config.json": _CONFIG}
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A script and its options; paths are relative to the job's folder.
-
-    Attributes:
-        module: The script.
-        options: Values by name.
-        workers: Processes of the run; several connect by ports.
-    """
+    """A script and its options; paths are relative to the job's folder."""
 
     module: str
     options: Mapping[str, Any]
@@ -47,15 +41,7 @@ class Command:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A command that is killed and started again.
-
-    Attributes:
-        name: Shown in the table.
-        about: What it does, for the table.
-        command: The command.
-        begins: Pattern of the first output file.
-        question: Command to run on the result before it is compared.
-    """
+    """A command that is killed and started again."""
 
     name: str
     about: str

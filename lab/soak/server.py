@@ -112,10 +112,6 @@ def _run(
     """Run a module as a script; return its exit status.
 
     Args:
-        module: Its name.
-        arguments: Of its command line.
-        folder: Where it runs.
-        log: File for what it prints.
         file_limit: Most bytes of a file, as with a full disk.
         user: Id of a user without permissions, instead of root.
     """

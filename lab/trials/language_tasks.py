@@ -56,10 +56,6 @@ def rows(name: str, lines: Iterable[str]) -> Iterator[list[str]]:
     """Yield the texts and the label of each example.
 
     Pairs on whose label the annotators do not agree ("-") are left out.
-
-    Args:
-        name: The set.
-        lines: Its lines as the authors give them.
     """
     for line in lines:
         if name == "germeval2018":

@@ -64,7 +64,6 @@ class Rates:
     """Learning rates.
 
     Attributes:
-        head: Of pooler and head.
         encoder: Of the encoder; None means that of the head.
     """
 
@@ -77,12 +76,7 @@ class Recipe:
     """How a task is finetuned.
 
     Attributes:
-        examples: Training examples (questions of SQuAD and RACE).
         dev_examples: Development examples; 0 means all.
-        epochs: Passes over the training examples.
-        options: Further options of the script.
-        random: Rates from random weights.
-        pretrained: Rates from weights that were pretrained for an hour.
     """
 
     examples: int
@@ -313,16 +307,7 @@ class ToolOptions:
 
 
 def _by_task(option_name: str, text: str, what: str = "") -> dict[str, int]:
-    """Return the number of each task in a text such as "race=8000,cola=500".
-
-    Args:
-        option_name: Where the text is from.
-        text: The text.
-        what: What the numbers count, for the message.
-
-    Raises:
-        errors.UserError: A part is not a task with a number above 0.
-    """
+    """Return the number of each task in a text such as "race=8000,cola=500"."""
     numbers = {}
     for part in filter(None, text.split(",")):
         name, _, count = part.partition("=")
@@ -399,12 +384,7 @@ def prepare(settings: ToolOptions) -> dict[str, str]:
 def _prepare(
     settings: ToolOptions, name: str, output: pathlib.Path
 ) -> pathlib.Path:
-    """Write the subsets of a task's data, in the official layout.
-
-    Raises:
-        errors.UserError: A file is missing, or the subsets that are there are
-            of other files.
-    """
+    """Write the subsets of a task's data, in the official layout."""
     recipe = settings.recipe(name)
     counts = {"train": recipe.examples, "dev": recipe.dev_examples}
     place = output / "data" / f"{name}_{recipe.examples}"
@@ -433,23 +413,14 @@ def digest_of(place: pathlib.Path) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Source:
-    """The files that a task's subsets are drawn from.
-
-    Attributes:
-        name: Of the task.
-        contents: Of each split; of RACE the archive, as "".
-    """
+    """The files that a task's subsets are drawn from."""
 
     name: str
     contents: Mapping[str, bytes]
 
     @classmethod
     def read(cls, folder: pathlib.Path, name: str) -> "_Source":
-        """Read the files.
-
-        Raises:
-            errors.UserError: One is missing.
-        """
+        """Read the files."""
         if name == "race":
             path = str(folder / "race/RACE.tar.xz")
             files.require_file(path, "data_dir")
@@ -590,11 +561,7 @@ def _values(
 
 
 def _identity(settings: ToolOptions) -> dict[str, str]:
-    """Return hashes of the files that the runs read, data aside.
-
-    Raises:
-        errors.UserError: One of them is missing.
-    """
+    """Return hashes of the files that the runs read, data aside."""
     config = files.require_file(settings.config_file, "albert_config_file")
     vocabulary = files.require_file(settings.vocabulary, "spm_model_file")
     found = {
