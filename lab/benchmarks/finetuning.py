@@ -1,12 +1,11 @@
-"""Time finetuning and prediction of this project and of Hugging Face.
+"""Time finetuning of this project and of Hugging Face.
 
     python -m lab.benchmarks.finetuning --task_name=sst-2 --data_dir=DATA/glue \
         --spm_model_file=DATA/vocab/30k-clean.model \
         --torch_python=venv/bin/python
 
 Real examples of a task, with their real lengths, go through the loop of each
-implementation: batches from data, forward, backward, clipping and update; or,
-with --predict, forward only. Every implementation runs in its own process. They
+implementation: batches from data, forward, backward, clipping and update. They
 take turns, each with --steps batches, for several rounds. All have the same
 examples, model, batch size and maximal length, and no dropout. The batches of
 a turn differ between implementations, so what counts is the real tokens per
@@ -49,7 +48,7 @@ NAMES = [
 ]
 RECORDS, ARRAYS, FACTS = "records", "arrays.npz", "facts.json"
 
-# Trains, or predicts, so many batches; returns their real tokens.
+# Trains so many batches; returns their real tokens.
 Turn = Callable[[int], int]
 
 
@@ -110,7 +109,7 @@ def build_albert_tf(
     from albert_tf.model.losses import label_objectives, span_objectives
     from albert_tf.model.network.encoder import AlbertModel
     from albert_tf.model.optimizers import optimization
-    from albert_tf.training import evaluation, train_step
+    from albert_tf.training import train_step
 
     folder = pathlib.Path(settings.folder)
     facts = read_facts(settings)
@@ -125,20 +124,6 @@ def build_albert_tf(
         objective = label_objectives.CLASSIFICATION
         layout = layouts.classification_layout(length)
     data = [str(folder / RECORDS)], layout, settings.batch_size
-    if settings.predict:
-        make = inputs.evaluation_dataset(*data)
-        if kind != "padded":
-            make = inputs.grouped_evaluation_dataset(*data, lengths.SHORTEST)
-        evaluator = evaluation.Evaluator(model, objective)
-        widths = dict.fromkeys(("start_logits", "end_logits"), length)
-        found, every_length = look_ahead(make, settings.steps)
-        evaluator.predict(every_length, widths)
-
-        def predict(steps: int) -> int:
-            evaluator.predict(make.repeat().take(steps), widths)
-            return sum(found)
-
-        return predict
     optimizer = optimization.AdamW(LEARNING_RATE)
     optimizer.build(model.trainable_variables)
     update = train_step.TrainStep(
@@ -249,7 +234,7 @@ def build_hugging_face(
         hugging_face.num_labels = 2
         head = transformers.AlbertForQuestionAnswering
     model = head(hugging_face)
-    model.train(not settings.predict)
+    model.train()
     optimizer = torch.optim.AdamW(model.parameters(), LEARNING_RATE)
     stream = torch_batches(settings, kind)
     cast = torch.autocast(
@@ -268,15 +253,7 @@ def build_hugging_face(
             optimizer.step()
         return tokens
 
-    def predict(steps: int) -> int:
-        tokens = 0
-        for batch in itertools.islice(stream, steps):
-            tokens += int(batch["attention_mask"].sum())
-            with cast, torch.inference_mode():
-                model(**batch)
-        return tokens
-
-    return predict if settings.predict else train
+    return train
 
 
 def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
@@ -312,7 +289,6 @@ def make_parser() -> argparse.ArgumentParser:
     add("--batch_size", type=int, default=32)
     add("--examples", type=int, default=8000, help="The first of the file.")
     add("--steps", type=int, default=32, help="Batches of a turn.")
-    add("--predict", action="store_true", help="Predict instead of training.")
     add("--albert_config_file", default=str(side_by_side.BASE_CONFIG))
     add("--folder", help=argparse.SUPPRESS)
     return parser
