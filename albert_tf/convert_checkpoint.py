@@ -19,12 +19,13 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import errors, files, folder_lock, options, shared_options
-from albert_tf.common.options import option
+from albert_tf.common.options import checked, option
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class ConvertOptions:
     """Options of convert_checkpoint."""
 

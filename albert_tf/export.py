@@ -31,7 +31,7 @@ from albert_tf.common import (
     shared_options,
     strict_json,
 )
-from albert_tf.common.options import option
+from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base
 from albert_tf.finetuning.squad import squad
 from albert_tf.serving import source_options
@@ -46,6 +46,7 @@ _PRECISIONS = {
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class ExportOptions:
     """Options of export."""
 

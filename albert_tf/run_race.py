@@ -11,11 +11,12 @@ Started again with the same options, it goes on from the last checkpoint of
 import dataclasses
 
 from albert_tf.common import options
-from albert_tf.common.options import option
+from albert_tf.common.options import checked, option
 from albert_tf.finetuning import finetuning_options, race
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class RunRaceOptions(finetuning_options.TaskOptions):
     """Options of run_race."""
 

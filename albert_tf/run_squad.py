@@ -33,6 +33,7 @@ class SquadFinetuningOptions(finetuning_options.FinetuningOptions):
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class RunSquadOptions(finetuning_options.TaskOptions):
     """Options of run_squad."""
 

@@ -36,6 +36,9 @@ from albert_tf.model import config
 from data_prep.inspection import record_batches, record_statistics
 from data_prep.vocabulary import cooccurrence
 
+# The first ones are read; more do not change the embeddings much.
+_MAX_RECORDS = 1_000_000
+
 
 @dataclasses.dataclass(frozen=True)
 @options.checked
@@ -51,11 +54,6 @@ class WordEmbeddingsOptions:
     )
     output_file: str = options.option(
         help="NumPy file to write, float32 [vocab_size, embedding_size]."
-    )
-    max_records: int = options.option(
-        1_000_000,
-        "Records to read, at most, from the first on.",
-        within=ranges.EXAMPLES,
     )
     stddev: float = options.option(
         0.1,
@@ -144,7 +142,7 @@ def make_embeddings(
 ) -> np.ndarray:
     """Return word embeddings from the pairs in records, float32 [V, E]."""
     counts = cooccurrence.add_pairs(
-        read_pieces(paths, settings.max_records, model.vocab_size),
+        read_pieces(paths, _MAX_RECORDS, model.vocab_size),
         model.vocab_size,
     )
     information = cooccurrence.positive_information(counts)

@@ -1,139 +1,238 @@
-"""The options of every script: a public interface, so they are frozen here.
+"""The options of every command and their defaults: a public interface.
 
-Add a new or renamed option also to docs/ and CHANGELOG.md.
+A changed default changes every run. Those of the original's options are the
+original's; README names the others. Add a new or renamed option also to docs/
+and CHANGELOG.md.
 """
 
+import dataclasses
 import importlib
+import subprocess
+import sys
 
-import pytest
+from albert_tf.common import option_help, options
+from tests.conftest import ROOT
 
-from albert_tf.common import options
-
+# NAME=DEFAULT, or NAME alone for None, False or no text; an option with ! must
+# be given.
 VOCABULARY = """
     spm_model_file vocab_file do_lower_case keep_accents strip_spurious_marker
 """
 MASKING = """
-    max_predictions_per_seq masked_lm_prob ngram favor_shorter_ngram
-    do_whole_word_mask do_permutation stop_ngrams_at_sep
+    max_predictions_per_seq=20 masked_lm_prob=0.15 ngram=3
+    favor_shorter_ngram=True do_whole_word_mask=True do_permutation
+    stop_ngrams_at_sep
+"""
+OPTIMIZER = """
+    bias_correction poly_power=1.0 start_warmup_step=0 original_start_warmup
+    init_checkpoint init_from_group0 init_shallower new_weights
+"""
+UPDATES = """
+    precision=float32 recompute gradient_accumulation_steps=1 seed=12345
 """
 SHARED = f"""
-    {VOCABULARY}
-    optimizer bias_correction learning_rate poly_power start_warmup_step
-    original_start_warmup
-    init_checkpoint init_from_group0 init_shallower new_weights
-    precision recompute max_minutes max_skipped_updates profile_steps
-    iterations_per_loop save_checkpoints_steps keep_checkpoint_max seed
-    gradient_accumulation_steps
-    distribution_strategy worker_hosts task_index
+    {VOCABULARY} {OPTIMIZER} {UPDATES} max_minutes=0.0 profile_steps
+    iterations_per_loop=1000 keep_checkpoint_max=5
+    distribution_strategy=one_device worker_hosts task_index=0
     use_tpu tpu_name tpu_zone gcp_project
 """
 FINETUNING = f"""
-    albert_config_file output_dir cached_dir max_seq_length
-    do_train do_eval do_predict
-    train_batch_size eval_batch_size predict_batch_size
-    train_feature_file pad_to_max early_stopping_evaluations num_runs new_head
-    hidden_dropout_prob attention_probs_dropout_prob pooling
-    encoder_learning_rate
-    train_step warmup_step num_train_epochs warmup_proportion {SHARED}
+    albert_config_file! output_dir! cached_dir do_train do_eval do_predict
+    optimizer=adamw learning_rate=5e-05 save_checkpoints_steps=1000
+    train_batch_size=32 eval_batch_size=8 predict_batch_size=8
+    train_feature_file pad_to_max early_stopping_evaluations=0 num_runs=1
+    new_head hidden_dropout_prob attention_probs_dropout_prob pooling
+    encoder_learning_rate train_step warmup_step num_train_epochs=3.0
+    warmup_proportion=0.1 {SHARED}
 """
 RACE = """
-    max_qa_length num_options pad_options middle_only high_only
-    dropout_prob
+    max_qa_length=128 num_options=4 pad_options middle_only high_only
+    dropout_prob=0.1
 """
 OBJECTIVE = """
-    objective sentence_objective masked_lm_factor sentence_factor generator_size
-    generator_sharing replaced_token_factor word_embeddings_file
+    optimizer=lamb learning_rate=0.00176
+    objective=mlm sentence_objective=sop masked_lm_factor=1.0
+    sentence_factor=1.0 generator_size=0.25 generator_sharing=embeddings
+    replaced_token_factor=50.0 word_embeddings_file init_schedule=restart
+    num_train_steps=125000 num_warmup_steps=3125
+    max_seq_length=512 train_batch_size=4096
 """
 WRITER = f"""
-    {VOCABULARY} input_file input_format json_field text_column split_sentences
-    language on_bad_line output_file num_shards num_workers dask_scheduler
-    drop_duplicates
-    masking_time word_start_rule word_segmenter sentence_objective
-    single_segment_policy random_seed dupe_factor overwrite max_seq_length
-    short_seq_prob random_next_sentence {MASKING}
-    """
+    {VOCABULARY} {MASKING} input_file! input_format=lines json_field=text
+    text_column=text split_sentences language on_bad_line=fail output_file!
+    num_shards num_workers=0 dask_scheduler drop_duplicates masking_time=writing
+    word_start_rule word_segmenter=none sentence_objective
+    single_segment_policy=split random_seed=12345 dupe_factor=40 overwrite
+    max_seq_length=512 short_seq_prob=0.1 random_next_sentence
+"""
 OPTIONS = {
     "albert_tf.run_pretraining:PretrainingOptions": f"""
-        albert_config_file input_file output_dir eval_input_file
-        max_seq_length {MASKING} masked_lm_budget pack_sequences
-        do_train do_eval train_batch_size eval_batch_size num_train_steps
-        num_warmup_steps max_eval_steps {SHARED}
-        {OBJECTIVE} best_metric follow_checkpoints init_schedule
+        albert_config_file! input_file! output_dir! eval_input_file {MASKING}
+        masked_lm_budget=0 pack_sequences do_train=True do_eval
+        eval_batch_size=64 max_eval_steps=100 save_checkpoints_steps=5000
+        best_metric follow_checkpoints {OBJECTIVE} {SHARED}
     """,
     "albert_tf.run_classifier:ClassifierOptions": f"""
-        data_dir task_name task_module {FINETUNING}
+        data_dir! task_name! task_module max_seq_length=512 {FINETUNING}
     """,
     "albert_tf.run_squad:RunSquadOptions": f"""
-        train_file predict_file task_name squad_version start_n_top end_n_top
-        dropout_prob null_score_diff_threshold original_threshold doc_stride
-        max_query_length n_best_size max_answer_length {FINETUNING}
+        train_file predict_file task_name=squad squad_version=2.0
+        start_n_top=5 end_n_top=5 dropout_prob=0.1 null_score_diff_threshold
+        original_threshold doc_stride=128 max_query_length=64 n_best_size=20
+        max_answer_length=30 max_seq_length=384 {FINETUNING}
     """,
     "albert_tf.run_race:RunRaceOptions": f"""
-        data_dir task_name {RACE} {FINETUNING}
+        data_dir! task_name=race max_seq_length=512 {RACE} {FINETUNING}
     """,
     "albert_tf.run_glue:GlueOptions": """
-        data_dir output_dir tasks recipe_dir from_mnli albert_config_file
-        spm_model_file vocab_file init_checkpoint num_runs overrides
-        submission_file
+        data_dir! output_dir! recipe_dir=configs/glue from_mnli
+        tasks=cola,sst-2,mrpc,sts-b,qqp,mnli,qnli,rte,wnli
+        albert_config_file spm_model_file vocab_file init_checkpoint num_runs
+        overrides submission_file
     """,
     "albert_tf.predict:PredictOptions": """
-        run_dir saved_model input_file output_file checkpoint signature
-        batch_size task_module strict
+        run_dir saved_model input_file output_file=- checkpoint signature
+        batch_size=32 task_module strict
     """,
     "albert_tf.ensemble:EnsembleOptions": """
-        run_dirs output_dir data_dir predict_file task_module""",
-    "albert_tf.write_run_card:RunCardOptions": "output_dir",
+        run_dirs! output_dir! data_dir predict_file task_module
+    """,
+    "albert_tf.write_run_card:RunCardOptions": "output_dir!",
     "data_prep.create_finetuning_data:FinetuningDataOptions": f"""
-        {VOCABULARY} {RACE} task_name input_file output_file is_training split
-        max_seq_length task_module num_workers overwrite doc_stride
-        max_query_length
+        {VOCABULARY} {RACE} task_name! input_file! output_file! is_training
+        split max_seq_length=512 task_module num_workers=0 overwrite
+        doc_stride=128 max_query_length=64
     """,
     "data_prep.extract_passages:Options": """
-        output_file squad_file race_dir overwrite
+        output_file! squad_file race_dir overwrite
     """,
     "albert_tf.export:ExportOptions": f"""
-        {VOCABULARY} export_dir format precision with_text eval_file run_dir
-        checkpoint init_checkpoint albert_config_file task max_seq_length
-        num_labels labels pairs squad_version start_n_top end_n_top
-        null_score_diff_threshold doc_stride max_query_length max_answer_length
-        n_best_size num_options max_qa_length overwrite task_module
+        {VOCABULARY} export_dir! format=saved_model precision=float32
+        with_text=True eval_file run_dir checkpoint init_checkpoint
+        albert_config_file task max_seq_length num_labels labels pairs
+        squad_version start_n_top end_n_top null_score_diff_threshold
+        doc_stride max_query_length max_answer_length n_best_size num_options
+        max_qa_length overwrite task_module
     """,
-    "albert_tf.demo:DemoPageOptions": "saved_model port host",
+    "albert_tf.demo:DemoPageOptions": """
+        saved_model! port=7860 host=127.0.0.1
+    """,
     "albert_tf.convert_checkpoint:ConvertOptions": """
-        from to format albert_config_file spm_model_file vocab_file
+        from! to! format! albert_config_file spm_model_file vocab_file
         do_lower_case keep_accents strip_spurious_marker task_module overwrite
     """,
     "data_prep.train_sentencepiece:Options": """
-        input_file output_prefix vocab_size character_coverage
-        input_sentence_size do_lower_case keep_accents byte_fallback
-        compare_with
+        input_file! output_prefix! vocab_size=30000 character_coverage
+        input_sentence_size=10000000 do_lower_case=True keep_accents
+        byte_fallback compare_with
     """,
     "data_prep.train_wordpiece:Options": """
-        input_file output_prefix vocab_size unit character_coverage
-        do_lower_case keep_accents compare_with
+        input_file! output_prefix! vocab_size=30000 unit=wordpiece
+        character_coverage do_lower_case=True keep_accents compare_with
     """,
     "data_prep.split_sentences:Options": """
-        input_file output_file language paragraphs_as_documents
-        max_document_sentences num_processes overwrite
+        input_file! output_file! language paragraphs_as_documents
+        max_document_sentences=0 num_processes=0 overwrite
     """,
     "data_prep.inspect_records:InspectOptions": f"""
-        {VOCABULARY} input_file num_examples statistics
+        {VOCABULARY} input_file! num_examples=5 statistics=True
     """,
     "data_prep.make_word_embeddings:WordEmbeddingsOptions": """
-        input_file albert_config_file output_file max_records stddev
-        random_seed overwrite
+        input_file! albert_config_file! output_file! stddev=0.1
+        random_seed=12345 overwrite
     """,
     "data_prep.make_demo_data:DemoOptions": """
-        output_dir random_seed num_stories num_task_examples
+        output_dir! random_seed=12345 num_stories=3600 num_task_examples=6000
     """,
     "data_prep.create_pretraining_data:CreatePretrainingDataOptions": WRITER,
 }
 
 
-@pytest.mark.parametrize("where", OPTIONS)
-def test_option_names_are_frozen(where):
+def options_class(where):
+    """The class that a key of OPTIONS names."""
     module, name = where.split(":")
-    options_class = getattr(importlib.import_module(module), name)
-    assert sorted(options.names(options_class)) == sorted(
-        OPTIONS[where].split()
+    return getattr(importlib.import_module(module), name)
+
+
+def flags_of(where):
+    return list(options.leaves(options_class(where)))
+
+
+def described(flag):
+    if flag.is_required:
+        return f"{flag.name}!"
+    is_empty = flag.default is None or flag.default is False
+    return (
+        flag.name
+        if is_empty or flag.default == ""
+        else f"{flag.name}={flag.default}"
     )
+
+
+def test_options_and_defaults_are_frozen():
+    for where, text in OPTIONS.items():
+        found = sorted(map(described, flags_of(where)))
+        assert found == sorted(text.split()), where
+
+
+def test_help_has_what_must_be_given_and_fits_the_screen():
+    for where in OPTIONS:
+        flags = flags_of(where)
+        shown = option_help.text("", flags, full=False)
+        for flag in flags:
+            assert not flag.is_required or f"--{flag.name}=" in shown, where
+        for full in (False, True):
+            lines = option_help.text("", flags, full).splitlines()
+            assert max(map(len, lines)) <= option_help.WIDTH
+
+
+def test_groups_name_each_option_once_and_none_that_is_gone():
+    known = {flag.name for where in OPTIONS for flag in flags_of(where)}
+    listed = " ".join(option_help.GROUPS.values()).split()
+    assert not set(listed) - known
+    assert len(set(listed)) == len(listed)
+
+
+def test_options_have_types_that_flags_can_have():
+    for where in OPTIONS:
+        for flag in flags_of(where):
+            assert flag.type in (str, int, float, bool), flag
+            fits = isinstance(flag.default, (flag.type, type(None)))
+            assert fits or flag.default is dataclasses.MISSING, flag
+
+
+# Runs each command several times; tells the status, and what it loaded.
+PROGRAM = """
+import runpy
+import sys
+for module in MODULES:
+    for words in (["--help"], ["--helpfull"], ["--absent=1"], []):
+        sys.argv = ["command", *words]
+        try:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        except SystemExit as left:
+            loaded = {"tensorflow", "keras", "tf_keras"} & set(sys.modules)
+            print("left", module, words, left.code, loaded, file=sys.stderr)
+"""
+
+
+def test_help_and_wrong_options_load_no_tensorflow():
+    modules = [where.split(":")[0] for where in OPTIONS]
+    done = subprocess.run(
+        [sys.executable, "-c", f"MODULES = {modules}{PROGRAM}"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    said = done.stderr.splitlines()
+    assert [line for line in said if line.startswith("left ")] == [
+        f"left {module} {words} {status} set()"
+        for module in modules
+        for words, status in (
+            (["--help"], 0),
+            (["--helpfull"], 0),
+            (["--absent=1"], 2),
+            ([], 2),
+        )
+    ]
+    assert done.stderr.count("flag 'absent'") == len(modules)

@@ -1,7 +1,6 @@
 """Every number among the options has a lowest and a highest value."""
 
 import dataclasses
-import importlib
 import math
 import re
 import typing
@@ -9,70 +8,87 @@ import typing
 import pytest
 
 from albert_tf.common import errors
-from tests.test_option_names import OPTIONS
+from tests.test_option_names import OPTIONS, options_class
 
 
-def classes_inside(options_class):
-    yield options_class
-    for hint in typing.get_type_hints(options_class).values():
+def classes_inside(outer):
+    yield outer
+    for hint in typing.get_type_hints(outer).values():
         if dataclasses.is_dataclass(hint):
             yield from classes_inside(hint)
 
 
-def all_classes():
-    for where in OPTIONS:
-        module, name = where.split(":")
-        yield from classes_inside(
-            getattr(importlib.import_module(module), name)
-        )
+CLASSES = dict.fromkeys(
+    inner for where in OPTIONS for inner in classes_inside(options_class(where))
+)
 
 
-def numbers_of(options_class):
-    hints = typing.get_type_hints(options_class)
-    for field in dataclasses.fields(options_class):
-        if hints[field.name] in (int, float, int | None, float | None):
-            is_whole = hints[field.name] in (int, int | None)
-            yield options_class, field, is_whole
+def fields_with_types():
+    """Each option of each class, its type, and whether it is restricted."""
+    for found in CLASSES:
+        hints = typing.get_type_hints(found)
+        for field in dataclasses.fields(found):
+            if field.metadata:
+                yield found, field, hints[field.name]
 
 
-NUMBERS = [
-    pytest.param(*number, id=f"{number[0].__name__}.{number[1].name}")
-    for options_class in dict.fromkeys(all_classes())
-    for number in numbers_of(options_class)
-]
-
-
-def make(options_class, **values):
-    """Give every other option its default, or a text where it has none."""
-    required = {
-        field.name: "x"
-        for field in dataclasses.fields(options_class)
-        if field.default is field.default_factory is dataclasses.MISSING
+def refused(found, field, value):
+    """Make an object with this value; the others have defaults, or a text."""
+    values = {
+        other.name: "x"
+        for other in dataclasses.fields(found)
+        if other.default is other.default_factory is dataclasses.MISSING
     }
-    return options_class(**{**required, **values})
+    for other in dataclasses.fields(found):
+        if other.name in values and other.metadata.get("choices"):
+            values[other.name] = other.metadata["choices"][0]
+    with pytest.raises(errors.UserError) as error:
+        found(**{**values, field.name: value})
+    return str(error.value)
 
 
-def test_the_table_has_numbers():
-    assert len(NUMBERS) > 80
+def test_numbers_beyond_their_range_are_refused():
+    tried = 0
+    for found, field, hint in fields_with_types():
+        if hint not in (int, float, int | None, float | None):
+            continue
+        within, is_whole = field.metadata["within"], hint in (int, int | None)
+        assert (within.low is None) != (within.above is None)
+        assert (within.high is None) != (within.below is None)
+        lowest = within.low - 1 if within.above is None else within.above
+        highest = within.high + 1 if within.below is None else within.below
+        values = [lowest, highest, math.nan, math.inf, -math.inf]
+        for value in [*values, True, "3", [3], *([1.5] if is_whole else [])]:
+            said = refused(found, field, value)
+            assert said.startswith(f"`{field.name}={value!r}` is "), said
+            assert re.search(rf" number {re.escape(str(within))}\.$", said)
+        if hint in (int, float):
+            assert refused(found, field, None)
+        tried += 1
+    assert tried > 80
 
 
-@pytest.mark.parametrize(("options_class", "field", "is_whole"), NUMBERS)
-def test_numbers_beyond_their_range_are_refused(options_class, field, is_whole):
-    within = field.metadata["within"]
-    assert (within.low is None) != (within.above is None)
-    assert (within.high is None) != (within.below is None)
-    lowest = within.low - 1 if within.above is None else within.above
-    highest = within.high + 1 if within.below is None else within.below
-    odd = [math.nan, math.inf, -math.inf, True, "3", [3]]
-    for value in [lowest, highest, *odd, *([1.5] if is_whole else [])]:
-        named = f"`{field.name}={value!r}` is "
-        with pytest.raises(errors.UserError, match=re.escape(named)) as error:
-            make(options_class, **{field.name: value})
-        assert str(error.value).endswith(f" number {within}.")
+def test_other_values_than_the_choices_are_refused():
+    tried = 0
+    for found, field, hint in fields_with_types():
+        if choices := field.metadata["choices"]:
+            name = field.name.removesuffix("_")
+            for value in ("", f"{choices[0]} ", 3):
+                said = refused(found, field, value)
+                assert said.startswith(f"`{name}={value}` is not allowed."), (
+                    said
+                )
+            assert hint == str | None or refused(found, field, None)
+            tried += 1
+    assert tried > 15
 
 
-@pytest.mark.parametrize(("options_class", "field", "is_whole"), NUMBERS)
-def test_defaults_are_in_their_range(options_class, field, is_whole):
-    if field.default is not None:
-        within = field.metadata["within"]
-        assert not within.complaint(field.default, whole=is_whole)
+def test_defaults_are_allowed():
+    for _, field, hint in fields_with_types():
+        within, choices = field.metadata["within"], field.metadata["choices"]
+        if field.default not in (None, dataclasses.MISSING):
+            whole = hint in (int, int | None)
+            assert not within or not within.complaint(
+                field.default, whole=whole
+            )
+            assert not choices or field.default in choices

@@ -6,11 +6,12 @@
 
 import dataclasses
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 WIDTH = 80
-REST = "Rarely needed"
+_INDENT = " " * 6
+_KINDS = {str: "TEXT", int: "NUMBER", float: "NUMBER"}
 
 # By purpose, most used first. An option that is not here is rarely needed.
 GROUPS = {
@@ -32,7 +33,7 @@ GROUPS = {
         doc_stride max_query_length max_answer_length n_best_size
         max_qa_length num_options null_score_diff_threshold
         is_training split batches_from num_batches num_examples statistics
-        num_stories num_task_examples max_records random_seed
+        num_stories num_task_examples random_seed
     """,
     "Training": """
         do_train do_eval do_predict num_train_steps num_train_epochs
@@ -55,7 +56,6 @@ GROUPS = {
         to_checkpoint host port
     """,
 }
-_KINDS = {str: "TEXT", int: "NUMBER", float: "NUMBER"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +63,10 @@ class Flag:
     """One option, ready to become a flag.
 
     Attributes:
-        name: Its name on the command line, without dashes.
+        name: On the command line, without dashes.
         type: `str`, `int`, `float` or `bool`.
         optional: Whether None is allowed.
-        default: Its default; `dataclasses.MISSING` if it is required.
+        default: `dataclasses.MISSING` if it must be given.
         metadata: The other arguments of `options.option`.
     """
 
@@ -81,50 +81,23 @@ class Flag:
         """Whether there is no default."""
         return self.default is dataclasses.MISSING
 
-    @property
-    def help(self) -> str:
-        """What it is for, and which numbers are allowed."""
-        within = self.metadata["within"]
-        allowed = f" A number {within}." if within else ""
-        if _has_many_choices(self):
-            allowed = f" One of {', '.join(self.metadata['choices'])}."
-        return f"{self.metadata['help']}{allowed}"
-
 
 def text(description: str, flags: Sequence[Flag], full: bool) -> str:
-    """Return the help of a command.
-
-    Args:
-        description: What the command is for.
-        flags: Its options.
-        full: Whether to show those that are rarely needed.
-    """
-    groups = _grouped(flags)
-    rest = groups.pop(REST)
-    if full:
-        groups[REST] = rest
-        end = "--flagfile=FILE reads options from a file, one on each line."
-    else:
-        end = (
-            f"--helpfull has {len(rest)} more."
-            if rest
-            else "These are all options."
-        )
+    """Return the help of a command; `full` has what is rarely needed, too."""
+    remaining = {flag.name: flag for flag in flags}
     parts = [description.strip()]
-    for title, members in groups.items():
+    for title, names in GROUPS.items():
+        members = [remaining.pop(n) for n in names.split() if n in remaining]
         if members:
             parts.append(f"{title}:\n{describe(members)}")
-    return "\n\n".join([*parts, end]) + "\n"
-
-
-def _grouped(flags: Sequence[Flag]) -> dict[str, list[Flag]]:
-    """Return the flags of each group, in the order of `GROUPS`."""
-    remaining = {flag.name: flag for flag in flags}
-    groups = {
-        title: [remaining.pop(n) for n in names.split() if n in remaining]
-        for title, names in GROUPS.items()
-    }
-    return {**groups, REST: list(remaining.values())}
+    rest = list(remaining.values())
+    if full and rest:
+        parts.append(f"Rarely needed:\n{describe(rest)}")
+    if full:
+        parts.append("--flagfile=FILE reads options from a file, one a line.")
+    else:
+        parts.append(f"--helpfull has {len(rest)} more.")
+    return "\n\n".join(parts) + "\n"
 
 
 def describe(flags: Sequence[Flag]) -> str:
@@ -134,46 +107,35 @@ def describe(flags: Sequence[Flag]) -> str:
           --max_seq_length=NUMBER
               Tokens per example. A number from 1 to 65,536. Default: 512.
     """
-    return "\n".join(
-        line
-        for flag in flags
-        for line in (
-            f"  {_usage(flag)}",
-            *_wrapped(f"{flag.help}{_default(flag)}"),
+    lines = []
+    for flag in flags:
+        usage, about = _usage_and_text(flag)
+        lines.append(f"  {usage}")
+        lines += textwrap.wrap(
+            about,
+            WIDTH,
+            initial_indent=_INDENT,
+            subsequent_indent=_INDENT,
+            break_on_hyphens=False,
         )
-    )
+    return "\n".join(lines)
 
 
-def _usage(flag: Flag) -> str:
-    choices = flag.metadata["choices"]
-    value = _KINDS.get(flag.type, "")
-    if choices and not _has_many_choices(flag):
+def _usage_and_text(flag: Flag) -> tuple[str, str]:
+    about, value = flag.metadata["help"], _KINDS.get(flag.type, "")
+    choices, within = flag.metadata["choices"], flag.metadata["within"]
+    if within:
+        about += f" A number {within}."
+    if choices and len("|".join(choices)) <= WIDTH // 2:
         value = "|".join(choices)
-    name = f"--{flag.name}={value}" if value else f"--[no]{flag.name}"
+    elif choices:
+        about += f" One of {', '.join(choices)}."
+    usage = f"--{flag.name}={value}" if value else f"--[no]{flag.name}"
     if flag.metadata["positional"]:
-        name = f"[--{flag.name}=]{value}"
-    return f"{name} (required)" if flag.is_required else name
-
-
-def _has_many_choices(flag: Flag) -> bool:
-    """Tell whether the choices do not fit on the line of the option."""
-    choices = flag.metadata["choices"] or ()
-    return len("|".join(choices)) > WIDTH // 2
-
-
-def _default(flag: Flag) -> str:
-    if flag.is_required or flag.default in (None, ""):
-        return ""
-    default = str(flag.default)
-    return f" Default: {default.lower() if flag.type is bool else default}."
-
-
-def _wrapped(paragraph: str) -> Iterator[str]:
-    indent = " " * 6
-    yield from textwrap.wrap(
-        paragraph,
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-    )
+        usage = f"[--{flag.name}=]{value}"
+    if flag.is_required:
+        return f"{usage} (required)", about
+    if flag.default not in (None, ""):
+        default = str(flag.default)
+        about += f" Default: {default.lower() if not value else default}."
+    return usage, about

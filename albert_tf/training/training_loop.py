@@ -35,6 +35,8 @@ from albert_tf.training import (
 # How long one call of the compiled loop is to take. Between two calls the
 # process checks the time limit and SIGTERM.
 CHUNK_SECONDS = 3.0
+# Updates in a row that are not finite, after which a run stops.
+MAX_SKIPPED_UPDATES = 10
 
 
 class _Between(NamedTuple):
@@ -291,7 +293,7 @@ class Trainer:
             # Half of the time that is left: the speed may change.
             aim = min(CHUNK_SECONDS, clock.seconds_left / 2)
             chunk = max(1, min(2 * chunk, int(steps_per_second * aim)))
-            if self._guard.has_failed(self._options.max_skipped_updates):
+            if self._guard.has_failed(MAX_SKIPPED_UPDATES):
                 raise self._not_finite()
         return np.concatenate(rows), is_preempted
 

@@ -77,13 +77,6 @@ class TrainerOptions(UpdateOptions):
         "keeps its share of the run. 0: no limit.",
         within=ranges.Range(0, 10**7),
     )
-    max_skipped_updates: int = option(
-        10,
-        "Updates with numbers that are not finite are skipped; after so many "
-        "in a row the run stops.",
-        within=ranges.STEPS,
-        may_change=True,
-    )
     profile_steps: str | None = option(
         None,
         "Two steps, such as 10,20, between which TensorBoard's profiler runs.",

@@ -30,7 +30,7 @@ from typing import IO, Any
 from backports import zstd
 
 from albert_tf.common import errors, files
-from albert_tf.common.options import option
+from albert_tf.common.options import checked, option
 from data_prep.writer import sentences, tables, text_lines
 
 BLOCK_BYTES = 2**20  # Thousands of sentences, about a second of tokenizing.
@@ -69,6 +69,7 @@ _FORMATS = {
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class CorpusOptions:
     """The text files and their format."""
 

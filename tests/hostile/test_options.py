@@ -72,7 +72,7 @@ COMMAND_LINES = {
     "--flagfile=folder": "folder",
     "--flagfile=itself": "includes itself",
     "--flagfile=zeros": "Unexpected argument",
-    "--flagfile=bytes": "--flagfile=bytes is not UTF-8: byte ",
+    "--flagfile=bytes": "--flagfile=bytes: 'utf-8' codec can't",
     "--output_fil": "output_fil",
     "--input_file=\udcff": "--input_file",
 }

@@ -4,47 +4,68 @@ import dataclasses
 import errno
 import gc
 import logging
+import subprocess
 import sys
 
 import pytest
 from absl import logging as absl_logging
 
 from albert_tf.common import errors, options, ranges
-from albert_tf.common.options import option
+from albert_tf.common.options import checked, option
+from tests.conftest import ROOT
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class Inner:
     size: int = option(3, "A size.", within=ranges.Range(1, 10))
     shape: str = option("round", "A shape.", choices=("round", "square"))
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class Outer:
     name: str = option(help="A name.", may_change=True)
     rate: float = option(0.5, "A rate.", within=ranges.Range(0, 9))
-    note: str | None = option(None, "A note.")
+    note: str | None = option(None, "A note.", choices=("a", "out", ""))
     verbose: bool = option(False, "Whether to talk.", may_change=True)
+    from_: int | None = option(None, "A start.", within=ranges.Range(0, 5))
     inner: Inner = dataclasses.field(default_factory=lambda: Inner(size=7))
 
     def __post_init__(self) -> None:
         if self.rate > 1:
-            raise errors.UserError(f"--rate={self.rate} is above 1. Use less.")
+            raise errors.UserError("is above 1. Use less.", "rate", self.rate)
 
 
-def parse(*arguments: str) -> Outer:
-    return options.parse(Outer, arguments)
+@dataclasses.dataclass(frozen=True)
+class Viewer:
+    paths: str = option(help="Files to show.", positional=True)
+    size: int = option(3, "A size.")
 
 
-def test_defaults_become_flags_and_an_object():
-    assert parse("--name=x") == Outer("x", 0.5, None, False, Inner(7, "round"))
+def parse(*words: str) -> Outer:
+    return options.parse(Outer, words)
 
 
-def test_flags_reach_nested_options():
-    parsed = parse(
-        "--name=x", "--rate=0.25", "--note=y", "--verbose", "--size=9"
-    )
-    assert parsed == Outer("x", 0.25, "y", True, Inner(9, "round"))
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ([], Outer("x", 0.5, None, False, None, Inner(7, "round"))),
+        (
+            ["--rate=0.25", "--note", "a", "--verbose", "--size=9", "--from=2"],
+            Outer("x", 0.25, "a", True, 2, Inner(9, "round")),
+        ),
+        (
+            ["--noverbose", "-shape=square"],
+            Outer("x", inner=Inner(7, "square")),
+        ),
+        (["--verbose=True", "--note="], Outer("x", note="", verbose=True)),
+        (["--verbose=0", "--size=0x9"], Outer("x", inner=Inner(9))),
+        (["--size=2", "--size=3"], Outer("x", inner=Inner(3))),
+    ],
+)
+def test_flags_become_an_object(words, wanted):
+    assert parse("--name=x", *words) == wanted
 
 
 @pytest.mark.parametrize(
@@ -64,194 +85,50 @@ def test_tilde_is_the_home_folder(monkeypatch, given, wanted):
 
 
 def test_names_lists_nested_options_in_order():
-    assert options.names(Outer) == [
-        "name",
-        "rate",
-        "note",
-        "verbose",
-        "size",
-        "shape",
-    ]
+    wanted = ["name", "rate", "note", "verbose", "from", "size", "shape"]
+    assert options.names(Outer) == wanted
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "words",
     [
-        (
-            ["--rate=0.25"],
-            "Required options are missing:\n  --name=TEXT (required)\n      "
-            "A name.",
-        ),
-        (
-            ["--name=x", "--shape=flat"],
-            "`shape=flat` is not allowed. Use round or square.",
-        ),
-        (
-            ["--name=x", "--size=many"],
-            "`size=many` is not a whole number. Use a whole number from 1 to "
-            "10.",
-        ),
-        (
-            ["--name=x", "--rate="],
-            "`rate=` is not a number. Use a number from 0 to 9.",
-        ),
-        (
-            ["--name=x", "--verbose=maybe"],
-            "`verbose=maybe` is neither true nor false. Write --verbose or "
-            "--noverbose.",
-        ),
-        (
-            ["--name=x", "--verbos"],
-            "--verbos is not an option of this command. Did you mean "
-            "--verbose? --helpfull lists all options.",
-        ),
-        (
-            ["--name=x", "--no_verbose"],
-            "--no_verbose is not an option of this command. Did you mean "
-            "--noverbose? --helpfull lists all options.",
-        ),
-        (
-            ["--name=x", "--noname"],
-            "--noname is not an option of this command. Did you mean --name? "
-            "--helpfull lists all options.",
-        ),
-        (
-            ["--name=x", "--extra=3"],
-            "--extra is not an option of this command. --helpfull lists all "
-            "options.",
-        ),
-        (
-            ["--name=x", "--flagfile=absent.flags"],
-            "--flagfile=absent.flags cannot be read: No such file or "
-            "directory. Name a file with one option on each line.",
-        ),
-        (
-            ["--name=x", "--rate"],
-            "--rate has no value. Options are written as --name=value; --help "
-            "lists them.",
-        ),
-        (
-            ["--name=x", "--noverbose=true"],
-            "--noverbose=true must have no value. Options are written as "
-            "--name=value; --help lists them.",
-        ),
-        (
-            ["--name=x", "--verbosity=loud"],
-            "--verbosity=loud is not allowed: invalid literal for int() with "
-            "base 10: 'loud'. Options are written as --name=value; --help "
-            "lists them.",
-        ),
-        (
-            ["--name=x", "--pdb"],
-            "--pdb is not an option of this command. --helpfull lists all "
-            "options.",
-        ),
+        ("--flagfile=a.flags",),
+        ("-flagfile=a.flags",),
+        ("--flagfile", "a.flags"),
+        ("--flagfile=~/a.flags",),
+        ("--flagfile=outer.flags", "--flagfile=outer.flags"),
     ],
 )
-def test_message_of_a_wrong_option(arguments, message):
-    with pytest.raises(errors.UserError) as error:
-        parse(*arguments)
-    assert str(error.value) == message
+def test_options_take_the_place_of_a_flag_file(words, folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    content = b"# comment\r\n\r\n// comment\n --rate=1 \n--name=x # y\n"
+    (folder / "a.flags").write_bytes(content)
+    (folder / "outer.flags").write_text("--flagfile=a.flags\n")
+    found = parse("--rate=0", "--size=2", *words, "--size=4")
+    assert found == Outer("x # y", 1, inner=Inner(4))
 
 
-@pytest.mark.parametrize(
-    ("given", "wanted"),
-    [
-        ("--verbose", True),
-        ("--noverbose", False),
-        ("--verbose=True", True),
-        ("--verbose=0", False),
-    ],
-)
-def test_truth_values(given, wanted):
-    assert parse("--name=x", given).verbose is wanted
+def test_recipes_are_found_from_any_folder(folder):
+    @dataclasses.dataclass(frozen=True)
+    class Options:
+        albert_config_file: str = option("", positional=True)
 
-
-def test_numbers_may_be_hexadecimal():
-    assert parse("--name=x", "--size=0x9").inner.size == 9
-
-
-def test_rules_between_options_hold_for_flags():
-    with pytest.raises(errors.UserError, match="--rate=2.0 is above 1"):
-        parse("--name=x", "--rate=2")
-
-
-def test_to_dict_is_flat_and_from_dict_undoes_it():
-    outer = Outer("x", inner=Inner(1, "square"))
-    flat = options.to_dict(outer)
-    assert flat["size"] == 1 and "inner" not in flat
-    assert options.from_dict(Outer, flat) == outer
-    # Where nothing is said the outer class decides, as on the command line.
-    assert options.from_dict(Outer, {"name": "x"}) == parse("--name=x")
-
-
-def test_differences_leave_out_what_may_change():
-    before = options.to_dict(Outer("x"))
-    now = options.to_dict(Outer("y", 0.25, None, True, Inner(8)))
-    assert options.differences(Outer, before, now) == [
-        "  --rate was 0.5, is now 0.25",
-        "  --size was 7, is now 8",
-    ]
-
-
-def test_differences_accept_options_that_are_new():
-    before = {"rate": 0.5}
-    assert not options.differences(Outer, before, options.to_dict(Outer("x")))
-    # What an earlier version did is what the default does.
-    now = options.to_dict(Outer("x", inner=Inner(8)))
-    assert options.differences(Outer, before, now) == [
-        "  --size was 7, is now 8"
-    ]
-
-
-def test_script_explains_a_typo_without_a_traceback(run_module):
-    done = run_module("albert_tf.export", "--run_dri=x", "--export_dir=y")
-    assert done.returncode == 2
-    assert "run_dri" in done.stderr and "run_dir" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_script_ends_with_status_2_after_a_users_mistake(run_module, tmp_path):
-    done = run_module(
-        "albert_tf.export", f"--run_dir={tmp_path}", "--export_dir=y"
-    )
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith(
-        f"error: --run_dir={tmp_path} is not"
-    )
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("flag", "shown"),
-    [
-        ("--help", "--helpfull has 6 more."),
-        ("-h", "--helpfull has 6 more."),
-        ("--helpshort", "--helpfull has 6 more."),
-        ("--helpfull", "--shape=round|square"),
-    ],
-)
-def test_help_ends_with_status_0(flag, shown, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["program", flag])
-    with pytest.raises(SystemExit) as left:
-        options.run_script(refuse, Outer)
-    assert left.value.code == 0
-    assert shown in capsys.readouterr().out
-
-
-def test_script_refuses_an_argument_without_dashes(run_module):
-    done = run_module(
-        "data_prep.make_demo_data", "--output_dir=x", "num_stories=3"
-    )
-    assert done.returncode == 2
-    assert "Unexpected argument 'num_stories=3'" in done.stderr
+    (folder / "mine.flags").write_text("--flagfile=configs/race/race.flags\n")
+    for path in ("configs/race/race.flags", "mine.flags"):
+        # The second line of the recipe is no option here.
+        with pytest.raises(errors.UserError, match="flag 'max_seq_length'"):
+            options.parse(Options, [f"--flagfile={path}"])
+    word = "configs/race/race.flags"  # No flag file, but a value.
+    assert options.parse(Options, [word]).albert_config_file == word
 
 
 def refuse(outer: Outer) -> None:
-    raise errors.UserError(f"--name={outer.name} is taken.")
-
-
-def refuse_arguments(outer: Outer) -> None:
     raise errors.UserError("is taken, or give `size` or `other`.", "name", "x")
 
 
@@ -272,51 +149,57 @@ def interrupt(_: Outer) -> None:
     raise KeyboardInterrupt
 
 
-@dataclasses.dataclass(frozen=True)
-class Viewer:
-    paths: str = option(help="Files to show.", positional=True)
-    size: int = option(3, "A size.")
-
-
 @pytest.mark.parametrize(
-    ("arguments", "wanted"),
+    ("words", "says"),
     [
-        (["a"], Viewer("a")),
-        (["a", "b c", "--size=4", "d"], Viewer("a,b c,d", 4)),
-        (["--paths=a"], Viewer("a")),
-        (["--size=4", "--", "--a"], Viewer("--a", 4)),
+        ([], "missing:\n  --name=TEXT (required)\n      A name."),
+        (["--name="], "--name is empty"),
+        (["--name=a\0b"], "--name='a\\x00b' contains a byte"),
+        (["--name=x", "--note=\udcff"], "--note='\\udcff' contains"),
+        (
+            ["--name=x", "--shape=flat"],
+            "--shape=flat is not allowed. Use round",
+        ),
+        (["--name=x", "--shape="], "--shape= is not allowed"),
+        (["--name=x", "--size=many"], "--size=many: invalid literal"),
+        (["--name=x", "--size=1.5"], "--size=1.5: invalid literal"),
+        (["--name=x", "--size=0"], "--size=0 is below 1. Use a whole number"),
+        (["--name=x", "--from=6"], "--from=6 is above 5"),
+        (["--name=x", "--rate="], "--rate=: could not convert"),
+        (["--name=x", "--rate=nan"], "--rate=nan is not a number"),
+        (["--name=x", "--rate=2"], "--rate=2.0 is above 1. Use less."),
+        (["--name=x", "--rate"], "Missing value for flag --rate"),
+        (["--name=x", "--verbose=maybe"], "--verbose=maybe: ('Non-boolean"),
+        (
+            ["--name=x", "--noverbose=true"],
+            "--noverbose=true does not take an argument",
+        ),
+        (["--name=x", "--verbos"], "Did you mean: verbose, verbosity ?"),
+        (["--name=x", "--extra=3"], "flag 'extra'"),
+        (["--name=x", "size=3"], "Unexpected argument 'size=3'. Options"),
+        (["yes", "--name=x"], "Unexpected argument 'yes'"),
+        (["--name=x", "--verbosity=loud"], "--verbosity=loud"),
+        (["--flagfile"], "--flagfile"),
+        (["--flagfile=none"], "No such file or directory: 'none'"),
+        (["--flagfile=."], "Is a directory: '.'"),
+        (["--flagfile=a\0b"], "embedded null byte"),
+        (["--flagfile=outer"], "No such file or directory: 'inner'"),
+        (["--flagfile=bytes"], "--flagfile=bytes: 'utf-8' codec can't decode"),
     ],
 )
-def test_words_without_dashes_go_to_the_positional_option(arguments, wanted):
-    seen = []
-    assert options.run_inside(seen.append, Viewer, arguments) == 0
-    assert seen == [wanted]
+def test_wrong_options(words, says, folder, capsys):
+    (folder / "outer").write_bytes(b"--flagfile=inner")
+    (folder / "bytes").write_bytes(b"--name=x\n\xff\n")
+    assert options.run_inside(pytest.fail, Outer, words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and says in said
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--paths=a", "b"], "Unexpected argument 'b'"),
-        ([], "missing:\n  [--paths=]TEXT (required)\n      Files to show."),
-        ([""], "--paths is empty"),
-    ],
-)
-def test_positional_option_is_given_once(arguments, message, capsys):
-    assert options.run_inside(str, Viewer, arguments) == 2
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("run", "arguments", "status", "message"),
+    ("run", "words", "status", "says"),
     [
         (str, ["--name=x"], 0, ""),
-        (refuse, ["--name=x"], 2, "error: --name=x is taken."),
-        (
-            refuse_arguments,
-            ["--name=x"],
-            2,
-            "error: --name=x is taken, or give --size or `other`.",
-        ),
+        (refuse, ["--name=x"], 2, "--name=x is taken, or give --size or `oth"),
         (stumble, ["--name=x"], 1, "error: [Errno 5] Input/output error: 'x'"),
         (fill_the_disk, ["--name=x"], 1, "error: Cannot write --name=x. "),
         (
@@ -332,29 +215,126 @@ def test_positional_option_is_given_once(arguments, message, capsys):
             "which belongs to --name=out/x/. Make room there, or choose",
         ),
         (interrupt, ["--name=x"], 130, "interrupted"),
-        (str, [], 2, "--name"),
-        (str, ["--name=x", "--size=many"], 2, "--size"),
-        (str, ["--name=x", "size=3"], 2, "Unexpected argument 'size=3'"),
-        (str, ["--name=x", "size=3"], 2, "Did you mean --size=3?"),
-        (
-            str,
-            ["--name=x", "--verbose", "yes"],
-            2,
-            "Unexpected argument 'yes'. Write --verbose or --noverbose, "
-            "without a value.",
-        ),
-        (str, ["yes", "--name=x"], 2, "Unexpected argument 'yes'. Options"),
-        (str, ["--name="], 2, "--name is empty"),
-        (str, ["--name=x", "--note="], 0, ""),
-        (str, ["--name=a\0b"], 2, "--name='a\\x00b' contains a byte"),
-        (str, ["--name=x", "--note=\udcff"], 2, "--note='\\udcff' contains"),
     ],
 )
-def test_status_and_message_inside_a_process(
-    run, arguments, status, message, capsys
-):
-    assert options.run_inside(run, Outer, arguments) == status
-    assert message in capsys.readouterr().err
+def test_status_and_message_of_an_error(run, words, status, says, capsys):
+    assert options.run_inside(run, Outer, words) == status
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["a"], Viewer("a")),
+        (["a", "b c", "--size=4", "d"], Viewer("a,b c,d", 4)),
+        (["--paths=a"], Viewer("a")),
+        (["--size=4", "--", "--a"], Viewer("--a", 4)),
+    ],
+)
+def test_words_without_dashes_go_to_the_positional_option(words, wanted):
+    seen = []
+    assert options.run_inside(seen.append, Viewer, words) == 0
+    assert seen == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--paths=a", "b"], "Unexpected argument 'b'"),
+        ([], "missing:\n  [--paths=]TEXT (required)\n      Files to show."),
+        ([""], "--paths is empty"),
+    ],
+)
+def test_positional_option_is_given_once(words, says, capsys):
+    assert options.run_inside(str, Viewer, words) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_to_dict_is_flat_and_from_dict_undoes_it():
+    outer = Outer("x", from_=3, inner=Inner(1, "square"))
+    flat = options.to_dict(outer)
+    assert flat["size"] == 1 and flat["from"] == 3 and len(flat) == 7
+    assert options.from_dict(Outer, flat) == outer
+    # Where nothing is said the outer class decides, as on the command line.
+    assert options.from_dict(Outer, {"name": "x"}) == parse("--name=x")
+    for wrong in ({"shape": "flat"}, {"size": 11}, {"rate": None}):
+        with pytest.raises(errors.UserError, match=f"`{[*wrong][0]}="):
+            options.from_dict(Outer, {"name": "x", **wrong})
+
+
+def test_differences_leave_out_what_may_change():
+    before = options.to_dict(Outer("x"))
+    now = options.to_dict(Outer("y", 0.25, None, True, None, Inner(8)))
+    lines = ["  --rate was 0.5, is now 0.25", "  --size was 7, is now 8"]
+    assert options.differences(Outer, before, now) == lines
+    # What an earlier version did is what the default does.
+    assert options.differences(Outer, {"rate": 0.5}, now) == lines
+    assert not options.differences(Outer, {}, options.to_dict(Outer("x")))
+
+
+@pytest.mark.parametrize(
+    ("flag", "shown"),
+    [
+        ("--help", "--helpfull has 6 more."),
+        ("-h", "--helpfull has 6 more."),
+        ("--helpshort", "--helpfull has 6 more."),
+        ("--helpfull", "--shape=round|square"),
+    ],
+)
+def test_help_ends_with_status_0(flag, shown, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["program", flag])
+    with pytest.raises(SystemExit) as left:
+        options.run_script(pytest.fail, Outer)
+    assert left.value.code == 0
+    assert shown in capsys.readouterr().out
+
+
+# A command in a process of its own.
+PROGRAM = """
+import dataclasses
+from absl import logging
+from albert_tf.common import errors, options
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    name: str = options.option()
+
+def run(settings):
+    logging.info("`name=%s` is there.", settings.name)
+    if settings.name == "taken":
+        raise errors.UserError("is taken.", "name", "taken")
+    if settings.name == "fault":
+        raise TypeError("A fault.")
+
+options.run_script(run, Options)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "answers", "status", "says"),
+    [
+        (["--name=x"], "", 0, "--name=x is there.\n"),
+        (["--name=x", "--verbosity=-1"], "", 0, ""),
+        (["--name=taken"], "", 2, "error: --name=taken is taken.\n"),
+        (["--nam=x"], "", 2, "Did you mean: name ?"),
+        (["--name=fault"], "", 1, "TypeError: A fault."),
+        (["--name=fault", "--only_check_args"], "", 0, ""),
+        (["--name=x", "--run_with_pdb"], "p settings\nc\n", 0, "name='x'"),
+        (["--name=x", "--run_with_profiling"], "", 0, "cumtime"),
+    ],
+)
+def test_scripts_run_through_absl(words, answers, status, says):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words],
+        input=answers,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == status
+    assert says in done.stderr + done.stdout
+    assert ("Traceback" in done.stderr) == (status == 1)
+    assert says or not done.stderr
 
 
 def test_logs_of_a_command_show_its_arguments_as_flags():
@@ -385,8 +365,14 @@ def test_logs_of_a_command_show_its_arguments_as_flags():
     ],
 )
 def test_remarks_of_other_packages_are_kept_back(path, level, shown):
-    record = logging.LogRecord("absl", level, path, 1, "text", None, None)
-    assert options._is_for_the_user(record) == shown
+    found = []
+
+    def log(_):
+        record = logging.LogRecord("absl", level, path, 1, "text", None, None)
+        found.append(bool(absl_logging.get_absl_handler().filter(record)))
+
+    assert options.run_inside(log, Outer, ["--name=x"]) == 0
+    assert found == [shown]
 
 
 def test_collector_is_paused_between_check_and_run(monkeypatch):

@@ -209,8 +209,11 @@ def test_one_skipped_update_among_others_is_logged(make_trainer):
     assert losses
 
 
-def test_too_many_skipped_updates_in_a_row_stop_the_run(make_trainer):
-    trainer = make_trainer(save_checkpoints_steps=2, max_skipped_updates=2)
+def test_too_many_skipped_updates_in_a_row_stop_the_run(
+    make_trainer, monkeypatch
+):
+    monkeypatch.setattr(training_loop, "MAX_SKIPPED_UPDATES", 2)
+    trainer = make_trainer(save_checkpoints_steps=2)
     with pytest.raises(
         errors.UserError, match=r"last 2 updates before step 5.*model\.ckpt-4"
     ):
