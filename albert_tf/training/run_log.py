@@ -75,7 +75,7 @@ def read(output_dir: str) -> list[dict[str, Any]]:
 def _parse(text: bytes) -> dict[str, Any] | None:
     """Return a line of the log; None if it is damaged."""
     try:
-        line = strict_json.loads(text, replace_nan=True)
+        line = strict_json.loads(text)
     except strict_json.JsonError:
         return None
     if not isinstance(line, dict) or not isinstance(line.get("split"), str):

@@ -118,11 +118,9 @@ def _field(options: corpus.CorpusOptions) -> str:
     return options.text_column if options.is_table else options.json_field
 
 
-def _parse_record(
-    record: str, field: str, *, replace_halves: bool = False
-) -> str:
+def _parse_record(record: str, field: str) -> str:
     """Return the text in a JSON object; a `ValueError` if there is none."""
-    value = strict_json.loads(record, replace_halves=replace_halves)
+    value = strict_json.loads(record)
     if not isinstance(value, dict):
         raise ValueError(f"not an object but {record[:20]!r}")
     if not isinstance(value.get(field), str):

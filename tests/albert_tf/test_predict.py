@@ -221,7 +221,13 @@ def test_bad_questions_have_errors_in_their_places(squad_run, tmp_path):
     errors_found = [answer.pop("error") for answer in wrong]
     assert wrong[3] == {"id": 7, "line": 5}
     for part, found in zip(
-        ("half of a", "NaN", "nested", "'context' is missing", "not UTF-8"),
+        (
+            "surrogate",
+            "unexpected character",
+            "depth",
+            "'context' is missing",
+            "not UTF-8",
+        ),
         errors_found,
         strict=True,
     ):

@@ -11,59 +11,43 @@ from albert_tf.common import errors, strict_json
 from tests.conftest import ROOT
 
 BAD = {
-    b"": "Expecting value: line 1 column 1",
-    b'{"a": 1} x': "Extra data: line 1 column 10",
-    b'{"a": 1,\n "b"': "Expecting ':' delimiter: line 2",
+    b"": "Input is a zero-length, empty document: line 1 column 1",
+    b'{"a": 1} x': "unexpected content .* line 1 column 10",
+    b'{"a": 1,\n "b"': "line 2 column 5",
     b'"caf\xe9"': "byte 5 of the text is 0xe9, which is not UTF-8",
     "{}".encode("utf-16"): "byte 1 of the text is 0xff, which is not UTF-8",
-    b"[1, NaN]": "NaN is not a JSON number",
-    b"-Infinity": "-Infinity is not a JSON number",
-    b"9" * 6000: r"the number 9{20}\.\.\. of 6,000 characters is too large",
-    b"9" * 400: "400 characters is too large",
-    b"-1e999": "-1e999.* is too large",
-    b"[" * 100_000: "nested too deeply, in more than 100 levels",
-    b'{"a":' * 101 + b"1" + b"}" * 101: "nested too deeply",
-    b"[" * 101 + b"]" * 101: "nested too deeply",
-    rb'"\ud83d"': r"'\\\\ud83d' is half of a character.*line 1 column 2",
-    rb'{"a":' + b"\n" + rb'{"\uDE00": 1}}': r"half .*line 2 column 3",
-    rb'"\ude00\ud83d"': "half of a character",
-    rb'"\\\ud83d"': "half of a character",
-    rb'"\\ud83d\ude00"': "half of a character",
+    b"[1, NaN]": "unexpected character.*line 1 column 5",
+    b"-Infinity": "no digit after sign: line 1 column 2",
+    b"9" * 400: "number is infinity",
+    b"-1e999": "number is infinity",
+    b"[" * 100_000: "depth limit",
+    b'{"a":' * 101 + b"1" + b"}" * 101: "nested too deeply, in more than 100",
+    b"[" * 50 + b'{"a":[[],' * 25 + b"[]" + b"]}" * 25 + b"]" * 50: "deeply",
+    rb'"\ud83d"': "low surrogate in string: line 1 column 2",
+    rb'{"a":' + b"\n" + rb'{"\uDE00": 1}}': "surrogate .*line 2 column 3",
+    rb'"\\\ud83d"': "surrogate",
+    '"\ud83d"': "surrogate",
 }
 
 
-@pytest.mark.parametrize("text", BAD, ids=lambda text: text[:12])
+@pytest.mark.parametrize("text", BAD, ids=lambda text: repr(text[:12]))
 def test_what_is_refused(text):
     with pytest.raises(strict_json.JsonError, match=BAD[text]):
         strict_json.loads(text)
 
 
-def test_message_shows_where_half_of_a_character_stands():
-    text = '{"data": ["' + "a" * 1000 + r'Who is \ud83d?"]}'
-    with pytest.raises(strict_json.JsonError, match=r"aaaWho is \\\\ud83d'$"):
-        strict_json.loads(text)
-
-
-def test_half_of_a_character_in_a_text_that_is_decoded_already():
-    with pytest.raises(strict_json.JsonError, match=r"'\\ud83d' is half"):
-        strict_json.loads('"\ud83d"')
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        (
-            b'\xef\xbb\xbf{"a": [1, true]}',
-            {"a": [1, True]},
-        ),
+        (b'\xef\xbb\xbf{"a": [1, true]}', {"a": [1, True]}),
         (rb'"\ud83d\ude00 \uD83D\uDE00"', "\U0001f600 \U0001f600"),
         (rb'"\\ud83d"', "\\ud83d"),
         ('"\U0001f600"'.encode(), "\U0001f600"),
         (b'{"a": 1, "a": 2}', {"a": 2}),
         (b"[" * 100 + b"]" * 100, json.loads("[" * 100 + "]" * 100)),
         (b"[" + b"[]," * 999 + b"[]]", [[]] * 1000),
-        (b"1" * 300, int("1" * 300)),
         (b"1e308", 1e308),
+        (b"0.1", 0.1),
     ],
 )
 def test_what_is_taken(text, value):
@@ -80,16 +64,10 @@ def test_depth_does_not_depend_on_the_caller():
 
 
 def test_halves_are_replaced_where_that_is_wanted():
-    text = r'{"a\ude00": "x\ud83d \ud83d\ude00 \\ud83d"}'
-    assert strict_json.loads(text, replace_halves=True) == {
-        "a\ufffd": "x\ufffd \U0001f600 \\ud83d"
-    }
-
-
-def test_numbers_that_are_not_finite_become_none_where_that_is_wanted():
-    text = '[NaN, Infinity, -Infinity, 1.5, "NaN"]'
-    wanted = [None, None, None, 1.5, "NaN"]
-    assert strict_json.loads(text, replace_nan=True) == wanted
+    text = r'{"a\ude00": "x\ud83d \ud83d\ude00 \\ud83d \\\ud83d"}' + "\udc00"
+    assert strict_json.replace_halves(text) == (
+        '{"a\ufffd": "x\ufffd \\ud83d\\ude00 \\\\ud83d \\\\\ufffd"}\ufffd'
+    )
 
 
 def test_file_is_named(tmp_path):
@@ -136,20 +114,12 @@ def test_messages_show_the_beginning():
 
 
 def test_no_other_module_uses_json():
+    users = set()
     for package in ("albert_tf", "data_prep"):
         for path in sorted((ROOT / package).rglob("*.py")):
-            nodes = list(ast.walk(ast.parse(path.read_text())))
-            names = {
-                alias.name
-                for node in nodes
-                if isinstance(node, ast.Import)
-                for alias in node.names
-            }
-            names |= {
-                node.module
-                for node in nodes
-                if isinstance(node, ast.ImportFrom)
-            }
-            uses = "json" in names
-            # tables.py hands on bytes that are not UTF-8, to be reported.
-            assert uses == (path.name in ("strict_json.py", "tables.py")), path
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [alias.name for alias in getattr(node, "names", [])]
+                if {"json", "orjson"} & {*names, getattr(node, "module", "")}:
+                    users.add(path.name)
+    # tables.py hands on bytes that are not UTF-8, to be reported.
+    assert users == {"strict_json.py", "tables.py"}

@@ -47,8 +47,8 @@ def test_manifest_is_found_in_the_current_folder(tmp_path, monkeypatch):
     ("text", "message"),
     [
         ("{", "cannot be read"),
-        ("[" * 100_000, "cannot be read .*nested too deeply"),
-        ("9" * 6000, "cannot be read .*too large"),
+        ("[" * 100_000, "cannot be read .*depth limit"),
+        ("9" * 6000, "cannot be read .*number is infinity"),
         ("{}", "cannot be read"),
         ('{"format_version": 99}', "format version 99"),
     ],

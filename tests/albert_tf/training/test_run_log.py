@@ -159,15 +159,6 @@ def test_number_that_is_not_finite_is_null_in_the_file(log, tmp_path):
     assert step == 5 and math.isnan(loss)
 
 
-def test_numbers_of_earlier_versions_that_are_not_finite(tmp_path):
-    numbers = '"loss": NaN, "gradient_norm": -Infinity, "rate": 0.5'
-    path = tmp_path / run_log.FILE_NAME
-    path.write_text('{"split": "train", "step": 5, ' + numbers + "}\n")
-    (line,) = run_log.read(str(tmp_path))
-    assert math.isnan(line["loss"]) and math.isnan(line["gradient_norm"])
-    assert (line["step"], line["rate"]) == (5, 0.5)
-
-
 def test_folder_without_a_log_has_no_lines(tmp_path):
     assert run_log.read(str(tmp_path)) == []
 

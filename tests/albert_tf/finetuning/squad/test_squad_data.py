@@ -168,9 +168,7 @@ def test_wrong_layout(path, change, message):
 def test_half_of_a_character(tmp_path):
     path = tmp_path / "f.json"
     path.write_text(json.dumps(file_of(entry(question="Is \ud83d?"))))
-    message = (
-        r"f.json` is not JSON: .* half of .* at the end of .*Is \\\\ud83d'"
-    )
+    message = "f.json` is not JSON: no low surrogate in string: line 1 column"
     with pytest.raises(errors.UserError, match=message):
         squad_data.read(str(path), "train_file")
 
