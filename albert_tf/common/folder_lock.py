@@ -18,19 +18,18 @@ from collections.abc import Callable, Iterator
 
 from absl import logging
 
-from albert_tf.common import errors, files, strict_json
+from albert_tf.common import errors, files
 
 # Name of the lock in a folder.
 NAME = ".lock"
+_MARK = "Held by "  # How the content of a lock file begins.
 # Seconds to wait for the children of a killed process to end.
 PATIENCE = 5.0
 _SECONDS_BETWEEN_TRIES = 0.05
 # Errors where a file cannot be created.
-_NO_PLACE = frozenset(
-    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
-)
+_NO_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
 # Errors of file systems that have no locks.
-_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
+_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 _ADVICE = "Choose a place that you may write to."
 
 
@@ -51,10 +50,6 @@ def hold(
         option: Name of the option that names it, for messages.
         patience: Seconds to wait for another process; None for `PATIENCE`.
         advice: For messages: what to do if the folder is not writable.
-
-    Raises:
-        errors.UserError: Another process holds it, or it cannot be created or
-            written.
     """
     if files.is_remote(folder):
         yield
@@ -72,24 +67,12 @@ def hold_file(
     patience: float | None = None,
     advice: str = _ADVICE,
 ) -> Iterator[None]:
-    """Hold a lock of any name.
-
-    Args:
-        path: The file; created here with its folder, and removed at the end.
-        option: Name of the option that the lock is for, for messages.
-        value: What was given as the option.
-        patience: See `hold`.
-        advice: See `hold`.
-
-    Raises:
-        errors.UserError: Another process holds it, or its folder cannot be
-            created or written.
-    """
+    """Hold a lock of any name, in a folder that is created; see `hold`."""
     folder = os.path.dirname(path)
-    made = _missing(folder)
-
-    def prepare() -> None:
-        files.make_folder(folder, option)
+    missing, above = [], os.path.abspath(folder)  # The deepest first.
+    while not os.path.lexists(above):
+        missing.append(above)
+        above = os.path.dirname(above)
 
     def refuse(holder: str) -> errors.UserError:
         return errors.UserError(
@@ -100,10 +83,19 @@ def hold_file(
         )
 
     try:
-        with _naming(option, value, advice):
+        try:
             descriptor = acquire(
-                path, refuse, prepare=prepare, patience=patience
+                path,
+                refuse,
+                prepare=lambda: files.make_folder(folder, option),
+                patience=patience,
             )
+        except OSError as error:
+            if error.errno not in _NO_PLACE:
+                raise
+            raise errors.UserError(
+                f"cannot be written: {error.strerror}. {advice}", option, value
+            ) from error
         try:
             yield
         finally:
@@ -111,22 +103,9 @@ def hold_file(
                 os.remove(path)
             os.close(descriptor)
     finally:
-        for folder in made:
+        for folder in missing:
             with contextlib.suppress(OSError):  # Something has come into it.
                 os.rmdir(folder)
-
-
-@contextlib.contextmanager
-def _naming(option: str, value: str, advice: str) -> Iterator[None]:
-    """Name the option in errors about a place that is not writable."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _NO_PLACE:
-            raise
-        raise errors.UserError(
-            f"cannot be written: {error.strerror}. {advice}", option, value
-        ) from error
 
 
 def acquire(
@@ -145,29 +124,24 @@ def acquire(
         refuse: Returns the error, given a description of the holder.
         prepare: Called before each try; creates the folder.
         patience: See `hold`.
-
-    Raises:
-        errors.UserError: The one that `refuse` returns.
     """
     deadline = time.monotonic() + (PATIENCE if patience is None else patience)
     while True:
+        is_last = time.monotonic() >= deadline
         prepare()
-        try:
-            descriptor = _open(path)
-        except FileNotFoundError:  # Its folder has just been removed.
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_SECONDS_BETWEEN_TRIES)
-            continue
-        try:
-            if _lock(descriptor, path):
-                return descriptor
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                holder = _holder(descriptor)
-                os.close(descriptor)
-                raise refuse(holder) from None
-        os.close(descriptor)
+        with contextlib.ExitStack() as stack:
+            try:
+                descriptor = _open(path)
+                stack.callback(os.close, descriptor)
+                if _lock(descriptor, path):
+                    stack.pop_all()
+                    return descriptor
+            except FileNotFoundError:  # Its folder has just been removed.
+                if is_last:
+                    raise
+            except BlockingIOError:
+                if is_last:
+                    raise refuse(_holder(descriptor)) from None
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
@@ -201,29 +175,32 @@ def _lock(descriptor: int, path: str) -> bool:
         )
     if not _is_in_place(descriptor, path):
         return False
-    if not _is_lock(os.pread(descriptor, 1000, 0)):
-        os.close(descriptor)
+    content = os.pread(descriptor, 1000, 0).decode(errors="replace")
+    if content and not content.startswith(_MARK):
         raise errors.UserError(
             f"{path} must be a lock file, but it has other content. Rename "
             "that file, or choose another place to write to."
         )
+    now = datetime.datetime.now().astimezone().isoformat(" ", "seconds")
+    holder = (
+        f"{_MARK}{pathlib.Path(sys.argv[0]).stem}, process {os.getpid()} or "
+        f"its children on {socket.gethostname()}, since {now}"
+    )
     try:
         with files.name_full_disk(path):
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, strict_json.dumps(_self()).encode(), 0)
+            os.pwrite(descriptor, holder.encode(), 0)
     except OSError:
         os.remove(path)
-        os.close(descriptor)
         raise
     return True
 
 
-def _is_lock(content: bytes) -> bool:
-    """Tell whether a file is empty, or the lock file of a killed process."""
-    try:
-        return not content or "process" in strict_json.loads(content)
-    except (strict_json.JsonError, TypeError):
-        return False
+def _holder(descriptor: int) -> str:
+    """Describe the process that holds a lock."""
+    content = os.pread(descriptor, 1000, 0).decode(errors="replace")
+    is_known = content.startswith(_MARK)  # Else it is just being written.
+    return content.removeprefix(_MARK) if is_known else "another process"
 
 
 def _is_in_place(descriptor: int, path: str) -> bool:
@@ -233,38 +210,3 @@ def _is_in_place(descriptor: int, path: str) -> bool:
     except FileNotFoundError:  # Its holder has removed it.
         return False
     return os.path.samestat(os.fstat(descriptor), found)
-
-
-def _self() -> dict[str, str | int]:
-    now = datetime.datetime.now().astimezone()
-    return {
-        "process": os.getpid(),
-        "host": socket.gethostname(),
-        "program": pathlib.Path(sys.argv[0]).stem,
-        "since": now.isoformat(" ", "seconds"),
-    }
-
-
-def _holder(descriptor: int) -> str:
-    """Describe the process that holds a lock, from the content of its file."""
-    try:
-        said = strict_json.loads(os.pread(descriptor, 1000, 0))
-        place = ""
-        if said["host"] != socket.gethostname():
-            place = f" on {said['host']}"
-        return (
-            f"{said['program']}, process {said['process']}{place} or its "
-            f"children, since {said['since']}"
-        )
-    except (ValueError, KeyError, TypeError):  # It is just being written.
-        return "another process"
-
-
-def _missing(folder: str) -> list[str]:
-    """Return the folders that `make_folder` will create, the deepest first."""
-    found = []
-    path = os.path.abspath(folder)
-    while not os.path.lexists(path):
-        found.append(path)
-        path = os.path.dirname(path)
-    return found

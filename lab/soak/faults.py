@@ -27,7 +27,7 @@ _NOBODY = 65534
 _ZEROED_BYTES = 2000
 # What a killed run may leave beside a whole result; the next start takes it up
 # or away.
-_UNFINISHED = (".partial", ".unfinished", ".lock", ".old")
+_UNFINISHED = (".partial", ".lock", ".old")
 _LONGEST_WAIT = 500.0
 Outcome = tuple[str, bool]
 # None: the run ended before the fault.

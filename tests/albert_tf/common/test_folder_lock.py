@@ -1,7 +1,6 @@
 """One process at a time writes to a folder."""
 
 import errno
-import json
 import os
 import signal
 import socket
@@ -79,17 +78,10 @@ def test_second_process_is_told_who_holds_the_folder(start, tmp_path):
         pass
     message = str(error.value)
     assert f"`output_dir={tmp_path / 'run'}` is in use by" in message
-    assert f"process {first.pid} or its children, since 20" in message
+    assert f", process {first.pid} or its children on " in message
+    assert f"on {socket.gethostname()}, since 20" in message
     assert "choose another place" in message
     assert (tmp_path / "run" / ".lock").read_bytes() == before
-
-
-def test_host_is_named_where_it_is_another(tmp_path, monkeypatch):
-    with hold(tmp_path):
-        monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
-        with pytest.raises(errors.UserError) as error, hold(tmp_path):
-            pass
-    assert f"process {os.getpid()} on " in str(error.value)
 
 
 def test_folder_is_free_afterwards(start, tmp_path):
@@ -107,8 +99,8 @@ def test_a_killed_process_and_what_it_leaves_keep_nobody_out(start, tmp_path):
     first.wait()
     assert (tmp_path / ".lock").exists()
     with hold(tmp_path):
-        holder = json.loads((tmp_path / ".lock").read_text())
-        assert holder["process"] == os.getpid()
+        holder = (tmp_path / ".lock").read_text()
+        assert f", process {os.getpid()} or" in holder
     assert not (tmp_path / ".lock").exists()
 
 
