@@ -22,14 +22,13 @@ def names() -> list[str]:
 
 
 def find(path: str) -> str:
-    """Return the path of a config or recipe; an existing file is preferred.
+    """Return the path of a config or recipe of this package.
+
+    An existing file is preferred. What names none of them is returned as it is.
 
     Args:
         path: A path, the name of a model config (`albert_base_v2`), or a path
             that begins with `configs/`.
-
-    Returns:
-        `path` itself if it names no config of this package.
     """
     if os.path.exists(path):
         return path
@@ -43,12 +42,7 @@ def find(path: str) -> str:
 
 
 def find_model(path: str) -> str:
-    """Return the path of a model config; see `find`.
-
-    Raises:
-        errors.UserError: There is no such file, and the name is similar to
-            that of a config.
-    """
+    """Return the path of a model config; refuse a name that is almost one."""
     found = find(path)
     near = difflib.get_close_matches(path, names(), 1, 0.8)
     if near and not os.path.exists(found):

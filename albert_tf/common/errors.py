@@ -10,10 +10,10 @@ _ARGUMENT = re.compile(r"`(\w+)(=[^`]*)?`")
 class UserError(ValueError):
     """A wrong argument, file or combination; shown without a traceback.
 
-    The message has four parts: which argument or file, what it was, what is
-    allowed, and what to do. Arguments are written in backticks, `name` or
-    `name=value`, as Python users know them. `options.run_script` shows those
-    that are options of the command as flags and exits with status 2.
+    The message says which argument or file, what it was, what is allowed, and
+    what to do. Arguments are written in backticks, as Python users know them.
+    `options.run_script` shows those that are options of the command as flags
+    and exits with status 2.
 
     Example:
         str(UserError("is not a file. Check it.", "vocab_file", "v.txt")) =
@@ -23,13 +23,6 @@ class UserError(ValueError):
     def __init__(
         self, problem: str, argument: str = "", value: Any = None
     ) -> None:
-        """Make the message.
-
-        Args:
-            problem: The message; with an argument, what comes after it.
-            argument: Name of the argument that is wrong.
-            value: Its value; None leaves it out.
-        """
         given = "" if value is None else f"={value}"
         subject = f"`{argument}{given}` " if argument else ""
         super().__init__(f"{subject}{problem}")
@@ -52,16 +45,10 @@ def as_flags(message: str, names: Container[str]) -> str:
 
 
 def bad_byte(content: bytes, of: str) -> str:
-    r"""Describe the first byte that is not UTF-8, for messages.
-
-    Bytes are counted from 1, as lines and columns are.
+    r"""Describe the first byte that is not UTF-8; the first of all is byte 1.
 
     Example:
         bad_byte(b"caf\xe9", "the line") = "byte 4 of the line is 0xe9"
-
-    Args:
-        content: Bytes that are not UTF-8.
-        of: What they are the whole of, such as "the file".
     """
     try:
         content.decode("utf-8")

@@ -84,10 +84,6 @@ def make_folder(path: str, option: str | None = None) -> None:
     Args:
         path: The folder; an empty string is the current one.
         option: Name of the option the path came from, for the message.
-
-    Raises:
-        errors.UserError: A file of that name is in the way, or the place may
-            not be written.
     """
     if is_remote(path):
         _gfile().makedirs(path)
@@ -100,20 +96,15 @@ def make_folder(path: str, option: str | None = None) -> None:
         os.makedirs(path or ".", exist_ok=True)
     except OSError as error:
         named = f"`{option}`: " if option else ""
-        file = _file_in_the_way(path)
+        above = path
+        while above and not os.path.exists(above):
+            above = os.path.dirname(above)
         reason = f"{error.strerror}. Choose a place that you may write to."
-        if file:
-            reason = f"{file!r} is a file. Name another folder, or move it."
+        if above and not os.path.isdir(above):
+            reason = f"{above!r} is a file. Name another folder, or move it."
         raise errors.UserError(
             f"{named}Cannot create the folder {path!r}: {reason}"
         ) from error
-
-
-def _file_in_the_way(path: str) -> str | None:
-    """Return the part of a path that exists and is not a folder, if any."""
-    while path and not os.path.exists(path):
-        path = os.path.dirname(path)
-    return path if path and not os.path.isdir(path) else None
 
 
 def expand_patterns(
@@ -129,13 +120,9 @@ def expand_patterns(
 
     Returns:
         Paths, sorted within each pattern, each named once.
-
-    Raises:
-        errors.UserError: Nothing was given, or a pattern matches no file.
     """
     found: dict[str, None] = {}
-    wanted = [pattern.strip() for pattern in patterns.split(",")]
-    wanted = [pattern for pattern in wanted if pattern]
+    wanted = [p.strip() for p in patterns.split(",") if p.strip()]
     if not wanted:
         raise errors.UserError(
             "is empty. Give one or more files or glob patterns, separated by "
@@ -178,37 +165,23 @@ def _is_special(path: str) -> bool:
 
 
 def require_file(path: str, option: str) -> str:
-    """Return `path` if it is a file.
-
-    Raises:
-        errors.UserError: It is missing or a folder.
-    """
-    present = exists(path) if is_remote(path) else os.path.isfile(path)
-    if not present and not is_remote(path) and os.path.isdir(path):
+    """Return `path` if it is a file; a missing one or a folder is an error."""
+    if exists(path) if is_remote(path) else os.path.isfile(path):
+        return path
+    reason = f"Check the path (the current folder is {os.getcwd()})."
+    if os.path.isdir(path):
         raise errors.UserError(
             "is not a file but a folder. Name a file in it.", option, path
         )
-    if not present:
-        raise errors.UserError(
-            "is not a file. Check the path (the current folder is "
-            f"{os.getcwd()}).",
-            option,
-            path,
-        )
-    return path
+    raise errors.UserError(f"is not a file. {reason}", option, path)
 
 
 def refuse_file(path: str, option: str) -> None:
-    """Make sure that the path of a folder is not that of a file.
-
-    Raises:
-        errors.UserError: It is one; a path that does not exist is none.
-    """
-    if is_remote(path) or not os.path.exists(path) or os.path.isdir(path):
-        return
-    raise errors.UserError(
-        "is a file. A folder is needed. Name the folder.", option, path
-    )
+    """Make sure that the path of a folder is not that of a file."""
+    if not is_remote(path) and os.path.exists(path) and not os.path.isdir(path):
+        raise errors.UserError(
+            "is a file. A folder is needed. Name the folder.", option, path
+        )
 
 
 def open_binary(path: str) -> IO[bytes]:
@@ -245,16 +218,7 @@ def name_full_disk(path: str) -> Iterator[None]:
 
 
 def require_room(folder: str, needed: int, option: str) -> None:
-    """Make sure that the disk of a local folder has room.
-
-    Args:
-        folder: An existing folder.
-        needed: Bytes that will be written, at least.
-        option: Name of the option that names the folder, for messages.
-
-    Raises:
-        OSError: It has not.
-    """
+    """Make sure that the disk of a local folder has room for some bytes."""
     if is_remote(folder):
         return
     free = shutil.disk_usage(folder).free
@@ -266,11 +230,7 @@ def require_room(folder: str, needed: int, option: str) -> None:
 
 
 def require_replaceable(path: str, option: str) -> None:
-    """Make sure that a local path is free or a regular file.
-
-    Raises:
-        errors.UserError: It is a folder, a pipe or a device.
-    """
+    """Refuse a local path of a folder, a pipe or a device."""
     if not is_remote(path) and _is_special(path):
         kind = "a folder" if os.path.isdir(path) else "a pipe or a device"
         raise errors.UserError(
@@ -289,9 +249,6 @@ def require_target(
         option: Name of the option that names it, for messages.
         inputs: Files that are read for it.
         overwrite: Whether an earlier file may be replaced.
-
-    Raises:
-        errors.UserError: It is an input, a folder or a device, or exists.
     """
     if not path:
         raise errors.UserError("is empty. Name a file.", option)
@@ -336,10 +293,6 @@ def replace_atomically(
         repeated: True for files that a cluster may write twice at once, with
             the same content: the partial file has a name of its own,
             `PATH.HOST.PROCESS.THREAD.partial`.
-
-    Raises:
-        OSError: The file cannot be written; `path` is not a regular file, but
-            for example a device; or the disk is full.
     """
     if is_remote(path):  # Object stores show an object only when it is closed.
         with _gfile().GFile(path, "wb") as stream:
@@ -414,13 +367,7 @@ def replace_folder(path: str) -> Iterator[str]:
 def require_folder_target(path: str, option: str) -> None:
     """Make sure that `replace_folder` can make a local folder of this name.
 
-    Args:
-        path: The folder, after a call of `clear_replacement`.
-        option: Name of the option that names it, for messages.
-
-    Raises:
-        errors.UserError: The place is not writable, the name is too long, or it
-            is a symbolic link to nothing.
+    It is called after `clear_replacement`.
     """
     if os.path.islink(path) and not os.path.exists(path):
         make_folder(path, option)  # A link is in the way.

@@ -127,18 +127,22 @@ def _flag(field: dataclasses.Field[Any], hint: Any, default: Any) -> Flag:
     return Flag(name, hint, optional, default, field.metadata)
 
 
+def _default(field: dataclasses.Field[Any], outer: Any) -> Any:
+    """Return the default of a field, which an outer class may replace."""
+    if dataclasses.is_dataclass(outer):
+        return getattr(outer, field.name)
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
 def leaves(options_class: type, defaults: Any = None) -> Iterator[Flag]:
     """Yield the flags of an options class, nested classes included."""
     hints = typing.get_type_hints(options_class)
     for field in dataclasses.fields(options_class):
-        hint, default = hints[field.name], field.default
-        if field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory()
-        if defaults is not None:
-            default = getattr(defaults, field.name)
+        hint, default = hints[field.name], _default(field, defaults)
         if dataclasses.is_dataclass(hint):
-            known = None if default is dataclasses.MISSING else default
-            yield from leaves(typing.cast(type, hint), known)
+            yield from leaves(typing.cast(type, hint), default)
         else:
             yield _flag(field, hint, default)
 
@@ -160,32 +164,24 @@ def to_dict(options: Any) -> dict[str, Any]:
 
 
 def from_dict(
-    options_class: type[OptionsT], values: Mapping[str, Any]
+    options_class: type[OptionsT],
+    values: Mapping[str, Any],
+    defaults: OptionsT | None = None,
 ) -> OptionsT:
     """Build the options object from the dictionary of `to_dict`.
 
     Options that are not in the dictionary have the defaults of `options_class`,
     which may differ from those of the classes inside it.
     """
-    defaults = {
-        leaf.name: leaf.default
-        for leaf in leaves(options_class)
-        if not leaf.is_required
-    }
-    return _build(options_class, {**defaults, **values})
-
-
-def _build(
-    options_class: type[OptionsT], values: Mapping[str, Any]
-) -> OptionsT:
     hints = typing.get_type_hints(options_class)
     arguments: dict[str, Any] = {}
     for field in dataclasses.fields(options_class):  # type: ignore[arg-type]
-        hint, name = hints[field.name], field.name.removesuffix("_")
+        hint, default = hints[field.name], _default(field, defaults)
+        value = values.get(field.name.removesuffix("_"), default)
         if dataclasses.is_dataclass(hint):
-            arguments[field.name] = _build(typing.cast(type, hint), values)
-        elif name in values:
-            arguments[field.name] = values[name]
+            value = from_dict(typing.cast(type, hint), values, default)
+        if value is not dataclasses.MISSING:
+            arguments[field.name] = value
     return options_class(**arguments)
 
 
@@ -356,15 +352,9 @@ def run_inside(
     options_class: type[OptionsT],
     arguments: Sequence[str],
 ) -> int:
-    """Do what `run_script` does, without leaving this process.
+    """Do what `run_script` does in this process, and return the exit status.
 
-    Args:
-        run: The script's function.
-        options_class: Its options.
-        arguments: What follows the script's name on the command line.
-
-    Returns:
-        The exit status; the message of a mistake is on standard error.
+    The message of a mistake is on standard error.
     """
     return _guarded(lambda parser: run(parser(arguments)), options_class)
 

@@ -21,9 +21,6 @@ def require(
         install: The command that installs them all.
         argument: The option or argument that needs them.
         value: Its value; None leaves it out.
-
-    Raises:
-        errors.UserError: One of them cannot be imported.
     """
     for name in modules:
         try:

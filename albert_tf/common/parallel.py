@@ -86,9 +86,6 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
     Args:
         num_workers: Processes.
         shared: A value that every call can read with `context`.
-
-    Raises:
-        WorkerEndedError: A worker was killed.
     """
     _context.set(shared)
     others = set(multiprocessing.active_children())
@@ -102,8 +99,11 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
         if num_workers == 1:
             yield map
             return
+        # fork is fast; TensorFlow has threads, which it would not survive.
+        method = "spawn" if "tensorflow" in sys.modules else "fork"
+        start = multiprocessing.get_context(method)
         with concurrent.futures.ProcessPoolExecutor(
-            num_workers, _start_method(), _begin, (shared, os.getpid())
+            num_workers, start, _begin, (shared, os.getpid())
         ) as pool:
             try:
 
@@ -145,15 +145,6 @@ def _how_ended(workers: Iterable[process.BaseProcess]) -> str:
     if code is not None and code < 0:
         return f"was ended by a signal ({signal.Signals(-code).name})"
     return f"ended unexpectedly, with status {code}"
-
-
-def _start_method() -> Any:
-    """Return fork, which is fast, or spawn if TensorFlow has threads.
-
-    A spawned process imports what the function needs, see `_submit`.
-    """
-    method = "spawn" if "tensorflow" in sys.modules else "fork"
-    return multiprocessing.get_context(method)
 
 
 def in_order(

@@ -18,11 +18,7 @@ _SAVED = "all finished work is saved"
 
 
 class PreemptionHandler:
-    """Records SIGTERM while it is entered, instead of ending the process.
-
-    Attributes:
-        is_requested: Whether SIGTERM was received.
-    """
+    """Records SIGTERM in `is_requested`, instead of ending the process."""
 
     def __init__(self) -> None:
         self.is_requested = False
@@ -60,14 +56,7 @@ class PreemptionHandler:
 
     @staticmethod
     def exit(state: str) -> None:
-        """End the process with `EXIT_CODE`.
-
-        Args:
-            state: What is saved, for the message.
-
-        Raises:
-            SystemExit: Always.
-        """
+        """End the process with `EXIT_CODE`; `state` says what is saved."""
         logging.warning(
             "Received SIGTERM: %s. Exit status %d. Run the same command again "
             "to continue.",

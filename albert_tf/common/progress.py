@@ -2,7 +2,6 @@
 
 import sys
 import time
-import types
 from typing import Any, Self
 
 from absl import logging
@@ -15,15 +14,24 @@ class Progress:
     """A bar on a terminal; otherwise a line in the log every 30 seconds."""
 
     def __init__(self, what: str, total: int | None, unit: str) -> None:
-        """Describe the work.
+        """Describe the work, such as "tokenizing".
 
         Args:
-            what: Such as "tokenizing".
-            total: Amount of work, in units; None if it is not known.
+            what: The work.
+            total: Its amount, in units; None if it is not known.
             unit: "B" for bytes; otherwise a word such as "examples".
         """
         self._what, self._total, self._unit = what, total, unit
-        self._bar = _bar(what, total, unit) if sys.stderr.isatty() else None
+        self._bar: Any = None
+        if sys.stderr.isatty():
+            import tqdm  # Slow to import: only for terminals.
+
+            self._bar = tqdm.tqdm(
+                desc=what,
+                total=total,
+                unit=unit if unit == "B" else f" {unit}",
+                unit_scale=True,
+            )
         self._begun = self._logged = time.monotonic()
         self._first: int | None = None
 
@@ -54,23 +62,6 @@ class Progress:
             line += f", about {left:,.0f} s left"
         return line
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
-
-
-def _bar(what: str, total: int | None, unit: str) -> Any:
-    """Open a bar on the terminal."""
-    import tqdm  # Slow to import: only for terminals.
-
-    return tqdm.tqdm(
-        desc=what,
-        total=total,
-        unit=unit if unit == "B" else f" {unit}",
-        unit_scale=True,
-    )

@@ -14,14 +14,7 @@ MOST_PIECES = 2**21  # Of a vocabulary.
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """The numbers between a lower and an upper limit.
-
-    Attributes:
-        low: Lowest number.
-        high: Highest number.
-        above: Instead of `low`: a limit that is not allowed itself.
-        below: Instead of `high`: a limit that is not allowed itself.
-    """
+    """The numbers between two limits; `above` and `below` are not allowed."""
 
     low: float | None = None
     high: float | None = None
@@ -43,29 +36,21 @@ class Range:
             Range(1, 100).complaint(0, whole=True) =
                 "is below 1. Use a whole number from 1 to 100."
 
-        Args:
-            value: Anything.
-            whole: Whether only integers are allowed.
-
         Returns:
             An empty string if nothing is wrong.
         """
-        kind = "a whole number" if whole else "a number"
-        wrong = f"not {kind}"
-        if is_number(value, whole=whole):
-            wrong = self._violation(value)
+        kind, wrong = "a whole number" if whole else "a number", ""
+        if not is_number(value, whole=whole):
+            wrong = f"not {kind}"
+        elif self.low is not None and value < self.low:
+            wrong = f"below {self.low:,}"
+        elif self.high is not None and value > self.high:
+            wrong = f"above {self.high:,}"
+        elif self.above is not None and value <= self.above:
+            wrong = f"not above {self.above:,}"
+        elif self.below is not None and value >= self.below:
+            wrong = f"not below {self.below:,}"
         return f"is {wrong}. Use {kind} {self}." if wrong else ""
-
-    def _violation(self, value: float) -> str:
-        if self.low is not None and value < self.low:
-            return f"below {self.low:,}"
-        if self.high is not None and value > self.high:
-            return f"above {self.high:,}"
-        if self.above is not None and value <= self.above:
-            return f"not above {self.above:,}"
-        if self.below is not None and value >= self.below:
-            return f"not below {self.below:,}"
-        return ""
 
 
 def is_number(value: Any, *, whole: bool) -> bool:

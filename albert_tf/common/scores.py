@@ -15,14 +15,7 @@ TABLE_NAME = "scores.md"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """The best checkpoint of one run.
-
-    Attributes:
-        folder: Folder of the run.
-        seed: Its seed.
-        step: Updates of the checkpoint.
-        scores: On the development set.
-    """
+    """The best checkpoint of one run, and its scores on the development set."""
 
     folder: str
     seed: int
@@ -32,16 +25,10 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """The scores of a task over all runs.
-
-    Attributes:
-        task_name: The task.
-        key_metric: The score by which checkpoints and runs are compared.
-        runs: One or more.
-    """
+    """The scores of a task over all runs."""
 
     task_name: str
-    key_metric: str
+    key_metric: str  # By which checkpoints and runs are compared.
     runs: tuple[Run, ...]
 
     @property
@@ -89,14 +76,11 @@ def named(
 ) -> dict[str, float]:
     """Return scores under names that distinguish the evaluation splits.
 
+    Those of the first split keep their names.
+
     Example:
         named({"accuracy": 0.9}, "dev_mismatched", ("dev_matched",
             "dev_mismatched")) = {"accuracy_mismatched": 0.9}
-
-    Args:
-        numbers: Scores of one split.
-        split: Its name.
-        eval_splits: All of them; scores of the first keep their names.
     """
     if split == eval_splits[0]:
         return numbers
@@ -149,12 +133,7 @@ def best_folder(folder: str) -> str:
 
 
 def read(folder: str) -> Summary:
-    """Read what `write` wrote.
-
-    Raises:
-        errors.UserError: The file is missing or damaged, or it names a folder
-            outside of this one.
-    """
+    """Read what `write` wrote; a folder outside of this one is refused."""
     path = os.path.join(folder, FILE_NAME)
     try:
         content = strict_json.loads(files.read_bytes(path))
@@ -175,17 +154,8 @@ def _parse(values: dict[str, Any], folder: str) -> Run:
         name: math.nan if score is None else float(score)
         for name, score in run.scores.items()
     }
-    inner = _join(folder, run.folder)
-    return dataclasses.replace(run, folder=inner, scores=scores)
-
-
-def _join(folder: str, inner: str) -> str:
-    """Return a folder in another one.
-
-    Raises:
-        ValueError: It would be outside, which no run writes.
-    """
-    inner = os.path.normpath(inner)
+    inner = os.path.normpath(run.folder)
     if os.path.isabs(inner) or inner.split(os.sep)[0] == os.pardir:
         raise ValueError(inner)
-    return folder if inner == os.curdir else os.path.join(folder, inner)
+    place = folder if inner == os.curdir else os.path.join(folder, inner)
+    return dataclasses.replace(run, folder=place, scores=scores)

@@ -37,14 +37,13 @@ def loads(text: str | bytes) -> Any:
     Args:
         text: Bytes must be UTF-8; a byte order mark is ignored.
     """
-    if isinstance(text, bytes):
-        try:
-            text = text.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            found = errors.bad_byte(text, "the text")
-            raise JsonError(f"{found}, which is not UTF-8") from None
     try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8-sig")
         value = orjson.loads(text)
+    except UnicodeDecodeError as error:
+        found = errors.bad_byte(error.object, "the text")
+        raise JsonError(f"{found}, which is not UTF-8") from None
     except orjson.JSONDecodeError as error:
         raise JsonError(str(error)) from None
     is_long = text.count("[") + text.count("{") > _MAX_DEPTH

