@@ -140,7 +140,7 @@ def run(settings: ExportOptions) -> None:
     target = settings.export_dir.rstrip("/")
     # Beside the folder, which is replaced as a whole.
     lock = f"{target}{folder_lock.NAME}"
-    with folder_lock.hold_file(lock, "export_dir", settings.export_dir):
+    with folder_lock.hold(settings.export_dir, "export_dir", lock=lock):
         files.clear_replacement(target)
         _check_target(settings)
         files.require_folder_target(target, "export_dir")

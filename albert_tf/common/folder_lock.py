@@ -30,7 +30,6 @@ _SECONDS_BETWEEN_TRIES = 0.05
 _NO_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
 # Errors of file systems that have no locks.
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
-_ADVICE = "Choose a place that you may write to."
 
 
 @contextlib.contextmanager
@@ -38,7 +37,9 @@ def hold(
     folder: str,
     option: str,
     patience: float | None = None,
-    advice: str = _ADVICE,
+    *,
+    advice: str = "Choose a place that you may write to.",
+    lock: str | None = None,
 ) -> Iterator[None]:
     """Keep every other process from writing to a folder.
 
@@ -50,26 +51,14 @@ def hold(
         option: Name of the option that names it, for messages.
         patience: Seconds to wait for another process; None for `PATIENCE`.
         advice: For messages: what to do if the folder is not writable.
+        lock: The lock file, by default `NAME` in the folder.
     """
     if files.is_remote(folder):
         yield
         return
-    path = os.path.join(folder, NAME)
-    with hold_file(path, option, folder, patience, advice):
-        yield
-
-
-@contextlib.contextmanager
-def hold_file(
-    path: str,
-    option: str,
-    value: str,
-    patience: float | None = None,
-    advice: str = _ADVICE,
-) -> Iterator[None]:
-    """Hold a lock of any name, in a folder that is created; see `hold`."""
-    folder = os.path.dirname(path)
-    missing, above = [], os.path.abspath(folder)  # The deepest first.
+    path = lock or os.path.join(folder, NAME)
+    place = os.path.dirname(path)
+    missing, above = [], os.path.abspath(place)  # The deepest first.
     while not os.path.lexists(above):
         missing.append(above)
         above = os.path.dirname(above)
@@ -79,7 +68,7 @@ def hold_file(
             f"is in use by {holder}. A second program that writes there would "
             "damage its work. Wait for it, end it, or choose another place.",
             option,
-            value,
+            folder,
         )
 
     try:
@@ -87,14 +76,14 @@ def hold_file(
             descriptor = acquire(
                 path,
                 refuse,
-                prepare=lambda: files.make_folder(folder, option),
+                prepare=lambda: files.make_folder(place, option),
                 patience=patience,
             )
         except OSError as error:
             if error.errno not in _NO_PLACE:
                 raise
             raise errors.UserError(
-                f"cannot be written: {error.strerror}. {advice}", option, value
+                f"cannot be written: {error.strerror}. {advice}", option, folder
             ) from error
         try:
             yield
@@ -103,9 +92,9 @@ def hold_file(
                 os.remove(path)
             os.close(descriptor)
     finally:
-        for folder in missing:
+        for empty in missing:
             with contextlib.suppress(OSError):  # Something has come into it.
-                os.rmdir(folder)
+                os.rmdir(empty)
 
 
 def acquire(

@@ -1,6 +1,7 @@
 """One process at a time writes to a folder."""
 
 import errno
+import importlib
 import os
 import signal
 import socket
@@ -9,14 +10,8 @@ import sys
 
 import pytest
 
-from albert_tf import (
-    convert_checkpoint,
-    export,
-    run_glue,
-)
-from albert_tf.common import errors, folder_lock
-from albert_tf.serving import source_options
-from tests.conftest import FIXTURES, ROOT
+from albert_tf.common import errors, folder_lock, options
+from tests.conftest import ROOT
 
 # Holds a folder until its standard input ends.
 HOLDER = """
@@ -151,7 +146,7 @@ def test_a_file_that_is_no_lock_is_kept(tmp_path, content):
     path.write_text(content)
     with (
         pytest.raises(errors.UserError, match="Rename that file"),
-        folder_lock.hold_file(str(path), "export_dir", "export"),
+        folder_lock.hold("export", "export_dir", lock=str(path)),
     ):
         pass
     assert path.read_text() == content
@@ -214,49 +209,38 @@ def test_it_loads_no_tensorflow():
 
 # Who holds one. Those that train are in test_run_pretraining and
 # test_finetuning.
+TINY = "tests/fixtures/original_tiny_lamb"
+COMMANDS = [
+    (
+        "albert_tf.export:ExportOptions",
+        f"--init_checkpoint={TINY} --task=encoder --export_dir",
+        "out.lock",
+    ),
+    (
+        "albert_tf.convert_checkpoint:ConvertOptions",
+        f"--from={TINY}/model.ckpt-0 --format=tf2 --to",
+        "out/.lock",
+    ),
+    (
+        "albert_tf.run_glue:GlueOptions",
+        "--data_dir=glue --tasks=rte --output_dir",
+        "out/.lock",
+    ),
+]
 
 
-def run_export(place):
-    where = source_options.SourceOptions(
-        init_checkpoint=str(FIXTURES / "original_tiny_lamb"), task="encoder"
-    )
-    options = {"source": where, "export_dir": str(place / "out")}
-    export.run(export.ExportOptions(**options))
-
-
-def run_convert(place):
-    convert_checkpoint.run(
-        convert_checkpoint.ConvertOptions(
-            from_=str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0"),
-            to=str(place / "out" / "model.ckpt-0"),
-            format="tf2",
-        )
-    )
-
-
-def run_glue_suite(place):
-    run_glue.run(
-        run_glue.GlueOptions(
-            data_dir="glue", output_dir=str(place / "out"), tasks="rte"
-        )
-    )
-
-
-@pytest.mark.parametrize(
-    "command, lock",
-    [
-        (run_export, "out.lock"),
-        (run_convert, "out/.lock"),
-        (run_glue_suite, "out/.lock"),
-    ],
-)
+@pytest.mark.parametrize(("where", "words", "lock"), COMMANDS)
 def test_second_command_is_refused_and_changes_nothing(
-    command, lock, tmp_path, monkeypatch
+    where, words, lock, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(ROOT)
-    place = str(tmp_path / "out")
-    with folder_lock.hold_file(str(tmp_path / lock), "to", place):
+    place = tmp_path / "out"
+    target = place / "model.ckpt-0" if words.endswith("--to") else place
+    module = importlib.import_module(where.split(":")[0])
+    options_class = getattr(module, where.split(":")[1])
+    settings = options.parse(options_class, f"{words}={target}".split())
+    with folder_lock.hold(str(place), "to", lock=str(tmp_path / lock)):
         before = sorted(tmp_path.rglob("*"))
         with pytest.raises(errors.UserError, match="/out.* is in use by"):
-            command(tmp_path)
+            module.run(settings)
         assert sorted(tmp_path.rglob("*")) == before
