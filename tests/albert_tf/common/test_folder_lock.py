@@ -1,5 +1,6 @@
 """One process at a time writes to a folder."""
 
+import contextlib
 import errno
 import importlib
 import os
@@ -107,6 +108,45 @@ def test_children_of_a_killed_process_hold_it_on(start, tmp_path):
     parent.stdin.close()
     with hold(tmp_path, patience=60.0):
         pass
+
+
+def test_a_patient_process_gets_the_folder_when_it_is_free(
+    tmp_path, monkeypatch
+):
+    first = contextlib.ExitStack()
+    first.enter_context(hold(tmp_path))
+    monkeypatch.setattr(folder_lock.time, "sleep", lambda _: first.close())
+    with hold(tmp_path, patience=60.0):
+        assert (tmp_path / ".lock").exists()
+
+
+def test_a_lock_that_its_holder_has_just_removed_is_none(tmp_path, monkeypatch):
+    make, removed = folder_lock._open, []
+
+    def too_late(path):
+        descriptor = make(path)
+        if not removed:
+            removed.append(os.remove(path))
+        return descriptor
+
+    monkeypatch.setattr(folder_lock, "_open", too_late)
+    with hold(tmp_path, patience=60.0):
+        assert (tmp_path / ".lock").exists()
+
+
+def test_the_lock_of_another_process_stays(tmp_path):
+    with hold(tmp_path):
+        os.remove(tmp_path / ".lock")
+        (tmp_path / ".lock").write_text("of another")
+    assert (tmp_path / ".lock").read_text() == "of another"
+
+
+def test_a_refused_process_has_no_open_file(tmp_path):
+    with hold(tmp_path):
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(errors.UserError), hold(tmp_path):
+            pass
+        assert os.listdir("/proc/self/fd") == before
 
 
 def test_a_folder_that_gets_nothing_is_not_left(tmp_path):

@@ -1,5 +1,6 @@
 """Worker processes beside a program that has loaded TensorFlow."""
 
+import concurrent.futures
 import os
 import subprocess
 import sys
@@ -77,6 +78,24 @@ def test_workers_know_the_functions_of_the_script(tmp_path):
 
 def test_sigterm_while_a_process_is_forked_ends_the_program(tmp_path):
     assert run(tmp_path, LEAVING, preemption.EXIT_CODE) == []
+
+
+def test_results_come_in_order_and_few_items_are_taken_ahead():
+    taken = []
+
+    def items():
+        for number in range(20):
+            taken.append(number)
+            yield number
+
+    def submit(function, item):
+        future = concurrent.futures.Future()
+        future.set_result(function(item))
+        return future
+
+    found = parallel.in_order(submit, 2, lambda number: -number, items())
+    assert next(found) == 0 and len(taken) == 6
+    assert list(found) == [-number for number in range(1, 20)]
 
 
 @pytest.mark.parametrize("known", [True, False])
