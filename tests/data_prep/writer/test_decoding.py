@@ -86,7 +86,7 @@ BAD_RECORDS = {
     b'{"title": "a", "text": null}': r"no text in 'text'.*'text', 'title'",
     b'{"text": "\\ud83d!"}': "no low surrogate",
     b'{"text": "caf\xe9"}': r"is not UTF-8: byte 14 of the line is 0xe9",
-    b"[" * 10**5: "nested too deeply",
+    b"[" * 10**5: "depth limit exceeded",
     b'{"text": "a", "n": NaN}': "unexpected character",
     b'{"text": "a", "n": ' + b"9" * 6000 + b"}": "6,000 characters is too",
     b"\xff": "is not UTF-8",

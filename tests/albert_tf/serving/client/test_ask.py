@@ -103,7 +103,7 @@ def test_lines_are_read_when_they_are_needed():
         ('a\n{"text": 1\n', LINES, "line 2 is not one JSON object .*begins"),
         ('[{"text": "a"}]', LINES, "line 1 is not one JSON object"),
         ("[\n", LINES, "line 1 is not one JSON object"),
-        ("[" * 100_000, PAIRS, "line 1 is not one JSON object .*nested"),
+        ("[" * 100_000, PAIRS, "line 1 is not one JSON object .*depth limit"),
         (
             entry(text="a", pair="b"),
             PAIRS,
