@@ -81,14 +81,14 @@ def test_sentences_are_those_of_the_script():
 
 
 BAD_RECORDS = {
-    b'{"text": "cut off': "Unterminated string",
+    b'{"text": "cut off': "unexpected end of data",
     b'["text"]': "not an object but",
     b'{"title": "a", "text": null}': r"no text in 'text'.*'text', 'title'",
     b'{"text": "\\ud83d!"}': "no low surrogate",
     b'{"text": "caf\xe9"}': r"is not UTF-8: byte 14 of the line is 0xe9",
     b"[" * 10**5: "depth limit exceeded",
     b'{"text": "a", "n": NaN}': "unexpected character",
-    b'{"text": "a", "n": ' + b"9" * 6000 + b"}": "6,000 characters is too",
+    b'{"text": "a", "n": ' + b"9" * 6000 + b"}": "number is infinity",
     b"\xff": "is not UTF-8",
 }
 
