@@ -18,12 +18,12 @@ GROUPS = {
     "Model": """
         albert_config_file run_dir run_dirs saved_model from to checkpoint
         init_checkpoint word_embeddings_file task
-        spm_model_file vocab_file vocabularies do_lower_case
+        spm_model_file vocab_file do_lower_case
         squad_version num_labels labels pairs new_head
         pooling hidden_dropout_prob attention_probs_dropout_prob
     """,
     "Data": """
-        input_file eval_input_file train_file predict_file data_dir input_dir
+        input_file eval_input_file train_file predict_file data_dir
         squad_file race_dir task_name tasks task_module eval_file
         input_format text_column split_sentences language
         paragraphs_as_documents max_document_sentences vocab_size
@@ -32,7 +32,7 @@ GROUPS = {
         dupe_factor short_seq_prob masked_lm_prob ngram
         doc_stride max_query_length max_answer_length n_best_size
         max_qa_length num_options null_score_diff_threshold
-        is_training split batches_from num_batches num_examples statistics
+        is_training split num_examples statistics
         num_stories num_task_examples random_seed
     """,
     "Training": """
@@ -47,13 +47,13 @@ GROUPS = {
     """,
     "Devices": """
         precision distribution_strategy gradient_accumulation_steps recompute
-        loop_layers worker_hosts task_index tpu_name num_workers num_processes
+        worker_hosts task_index tpu_name num_workers num_processes
         dask_scheduler
     """,
     "Output": """
         output_dir output_file output_prefix export_dir cached_dir num_shards
-        format with_text signature strict overwrite allow_missing
-        to_checkpoint host port
+        format with_text signature strict overwrite
+        host port
     """,
 }
 

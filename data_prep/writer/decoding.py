@@ -106,7 +106,8 @@ def _read_record(
     if options.on_bad_line == "replace":
         decoded = record.decode("utf-8", "replace")
         with contextlib.suppress(ValueError):
-            text = _parse_record(decoded, _field(options), replace_halves=True)
+            whole = strict_json.replace_halves(decoded)
+            text = _parse_record(whole, _field(options))
             counts["lines_replaced"] += 1
             return text
     counts["lines_skipped"] += 1
