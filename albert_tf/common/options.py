@@ -215,6 +215,8 @@ class _FlagValues(flags.FlagValues):
         self, filename: str, parsed_file_stack: list[str] | None = None
     ) -> list[str]:
         path = configs.find(filename)
+        if path in (parsed_file_stack or ()):
+            raise flags.Error(f"--flagfile={path} includes itself")
         try:
             lines = super()._get_flag_file_lines(path, parsed_file_stack)
         except ValueError as error:  # Not UTF-8, or NUL in the name.

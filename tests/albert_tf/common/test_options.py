@@ -184,11 +184,13 @@ def interrupt(_: Outer) -> None:
         (["--flagfile=."], "Is a directory: '.'"),
         (["--flagfile=a\0b"], "embedded null byte"),
         (["--flagfile=outer"], "No such file or directory: 'inner'"),
+        (["--flagfile=itself"], "--flagfile=itself includes itself"),
         (["--flagfile=bytes"], "--flagfile=bytes: 'utf-8' codec can't decode"),
     ],
 )
 def test_wrong_options(words, says, folder, capsys):
     (folder / "outer").write_bytes(b"--flagfile=inner")
+    (folder / "itself").write_bytes(b"--flagfile=itself")
     (folder / "bytes").write_bytes(b"--name=x\n\xff\n")
     assert options.run_inside(pytest.fail, Outer, words) == 2
     said = capsys.readouterr().err
