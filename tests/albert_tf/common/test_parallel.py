@@ -1,9 +1,11 @@
 """Worker processes beside a program that has loaded TensorFlow."""
 
-import concurrent.futures
+import operator
 import os
+import re
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -88,14 +90,24 @@ def test_results_come_in_order_and_few_items_are_taken_ahead():
             taken.append(number)
             yield number
 
-    def submit(function, item):
-        future = concurrent.futures.Future()
-        future.set_result(function(item))
-        return future
+    with parallel.workers(2, None) as each:
+        found = each(operator.neg, items())
+        assert next(found) == 0 and len(taken) == 6
+        assert list(found) == [-number for number in range(1, 20)]
 
-    found = parallel.in_order(submit, 2, lambda number: -number, items())
-    assert next(found) == 0 and len(taken) == 6
-    assert list(found) == [-number for number in range(1, 20)]
+
+@pytest.mark.parametrize(
+    ("codes", "says"),
+    [
+        ([None, -15, -9, 0], r"killed \(SIGKILL\).* memory runs out"),
+        ([-15, 0, -11], r"ended by a signal \(SIGSEGV\)"),
+        ([0, 3], "ended unexpectedly, with status 3"),
+        ([-15], r"ended by a signal \(SIGTERM\)"),
+    ],
+)
+def test_the_worker_that_ended_first_is_described(codes, says):
+    workers = [types.SimpleNamespace(exitcode=code) for code in codes]
+    assert re.search(says, parallel._how_ended(workers))
 
 
 @pytest.mark.parametrize("known", [True, False])
