@@ -284,6 +284,18 @@ def read_module(folder: str, description: dict[str, Any], count: int) -> Any:
     return module
 
 
+def check_shares(description: dict[str, Any], count: int) -> None:
+    """Refuse a batch that so many devices cannot share."""
+    told = description["options"]
+    batch, parts = told["train_batch_size"], told["gradient_accumulation_steps"]
+    if count > 1 and (batch % count or parts > 1):
+        refuse(
+            f"{count} devices cannot share batches of {batch}. Export with a "
+            "--train_batch_size that is a multiple of their number, and "
+            "--gradient_accumulation_steps=1."
+        )
+
+
 def compiled(
     settings: argparse.Namespace,
     description: dict[str, Any],
@@ -292,13 +304,6 @@ def compiled(
 ) -> tuple[Any, dict[str, Any]]:
     """Compile the program; return it, and what the compiler says about it."""
     count, told = len(devices), description["options"]
-    batch = told["train_batch_size"]
-    if count > 1 and (batch % count or told["gradient_accumulation_steps"] > 1):
-        refuse(
-            f"{count} devices cannot share batches of {batch}. Export with a "
-            "--train_batch_size that is a multiple of their number, and "
-            "--gradient_accumulation_steps=1."
-        )
     module = read_module(settings.program, description, count)
     options = backend.get_compile_options(
         num_replicas=1,
@@ -320,7 +325,7 @@ def compiled(
         "device": devices[0].device_kind,
         "devices": count,
         "jax": jax.__version__,
-        "batch": batch,
+        "batch": told["train_batch_size"],
         "length": told["max_seq_length"],
         "precision": told["precision"],
         "compile_seconds": time.perf_counter() - began,
@@ -362,6 +367,7 @@ def compile_only(settings: argparse.Namespace) -> None:
             "Examples: v5e:1x1, v5e:2x4, v5p:2x2x1, v6e:1x1."
         )
     devices = list(found.devices)
+    check_shares(description, len(devices))
     program, said = compiled(
         settings, description, devices, devices[0].client.compile
     )
@@ -384,6 +390,7 @@ def run(settings: argparse.Namespace) -> None:
             "CPU, XLA_FLAGS=--xla_force_host_platform_device_count=8 makes 8."
         )
     devices = devices[: settings.devices]
+    check_shares(description, len(devices))
     folder = pathlib.Path(settings.program)
     divided = placement(devices, "batch")
     batches = [
@@ -422,19 +429,15 @@ def run(settings: argparse.Namespace) -> None:
         print(json.dumps(summarize(description, np.asarray(row, np.float64))))
     print(json.dumps(said))
     if settings.save:
-        found = {n: np.asarray(known[n]) for n in description["variables"]}
-        np.savez(settings.save, **found)
+        np.savez(settings.save, **{n: np.asarray(known[n]) for n in values})
 
 
 def summarize(description: dict[str, Any], row: np.ndarray) -> dict[str, float]:
     """Return the quotients of an update; `loss` is what is minimized."""
-    numbers = {
-        name: numerator / denominator
-        for name, (numerator, denominator) in zip(
-            description["rows"], row, strict=True
-        )
-        if denominator
-    }
+    pairs = zip(description["rows"], row, strict=True)
+    numbers = {name: a / b for name, (a, b) in pairs if b}
+    if not numbers["skipped"]:
+        del numbers["skipped"]
     losses = description["losses"].items()
     total = sum(factor * numbers.get(name, 0.0) for name, factor in losses)
     return {"loss": total, **numbers}
