@@ -70,10 +70,10 @@ class SharedWeights:
         self._left = collections.Counter(
             id(variable) for layer in layers for variable in variables(layer)
         )
+        parts = {id(p): p for layer in layers for p in layer.parts}
         self._tensors = {
             id(variable): read(variable, part.weights_dtype or dtype)
-            for layer in layers
-            for part in layer.parts
+            for part in parts.values()
             for variable in part.variables
         }
 
