@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from albert_tf.model import model_inputs
 from albert_tf.model.execution import plain, weights
 from albert_tf.model.execution.unpadding import Unpadding
 from albert_tf.model.network import attention_bias, encoder, pooling
@@ -18,7 +19,7 @@ from albert_tf.model.network.feed_forward import FeedForward
 # constant in memory. The kernels of albert-base have 14 MB, of large 25.
 MOST_CONSTANT_BYTES = 64 * 2**20
 
-_INPUTS = ("input_ids", "input_mask", "segment_ids", "kept")
+_INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 Part = Attention | FeedForward
 
@@ -74,7 +75,7 @@ class ServedEncoder:
         spec = tf.TensorSpec([None, None], tf.int32)
         self._function = tf.function(
             self._run,
-            input_signature=[dict.fromkeys(_INPUTS, spec)],
+            input_signature=[dict.fromkeys((*_INPUTS, "kept"), spec)],
             autograph=False,
         )
 
@@ -117,7 +118,8 @@ class ServedEncoder:
         """
         if not (unpad or self._frozen):
             return self._model(inputs)
-        inputs = self._model.fill_defaults(inputs)
+        known = model_inputs.standardize(inputs, _INPUTS)
+        inputs = self._model.fill_defaults(known)
         mask = inputs["input_mask"]
         kept = mask if unpad else tf.ones_like(mask)
         inputs["kept"] = kept

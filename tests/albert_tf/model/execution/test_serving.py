@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
 from albert_tf.model.config import HIDDEN_ACTS
 from albert_tf.model.execution import serving
@@ -29,8 +30,18 @@ def assert_served(served, batch, expected, atol):
         if unpad:
             sequence = tf.where(real, sequence, 0)
             assert not np.any(tf.where(real, 0, found))
-        np.testing.assert_allclose(found, sequence, atol=atol)
-        np.testing.assert_allclose(found_pooled, pooled, atol=atol)
+        if found.dtype != actual["sequence_output"].dtype:
+            # Numbers of bfloat16 have 8 bits: single ones may differ more.
+            assert distance(found, sequence) < atol
+            assert distance(found_pooled, pooled) < atol
+        else:
+            np.testing.assert_allclose(found, sequence, atol=atol)
+            np.testing.assert_allclose(found_pooled, pooled, atol=atol)
+
+
+def distance(actual, expected):
+    """The norm of the difference, as a share of that of what is expected."""
+    return np.linalg.norm(actual - expected) / np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize(
@@ -43,13 +54,14 @@ def assert_served(served, batch, expected, atol):
     ],
 )
 @pytest.mark.parametrize(
-    ("precision", "atol"), [("float32", PARITY_ATOL), ("bfloat16", 0.05)]
+    ("precision", "atol"), [("float32", PARITY_ATOL), ("bfloat16", 0.02)]
 )
 def test_serving_changes_nothing_but_rounding(
     batch, monkeypatch, precision, atol, changes, most
 ):
     """Constants in a loop, constants without one, and variables."""
     monkeypatch.setattr(serving, "MOST_CONSTANT_BYTES", most)
+    keras.utils.set_random_seed(5)
     config = tiny_config(**{"num_hidden_layers": 3, **changes})
     model = passes.fill(AlbertModel(config, precision=precision))
     expected = model(batch)
