@@ -273,7 +273,9 @@ def test_export_takes_the_options_of_pretraining(tmp_path):
         text=True,
     )
     assert done.returncode == 2
-    assert "--seed" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        "Did you mean: seed" in done.stderr and "Traceback" not in done.stderr
+    )
 
 
 def test_without_an_export_numpy_and_jax_are_enough():
