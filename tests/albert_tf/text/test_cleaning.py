@@ -41,3 +41,8 @@ def test_lines_together_are_cleaned_as_each_of_them(lower, keep_accents):
     for some in (texts, without, without[:1], ["plain", "text"], []):
         wanted = [cleaning.preprocess_text(text, **options) for text in some]
         assert cleaning.preprocess_lines(some, **options) == wanted
+
+
+def test_characters_become_a_class_of_ranges():
+    found = cleaning.character_class(lambda c: c in "abcx\U0010ffff")
+    assert found == r"[\x{61}-\x{63}\x{78}\x{10ffff}]"
