@@ -122,8 +122,7 @@ class ServedEncoder:
         inputs = self._model.fill_defaults(known)
         mask = inputs["input_mask"]
         kept = mask if unpad else tf.ones_like(mask)
-        inputs["kept"] = kept
-        return self._function({name: inputs[name] for name in _INPUTS})
+        return self._function({**inputs, "kept": kept})
 
     def _run(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         model, config = self._model, self._model.config

@@ -50,14 +50,7 @@ def distance(actual, expected):
         ({"position_bias": "alibi"}, serving.MOST_CONSTANT_BYTES),
         ({"num_hidden_layers": 4, "num_hidden_groups": 2}, 10**6),
         ({"share": "attention", "pooling": "pair"}, 0),
-        (
-            {
-                "num_hidden_layers": 1,
-                "inner_group_num": 2,
-                "embedding_size": 16,
-            },
-            0,
-        ),
+        ({"share": "none", "inner_group_num": 2, "embedding_size": 16}, 0),
     ],
 )
 @pytest.mark.parametrize(
