@@ -79,6 +79,12 @@ def write_program(settings: Any, loop_layers: bool = False) -> None:
     from albert_tf.common import options
     from albert_tf.training import pretraining_recipe
 
+    recipe = settings.recipe
+    if recipe.word_embeddings_file or recipe.init_schedule == "continue":
+        refuse(
+            "--word_embeddings_file and --init_schedule=continue are not "
+            "exported. Leave them out; --init_checkpoint alone is."
+        )
     config, step = make_step(settings, loop_layers)
     folder = pathlib.Path(settings.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +98,7 @@ def write_program(settings: Any, loop_layers: bool = False) -> None:
     np.savez_compressed(folder / BATCH_NAME, **batch)
     size, length = settings.train_batch_size, settings.max_seq_length
     shape = length, settings.num_predictions, None if loop_layers else 1
-    flops = pretraining_recipe.forward_flops(settings.recipe, config, *shape)
+    flops = pretraining_recipe.forward_flops(recipe, config, *shape)
     description = {
         "batch": {n: describe_array(v) for n, v in batch.items()},
         "variables": {n: describe_array(v) for n, v in values.items()},

@@ -278,6 +278,15 @@ def test_export_takes_the_options_of_pretraining(tmp_path):
     )
 
 
+def test_what_is_not_exported_is_refused(export, tmp_path, capsys):
+    words = tmp_path / "words.npy"
+    np.save(words, np.zeros([4, 4], np.float32))
+    with pytest.raises(SystemExit):
+        export(word_embeddings_file=str(words))
+    assert "are not exported" in capsys.readouterr().err
+    assert not (tmp_path / "step").exists()
+
+
 def test_without_an_export_numpy_and_jax_are_enough():
     """The rest is imported within functions of the export."""
     known = {"jax", "jaxlib", "numpy", *sys.stdlib_module_names}
