@@ -16,7 +16,6 @@ with the same settings. The learning rates of finetuning may differ.
 """
 
 import dataclasses
-import os
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ from lab.measure import finetuning, paired, report
 
 # What a comparison is about; all other settings must be the same.
 _MODEL = {"weights", "config", "vocabulary"}
-_RATES = {"learning_rate", "random_learning_rate", "encoder_learning_rate"}
+_RATES = {"learning_rate", "encoder_learning_rate"}
 Parts = Sequence[Mapping[str, Any]]
 
 
@@ -40,14 +39,6 @@ class CompareOptions:
     second: str = option(help="Folders of the second, as many.")
 
     def __post_init__(self) -> None:
-        for name in ("first", "second"):
-            if not all(getattr(self, name).split(",")):
-                raise errors.UserError(
-                    "has an empty name. Give folders, with commas between "
-                    "them.",
-                    name,
-                    getattr(self, name),
-                )
         if self.first.count(",") != self.second.count(","):
             raise errors.UserError(
                 "has another number of folders than `first`. Give as many, in "
@@ -55,25 +46,10 @@ class CompareOptions:
                 "second",
                 self.second,
             )
-        seen = set()
-        for name in ("first", "second"):
-            for folder in getattr(self, name).split(","):
-                path = os.path.realpath(folder)
-                if path in seen:
-                    raise errors.UserError(
-                        "is given twice. Each folder is one pretrained model.",
-                        name,
-                        folder,
-                    )
-                seen.add(path)
 
 
 def compare(first: Parts, second: Parts) -> list[list[str]]:
-    """Return the rows of the table.
-
-    Args:
-        second: The same.
-    """
+    """Return the rows of the table."""
     shared = set.intersection(*(set(parts) for parts in [*first, *second]))
     rows: list[list[str]] = []
     for name, differences in _PARTS.items():
@@ -170,24 +146,12 @@ _PARTS = {
 def run(settings: CompareOptions) -> None:
     """Print the table."""
     first, second = (
-        [_read(folder, name) for folder in getattr(settings, name).split(",")]
-        for name in ("first", "second")
+        [report.read(folder) for folder in folders.split(",")]
+        for folders in (settings.first, settings.second)
     )
     head = "second minus first | difference (95 % interval) | numbers"
     lines = report.rows(head, compare(first, second))
     sys.stdout.write("\n".join(lines) + "\n")
-
-
-def _read(folder: str, option_name: str) -> dict[str, Any]:
-    parts = report.read(folder, option_name)
-    if not parts:
-        raise errors.UserError(
-            f"has no {report.FILE_NAME}. Measure the model first with "
-            "lab.measure.evaluate.",
-            option_name,
-            folder,
-        )
-    return parts
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ r"""Measure a pretrained model, the same way for every recipe.
 
 RUN is the folder of a `run_pretraining`, or any checkpoint with a masked LM
 head. CORPUS is what `lab.measure.make_corpus` wrote. DATA holds
-blimp/blimp.jsonl.xz and what lab.trials.real_tasks needs. The parts:
+blimp/blimp.jsonl.xz and what lab/measure/real_tasks.py names. The parts:
 
     cost           steps, tokens, FLOPs and minutes, from the log of the run
     held_out       bits per byte and accuracy on held-out text (held_out.py)
@@ -14,7 +14,8 @@ blimp/blimp.jsonl.xz and what lab.trials.real_tasks needs. The parts:
 
 OUTPUT/measure.json and measure.md are written after each part. A part that is
 there is not measured again; if it was measured with other settings or other
-weights, the command says so and stops.
+weights, the command says so and stops. A released model needs
+--finetuning_options='{"learning_rate": 3e-5, "encoder_learning_rate": null}'.
 
 docs/recipes.md describes the measure.
 """
@@ -29,7 +30,8 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import errors, files, options, ranges
+from albert_tf import run_classifier
+from albert_tf.common import errors, files, options, ranges, strict_json
 from albert_tf.common.options import checked, option
 from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.text import tokenization
@@ -38,12 +40,20 @@ from lab.measure import (
     finetuning,
     held_out,
     minimal_pairs,
+    real_tasks,
     report,
     scoring,
 )
-from lab.trials import real_tasks as finetuning_tool
 
-PARTS = ("cost", "held_out", "minimal_pairs", "finetuning")
+# The parts, and the option that each needs.
+PARTS = {
+    "cost": "init_checkpoint",
+    "held_out": "held_out_file",
+    "minimal_pairs": "data_dir",
+    "finetuning": "data_dir",
+}
+_SEED = 2019  # Of windows, hidden words and samples.
+_WINDOW_WORDS = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,23 +79,12 @@ class EvaluateOptions:
     spm_model_file: str | None = option(
         None, "The vocabulary. Default: the one beside the checkpoint."
     )
-    vocab_file: str | None = option(None, "A WordPiece vocabulary instead.")
-    seed: int = option(
-        2019, "Of windows, hidden words and samples.", within=ranges.SEED
-    )
     windows: int = option(
         2000, "Windows of held-out text.", within=ranges.EXAMPLES
     )
-    window_words: int = option(
-        32, "Words of a window.", within=ranges.Range(2, 2**16)
-    )
-    minimal_pairs_file: str | None = option(
-        None,
-        "Files of minimal pairs. Default: blimp/blimp.jsonl.xz in --data_dir.",
-    )
     sample: int = option(
         0,
-        "Pairs of each phenomenon; 0 means all.",
+        "Minimal pairs of each phenomenon; 0 means all.",
         within=ranges.EXAMPLES_OR_NONE,
     )
     finetuning_dir: str | None = option(
@@ -94,79 +93,52 @@ class EvaluateOptions:
         "Models of the same architecture and vocabulary may share one, and "
         "with it the runs from random weights.",
     )
-    runs: finetuning_tool.RunOptions = dataclasses.field(
-        default_factory=finetuning_tool.RunOptions
+    tasks: str = option(
+        ",".join(real_tasks.RECIPES), "Tasks of finetuning, with commas."
+    )
+    seeds: int = option(
+        3,
+        "Finetuning runs of each kind, with the seeds 1, 2 and so on.",
+        within=ranges.RUNS,
+    )
+    examples: int = option(
+        0,
+        "Training examples of each task. Default: by task.",
+        within=ranges.EXAMPLES_OR_NONE,
+    )
+    finetuning_options: str = option(
+        "{}",
+        "Options of run_classifier for all finetuning runs, as JSON, such as "
+        '\'{"optimizer": "lamb"}\'. Default: by task, for small models that '
+        "were pretrained for an hour; see lab/measure/real_tasks.py.",
     )
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.chosen if name not in PARTS]
-        if unknown:
-            raise errors.UserError(
-                f"has {unknown[0]!r}. Known are {', '.join(PARTS)}.",
-                "parts",
-                self.parts,
-            )
-        if "held_out" in self.chosen and not self.held_out_file:
-            self._refuse("held_out", "held_out_file")
-        if "minimal_pairs" in self.chosen and not self.pairs_file:
-            self._refuse("minimal_pairs", "minimal_pairs_file")
-        if "finetuning" in self.chosen and not self.data_dir:
-            self._refuse("finetuning", "data_dir")
-
-    def _refuse(self, part: str, missing: str) -> None:
-        raise errors.UserError(
-            f"has {part}, which needs `{missing}`. Give it, or leave the part "
-            "out.",
-            "parts",
-            self.parts,
-        )
-
-    @property
-    def chosen(self) -> list[str]:
-        """The parts to measure."""
-        return [name.strip() for name in self.parts.split(",")]
-
-    @property
-    def pairs_file(self) -> str | None:
-        """The files of minimal pairs."""
-        if self.minimal_pairs_file or not self.data_dir:
-            return self.minimal_pairs_file
-        return os.path.join(self.data_dir, "blimp", "blimp.jsonl.xz")
-
-    def source(self) -> scoring.Source:
-        """Return the checkpoint, and what belongs to it."""
-        return scoring.Source.find(
-            self.init_checkpoint,
-            self.albert_config_file,
-            tokenization.VocabularyOptions(
-                spm_model_file=self.spm_model_file, vocab_file=self.vocab_file
+        known = run_classifier.ClassifierOptions
+        for name, given, allowed in (
+            ("parts", self.parts.split(","), PARTS),
+            ("tasks", self.tasks.split(","), real_tasks.RECIPES),
+            (
+                "finetuning_options",
+                strict_json.loads(self.finetuning_options),
+                [leaf.name for leaf in options.leaves(known)],
             ),
-        )
-
-    def finetuning(
-        self, source: scoring.Source, weights: str
-    ) -> finetuning_tool.ToolOptions:
-        """Return the options of the finetuning tool.
-
-        Args:
-            weights: Tells them apart from others in the same place.
-        """
-        if source.vocabulary.kind == "vocab_file":
-            raise errors.UserError(
-                "is a WordPiece vocabulary, which the finetuning runs do not "
-                "take. Leave finetuning out of `parts`.",
-                "vocab_file",
-                source.vocabulary.path,
-            )
-        inside = os.path.join(self.output_dir, f"finetuning_{weights[:8]}")
-        return finetuning_tool.ToolOptions(
-            data_dir=str(self.data_dir),
-            output_dir=self.finetuning_dir or inside,
-            init_checkpoint=self.init_checkpoint,
-            albert_config_file=source.config_file,
-            spm_model_file=source.vocabulary.path,
-            runs=self.runs,
-        )
+        ):
+            for one in given:
+                if one not in allowed:
+                    raise errors.UserError(
+                        f"has {one!r}. Known are {', '.join(allowed)}.",
+                        name,
+                        getattr(self, name),
+                    )
+        for part in self.parts.split(","):
+            if not getattr(self, PARTS[part]):
+                raise errors.UserError(
+                    f"has {part}, which needs `{PARTS[part]}`. Give it, or "
+                    "leave the part out.",
+                    "parts",
+                    self.parts,
+                )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,20 +151,23 @@ class Part:
 
 def plan(settings: EvaluateOptions) -> dict[str, Part]:
     """Return the chosen parts; read the data, but load no model."""
-    weights = checkpoint_files.fingerprint(settings.init_checkpoint)
-    source = settings.source()
+    chosen = settings.parts.split(",")
+    source = scoring.Source.find(
+        settings.init_checkpoint,
+        settings.albert_config_file,
+        tokenization.VocabularyOptions(spm_model_file=settings.spm_model_file),
+    )
     source.vocabulary.require()
+    vocabulary = files.require_file(
+        str(source.vocabulary.path), str(source.vocabulary.kind)
+    )
     files.require_file(source.config_file, "albert_config_file")
     model = {
-        "weights": weights,
+        "weights": checkpoint_files.fingerprint(settings.init_checkpoint),
         "config": files.sha256(source.config_file),
-        "vocabulary": files.sha256(
-            files.require_file(
-                str(source.vocabulary.path), str(source.vocabulary.kind)
-            )
-        ),
+        "vocabulary": files.sha256(vocabulary),
     }
-    if {"held_out", "minimal_pairs"} & set(settings.chosen):
+    if {"held_out", "minimal_pairs"} & set(chosen):
         source.require_head()
     load = functools.cache(source.load)
     makers = {
@@ -204,7 +179,7 @@ def plan(settings: EvaluateOptions) -> dict[str, Part]:
         "minimal_pairs": lambda: _minimal_pairs(settings, model, load),
         "finetuning": lambda: _finetuning(settings, model, source),
     }
-    return {name: makers[name]() for name in PARTS if name in settings.chosen}
+    return {name: makers[name]() for name in PARTS if name in chosen}
 
 
 def _held_out(
@@ -213,22 +188,15 @@ def _held_out(
     load: Callable[[], scoring.MaskedLm],
 ) -> Part:
     path = files.require_file(str(settings.held_out_file), "held_out_file")
-    try:
-        text = files.read_bytes(path).decode("utf-8")
-    except UnicodeDecodeError:
-        raise errors.UserError(
-            "is not UTF-8. Convert the file first.", "held_out_file", path
-        ) from None
-    windows = held_out.draw(
-        text, settings.window_words, settings.windows, settings.seed
-    )
+    text = files.read_bytes(path).decode("utf-8")
+    windows = held_out.draw(text, _WINDOW_WORDS, settings.windows, _SEED)
     return Part(
         {
             **model,
             "text": files.sha256(path),
             "windows": settings.windows,
-            "window_words": settings.window_words,
-            "seed": settings.seed,
+            "window_words": _WINDOW_WORDS,
+            "seed": _SEED,
         },
         lambda: held_out.measure(load(), windows),
     )
@@ -239,8 +207,9 @@ def _minimal_pairs(
     model: dict[str, str],
     load: Callable[[], scoring.MaskedLm],
 ) -> Part:
-    pairs = minimal_pairs.read(str(settings.pairs_file))
-    pairs = minimal_pairs.draw(pairs, settings.sample, settings.seed)
+    path = os.path.join(str(settings.data_dir), "blimp", "blimp.jsonl.xz")
+    pairs = minimal_pairs.read(files.require_file(path, "data_dir"))
+    pairs = minimal_pairs.draw(pairs, settings.sample, _SEED)
     content = "\n".join(map(repr, pairs)).encode()
     sentences = [text for pair in pairs for text in (pair.good, pair.bad)]
 
@@ -255,26 +224,51 @@ def _minimal_pairs(
 def _finetuning(
     settings: EvaluateOptions, model: dict[str, str], source: scoring.Source
 ) -> Part:
-    tool_options = settings.finetuning(source, model["weights"])
-    chosen = dataclasses.asdict(settings.runs)
-    chosen["data"] = finetuning_tool.prepare(tool_options)
-    chosen["recipes"] = {
-        name: dataclasses.asdict(finetuning_tool.RECIPES[name])
-        for name in settings.runs.chosen
+    # One for each model in the same place.
+    inside = f"{settings.output_dir}/finetuning_{model['weights'][:8]}"
+    runs = real_tasks.Plan(
+        data_dir=str(settings.data_dir),
+        output_dir=settings.finetuning_dir or inside,
+        init_checkpoint=settings.init_checkpoint,
+        config_file=source.config_file,
+        vocabulary=str(source.vocabulary.path),
+        tasks=settings.tasks.split(","),
+        seeds=settings.seeds,
+        examples=settings.examples,
+        changes=strict_json.loads(settings.finetuning_options),
+    )
+    places = real_tasks.prepare(runs)
+    chosen = {
+        **model,
+        **runs.changes,
+        "seeds": runs.seeds,
+        "data": {name: place.name for name, place in places.items()},
+        "recipes": {
+            name: dataclasses.asdict(real_tasks.RECIPES[name])
+            for name in runs.tasks
+        },
     }
-    return Part({**model, **chosen}, lambda: finetuning.measure(tool_options))
+    return Part(chosen, lambda: finetuning.summarize(real_tasks.finish(runs)))
 
 
-def _require_same_weights(
-    settings: EvaluateOptions, done: dict[str, Any], weights: str
+def _require_same(
+    settings: EvaluateOptions, done: dict[str, Any], wanted: dict[str, Part]
 ) -> None:
-    """Refuse to put parts beside those of another model."""
+    """Refuse parts that were measured with other settings or weights."""
+    weights = next(iter(wanted.values())).settings["weights"]
     for name, part in done.items():
-        if part["settings"]["weights"] != weights:
+        before = part["settings"]
+        now = {**before, "weights": weights}
+        if name in wanted:
+            now = wanted[name].settings
+        others = sorted(
+            k for k in before.keys() | now.keys() if before.get(k) != now.get(k)
+        )
+        if others:
             raise errors.UserError(
-                f"holds the part {name} of another model. Choose another "
-                "folder, or measure that part again, too, with "
-                f"--overwrite --parts={settings.parts},{name}.",
+                f"holds the part {name}, measured with other "
+                f"{', '.join(others)}. Choose another folder, or measure that "
+                "part again with --overwrite.",
                 "output_dir",
                 settings.output_dir,
             )
@@ -287,21 +281,12 @@ def run(settings: EvaluateOptions) -> None:
     done = report.read(settings.output_dir)
     if settings.overwrite:
         done = {k: part for k, part in done.items() if k not in wanted}
-    for name in wanted.keys() & done.keys():
-        report.require_same(
-            settings.output_dir,
-            name,
-            done[name]["settings"],
-            wanted[name].settings,
-        )
-    weights = next(iter(wanted.values())).settings["weights"]
-    _require_same_weights(settings, done, weights)
+    _require_same(settings, done, wanted)
     for name, part in wanted.items():
         if name not in done:
             logging.info("Measuring %s", name)
             done[name] = {"settings": part.settings, "results": part.measure()}
             report.write(settings.output_dir, done)
-    report.write(settings.output_dir, done)
     sys.stdout.write(report.to_markdown(done))
 
 

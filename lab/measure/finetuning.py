@@ -1,19 +1,15 @@
-"""Finetuning scores from pretrained and from random weights.
-
-The runs are those of lab/trials/real_tasks.py, which says what they are.
-"""
+"""Finetuning scores of the runs of real_tasks.py."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lab.measure import paired
-from lab.trials import real_tasks as tool
 
 
-def measure(settings: tool.ToolOptions) -> dict[str, Any]:
-    """Do the runs that are not done yet; see `summarize`."""
-    return summarize(tool.finish(settings))
+def scale(task: str) -> int:
+    """Return what makes a score percent: SQuAD's are already."""
+    return 1 if task == "squad" else 100
 
 
 def summarize(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -30,20 +26,19 @@ def summarize(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     tasks: dict[str, dict[str, Any]] = {}
     for result in results:
-        # SQuAD's scores are percent already.
-        scale = 1 if result["task"] == "squad" else 100
+        percent = scale(result["task"])
         task = tasks.setdefault(
             result["task"],
             {
                 "metric": result["metric"],
-                "majority": scale * result["baseline"],
+                "majority": percent * result["baseline"],
                 "steps": result["steps"],
                 "random": {},
                 "pretrained": {},
             },
         )
         seeds = task[result["start"]]
-        seeds[str(result["seed"])] = scale * result["value"]
+        seeds[str(result["seed"])] = percent * result["value"]
     groups = []
     for task in tasks.values():
         groups.append(differences(task["random"], task["pretrained"]))

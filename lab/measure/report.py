@@ -4,29 +4,20 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.common import errors, files, strict_json
+from albert_tf.common import files, strict_json
 from lab.measure import finetuning
 
 FILE_NAME = "measure.json"
 TABLE_NAME = "measure.md"
-_ADVICE = "Choose another --output_dir, or measure again with --overwrite."
 _DAMAGED = "Delete the file, and measure again."
 
 
-def read(folder: str, option: str = "output_dir") -> dict[str, Any]:
+def read(folder: str) -> dict[str, Any]:
     """Return the parts that are there, by name."""
     path = os.path.join(folder, FILE_NAME)
     if not files.exists(path):
         return {}
-    content = strict_json.read(path, _DAMAGED)
-    parts = content.get("parts") if isinstance(content, dict) else None
-    if not isinstance(parts, dict) or not all(
-        isinstance(part, dict) and {"settings", "results"} <= part.keys()
-        for part in parts.values()
-    ):
-        raise errors.UserError(
-            f"has a {FILE_NAME} that is no measure. {_DAMAGED}", option, folder
-        )
+    parts: dict[str, Any] = strict_json.read(path, _DAMAGED)["parts"]
     return parts
 
 
@@ -35,30 +26,6 @@ def write(folder: str, parts: Mapping[str, Any]) -> None:
     text = strict_json.dumps({"parts": parts}, indent=2) + "\n"
     files.write_text(os.path.join(folder, FILE_NAME), text)
     files.write_text(os.path.join(folder, TABLE_NAME), to_markdown(parts))
-
-
-def require_same(
-    folder: str, name: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> None:
-    """Make sure that a part was measured with the same settings."""
-
-    def short(value: Any) -> str:
-        is_hash = isinstance(value, str) and len(value) == 64
-        return f"{value[:12]}..." if is_hash else repr(value)
-
-    lines = [
-        f"  {key} was {short(stored.get(key))}, is now {short(wanted.get(key))}"
-        for key in sorted(stored.keys() | wanted.keys())
-        if stored.get(key) != wanted.get(key)
-    ]
-    if lines:
-        raise errors.UserError(
-            f"holds the part {name} with other settings:\n"
-            + "\n".join(lines)
-            + f"\n{_ADVICE}",
-            "output_dir",
-            folder,
-        )
 
 
 def to_markdown(parts: Mapping[str, Any]) -> str:

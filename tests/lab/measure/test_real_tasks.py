@@ -1,0 +1,170 @@
+"""Finetuning on real tasks: data, options, baselines, resumption."""
+
+import json
+
+import pytest
+
+from albert_tf.common import errors
+from lab.measure import real_tasks
+
+
+def make_plan(**values):
+    given = {
+        "data_dir": "d",
+        "output_dir": "o",
+        "init_checkpoint": "p",
+        "config_file": "c.json",
+        "vocabulary": "8k.model",
+        **values,
+    }
+    return real_tasks.Plan(**given)
+
+
+def test_drawn_rows_keep_header_and_order():
+    rows = [f"row {n}" for n in range(50)]
+    text = "\n".join(["head", *rows]) + "\n"
+    drawn = real_tasks.draw_rows(text, 10, header=True).splitlines()
+    assert drawn[0] == "head"
+    assert len(drawn) == 11
+    assert drawn[1:] == [row for row in rows if row in drawn]
+    assert drawn[1:] != rows[:10]
+    assert real_tasks.draw_rows(text, 10, header=True).splitlines() == drawn
+    assert real_tasks.draw_rows(text, 0, header=True) == text
+    assert real_tasks.draw_rows(text, 99, header=False) == text
+
+
+def test_drawn_paragraphs_come_from_all_articles():
+    data = [
+        {
+            "title": f"article {a}",
+            "paragraphs": [
+                {
+                    "context": f"{a} {p}",
+                    "qas": [{"id": f"{a}{p}{q}"} for q in "xy"],
+                }
+                for p in range(20)
+            ],
+        }
+        for a in range(4)
+    ]
+    drawn = real_tasks.draw_squad({"version": "v2.0", "data": data}, 80)
+    assert drawn["version"] == "v2.0"
+    assert [a["title"] for a in drawn["data"]] == [a["title"] for a in data]
+    assert sum(len(a["paragraphs"]) for a in drawn["data"]) == 40
+    whole = real_tasks.draw_squad({"version": "v2.0", "data": data}, 0)
+    assert whole["data"] == data
+
+
+def test_options_are_those_of_the_task_unless_they_are_given(tmp_path):
+    changes = {"learning_rate": 1e-2, "num_train_epochs": 7.0}
+    plans = make_plan(), make_plan(changes=changes)
+    plain, changed = (
+        {
+            start: real_tasks._values(plan, "mrpc", tmp_path, (start, 1))
+            for start in ("random", "pretrained")
+        }
+        for plan in plans
+    )
+    assert plain["random"]["learning_rate"] == 3e-4
+    assert "encoder_learning_rate" not in plain["random"]
+    assert "init_checkpoint" not in plain["random"]
+    assert plain["pretrained"]["learning_rate"] == 1e-3
+    assert plain["pretrained"]["encoder_learning_rate"] == 1e-4
+    assert plain["pretrained"]["init_checkpoint"] == "p"
+    assert plain["random"]["spm_model_file"] == "8k.model"
+    assert plain["random"]["num_train_epochs"] == 4.0
+    for start, values in plain.items():
+        assert changed[start] == {**values, **changes}
+
+
+@pytest.fixture
+def start(tmp_path, shared_dir, monkeypatch):
+    """Starts runs that only write down what they are."""
+    folder = tmp_path / "pretrained"
+    folder.mkdir()
+    (folder / "albert_config.json").write_text("{}")
+    (folder / "model.ckpt-best.index").write_text("weights")
+    done = []
+
+    def finetune(name, values, folder):
+        done.append((name, values["seed"], "init_checkpoint" in values))
+        if len(done) == 4 and name == "race":
+            raise KeyboardInterrupt
+        rest = {"train_examples": 20, "steps": 1, "seconds": 1.0}
+        return {"metric": "accuracy", "value": len(done) / 10, **rest}
+
+    monkeypatch.setattr(real_tasks, "_finetune", finetune)
+
+    def run(**changes):
+        given = {
+            "data_dir": str(shared_dir / "data"),
+            "output_dir": str(tmp_path),
+            "init_checkpoint": str(folder),
+            "config_file": str(folder / "albert_config.json"),
+            "vocabulary": str(shared_dir / "data/vocab/30k-clean.model"),
+            "tasks": ["cola", "race"],
+            "seeds": 1,
+            "examples": 20,
+            **changes,
+        }
+        count = len(done)
+        results = real_tasks.finish(make_plan(**given))
+        return results, done[count:]
+
+    return run
+
+
+def test_finished_runs_are_not_done_again(start, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    results, again = start()
+    assert again == [("race", 1, True)]
+    assert [r["value"] for r in results] == [0.1, 0.2, 0.3, 0.5]
+    assert [r["start"] for r in results] == ["random", "pretrained"] * 2
+    baselines = {r["task"]: r["baseline"] for r in results}
+    assert baselines["cola"] == 0
+    assert 0.2 < baselines["race"] < 0.35
+    lines = (tmp_path / "results.jsonl").read_text().splitlines()
+    assert list(map(json.loads, lines)) == results
+    # Other weights in the same place; the same ones in another place.
+    folder = tmp_path / "pretrained"
+    (folder / "model.ckpt-best.index").write_text("others")
+    assert start()[1] == [("cola", 1, True), ("race", 1, True)]
+    moved = folder.rename(tmp_path / "moved")
+    config = str(moved / "albert_config.json")
+    assert not start(init_checkpoint=str(moved), config_file=config)[1]
+
+
+def test_runs_with_other_examples_or_data_are_others(start, tmp_path):
+    def write(name, label):
+        folder = tmp_path / name / "glue/CoLA"
+        folder.mkdir(parents=True)
+        for split in ("train", "dev"):
+            rows = f"a\t{label}\t\tMara sleeps.\n" * 3
+            (folder / f"{split}.tsv").write_text(rows)
+        return {"tasks": ["cola"], "data_dir": str(tmp_path / name)}
+
+    one, other = write("one", 0), write("other", 1)
+    assert start(**one)[1]
+    assert start(**one, examples=2)[1][0] == ("cola", 1, False)
+    assert not start(**one)[1]
+    assert start(**other)[1]
+
+
+def test_a_missing_file_shows_before_any_run(start, tmp_path, shared_dir):
+    with pytest.raises(errors.UserError, match="--data_dir has no train.tsv"):
+        start(data_dir="none")
+    (tmp_path / "pretrained/model.ckpt-best.index").unlink()
+    with pytest.raises(errors.UserError, match="which checkpoint is meant"):
+        start()
+    plan = make_plan(
+        data_dir=str(shared_dir / "data"),
+        output_dir=str(tmp_path),
+        vocabulary=str(shared_dir / "data/vocab/30k-clean.model"),
+        tasks=["cola"],
+        examples=20,
+    )
+    place = real_tasks.prepare(plan)["cola"]
+    assert len((place / "CoLA/train.tsv").read_text().splitlines()) == 20
+    values = real_tasks._values(plan, "cola", place, ("random", 1))
+    assert len(real_tasks._examples(values, "train")) == 20
