@@ -113,8 +113,7 @@ class TrainStep:
     Attributes:
         optimizer: Built for the trainable variables of the model.
         microbatches: How many the share is cut into, one after the other.
-        seed: Of dropout, masks and replaced tokens, with the number of the
-            step.
+        seed: Of dropout and replaced tokens, with the number of the step.
     """
 
     model: keras.Model

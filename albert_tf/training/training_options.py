@@ -27,7 +27,7 @@ class UpdateOptions:
     recompute: bool = option(
         False,
         "Whether to compute each layer again for its gradient, which needs "
-        "less memory and a third more time.",
+        "less memory and about a quarter more time.",
         may_change=True,
     )
     gradient_accumulation_steps: int = option(

@@ -1,4 +1,12 @@
-"""How layers are applied in a row: one by one, recomputed, or in a loop."""
+"""How layers are applied in a row: one by one, recomputed, or in a loop.
+
+Layers may share weights. So the weights are read (and cast) once in a pass;
+each layer becomes a function of its input, the biases and the tensors of its
+weights, and inside this function the tensors stand in for the variables
+(`weights.substituted`). Such a function can be computed again for its gradient,
+or be the body of a loop. The seed of each layer is that of the one before,
+folded with 1 (see `seeds`); it is None outside of training.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +60,7 @@ class LayerStack:
         """
         training = seed is not None
         if self._loop and training:
-            return [self._scan(layers, x, biases, seed)]
+            return [self._loop_over_layers(layers, x, biases, seed)]
         recomputes = self._recompute and training
         shared = weights.SharedWeights(layers, x.dtype, fan_out=recomputes)
         outputs = []
@@ -64,7 +72,7 @@ class LayerStack:
             outputs.append(x)
         return outputs
 
-    def _scan(
+    def _loop_over_layers(
         self,
         layers: Sequence[TransformerLayer],
         x: tf.Tensor,

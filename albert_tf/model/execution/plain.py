@@ -1,7 +1,9 @@
 """The four operations of a transformer layer, by their definitions.
 
-They are used wherever there is no training. `training_ops` has the same four
-with gradients of their own; a change here needs the same change there.
+The network computes with them wherever there is no training: `linear`,
+`attention`, `feed_forward` and `layer_norm`. `training_ops` has the same four
+with gradients of their own, `serving` its own attention and activation; a
+change here needs the same change there.
 
 Softmax, norm and GELU compute in float32, whatever the dtype of inputs and
 outputs. Dimensions are those of `network.encoder`.

@@ -69,13 +69,15 @@ def attention(
         def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
             # Otherwise TensorFlow could compute them before the gradient is
             # needed, and keep them.
-            with tf.control_dependencies([dy]):
-                recomputed = _probabilities(query, key, biases)
-                dropped = dropout(recomputed)
             scale, heads = plain.scale_of(query), query.shape[1]
             delta = _delta(dy, context, heads)
-            dy = plain.split_heads(dy, heads)
-            dprobabilities = dropout(tf.matmul(dy, value, transpose_b=True))
+            with tf.control_dependencies([dy]):
+                dy = plain.split_heads(dy, heads)
+                recomputed = _probabilities(query, key, biases)
+                dropped = dropout(recomputed)
+                # Dropout is linear and draws the same again: its gradient is
+                # the same dropout.
+                dprobabilities = dropout(tf.matmul(dy, value, transpose_b=True))
             dproducts = _dproducts(recomputed, dprobabilities, delta, scale)
             return (
                 tf.matmul(dproducts, key),
@@ -94,9 +96,9 @@ def _probabilities(
 ) -> tf.Tensor:
     """Return softmax(query · key / √D + biases), float [B, N, S, T].
 
-    In float32 oneDNN's softmax takes half of XLA's time. Not below: on other
-    devices, and compiled by XLA as part of a whole step, TensorFlow's softmax
-    would compute in the dtype of the scores.
+    In float32 oneDNN's softmax takes half of XLA's time. In bfloat16
+    and float16 it is not used: on other devices, and compiled by XLA as part of
+    a whole step, TensorFlow's softmax would compute in the scores' dtype.
     """
     scores = tf.matmul(query, key, transpose_b=True)
     scale = plain.scale_of(query)
@@ -139,7 +141,7 @@ def _dproducts(
     delta: tf.Tensor,
     scale: float,
 ) -> tf.Tensor:
-    """Return the gradient of query · key, before scale, biases and softmax."""
+    """Return the gradient of the products query · key, [B, N, S, T]."""
     p = tf.cast(probabilities, tf.float32)
     dscores = p * (tf.cast(dprobabilities, tf.float32) - delta)
     return tf.cast(dscores * scale, probabilities.dtype)

@@ -39,8 +39,6 @@ class ModelWithHead(base.BuiltModel):
 
         Args:
             inputs: Those of the encoder, and others.
-            training: Of the encoder.
-            dropout_seed: Of the encoder.
             positions: The only positions whose `sequence_output` the head
                 reads, as `output_positions` of the encoder.
         """

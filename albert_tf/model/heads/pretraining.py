@@ -75,7 +75,8 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
         Returns:
             `masked_lm_logits` float [B, P, V] and, with a sentence-order head,
             `sentence_order_logits` float [B, 2], or [B, K, 2] for rows of
-            several instances; index 1 means that the segments were swapped.
+            several instances; index 1 means that the segments were swapped
+            (with `sentence_objective=nsp`: that they are of two documents).
         """
         masked = tf.convert_to_tensor(inputs["masked_lm_positions"])
         first = inputs.get("cls_positions", tf.zeros_like(masked[:, :1]))

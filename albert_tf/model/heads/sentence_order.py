@@ -36,7 +36,8 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
     def sentence_order_logits(self, pooled_output: tf.Tensor) -> tf.Tensor:
         """Return float32 [..., 2] for the pooled output [..., H].
 
-        Index 1 means that the segments were swapped.
+        Index 1 means that the segments were swapped (with
+        `sentence_objective=nsp`: that they are of two documents).
         """
         logits = tf.matmul(pooled_output, self.order_weights, transpose_b=True)
         return logits + self.order_bias
@@ -66,6 +67,4 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
         """
         if self.encoder.config.pooling != "cls":
             raise ValueError("Rows of several instances need pooling='cls'.")
-        width = cls_vectors.shape[-1]
-        pooled = self.encoder.pooler(tf.reshape(cls_vectors, [-1, width]))
-        return tf.reshape(pooled, tf.shape(cls_vectors))
+        return self.encoder.pooler(cls_vectors)

@@ -29,7 +29,7 @@ def _class_values(
 CLASSIFICATION = objectives.Objective(
     losses={"classification_loss": 1.0},
     metrics=("accuracy",),
-    weights=_class_weights,
+    sample_weights=_class_weights,
     values=_class_values,
 )
 
@@ -48,6 +48,8 @@ def _squared_error(
 REGRESSION = objectives.Objective(
     losses={"regression_loss": 1.0},
     metrics=(),
-    weights=lambda batch: {"regression_loss": objectives.real_examples(batch)},
+    sample_weights=lambda batch: {
+        "regression_loss": objectives.real_examples(batch)
+    },
     values=_squared_error,
 )

@@ -33,10 +33,10 @@ class Objective:
     Attributes:
         losses: Name of each loss to its factor in the total that is minimized.
         metrics: Names of the values that are only reported.
-        weights: Batch to a weight for each sample (an example, or a masked
-            word) of every loss and metric, float32. They follow from the batch
-            alone, so that the normalizers of a large batch are known before its
-            first part has gone through the model.
+        sample_weights: Batch to a weight for each sample (an example, or a
+            masked word) of every loss and metric, float32. They follow from the
+            batch alone, so that the normalizers of a large batch are known
+            before its first part has gone through the model.
         values: (model, batch, dropout_seed) to the value for each sample of
             every loss and metric, in the same shapes. It calls the model. The
             seed is int32 [2] in training and None in evaluation.
@@ -46,7 +46,7 @@ class Objective:
 
     losses: Mapping[str, float]
     metrics: tuple[str, ...]
-    weights: Callable[[Batch], Tensors]
+    sample_weights: Callable[[Batch], Tensors]
     values: Callable[[Any, Batch, tf.Tensor | None], Tensors]
     epsilons: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class Objective:
 
     def normalizers(self, batch: Batch) -> Tensors:
         """Return the sum of weights of every loss and metric."""
-        weights = self.weights(batch)
+        weights = self.sample_weights(batch)
         return {name: tf.reduce_sum(weights[name]) for name in self.names}
 
     def weighted_sums(
@@ -65,7 +65,7 @@ class Objective:
     ) -> dict[str, WeightedSum]:
         """Return every loss and metric over a batch."""
         values = self.values(model, batch, dropout_seed)
-        weights = self.weights(batch)
+        weights = self.sample_weights(batch)
         return {
             name: WeightedSum(
                 tf.reduce_sum(weights[name] * values[name]),

@@ -37,10 +37,9 @@ def make(
     return objectives.Objective(
         losses=losses,
         metrics=tuple(metrics),
-        weights=functools.partial(_weights, sentence),
+        sample_weights=functools.partial(_weights, sentence),
         values=functools.partial(_values, sentence),
-        # Keeps the loss finite for a batch without any prediction. Original
-        # release, run_pretraining.get_masked_lm_output.
+        # Original release, run_pretraining.get_masked_lm_output.
         epsilons={"masked_lm_loss": 1e-5},
     )
 
@@ -78,7 +77,7 @@ def with_attention_mask(batch: objectives.Batch) -> objectives.Batch:
     """Return a batch whose `input_mask` says what each token may attend to.
 
     In rows of several instances each attends only to itself: the mask is int32
-    [B, S, S] then.
+    [B, S, S] then. Records have no such mask: it would be larger than they are.
     """
     ids = batch.get("instance_ids")
     if ids is None:

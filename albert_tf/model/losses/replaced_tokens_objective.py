@@ -52,7 +52,7 @@ def make(
             "replaced_token_accuracy",
             "replaced_token_share",
         ),
-        weights=functools.partial(_weights, masked),
+        sample_weights=functools.partial(_weights, masked),
         values=functools.partial(_values, sentence),
         epsilons=masked.epsilons,
     )
@@ -66,7 +66,7 @@ def _weights(
     tokens = batch.get("instance_ids", batch.get("input_mask")) > 0
     tokens = tf.cast(tokens, tf.float32) * real  # [B, S]
     names = "loss", "accuracy", "share"
-    return masked.weights(batch) | {
+    return masked.sample_weights(batch) | {
         f"replaced_token_{name}": tokens for name in names
     }
 

@@ -57,7 +57,9 @@ def _make(
     return objectives.Objective(
         losses=dict.fromkeys(names, 0.5),
         metrics=(),
-        weights=lambda b: dict.fromkeys(names, objectives.real_examples(b)),
+        sample_weights=lambda b: dict.fromkeys(
+            names, objectives.real_examples(b)
+        ),
         values=values,
     )
 

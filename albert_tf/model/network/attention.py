@@ -12,7 +12,9 @@ from albert_tf.model.network import layers
 
 
 class Attention(keras.layers.Layer):
-    """Multi-head attention with residual and norm (post-norm, as BERT).
+    """softmax(QKᵀ/√D)V in N heads, with residual and norm (post-norm, as BERT).
+
+    `execution.plain.attention` has the formula.
 
     Source: original release, modeling.attention_ffn_block, first half.
     """

@@ -52,7 +52,7 @@ class TransformerLayer:
             x: float [B, S, H].
             biases: Of the attention scores, see `attention_bias`.
             seed: Of dropout, int32 [2]; None outside of training.
-            positions: int32 [B, P]: only these attend, and to all others.
+            positions: int32 [B, P]: only these attend, to all positions.
         """
         dropout, training = seeds.DropoutSeeds(seed), seed is not None
         attended = x
@@ -87,8 +87,9 @@ class AlbertModel(base.BuiltModel):
 
     Outputs: `word_embedding_output` and `embedding_output` float32 [B, S, E]
     ([B, S, H] with `config.project_words_first`); `all_encoder_layers`, a list
-    of float [B, S, H], one for each inner layer, in the encoder's `precision`;
-    `sequence_output`, its last entry; `pooled_output` float32 [B, H].
+    of float [B, S, H], one for each inner layer, in the encoder's `precision`
+    (the last [B, P, H] with `output_positions`); `sequence_output`, its last
+    entry; `pooled_output` float32 [B, H].
 
     Source: ALBERT §3.1; in the original, modeling.AlbertModel.
     """
@@ -110,7 +111,7 @@ class AlbertModel(base.BuiltModel):
             precision: What is computed in: one of `config.PRECISIONS`. Norms
                 and softmax are in float32 always. None follows Keras' global
                 policy: float32, or mixed_bfloat16 for bfloat16.
-            recompute: Gradient checkpointing: less memory in training, a third
+            recompute: Gradient checkpointing: less memory in training for
                 more time; see `LayerStack`.
             loop_layers: Whether the layers are a loop in training; see
                 `LayerStack`. `all_encoder_layers` then holds only the last.
@@ -220,7 +221,7 @@ class AlbertModel(base.BuiltModel):
         words, embedded = self.embeddings(inputs, seeds.DropoutSeeds(seed))
         x = tf.cast(embedded, self.precision)
         if self.embedding_mapping is not None:
-            x = self.embedding_mapping(x)
+            x = self.embedding_mapping(x)  # E x H of ALBERT §3.1.
         encoded, pooled = self._apply_layers(x, inputs, seed, output_positions)
         return {
             "word_embedding_output": words,
@@ -241,7 +242,7 @@ class AlbertModel(base.BuiltModel):
         stack = layer_stack.LayerStack(
             recompute=self.recompute, loop=self.loop_layers
         )
-        # Otherwise the last layer is computed as a whole.
+        # The other poolings need all outputs; a loop treats all layers alike.
         computes_few = (
             few_outputs.are_fewer(positions, inputs["input_ids"])
             and self.config.pooling == "cls"

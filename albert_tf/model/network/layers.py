@@ -1,7 +1,9 @@
 """Layers that encoder and heads are built from: dense and norm.
 
 Variables are float32, whatever Keras' global policy is. In training the same
-operations have gradients of their own, see `execution.training_ops`.
+operations have gradients of their own, see `execution.training_ops`. A layer
+that another layer calls gets the argument `training` from Keras, which passes
+on that of the outer layer.
 """
 
 from types import ModuleType
@@ -29,7 +31,7 @@ class Dense(keras.layers.Layer):
     Its variables are `SCOPE/kernel` [inputs, units] and `SCOPE/bias` [units].
     """
 
-    weights_dtype = None
+    weights_dtype = None  # That of the input.
 
     def __init__(
         self, scope: str, inputs: int, units: int, config: AlbertConfig

@@ -268,7 +268,7 @@ def seeds_of_updates(replicas, parts, seed, steps=3):
     objective = objectives.Objective(
         losses={"loss": 1.0},
         metrics=(),
-        weights=lambda batch: {"loss": tf.ones([1])},
+        sample_weights=lambda batch: {"loss": tf.ones([1])},
         values=values,
     )
     strategy = make_replicas(replicas)

@@ -12,7 +12,7 @@ WEIGHTS = np.array([1.0, 2.0, 0.5, 0.0], "f4")
 OBJECTIVE = objectives.Objective(
     losses={"b": 0.5, "a": 2.0},
     metrics=("c",),
-    weights=lambda batch: dict.fromkeys("abc", batch["weights"]),
+    sample_weights=lambda batch: dict.fromkeys("abc", batch["weights"]),
     values=lambda model, batch, seed: {
         "a": batch["values"],
         "b": tf.ones_like(batch["weights"]),

@@ -154,5 +154,7 @@ def test_two_instances_in_a_row_attend_to_themselves(small_config, batch):
     np.testing.assert_allclose(logits[:, 6:], others[:, 6:], atol=1e-5)
     assert np.abs(logits - others)[:, :6].max() > 1e-3
     objective = replaced_tokens_objective.make("none")
-    weights = objective.weights(passes.tensors(batch))["replaced_token_loss"]
+    weights = objective.sample_weights(passes.tensors(batch))[
+        "replaced_token_loss"
+    ]
     assert np.sum(weights) == 36  # Three real rows of 12 tokens.
