@@ -31,7 +31,8 @@ def fold_in(seed: tf.Tensor | None, stream: int) -> tf.Tensor:
 class DropoutSeeds:
     """Dropout for one pass, or for one layer of it.
 
-    Each use folds its number into the seed.
+    Each use folds its number into the seed, so the order of calls decides what
+    is drawn. Uses with the rate 0 do not count.
 
     Args:
         seed: int32 [2]; None switches dropout off.

@@ -47,7 +47,7 @@ class Attention(keras.layers.Layer):
             biases: Added to the attention scores, see `attention_bias`.
             attended: float [B, T, H], what is attended to; x by default.
             dropout: Of probabilities and output.
-            training: Whether there will be a gradient.
+            training: See `AlbertModel.call`.
         """
         attended = x if attended is None else attended
         query = self._split_heads(self.query(x), x)

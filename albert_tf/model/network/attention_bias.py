@@ -14,7 +14,7 @@ from albert_tf.model.config import AlbertConfig
 # Added to the scores of padded keys. Finite, so that a row without any real key
 # still gives numbers. Original release, modeling.attention.
 MASK_BIAS = -10000.0
-# The bias of the steepest heads for a token next to this one.
+# What the steepest heads subtract for a token next to this one.
 _STEEPEST = 0.5
 # How much steeper a pair of heads is than the next pair.
 _RATIO = 4.0
@@ -54,8 +54,8 @@ def alibi(
 
     It falls linearly with the distance and is not trained. Heads come in
     pairs: the first of a pair looks left, where its bias is -slope per token,
-    and has -4 slope per token to the right; the second looks right. The slope
-    is 1/2 for the first pair, and a quarter of it for each further pair.
+    and has -4 slope per token to the right; the second looks right. The slopes
+    of the pairs are 1/2, 1/8, 1/32 and so on.
 
     The first token, [CLS], attends to all tokens without a bias: it stands for
     the whole text.
@@ -72,14 +72,14 @@ def alibi(
     """
     places = tf.range(length)
     # [S, S]: how far the attended token is to the right of the attending one.
-    right = tf.cast(places - tf.expand_dims(places, 1), tf.float32)
-    looks_left = tf.maximum(-right, _BACK * right)
-    looks_right = tf.maximum(right, -_BACK * right)
+    offset = tf.cast(places - tf.expand_dims(places, 1), tf.float32)
+    left_costs = tf.maximum(-offset, _BACK * offset)
+    right_costs = tf.maximum(offset, -_BACK * offset)
     bias = -tf.stack(
         [
             _STEEPEST
             / _RATIO ** (head // 2)
-            * (looks_right if head % 2 else looks_left)
+            * (right_costs if head % 2 else left_costs)
             for head in range(heads)
         ]
     )

@@ -29,6 +29,7 @@ class Embeddings(keras.layers.Layer):
         )
         self.word_projection = None
         if config.project_words_first:
+            # Brightmart's name of the projection.
             self.word_projection = self._table(
                 f"{scope}/word_embeddings_2", narrow, width
             )
@@ -60,6 +61,7 @@ class Embeddings(keras.layers.Layer):
         # Looked up in a tensor: a variable in which rows are looked up directly
         # is copied by TensorFlow whenever the optimizer reads or writes it.
         table = tf.convert_to_tensor(self.word_embeddings)
+        # A table for serving may be of bfloat16.
         words = tf.cast(tf.gather(table, inputs["input_ids"]), tf.float32)
         if self.word_projection is not None:
             words = tf.einsum("bse,eh->bsh", words, self.word_projection)

@@ -5,6 +5,9 @@ Every variable carries the name that it has in the original release
 so released checkpoints are restored by name and the optimizer's exclusion rules
 mean what they mean there. Variables exist as soon as a model is constructed.
 
+A layer here is an attention and a feed-forward part. The config calls it a
+block: each of its `num_hidden_layers` has `inner_group_num` of them.
+
 Dimensions in comments and einsum strings:
     B batch, S sequence (attending), T sequence (attended to), P chosen
     positions, E embedding, H hidden, I intermediate, N heads, D size of one
@@ -52,7 +55,8 @@ class TransformerLayer:
             x: float [B, S, H].
             biases: Of the attention scores, see `attention_bias`.
             seed: Of dropout, int32 [2]; None outside of training.
-            positions: int32 [B, P]: only these attend, to all positions.
+            positions: int32 [B, P]: only these are queries; keys and values
+                are those of all positions.
         """
         dropout, training = seeds.DropoutSeeds(seed), seed is not None
         attended = x
@@ -147,10 +151,12 @@ class AlbertModel(base.BuiltModel):
 
     def _add_groups(self) -> None:
         config = self.config
-        attentions, feed_forwards = map(
+        # Numbers of the groups that each layer takes its parts from, such as
+        # [(0, 0), (0, 1)] for two layers that share their attention.
+        attention_groups, ffn_groups = map(
             set, zip(*config.layer_groups, strict=True)
         )
-        for group in range(max(attentions | feed_forwards) + 1):
+        for group in range(max(attention_groups | ffn_groups) + 1):
             scope = f"{self.scope}/encoder/transformer/group_{group}"
             paths = [
                 f"{scope}/inner_group_{inner}"
@@ -158,12 +164,12 @@ class AlbertModel(base.BuiltModel):
             ]
             self.attentions.append(
                 [attention.Attention(config, path) for path in paths]
-                if group in attentions
+                if group in attention_groups
                 else []
             )
             self.feed_forwards.append(
                 [feed_forward.FeedForward(config, path) for path in paths]
-                if group in feed_forwards
+                if group in ffn_groups
                 else []
             )
 
@@ -204,9 +210,11 @@ class AlbertModel(base.BuiltModel):
 
         Args:
             inputs: By name.
-            training: Whether to apply dropout.
+            training: Whether to apply dropout, and to compute with
+                `execution.training_ops`, which differs by rounding only.
             dropout_seed: int32 [2]; the same seed gives the same dropout. By
-                default one is drawn from TensorFlow's global generator.
+                default one is drawn from TensorFlow's global generator. Not
+                read without `training`.
             output_positions: int32 [B, P], the only positions at which the
                 last layer's output is wanted, [B, P, H] then. The first is that
                 of [CLS], 0; otherwise `pooled_output` is not defined.

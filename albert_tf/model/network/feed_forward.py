@@ -9,7 +9,7 @@ from albert_tf.model.network import layers
 
 
 class FeedForward(keras.layers.Layer):
-    """Two linear layers with an activation in between, residual and norm.
+    """act(xW₁ + b₁)W₂ + b₂, with residual and norm.
 
     Source: original release, modeling.attention_ffn_block, second half.
     """
@@ -34,7 +34,7 @@ class FeedForward(keras.layers.Layer):
         training: bool = False,
     ) -> tf.Tensor:
         """Return float [B, S, H] for float [B, S, H]."""
-        # One operation, because GELU goes together with one of the two layers.
+        # One operation: in training GELU and the second layer are one.
         y = layers.operations(training).feed_forward(
             x,
             *self.intermediate.read(x.dtype),

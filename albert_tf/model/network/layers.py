@@ -31,7 +31,7 @@ class Dense(keras.layers.Layer):
     Its variables are `SCOPE/kernel` [inputs, units] and `SCOPE/bias` [units].
     """
 
-    weights_dtype = None  # That of the input.
+    weights_dtype = None  # Weights are read in the dtype of the input.
 
     def __init__(
         self, scope: str, inputs: int, units: int, config: AlbertConfig
@@ -57,7 +57,7 @@ class Dense(keras.layers.Layer):
         )
 
     def read(self, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return kernel and bias."""
+        """Return kernel and bias, or what stands in for them, see `weights`."""
         return weights.read(self.kernel, dtype), weights.read(self.bias, dtype)
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:

@@ -27,7 +27,7 @@ def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
             u and v of the two segments, |u - v| and u v, as in InferSent
             (Conneau et al., arXiv 1705.02364); the mean of a segment without
             tokens is 0.
-        x: float [B, S, H].
+        x: float [B, S, H]; for cls also [B, P, H], where [CLS] is the first.
         inputs: `input_mask` and `segment_ids` of `encoder.AlbertModel`.
             Padding counts nothing. Special tokens count as others do.
 
