@@ -81,12 +81,6 @@ def make_service(
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     vocabulary = tokenization.VocabularyOptions(settings.spm_model_file)
     tokenizer = tokenization.load(vocabulary)
-    if tokenizer.vocab_size != config.vocab_size:
-        raise ValueError(
-            f"--spm_model_file={settings.spm_model_file} has "
-            f"{tokenizer.vocab_size} pieces, --albert_config_file="
-            f"{settings.albert_config_file} {config.vocab_size}."
-        )
     encoder = AlbertModel(config, precision=precision)
     length = max(shape.length for shape in settings.shapes)
     return make.of_encoder(encoder, tokenizer, length), vocabulary

@@ -6,13 +6,13 @@ writes, one sentence a line and an empty line after each document,
 
     train.txt     to pretrain on
     held_out.txt  to measure on (lab.measure.evaluate)
-    corpus.json   the numbers of documents, lines, words, bytes and removed
-                  lines of each source, and the SHA-256 of all files
+    corpus.json   the numbers of units, lines, words and removed lines of each
+                  source, and the SHA-256 of all files
 
 DATA holds the files of SOURCES and EVALUATION below.
 
 Of each source about one in a hundred units, at least one, is held out: those
-with the lowest hash of --seed and their text, whatever else is in the source.
+with the lowest hash of a seed and their text, whatever else is in the source.
 A unit is a book or an address in the archives, else a document; so no other
 part of a held-out book is trained on. Sections of held-out textbooks' chapters
 and near copies of an article may be.
@@ -34,7 +34,7 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import errors, files, options, ranges, strict_json
+from albert_tf.common import files, options, strict_json
 from albert_tf.common.options import checked, option
 from data_prep import split_sentences
 from data_prep.writer import corpus, sentences
@@ -67,6 +67,7 @@ EVALUATION = (
 TRAIN_NAME, HELD_OUT_NAME = "train.txt", "held_out.txt"
 MANIFEST_NAME = "corpus.json"
 _DOCUMENT_SENTENCES = 200  # Of a book, as in pretrain_on_real_text.sh.
+_SEED, _HELD_OUT_SHARE = 2019, 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,14 +76,9 @@ class CorpusOptions:
     """Options of make_corpus."""
 
     data_dir: str = option(help="Folder of the texts.")
-    output_dir: str = option(help="Folder for the corpus.")
-    seed: int = option(2019, "Of the held-out part.", within=ranges.SEED)
-    held_out_share: float = option(
-        0.01,
-        "Share of the units of each source that is held out.",
-        within=ranges.Range(above=0, high=0.5),
+    output_dir: str = option(
+        help="Folder for the corpus; an earlier one is replaced."
     )
-    overwrite: bool = option(False, "Whether to replace an earlier corpus.")
 
 
 def read_units(path: str) -> list[str]:
@@ -91,34 +87,24 @@ def read_units(path: str) -> list[str]:
     Documents of a unit are separated by empty lines.
     """
     if path.endswith(split_sentences.ARCHIVES):
-        return [
-            _cut_prose(split_sentences.read_paragraphs(stream, name))
-            for name, stream in split_sentences.open_texts(path)
-        ]
+        units = []
+        for name, stream in split_sentences.open_texts(path):
+            paragraphs = split_sentences.read_paragraphs(stream, name)
+            lines = split_sentences.document_lines(
+                (sentences.split_paragraph(text, "en") for text in paragraphs),
+                max_document_sentences=_DOCUMENT_SENTENCES,
+            )
+            units.append("\n".join(lines).strip("\n"))
+        return units
     with corpus.open_unpacked(path) as stream:
         text = stream.read().decode("utf-8")
     return [unit.strip("\n") for unit in text.split("\n\n") if unit.strip()]
 
 
-def _cut_prose(paragraphs: Iterable[str]) -> str:
-    lines = split_sentences.document_lines(
-        (sentences.split_paragraph(text, "en") for text in paragraphs),
-        max_document_sentences=_DOCUMENT_SENTENCES,
-    )
-    return "\n".join(lines).strip("\n")
-
-
 def hold_out(
     units: list[str], share: float, seed: int
 ) -> tuple[list[str], list[str]]:
-    """Divide units into those to train on and those held out.
-
-    Args:
-        share: Of the held-out ones; at least one is.
-
-    Returns:
-        Both parts, in the order of the units.
-    """
+    """Return units to train on and held-out ones, at least one, in order."""
     count = max(1, round(share * len(units)))
     digests = [
         hashlib.sha256(f"{seed}\n{unit}".encode()).digest() for unit in units
@@ -163,71 +149,19 @@ def evaluation_texts(path: str) -> Iterator[str]:
 
 
 def _count(units: Iterable[str]) -> dict[str, int]:
-    """Return how much there is."""
     units = list(units)
-    lines = [line for unit in units for line in unit.split("\n")]
+    lines = [line for unit in units for line in unit.split("\n") if line]
     return {
         "units": len(units),
-        "documents": sum(unit.count("\n\n") + 1 for unit in units),
-        "lines": sum(map(bool, lines)),
+        "lines": len(lines),
         "words": sum(len(line.split()) for line in lines),
-        "bytes": sum(len(line.encode()) + 1 for line in lines if line),
     }
-
-
-def _divide(
-    settings: CorpusOptions, paths: dict[str, str]
-) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return by source the units to train on, and those held out."""
-    train, held = {}, {}
-    for name in SOURCES:
-        logging.info("Reading %s", name)
-        units = read_units(paths[name])
-        if len(units) < 2:
-            raise errors.UserError(
-                f"has {len(units)} text in {name}. Two are needed, of which "
-                "one is held out. Fetch the file again.",
-                "data_dir",
-                settings.data_dir,
-            )
-        train[name], held[name] = hold_out(
-            units, settings.held_out_share, settings.seed
-        )
-    return train, held
 
 
 def _clean(units: list[str], known: overlap.Overlap) -> tuple[list[str], int]:
     """Return the units without lines that overlap; how many were removed."""
     pairs = [remove(unit, known) for unit in units]
     return [unit for unit, _ in pairs if unit], sum(n for _, n in pairs)
-
-
-def _evaluation(paths: dict[str, str]) -> overlap.Overlap:
-    return overlap.Overlap(
-        text for name in EVALUATION for text in evaluation_texts(paths[name])
-    )
-
-
-def _lines(parts: dict[str, list[str]]) -> Iterator[str]:
-    for units in parts.values():
-        for unit in units:
-            yield from unit.split("\n")
-
-
-def _text(parts: dict[str, list[str]]) -> str:
-    return "".join(f"{u}\n\n" for units in parts.values() for u in units)
-
-
-def _targets(settings: CorpusOptions) -> dict[str, str]:
-    """Return the paths of the output files, which may be written."""
-    names = TRAIN_NAME, HELD_OUT_NAME, MANIFEST_NAME
-    targets = {n: os.path.join(settings.output_dir, n) for n in names}
-    for path in targets.values():
-        files.require_target(
-            path, "output_dir", [], overwrite=settings.overwrite
-        )
-    files.make_folder(settings.output_dir, "output_dir")
-    return targets
 
 
 def run(settings: CorpusOptions) -> None:
@@ -238,38 +172,46 @@ def run(settings: CorpusOptions) -> None:
         )
         for name in SOURCES + EVALUATION
     }
-    targets = _targets(settings)
-    train, held = _divide(settings, paths)
-    tasks, same = _evaluation(paths), overlap.Overlap(_lines(held))
+    files.make_folder(settings.output_dir, "output_dir")
+    parts = {
+        name: hold_out(read_units(paths[name]), _HELD_OUT_SHARE, _SEED)
+        for name in SOURCES
+    }
+    tasks = overlap.Overlap(
+        text for name in EVALUATION for text in evaluation_texts(paths[name])
+    )
+    same = overlap.Overlap(
+        line
+        for _, units in parts.values()
+        for unit in units
+        for line in unit.split("\n")
+    )
     counts: dict[str, Any] = {}
-    for name, units in train.items():
+    texts = {TRAIN_NAME: "", HELD_OUT_NAME: ""}
+    for name, (units, held) in parts.items():
         logging.info("Comparing %s", name)
         units, in_tasks = _clean(units, tasks)
-        train[name], in_held = _clean(units, same)
-        if not train[name]:
-            logging.warning(
-                "Nothing of %s is left: all of its lines are in the held-out "
-                "text or in the evaluation.",
-                name,
-            )
+        train, in_held = _clean(units, same)
         counts[name] = {
-            "train": _count(train[name]),
-            "held_out": _count(held[name]),
+            "train": _count(train),
+            "held_out": _count(held),
             "removed_lines": {"evaluation": in_tasks, "held_out": in_held},
         }
+        texts[TRAIN_NAME] += "".join(f"{unit}\n\n" for unit in train)
+        texts[HELD_OUT_NAME] += "".join(f"{unit}\n\n" for unit in held)
     # The manifest is written last: without it nothing is finished.
-    pathlib.Path(targets[MANIFEST_NAME]).unlink(missing_ok=True)
-    for name, parts in ((TRAIN_NAME, train), (HELD_OUT_NAME, held)):
-        files.write_text(targets[name], _text(parts))
-        paths[name] = targets[name]
+    manifest = pathlib.Path(settings.output_dir, MANIFEST_NAME)
+    manifest.unlink(missing_ok=True)
+    for name, text in texts.items():
+        paths[name] = os.path.join(settings.output_dir, name)
+        files.write_text(paths[name], text)
     content = {
-        "seed": settings.seed,
-        "held_out_share": settings.held_out_share,
+        "seed": _SEED,
+        "held_out_share": _HELD_OUT_SHARE,
         "sources": counts,
         "sha256": {name: files.sha256(path) for name, path in paths.items()},
     }
-    text = strict_json.dumps(content, indent=2) + "\n"
-    files.write_text(targets[MANIFEST_NAME], text)
+    files.write_text(str(manifest), strict_json.dumps(content, indent=2) + "\n")
     sys.stdout.write(to_markdown(counts))
 
 

@@ -73,7 +73,7 @@ measure check lab.measure.evaluate EvaluateOptions
 mkdir -p "$output"
 [ -e "$corpus/corpus.json" ] ||
     "$python" -m lab.measure.make_corpus --data_dir="$data" \
-        --output_dir="$corpus" --overwrite
+        --output_dir="$corpus"
 [ -e "$vocabulary" ] ||
     "$python" -m data_prep.train_sentencepiece --input_file="$corpus/train.txt" \
         --output_prefix="$output/vocab" --vocab_size=8000

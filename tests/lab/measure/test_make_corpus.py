@@ -1,16 +1,13 @@
 """The corpus of the experiments, from small files of every kind."""
 
-import dataclasses
 import hashlib
 import io
 import json
 import lzma
-import shutil
 import tarfile
 
 import pytest
 
-from albert_tf.common import errors
 from lab.measure import make_corpus
 
 LEAK = "the model must not have read this long sentence before it is measured"
@@ -85,41 +82,10 @@ def test_corpus_of_small_files(data_dir, tmp_path, capsys):
     digest = hashlib.sha256(train.encode()).hexdigest()
     assert content["sha256"]["train.txt"] == digest
     assert "| en/storybooks.txt.xz | 396 |" in capsys.readouterr().out
-    with pytest.raises(errors.UserError, match="train.txt` exists"):
-        make_corpus.run(settings)
-    make_corpus.run(
-        make_corpus.CorpusOptions(str(data_dir), str(tmp_path), overwrite=True)
-    )
-    assert (tmp_path / "train.txt").read_text() == train
-
-
-def test_a_source_of_which_nothing_is_left_is_warned_of(
-    data_dir, tmp_path, caplog
-):
-    folder = tmp_path / "data"
-    shutil.copytree(data_dir, folder)
-    text = "\n\n".join([f"{SHORT}\n{LEAK}"] * 4)
-    name = "en/storybooks.txt.xz"
-    (folder / name).write_bytes(lzma.compress(text.encode()))
-    out = str(tmp_path / "out")
-    make_corpus.run(make_corpus.CorpusOptions(str(folder), out))
-    (warning,) = caplog.messages
-    assert f"Nothing of {name} is left" in warning
-
-
-def test_manifest_is_not_there_while_the_texts_are_written(
-    data_dir, tmp_path, monkeypatch
-):
-    settings = make_corpus.CorpusOptions(str(data_dir), str(tmp_path))
+    # An earlier corpus is replaced.
+    (tmp_path / "train.txt").write_text("")
     make_corpus.run(settings)
-
-    def fail(path, text):
-        raise OSError("No space left")
-
-    monkeypatch.setattr(make_corpus.files, "write_text", fail)
-    with pytest.raises(OSError):
-        make_corpus.run(dataclasses.replace(settings, overwrite=True))
-    assert not (tmp_path / "corpus.json").exists()
+    assert (tmp_path / "train.txt").read_text() == train
 
 
 def test_held_out_units_do_not_depend_on_their_order():
@@ -137,17 +103,3 @@ def test_lines_that_go_leave_no_two_empty_lines():
     known = make_corpus.overlap.Overlap([SHORT])
     unit = f"{SHORT}\nStay.\n\n{SHORT}\n\nGo.\n{SHORT}"
     assert make_corpus.remove(unit, known) == ("Stay.\n\nGo.", 3)
-
-
-def test_missing_and_single_texts_are_refused(data_dir, tmp_path):
-    with pytest.raises(errors.UserError, match="`data_dir=.*is not a file"):
-        make_corpus.run(
-            make_corpus.CorpusOptions(str(tmp_path), str(tmp_path / "out"))
-        )
-    with pytest.raises(errors.UserError, match="Two are needed"):
-        paths = {n: str(data_dir / n) for n in make_corpus.SOURCES}
-        paths["corpora/gutenberg.tar.xz"] = str(tmp_path / "one.txt")
-        (tmp_path / "one.txt").write_text("One text.\n")
-        make_corpus._divide(
-            make_corpus.CorpusOptions(str(data_dir), "out"), paths
-        )
