@@ -17,16 +17,20 @@ from collections.abc import Iterator
 
 # Links to the shared inputs, and logs of the soak test itself.
 NOT_RESULTS = ("inputs", "log")
-# Only their presence is compared, because they contain times.
+# Only their presence is compared: they contain times, and a graph its nodes in
+# varying order.
 _PRESENT = re.compile(
-    r"run_card\.md|learning_curves\.png|events\.out\.tfevents.*"
-    r"|.*\.card\.(md|png)"
+    r"run_card\.md|learning_curves\.png|.*\.card\.(md|png)"
+    r"|(saved_model|fingerprint)\.pb"
 )
 # Keys of JSON files that vary: the size of a graph, because of the order of its
 # nodes, and the ports of workers.
 _VARYING = {"export.json": "bytes", "run_options.json": "worker_hosts"}
 _METRIC_TIMES = {
-    *("time", "examples_per_second", "tokens_per_second", "gigaflops"),
+    "time",
+    "examples_per_second",
+    "tokens_per_second",
+    "gigaflops",
     "peak_memory_mb",
 }
 
@@ -80,8 +84,6 @@ def _content(path: pathlib.Path) -> Iterator[tuple[str, str]]:
         yield "", json.dumps(values, sort_keys=True)
     elif _PRESENT.fullmatch(name):
         yield "", "there"
-    elif name in ("saved_model.pb", "fingerprint.pb"):
-        yield "", "there"  # The order of nodes varies.
     else:
         yield "", hashlib.sha256(path.read_bytes()).hexdigest()
 

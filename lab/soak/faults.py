@@ -6,7 +6,6 @@ without a traceback, and after it is fixed the same command gives the result of
 the undisturbed run.
 """
 
-import contextlib
 import dataclasses
 import os
 import pathlib
@@ -15,7 +14,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lab.soak import bench, compare, jobs
@@ -91,14 +90,9 @@ class Scene:
         errors = [line for line in lines if line.startswith("error:")]
         return (errors or lines or ["nothing"])[-1][:200].replace("|", "/")
 
-    def is_named(self, status: int, *words: str) -> bool:
+    def is_named(self, status: int) -> bool:
         """Tell whether a failed run ended with an error message only."""
-        said = self.last_words()
-        return (
-            status in _NAMED
-            and "Traceback" not in self.log
-            and all(word in said for word in words)
-        )
+        return status in _NAMED and "Traceback" not in self.log
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,44 +114,29 @@ class Fault:
 
 def fill_disk(scene: Scene) -> Outcome:
     """Run with a full disk, then with enough space."""
+    if os.getuid() != 0:
+        return "not tried: needs root", True
     whole = scene.folder.parent / "undisturbed" / "out"
     sizes = [p.stat().st_size for p in whole.rglob("*") if p.is_file()]
-    share = scene.rng.uniform(0.0, 0.9)
-    with _small_disk(scene.folder / "out", int(share * sum(sizes))) as disk:
-        if disk:
-            status = scene.run()
-        else:
-            status = scene.run(file_limit=int(share * max(sizes)))
-        said = scene.last_words()
-        if not scene.is_named(status):
-            return f"status {status}: {said}", False
-        how = "tmpfs" if disk else "limit of file sizes"
-        if disk:
-            _mount("remount,size=1g", scene.folder / "out")
-        outcome, equal = scene.ends_equal()
-    return outcome or f"{how}: named, then equal", equal
-
-
-@contextlib.contextmanager
-def _small_disk(folder: pathlib.Path, size: int) -> Iterator[bool]:
-    """Mount a small disk at a folder; return whether that was possible."""
-    folder.mkdir()
     # Less than a page would mean no limit.
-    mounted = _mount(f"size={max(size, 4096)}", folder)
+    size = max(4096, int(scene.rng.uniform(0.0, 0.9) * sum(sizes)))
+    disk = scene.folder / "out"
+    disk.mkdir()
+    _mount(disk, f"size={size}")
     try:
-        yield mounted
+        status = scene.run()
+        if not scene.is_named(status):
+            return f"status {status}: {scene.last_words()}", False
+        _mount(disk, "remount,size=1g")
+        outcome, equal = scene.ends_equal()
     finally:
-        if mounted:
-            subprocess.run(["umount", str(folder)], check=True)
+        subprocess.run(["umount", str(disk)], check=True)
+    return outcome or "named, then equal", equal
 
 
-def _mount(options: str, folder: pathlib.Path) -> bool:
+def _mount(folder: pathlib.Path, options: str) -> None:
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-    try:
-        done = subprocess.run(command, capture_output=True)
-    except FileNotFoundError:
-        return False
-    return done.returncode == 0
+    subprocess.run(command, check=True)
 
 
 # Damaged files.
@@ -237,12 +216,12 @@ def _own_copy(scene: Scene, option: str, pattern: str) -> list[pathlib.Path]:
     return copies
 
 
-def _refused(scene: Scene, what: str) -> Outcome:
+def _refused(scene: Scene) -> Outcome:
     """Restart after a change; the run must refuse it."""
     status = scene.run()
-    said = scene.last_words()
-    named = status in _NAMED and "Traceback" not in scene.log
-    return (f"refused: {what}" if named else f"status {status}: {said}"), named
+    if scene.is_named(status):
+        return "refused", True
+    return f"status {status}: {scene.last_words()}", False
 
 
 def _warned(scene: Scene) -> Outcome:
@@ -265,57 +244,52 @@ def _kill_late(scene: Scene) -> bool:
     )
 
 
-def change_text(scene: Scene) -> Maybe:
-    """Change the text of a killed writer."""
-    (text,) = _own_copy(scene, "input_file", "data/corpus/train.txt")
-    if not _kill_late(scene):
-        return None
-    content = text.read_bytes()
-    text.write_bytes(content.replace(b"mill", b"mole"))
-    return _refused(scene, "the text is another one")
+def _changed(
+    inputs: tuple[str, str],
+    change: Callable[[Scene, Sequence[pathlib.Path]], None],
+    restart: Callable[[Scene], Outcome],
+) -> Callable[[Scene], Maybe]:
+    """Return a fault that changes inputs between a kill and the restart.
+
+    Args:
+        inputs: Option and pattern of the files; the job gets copies of them.
+    """
+
+    def happen(scene: Scene) -> Maybe:
+        copies = _own_copy(scene, *inputs)
+        if not _kill_late(scene):
+            return None
+        change(scene, copies)
+        return restart(scene)
+
+    return happen
 
 
-def change_vocabulary(scene: Scene) -> Maybe:
+def _other_word(scene: Scene, copies: Sequence[pathlib.Path]) -> None:
+    del scene
+    for path in copies:
+        path = path / "CoLA" / "train.tsv" if path.is_dir() else path
+        path.write_bytes(path.read_bytes().replace(b"mill", b"mole"))
+
+
+def _other_vocabulary(scene: Scene, copies: Sequence[pathlib.Path]) -> None:
     """Replace the vocabulary by another one of the same size."""
-    (vocabulary,) = _own_copy(scene, "spm_model_file", "tiny.model")
     # The vocabulary of init_checkpoint and records is not checked here.
-    if not _kill_late(scene):
-        return None
-    shutil.copy(scene.folder / "inputs" / "other.model", vocabulary)
-    return _refused(scene, "the vocabulary is another one")
+    shutil.copy(scene.folder / "inputs" / "other.model", copies[0])
 
 
-def change_records(scene: Scene) -> Maybe:
+def _other_records(scene: Scene, copies: Sequence[pathlib.Path]) -> None:
     """Replace the records and their manifest by others."""
-    copies = _own_copy(scene, "input_file", "records/unmasked.tfrecord*")
-    if not _kill_late(scene):
-        return None
     for copy in copies:
         name = copy.name.replace("unmasked", "other")
         text = (scene.folder / "inputs" / "records" / name).read_bytes()
         copy.write_bytes(text.replace(b"other.tfrecord", b"unmasked.tfrecord"))
-    return _warned(scene)
 
 
-def damage_records(scene: Scene) -> Maybe:
-    """Flip a bit of the records of a killed run."""
-    copies = _own_copy(scene, "input_file", "records/unmasked.tfrecord*")
-    if not _kill_late(scene):
-        return None
+def _flip_bit(scene: Scene, copies: Sequence[pathlib.Path]) -> None:
     content = bytearray(copies[0].read_bytes())
     content[scene.rng.randrange(len(content))] ^= 1 << scene.rng.randrange(8)
     copies[0].write_bytes(content)
-    return _refused(scene, "a record is damaged")
-
-
-def change_examples(scene: Scene) -> Maybe:
-    """Change the training examples of a killed finetuning."""
-    _own_copy(scene, "data_dir", "data/glue")
-    if not _kill_late(scene):
-        return None
-    path = scene.folder / "own" / "glue" / "CoLA" / "train.tsv"
-    path.write_text(path.read_text().replace("mill", "mole"))
-    return _warned(scene)
 
 
 # No permission.
@@ -330,9 +304,8 @@ def take_rights(scene: Scene) -> Outcome:
     (scene.folder / "log").touch()
     (scene.folder / "log").chmod(0o666)
     status = scene.run(user=_NOBODY)
-    said = scene.last_words()
     if not scene.is_named(status) or any(out.iterdir()):
-        return f"status {status}: {said}", False
+        return f"status {status}: {scene.last_words()}", False
     outcome, equal = scene.ends_equal()
     return outcome or "named, then equal", equal
 
@@ -360,6 +333,7 @@ def replace_earlier(scene: Scene) -> Outcome:
 
 
 _TRAINING = ("trainer", "finetuning")
+_RECORDS = ("input_file", "records/unmasked.tfrecord*")
 FAULTS = (
     Fault(
         "full_disk",
@@ -389,31 +363,33 @@ FAULTS = (
         "changed_text",
         "the text changes between kill and restart",
         ("writer", "writer_shards"),
-        change_text,
+        _changed(
+            ("input_file", "data/corpus/train.txt"), _other_word, _refused
+        ),
     ),
     Fault(
         "changed_vocabulary",
         "the vocabulary changes between kill and restart",
         ("writer_shards", *_TRAINING),
-        change_vocabulary,
+        _changed(("spm_model_file", "tiny.model"), _other_vocabulary, _refused),
     ),
     Fault(
         "changed_records",
         "the records change between kill and restart",
         ("trainer",),
-        change_records,
+        _changed(_RECORDS, _other_records, _warned),
     ),
     Fault(
         "damaged_records",
         "a bit of the records flips between kill and restart",
         ("trainer",),
-        damage_records,
+        _changed(_RECORDS, _flip_bit, _refused),
     ),
     Fault(
         "changed_examples",
         "the training examples change between kill and restart",
         ("finetuning",),
-        change_examples,
+        _changed(("data_dir", "data/glue"), _other_word, _warned),
     ),
     Fault(
         "replaced",

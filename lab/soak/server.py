@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import pathlib
-import resource
 import runpy
 import signal
 import sys
@@ -26,24 +25,26 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Imported before the first fork. This includes encodings, because a user
 # without permissions may not be able to read Python's files. The writer must
 # not find TensorFlow loaded, or its processes are spawned instead of forked.
-_ENCODINGS = ("encodings.utf_8_sig", "encodings.ascii", "encodings.latin_1")
+_ENCODINGS = ["encodings.utf_8_sig", "encodings.ascii", "encodings.latin_1"]
 _MODULES = {
-    "plain": (
-        *("data_prep.create_pretraining_data", "PIL.ImageDraw"),
+    "plain": [
         *_ENCODINGS,
-    ),
-    "tensorflow": (
+        "data_prep.create_pretraining_data",
+        "PIL.ImageDraw",
+    ],
+    "tensorflow": [
         *_ENCODINGS,
-        *("albert_tf.run_pretraining", "albert_tf.run_classifier"),
-        *(
-            "albert_tf.export",
-            "albert_tf.predict",
-            "albert_tf.finetuning.predictions",
-        ),
-        *("albert_tf.serving.client.ask", "tensorflow_text"),
-        *("matplotlib.backends.backend_agg", "matplotlib.figure"),
+        "albert_tf.run_pretraining",
+        "albert_tf.run_classifier",
+        "albert_tf.export",
+        "albert_tf.predict",
+        "albert_tf.finetuning.predictions",
+        "albert_tf.serving.client.ask",
+        "tensorflow_text",
+        "matplotlib.backends.backend_agg",
+        "matplotlib.figure",
         "tensorboard.plugins.scalar.summary_v2",
-    ),
+    ],
 }
 
 
@@ -82,10 +83,9 @@ def _start(**request: Any) -> int:
     """Fork a child that runs a script; return its process id."""
     pid = os.fork()
     if pid:
+        # The child does so as well; either may be first.
         with contextlib.suppress(PermissionError):
-            os.setpgid(
-                pid, pid
-            )  # The child does so as well; either may be first.
+            os.setpgid(pid, pid)
         return pid
     status = 1
     try:
@@ -106,19 +106,15 @@ def _run(
     arguments: list[str],
     folder: str,
     log: str,
-    file_limit: int | None = None,
     user: int | None = None,
 ) -> int:
     """Run a module as a script; return its exit status.
 
     Args:
-        file_limit: Most bytes of a file, as with a full disk.
         user: Id of a user without permissions, instead of root.
     """
     _redirect(log)
     os.chdir(folder)
-    if file_limit is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
     if user is not None:
         os.setgroups([])
         os.setgid(user)
