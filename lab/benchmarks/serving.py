@@ -311,8 +311,11 @@ def write_models(settings: argparse.Namespace) -> None:
     for name in dict.fromkeys(filter(None, names)):
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "lab.benchmarks.serving"),
-                *(*sys.argv[1:], f"--write={name}"),
+                sys.executable,
+                "-m",
+                "lab.benchmarks.serving",
+                *sys.argv[1:],
+                f"--write={name}",
                 f"--folder={settings.folder}",
             ],
             stderr=subprocess.PIPE,

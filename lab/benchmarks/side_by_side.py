@@ -29,13 +29,6 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BASE_CONFIG = ROOT / "configs" / "models" / "albert_base_v2.json"
 PRECISIONS = ("float32", "bfloat16")
-# Options that name a file or folder to read.
-PATH_OPTIONS = (
-    "albert_config_file",
-    "data_dir",
-    "input_file",
-    "spm_model_file",
-)
 # For every measured process.
 ENVIRONMENT = {
     "PYTHONPATH": str(ROOT),
@@ -97,11 +90,7 @@ def parse(
     names: Collection[str],
     arguments: Sequence[str] | None = None,
 ) -> argparse.Namespace:
-    """Read options, and refuse what cannot be run before anything runs.
-
-    Args:
-        arguments: Default: those of the process.
-    """
+    """Read options, and refuse what cannot be run before anything runs."""
     settings = parser.parse_args(arguments)
     settings.implementations = settings.implementations.split(",")
     unknown = sorted(set(settings.implementations) - set(names))
@@ -110,22 +99,9 @@ def parse(
             f"--implementations: there is no {', '.join(unknown)}. There are "
             f"{', '.join(names)}."
         )
-    if settings.rounds < 1:
-        parser.error(f"--rounds={settings.rounds} is less than 1.")
     if settings.base not in settings.implementations:
         parser.error(f"--base={settings.base} is not among --implementations.")
-    check_paths(parser, settings)
     return settings
-
-
-def check_paths(
-    parser: argparse.ArgumentParser, settings: argparse.Namespace
-) -> None:
-    """Refuse files and folders that do not exist."""
-    for name in PATH_OPTIONS:
-        path = getattr(settings, name, None)
-        if path and not os.path.exists(path):
-            parser.error(f"--{name}={path} does not exist. Check the path.")
 
 
 def parse_name(name: str) -> tuple[str, str, bool]:

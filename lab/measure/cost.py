@@ -47,9 +47,6 @@ def of_lines(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
 def of_run(checkpoint: str) -> dict[str, Any]:
     """Return the cost of a run and of those that its weights come from.
 
-    Args:
-        checkpoint: Folder of a run, or a checkpoint in it.
-
     Returns:
         See `of_lines`; `runs`, the folders that were counted, the last one
         first; and `not_counted`, a checkpoint without a log that it started

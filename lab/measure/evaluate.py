@@ -168,7 +168,7 @@ def plan(settings: EvaluateOptions) -> dict[str, Part]:
         "vocabulary": files.sha256(vocabulary),
     }
     if {"held_out", "minimal_pairs"} & set(chosen):
-        source.require_head()
+        source.read()
     load = functools.cache(source.load)
     makers = {
         "cost": lambda: Part(

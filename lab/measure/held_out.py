@@ -72,8 +72,7 @@ def draw(text: str, size: int, count: int, seed: int) -> list[Window]:
     windows = list(cut(text, size))
     if not windows:
         raise errors.UserError(
-            f"has no document of {size} words or more (`window_words`). Give "
-            "a longer text, or use smaller windows.",
+            f"has no document of {size} words or more. Give a longer text.",
             "held_out_file",
         )
     random = np.random.default_rng(seed)
@@ -108,11 +107,6 @@ def measure(
             queries.append(query)
             sizes.append([size for _, size in lengths])
             num_bytes += sum(len(word.encode()) for word, _ in lengths)
-    if not queries:
-        raise errors.UserError(
-            "has no word that the vocabulary can write. Give other text.",
-            "held_out_file",
-        )
     answers = masked_lm.score(queries)
     words = [count for counts in sizes for count in counts]
     piece_bits = -sum(float(answer.log2.sum()) for answer in answers)

@@ -16,6 +16,7 @@ paradigms, also if only a sample is used.
 
 import collections
 import dataclasses
+import json
 import random
 import statistics
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,6 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import errors, files, strict_json
 from data_prep.writer import corpus
 from lab.measure import scoring
 
@@ -49,36 +49,16 @@ class Pair:
     paradigm: str
 
 
-def read(patterns: str) -> list[Pair]:
+def read(path: str) -> list[Pair]:
     """Read pairs, one JSON object a line, plain or packed (.xz, .gz, .zst)."""
     pairs = []
-    for path in files.expand_patterns(patterns, "minimal_pairs_file"):
-        with corpus.open_unpacked(path) as stream:
-            for number, line in enumerate(stream, 1):
-                if line.strip():
-                    pairs.append(_parse(line, f"{path}, line {number}"))
-    if not pairs:
-        raise errors.UserError(
-            "holds no pair. Give the files of BLiMP.",
-            "minimal_pairs_file",
-            patterns,
-        )
+    with corpus.open_unpacked(path) as stream:
+        for line in filter(bytes.strip, stream):
+            content = json.loads(line)
+            found = {name: content[key] for name, key in _MEMBERS.items()}
+            found["field"] = found["field"].replace("/", "_")
+            pairs.append(Pair(**found))
     return pairs
-
-
-def _parse(line: bytes, place: str) -> Pair:
-    try:
-        content = strict_json.loads(line)
-    except strict_json.JsonError:
-        content = None
-    values = content if isinstance(content, dict) else {}
-    found = {name: values.get(key) for name, key in _MEMBERS.items()}
-    if not all(isinstance(v, str) and v.strip() for v in found.values()):
-        raise errors.UserError(
-            f"`minimal_pairs_file`: {place} is not a JSON object with the "
-            f"texts {', '.join(_MEMBERS.values())}. Give the files of BLiMP."
-        )
-    return Pair(**{**found, "field": found["field"].replace("/", "_")})
 
 
 def draw(pairs: Sequence[Pair], sample: int, seed: int) -> list[Pair]:
@@ -119,12 +99,7 @@ def pseudo_log_likelihoods(
     unique = list(dict.fromkeys(sentences))
     rows = masked_lm.tokenizer.encode_batch(unique)
     texts = dict(zip(unique, map(tuple, rows), strict=True))
-    for sentence, ids in texts.items():
-        if not ids:
-            raise errors.UserError(
-                f"`minimal_pairs_file` has {sentence!r}, of which cleaning "
-                "leaves nothing. Remove the pair."
-            )
+    assert all(rows), "Cleaning leaves nothing of a sentence."
     ordered = sorted(set(texts.values()), key=lambda ids: (len(ids), ids))
     scores: dict[tuple[int, ...], float] = {}
     for start in range(0, len(ordered), _SENTENCES_AT_ONCE):

@@ -86,8 +86,12 @@ class MaskedLm:
         Every hidden piece is replaced by [MASK], and every text is one
         segment: [CLS] text [SEP].
         """
-        for query in queries:
-            self._check_length(query)
+        longest = 2 + max(len(query.ids) for query in queries)
+        if longest > self._positions:
+            raise errors.UserError(
+                f"A text of {longest} pieces, with [CLS] and [SEP], is longer "
+                f"than the {self._positions} positions of the model."
+            )
         found: dict[int, Scores] = {}
         for rows in _batches(queries):
             batch = self._batch([queries[row] for row in rows])
@@ -97,15 +101,6 @@ class MaskedLm:
                 log2 = -losses[:count].astype(np.float64) / math.log(2)
                 found[row] = Scores(log2, hits[:count] > 0)
         return [found[row] for row in range(len(queries))]
-
-    def _check_length(self, query: Query) -> None:
-        if len(query.ids) + 2 > self._positions:
-            beginning = self.tokenizer.decode(list(query.ids[:20]))
-            raise errors.UserError(
-                f"A text of {len(query.ids)} pieces, with [CLS] and [SEP], is "
-                f"longer than the {self._positions} positions of the model: "
-                f"'{beginning} ...'. Leave it out, or use smaller windows."
-            )
 
     def _batch(self, queries: Sequence[Query]) -> tuple[np.ndarray, ...]:
         """Return ids, mask, positions and labels, int32, padded with 0."""
@@ -180,16 +175,13 @@ class Source:
         tokenizer = fit.load_tokenizer(
             self.vocabulary, config, self.config_file
         )
-        checkpoint = self._read()
+        checkpoint = self.read()
         model = from_checkpoint.make_model(config, checkpoint)
         restoring.restore(model, checkpoint)
         return MaskedLm(model, tokenizer)
 
-    def require_head(self) -> None:
-        """Make sure that the checkpoint has a masked LM head."""
-        self._read()
-
-    def _read(self) -> checkpoint_reader.Checkpoint:
+    def read(self) -> checkpoint_reader.Checkpoint:
+        """Return the checkpoint, which must have a masked LM head."""
         checkpoint = checkpoint_reader.read(self.checkpoint)
         if not from_checkpoint.has_masked_lm(checkpoint):
             raise errors.UserError(

@@ -67,18 +67,18 @@ def run(settings: SoakOptions) -> None:
     place = pathlib.Path(settings.output_dir).resolve() / code[:12]
     place.mkdir(parents=True, exist_ok=True)
     results = Results(place / RESULTS_NAME)
-    with bench.Bench(place) as machine:
-        chosen = _chosen(jobs.JOBS, settings.jobs)
-        machine.make_inputs(
-            settings.num_stories,
-            models=any(job.command.kind == "tensorflow" for job in chosen),
-        )
-        for job in chosen if settings.kills else ():
-            _soak(machine, job, settings, results)
-        for fault in _chosen(faults.FAULTS, settings.faults):
-            for job in chosen:
-                if job.name in fault.jobs:
-                    _try_fault(machine, fault, job, settings, results)
+    machine = bench.Bench(place)
+    chosen = _chosen(jobs.JOBS, settings.jobs)
+    machine.make_inputs(
+        settings.num_stories,
+        models=any("albert_tf." in job.command.module for job in chosen),
+    )
+    for job in chosen if settings.kills else ():
+        _soak(machine, job, settings, results)
+    for fault in _chosen(faults.FAULTS, settings.faults):
+        for job in chosen:
+            if job.name in fault.jobs:
+                _try_fault(machine, fault, job, settings, results)
     text = to_markdown(results, settings)
     (place / "table.md").write_text(text)
     print(text, flush=True)
@@ -164,31 +164,36 @@ def undisturbed(
     if known:
         line = known[-1]
         return Undisturbed(line["content"], line["begins"], line["seconds"])
-    contents, begins, seconds = [], 0.0, 0.0
-    for name in ("undisturbed", "again"):
-        folder = machine.make_folder(job, name)
-        begun = time.monotonic()
-        process = machine.start(job.command, folder)
-        status, begins = process.wait_watching(folder, job.begins)
-        seconds = time.monotonic() - begun
-        if any(status):
-            raise errors.UserError(
-                f"{job.name} ends with {status}; see {folder / 'log'}"
-            )
-        contents.append(machine.content(job, folder))
-    unequal = compare.differences(*contents)
+    first, second = (
+        _run_undisturbed(machine, job, name)
+        for name in ("undisturbed", "again")
+    )
+    unequal = compare.differences(first.content, second.content)
     if unequal:
         raise errors.UserError(
             f"Two undisturbed runs of {job.name} differ in {unequal[:20]}"
         )
-    _say(f"{job.name}: {seconds:.1f} s undisturbed, writes from {begins:.1f} s")
-    results.add(
-        undisturbed=job.name,
-        content=contents[0],
-        begins=round(begins / seconds, 4),
-        seconds=seconds,
-    )
-    return undisturbed(machine, job, results)
+    _say(f"{job.name}: {second.seconds:.1f} s undisturbed")
+    results.add(undisturbed=job.name, **vars(second))
+    return second
+
+
+def _run_undisturbed(
+    machine: bench.Bench, job: jobs.Job, name: str
+) -> Undisturbed:
+    folder = machine.make_folder(job, name)
+    begun = time.monotonic()
+    process = machine.start(job.command, folder)
+    process.wait(is_time=lambda: any(folder.glob(job.begins)))
+    begins = time.monotonic() - begun
+    status = process.wait()
+    seconds = time.monotonic() - begun
+    if any(status):
+        raise errors.UserError(
+            f"{job.name} ends with {status}; see {folder / 'log'}"
+        )
+    content = machine.content(job, folder)
+    return Undisturbed(content, begins / seconds, seconds)
 
 
 def _soak(
@@ -235,7 +240,7 @@ def _trial(
     rng, most = draws
     begun = time.monotonic()
     kills: list[dict[str, Any]] = []
-    status: list[int] = []
+    status: list[int | None] = []
     for _ in range(most):
         share, how = expected.draw(rng), rng.choice(bench.KINDS_OF_KILL)
         process = machine.start(job.command, folder)

@@ -10,13 +10,11 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-import types
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lab.soak import jobs
+from lab.soak import compare, jobs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What is killed: process groups; or only the processes, so that their children
@@ -26,34 +24,19 @@ KINDS_OF_KILL = ("group", "process", "one worker")
 _LONGEST_SECONDS = 600.0
 # A worker without the other one ends within this time, or is killed.
 _GRACE_SECONDS = 20.0
-_NUM_SERVERS = 2
 
 
 class Bench:
-    """Starts commands by servers that were forked for them.
+    """Starts commands in folders below one place.
 
-    Each kind has two servers with different hash seeds, which take turns, so
-    that sets have another order after a restart.
+    The hash seed changes with every start, so that sets have another order
+    after a restart.
     """
 
     def __init__(self, place: pathlib.Path):
         """Set the folder for all files."""
         self.place = place
-        self._servers: dict[str, list[_Server]] = {}
-        self._turn = 0
-
-    def __enter__(self) -> "Bench":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
-        for servers in self._servers.values():
-            for server in servers:
-                server.close()
+        self._starts = 0
 
     def make_inputs(self, num_stories: int, *, models: bool) -> None:
         """Create the inputs of the jobs, unless they exist."""
@@ -80,13 +63,9 @@ class Bench:
             if status:
                 raise RuntimeError(f"{command}: {status}, see {self.place}/log")
 
-    def folder(self, job: jobs.Job, name: str) -> pathlib.Path:
-        """Return the folder of one run of a job."""
-        return self.place / job.name / name
-
     def make_folder(self, job: jobs.Job, name: str) -> pathlib.Path:
         """Make a new folder for one run of a job, replacing an earlier one."""
-        folder = self.folder(job, name)
+        folder = self.place / job.name / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         (folder / "inputs").symlink_to(self.place / "inputs")
@@ -96,18 +75,20 @@ class Bench:
         self,
         command: jobs.Command,
         folder: pathlib.Path,
-        options: dict[str, Any] | None = None,
-        **limits: Any,
+        options: Mapping[str, Any] | None = None,
     ) -> "Run":
         """Start a command in a folder."""
-        self._turn += 1
-        servers = self._servers.setdefault(command.kind, [])
-        if len(servers) < _NUM_SERVERS:
-            servers.append(_Server(command.kind, len(servers)))
-        server = servers[self._turn % len(servers)]
+        self._starts += 1
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONHASHSEED": str(self._starts),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+        }
         more = dict(options or {})
         hosts = ",".join(f"127.0.0.1:{p}" for p in _free_ports(command.workers))
-        pids = []
+        processes = []
         for index in range(command.workers):
             if command.workers > 1:
                 more |= {
@@ -115,15 +96,23 @@ class Bench:
                     "worker_hosts": hosts,
                     "task_index": index,
                 }
-            request = {
-                "module": command.module,
-                "arguments": command.arguments(**more),
-                "folder": str(folder),
-                "log": str(folder / "log"),
-                **limits,
-            }
-            pids.append(server.ask(start=request))
-        return Run(server, pids)
+            with (folder / "log").open("a") as log:
+                process = subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-m",
+                        command.module,
+                        *command.arguments(**more),
+                    ],
+                    cwd=folder,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            processes.append(process)
+        return Run(processes)
 
     def content(self, job: jobs.Job, folder: pathlib.Path) -> dict[str, str]:
         """Return the content of a finished run's folder; see compare.py."""
@@ -131,123 +120,47 @@ class Bench:
             (status,) = self.start(job.question, folder).wait()
             if status:
                 return {"question": f"status {status}"}
-        output = folder.parent / f"{folder.name}.json"
-        request = {
-            "module": "lab.soak.compare",
-            "arguments": [str(folder), str(output)],
-            "folder": str(folder),
-            "log": str(folder / "log"),
-        }
-        server = self._servers[job.command.kind][0]
-        (status,) = Run(server, [server.ask(start=request)]).wait()
-        if status:
-            raise RuntimeError(f"{folder} cannot be compared, see its log")
-        content: dict[str, str] = json.loads(output.read_text())
-        output.unlink()
-        return content
+        return compare.describe(folder)
 
 
 class Run:
     """The processes of a running command."""
 
-    def __init__(self, server: "_Server", pids: list[int]):
-        """Store the server that knows when they end."""
-        self._server = server
-        self._pids = pids
+    def __init__(self, processes: Sequence[subprocess.Popen[bytes]]):
+        """Each process leads a group."""
+        self._processes = processes
 
-    def wait(self, seconds: float = _LONGEST_SECONDS) -> list[int]:
-        """Return the exit statuses; a run that hangs is killed, status -9."""
-        guard = threading.Timer(seconds, self._kill_all)
-        guard.start()
-        try:
-            return [self._server.ask(wait=pid) for pid in self._pids]
-        finally:
-            guard.cancel()
+    def wait(
+        self,
+        seconds: float = _LONGEST_SECONDS,
+        is_time: Callable[[], bool] = lambda: False,
+    ) -> list[int | None]:
+        """Return the exit statuses; a run that hangs is killed, status -9.
 
-    def wait_watching(
-        self, folder: pathlib.Path, pattern: str
-    ) -> tuple[list[int], float]:
-        """Wait; also return seconds until a file matched the pattern."""
-        ended = threading.Event()
-        seen: list[float] = []
-        begun = time.monotonic()
+        Args:
+            is_time: Ends the waiting early; statuses may be None then.
+        """
+        end = time.monotonic() + seconds
+        while any(p.poll() is None for p in self._processes):
+            if is_time():
+                break
+            if time.monotonic() > end:
+                return self.kill("group")
+            time.sleep(0.01)
+        return [process.poll() for process in self._processes]
 
-        def watch() -> None:
-            while not (ended.wait(0.02) or seen):
-                if any(folder.glob(pattern)):
-                    seen.append(time.monotonic() - begun)
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        status = self.wait()
-        ended.set()
-        watcher.join()
-        return status, seen[0] if seen else 0.0
-
-    def has_ended(self) -> bool:
-        """Tell whether all processes have ended, without waiting for them."""
-        return all(_is_zombie(pid) for pid in self._pids)
-
-    def kill(self, how: str) -> list[int]:
+    def kill(self, how: str) -> list[int | None]:
         """Kill it now; return the exit statuses, -9 for killed processes."""
-        if how == "one worker" and len(self._pids) > 1:
-            os.kill(self._pids[-1], signal.SIGKILL)
+        if how == "one worker" and len(self._processes) > 1:
+            self._processes[-1].kill()
             return self.wait(_GRACE_SECONDS)
-        for pid in self._pids:
+        for process in self._processes:
             if how == "group":
-                os.killpg(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
             else:
-                os.kill(pid, signal.SIGKILL)
-        return self.wait()
-
-    def _kill_all(self) -> None:
-        for pid in self._pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
-
-
-class _Server:
-    """A process of server.py."""
-
-    def __init__(self, kind: str, number: int):
-        environment = {
-            **os.environ,
-            "PYTHONHASHSEED": str(number + 1),
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "lab.soak.server", kind],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        self._read()
-
-    def ask(self, **request: Any) -> Any:
-        """Send a request and return the answer."""
-        assert self._process.stdin
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return self._read()
-
-    def _read(self) -> Any:
-        assert self._process.stdout
-        return json.loads(self._process.stdout.readline())
-
-    def close(self) -> None:
-        """End the server."""
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait()
-
-
-def _is_zombie(pid: int) -> bool:
-    """Tell whether a process has ended and was not waited for."""
-    found = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    return found.rsplit(")", 1)[1].split()[0] == "Z"
+                process.kill()
+        return [process.wait() for process in self._processes]
 
 
 def _free_ports(count: int) -> list[int]:

@@ -1,6 +1,4 @@
-r"""Describe a folder's content, to compare two runs bit by bit.
-
-    python -m lab.soak.compare FOLDER OUTPUT.json
+"""Describes a folder's content, to compare two runs bit by bit.
 
 One entry for each file, checkpoint tensor and line of metrics. Times are left
 out: metrics (seconds and rates), run cards, checkpoint state files, TensorBoard
@@ -12,7 +10,6 @@ import json
 import os
 import pathlib
 import re
-import sys
 from collections.abc import Iterator
 
 # Links to the shared inputs, and logs of the soak test itself.
@@ -117,8 +114,3 @@ def _numbers(text: str) -> Iterator[tuple[str, str]]:
         kept = {k: v for k, v in values.items() if k not in _METRIC_TIMES}
         yield f" line {place}", json.dumps(kept, sort_keys=True)
         place += 1
-
-
-if __name__ == "__main__":
-    found = describe(pathlib.Path(sys.argv[1]))
-    pathlib.Path(sys.argv[2]).write_text(json.dumps(found, indent=1))

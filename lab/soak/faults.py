@@ -1,4 +1,4 @@
-"""Other faults: full disks, damaged and changed files, no permission.
+"""Other faults: full and read-only disks, damaged and changed files.
 
 Each function applies a fault to one run of a job. It returns a short
 description of the outcome and whether it is correct: the run reports the fault
@@ -22,12 +22,10 @@ from lab.soak import bench, compare, jobs
 # Exit statuses of mistakes and of failing files; 0 is none, 1 with a traceback
 # in the log is a crash.
 _NAMED = (1, 2)
-_NOBODY = 65534
 _ZEROED_BYTES = 2000
 # What a killed run may leave beside a whole result; the next start takes it up
 # or away.
 _UNFINISHED = (".partial", ".lock", ".old")
-_LONGEST_WAIT = 500.0
 Outcome = tuple[str, bool]
 # None: the run ended before the fault.
 Maybe = Outcome | None
@@ -50,23 +48,19 @@ class Scene:
         """The output of all starts."""
         return (self.folder / "log").read_text(errors="replace")
 
-    def run(self, **limits: Any) -> int:
+    def run(self) -> int:
         """Run the command to its end; return its status."""
         started = self.machine.start(
-            self.job.command, self.folder, self.options, **limits
+            self.job.command, self.folder, self.options
         )
-        return max(started.wait(), key=abs)
+        return max((status or 0 for status in started.wait()), key=abs)
 
     def kill_when(self, is_time: Callable[[], bool]) -> bool:
         """Start, and kill at the right time; return whether it was running."""
         process = self.machine.start(
             self.job.command, self.folder, self.options
         )
-        end = time.monotonic() + _LONGEST_WAIT
-        while not is_time() and time.monotonic() < end:
-            time.sleep(0.01)
-            if process.has_ended():
-                break
+        process.wait(is_time=is_time)
         return -9 in process.kill("group")
 
     def kill_somewhere(self) -> bool:
@@ -75,24 +69,22 @@ class Scene:
         end = time.monotonic() + share * self.seconds
         return self.kill_when(lambda: time.monotonic() >= end)
 
-    def ends_equal(self) -> Outcome:
+    def ends_equal(self, success: str) -> Outcome:
         """Run to the end, and compare with the undisturbed run."""
         status = self.run()
         if status:
             return f"status {status}: {self.last_words()}", False
         found = self.machine.content(self.job, self.folder)
         unequal = compare.differences(self.content, found)
-        return (f"differs in {unequal[:3]}", False) if unequal else ("", True)
+        return (
+            (f"differs in {unequal[:3]}", False) if unequal else (success, True)
+        )
 
     def last_words(self) -> str:
         """Return the last line that was printed, as text for a table."""
         lines = [line for line in self.log.splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("error:")]
         return (errors or lines or ["nothing"])[-1][:200].replace("|", "/")
-
-    def is_named(self, status: int) -> bool:
-        """Tell whether a failed run ended with an error message only."""
-        return status in _NAMED and "Traceback" not in self.log
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,29 +101,42 @@ class Fault:
     happen: Callable[[Scene], Maybe]
 
 
-# A full disk.
+# Disks.
 
 
 def fill_disk(scene: Scene) -> Outcome:
     """Run with a full disk, then with enough space."""
-    if os.getuid() != 0:
-        return "not tried: needs root", True
     whole = scene.folder.parent / "undisturbed" / "out"
     sizes = [p.stat().st_size for p in whole.rglob("*") if p.is_file()]
     # Less than a page would mean no limit.
     size = max(4096, int(scene.rng.uniform(0.0, 0.9) * sum(sizes)))
+    return _on_disks(scene, f"size={size}", "size=1g")
+
+
+def take_rights(scene: Scene) -> Outcome:
+    """Run with a disk that cannot be written, then with one that can."""
+    return _on_disks(scene, "ro", "rw")
+
+
+def _on_disks(scene: Scene, first: str, then: str) -> Outcome:
+    """Run on a disk that must make it fail, then on a better one.
+
+    Args:
+        first: Options of mounting it.
+    """
+    if os.getuid() != 0:
+        return "not tried: needs root", True
     disk = scene.folder / "out"
     disk.mkdir()
-    _mount(disk, f"size={size}")
+    _mount(disk, first)
     try:
         status = scene.run()
-        if not scene.is_named(status):
+        if status not in _NAMED or "Traceback" in scene.log:
             return f"status {status}: {scene.last_words()}", False
-        _mount(disk, "remount,size=1g")
-        outcome, equal = scene.ends_equal()
+        _mount(disk, f"remount,{then}")
+        return scene.ends_equal("named, then equal")
     finally:
         subprocess.run(["umount", str(disk)], check=True)
-    return outcome or "named, then equal", equal
 
 
 def _mount(folder: pathlib.Path, options: str) -> None:
@@ -166,10 +171,10 @@ def damage_checkpoint(scene: Scene) -> Maybe:
     _, prefix = _newest(scene)
     ending = scene.rng.choice((".index", ".data-00000-of-00001"))
     how = _damage(pathlib.Path(prefix + ending), scene.rng)
-    outcome, equal = scene.ends_equal()
-    noticed = "Trying the one before" in scene.log
-    seen = "went on from the one before" if noticed else "nothing was lost"
-    return outcome or f"{ending[1:6].strip('.-')} {how}: {seen}", equal
+    outcome, equal = scene.ends_equal("nothing was lost")
+    if equal and "Trying the one before" in scene.log:
+        outcome = "went on from the one before"
+    return f"{ending[1:6].strip('.-')} {how}: {outcome}", equal
 
 
 def _newest(scene: Scene) -> tuple[int, str]:
@@ -195,8 +200,8 @@ def damage_work(scene: Scene) -> Maybe:
         return None
     kind = scene.rng.choice(list(known))
     how = _damage(scene.rng.choice(known[kind]), scene.rng)
-    outcome, equal = scene.ends_equal()
-    return f"{kind} {how}: {outcome or 'equal'}", equal
+    outcome, equal = scene.ends_equal("equal")
+    return f"{kind} {how}: {outcome}", equal
 
 
 # Files that change between a kill and the restart.
@@ -219,7 +224,7 @@ def _own_copy(scene: Scene, option: str, pattern: str) -> list[pathlib.Path]:
 def _refused(scene: Scene) -> Outcome:
     """Restart after a change; the run must refuse it."""
     status = scene.run()
-    if scene.is_named(status):
+    if status in _NAMED and "Traceback" not in scene.log:
         return "refused", True
     return f"status {status}: {scene.last_words()}", False
 
@@ -292,24 +297,6 @@ def _flip_bit(scene: Scene, copies: Sequence[pathlib.Path]) -> None:
     copies[0].write_bytes(content)
 
 
-# No permission.
-
-
-def take_rights(scene: Scene) -> Outcome:
-    """Run as a user without write permission, then with it."""
-    if os.getuid() != 0:
-        return "not tried: needs root", True
-    out = scene.folder / "out"
-    out.mkdir()
-    (scene.folder / "log").touch()
-    (scene.folder / "log").chmod(0o666)
-    status = scene.run(user=_NOBODY)
-    if not scene.is_named(status) or any(out.iterdir()):
-        return f"status {status}: {scene.last_words()}", False
-    outcome, equal = scene.ends_equal()
-    return outcome or "named, then equal", equal
-
-
 # Earlier results.
 
 
@@ -328,8 +315,7 @@ def replace_earlier(scene: Scene) -> Outcome:
     unequal = compare.differences(scene.content, found)
     if unequal:
         return f"differs in {unequal[:3]}", False
-    outcome, equal = scene.ends_equal()
-    return outcome or "whole all along", equal
+    return scene.ends_equal("whole all along")
 
 
 _TRAINING = ("trainer", "finetuning")
@@ -343,7 +329,7 @@ FAULTS = (
     ),
     Fault(
         "no_rights",
-        "the user has no write permission",
+        "the disk cannot be written, then can",
         ("writer_shards", *_TRAINING, "export", "predict_saved_model"),
         take_rights,
     ),

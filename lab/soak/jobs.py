@@ -26,13 +26,6 @@ class Command:
     options: Mapping[str, Any]
     workers: int = 1
 
-    @property
-    def kind(self) -> str:
-        """Which server starts it."""
-        # Scripts without TensorFlow have a server without it.
-        data = self.module.startswith("data_prep.")
-        return "plain" if data else "tensorflow"
-
     def arguments(self, **more: Any) -> list[str]:
         """Return its command line."""
         values = {**self.options, **more}

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from lab.benchmarks import serving
 
 
@@ -27,15 +25,3 @@ def test_ids_are_padded_to_the_longest_of_a_call():
     assert request["input_ids"].tolist() == [[2, 3, 0], [2, 9, 3]]
     assert request["input_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
     assert not request["segment_ids"].any()
-
-
-@pytest.mark.parametrize(
-    ("name", "written"),
-    [
-        ("albert_tf_bfloat16", "albert_tf_bfloat16"),
-        ("openvino_bfloat16", "onnx_float32"),
-        ("hugging_face_bfloat16_compiled", None),
-    ],
-)
-def test_openvino_loads_the_file_of_onnx(name, written):
-    assert serving.written_name(name) == written

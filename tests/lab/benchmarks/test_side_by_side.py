@@ -18,34 +18,17 @@ side_by_side.serve(lambda: (lambda: 2.0 ** next(amounts), "a line about it"))
 """
 
 
-def parse(*arguments):
+def test_what_cannot_be_compared_is_refused(capsys):
     parser = side_by_side.make_parser("", NAMES, NAMES[0], rounds=5)
-    parser.add_argument("--data_dir")
-    return side_by_side.parse(parser, NAMES, arguments)
-
-
-def test_implementations_are_divided_at_commas():
-    assert parse().implementations == list(NAMES)
-    assert parse(f"--implementations={NAMES[0]}").implementations == [NAMES[0]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--implementations=albert"], "there is no albert. There are albert_"),
-        (["--rounds=0"], "--rounds=0 is less than 1."),
-        (
-            [f"--implementations={NAMES[0]}", f"--base={NAMES[1]}"],
-            f"--base={NAMES[1]} is not among --implementations.",
-        ),
-        (["--data_dir=no/file"], "--data_dir=no/file does not exist."),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(arguments, message, capsys):
-    with pytest.raises(SystemExit) as end:
-        parse(*arguments)
-    assert end.value.code == 2
-    assert message in capsys.readouterr().err
+    assert side_by_side.parse(parser, NAMES, []).implementations == list(NAMES)
+    one, other = (f"--implementations={name}" for name in (NAMES[1], "albert"))
+    for argument, message in (
+        (one, f"--base={NAMES[0]} is not among --implementations."),
+        (other, "there is no albert. There are albert_"),
+    ):
+        with pytest.raises(SystemExit):
+            side_by_side.parse(parser, NAMES, [argument])
+        assert message in capsys.readouterr().err
 
 
 def test_shapes_and_names():

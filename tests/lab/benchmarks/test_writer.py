@@ -1,5 +1,3 @@
-import pytest
-
 from lab.benchmarks import writer
 
 
@@ -15,10 +13,3 @@ def test_generated_text_has_the_size_and_the_layout_of_its_source(tmp_path):
     assert 1000 <= len(texts[0]) < 1050
     assert set(texts[0].split()) == set(source.read_text("utf-8").split())
     assert texts[0].split("\n")[2] == ""
-
-
-def test_more_memory_than_allowed_is_an_error():
-    writer.refuse_much_memory(100.4, 0)
-    writer.refuse_much_memory(100.4, 101)
-    with pytest.raises(SystemExit, match="100 MiB are more than --most_mib=99"):
-        writer.refuse_much_memory(100.4, 99)

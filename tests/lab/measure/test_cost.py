@@ -19,13 +19,6 @@ def train(step, speed, gigaflops=3.0):
     }
 
 
-def test_example_of_the_docstring():
-    found = cost.of_lines([{**FACTS, "tokens_per_step": 1000}, train(60, 20.0)])
-    assert found == pytest.approx(
-        {"steps": 60, "tokens": 60_000, "flops": 90e9, "minutes": 0.5}
-    )
-
-
 def test_speeds_and_batches_may_change_and_evaluations_cost_nothing():
     found = cost.of_lines(
         [
@@ -73,9 +66,7 @@ def test_runs_that_weights_come_from_are_counted(tmp_path):
     assert found["steps"] == 120
     assert found["minutes"] == pytest.approx(1.0)
     assert cost.of_run(f"{long}/model.ckpt-best")["runs"] == [long, short]
-
-
-def test_what_has_no_log_is_named(tmp_path):
+    # What has no log is named.
     release = tmp_path / "release"
     release.mkdir()
     run = write_run(tmp_path / "run", init_checkpoint=str(release))

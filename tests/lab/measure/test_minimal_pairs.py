@@ -6,48 +6,23 @@ import lzma
 
 import pytest
 
-from albert_tf.common import errors
 from lab.measure import minimal_pairs
 from lab.measure.minimal_pairs import Pair
 
 
-def line(**changes):
+def test_packed_pairs_are_read(tmp_path):
     content = {
         "sentence_good": "Cats sleep.",
         "sentence_bad": "Cats sleeps.",
         "field": "syntax/semantics",
         "linguistics_term": "agreement",
-        "UID": "number",
     }
-    return json.dumps({**content, **changes}) + "\n"
-
-
-def test_files_are_read_packed_or_not(tmp_path):
-    (tmp_path / "a.jsonl").write_text(line() + "\n")
-    packed = lzma.compress(line(UID="tense", field="syntax").encode())
-    (tmp_path / "b.jsonl.xz").write_bytes(packed)
-    found = minimal_pairs.read(f"{tmp_path}/*")
-    good, bad = "Cats sleep.", "Cats sleeps."
-    assert found == [
-        Pair(good, bad, "syntax_semantics", "agreement", "number"),
-        Pair(good, bad, "syntax", "agreement", "tense"),
-    ]
-
-
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        ("", "holds no pair"),
-        (line() + "{", "line 2 is not a JSON object"),
-        ("[]\n", "line 1 is not a JSON object"),
-        (line(UID=3), "line 1 is not a JSON object with the texts .*UID"),
-        (line(sentence_bad=" "), "line 1 is not a JSON object"),
-    ],
-)
-def test_other_files_are_refused(tmp_path, content, message):
-    (tmp_path / "a.jsonl").write_text(content)
-    with pytest.raises(errors.UserError, match=message):
-        minimal_pairs.read(f"{tmp_path}/a.jsonl")
+    lines = [json.dumps({**content, "UID": uid}) for uid in ("one", "two")]
+    path = tmp_path / "b.jsonl.xz"
+    path.write_bytes(lzma.compress("\n".join(lines).encode()))
+    texts = "Cats sleep.", "Cats sleeps.", "syntax_semantics", "agreement"
+    found = minimal_pairs.read(str(path))
+    assert found == [Pair(*texts, "one"), Pair(*texts, "two")]
 
 
 def make_pairs(**sizes):

@@ -12,7 +12,6 @@ from albert_tf.model.checkpoints import restoring
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
-from albert_tf.text import tokenization
 from lab.measure import evaluate, held_out, minimal_pairs, scoring
 
 SENTENCES = ["Mara gave Ivo the lamp.", "Ivo sleeps.", "The lamp. Xyz"]
@@ -92,11 +91,6 @@ def test_pseudo_log_likelihood_is_a_sum_over_single_masks(
     assert found["mara gave ivo  the lamp."] == found[SENTENCES[0]]
 
 
-def test_a_sentence_of_nothing_is_refused(masked_lm):
-    with pytest.raises(errors.UserError, match="cleaning leaves nothing"):
-        minimal_pairs.pseudo_log_likelihoods(masked_lm, ["Ivo.", "\u0301"])
-
-
 def test_bits_per_byte_by_a_plain_loop(masked_lm, ask, tiny_tokenizer):
     windows = [
         held_out.Window(("Mara", "gave", "Ívo,", "the", "lamp."), (1, 2)),
@@ -135,54 +129,24 @@ def test_bits_per_byte_by_a_plain_loop(masked_lm, ask, tiny_tokenizer):
     )
 
 
-def test_windows_that_hide_nothing_are_refused(masked_lm):
-    window = held_out.Window(("\u0301", "Ivo"), (0,))
-    with pytest.raises(errors.UserError, match="`held_out_file` has no word"):
-        held_out.measure(masked_lm, [window])
-
-
 def test_texts_longer_than_the_positions_are_refused(masked_lm):
     query = scoring.Query([7] * 63, [0])
-    with pytest.raises(errors.UserError, match="63 pieces.*64 positions"):
+    with pytest.raises(errors.UserError, match="65 pieces.*64 positions"):
         masked_lm.score([query])
     assert len(masked_lm.score([scoring.Query([7] * 62, [0])])) == 1
 
 
-def test_a_vocabulary_of_another_model_is_refused(model_dir, shared_dir):
-    path = str(shared_dir / "data" / "vocab" / "30k-clean.model")
-    vocabulary = tokenization.VocabularyOptions(spm_model_file=path)
-    source = scoring.Source.find(str(model_dir), None, vocabulary)
-    with pytest.raises(errors.UserError, match="has 30000 pieces, but"):
-        source.load()
-
-
-@pytest.fixture
-def classifier_dir(tmp_path, model_dir):
+def test_a_missing_head_shows_before_any_part_is_measured(tmp_path, model_dir):
     for name in ("albert_config.json", "spm.model"):
         shutil.copy(model_dir / name, tmp_path / name)
     path = str(tmp_path / "albert_config.json")
     config = AlbertConfig.from_json_file(path)
     model = classification.AlbertClassifier(AlbertModel(config), 2)
     tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt-best"))
-    return str(tmp_path)
-
-
-def test_a_model_without_the_head_is_refused(classifier_dir):
-    nothing = tokenization.VocabularyOptions()
-    source = scoring.Source.find(classifier_dir, None, nothing)
-    with pytest.raises(errors.UserError, match="has no masked LM head"):
-        source.load()
-
-
-def test_a_missing_head_shows_before_any_part_is_measured(
-    classifier_dir, tmp_path
-):
-    text = tmp_path / "text.txt"
-    text.write_text("Mara gave Ivo the lamp.\n")
     settings = evaluate.EvaluateOptions(
-        init_checkpoint=classifier_dir,
+        init_checkpoint=str(tmp_path),
         output_dir=str(tmp_path / "out"),
-        held_out_file=str(text),
+        held_out_file=path,
         parts="cost,held_out",
     )
     with pytest.raises(errors.UserError, match="=cost,finetuning`"):

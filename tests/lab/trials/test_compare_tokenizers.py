@@ -1,8 +1,5 @@
 """lab/trials/compare_tokenizers.py: lines with other ids are counted."""
 
-import pytest
-
-from albert_tf.common import errors
 from albert_tf.text import tokenization
 from lab.trials import compare_tokenizers
 from tests.conftest import FIXTURES
@@ -11,14 +8,13 @@ SPM = str(FIXTURES / "own_text" / "spm.model")
 LINES = ["Ivo slept at the mill.", "It is [MASK].", "Café – “x”", "1,050 ropes"]
 
 
-def compare(tmp_path, capsys, **changes):
+def compare(tmp_path, capsys):
     (tmp_path / "a.txt").write_text("\n".join(LINES) + "\n")
     (tmp_path / "b.txt").write_text("Mara\n" * 9)
     compare_tokenizers.run(
         compare_tokenizers.CompareOptions(
             vocabulary=tokenization.VocabularyOptions(spm_model_file=SPM),
             input_file=f"{tmp_path}/*.txt",
-            **changes,
         )
     )
     return capsys.readouterr().out
@@ -26,11 +22,6 @@ def compare(tmp_path, capsys, **changes):
 
 def test_all_lines_are_compared(tmp_path, capsys):
     assert compare(tmp_path, capsys) == "| spm.model | 0 | 13 |\n"
-
-
-def test_some_lines_of_each_file_are_compared(tmp_path, capsys):
-    found = compare(tmp_path, capsys, lines_per_file=2)
-    assert found == "| spm.model | 0 | 4 |\n"
 
 
 def test_lines_with_other_ids_are_counted(tmp_path, capsys, monkeypatch):
@@ -43,13 +34,3 @@ def test_lines_with_other_ids_are_counted(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(compare_tokenizers, "_of_tokenizers", wrong)
     # And the mask, which `encode` takes for text.
     assert compare(tmp_path, capsys) == "| spm.model | 10 | 13 |\n"
-
-
-def test_missing_text_is_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="input_file"):
-        compare_tokenizers.run(
-            compare_tokenizers.CompareOptions(
-                vocabulary=tokenization.VocabularyOptions(spm_model_file=SPM),
-                input_file=f"{tmp_path}/*.txt",
-            )
-        )
