@@ -31,13 +31,6 @@ def test_what_cannot_be_compared_is_refused(capsys):
         assert message in capsys.readouterr().err
 
 
-def test_shapes_and_names():
-    one, two = side_by_side.parse_shapes("128x8,512x2")
-    assert (one.length, one.batch, str(two)) == (128, 8, "512x2")
-    assert side_by_side.parse_name("a_b_int8_compiled") == ("a_b", "int8", True)
-    assert side_by_side.parse_name("a_float32") == ("a", "float32", False)
-
-
 def test_processes_work_in_turn_and_the_first_turn_does_not_count(
     tmp_path, monkeypatch, capsys
 ):

@@ -2,7 +2,6 @@
 
 import json
 import lzma
-import pathlib
 
 import pytest
 
@@ -10,16 +9,14 @@ from albert_tf.common import errors, options
 from lab.measure import evaluate, report
 from tests.lab.measure.conftest import write_model
 
-
-def pair(uid, good, bad):
-    content = {
-        "sentence_good": good,
-        "sentence_bad": bad,
-        "field": "syntax",
-        "linguistics_term": "order",
-        "UID": uid,
-    }
-    return json.dumps(content) + "\n"
+PAIR = {"field": "syntax", "linguistics_term": "order"}
+PAIRS = [
+    {**PAIR, "UID": uid, "sentence_good": good, "sentence_bad": bad}
+    for uid, good, bad in (
+        ("a", "Ivo sleeps.", "Sleeps Ivo."),
+        ("b", "The lamp", "the lamp"),  # The same pieces.
+    )
+]
 
 
 @pytest.fixture
@@ -27,9 +24,7 @@ def settings(tmp_path, model_dir):
     document = "Mara gave Ivo the lamp.\nIvo took it home.\n" * 4
     (tmp_path / "text.txt").write_text(f"{document}\n" * 3)
     (tmp_path / "blimp").mkdir()
-    pairs = pair("a", "Ivo sleeps.", "Sleeps Ivo.")
-    pairs += pair("b", "The lamp", "the lamp")
-    packed = lzma.compress(pairs.encode())
+    packed = lzma.compress("\n".join(map(json.dumps, PAIRS)).encode())
     (tmp_path / "blimp/blimp.jsonl.xz").write_bytes(packed)
     return evaluate.EvaluateOptions(
         init_checkpoint=str(model_dir),
@@ -45,12 +40,8 @@ def change(settings, **changes):
     return options.from_dict(evaluate.EvaluateOptions, values)
 
 
-def read_table(settings):
-    return (pathlib.Path(settings.output_dir) / "measure.md").read_text()
-
-
 def test_parts_are_written_and_not_measured_again(
-    settings, monkeypatch, capsys
+    settings, tmp_path, monkeypatch, capsys
 ):
     asked = []
     inner = evaluate.held_out.measure
@@ -73,10 +64,9 @@ def test_parts_are_written_and_not_measured_again(
     parts = report.read(settings.output_dir)
     assert list(parts) == ["cost", "held_out", "minimal_pairs"]
     assert parts["held_out"]["results"]["windows"] == 3
-    # Of the second pair, both sentences have the same pieces.
     assert parts["minimal_pairs"]["results"]["paradigms"]["b"] == 50.0
     assert parts["minimal_pairs"]["results"]["ties"] == 1
-    table = read_table(settings)
+    table = (tmp_path / "out/measure.md").read_text()
     assert capsys.readouterr().out == table
     assert "| 2 minimal pairs, 1 ties | % right |" in table
     evaluate.run(change(settings, overwrite=True))
@@ -102,32 +92,24 @@ def test_other_settings_and_weights_are_refused(settings, tmp_path, tiny_vocab):
     assert before["bits_per_byte"] != after["bits_per_byte"]
 
 
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"parts": "cost,x"}, "`parts=cost,x` has 'x'"),
-        ({"tasks": "sst"}, "`tasks=sst` has 'sst'"),
-        ({"finetuning_options": '{"rate": 1}'}, "has 'rate'"),
-        ({"held_out_file": None}, "needs `held_out_file`"),
-        ({"data_dir": None}, "minimal_pairs, which needs `data_dir`"),
-        ({"held_out_file": "none.txt"}, "`held_out_file=none.txt` is not a"),
-        ({"spm_model_file": "none"}, "`spm_model_file=none` is not a file"),
-        ({"parts": "finetuning"}, "--data_dir has no train.tsv"),
-    ],
-)
-def test_what_is_missing_shows_before_a_model_is_loaded(
-    settings, monkeypatch, changes, message
-):
+def test_what_is_missing_shows_before_a_model_is_loaded(settings, monkeypatch):
     def load(source):
         raise AssertionError("A model is loaded.")
 
     monkeypatch.setattr(evaluate.scoring.Source, "load", load)
-    with pytest.raises(errors.UserError, match=message):
-        evaluate.run(change(settings, **changes))
+    for changes, message in (
+        ({"parts": "cost,x"}, "`parts=cost,x` has 'x'"),
+        ({"finetuning_options": '{"rate": 1}'}, "has 'rate'"),
+        ({"held_out_file": None}, "needs `held_out_file`"),
+        ({"spm_model_file": "none"}, "`spm_model_file=none` is not a file"),
+        ({"parts": "finetuning"}, "--data_dir has no train.tsv"),
+    ):
+        with pytest.raises(errors.UserError, match=message):
+            evaluate.run(change(settings, **changes))
 
 
 def test_finetuning_gets_the_model_its_vocabulary_and_the_options(
-    settings, monkeypatch, model_dir
+    settings, monkeypatch, model_dir, capsys
 ):
     given = []
 
@@ -155,4 +137,4 @@ def test_finetuning_gets_the_model_its_vocabulary_and_the_options(
     assert found.changes == {"learning_rate": 1e-4}
     assert found.output_dir.startswith(f"{settings.output_dir}/finetuning_")
     row = "| rte | accuracy | 50.0 | 50.0 ± 0.0 | 60.0 ± 0.0 | +10.00 |"
-    assert row in read_table(settings)
+    assert row in capsys.readouterr().out

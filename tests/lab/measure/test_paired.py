@@ -7,19 +7,19 @@ from albert_tf.common import errors
 from lab.measure import paired
 
 
-def test_interval_of_three_is_from_the_smallest_to_the_largest():
+def test_differences_by_hand():
+    # Of three numbers: from the smallest to the largest.
     found = paired.interval([[1.0, 2.0, 6.0]])
     assert found == paired.Difference(3.0, 1.0, 6.0, 3)
-
-
-def test_groups_count_the_same_however_many_numbers_they_have():
+    # Groups count the same, however many numbers they have.
     found = paired.interval([[1.0, 1.0], [3.0, 3.0, 3.0, 3.0]])
-    assert found.mean == 2.0
-
-
-def test_one_number_has_no_interval():
+    assert found == paired.Difference(2.0, 2.0, 2.0, 6)
+    # One number has no interval.
     found = paired.interval([[2.0], [4.0, 6.0]])
     assert found == paired.Difference(3.5, None, None, 3)
+    for groups in ([], [[1.0], []], [[1.0, np.nan]]):
+        with pytest.raises(errors.UserError, match="at least one finite"):
+            paired.interval(groups)
 
 
 def test_interval_is_that_of_the_exact_bootstrap_distribution():
@@ -46,9 +46,3 @@ def test_coverage_on_normal_numbers(count, low, high):
         found = paired.interval([sample])
         inside += found.low <= 1.0 <= found.high
     assert low <= inside / trials <= high
-
-
-def test_groups_without_finite_numbers_are_refused():
-    for groups in ([], [[1.0], []], [[1.0, np.nan]]):
-        with pytest.raises(errors.UserError, match="at least one finite"):
-            paired.interval(groups)

@@ -8,23 +8,16 @@ SPM = str(FIXTURES / "own_text" / "spm.model")
 LINES = ["Ivo slept at the mill.", "It is [MASK].", "Café – “x”", "1,050 ropes"]
 
 
-def compare(tmp_path, capsys):
+def test_lines_with_other_ids_are_counted(tmp_path, capsys, monkeypatch):
     (tmp_path / "a.txt").write_text("\n".join(LINES) + "\n")
     (tmp_path / "b.txt").write_text("Mara\n" * 9)
-    compare_tokenizers.run(
-        compare_tokenizers.CompareOptions(
-            vocabulary=tokenization.VocabularyOptions(spm_model_file=SPM),
-            input_file=f"{tmp_path}/*.txt",
-        )
+    settings = compare_tokenizers.CompareOptions(
+        vocabulary=tokenization.VocabularyOptions(spm_model_file=SPM),
+        input_file=f"{tmp_path}/*.txt",
     )
-    return capsys.readouterr().out
+    compare_tokenizers.run(settings)
+    assert capsys.readouterr().out == "| spm.model | 0 | 13 |\n"
 
-
-def test_all_lines_are_compared(tmp_path, capsys):
-    assert compare(tmp_path, capsys) == "| spm.model | 0 | 13 |\n"
-
-
-def test_lines_with_other_ids_are_counted(tmp_path, capsys, monkeypatch):
     def wrong(tokenizer):
         return lambda lines: [
             [tokenizer.unk_id] if line == "Mara" else tokenizer.encode(line)
@@ -32,5 +25,6 @@ def test_lines_with_other_ids_are_counted(tmp_path, capsys, monkeypatch):
         ]
 
     monkeypatch.setattr(compare_tokenizers, "_of_tokenizers", wrong)
+    compare_tokenizers.run(settings)
     # And the mask, which `encode` takes for text.
-    assert compare(tmp_path, capsys) == "| spm.model | 10 | 13 |\n"
+    assert capsys.readouterr().out == "| spm.model | 10 | 13 |\n"
