@@ -8,7 +8,6 @@ import pytest
 from lab.benchmarks import side_by_side
 from tests.conftest import ROOT
 
-NAMES = ("albert_tf_float32", "hugging_face_float32")
 # Works twice as much in each turn; the second implementation does not start.
 WORKER = """
 import itertools
@@ -16,19 +15,6 @@ from lab.benchmarks import side_by_side
 amounts = itertools.count(1)
 side_by_side.serve(lambda: (lambda: 2.0 ** next(amounts), "a line about it"))
 """
-
-
-def test_what_cannot_be_compared_is_refused(capsys):
-    parser = side_by_side.make_parser("", NAMES, NAMES[0], rounds=5)
-    assert side_by_side.parse(parser, NAMES, []).implementations == list(NAMES)
-    one, other = (f"--implementations={name}" for name in (NAMES[1], "albert"))
-    for argument, message in (
-        (one, f"--base={NAMES[0]} is not among --implementations."),
-        (other, "there is no albert. There are albert_"),
-    ):
-        with pytest.raises(SystemExit):
-            side_by_side.parse(parser, NAMES, [argument])
-        assert message in capsys.readouterr().err
 
 
 def test_processes_work_in_turn_and_the_first_turn_does_not_count(

@@ -92,22 +92,6 @@ def test_other_settings_and_weights_are_refused(settings, tmp_path, tiny_vocab):
     assert before["bits_per_byte"] != after["bits_per_byte"]
 
 
-def test_what_is_missing_shows_before_a_model_is_loaded(settings, monkeypatch):
-    def load(source):
-        raise AssertionError("A model is loaded.")
-
-    monkeypatch.setattr(evaluate.scoring.Source, "load", load)
-    for changes, message in (
-        ({"parts": "cost,x"}, "`parts=cost,x` has 'x'"),
-        ({"finetuning_options": '{"rate": 1}'}, "has 'rate'"),
-        ({"held_out_file": None}, "needs `held_out_file`"),
-        ({"spm_model_file": "none"}, "`spm_model_file=none` is not a file"),
-        ({"parts": "finetuning"}, "--data_dir has no train.tsv"),
-    ):
-        with pytest.raises(errors.UserError, match=message):
-            evaluate.run(change(settings, **changes))
-
-
 def test_finetuning_gets_the_model_its_vocabulary_and_the_options(
     settings, monkeypatch, model_dir, capsys
 ):

@@ -40,8 +40,3 @@ def test_pretrained_minus_random_seed_by_seed():
     assert squad["difference"]["mean"] == pytest.approx(4.0)
     assert found["mean_difference"]["mean"] == pytest.approx(9.5)
     assert found["mean_difference"]["count"] == 4
-
-
-def test_median_and_deviation():
-    assert finetuning.describe({"1": 50.0, "2": 60.0}) == "55.0 ± 7.1"
-    assert finetuning.describe({"1": 50.0}) == "50.0 ± 0.0"

@@ -28,6 +28,8 @@ def data_dir(tmp_path_factory):
     for name in make_corpus.SOURCES + make_corpus.EVALUATION:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        text = f"It says: {LEAK}!\nOf {name}.\n{SHORT.upper()}\n"
+        content = "\n\n".join(f"{text}Number {n}." for n in range(200))
         if name == "race/RACE.tar.xz":
             passage = {"article": LEAK, "options": [["a", "b"]]}
             write_archive(
@@ -37,24 +39,18 @@ def data_dir(tmp_path_factory):
                     "RACE/train/middle/1.txt": "not read",
                 },
             )
-        elif name.endswith(".tar.xz"):
-            books = {
-                f"book{n}.txt": f"It is {name} {n}.\nWe\nread it.\n\nThe end."
-                for n in range(4)
-            }
+            continue
+        if name.endswith(".tar.xz"):
+            text = "Part.\nWe\nread it.\n\nThe end."
+            books = {f"{n}.txt": f"{name} {n}. {text}" for n in range(4)}
             write_archive(path, books)
-        elif name in make_corpus.EVALUATION:
-            text = json.dumps({"sentence_good": f"First one. {SHORT}"}) + "\n"
-            if ".tsv" in name:
-                text = f"id\tsentence\n1\tNothing {name}\n"
-            data = text.encode()
-            path.write_bytes(
-                lzma.compress(data) if name.endswith(".xz") else data
-            )
-        else:
-            lines = f"It says: {LEAK}!\nOf {name}.\n{SHORT.upper()}\n"
-            documents = [f"{lines}Number {n}." for n in range(200)]
-            path.write_bytes(lzma.compress("\n\n".join(documents).encode()))
+            continue
+        if name in make_corpus.EVALUATION:
+            content = json.dumps({"sentence_good": f"First one. {SHORT}"})
+        if ".tsv" in name:
+            content = f"id\tsentence\n1\tNothing {name}\n"
+        packed = lzma.compress(content.encode())
+        path.write_bytes(packed if ".xz" in name else content.encode())
     return folder
 
 
@@ -66,15 +62,14 @@ def test_corpus_of_small_files(data_dir, tmp_path, capsys):
     assert LEAK not in train
     assert SHORT.upper() not in train
     documents = train.split("\n\n")
-    assert "It is corpora/gutenberg.tar.xz 1.\nWe read it.\nThe end." in (
-        train + held
-    )
+    book = "corpora/gutenberg.tar.xz 1.\nPart.\nWe read it.\nThe end."
+    assert book in train + held
     assert "Of en/storybooks.txt.xz.\nNumber 3." in train + held
     assert not set(documents) & set(held.split("\n\n")) - {""}
     content = json.loads((tmp_path / "corpus.json").read_text())
     books = content["sources"]["corpora/gutenberg.tar.xz"]
     assert books["train"]["units"] == 3 and books["held_out"]["units"] == 1
-    assert books["train"]["lines"] == 9
+    assert books["train"]["lines"] == 12
     stories = content["sources"]["en/storybooks.txt.xz"]
     assert stories["train"]["units"] == 198
     assert stories["held_out"]["units"] == 2

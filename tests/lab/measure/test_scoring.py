@@ -1,7 +1,6 @@
 """Probabilities of hidden pieces, against plain loops over positions."""
 
 import math
-import shutil
 
 import numpy as np
 import pytest
@@ -10,9 +9,9 @@ import tensorflow as tf
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.config import AlbertConfig
-from albert_tf.model.heads import classification, pretraining
+from albert_tf.model.heads import pretraining
 from albert_tf.model.network.encoder import AlbertModel
-from lab.measure import evaluate, held_out, minimal_pairs, scoring
+from lab.measure import held_out, minimal_pairs, scoring
 
 SENTENCES = ["Mara gave Ivo the lamp.", "Ivo sleeps.", "The lamp. Xyz"]
 
@@ -134,21 +133,3 @@ def test_texts_longer_than_the_positions_are_refused(masked_lm):
     with pytest.raises(errors.UserError, match="65 pieces.*64 positions"):
         masked_lm.score([query])
     assert len(masked_lm.score([scoring.Query([7] * 62, [0])])) == 1
-
-
-def test_a_missing_head_shows_before_any_part_is_measured(tmp_path, model_dir):
-    for name in ("albert_config.json", "spm.model"):
-        shutil.copy(model_dir / name, tmp_path / name)
-    path = str(tmp_path / "albert_config.json")
-    config = AlbertConfig.from_json_file(path)
-    model = classification.AlbertClassifier(AlbertModel(config), 2)
-    tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt-best"))
-    settings = evaluate.EvaluateOptions(
-        init_checkpoint=str(tmp_path),
-        output_dir=str(tmp_path / "out"),
-        held_out_file=path,
-        parts="cost,held_out",
-    )
-    with pytest.raises(errors.UserError, match="=cost,finetuning`"):
-        evaluate.run(settings)
-    assert not (tmp_path / "out").exists()
