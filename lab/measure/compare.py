@@ -38,15 +38,6 @@ class CompareOptions:
     first: str = option(help="Folders of the first recipe, with commas.")
     second: str = option(help="Folders of the second, as many.")
 
-    def __post_init__(self) -> None:
-        if self.first.count(",") != self.second.count(","):
-            raise errors.UserError(
-                "has another number of folders than `first`. Give as many, in "
-                "the order in which they are paired.",
-                "second",
-                self.second,
-            )
-
 
 def compare(first: Parts, second: Parts) -> list[list[str]]:
     """Return the rows of the table."""

@@ -12,7 +12,6 @@ import dataclasses
 import hashlib
 import io
 import json
-import lzma
 import os
 import pathlib
 import random
@@ -25,10 +24,11 @@ from typing import Any
 from absl import logging
 
 from albert_tf import run_classifier, run_race, run_squad
-from albert_tf.common import errors, files, options, scores
+from albert_tf.common import files, options, scores
 from albert_tf.finetuning import base, registry
 from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.text import tokenization
+from data_prep.writer import corpus
 
 _RESULTS_NAME = "results.jsonl"
 # For the subsets of the data, which are the same for all runs.
@@ -261,15 +261,11 @@ def _write_part(
 
 
 def _read(path: pathlib.Path) -> bytes:
-    """Read a file, or unpack the same compressed as .xz."""
-    packed = path.with_name(f"{path.name}.xz")
-    if path.exists():
-        return path.read_bytes()
-    if packed.exists():
-        return lzma.decompress(packed.read_bytes())
-    raise errors.UserError(
-        f"--data_dir has no {path.name} (looked for {path} and {packed})."
-    )
+    """Read a file, or the same compressed as .xz."""
+    found = path if path.exists() else path.with_name(f"{path.name}.xz")
+    files.require_file(str(found), "data_dir")
+    with corpus.open_unpacked(str(found)) as stream:
+        return stream.read()
 
 
 def _draw(items: Sequence[Any], count: int) -> list[Any]:

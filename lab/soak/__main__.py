@@ -105,7 +105,7 @@ class Results:
     """The results so far, one JSON object per line."""
 
     def __init__(self, path: pathlib.Path):
-        """Read the file of an earlier start."""
+        """Read what an earlier start left."""
         self._path = path
         self.lines: list[dict[str, Any]] = []
         if path.exists():
@@ -130,7 +130,7 @@ def _say(text: str) -> None:
 # Kills.
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Undisturbed:
     """The result and time of an undisturbed run.
 
@@ -146,14 +146,6 @@ class Undisturbed:
         """Return a moment, as a share of the time."""
         low = 0.0 if rng.random() < _EARLY else self.begins
         return rng.uniform(low, 1.0)
-
-    def pace(self, kills: Sequence[dict[str, Any]]) -> None:
-        """Update the total time; other load on the machine changes it."""
-        first = kills[0]
-        if not first["hit"]:
-            self.seconds *= max(0.8, first["share"])
-        elif first["share"] > 0.9:
-            self.seconds *= 1.1
 
 
 def undisturbed(
@@ -210,7 +202,6 @@ def _soak(
         folder = machine.make_folder(job, f"trial-{number}")
         most = min(rng.randint(1, _MOST_KILLS), settings.kills - hits)
         line = _trial(machine, job, folder, expected, (rng, most))
-        expected.pace(line["kills"])
         unequal = compare.differences(expected.content, line.pop("content"))
         equal = not unequal and not line["failed"]
         results.add(**line, equal=equal, differs_in=unequal[:20])

@@ -286,9 +286,7 @@ def _other_vocabulary(scene: Scene, copies: Sequence[pathlib.Path]) -> None:
 def _other_records(scene: Scene, copies: Sequence[pathlib.Path]) -> None:
     """Replace the records and their manifest by others."""
     for copy in copies:
-        name = copy.name.replace("unmasked", "other")
-        text = (scene.folder / "inputs" / "records" / name).read_bytes()
-        copy.write_bytes(text.replace(b"other.tfrecord", b"unmasked.tfrecord"))
+        shutil.copy(scene.folder / "inputs" / "others" / copy.name, copy)
 
 
 def _flip_bit(scene: Scene, copies: Sequence[pathlib.Path]) -> None:

@@ -124,16 +124,16 @@ TEXTS = (
             {
                 **_WRITER,
                 "input_file": "inputs/data/corpus/dev.txt",
-                "output_file": f"inputs/records/{name}.tfrecord",
+                "output_file": f"inputs/{name}.tfrecord",
                 "dupe_factor": 1,
                 **options,
             },
         )
         for name, options in {
-            "train": {},
-            "dev": {"random_seed": 7},
-            "unmasked": {"masking_time": "training"},
-            "other": {"masking_time": "training", "random_seed": 7},
+            "records/train": {},
+            "records/dev": {"random_seed": 7},
+            "records/unmasked": {"masking_time": "training"},
+            "others/unmasked": {"masking_time": "training", "random_seed": 7},
         }.items()
     ),
 )

@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterator
 
 from absl import logging
 
-from albert_tf.common import options, ranges
+from albert_tf.common import options
 from albert_tf.common.options import option
 from albert_tf.text import tokenization, tokenizer_check, tokenizer_json
 from data_prep.vocabulary import text
 from data_prep.writer import corpus
 
+_LINES = 1000  # At most, of each file.
 _SHOWN = 5
 # Texts to their ids.
 Encode = Callable[[list[str]], list[list[int]]]
@@ -38,11 +39,6 @@ class CompareOptions:
     vocabulary: tokenization.VocabularyOptions
     input_file: str = option(
         help="Text, UTF-8: files or glob patterns, separated by commas."
-    )
-    lines_per_file: int = option(
-        1000,
-        "Read at most that many lines of each file.",
-        within=ranges.Range(1, 10**9),
     )
     albert_tokenizer: bool = option(
         False,
@@ -75,7 +71,7 @@ def _lines(settings: CompareOptions) -> Iterator[list[str]]:
     """Yield the first lines of each file."""
     for path in corpus.find_files(corpus.CorpusOptions(settings.input_file)):
         lines = text.read_lines([path])
-        yield list(itertools.islice(lines, settings.lines_per_file))
+        yield list(itertools.islice(lines, _LINES))
 
 
 def _of_tokenizers(tokenizer: tokenization.AnyTokenizer) -> Encode:

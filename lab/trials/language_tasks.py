@@ -13,13 +13,13 @@ plain or compressed as .xz:
 """
 
 import json
-import lzma
 import pathlib
 import sys
 from collections.abc import Iterable, Iterator
 
 from albert_tf.common import files
 from albert_tf.finetuning.glue import glue_tasks
+from data_prep.writer import corpus
 
 SPLITS = "train", "dev"
 _INFERENCE = ("contradiction", "entailment", "neutral")
@@ -69,11 +69,9 @@ def rows(name: str, lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _read_lines(path: pathlib.Path) -> list[str]:
-    packed = path.with_name(f"{path.name}.xz")
-    data = path.read_bytes() if path.exists() else packed.read_bytes()
-    if not path.exists():
-        data = lzma.decompress(data)
-    return data.decode("utf-8").removesuffix("\n").split("\n")
+    found = path if path.exists() else path.with_name(f"{path.name}.xz")
+    with corpus.open_unpacked(str(found)) as stream:
+        return stream.read().decode("utf-8").removesuffix("\n").split("\n")
 
 
 def write_all(data: pathlib.Path, output: pathlib.Path) -> None:

@@ -135,7 +135,7 @@ def test_runs_with_other_examples_or_data_are_others(start, tmp_path):
 
 
 def test_a_missing_file_shows_before_any_run(start, tmp_path):
-    with pytest.raises(errors.UserError, match="--data_dir has no train.tsv"):
+    with pytest.raises(errors.UserError, match="train.tsv.xz` is not a file"):
         start(data_dir="none")
     (tmp_path / "pretrained/model.ckpt-best.index").unlink()
     with pytest.raises(errors.UserError, match="which checkpoint is meant"):
