@@ -276,8 +276,8 @@ def read_facts(settings: argparse.Namespace) -> dict[str, float]:
     return dict(facts)
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the options."""
+def main() -> None:
+    """Measure, or be a worker."""
     parser = side_by_side.make_parser(
         __doc__, NAMES, "hugging_face_grouped_float32", rounds=3
     )
@@ -291,12 +291,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--steps", type=int, default=32, help="Batches of a turn.")
     add("--albert_config_file", default=str(side_by_side.BASE_CONFIG))
     add("--folder", help=argparse.SUPPRESS)
-    return parser
-
-
-def main() -> None:
-    """Measure, or be a worker."""
-    settings = side_by_side.parse(make_parser(), NAMES)
+    settings = side_by_side.parse(parser, NAMES)
     if settings.serve:
         side_by_side.serve(lambda: build(settings))
         return

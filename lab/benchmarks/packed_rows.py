@@ -22,11 +22,7 @@ def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
 
     from albert_tf.data import inputs, layouts, packed_rows
     from albert_tf.model.config import AlbertConfig
-    from albert_tf.model.heads import pretraining
-    from albert_tf.model.losses import pretraining_objective
     from albert_tf.model.network.encoder import AlbertModel
-    from albert_tf.model.optimizers import optimization
-    from albert_tf.training import train_step
 
     layout = layouts.pretraining_layout(
         settings.max_seq_length, settings.max_predictions_per_seq
@@ -46,14 +42,8 @@ def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
     tf.random.set_seed(SEED)
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     encoder = AlbertModel(config, precision=settings.precision)
-    model = pretraining.AlbertPretrainer(encoder)
-    optimizer = optimization.Lamb(1e-4)
-    optimizer.build(model.trainable_variables)
-    update = train_step.TrainStep(
-        model,
-        optimizer,
-        pretraining_objective.OBJECTIVE,
-        train_step.Guard(settings.precision),
+    update, _ = side_by_side.make_pretraining_update(
+        encoder, settings.precision
     )
     step = tf.function(lambda: update(batch), autograph=False)
 
@@ -65,8 +55,8 @@ def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
     return turn, f"{instances:.1f} instances in {size} rows"
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the options."""
+def main() -> None:
+    """Measure, or be a worker."""
     parser = side_by_side.make_parser(__doc__, KINDS, "padded", rounds=5)
     add = parser.add_argument
     add("--input_file", required=True, help="Records with masks.")
@@ -75,12 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--max_predictions_per_seq", type=int, default=77)
     add("--train_batch_size", type=int, default=8, help="Rows.")
     add("--precision", default="bfloat16", choices=side_by_side.PRECISIONS)
-    return parser
-
-
-def main() -> None:
-    """Measure, or be a worker."""
-    settings = side_by_side.parse(make_parser(), KINDS)
+    settings = side_by_side.parse(parser, KINDS)
     if settings.serve:
         side_by_side.serve(lambda: build(settings))
         return

@@ -116,25 +116,18 @@ def build_albert_tf(
     import tensorflow as tf
 
     from albert_tf.model.config import AlbertConfig
-    from albert_tf.model.heads import pretraining
-    from albert_tf.model.losses import pretraining_objective
     from albert_tf.model.network.encoder import AlbertModel
-    from albert_tf.model.optimizers import optimization
-    from albert_tf.training import train_step
 
     batch = {k: tf.constant(v) for k, v in make_batch(config, shape).items()}
     given = {} if precision == "float32" else {"precision": precision}
     encoder = AlbertModel(AlbertConfig(**config), recompute=recompute, **given)
-    model = pretraining.AlbertPretrainer(encoder)
-    optimizer = optimization.Lamb(LEARNING_RATE)
-    optimizer.build(model.trainable_variables)
-    objective = pretraining_objective.OBJECTIVE
-    guard = train_step.Guard(precision)
-    update = train_step.TrainStep(model, optimizer, objective, guard)
+    update, num_losses = side_by_side.make_pretraining_update(
+        encoder, precision
+    )
 
     @tf.function(jit_compile=compiled, autograph=False)
     def step() -> tf.Tensor:
-        losses = update(batch)[: len(objective.losses)]
+        losses = update(batch)[:num_losses]
         return tf.reduce_sum(losses[:, 0] / losses[:, 1])
 
     return lambda: float(step())

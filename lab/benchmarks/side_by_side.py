@@ -159,6 +159,22 @@ def serve(build: Callable[[], tuple[Turn, str]]) -> None:
             print(json.dumps(result), file=answers, flush=True)
 
 
+def make_pretraining_update(encoder: Any, precision: str) -> tuple[Any, int]:
+    """Return this project's update with LAMB, and its number of losses."""
+    from albert_tf.model.heads import pretraining
+    from albert_tf.model.losses import pretraining_objective
+    from albert_tf.model.optimizers import optimization
+    from albert_tf.training import train_step
+
+    model = pretraining.AlbertPretrainer(encoder)
+    optimizer = optimization.Lamb(1e-4)
+    optimizer.build(model.trainable_variables)
+    objective = pretraining_objective.OBJECTIVE
+    guard = train_step.Guard(precision)
+    update = train_step.TrainStep(model, optimizer, objective, guard)
+    return update, len(objective.losses)
+
+
 # The parent. ------------------------------------------------------------------
 
 

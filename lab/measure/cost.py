@@ -13,11 +13,6 @@ def of_lines(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
     Only training is counted, no evaluation and no start: the steps since the
     line before, at the speed that the line states.
 
-    Example:
-        facts with 1,000 tokens_per_step and 10 examples_per_step; a line of
-        step 60 with 20 examples and 3 gigaflops a second: 60,000 tokens, 30
-        seconds = 0.5 minutes, 90e9 FLOPs
-
     Returns:
         `steps`, `tokens` with padding, `flops` of matrix products, forward and
         backward, and `minutes`.

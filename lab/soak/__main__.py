@@ -111,12 +111,11 @@ class Results:
         if path.exists():
             self.lines += map(json.loads, path.read_text().splitlines())
 
-    def add(self, **values: Any) -> dict[str, Any]:
+    def add(self, **values: Any) -> None:
         """Keep a line."""
         self.lines.append(values)
         with self._path.open("a") as stream:
             stream.write(json.dumps(values) + "\n")
-        return values
 
     def of(self, kind: str, name: str) -> list[dict[str, Any]]:
         """Return the lines of a kind that belong to a job or fault."""
@@ -308,7 +307,7 @@ def to_markdown(results: Results, settings: SoakOptions) -> str:
             equal = sum(line["equal"] for line in lines)
             seconds = round(sum(line["seconds"] for line in lines))
             hits = _hits(results, job)
-            rows.append(_row(job.about, hits, len(lines), equal, seconds))
+            rows.append(_row(job.name, hits, len(lines), equal, seconds))
     rows += ["", "| fault | job | times | as it should be | what happens |"]
     rows += ["| --- | --- | ---: | ---: | --- |"]
     for fault in faults.FAULTS:
@@ -318,7 +317,7 @@ def to_markdown(results: Results, settings: SoakOptions) -> str:
             good = sum(line["equal"] for line in lines)
             seen = "; ".join(dict.fromkeys(line["outcome"] for line in lines))
             if lines:
-                rows.append(_row(fault.about, name, len(lines), good, seen))
+                rows.append(_row(fault.name, name, len(lines), good, seen))
     return "\n".join(rows) + "\n"
 
 

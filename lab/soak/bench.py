@@ -44,16 +44,13 @@ class Bench:
         if not (inputs / "texts").exists():
             shutil.rmtree(inputs, ignore_errors=True)
             inputs.mkdir()
-            for name, content in jobs.CONFIGS.items():
-                (inputs / name).write_text(json.dumps(content))
+            (inputs / "config.json").write_text(json.dumps(jobs.CONFIG))
             first, *others = jobs.TEXTS
             self._make([first], num_stories=num_stories)
             self._make(others)
             _add_inputs(inputs)
             (inputs / "texts").touch()
         if models and not (inputs / "models").exists():
-            for name in jobs.MODEL_FOLDERS:
-                shutil.rmtree(inputs / name, ignore_errors=True)
             self._make(jobs.MODELS)
             (inputs / "models").touch()
 

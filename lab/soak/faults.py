@@ -96,7 +96,6 @@ class Fault:
     """
 
     name: str
-    about: str
     jobs: tuple[str, ...]
     happen: Callable[[Scene], Maybe]
 
@@ -190,17 +189,18 @@ def damage_work(scene: Scene) -> Maybe:
     """Kill a writer, and damage a finished file."""
     if not scene.kill_somewhere():
         return None
-    known: dict[str, list[pathlib.Path]] = {}
-    for pattern in ("out/*.work/*", "out/*.tfrecord-*"):
-        for path in sorted(scene.folder.glob(pattern)):
-            if path.name != "lock" and path.stat().st_size:
-                kind = re.sub(r"-\d+(-of-\d+)?", "", path.name)
-                known.setdefault(kind, []).append(path)
-    if not known:
+    paths = [
+        path
+        for pattern in ("out/*.work/*", "out/*.tfrecord-*")
+        for path in sorted(scene.folder.glob(pattern))
+        if path.name != "lock" and path.stat().st_size
+    ]
+    if not paths:
         return None
-    kind = scene.rng.choice(list(known))
-    how = _damage(scene.rng.choice(known[kind]), scene.rng)
+    path = scene.rng.choice(paths)
+    how = _damage(path, scene.rng)
     outcome, equal = scene.ends_equal("equal")
+    kind = re.sub(r"-\d+(-of-\d+)?", "", path.name)
     return f"{kind} {how}: {outcome}", equal
 
 
@@ -321,31 +321,26 @@ _RECORDS = ("input_file", "records/unmasked.tfrecord*")
 FAULTS = (
     Fault(
         "full_disk",
-        "the disk is full, then has space",
         ("writer_shards", *_TRAINING, "export", "predict_saved_model"),
         fill_disk,
     ),
     Fault(
         "no_rights",
-        "the disk cannot be written, then can",
         ("writer_shards", *_TRAINING, "export", "predict_saved_model"),
         take_rights,
     ),
     Fault(
         "damaged_work",
-        "a file of the work folder is damaged after a kill",
         ("writer", "writer_shards"),
         damage_work,
     ),
     Fault(
         "damaged_checkpoint",
-        "the newest checkpoint is damaged after a kill",
         _TRAINING,
         damage_checkpoint,
     ),
     Fault(
         "changed_text",
-        "the text changes between kill and restart",
         ("writer", "writer_shards"),
         _changed(
             ("input_file", "data/corpus/train.txt"), _other_word, _refused
@@ -353,31 +348,26 @@ FAULTS = (
     ),
     Fault(
         "changed_vocabulary",
-        "the vocabulary changes between kill and restart",
         ("writer_shards", *_TRAINING),
         _changed(("spm_model_file", "tiny.model"), _other_vocabulary, _refused),
     ),
     Fault(
         "changed_records",
-        "the records change between kill and restart",
         ("trainer",),
         _changed(_RECORDS, _other_records, _warned),
     ),
     Fault(
         "damaged_records",
-        "a bit of the records flips between kill and restart",
         ("trainer",),
         _changed(_RECORDS, _flip_bit, _refused),
     ),
     Fault(
         "changed_examples",
-        "the training examples change between kill and restart",
         ("finetuning",),
         _changed(("data_dir", "data/glue"), _other_word, _warned),
     ),
     Fault(
         "replaced",
-        "killed while it replaces an earlier result",
         ("export", "predict_saved_model"),
         replace_earlier,
     ),

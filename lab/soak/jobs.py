@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-_CONFIG = {
+CONFIG = {
     "vocab_size": 400,
     "embedding_size": 8,
     "hidden_size": 16,
@@ -15,7 +15,6 @@ _CONFIG = {
     "hidden_dropout_prob": 0.1,
     "attention_probs_dropout_prob": 0.1,
 }
-CONFIGS = {"config.json": _CONFIG}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +36,6 @@ class Job:
     """A command that is killed and started again."""
 
     name: str
-    about: str
     command: Command
     begins: str = "out/*"
     question: Command | None = None
@@ -137,7 +135,6 @@ TEXTS = (
         }.items()
     ),
 )
-MODEL_FOLDERS = ("pretrained", "finetuned", "exported")
 MODELS = (
     Command(
         "albert_tf.run_pretraining",
@@ -162,12 +159,9 @@ MODELS = (
 )
 
 
-def _writer(name: str, about: str, **options: Any) -> Job:
-    return Job(
-        name,
-        about,
-        Command("data_prep.create_pretraining_data", {**_WRITER, **options}),
-    )
+def _writer(name: str, **options: Any) -> Job:
+    module = "data_prep.create_pretraining_data"
+    return Job(name, Command(module, {**_WRITER, **options}))
 
 
 def _asking(**options: Any) -> Command:
@@ -178,31 +172,18 @@ def _asking(**options: Any) -> Command:
 
 
 JOBS = (
-    _writer("writer", "writer, 1 worker", num_workers=1),
-    _writer("writer_workers", "writer, 2 workers", num_workers=2),
-    _writer(
-        "writer_shards",
-        "writer, 2 workers, 6 shards, duplicates dropped",
-        num_workers=2,
-        num_shards=6,
-        drop_duplicates=True,
-    ),
+    _writer("writer", num_workers=1),
+    _writer("writer_workers", num_workers=2),
+    _writer("writer_shards", num_workers=2, num_shards=6, drop_duplicates=True),
     _writer(
         "writer_gz",
-        "writer, 2 workers, gz in and out, 3 shards",
         num_workers=2,
         input_file="inputs/data/corpus/train.txt.gz",
         output_file=",".join(f"out/{i}.tfrecord.gz" for i in "abc"),
     ),
-    _writer(
-        "writer_unmasked",
-        "writer, 2 workers, masks left to training",
-        num_workers=2,
-        masking_time="training",
-    ),
+    _writer("writer_unmasked", num_workers=2, masking_time="training"),
     Job(
         "trainer",
-        "pretraining, masks made in training",
         Command(
             "albert_tf.run_pretraining",
             {
@@ -216,23 +197,16 @@ JOBS = (
     ),
     Job(
         "workers",
-        "pretraining by 2 workers, multi_worker_mirrored",
-        Command(
-            "albert_tf.run_pretraining",
-            _PRETRAINING,
-            workers=2,
-        ),
+        Command("albert_tf.run_pretraining", _PRETRAINING, workers=2),
         "out/checkpoint",
     ),
     Job(
         "finetuning",
-        "finetuning CoLA, evaluations and predictions",
         Command("albert_tf.run_classifier", _FINETUNING),
         "out/checkpoint",
     ),
     Job(
         "export",
-        "export of a finetuned run, variables and answers",
         Command(
             "albert_tf.export",
             {
@@ -247,12 +221,10 @@ JOBS = (
     ),
     Job(
         "predict",
-        "predict with a finetuned run",
         _asking(run_dir="inputs/finetuned", output_file="out/answers.jsonl"),
     ),
     Job(
         "predict_saved_model",
-        "predict with a SavedModel",
         _asking(saved_model="inputs/exported", output_file="out/answers.jsonl"),
     ),
 )

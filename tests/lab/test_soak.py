@@ -30,4 +30,4 @@ def test_two_jobs_are_killed_twice_each_and_end_as_undisturbed(tmp_path):
         assert sum(kill["hit"] for kill in kills) == 2
     outcomes = [x["outcome"] for x in lines if "fault" in x]
     assert outcomes == ["refused"]
-    assert "| writer, 2 workers | 2 | " in done.stdout
+    assert "| writer_workers | 2 | " in done.stdout
