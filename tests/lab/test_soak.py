@@ -28,6 +28,5 @@ def test_two_jobs_are_killed_twice_each_and_end_as_undisturbed(tmp_path):
     for job in ("writer", "writer_workers"):
         kills = [k for x in lines if x.get("job") == job for k in x["kills"]]
         assert sum(kill["hit"] for kill in kills) == 2
-    outcomes = [x["outcome"] for x in lines if "fault" in x]
-    assert outcomes == ["refused"]
+    assert ["refused"] == [x["outcome"] for x in lines if "fault" in x]
     assert "| writer_workers | 2 | " in done.stdout

@@ -1,11 +1,12 @@
 """The command: parts, resumption, other settings."""
 
+import dataclasses
 import json
 import lzma
 
 import pytest
 
-from albert_tf.common import errors, options
+from albert_tf.common import errors
 from lab.measure import evaluate, report
 from tests.lab.measure.conftest import write_model
 
@@ -33,11 +34,6 @@ def settings(tmp_path, model_dir):
         data_dir=str(tmp_path),
         parts="cost,held_out,minimal_pairs",
     )
-
-
-def change(settings, **changes):
-    values = {**options.to_dict(settings), **changes}
-    return options.from_dict(evaluate.EvaluateOptions, values)
 
 
 def test_parts_are_written_and_not_measured_again(
@@ -69,25 +65,28 @@ def test_parts_are_written_and_not_measured_again(
     table = (tmp_path / "out/measure.md").read_text()
     assert capsys.readouterr().out == table
     assert "| 2 minimal pairs, 1 ties | % right |" in table
-    evaluate.run(change(settings, overwrite=True))
+    evaluate.run(dataclasses.replace(settings, overwrite=True))
     assert asked == ["held_out"] * 2
     assert report.read(settings.output_dir) == parts
 
 
 def test_other_settings_and_weights_are_refused(settings, tmp_path, tiny_vocab):
-    settings = change(settings, parts="held_out")
+    settings = dataclasses.replace(settings, parts="held_out")
     evaluate.run(settings)
     with pytest.raises(errors.UserError, match="measured with other windows"):
-        evaluate.run(change(settings, windows=1))
+        evaluate.run(dataclasses.replace(settings, windows=1))
     other = tmp_path / "other"
     other.mkdir()
     write_model(other, tiny_vocab, seed=2)
-    changed = change(settings, init_checkpoint=str(other))
-    for given in (changed, change(changed, parts="cost", overwrite=True)):
+    changed = dataclasses.replace(settings, init_checkpoint=str(other))
+    for given in (
+        changed,
+        dataclasses.replace(changed, parts="cost", overwrite=True),
+    ):
         with pytest.raises(errors.UserError, match="held_out, .*other weights"):
             evaluate.run(given)
     before = report.read(settings.output_dir)["held_out"]["results"]
-    evaluate.run(change(changed, overwrite=True))
+    evaluate.run(dataclasses.replace(changed, overwrite=True))
     after = report.read(settings.output_dir)["held_out"]["results"]
     assert before["bits_per_byte"] != after["bits_per_byte"]
 
@@ -107,7 +106,7 @@ def test_finetuning_gets_the_model_its_vocabulary_and_the_options(
 
     monkeypatch.setattr(evaluate.real_tasks, "prepare", lambda _: {})
     monkeypatch.setattr(evaluate.real_tasks, "finish", finish)
-    changed = change(
+    changed = dataclasses.replace(
         settings,
         parts="finetuning",
         tasks="rte",

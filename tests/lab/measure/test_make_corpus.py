@@ -41,7 +41,7 @@ def data_dir(tmp_path_factory):
             )
             continue
         if name.endswith(".tar.xz"):
-            text = "Part.\nWe\nread it.\n\nThe end."
+            text = "Part.\nEvery book has\nthis one line.\n\nThe end."
             books = {f"{n}.txt": f"{name} {n}. {text}" for n in range(4)}
             write_archive(path, books)
             continue
@@ -61,26 +61,22 @@ def test_corpus_of_small_files(data_dir, tmp_path, capsys):
     held = (tmp_path / "held_out.txt").read_text()
     assert LEAK not in train
     assert SHORT.upper() not in train
-    documents = train.split("\n\n")
-    book = "corpora/gutenberg.tar.xz 1.\nPart.\nWe read it.\nThe end."
-    assert book in train + held
-    assert "Of en/storybooks.txt.xz.\nNumber 3." in train + held
-    assert not set(documents) & set(held.split("\n\n")) - {""}
+    # A line that is in the held-out book, too, is left out.
+    book = "1.\nPart.\nThe end.", "2.\nPart.\nEvery book has this one line.\n"
+    assert book[0] in train
+    assert book[1] in held
+    both = set(train.split("\n\n")) & set(held.split("\n\n"))
+    assert both == {""}
     content = json.loads((tmp_path / "corpus.json").read_text())
     books = content["sources"]["corpora/gutenberg.tar.xz"]
     assert books["train"]["units"] == 3 and books["held_out"]["units"] == 1
-    assert books["train"]["lines"] == 12
+    assert books["train"]["lines"] == 9
     stories = content["sources"]["en/storybooks.txt.xz"]
-    assert stories["train"]["units"] == 198
     assert stories["held_out"]["units"] == 2
     assert stories["removed_lines"] == {"evaluation": 396, "held_out": 0}
     digest = hashlib.sha256(train.encode()).hexdigest()
     assert content["sha256"]["train.txt"] == digest
     assert "| en/storybooks.txt.xz | 396 |" in capsys.readouterr().out
-    # An earlier corpus is replaced.
-    (tmp_path / "train.txt").write_text("")
-    make_corpus.run(settings)
-    assert (tmp_path / "train.txt").read_text() == train
 
 
 def test_held_out_units_do_not_depend_on_their_order():

@@ -32,11 +32,8 @@ def test_interval_is_that_of_the_exact_bootstrap_distribution():
 
 @pytest.mark.parametrize(
     "count, low, high",
-    [
-        (3, 0.70, 0.80),  # See the docstring: three of four.
-        (20, 0.90, 0.96),
-        (67, 0.92, 0.98),  # The paradigms of BLiMP.
-    ],
+    # Three: see the docstring. 67: the paradigms of BLiMP.
+    [(3, 0.70, 0.80), (20, 0.90, 0.96), (67, 0.92, 0.98)],
 )
 def test_coverage_on_normal_numbers(count, low, high):
     random = np.random.default_rng(5)
