@@ -103,7 +103,7 @@ def build_albert_tf(
     """Make the loop of this project."""
     import tensorflow as tf
 
-    from albert_tf.data import inputs, layouts, lengths
+    from albert_tf.data import layouts
     from albert_tf.model.config import AlbertConfig
     from albert_tf.model.heads import classification, question_answering
     from albert_tf.model.losses import label_objectives, span_objectives
@@ -111,7 +111,6 @@ def build_albert_tf(
     from albert_tf.model.optimizers import optimization
     from albert_tf.training import train_step
 
-    folder = pathlib.Path(settings.folder)
     facts = read_facts(settings)
     encoder = AlbertModel(AlbertConfig(**config), precision=precision)
     length = settings.max_seq_length
@@ -123,18 +122,13 @@ def build_albert_tf(
         model = classification.AlbertClassifier(encoder, facts["labels"], 0.0)
         objective = label_objectives.CLASSIFICATION
         layout = layouts.classification_layout(length)
-    data = [str(folder / RECORDS)], layout, settings.batch_size
     optimizer = optimization.AdamW(LEARNING_RATE)
     optimizer.build(model.trainable_variables)
     update = train_step.TrainStep(
         model, optimizer, objective, train_step.Guard(precision)
     )
     loop = train_step.compile_loop(update)
-    dataset = inputs.training_dataset(*data, seed=1)
-    if kind != "padded":
-        dataset = inputs.grouped_training_dataset(
-            *data, seed=1, shortest=lengths.SHORTEST
-        )
+    dataset = make_dataset(settings, layout, kind)
     strategy = model.distribute_strategy
     found, every_length = look_ahead(
         dataset, (1 + settings.rounds) * settings.steps
@@ -152,6 +146,18 @@ def build_albert_tf(
         return sum(itertools.islice(tokens, steps))
 
     return train
+
+
+def make_dataset(settings: argparse.Namespace, layout: Any, kind: str) -> Any:
+    """Return the batches of this project, grouped by length or padded."""
+    from albert_tf.data import inputs, lengths
+
+    paths = [str(pathlib.Path(settings.folder) / RECORDS)]
+    data = paths, layout, settings.batch_size
+    if kind == "padded":
+        return inputs.training_dataset(*data, seed=1)
+    shortest = lengths.SHORTEST
+    return inputs.grouped_training_dataset(*data, seed=1, shortest=shortest)
 
 
 def look_ahead(dataset: Any, steps: int) -> tuple[list[int], Any]:

@@ -133,14 +133,10 @@ def build_albert_tf(
     return lambda: float(step())
 
 
-def build_model_garden(
-    config: Config, shape: Shape, precision: str, compiled: bool
-) -> Step:
-    """Make the step of Model Garden, composed as in its task."""
-    import tensorflow as tf
+def make_model_garden(config: Config, precision: str) -> Any:
+    """Make the model of Model Garden's pretraining task."""
     import tf_keras as keras
     from official.modeling import activations
-    from official.nlp import optimization
     from official.nlp.modeling import layers, models, networks
 
     if precision == "bfloat16":
@@ -162,11 +158,21 @@ def build_model_garden(
     order_head = layers.ClassificationHead(
         config["hidden_size"], num_classes=2, name="next_sentence"
     )
-    model = models.BertPretrainerV2(
+    return models.BertPretrainerV2(
         encoder,
         mlm_activation=activations.gelu,
         classification_heads=[order_head],
     )
+
+
+def build_model_garden(
+    config: Config, shape: Shape, precision: str, compiled: bool
+) -> Step:
+    """Make the step of Model Garden, composed as in its task."""
+    import tensorflow as tf
+    from official.nlp import optimization
+
+    model = make_model_garden(config, precision)
     optimizer = optimization.LAMB(
         LEARNING_RATE,
         weight_decay_rate=WEIGHT_DECAY,

@@ -15,6 +15,8 @@ import os
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lab.benchmarks import side_by_side
 
@@ -58,6 +60,25 @@ def build_albert_tf(
     return turn, "bytes of records"
 
 
+def find_span(
+    offsets: Sequence[tuple[int, int]],
+    sequence: Sequence[int | None],
+    given: Sequence[Mapping[str, Any]],
+) -> tuple[int, int]:
+    """Return the tokens of an answer; (0, 0) if the window has none."""
+    begin = sequence.index(1)
+    end = len(sequence) - 1 - sequence[::-1].index(1)
+    start = given[0]["answer_start"] if given else -1
+    stop = start + len(given[0]["text"]) if given else -1
+    if not given or offsets[begin][0] > start or offsets[end][1] < stop:
+        return 0, 0
+    while begin < len(offsets) and offsets[begin][0] <= start:
+        begin += 1
+    while offsets[end][1] >= stop:
+        end -= 1
+    return begin - 1, end + 1
+
+
 def build_hugging_face(
     settings: argparse.Namespace,
 ) -> tuple[side_by_side.Turn, str]:
@@ -98,24 +119,9 @@ def build_hugging_face(
                 padding="max_length",
             )
             for index, offsets in enumerate(encoded["offset_mapping"]):
+                row = encoded["overflow_to_sample_mapping"][index]
                 sequence = encoded.sequence_ids(index)
-                begin = sequence.index(1)
-                end = len(sequence) - 1 - sequence[::-1].index(1)
-                given = answers[encoded["overflow_to_sample_mapping"][index]]
-                start = given[0]["answer_start"] if given else -1
-                stop = start + len(given[0]["text"]) if given else -1
-                if (
-                    not given
-                    or offsets[begin][0] > start
-                    or offsets[end][1] < stop
-                ):
-                    spans.append((0, 0))
-                    continue
-                while begin < len(offsets) and offsets[begin][0] <= start:
-                    begin += 1
-                while offsets[end][1] >= stop:
-                    end -= 1
-                spans.append((begin - 1, end + 1))
+                spans.append(find_span(offsets, sequence, answers[row]))
         return len(rows)
 
     return turn, "lists of numbers"
