@@ -11,6 +11,7 @@ with plain values.
 
 import contextlib
 import dataclasses
+import gc
 import logging as python_logging
 import os
 import re
@@ -317,12 +318,26 @@ def run_script(
     _answer_help(options_class)
     flags.FLAGS.mark_as_parsed()  # Each parser has flags of its own.
 
-    sys.exit(
-        _guarded(
-            lambda parser: app.run(run, flags_parser=lambda w: parser(w[1:])),
+    # An error's frames may hold an iterator of tf.data, whose end waits for
+    # its threads. These may wait for Python, which does not run them while
+    # garbage is collected. So from an error on none is, not even at exit.
+    def run_to_the_end(settings: OptionsT) -> None:
+        try:
+            run(settings)
+        except BaseException:
+            gc.disable()
+            raise
+
+    try:
+        status = _guarded(
+            lambda parser: app.run(
+                run_to_the_end, flags_parser=lambda w: parser(w[1:])
+            ),
             options_class,
         )
-    )
+    finally:
+        gc.freeze()
+    sys.exit(status)
 
 
 def check_command_line(options_class: type) -> None:

@@ -361,7 +361,7 @@ CASES = {
     ),
     "hidden_size of true": architecture("hidden_size", hidden_size=True),
     "dropout that is no number": architecture(
-        "c.json", "NaN", hidden_dropout_prob=float("nan")
+        "c.json", "is not JSON", hidden_dropout_prob=float("nan")
     ),
     "hidden_size without end": architecture("hidden_size", hidden_size=10**30),
     "no heads": architecture("num_attention_heads", num_attention_heads=0),
