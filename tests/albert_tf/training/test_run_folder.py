@@ -176,7 +176,7 @@ def test_damaged_options_are_an_error(claim, tmp_path, text):
         ("task_name", 7),
         ("max_seq_length", "32"),
         ("max_seq_length", 0),
-        ("max_seq_length", 10**30),
+        ("max_seq_length", 10**18),
         ("max_seq_length", 1.5),
     ],
 )
