@@ -164,7 +164,10 @@ def _lock(descriptor: int, path: str) -> bool:
         )
     if not _is_in_place(descriptor, path):
         return False
-    content = os.pread(descriptor, 1000, 0).decode(errors="replace")
+    # After a power failure a file may hold zeros.
+    content = (
+        os.pread(descriptor, 1000, 0).strip(b"\0").decode(errors="replace")
+    )
     if content and not content.startswith(_MARK):
         raise errors.UserError(
             f"{path} must be a lock file, but it has other content. Rename "
