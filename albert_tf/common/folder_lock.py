@@ -164,11 +164,11 @@ def _lock(descriptor: int, path: str) -> bool:
         )
     if not _is_in_place(descriptor, path):
         return False
+    raw = os.pread(descriptor, 1000, 0)
+    content = raw.decode(errors="replace")
     # After a power failure a file may hold zeros.
-    content = (
-        os.pread(descriptor, 1000, 0).strip(b"\0").decode(errors="replace")
-    )
-    if content and not content.startswith(_MARK):
+    is_damaged = b"\0" in raw and len(raw) < 300
+    if content and not (is_damaged or content.startswith(_MARK)):
         raise errors.UserError(
             f"{path} must be a lock file, but it has other content. Rename "
             "that file, or choose another place to write to."
