@@ -31,7 +31,7 @@ MUTANTS_DONE = $(VENV)/.mutants-done
 TORCH_DONE = $(VENV)/.torch-done
 JAX = $(VENV)-jax
 ALL = not gpu and not jax and not torch
-CODE = albert_tf data_prep tests tools benchmarks lab
+CODE = albert_tf data_prep tests tools lab
 INSTALL = -m pip install $(PIP) --disable-pip-version-check
 PIP_INSTALL = "$(PY)" $(INSTALL)
 

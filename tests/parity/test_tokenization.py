@@ -102,14 +102,19 @@ def test_graph_equals_python_on_every_assigned_character(text_set, kind, lower):
 @pytest.mark.slow  # 20 to 25 s each.
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("text_set", TEXT_SETS, indirect=True)
-def test_only_characters_younger_than_pythons_tables_differ(text_set, lower):
+def test_only_characters_younger_than_pythons_tables_differ(
+    text_set, lower, request
+):
     texts = [f"a{c}b {c}1" for c in CHARACTERS]
     tokenizer = text_set.tokenizer("wordpiece", do_lower_case=lower)
     assert differing(tokenizer, texts) == []
     tokenizer = text_set.tokenizer("sentencepiece", do_lower_case=lower)
-    # The outlined letters and digits of Unicode 16 are letters to TensorFlow.
+    # TensorFlow replaces the outlined letters and digits of Unicode 16 by plain
+    # ones. So does the model of own_text itself, after lower case.
+    own = request.node.callspec.params["text_set"] == "own_text"
     first = 0x1CCD6 if lower else 0x1CCF0
-    outlined = [f"a{chr(c)}b {chr(c)}1" for c in range(first, 0x1CCFA)]
+    end = 0x1CCF0 if own else 0x1CCFA
+    outlined = [f"a{chr(c)}b {chr(c)}1" for c in range(first, end)]
     assert differing(tokenizer, texts) == outlined
 
 
