@@ -194,11 +194,7 @@ def _moved(settings: EnsembleOptions, task: base.Task) -> Mapping[str, str]:
 def _check_source(
     task: base.Task, saved: saved_outputs.SavedOutputs, split: str, source: str
 ) -> None:
-    """Refuse a file or folder that outputs are not about.
-
-    Args:
-        source: Where it is read from: named by the outputs, or by the user.
-    """
+    """Refuse a file or folder that outputs are not about."""
     named = "--data_dir" if hasattr(task, "sources") else "--predict_file"
     # A file of outputs may come from anywhere: what it names is looked at only
     # on this machine, and read as data only if it is what the runs have read.

@@ -1,12 +1,8 @@
 """The interface of a finetuning task.
 
 A task says how examples are read, how they become records, and how a model's
-outputs are scored and written. Its head is in `task_models`. Everything else
-(feature files, batches, steps, checkpoints, several runs, ensembles) is the
-same for all tasks.
-
-`data_prep/create_finetuning_data.py` uses tasks too, so they import no
-TensorFlow.
+outputs are scored and written. Its head is in `task_models`. Everything else is
+the same for all tasks. They import no TensorFlow, for create_finetuning_data.
 """
 
 import abc
@@ -69,13 +65,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def read(self, path: str, split: str) -> list[Example]:
-        """Read the file (RACE: the folder) of a split, in its order.
-
-        Args:
-            path: Where the split lies.
-            split: One of the task's splits, or `PREDICT`: a user's own file,
-                without labels.
-        """
+        """Read the file (RACE: the folder) of a split, or of `PREDICT`."""
 
     def read_own(self, path: str) -> list[Example | text_files.BadLine]:
         """Read a user's own file; a bad line becomes a `BadLine`.
@@ -98,26 +88,21 @@ class Task(abc.ABC):
         blocks of examples, in several processes.
 
         Yields:
-            By the names of `layout`, arrays [records, *shape]. An example may
-            have several records.
+            By the names of `layout`, arrays [records, *shape].
         """
 
     def renumber(self, framed: Sequence[bytes], first: int) -> Sequence[bytes]:
         """Give records that have a number their number in the whole file.
 
-        Args:
-            framed: Records of a block of examples, framed for a TFRecord file.
-            first: How many records stand before them.
+        `framed` are those of a block; `first` records stand before them.
         """
         del first
         return framed
 
     def remark(self, what: str, names: Sequence[str]) -> None:
-        """Report that something was cut or left out.
+        """Report that something was cut or left out, if `names` are given.
 
-        Args:
-            what: The end of a sentence, such as "questions are cut."
-            names: The affected examples; nothing is reported if there are none.
+        `what` ends a sentence that begins with their number.
         """
         if names and self.remarks is None:
             log_remarks({what: list(names)})
@@ -175,15 +160,9 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def combine(self, runs: Sequence[Outputs]) -> Outputs:
-        """Average the outputs of several models for the same examples.
+        """Average the outputs of several models for the same records.
 
         Source: ALBERT §4.9.
-
-        Args:
-            runs: From each model, for the same records.
-
-        Returns:
-            Outputs that `score`, `answers` and `write_predictions` take.
         """
 
 

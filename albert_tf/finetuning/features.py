@@ -153,11 +153,7 @@ def write(
     *,
     through_link: bool = False,
 ) -> FeatureFile:
-    """Write framed records to a file, and what they follow from beside it.
-
-    Args:
-        through_link: See `files.replace_atomically`.
-    """
+    """Write framed records to a file, and what they follow from beside it."""
     files.make_folder(os.path.dirname(path))
     num_records = 0
     with files.replace_atomically(path, through_link=through_link) as stream:
@@ -182,12 +178,8 @@ def cached(
 ) -> FeatureFile:
     """Return the features of a split; make them if they are not there.
 
-    The name holds a key of everything that the features follow from, so changed
-    texts, another vocabulary or another length make another file.
-
-    Args:
-        examples: All of them, as read. The records of training are shuffled, so
-            that batches do not follow the order of the data.
+    The name holds a key of everything that they follow from. The records of
+    training are shuffled, so that batches do not follow the order of the data.
     """
     facts = describe(task, source, split)
     path = _place(folder, task.name, facts)
@@ -201,12 +193,9 @@ def cached(
 
 
 def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
-    """Return training records in another order than that of the data.
+    """Return the file that `cached` makes from the same training data.
 
-    The result is the file that `cached` makes from the same data.
-
-    Args:
-        file: From `opened`, in the order of the data.
+    The records of `file` are in the order of the data.
     """
     facts = _read_facts(file.path)
     num_examples = facts.pop(_EXAMPLES)
@@ -216,23 +205,16 @@ def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
     if found:
         return found
     messages: list[bytes] = []
-    damage = f"there are {num_records:,} in {file.path}{FACTS_ENDING}"
     content = io.BytesIO(files.read_bytes(file.path))
     try:
         messages.extend(tfrecord.read_frames(content))
-    except ValueError as error:
-        damage = f"in the next one, {error}"
-    if len(messages) != num_records or content.read():
-        raise errors.UserError(
-            f"{file.path} is damaged: {len(messages):,} records are whole; "
-            f"{damage}. Make it again with data_prep.create_finetuning_data."
-        )
-    try:
+        if len(messages) != num_records or content.read():
+            raise ValueError(f"{file.path}{FACTS_ENDING} says {num_records:,}")
         records = _without_padding(task.layout(base.TRAIN), messages)
     except ValueError as error:
         raise errors.UserError(
-            f"{file.path} is damaged: {error}. Make it again with "
-            "data_prep.create_finetuning_data."
+            f"{file.path} is damaged after {len(messages):,} whole records: "
+            f"{error}. Make it again with data_prep.create_finetuning_data."
         ) from None
     return write(path, _shuffled([records]), num_examples, facts)
 
@@ -240,11 +222,7 @@ def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
 def _without_padding(
     layout: layouts.Layout, messages: Sequence[bytes]
 ) -> list[bytes]:
-    """Write records that hold padding again, without it, framed.
-
-    Raises:
-        ValueError: One has other features.
-    """
+    """Write records that hold padding again, without it, framed."""
     padded = layouts.with_padding(layout)
     records: list[bytes] = []
     for start in range(0, len(messages), _BLOCK):
@@ -283,8 +261,7 @@ def opened(
 ) -> FeatureFile:
     """Return a file of data_prep.create_finetuning_data, if it fits.
 
-    Args:
-        source: File or folder of the split, if it is there to compare.
+    It is compared with the data in `source`, if they are there.
     """
     files.require_file(path, option)
     facts = _read_facts(path)

@@ -84,10 +84,8 @@ def _prepare_folder(
 ) -> None:
     """Make the features, and then the folder this run's."""
     shared = settings.finetuning
-    run = (
-        *(shared.output_dir, program, settings),
-        *(shared.read_config(), shared.vocabulary),
-    )
+    config, folder = shared.read_config(), shared.output_dir
+    run = (folder, program, settings, config, shared.vocabulary)
     run_folder.check_same(*run)
     # Errors in their files come before the folder becomes the run's.
     data.make_features(shared)
@@ -200,11 +198,7 @@ class _TaskTrainer:
             )
 
     def evaluate(self, *, save: bool = False) -> dict[str, float]:
-        """Return the scores of all evaluation splits.
-
-        Those of the second one have the ending of its name (`accuracy` and
-        `accuracy_mismatched`).
-        """
+        """Return the scores of all evaluation splits; see `scores.named`."""
         numbers: dict[str, float] = {}
         splits = self._data.eval_splits
         for split in splits:
@@ -243,12 +237,7 @@ class _TaskTrainer:
 def is_stuck(values: Sequence[float], patience: int) -> bool:
     """Tell whether the last `patience` values are all no better than before.
 
-    Example:
-        is_stuck([0.5, 0.7, 0.7, 0.6], 2) = True
-
-    Args:
-        values: Scores in their order; larger is better.
-        patience: 0 never gives up.
+    Example: is_stuck([0.5, 0.7, 0.7, 0.6], 2) is true; 0 never gives up.
     """
     if not patience or len(values) <= patience:
         return False

@@ -34,12 +34,8 @@ def pack(
 
     Source: original release, classifier_utils.convert_single_example.
 
-    Args:
-        second: Piece ids of the second text; may be empty.
-        max_seq_length: Length S of the result, special tokens included.
-
     Returns:
-        `input_ids`, `input_mask` and `segment_ids`, int64 [S], padded with 0.
+        The features `NAMES`, int64 [max_seq_length], padded with 0.
     """
     first, second = list(first), list(second)
     limit = max_pieces(second, max_seq_length)

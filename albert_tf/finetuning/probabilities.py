@@ -18,9 +18,6 @@ def average(logits: Sequence[np.ndarray]) -> np.ndarray:
 
     Example:
         Probabilities [0.5, 0.5] and [0.9, 0.1] give those of log [0.7, 0.3].
-
-    Args:
-        logits: From each model [n, classes], equal shapes.
     """
     mean = np.mean([softmax(one) for one in logits], 0)
     # A probability of 0 stays the lowest, without log(0).
@@ -28,12 +25,7 @@ def average(logits: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def cross_entropy(logits: np.ndarray, labels: np.ndarray) -> float:
-    """Return the mean cross-entropy in nats.
-
-    Args:
-        logits: [n, classes].
-        labels: int [n].
-    """
+    """Return the mean cross-entropy, in nats, of logits [n, classes]."""
     shifted = np.asarray(logits, np.float64)
     shifted = shifted - shifted.max(-1, keepdims=True)
     log_sums = np.log(np.exp(shifted).sum(-1))

@@ -124,11 +124,9 @@ class RaceTask(base.Task):
         return self._reader().read_own(path)
 
     def _reader(self) -> race_data.Reader:
+        one = self.options
         return race_data.Reader(
-            self.options.levels,
-            self.options.num_options,
-            self.options.pad_options,
-            self.remark,
+            one.levels, one.num_options, one.pad_options, self.remark
         )
 
     def layout(self, split: str) -> layouts.Layout:
@@ -139,13 +137,10 @@ class RaceTask(base.Task):
         """
         del split
         sequences = (self.options.num_options, self.max_seq_length)
+        numbers = "label_ids", "is_real_example"
         return (
-            *(
-                layouts.Feature(name, sequences, "int64", 0)
-                for name in packing.NAMES
-            ),
-            layouts.Feature("label_ids", (), "int64"),
-            layouts.Feature("is_real_example", (), "int64"),
+            *(layouts.Feature(n, sequences, "int64", 0) for n in packing.NAMES),
+            *(layouts.Feature(name, (), "int64") for name in numbers),
         )
 
     def featurize(

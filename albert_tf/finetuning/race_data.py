@@ -40,13 +40,7 @@ class RaceQuestion:
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """Reads questions.
-
-    Attributes:
-        levels: Those of `LEVELS` that are read from an official folder.
-        num_options: Options that a question may have.
-        remark: Takes what was left out, see `base.Task.remark`.
-    """
+    """Reads questions; `remark` takes what was left out."""
 
     levels: tuple[str, ...]
     num_options: int

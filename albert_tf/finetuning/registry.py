@@ -12,8 +12,6 @@ from albert_tf.text import tokenization
 
 # A run's options by name, such as `run_folder.Run.options`.
 Options = Mapping[str, Any]
-
-
 Maker = Callable[[Options, tokenization.AnyTokenizer], base.Task]
 
 
@@ -39,10 +37,6 @@ def make(values: Options, tokenizer: tokenization.AnyTokenizer) -> base.Task:
     """Make the task that the options of a run describe.
 
     A task of the user's must be known already, see `load_module`.
-
-    Args:
-        values: `task_name`, in any case, `max_seq_length` and the task's own
-            options.
     """
     name = values["task_name"].lower()
     makers = {task.lower(): maker for task, maker in MAKERS.items()}
@@ -68,10 +62,9 @@ def load_module_for(values: Options, folder: str, given: str | None) -> None:
 
 
 def load_module(name: str | None) -> None:
-    """Import a module of the user's that adds tasks to `glue_tasks.TASKS`.
+    """Import a module that adds tasks to `glue_tasks.TASKS` or `MAKERS`.
 
-    Args:
-        name: From the command line, never from data.
+    Its name comes from the command line, never from data.
     """
     if not name:
         return

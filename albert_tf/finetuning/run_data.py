@@ -14,12 +14,7 @@ from albert_tf.training import distribution
 
 
 class RunData:
-    """The splits that a command reads: examples, features, batches.
-
-    Attributes:
-        sources: File or folder of each split that is there.
-        examples: Of each split that is read.
-    """
+    """The splits that a command reads: examples, features, batches."""
 
     def __init__(
         self,

@@ -18,19 +18,23 @@ from albert_tf.finetuning import base
 _FACTS = "facts_json"
 # What numpy and zipfile raise for a file that is damaged, or another one.
 _DAMAGE = (
-    *(ValueError, KeyError, TypeError, AttributeError, OSError, EOFError),
-    *(RuntimeError, zipfile.BadZipFile, zlib.error, struct.error, SyntaxError),
+    AttributeError,
+    EOFError,
+    KeyError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class SavedOutputs:
-    """Outputs for all records of a split.
-
-    Attributes:
-        outputs: See `base.Outputs`.
-        facts: What the records depend on, see `features.describe`.
-    """
+    """Outputs for all records of a split; `facts` of `features.describe`."""
 
     outputs: base.Outputs
     source: str

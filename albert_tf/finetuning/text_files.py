@@ -62,14 +62,10 @@ _Entry = tuple[str, dict[str, Any], dict[str, Any]]
 def read_own(
     path: str, parse: Parse[T], tables: tuple[str, ...] = (".tsv",)
 ) -> Iterator[T | BadLine]:
-    """Yield what becomes of each row or JSON object of a user's file.
+    """Yield what `parse` makes of each row or JSON object of a user's file.
 
-    Args:
-        path: A table whose first row names the columns; or JSON: one object a
-            line, a list of objects, or one object.
-        parse: Makes examples of an entry; raises `errors.UserError` if it
-            cannot.
-        tables: How the names of tables end.
+    A table's first row names the columns; JSON is one object a line, a list of
+    objects, or one object. Where `parse` raises a `UserError`, the line is bad.
     """
     is_table = path.endswith(tables)
     entries = _own_rows(path) if is_table else _objects(path)

@@ -13,16 +13,20 @@ from albert_tf.finetuning.glue import glue_tasks
 from tests.albert_tf.finetuning import small_runs
 
 
+def save_again(folder, split, **changes):
+    """Change what is kept of a run's outputs."""
+    saved = saved_outputs.load(str(folder), split)
+    other = dataclasses.replace(saved, **changes)
+    saved_outputs.save(str(folder), split, other)
+
+
 @pytest.mark.parametrize("source", ["gs://bucket/dev.tsv", "/dev/null", "no"])
 def test_an_ensemble_reads_files_of_this_machine_only(
     two_runs, tmp_path, source
 ):
     shutil.copytree(two_runs, tmp_path / "rte")
     for number in (1, 2):
-        folder = str(tmp_path / "rte" / f"run_{number}")
-        saved = saved_outputs.load(folder, "dev")
-        other = dataclasses.replace(saved, source=source)
-        saved_outputs.save(folder, "dev", other)
+        save_again(tmp_path / f"rte/run_{number}", "dev", source=source)
     with pytest.raises(errors.UserError, match=f"predicted {source}, which"):
         small_runs.average([tmp_path / "rte" / "run_*"], tmp_path / "both")
 
@@ -40,25 +44,20 @@ def test_a_second_ensemble_in_a_folder_is_refused(
 def test_ensemble_of_runs_whose_data_have_moved(world, two_runs, tmp_path):
     runs = [tmp_path / "rte/run_*"]
     shutil.copytree(two_runs, tmp_path / "rte")
-    for folder in map(str, (tmp_path / "rte").glob("run_*")):
+    for folder in (tmp_path / "rte").glob("run_*"):
         for split in ("dev", "test"):
-            saved = saved_outputs.load(folder, split)
-            other = dataclasses.replace(saved, source="moved away")
-            saved_outputs.save(folder, split, other)
-    message = "predicted moved away, which .* Say with --data_dir where"
-    with pytest.raises(errors.UserError, match=message):
-        small_runs.average(runs, tmp_path / "both")
-    message = "--data_dir leads to .*RTE.*, which is no file"
-    with pytest.raises(errors.UserError, match=message):
-        small_runs.average(runs, tmp_path / "both", data_dir=str(tmp_path))
-    message = "--predict_file=x does not go with the task rte"
-    with pytest.raises(errors.UserError, match=message):
-        small_runs.average(runs, tmp_path / "both", predict_file="x")
+            save_again(folder, split, source="moved away")
     changed_data = tmp_path / "changed"
     shutil.copytree(world.glue, changed_data)
     (changed_data / "RTE/dev.tsv").write_text("another")
-    with pytest.raises(errors.UserError, match="dev.tsv is not what the runs"):
-        small_runs.average(runs, tmp_path / "both", data_dir=str(changed_data))
+    for values, message in (
+        ({}, "predicted moved away, which .* Say with --data_dir where"),
+        ({"data_dir": str(tmp_path)}, "--data_dir leads to .*, which is no"),
+        ({"predict_file": "x"}, "--predict_file=x does not go with the task"),
+        ({"data_dir": str(changed_data)}, "dev.tsv is not what the runs"),
+    ):
+        with pytest.raises(errors.UserError, match=message):
+            small_runs.average(runs, tmp_path / "both", **values)
     small_runs.average(runs, tmp_path / "both", data_dir=world.glue)
     assert (tmp_path / "both/eval_results.txt").exists()
     small_runs.average([two_runs / "run_*"], tmp_path / "before")
@@ -72,24 +71,15 @@ def test_ensemble_of_runs_whose_data_have_moved(world, two_runs, tmp_path):
 
 def test_ensemble_averages_the_probabilities_of_runs(two_runs, tmp_path):
     small_runs.average([two_runs / "run_*"], tmp_path / "both")
-    odds = [
-        np.loadtxt(folder / "test_results.tsv")
-        for folder in (
-            two_runs / "run_1",
-            two_runs / "run_2",
-            tmp_path / "both",
-        )
-    ]
+    folders = two_runs / "run_1", two_runs / "run_2", tmp_path / "both"
+    odds = [np.loadtxt(folder / "test_results.tsv") for folder in folders]
     np.testing.assert_allclose(odds[2], (odds[0] + odds[1]) / 2, rtol=1e-9)
-    labels = [
-        line.split("\t")[1]
-        for line in small_runs.open_lines(tmp_path / "both/RTE.tsv")
-    ]
+    lines = small_runs.open_lines(tmp_path / "both/RTE.tsv")
     names = np.array(glue_tasks.TASKS["rte"].labels)
-    assert labels[1:] == names[odds[2].argmax(1)].tolist()
-    assert small_runs.open_lines(tmp_path / "both/eval_results.txt")[
-        0
-    ].startswith("accuracy = ")
+    labels = [line.split("\t")[1] for line in lines[1:]]
+    assert labels == names[odds[2].argmax(1)].tolist()
+    results = small_runs.open_text(tmp_path / "both", "eval_results.txt")
+    assert results.startswith("accuracy = ")
 
 
 @pytest.mark.parametrize(
@@ -116,15 +106,9 @@ def test_outputs_about_other_data_are_no_ensemble(two_runs, tmp_path):
     folder = tmp_path / "rte"
     shutil.copytree(two_runs, folder)
     saved = saved_outputs.load(str(folder / "run_2"), "dev")
-    changes = {
-        "facts": {**saved.facts, "content_sha256": "0"},
-        "outputs": {"logits": saved.outputs["logits"][1:]},
-    }
-    for name, value in changes.items():
-        other = dataclasses.replace(saved, **{name: value})
-        saved_outputs.save(str(folder / "run_2"), "dev", other)
+    other = {**saved.facts, "content_sha256": "0"}
+    fewer = {"logits": saved.outputs["logits"][1:]}
+    for facts, outputs in ((other, saved.outputs), (saved.facts, fewer)):
+        save_again(folder / "run_2", "dev", facts=facts, outputs=outputs)
         with pytest.raises(errors.UserError, match="about other data"):
             small_runs.average([folder / "run_*"], tmp_path / "both")
-    os.remove(saved_outputs.path(str(folder / "run_2"), "dev"))
-    with pytest.raises(errors.UserError, match="dev_outputs.npz is not there"):
-        small_runs.average([folder / "run_*"], tmp_path / "both")

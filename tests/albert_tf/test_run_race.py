@@ -27,25 +27,10 @@ def raced(world, tmp_path_factory):
 
 
 def test_race_is_scored_by_level(raced):
-    summary = scores.read(str(raced))
-    found = summary.best.scores
-    assert found.keys() == {
-        *("accuracy", "accuracy_middle", "accuracy_high", "loss")
-    }
+    found = scores.read(str(raced)).best.scores
     # 12 questions of middle, 8 of high.
     mean = (12 * found["accuracy_middle"] + 8 * found["accuracy_high"]) / 20
     assert found["accuracy"] == pytest.approx(mean)
-
-
-def test_race_predicts_every_question(raced):
-    answers = list(
-        map(json.loads, small_runs.open_lines(raced / "test_predictions.jsonl"))
-    )
-    assert len(answers) == 20
-    assert {a["prediction"] for a in answers} <= set("ABCD")
-    assert small_runs.open_lines(raced / "predict_results.txt")[0].startswith(
-        "accuracy"
-    )
 
 
 def test_race_predicts_articles_of_the_user(world, raced, tmp_path):
@@ -68,9 +53,9 @@ def test_race_predicts_articles_of_the_user(world, raced, tmp_path):
         )
     )
     ours = list(map(json.loads, small_runs.open_lines(tmp_path / "out.jsonl")))
-    theirs = list(
-        map(json.loads, small_runs.open_lines(raced / "test_predictions.jsonl"))
-    )
+    lines = small_runs.open_lines(raced / "test_predictions.jsonl")
+    theirs = list(map(json.loads, lines))
+    assert len(theirs) == 20
     assert [a["id"] for a in ours] == [a["id"] for a in theirs[:12]]
     for one, other in zip(ours, theirs, strict=False):
         assert one["probabilities"] == pytest.approx(

@@ -16,6 +16,23 @@ def test_pooling_is_for_other_tasks(world, tmp_path):
         small_runs.answerer(world, tmp_path / "run", pooling="pair")
 
 
+@pytest.mark.parametrize(
+    "option, missing",
+    [
+        ("do_train", "train_file"),
+        ("do_eval", "predict_file"),
+        ("do_predict", "predict_file"),
+    ],
+)
+def test_a_command_needs_its_files(world, tmp_path, option, missing):
+    flags = dict.fromkeys(["do_train", "do_eval", "do_predict"], False)
+    message = f"--{option} is set, but --{missing} is missing"
+    with pytest.raises(errors.UserError, match=message):
+        small_runs.answerer(
+            world, tmp_path, **{**flags, option: True, missing: None}
+        )
+
+
 @pytest.mark.parametrize("version", squad.VERSIONS)
 def test_squad_from_training_to_ensemble(world, tmp_path, version):
     """Two runs, their ensemble, and prediction from a folder alone."""
@@ -74,6 +91,21 @@ def test_squad_from_training_to_ensemble(world, tmp_path, version):
     )
     own = list(map(json.loads, small_runs.open_lines(tmp_path / "own.jsonl")))
     assert {a["id"]: a["prediction"] for a in own} == written
+    threshold = best.scores.get("null_score_diff_threshold", 0.0)
+    for answer in own:
+        is_answered = answer.get("null_score", -1e9) <= threshold
+        first = answer["n_best"][0]["text"]
+        assert answer["prediction"] == (first if is_answered else "")
+    answering = changed(
+        small_runs.answerer(world, best.folder, squad_version=version),
+        predict_file=str(tmp_path / "own.json"),
+        do_train=False,
+        do_eval=False,
+        seed=best.seed,
+    )
+    run_squad.run(answering)
+    again = small_runs.open_text(best.folder, "predictions.json")
+    assert json.loads(again) == written
 
 
 def test_squad_runs_with_other_windows_are_no_ensemble(world, tmp_path):

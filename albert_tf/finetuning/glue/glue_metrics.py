@@ -76,16 +76,9 @@ NAMES = tuple(_METRICS)
 def score(
     names: Sequence[str], predicted: np.ndarray, expected: np.ndarray
 ) -> dict[str, float]:
-    """Return the metrics of these names, as shares and correlations up to 1.
+    """Return metrics of classes or numbers [examples]; up to 1 but for `mse`.
 
-    Args:
-        names: `accuracy`, `f1` (of class 1) and `matthew_corr` for classes;
-            `pearson`, `spearmanr` and `mse` for numbers.
-        predicted: [examples], classes or numbers.
-        expected: The same.
-
-    Raises:
-        ValueError: A prediction is not finite.
+    A prediction that is not finite is a `ValueError`.
     """
     if not np.isfinite(predicted).all():
         raise ValueError("Predictions are NaN or infinite.")

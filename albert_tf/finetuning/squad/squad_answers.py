@@ -419,10 +419,6 @@ def score_with_threshold(
     meant for probabilities; here it is the one that was found. With
     `ORIGINAL_RULE` it is 1.
 
-    Args:
-        texts: Id to the best text, whatever the score for "no answer".
-        threshold: From `find_threshold`, on these questions or others.
-
     Returns:
         `squad_metrics.score_version_2`, and `null_score_diff_threshold`.
     """

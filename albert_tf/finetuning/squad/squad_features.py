@@ -128,9 +128,6 @@ def make_windows(
     subsequence, for each question anew, and drops a question whose paragraph it
     cannot align (Korean, for one). Here every question has its windows; the
     only paragraph without one has no pieces, as one of control characters.
-
-    Args:
-        questions: In order; equal paragraphs are cut once.
     """
     options.check_length(max_seq_length)
     queries = _encode_queries(questions, tokenizer)
@@ -202,12 +199,6 @@ def max_context(windows: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
     Example:
         max_context(((0, 6), (3, 6), (6, 4))) =
             [[1, 1, 1, 1, 1, 0], [0, 0, 1, 1, 1, 0], [0, 0, 1, 1]], as bool
-
-    Args:
-        windows: First piece and length of each, from `split`.
-
-    Returns:
-        For each window bool [length].
     """
     num_pieces = windows[-1][0] + windows[-1][1] if windows else 0
     best = np.full(num_pieces, -np.inf)
@@ -246,9 +237,6 @@ def find_answers(
 
     A window that does not hold the whole answer is kept and points to [CLS], as
     one of a question without an answer does.
-
-    Args:
-        questions: Each answer stands in its paragraph.
     """
     spans = np.full([len(questions), 2], -1, np.int64)
     for row, (question, pieces) in enumerate(
@@ -316,12 +304,9 @@ def make_features(
 
 
 def renumber(framed: Sequence[bytes], first: int) -> list[bytes]:
-    """Give the records of a part of a file their numbers in the whole file.
+    """Give records, whose `unique_ids` count from `FIRST_UNIQUE_ID`, others.
 
-    Args:
-        framed: Records whose `unique_ids` count from 1,000,000,000, framed for
-            a TFRecord file.
-        first: How many records stand before them.
+    `first` records stand before them in the whole file.
     """
     # The number is the end of a message: its name comes last in the alphabet,
     # and its length in bytes does not depend on its value.

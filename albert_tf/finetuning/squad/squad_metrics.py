@@ -76,14 +76,9 @@ def _f1_version_1(gold: str, predicted: str) -> float:
 def score_version_1(
     questions: Sequence[squad_data.Question], predictions: Mapping[str, str]
 ) -> dict[str, float]:
-    """Score answers to SQuAD 1.1.
+    """Return `exact_match` and `f1` of SQuAD 1.1 in percent of all questions.
 
-    Args:
-        questions: In the order of the data set, each with an answer.
-        predictions: Id to text; a question without one counts as wrong.
-
-    Returns:
-        `exact_match` and `f1` in percent of all questions.
+    A question without a prediction, id to text, counts as wrong.
     """
     exact, overlap = 0.0, 0.0
     for question in questions:
@@ -105,13 +100,9 @@ def raw_scores(
     predictions: Mapping[str, str],
     measure: Callable[[str, str], float],
 ) -> dict[str, float]:
-    """Score each answer to SQuAD 2.0 by itself.
+    """Return id to the best score, 0 to 1, over the annotators' answers.
 
-    Args:
-        predictions: Id to text, "" for no answer; others are left out.
-
-    Returns:
-        Id to the best score over the annotators' answers, 0 to 1.
+    A text "" stands for no answer; questions without a prediction are left out.
     """
     scores = {}
     for question in questions:
@@ -214,11 +205,6 @@ def best_threshold(
         has an answer: result = (90.0, -2.0)
 
     Source: find_best_thresh of evaluate-v2.0.py.
-
-    Args:
-        scores: Id to the score of the text, 0 to 1, in any order.
-        has_answer: Whether a question has one; for all questions.
-        floor: The threshold at which nothing is answered.
 
     Returns:
         The best score in percent of all questions with a score, and its

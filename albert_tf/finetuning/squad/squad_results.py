@@ -17,12 +17,8 @@ from albert_tf.finetuning.squad import (
 class Results:
     """The candidates for the answers of some questions.
 
-    Where a method takes a threshold, it is that for "no answer"; SQuAD 1.1
-    ignores it.
-
-    Attributes:
-        n_best: Id of each question to its best answers.
-        null_scores: Id to the score for "no answer"; None for SQuAD 1.1.
+    Thresholds are for the scores for "no answer", `null_scores`, which SQuAD
+    1.1 does not have. `n_best` is id to the best answers.
     """
 
     questions: Sequence[squad_data.Question]

@@ -21,11 +21,7 @@ _NEEDS = {
 
 
 def read(path: str, split: str, *, has_null: bool) -> list[squad_data.Question]:
-    """Read the questions of a split; log what was repaired or left out.
-
-    Args:
-        has_null: Whether questions may have no answer.
-    """
+    """Read the questions of a split; log what was repaired or left out."""
     questions, report = squad_data.read(path, _OPTION[split])
     for line in report.lines(path):
         logging.info("%s", line)

@@ -1,7 +1,5 @@
 """One run: early stopping, starting weights, precision, replicas."""
 
-import shutil
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -28,27 +26,17 @@ def test_an_encoder_with_the_rate_0_stays_as_it_was(world, mnli, tmp_path):
         do_predict=False,
     )
     run_classifier.run(settings)
-    found = checkpoint_reader.read(str(tmp_path / "run"))
-    start = checkpoint_reader.read(str(mnli))
-    is_same = {
-        name: np.array_equal(value, start.load([name])[name])
-        for name, value in found.load(list(found.shapes)).items()
-        if name in start.shapes and found.shapes[name] == start.shapes[name]
-    }
-    changed_ones = {name for name, same in is_same.items() if not same}
-    assert len(is_same) > len(changed_ones) > 0
-    assert not [
-        name
-        for name in changed_ones
-        if name.startswith("bert/") and "/pooler/" not in name
-    ]
-    assert "bert/pooler/dense/kernel" in changed_ones
+    readers = [checkpoint_reader.read(str(f)) for f in (mnli, tmp_path / "run")]
+    before, after = (reader.load(list(reader.shapes)) for reader in readers)
+    encoder = {name for name in before if name.startswith("bert/")}
+    is_changed = {n for n in encoder if not np.array_equal(before[n], after[n])}
+    assert len(encoder) > 20
+    assert is_changed == {n for n in encoder if "/pooler/" in n}
 
 
-@pytest.mark.parametrize("name", ["rte", "race"])
-def test_pooling_is_kept_with_the_run(world, mnli, tmp_path, name):
+def test_pooling_is_kept_with_the_run(world, mnli, tmp_path):
     """From a checkpoint of the first token, and then from this run."""
-    run, make = small_runs.KINDS[name]
+    run, make = small_runs.KINDS["race"]
     folder = tmp_path / "run"
     settings = changed(
         make(world, folder),
@@ -65,20 +53,20 @@ def test_pooling_is_kept_with_the_run(world, mnli, tmp_path, name):
     with pytest.raises(errors.UserError, match="pooling was 'pair', is now"):
         run(changed(settings, pooling="cls"))
     # Its pooler is kept, so everything is there to predict again.
-    again = changed(
+    predicting = changed(
         settings,
         init_checkpoint=str(folder),
         output_dir=str(tmp_path / "three"),
         do_train=False,
         new_head=False,
     )
-    run(again)
-    for path in folder.glob("test_results.*"):
-        same = tmp_path / "three" / path.name
-        assert same.read_text() == path.read_text()
+    run(predicting)
+    for name in ("test_predictions.jsonl", "predict_results.txt"):
+        again = (tmp_path / "three" / name).read_text()
+        assert again == (folder / name).read_text()
     # Forgotten, it would be a random one.
     with pytest.raises(errors.UserError, match="trained with pooling=pair"):
-        run(changed(again, pooling=None, output_dir=str(tmp_path / "four")))
+        run(changed(predicting, pooling=None, output_dir=str(tmp_path / "4")))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +119,8 @@ def test_a_time_limit_that_is_not_reached_changes_nothing(world, tmp_path):
     found = []
     for name, minutes in (("without", 0.0), ("with", 1e4)):
         settings = small_runs.classifier(
-            *(world, tmp_path / name),
+            world,
+            tmp_path / name,
             do_eval=False,
             do_predict=False,
             max_minutes=minutes,
@@ -144,14 +133,11 @@ def test_a_time_limit_that_is_not_reached_changes_nothing(world, tmp_path):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("task_name, outputs", [("rte", 2), ("sts-b", 1)])
-def test_transfer_from_mnli_replaces_the_head(
-    world, mnli, tmp_path, task_name, outputs
-):
+def test_transfer_from_mnli_replaces_the_head(world, mnli, tmp_path):
     settings = small_runs.classifier(
         world,
         tmp_path / "run",
-        task_name,
+        "sts-b",
         do_predict=False,
         init_checkpoint=str(mnli),
         train_step=1,
@@ -160,7 +146,6 @@ def test_transfer_from_mnli_replaces_the_head(
     with pytest.raises(errors.UserError, match="(?s)does not fit.*output_bias"):
         run_classifier.run(settings)
     run_classifier.run(changed(settings, new_head=True))
-    name = "{}/.ATTRIBUTES/VARIABLE_VALUE"
     before = tf.train.load_checkpoint(str(mnli / "model.ckpt-best"))
     after = tf.train.load_checkpoint(str(tmp_path / "run/model.ckpt-1"))
     shapes = after.get_variable_to_shape_map()
@@ -170,7 +155,7 @@ def test_transfer_from_mnli_replaces_the_head(
         np.testing.assert_array_equal(
             after.get_tensor(key), before.get_tensor(key)
         )
-    assert shapes[name.format("model/output_bias")] == [outputs]
+    assert shapes["model/output_bias/.ATTRIBUTES/VARIABLE_VALUE"] == [1]
 
 
 @pytest.mark.parametrize("new_head", [False, True])
@@ -179,7 +164,8 @@ def test_head_that_would_fit_starts_anew_on_demand(
 ):
     source = str(two_runs / "run_1/model.ckpt-2")
     settings = small_runs.classifier(
-        *(world, tmp_path / "run"),
+        world,
+        tmp_path / "run",
         do_eval=False,
         do_predict=False,
         init_checkpoint=source,
@@ -216,7 +202,9 @@ def float32_losses(world, tmp_path_factory):
 def train_in(precision, world, folder):
     """The losses of a short run whose updates are large enough to count."""
     settings = small_runs.classifier(
-        *(world, folder, "sts-b"),
+        world,
+        folder,
+        "sts-b",
         do_eval=False,
         do_predict=False,
         train_step=8,
@@ -229,6 +217,7 @@ def train_in(precision, world, folder):
     return [line["loss"] for line in small_runs.metrics(folder, "train")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_finetuning_in_low_precision_follows_float32(
     world, float32_losses, tmp_path, precision
@@ -254,37 +243,13 @@ def test_the_second_of_two_runs_is_that_of_its_seed(world, two_runs, tmp_path):
     assert len(one) > 1
 
 
-def test_scores_do_not_depend_on_the_batch_size(world, two_runs, tmp_path):
-    """12 examples in batches of 8 (with filling), of 5 and of 12."""
-    found = []
-    for size in (8, 5, 12):
-        shutil.copytree(two_runs / "run_1", tmp_path / str(size))
-        settings = small_runs.classifier(
-            world,
-            tmp_path / str(size),
-            seed=7,
-            do_train=False,
-            do_predict=False,
-            eval_batch_size=size,
-        )
-        run_classifier.run(settings)
-        found.append(scores.read(str(tmp_path / str(size))).best.scores)
-    assert found[0]["accuracy"] == found[1]["accuracy"] == found[2]["accuracy"]
-    for other in found[1:]:
-        assert other["loss"] == pytest.approx(found[0]["loss"], rel=1e-6)
-
-
-@pytest.fixture
-def without_head_dropout(monkeypatch):
-    """Each replica draws its own dropout, and that of GLUE has no option."""
-    small_runs.drop_no_outputs(monkeypatch)
-
-
 @pytest.mark.parametrize("kind", small_runs.KINDS)
 def test_replicas_and_batches_change_neither_losses_nor_scores(
-    world, tmp_path, monkeypatch, without_head_dropout, kind
+    world, tmp_path, monkeypatch, kind
 ):
     """12, 70 and 20 dev records: both sizes leave a partial last batch."""
+    # Each replica draws its own dropout, and that of GLUE has no option.
+    small_runs.drop_no_outputs(monkeypatch)
     run, make = small_runs.KINDS[kind]
     found = []
     for number, (replicas, size) in enumerate(((1, 9), (2, 8))):
@@ -294,7 +259,8 @@ def test_replicas_and_batches_change_neither_losses_nor_scores(
             )
         folder = tmp_path / str(number)
         settings = make(
-            *(world, folder),
+            world,
+            folder,
             train_step=3,
             do_predict=False,
             eval_batch_size=size,
@@ -312,7 +278,15 @@ def test_replicas_and_batches_change_neither_losses_nor_scores(
     assert other_numbers == pytest.approx(numbers, rel=LOSS_RTOL)
 
 
-@pytest.mark.parametrize("kind", ["rte", "squad", "squad1", "race"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("rte", marks=pytest.mark.slow),
+        "squad",
+        pytest.param("squad1", marks=pytest.mark.slow),
+        "race",
+    ],
+)
 def test_outputs_are_those_of_full_padding(world, tmp_path, kind):
     run, make = small_runs.KINDS[kind.rstrip("1")]
     extra = {"version_2_with_negative": False} if kind == "squad1" else {}
@@ -322,7 +296,8 @@ def test_outputs_are_those_of_full_padding(world, tmp_path, kind):
     for name, pad_to_max in (("padded", True), ("short", False)):
         folder = tmp_path / name
         settings = make(
-            *(world, folder),
+            world,
+            folder,
             do_train=False,
             do_predict=False,
             eval_batch_size=2,
@@ -344,35 +319,29 @@ def test_outputs_are_those_of_full_padding(world, tmp_path, kind):
 
 
 def test_a_run_that_goes_on_repeats_batches_of_similar_length(world, tmp_path):
+    save = run_checkpoints.RunCheckpoints.save
+
+    def save_or_fail(self):
+        save(self)
+        if self.step == 2:
+            raise KeyboardInterrupt
+
     losses = {}
-    for name, stops in (("whole", [5]), ("parts", [2, 5])):
-        for stop in stops:
-            settings = small_runs.classifier(
-                *(world, tmp_path / name),
-                do_eval=False,
-                do_predict=False,
-                train_step=stop if name == "whole" else 5,
-            )
-            if stop == 2:
-                with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(
-                        run_checkpoints.RunCheckpoints,
-                        "save",
-                        failing_at(2, run_checkpoints.RunCheckpoints.save),
-                    )
-                    with pytest.raises(KeyboardInterrupt):
-                        run_classifier.run(settings)
-            else:
-                run_classifier.run(settings)
+    for name in ("whole", "parts"):
+        settings = small_runs.classifier(
+            world,
+            tmp_path / name,
+            do_eval=False,
+            do_predict=False,
+            train_step=5,
+        )
+        if name == "parts":
+            with pytest.MonkeyPatch.context() as patch:
+                owner = run_checkpoints.RunCheckpoints
+                patch.setattr(owner, "save", save_or_fail)
+                with pytest.raises(KeyboardInterrupt):
+                    run_classifier.run(settings)
+        run_classifier.run(settings)
         lines = small_runs.metrics(tmp_path / name, "train")
         losses[name] = {line["step"]: line["loss"] for line in lines}
     assert losses["whole"] == losses["parts"]
-
-
-def failing_at(step, save):
-    def save_or_fail(self):
-        save(self)
-        if self.step == step:
-            raise KeyboardInterrupt
-
-    return save_or_fail

@@ -35,15 +35,13 @@ class Task:
 
 @pytest.fixture
 def make(monkeypatch):
-    def predictor(*items, **options):
+    def predictor(*items, has_task=True):
         source = types.SimpleNamespace(
-            options={"task_name": "plain", **options},
+            options={"task_name": "plain"} if has_task else {},
             folder="r",
             vocabulary=None,
             program="run_pretraining",
         )
-        if options.get("task_name", "") is None:
-            del source.options["task_name"]
         task = Task(items)
         monkeypatch.setattr(run_folder, "read", lambda folder: source)
         monkeypatch.setattr(registry, "load_module_for", lambda *given: None)
@@ -75,11 +73,7 @@ def test_run_without_a_task_is_refused(make):
         errors.UserError,
         match="`run_dir=r` was made by run_pretraining, which finetunes no",
     ):
-        make(task_name=None)
-
-
-def test_a_group_has_some_batches(make):
-    assert make("a").group == 8 * 4
+        make(has_task=False)
 
 
 def test_bad_lines_have_errors_in_their_places(make, asked):
@@ -106,13 +100,3 @@ def test_group_of_bad_lines_asks_nobody(make, asked):
 def test_file_without_an_example_is_refused(make, items, message):
     with pytest.raises(errors.UserError, match=message):
         make(*items).read("own.tsv")
-
-
-def test_remarks_are_logged_when_asked_for(make, caplog):
-    caplog.set_level("WARNING")
-    predictor = make("a")
-    predictor.log_remarks()
-    assert not caplog.records
-    predictor._task.remarks = {"texts are cut.": ["a", "b"]}
-    predictor.log_remarks()
-    assert "2 texts are cut. (a, b)" in caplog.text

@@ -20,18 +20,10 @@ from tests.albert_tf.finetuning.race_articles import (
 
 def test_middle_comes_first_and_files_are_in_the_order_of_numbers(raw_folder):
     examples = make().read(raw_folder, "dev")
-    assert ids(examples) == [
-        "middle3",
-        "middle20",
-        "middle100",
-        "high1",
-        "high2",
-    ]
-    assert [e.guid for e in examples[:3]] == [
-        "middle3.txt-0",
-        "middle3.txt-1",
-        "middle20.txt-0",
-    ]
+    middle, high = ["middle3", "middle20", "middle100"], ["high1", "high2"]
+    assert ids(examples) == middle + high
+    assert ids(make(middle_only=True).read(raw_folder, "dev")) == middle
+    assert ids(make(high_only=True).read(raw_folder, "dev")) == high
     assert [e.level for e in examples] == ["middle"] * 6 + ["high"] * 4
     assert examples[1] == race_data.RaceQuestion(
         "middle3.txt-1",
@@ -41,15 +33,6 @@ def test_middle_comes_first_and_files_are_in_the_order_of_numbers(raw_folder):
         ("sea", "sky", "ship", "a b"),
         3,
     )
-
-
-def test_levels_can_be_left_out(raw_folder):
-    assert ids(make(middle_only=True).read(raw_folder, "dev")) == [
-        *("middle3", "middle20", "middle100"),
-    ]
-    assert ids(make(high_only=True).read(raw_folder, "dev")) == [
-        *("high1", "high2"),
-    ]
 
 
 def test_all_txt_is_read_in_its_own_order(tmp_path):
@@ -70,11 +53,6 @@ def test_own_data_need_no_levels(tmp_path):
     examples = make().read(f"{folder}/train", "train")
     assert ids(examples) == ["x7", "x3"]
     assert {example.level for example in examples} == {""}
-
-
-def test_missing_split_is_named(tmp_path):
-    with pytest.raises(errors.UserError, match="RACE/test does not exist"):
-        make().read(str(tmp_path / "RACE/test"), "test")
 
 
 def test_own_articles_need_no_answers(tmp_path):
@@ -161,15 +139,9 @@ def test_articles_without_questions_are_reported(tmp_path, caplog, split):
         ({"answers": ["A"]}, "2 lists of options and 1 answers"),
         ({"answers": ["A", "E"]}, "question 1: the answer 'E' .* A, B, C, D"),
         ({"answers": ["A", ""]}, "question 1: the answer ''"),
-        ({"answers": ["A", 3]}, "question 1: the answer 3"),
         ({"answers": [None, "A"]}, "question 0: the answer None"),
-        ({"article": None}, "no text 'article'"),
         ({"article": " \n"}, "the article is empty"),
         ({"options": [["a", "b", "c", "d"], "abcd"]}, "question 1: 0 options"),
-        (
-            {"options": [["1", "2", "3", "4"], [1, 2, 3, 4]]},
-            "question 1: an option is 1; it must be a text",
-        ),
         ({"questions": ["Why?", 5]}, "question 1 is 5; it must be a text"),
     ],
 )
@@ -193,10 +165,8 @@ def test_missing_level_is_named(tmp_path):
 def test_other_numbers_of_options_are_refused(tmp_path, options, count):
     changed = article(5, options=options, answers=["A", "B"])
     folder = write(tmp_path, "middle/5.txt", changed)
-    with pytest.raises(
-        errors.UserError,
-        match=rf"id middle5.txt\), question 1: {count} options .*`pad_options`",
-    ):
+    message = rf"middle5.txt\), question 1: {count} options .*`pad_options`"
+    with pytest.raises(errors.UserError, match=message):
         make(middle_only=True).read(folder, "dev")
 
 

@@ -27,7 +27,7 @@ def test_a_task_is_made_by_its_name_in_any_case(name, kind):
     assert task.max_seq_length == 64
 
 
-@pytest.mark.parametrize("name", ["Reviews", "reviews", "REVIEWS"])
+@pytest.mark.parametrize("name", ["Reviews", "REVIEWS"])
 def test_names_of_own_tasks_may_have_capitals(name, monkeypatch):
     spec = glue_tasks.TaskSpec(("bad", "good"), {})
     monkeypatch.setitem(glue_tasks.TASKS, "Reviews", spec)
@@ -45,7 +45,7 @@ def test_a_task_gets_its_own_options():
 
 
 def test_an_unknown_task_is_named():
-    with pytest.raises(errors.UserError, match="`task_name=rtf` is not known"):
+    with pytest.raises(errors.UserError, match="`task_name=rtf` .*mrpc, .*rte"):
         registry.make({**VALUES, "task_name": "rtf"}, None)
 
 

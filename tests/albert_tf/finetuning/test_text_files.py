@@ -75,9 +75,6 @@ def test_bad_object_of_a_list_has_its_number(file):
     bad, good = own(file(b'["x", {"n": 1}]'))
     assert (bad.key, good) == ({"object": 1}, (1, 1))
     assert "own.json, object 1: str instead of a JSON object" in bad.message
-
-
-def test_a_file_without_any_json_is_refused(file):
     with pytest.raises(errors.UserError, match="own.json: this is not JSON"):
         own(file(b"It rains.\nWe stay.\n"))
 
@@ -109,29 +106,21 @@ def test_first_row_must_be_good(file, content, message):
 
 def test_names_and_fields_make_a_row():
     assert text_files.column_names("a\t\tb c", "HERE") == ["a", "", "b c"]
-    assert text_files.row(b"1\t\t x \r\n", ["a", "b", "c"], "HERE") == {
-        **{"a": "1", "b": "", "c": " x "},
-    }
+    row = text_files.row(b"1\t\t x \r\n", ["a", "b", "c"], "HERE")
+    assert row == {"a": "1", "b": "", "c": " x "}
     for count in (1, 3):
         with pytest.raises(errors.UserError, match=f"HERE: {count} columns"):
             text_files.row(b"\t".join([b"x"] * count), ["a", "b"], "HERE")
 
 
-def test_only_line_feeds_end_lines(file):
-    path = file("a\u2028b\u0085c\vd\r\n\n\x1ce\n".encode())
+def test_only_line_feeds_end_lines_and_quotes_mean_nothing(file):
+    path = file('\ufeff"a\u2028b\u0085c\vd\r\n\n\x1ce\tf"\t\n'.encode())
     assert list(text_files.read_rows(path)) == [
-        (f"{path}, line 1", ["a\u2028b\u0085c\vd"]),
+        (f"{path}, line 1", ['"a\u2028b\u0085c\vd']),
         (f"{path}, line 2", [""]),
-        (f"{path}, line 3", ["\x1ce"]),
+        (f"{path}, line 3", ["\x1ce", 'f"', ""]),
     ]
     assert list(text_files.read_rows(file(b"", "empty"))) == []
-
-
-def test_quotes_of_rows_mean_nothing(file):
-    path = file(b'\xef\xbb\xbf"a\tb"\t\n')
-    assert list(text_files.read_rows(path)) == [
-        (f"{path}, line 1", ['"a', 'b"', ""])
-    ]
 
 
 @pytest.mark.parametrize(
@@ -144,9 +133,9 @@ def test_quotes_of_rows_mean_nothing(file):
 )
 def test_official_objects_name_their_places(file, content, places):
     path = file(content)
-    found = list(text_files.read_objects(path))
-    assert [where for where, _ in found] == [path + p for p in places]
-    assert [values["a"] for _, values in found] == [1, 2][: len(places)]
+    assert list(text_files.read_objects(path)) == [
+        (path + place, {"a": number}) for number, place in enumerate(places, 1)
+    ]
 
 
 @pytest.mark.parametrize(

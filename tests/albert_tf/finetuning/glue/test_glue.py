@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from albert_tf.finetuning import packing
 from albert_tf.finetuning.glue import glue_data
 from tests.albert_tf.finetuning.glue import small_tasks
 
@@ -25,12 +26,9 @@ def test_features_fill_the_layout(tiny_tokenizer):
     assert {name: value.shape[1:] for name, value in batch.items()} == {
         feature.name: feature.shape for feature in task.layout("train")
     }
-    text = tiny_tokenizer.encode("It rains.")
-    assert batch["input_ids"][0, : len(text) + 2].tolist() == [
-        tiny_tokenizer.cls_id,
-        *text,
-        tiny_tokenizer.sep_id,
-    ]
+    texts = [*map(tiny_tokenizer.encode, ("It rains.", "It is wet."))]
+    packed = packing.pack(*texts, tiny_tokenizer, 32)
+    assert (batch["input_ids"][0] == packed["input_ids"]).all()
     assert batch["label_ids"].tolist() == [1, 0]
     assert batch["is_real_example"].tolist() == [1, 1]
     assert batch["segment_ids"][1].sum() == 0
@@ -66,12 +64,8 @@ METRICS = {
     "cola": {"matthew_corr", "accuracy", "loss"},
     "mnli": {"accuracy", "loss"},
     "mrpc": {"accuracy", "f1", "loss"},
-    "qnli": {"accuracy", "loss"},
     "qqp": {"accuracy", "f1", "loss"},
-    "rte": {"accuracy", "loss"},
-    "sst-2": {"accuracy", "loss"},
     "sts-b": {"pearson", "spearmanr", "mse"},
-    "wnli": {"accuracy", "loss"},
 }
 
 
@@ -90,16 +84,6 @@ def test_perfect_outputs_have_the_best_scores(name):
     for metric, value in scores.items():
         best = 0.0 if metric in ("loss", "mse") else 1.0
         assert value == pytest.approx(best, abs=1e-12)
-
-
-def test_loss_is_the_mean_cross_entropy():
-    examples = [
-        glue_data.TextExample("a", "x", "", 1),
-        glue_data.TextExample("b", "y", "", 0),
-    ]
-    logits = np.log([[1.0, 3.0], [0.5, 0.5]])
-    scores = small_tasks.make("rte").score({"logits": logits}, examples)
-    assert scores["loss"] == pytest.approx(-np.log(0.75 * 0.5) / 2)
 
 
 TEST_ROWS = [
@@ -142,38 +126,12 @@ def test_every_test_set_of_mnli_has_its_file(tmp_path):
         task.write_predictions(
             {"logits": logits}, TEST_ROWS, split, str(tmp_path)
         )
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "submit_results.tsv",
-        *("MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"),
-        *("test_matched_results.tsv", "test_mismatched_results.tsv"),
-        "ax_results.tsv",
-    }
+    names = ["MNLI-m", "MNLI-mm", "AX", "submit_results", "ax_results"]
+    names += ["test_matched_results", "test_mismatched_results"]
+    assert {path.stem for path in tmp_path.iterdir()} == set(names)
     assert (tmp_path / "AX.tsv").read_text() == (
         "index\tprediction\n41\tcontradiction\n52\tentailment\n"
     )
-
-
-def test_huge_logits_give_finite_probabilities(tmp_path):
-    logits = np.array([[1000.0, 0.0]], np.float32)
-    small_tasks.make("cola").write_predictions(
-        {"logits": logits}, TEST_ROWS[:1], "test", str(tmp_path)
-    )
-    assert (tmp_path / "test_results.tsv").read_text() == "1.0\t0.0\n"
-
-
-def test_answers_have_label_and_probabilities():
-    logits = np.log([[3.0, 1.0]])
-    (answer,) = small_tasks.make("rte").answers(
-        {"logits": logits}, TEST_ROWS[:1]
-    )
-    assert answer == {
-        "id": "41",
-        "prediction": "entailment",
-        "probabilities": {
-            "entailment": pytest.approx(0.75),
-            "not_entailment": pytest.approx(0.25),
-        },
-    }
 
 
 def test_ensemble_averages_probabilities_not_logits():
@@ -181,7 +139,14 @@ def test_ensemble_averages_probabilities_not_logits():
     logits = [np.log([[0.9, 0.1]]), np.log([[0.4, 0.6]]), np.log([[0.4, 0.6]])]
     combined = task.combine([{"logits": one} for one in logits])
     (answer,) = task.answers(combined, TEST_ROWS[:1])
-    assert answer["probabilities"]["entailment"] == pytest.approx(1.7 / 3)
+    assert answer == {
+        "id": "41",
+        "prediction": "entailment",
+        "probabilities": {
+            "entailment": pytest.approx(1.7 / 3),
+            "not_entailment": pytest.approx(1.3 / 3),
+        },
+    }
 
 
 def test_ensemble_averages_numbers():

@@ -20,16 +20,6 @@ LABELS = {
 }
 
 
-def test_task_name_may_be_in_any_case():
-    assert small_tasks.make("CoLA").name == "cola"
-    assert small_tasks.make("SST-2").name == "sst-2"
-
-
-def test_unknown_task_name_lists_the_known_ones():
-    with pytest.raises(errors.UserError, match="`task_name=rtf` .*mrpc, .*rte"):
-        small_tasks.make("rtf")
-
-
 def test_labels_are_in_the_order_of_the_original():
     assert {
         name: small_tasks.make(name).labels for name in glue_tasks.TASKS

@@ -22,8 +22,11 @@ def entry(id_, answer=None, start=None):
     }
 
 
+def content_of(*entries, context=CONTEXT):
+    paragraph = {"context": context, "qas": list(entries)}
+    return {"version": "", "data": [{"paragraphs": [paragraph]}]}
+
+
 def write(path, *entries):
-    paragraph = {"context": CONTEXT, "qas": list(entries)}
-    content = {"version": "", "data": [{"paragraphs": [paragraph]}]}
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(content_of(*entries)))
     return str(path)

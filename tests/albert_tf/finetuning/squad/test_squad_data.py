@@ -7,6 +7,7 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.finetuning import text_files
 from albert_tf.finetuning.squad import squad_data
+from tests.albert_tf.finetuning.squad import question_files
 
 CONTEXT = "Rain falls on the hills. Rain feeds the river."
 
@@ -15,9 +16,8 @@ def answer(text="the river", start=36):
     return {"text": text, "answer_start": start}
 
 
-def file_of(*entries, context=CONTEXT):
-    paragraph = {"context": context, "qas": list(entries)}
-    return {"version": "x", "data": [{"paragraphs": [paragraph]}]}
+def file_of(*entries):
+    return question_files.content_of(*entries, context=CONTEXT)
 
 
 def entry(id_="a", **changes):
@@ -94,13 +94,6 @@ def test_wrong_answer_starts_are_counted_and_named():
     assert "2 questions have (id gone, both) an answer that does not" in told
 
 
-def test_a_long_list_of_ids_is_cut():
-    report = squad_data.Report(1, 5, 5, tuple("abcde"), ("z",))
-    _, repaired, not_found = report.lines("f.json")
-    assert "5 questions have (id a, b, c, ...)" in repaired
-    assert "1 question has (id z)" in not_found
-
-
 @pytest.mark.parametrize(
     "path, change, message",
     [
@@ -165,14 +158,6 @@ def test_wrong_layout(path, change, message):
         squad_data.parse(content, "f.json")
 
 
-def test_half_of_a_character(tmp_path):
-    path = tmp_path / "f.json"
-    path.write_text(json.dumps(file_of(entry(question="Is \ud83d?"))))
-    message = "f.json` is not JSON: no low surrogate in string: line 1 column"
-    with pytest.raises(errors.UserError, match=message):
-        squad_data.read(str(path), "train_file")
-
-
 def test_whole_numbers_are_ids():
     questions, _ = squad_data.parse(
         file_of(entry(262), entry(-3), entry("7")), "f.json"
@@ -181,42 +166,26 @@ def test_whole_numbers_are_ids():
     assert [q.given_id for q in questions] == [262, -3, "7"]
 
 
-@pytest.mark.parametrize("id_", [True, 2.5, None, ["a"]])
+@pytest.mark.parametrize("id_", [True, 2.5, None])
 def test_other_ids_are_refused(id_):
     message = "'id' is .*; it must be a text or a whole number"
     with pytest.raises(errors.UserError, match=message):
         squad_data.parse(file_of(entry(id_)), "f.json")
 
 
-def test_a_number_and_a_text_that_look_alike_are_one_id():
-    with pytest.raises(errors.UserError, match="1 ids .* the first is 5"):
-        squad_data.parse(file_of(entry(5), entry("5")), "f.json")
+def test_ids_must_differ_also_as_texts():
+    for first, second in (("a", "a"), (5, "5")):
+        with pytest.raises(errors.UserError, match=f"the first is {first}"):
+            squad_data.parse(file_of(entry(first), entry(second)), "f.json")
 
 
-def test_ids_must_differ():
-    with pytest.raises(errors.UserError, match="1 ids .* the first is a"):
-        squad_data.parse(file_of(entry(), entry()), "f.json")
-
-
-@pytest.mark.parametrize(
-    "content", [b"{", b"\xff\xfe", b"", b"[" * 10**5, b"9" * 6000]
-)
-def test_file_that_is_not_json(content, tmp_path):
-    path = tmp_path / "f.json"
-    path.write_bytes(content)
-    with pytest.raises(errors.UserError, match="`predict_file=.* not JSON"):
-        squad_data.read(str(path), "predict_file")
-
-
-def test_missing_file(tmp_path):
-    with pytest.raises(errors.UserError, match="`train_file=.*` is not a file"):
-        squad_data.read(str(tmp_path / "none.json"), "train_file")
-
-
-def test_file_with_a_byte_order_mark(tmp_path):
+def test_file_is_json_with_or_without_a_byte_order_mark(tmp_path):
     path = tmp_path / "f.json"
     path.write_text(json.dumps(file_of(entry())), encoding="utf-8-sig")
     assert len(squad_data.read(str(path), "train_file")[0]) == 1
+    path.write_text("{")
+    with pytest.raises(errors.UserError, match="`predict_file=.* not JSON"):
+        squad_data.read(str(path), "predict_file")
 
 
 @pytest.mark.parametrize(

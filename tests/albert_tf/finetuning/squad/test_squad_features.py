@@ -5,7 +5,6 @@ from albert_tf.common import errors
 from albert_tf.data import layouts, tfrecord
 from albert_tf.finetuning.squad import squad_data, squad_features
 from albert_tf.text import tokenization
-from tests import record_files
 
 CONTEXT = "The rain falls on the hill and the rain feeds the river."
 
@@ -56,26 +55,6 @@ def test_max_context_example():
     assert squad_features.max_context(()) == []
 
 
-@pytest.mark.parametrize("total", [1, 7, 40, 95])
-@pytest.mark.parametrize("room, stride", [(1, 1), (6, 3), (9, 4), (5, 7)])
-def test_every_piece_is_seen_best_once(total, room, stride):
-    windows = squad_features.split(total, room, stride)
-    seen = np.zeros(total, int)
-    best = squad_features.max_context(windows)
-    for (begin, length), row in zip(windows, best, strict=True):
-        assert len(row) == length
-        seen[begin : begin + length] += row
-    assert (seen == 1).all()
-
-
-def test_a_window_longer_by_a_hundred_pieces_is_worth_one_of_context():
-    # Piece 250 has 49 others behind it in the first window, and 50 before it
-    # in the second: by them alone it belonged to the second.
-    first, second = squad_features.max_context(((0, 300), (200, 120)))
-    assert np.flatnonzero(first).tolist() == list(range(251))
-    assert np.flatnonzero(second).tolist() == list(range(51, 120))
-
-
 def plain_max_context(windows, index, piece):
     """The original's rule for one piece of one window."""
     scores = []
@@ -91,7 +70,16 @@ def plain_max_context(windows, index, piece):
 
 @pytest.mark.parametrize(
     "total, room, stride",
-    [(95, 6, 3), (95, 9, 4), (95, 30, 7), (470, 300, 200), (700, 320, 128)],
+    [
+        (1, 1, 1),
+        (40, 5, 7),
+        (95, 6, 3),
+        (95, 9, 4),
+        (95, 30, 7),
+        # A window longer by a hundred pieces is worth one of context.
+        (320, 300, 200),
+        (700, 320, 128),
+    ],
 )
 def test_max_context_follows_the_rule(total, room, stride):
     windows = squad_features.split(total, room, stride)
@@ -173,33 +161,6 @@ def test_long_questions_are_cut_and_counted(tiny_tokenizer):
     windows = make_windows([ask(long), ask("It?")], tiny_tokenizer)
     assert windows.cut == [0]
     assert windows.queries[0].tolist() == tiny_tokenizer.encode(long)[:8]
-
-
-def test_answer_positions(tiny_tokenizer):
-    questions = [
-        ask("What falls?", answer="The rain falls"),
-        ask("What is missing?"),
-    ]
-    windows = make_windows(questions, tiny_tokenizer)
-    positions = squad_features.find_answers(windows, questions)
-    values = merge(
-        squad_features.make_features(windows, tiny_tokenizer, 24, positions)
-    )
-    answered = 0
-    for row in range(len(windows)):
-        start, end = (
-            values["start_positions"][row],
-            values["end_positions"][row],
-        )
-        if values["is_impossible"][row]:
-            assert (start, end) == (0, 0)
-            continue
-        answered += 1
-        ids = values["input_ids"][row, start : end + 1]
-        assert tiny_tokenizer.decode(ids) == "the rain falls"
-    assert 0 < answered < windows.spans[0].stop
-    # Windows that hold part of the answer, or none of it, point to [CLS].
-    assert values["is_impossible"][windows.spans[1]].all()
 
 
 def test_every_answer_is_in_the_windows_that_hold_all_of_it():
@@ -290,30 +251,6 @@ def test_a_paragraph_without_pieces_has_no_window(shared_dir):
     assert positions.is_impossible.tolist() == [True]
 
 
-def test_no_questions(tiny_tokenizer):
-    windows = make_windows([], tiny_tokenizer)
-    assert len(windows) == 0
-    assert windows.spans == []
-    assert list(squad_features.make_features(windows, tiny_tokenizer, 24)) == []
-
-
-@pytest.mark.parametrize("is_training", [False, True])
-def test_features_become_records(is_training, tiny_tokenizer):
-    questions = [ask("What falls?", answer="rain")]
-    windows = make_windows(questions, tiny_tokenizer)
-    positions = squad_features.find_answers(windows, questions)
-    (values,) = squad_features.make_features(
-        windows, tiny_tokenizer, 24, positions if is_training else None
-    )
-    layout = layouts.with_padding(
-        layouts.squad_layout(24, is_training=is_training)
-    )
-    messages = tfrecord.encode_batch(layout, values)
-    for row, message in enumerate(messages):
-        one = {name: array[row] for name, array in values.items()}
-        assert message == record_files.encode(layout, one)
-
-
 def test_parts_of_a_file_are_numbered_in_a_row(tiny_tokenizer):
     questions = [ask("What falls?"), ask("Who is it?", "A hill.")]
     layout = layouts.squad_layout(24, is_training=False)
@@ -330,20 +267,9 @@ def test_parts_of_a_file_are_numbered_in_a_row(tiny_tokenizer):
     assert whole != first + second
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ((384, 0, 64), "`doc_stride=0` is below 1"),
-        ((384, 128, 0), "`max_query_length=0` is below 1"),
-        ((67, 128, 64), "`max_seq_length=67` leaves no tokens"),
-    ],
-)
-def test_wrong_options(arguments, message, tiny_tokenizer):
-    with pytest.raises(errors.UserError, match=message):
-        make_windows([], tiny_tokenizer, *arguments)
-
-
 def test_smallest_window(tiny_tokenizer):
+    with pytest.raises(errors.UserError, match="`max_seq_length=4` leaves no"):
+        make_windows([], tiny_tokenizer, 4, 128, 1)
     questions = [ask("Where does the rain fall?")]
     windows = make_windows(questions, tiny_tokenizer, 5, 128, 1)
     assert set(windows.length.tolist()) == {1}

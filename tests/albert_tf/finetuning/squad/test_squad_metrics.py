@@ -118,21 +118,17 @@ def test_version_2_leaves_missing_predictions_out():
     }
 
 
-@pytest.mark.parametrize("has_answer", [True, False])
-def test_version_2_has_no_part_without_questions(has_answer):
-    asked = [q for q in QUESTIONS if bool(q.answers) == has_answer]
-    texts = {"a": "rain", "b": "", "c": "no"}
+def test_version_2_has_no_part_without_questions():
     scores = squad_metrics.score_version_2(
-        asked, {q.id: texts[q.id] for q in asked}
+        [QUESTIONS[0], QUESTIONS[2]], {"a": "rain", "c": "no"}
     )
-    part, score = ("HasAns", 50.0) if has_answer else ("NoAns", 100.0)
     assert scores == {
-        "exact": score,
-        "f1": score,
-        "total": len(asked),
-        f"{part}_exact": score,
-        f"{part}_f1": score,
-        f"{part}_total": len(asked),
+        "exact": 50.0,
+        "f1": 50.0,
+        "total": 2,
+        "HasAns_exact": 50.0,
+        "HasAns_f1": 50.0,
+        "HasAns_total": 2,
     }
 
 

@@ -70,8 +70,10 @@ def test_answers_have_the_ids_of_the_file():
     assert (first["id"], second["id"], third["id"]) == ("a", "b", 7)
     assert (second["prediction"], second["null_score"]) == ("", 3.0)
     assert third["n_best"][1] == {
-        **{"text": "rain", "probability": 0.25},
-        **{"start_log_prob": 0.0, "end_log_prob": 0.5},
+        "text": "rain",
+        "probability": 0.25,
+        "start_log_prob": 0.0,
+        "end_log_prob": 0.5,
     }
 
 
@@ -98,8 +100,10 @@ def test_files_of_labelled_questions(tmp_path):
     results().write(2.0, str(tmp_path))
     found = read_folder(tmp_path)
     assert sorted(found) == [
-        *("nbest_predictions.json", "null_odds.json"),
-        *("predict_results.txt", "predictions.json"),
+        "nbest_predictions.json",
+        "null_odds.json",
+        "predict_results.txt",
+        "predictions.json",
     ]
     assert json.loads(found["predictions.json"]) == results().texts(2.0)
     assert json.loads(found["null_odds.json"]) == NULL_SCORES
@@ -113,5 +117,6 @@ def test_files_of_questions_without_labels(tmp_path):
     unknown = squad_data.Question("a", "What?", CONTEXT, None)
     results(None, (unknown,)).write(0.0, str(tmp_path))
     assert sorted(read_folder(tmp_path)) == [
-        *("nbest_predictions.json", "predictions.json"),
+        "nbest_predictions.json",
+        "predictions.json",
     ]
