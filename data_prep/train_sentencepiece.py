@@ -76,8 +76,9 @@ class Options(text.TrainingOptions):
         super().__post_init__()
         if self.input_sentence_size != 0 and self.input_sentence_size <= 100:
             raise errors.UserError(
-                f"--input_sentence_size={self.input_sentence_size} is neither "
-                "0 nor above 100. Use 0 for all sentences."
+                "is neither 0 nor above 100. Use 0 for all sentences.",
+                "input_sentence_size",
+                self.input_sentence_size,
             )
         smallest = SMALLEST_VOCAB + 256
         if self.byte_fallback and self.vocab_size < smallest:
@@ -95,8 +96,7 @@ def train_model(
     """Train a SentencePiece model.
 
     Returns:
-        The content of a `.model` file. The same text and settings give the same
-        bytes.
+        The content of a `.model` file.
     """
     model = io.BytesIO()
     failure: RuntimeError | None = None
@@ -127,28 +127,24 @@ def _explain(
 ) -> Exception:
     """Turn SentencePiece's complaint about the text into words for the user.
 
-    Example:
-        "... size too high (30000). Please set it to a value <= 6216." becomes
-        a UserError that names 6216; an unknown complaint stays as it is.
+    An unknown complaint stays as it is.
     """
-    given = f"--vocab_size={settings.vocab_size}"
     if sentences.count == sentences.too_long:
         return errors.UserError(
-            f"--input_file={settings.input_file} holds no sentence of at most "
-            f"{text.MAX_SENTENCE_BYTES} bytes ({sentences.too_long} are "
-            "longer). Give text with one sentence per line."
+            f"holds no sentence of at most {text.MAX_SENTENCE_BYTES} bytes "
+            f"({sentences.too_long} are longer). Give text with one sentence "
+            "per line.",
+            "input_file",
+            settings.input_file,
         )
     if match := re.search(r"too high .* <= (\d+)", str(failure)):
-        return errors.UserError(
-            f"{given} is more than this text gives. The largest possible value "
-            f"is {match[1]}. Use at most that, or more text."
+        message = (
+            "is more than this text gives. The largest possible value is "
+            f"{match[1]}. Use at most that, or more text."
         )
+        return errors.UserError(message, "vocab_size", settings.vocab_size)
     if match := re.search(r"required_chars\. \d+ vs (\d+)", str(failure)):
-        return errors.UserError(
-            f"{given} is less than the characters of this text need. The "
-            f"smallest possible value is {match[1]}. Use at least that, or a "
-            "lower --character_coverage."
-        )
+        return text.too_few_pieces(int(match[1]), settings.vocab_size)
     return failure
 
 
@@ -179,8 +175,7 @@ def run(settings: Options) -> None:
             text.MAX_SENTENCE_BYTES,
         )
     logging.info("%d sentences read", sentences.count)
-    options_of_use = tokenization.VocabularyOptions(model_file)
-    found.report(model_file, tokenization.load(options_of_use))
+    found.report(model_file)
 
 
 if __name__ == "__main__":

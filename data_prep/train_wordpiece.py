@@ -25,7 +25,7 @@ if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from albert_tf.common import errors, files, options, packages, ranges
-from albert_tf.text import normalization, tokenization, wordpiece
+from albert_tf.text import normalization, wordpiece
 from data_prep.vocabulary import text
 
 UNITS = ("wordpiece", "character")
@@ -146,21 +146,14 @@ def run(settings: Options) -> None:
         )
     pieces = single_pieces(words, choose_characters(words, found.coverage))
     if len(pieces) > settings.vocab_size:
-        raise errors.UserError(
-            "is less than the characters of this text need. The smallest "
-            f"possible value is {len(pieces)}. Use at least that, or a lower "
-            "`character_coverage`.",
-            "vocab_size",
-            settings.vocab_size,
-        )
+        raise text.too_few_pieces(len(pieces), settings.vocab_size)
     if settings.unit == "wordpiece":
         pieces = learn_pieces(words, pieces, settings.vocab_size)
     vocab_file = f"{settings.output_prefix}.txt"
     normalization.write(vocab_file, found.rule)
     files.write_text(vocab_file, "".join(f"{piece}\n" for piece in pieces))
     logging.info("%d words read, %d different", words.total(), len(words))
-    options_of_use = tokenization.VocabularyOptions(None, vocab_file)
-    found.report(vocab_file, tokenization.load(options_of_use))
+    found.report(vocab_file)
 
 
 if __name__ == "__main__":

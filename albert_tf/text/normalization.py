@@ -11,7 +11,6 @@ A vocabulary without such a file is normalized as the original does it.
 import dataclasses
 import functools
 import os
-from typing import Any
 
 from absl import logging
 
@@ -20,6 +19,7 @@ from albert_tf.common import errors, files, strict_json
 ENDING = ".normalization.json"
 FORMAT_VERSION = 1
 SENTENCEPIECE, WORDPIECE = "sentencepiece", "wordpiece"
+SETTINGS = "do_lower_case", "keep_accents", "strip_spurious_marker"
 # SHA-256 of the released vocabularies, 30k-clean.model and vocab_chinese.txt,
 # which follow the original's rule.
 _RELEASED = frozenset(
@@ -67,29 +67,20 @@ class Normalization:
     @property
     def settings(self) -> dict[str, bool]:
         """The options of these names and their values."""
-        return {
-            "do_lower_case": self.do_lower_case,
-            "keep_accents": self.keep_accents,
-            "strip_spurious_marker": self.strip_spurious_marker,
-        }
+        return {name: getattr(self, name) for name in SETTINGS}
 
     def to_json(self) -> str:
         """Return the content of the file."""
         values = {
             "format_version": FORMAT_VERSION,
-            "kind": self.kind,
             "unicode_form": self.unicode_form,
-            **self.settings,
+            **dataclasses.asdict(self),
         }
         return strict_json.dumps(values, indent=2, sort_keys=True) + "\n"
 
 
 def path_beside(vocabulary: str) -> str:
-    """Return the path of the description of a vocabulary.
-
-    Example:
-        path_beside("vocab/de.model") = "vocab/de.normalization.json"
-    """
+    """Return "vocab/de.normalization.json" for "vocab/de.model"."""
     return os.path.splitext(vocabulary)[0] + ENDING
 
 
@@ -110,39 +101,20 @@ def read(vocabulary: str, kind: str) -> Normalization | None:
         "Copy it again; without it, the original's rule is assumed."
     )
     values = strict_json.read_object(path, advice)
-    try:
-        return _parse(values, kind)
-    except ValueError as error:
-        raise errors.UserError(f"{path} {error}. {advice}") from None
-
-
-def _parse(values: dict[str, Any], kind: str) -> Normalization:
-    """Return the description in a file.
-
-    Raises:
-        ValueError: It is not valid; the message follows the file's name.
-    """
-    version = values.get("format_version")
-    if version != FORMAT_VERSION:
-        raise ValueError(
-            f"has format_version {version!r}; this program reads "
-            f"{FORMAT_VERSION}"
-        )
-    if values.get("kind") != kind:
-        raise ValueError(
-            f"is about a vocabulary of kind {values.get('kind')!r}, not {kind}"
-        )
-    settings = {name: values.get(name) for name in Normalization().settings}
-    for name, value in settings.items():
-        if not isinstance(value, bool):
-            raise ValueError(f"has {name} {value!r}; it must be true or false")
+    settings = {name: values.get(name) for name in SETTINGS}
     found = Normalization(kind=kind, **settings)  # type: ignore[arg-type]
-    form = values.get("unicode_form")
-    if form != found.unicode_form:
-        raise ValueError(
-            f"has unicode_form {form!r}; this program has "
-            f"{found.unicode_form} for these settings"
-        )
+    for name, allowed in (
+        ("format_version", (FORMAT_VERSION,)),
+        ("kind", (kind,)),
+        *((name, (True, False)) for name in SETTINGS),
+        ("unicode_form", (found.unicode_form,)),
+    ):
+        value = values.get(name)
+        if repr(value) not in map(repr, allowed):
+            raise errors.UserError(
+                f"{path} has {name} {value!r}; here it must be "
+                f"{' or '.join(map(strict_json.dumps, allowed))}. {advice}"
+            )
     return found
 
 

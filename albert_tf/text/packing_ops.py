@@ -30,25 +30,15 @@ def pack_inputs(
 
     Args:
         segments: One or two int32 [batch, (pieces)] without special pieces.
-        max_seq_length: Longest row, in pieces, special ones included.
-        cls_id: Id of `[CLS]`.
-        sep_id: Id of `[SEP]`.
+        max_seq_length: Longest row, in pieces, special ones included; above 3.
 
     Returns:
         `input_ids`, `input_mask` (1 for a piece, 0 for padding) and
         `segment_ids` (1 for the second segment and its `[SEP]`, 0 elsewhere),
         int32 [batch, longest].
     """
-    count = len(segments)
-    if count not in (1, 2):
-        raise ValueError(f"pack_inputs takes 1 or 2 segments, not {count}.")
-    if max_seq_length <= count + 1:
-        raise ValueError(
-            f"max_seq_length={max_seq_length} is too small: [CLS] and [SEP] "
-            f"take {count + 1} positions. Use a larger value."
-        )
     first = segments[0]
-    second = segments[1] if count == 2 else first[:, :0]
+    second = segments[1] if len(segments) == 2 else first[:, :0]
     one = tf.ones_like(first.row_lengths())
     has_second = tf.cast(second.row_lengths() > 0, tf.int64)
     kept_first, kept_second = _kept_lengths(

@@ -1,8 +1,7 @@
 """SentencePiece tokenization: text to vocabulary ids and back.
 
-`load` opens a SentencePiece or WordPiece vocabulary; the latter is in
-wordpiece.py. tokenization_ops.py makes TensorFlow operations that do the same,
-from the same object.
+`load` opens a SentencePiece or WordPiece vocabulary (wordpiece.py).
+tokenization_ops.py makes TensorFlow operations that do the same.
 
 Ordinary text never yields special pieces: "[CLS]" in a file is divided into
 letters, as any other word. `Tokenizer.encode_with_masks` is for text that
@@ -13,7 +12,7 @@ import dataclasses
 import functools
 import hashlib
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -72,10 +71,11 @@ class Tokenizer:
         self._processor = _load_processor(self.model_bytes, spm_model_file)
         size = self._processor.vocab_size()
         self.pieces = tuple(self._processor.id_to_piece(list(range(size))))
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
-            _special_ids(self.pieces, spm_model_file)
-        )
         self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
+        _check_special_pieces(self._ids, spm_model_file)
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
+            self._ids[piece] for piece in SPECIAL_PIECES
+        )
         self.word_start_id = self._ids.get(WORD_START, -1)
         self._digit_comma_pieces = _digit_comma_pieces(
             self.pieces, self._processor, strip_spurious_marker
@@ -84,7 +84,6 @@ class Tokenizer:
             self._ids[piece]: tuple(self.pieces_to_ids(new_pieces))
             for piece, new_pieces in self._digit_comma_pieces.items()
         }
-
         self._is_replaced = np.zeros(len(self.pieces), bool)
         self._is_replaced[list(self.digit_comma_ids)] = True
 
@@ -129,8 +128,8 @@ class Tokenizer:
         """Clean a text for this vocabulary."""
         return cleaning.preprocess_text(text, **self._folding)
 
-    def encode_pieces(self, text: str, *, clean: bool = True) -> list[str]:
-        """Cut a text into pieces.
+    def encode_pieces(self, text: str) -> list[str]:
+        """Clean a text and cut it into pieces.
 
         A piece that ends in a digit and a comma is cut again without its comma,
         so that a number has the same pieces with and without one. The second
@@ -146,23 +145,18 @@ class Tokenizer:
         With a vocabulary that has the continuing piece "13,":
             encode_pieces("no13,") = ["▁no", "▁13", ","], or, with
             strip_spurious_marker, ["▁no", "13", ","]
-
-        Args:
-            text: Any string.
-            clean: False if the text is the result of `clean` already.
         """
-        text = self.clean(text) if clean else text
-        pieces: list[str] = self._processor.encode(text, out_type=str)
+        pieces = self._processor.encode(self.clean(text), out_type=str)
         return _replace(pieces, self._digit_comma_pieces)
 
-    def encode(self, text: str, *, clean: bool = True) -> list[int]:
-        """Cut a text into ids: those of the pieces of `encode_pieces`.
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of the pieces of `encode_pieces`.
 
         Example, with 30k-clean.model:
             encode("In 2012, we") = [19, 563, 15, 95]
         """
-        text = self.clean(text) if clean else text
-        return _replace(self._processor.encode(text), self.digit_comma_ids)
+        ids = self._processor.encode(self.clean(text))
+        return _replace(ids, self.digit_comma_ids)
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """Clean and encode many texts; faster than one `encode` for each."""
@@ -253,15 +247,12 @@ class Tokenizer:
         new_ids: list[int] = []
         new_lengths: list[int] = []
         for id_, length in zip(ids.tolist(), lengths.tolist(), strict=True):
-            parts = self.digit_comma_ids.get(id_)
-            if parts is None:
-                new_ids.append(id_)
-                new_lengths.append(length)
-                continue
-            pieces = self._digit_comma_pieces[self.pieces[id_]]
-            spans = [len(piece) for piece in pieces]
-            spans[0] -= sum(spans) - length  # A "▁" that the text lacks.
-            new_ids += parts
+            spans = [length]
+            if id_ in self.digit_comma_ids:
+                pieces = self._digit_comma_pieces[self.pieces[id_]]
+                spans = [len(piece) for piece in pieces]
+                spans[0] -= sum(spans) - length  # A "▁" that the text lacks.
+            new_ids += self.digit_comma_ids.get(id_, (id_,))
             new_lengths += spans
         return np.array(new_ids, np.int32), np.array(new_lengths, np.int64)
 
@@ -323,8 +314,7 @@ def _load_processor(
     return processor
 
 
-def _special_ids(pieces: Sequence[str], path: str) -> list[int]:
-    """Return the ids of `SPECIAL_PIECES`, all of which must be there."""
+def _check_special_pieces(pieces: Container[str], path: str) -> None:
     missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
     if missing:
         raise errors.UserError(
@@ -335,7 +325,6 @@ def _special_ids(pieces: Sequence[str], path: str) -> list[int]:
             "spm_model_file",
             path,
         )
-    return [pieces.index(piece) for piece in SPECIAL_PIECES]
 
 
 def _replace(
@@ -488,16 +477,11 @@ class VocabularyOptions:
 def load(options: VocabularyOptions) -> AnyTokenizer:
     """Open the vocabulary that the options name."""
     options.require()
-    found = options.resolved()
-    if found.spm_model_file is not None:
-        return Tokenizer(
-            found.spm_model_file,
-            bool(found.do_lower_case),
-            keep_accents=bool(found.keep_accents),
-            strip_spurious_marker=bool(found.strip_spurious_marker),
-        )
+    rule = options.normalization
+    if options.spm_model_file is not None:
+        return Tokenizer(options.spm_model_file, **rule.settings)
     return wordpiece.WordPieceTokenizer(
-        str(found.vocab_file),
-        bool(found.do_lower_case),
-        keep_accents=bool(found.keep_accents),
+        str(options.vocab_file),
+        rule.do_lower_case,
+        keep_accents=rule.keep_accents,
     )

@@ -91,8 +91,7 @@ class GraphTokenizer(tf.Module):
             original text, and that of its last byte plus 1; all int32 [batch,
             (pieces)].
         """
-        if self._aligner is None:
-            raise ValueError("Make the tokenizer with with_offsets=True.")
+        assert self._aligner, "Make the tokenizer with with_offsets=True."
         cleaned = self.clean(texts)
         ids = self._plain.tokenize(cleaned)
         lengths = self._aligner.lengths(ids, self._surfaces(cleaned))
@@ -105,10 +104,7 @@ class GraphTokenizer(tf.Module):
         return self._split_digit_commas(ids), starts, ends
 
     def _surfaces(self, cleaned: tf.Tensor) -> tf.RaggedTensor:
-        """Cut texts into pieces, string [batch, (pieces)].
-
-        Unknown characters are kept as they are.
-        """
+        """Cut texts into pieces and runs of unknown characters."""
         tokenizer = copy.copy(self._plain)  # Has the same vocabulary.
         tokenizer.out_type = tf.string
         return tokenizer.tokenize(cleaned)
@@ -139,8 +135,7 @@ class GraphTokenizer(tf.Module):
         Example, with 30k-clean.model:
             tokenize_with_masks(["It is [MASK]."]) = [[32, 25, 4, 9]]
         """
-        if self._masked is None:
-            raise ValueError("Make the tokenizer with with_masks=True.")
+        assert self._masked, "Make the tokenizer with with_masks=True."
         texts = self._fold_between_masks(
             text_ops.collapse_spaces(text_ops.valid_utf8(texts))
         )
@@ -161,7 +156,6 @@ class GraphTokenizer(tf.Module):
         return tf.strings.substr(joined, len(marker), tf.int32.max)
 
     def _split_digit_commas(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Replace each id by its row of the table."""
         return tf.gather(_ragged(self._replacements), ids).merge_dims(1, 2)
 
     def _without_word_start_before_mask(
@@ -183,7 +177,6 @@ class _Aligner(tf.Module):
     """
 
     def __init__(self, tokenizer: tokenization.Tokenizer) -> None:
-        """Copy the rules from `tokenizer`."""
         super().__init__(name="aligner")
         model = _byte_model(tokenizer.model_bytes)
         self._bytes = _sentencepiece(model.SerializeToString(), "bytes")
@@ -295,9 +288,6 @@ def _byte_model(model_bytes: bytes) -> sentencepiece_model_pb2.ModelProto:
     model.normalizer_spec.CopyFrom(source.normalizer_spec)
     model.trainer_spec.model_type = model.trainer_spec.CHAR
     model.trainer_spec.byte_fallback = True
-    model.trainer_spec.treat_whitespace_as_suffix = (
-        source.trainer_spec.treat_whitespace_as_suffix
-    )
     kinds = model.SentencePiece
     model.pieces.add(piece=tokenization.UNK, type=kinds.UNKNOWN)
     for code in range(256):
@@ -341,7 +331,6 @@ class GraphWordPieceTokenizer(tf.Module):
     """
 
     def __init__(self, tokenizer: wordpiece.WordPieceTokenizer) -> None:
-        """Copy the vocabulary and its rule from `tokenizer`."""
         super().__init__(name="graph_tokenizer")
         self._rule = tokenizer.normalization
         self._mask_id = tokenizer.mask_id

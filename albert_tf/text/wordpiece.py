@@ -67,29 +67,26 @@ def is_punctuation(character: str) -> bool:
 class _CharacterTable(dict[int, str]):
     """A table for `str.translate` that works out each character once."""
 
-    def __init__(
-        self,
-        dropped: Callable[[str], bool] = lambda _: False,
-        apart: Callable[[str], bool] = lambda _: False,
-    ) -> None:
-        """Drop some characters, and put spaces around others."""
+    def __init__(self, replace: Callable[[str], str]) -> None:
         super().__init__()
-        self._dropped, self._apart = dropped, apart
+        self._replace = replace
 
     def __missing__(self, code: int) -> str:
-        character = chr(code)
-        if self._dropped(character):
-            self[code] = ""
-        elif self._apart(character):
-            self[code] = f" {character} "
-        else:
-            self[code] = character
+        self[code] = self._replace(chr(code))
         return self[code]
 
 
-_CLEAN = _CharacterTable(is_dropped, is_cjk)
-_WITHOUT_ACCENTS = _CharacterTable(is_accent)
-_PUNCTUATION_APART = _CharacterTable(apart=is_punctuation)
+def _clean_character(character: str) -> str:
+    if is_dropped(character):
+        return ""
+    return f" {character} " if is_cjk(character) else character
+
+
+_CLEAN = _CharacterTable(_clean_character)
+_WITHOUT_ACCENTS = _CharacterTable(lambda c: "" if is_accent(c) else c)
+_PUNCTUATION_APART = _CharacterTable(
+    lambda c: f" {c} " if is_punctuation(c) else c
+)
 
 
 def clean_text(text: str, *, lower: bool, keep_accents: bool = False) -> str:
@@ -161,11 +158,7 @@ class WordPieceTokenizer:
         *,
         keep_accents: bool = False,
     ) -> None:
-        """Read the vocabulary.
-
-        It has one piece a line, the first field. The released Chinese models
-        need lower-cased text.
-        """
+        """Read a file with one piece a line, the first field."""
         files.require_file(vocab_file, "vocab_file")
         content = files.read_bytes(vocab_file)
         self.fingerprint = hashlib.sha256(content).hexdigest()
@@ -206,20 +199,19 @@ class WordPieceTokenizer:
             text, lower=self.do_lower_case, keep_accents=self.keep_accents
         )
 
-    def encode_pieces(self, text: str, *, clean: bool = True) -> list[str]:
-        """Cut a text into pieces.
+    def encode_pieces(self, text: str) -> list[str]:
+        """Clean a text and cut it into pieces.
 
         Example, with the vocabulary of the original's test, uncased:
             encode_pieces("UNwantéd,running") =
                 ["un", "##want", "##ed", ",", "runn", "##ing"]
             encode_pieces("unwantedX running") = ["[UNK]", "runn", "##ing"]
         """
-        return self.ids_to_pieces(self.encode(text, clean=clean))
+        return self.ids_to_pieces(self.encode(text))
 
-    def encode(self, text: str, *, clean: bool = True) -> list[int]:
-        """Cut a text into ids: those of the pieces of `encode_pieces`."""
-        text = self.clean(text) if clean else text
-        words = map(self._word_ids, split_words(text))
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of the pieces of `encode_pieces`."""
+        words = map(self._word_ids, split_words(self.clean(text)))
         return list(itertools.chain.from_iterable(words))
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
@@ -252,7 +244,7 @@ class WordPieceTokenizer:
         # The pieces, concatenated, are the cleaned text without white space.
         widths = [self._width(character) for character in text]
         sources = np.repeat(np.arange(len(text), dtype=np.int32), widths)
-        stop = np.cumsum(np.array(lengths, np.int64))
+        stop = np.cumsum(lengths, dtype=np.int64)
         starts = sources[stop - np.array(lengths, np.int64)]
         return np.array(ids, np.int32), starts, sources[stop - 1] + 1
 
@@ -302,11 +294,7 @@ class WordPieceTokenizer:
         return text.strip()
 
     def _word_ids(self, word: str) -> list[int]:
-        """Cut one word, always taking the longest piece that fits.
-
-        Example:
-            "unwanted" -> ids of "un", "##want", "##ed"
-        """
+        """Cut one word, always taking the longest piece that fits."""
         if len(word) > LONGEST_WORD:
             return [self.unk_id]
         ids, start, mark = [], 0, ""

@@ -26,11 +26,12 @@ def count_pairs(
 ) -> sparse.csr_array:
     """Count which piece stands how often to the left of which.
 
+    A pair at distance d counts 1 / d.
+
     Args:
         pieces: int [n, S], ids; -1 where there is none.
         vocab_size: Number of pieces V.
-        window: Largest distance of two pieces. A pair at distance d counts
-            1 / d.
+        window: Largest distance of two pieces.
 
     Returns:
         float64 [V, V]; the row is that of the left piece.

@@ -1,28 +1,22 @@
 """What vocabularies make of a text, in numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from absl import logging
 
-from albert_tf.common import options
 from albert_tf.text import tokenization
 
 
-def load(paths: str) -> dict[str, tokenization.AnyTokenizer]:
-    """Open vocabularies, separated by commas; WordPiece ends in .txt."""
+def load(paths: Iterable[str]) -> dict[str, tokenization.AnyTokenizer]:
+    """Open vocabularies; those of WordPiece end in .txt."""
     return {
         path: tokenization.load(
-            options.from_dict(
-                tokenization.VocabularyOptions,
-                {
-                    "vocab_file"
-                    if path.endswith(".txt")
-                    else "spm_model_file": path
-                },
-            )
+            tokenization.VocabularyOptions(None, path)
+            if path.endswith(".txt")
+            else tokenization.VocabularyOptions(path)
         )
-        for path in filter(None, map(str.strip, paths.split(",")))
+        for path in paths
     }
 
 

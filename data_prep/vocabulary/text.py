@@ -62,31 +62,35 @@ class TrainingOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """A text, and how it is used.
-
-    Attributes:
-        lines: All lines.
-        rule: What is done to them.
-        coverage: Share of the characters that get a piece.
-        sample: The first lines that are not empty.
-        others: The vocabularies to compare with.
-    """
+    """A text, and how it is used."""
 
     lines: Iterator[str]
     rule: normalization.Normalization
-    coverage: float
-    sample: list[str]
-    others: dict[str, tokenization.AnyTokenizer]
+    coverage: float  # Share of the characters that get a piece.
+    sample: list[str]  # The first lines that are not empty.
+    others: dict[str, tokenization.AnyTokenizer]  # To compare with.
 
-    def report(self, path: str, tokenizer: tokenization.AnyTokenizer) -> None:
+    def report(self, path: str) -> None:
         """Log what the new vocabulary and others make of the sample."""
-        report.log(self.sample, {path: tokenizer, **self.others})
+        report.log(self.sample, {**report.load([path]), **self.others})
+
+
+def too_few_pieces(needed: int, vocab_size: int) -> errors.UserError:
+    """Return the error that a text has too many characters."""
+    return errors.UserError(
+        "is less than the characters of this text need. The smallest possible "
+        f"value is {needed}. Use at least that, or a lower "
+        "`character_coverage`.",
+        "vocab_size",
+        vocab_size,
+    )
 
 
 def prepare(settings: TrainingOptions, kind: str) -> Text:
     """Find the text for a vocabulary of a kind, and decide how it is used."""
     paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
-    others = report.load(settings.compare_with)
+    names = map(str.strip, settings.compare_with.split(","))
+    others = report.load(filter(None, names))
     files.make_folder(os.path.dirname(settings.output_prefix), "output_prefix")
     lines = read_lines(paths)
     first = read_sample(lines)

@@ -97,19 +97,8 @@ def test_words_count_as_often_as_they_occur():
 def test_unusable_text_and_sizes_are_refused(tmp_path):
     with pytest.raises(errors.UserError, match="`input_file=.* holds no word"):
         train(tmp_path, " \n\n", unit="character")
-    with pytest.raises(errors.UserError, match="`output_prefix` is empty"):
-        train_wordpiece.Options("x", "")
     with pytest.raises(errors.UserError, match="`vocab_size=20` is l") as found:
         train(tmp_path, GERMAN, vocab_size=20, unit="character")
     size = int(str(found.value).split("value is ")[1].split(".")[0])
     tokenizer = train(tmp_path, GERMAN, vocab_size=size, unit="character")
     assert tokenizer.vocab_size == size
-
-
-def test_a_missing_package_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(
-        errors.UserError,
-        match="`unit=wordpiece` needs .*pip install tokenizers; or use `unit=c",
-    ):
-        train(tmp_path, GERMAN)

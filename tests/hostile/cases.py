@@ -340,6 +340,10 @@ CASES = {
     "no text to learn pieces from": given(
         "train_sentencepiece", "input_file", "t", b"\n \n", "--input_file"
     ),
+    "few sentences": flag("train_sentencepiece", "input_sentence_size", 100),
+    "no room for bytes": flag(
+        "train_sentencepiece", "vocab_size", 269, byte_fallback=True
+    ),
     # Vocabularies.
     "vocabulary with a piece twice": vocabulary(VOCABULARY + b"a\n", "v.txt"),
     "vocabulary without [CLS]": vocabulary(b"[PAD]\n[UNK]\na\n", "[CLS]"),

@@ -19,14 +19,5 @@ def test_replacements_are_those_that_sentencepiece_makes():
         assert processor.normalize(f"x{old}x") == (
             "▁" + " ".join(f"x{new}x".split()).replace(" ", "▁")
         )
-
-
-def test_a_character_that_is_not_in_the_table_stays():
-    data = (FIXTURES / "own_text" / "spm.model").read_bytes()
-    model = sentencepiece_model_pb2.ModelProto.FromString(data)
-    table = charsmap.replacements(model.normalizer_spec.precompiled_charsmap)
     assert "a" not in table and "今" not in table
-
-
-def test_an_empty_table_has_no_replacements():
     assert charsmap.replacements(b"") == {}

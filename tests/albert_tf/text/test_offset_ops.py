@@ -72,18 +72,13 @@ def test_ranges_of_parts_are_joined():
     assert ends.to_list() == [[4, 5, 6], [4, 7]]
 
 
-def test_first_entries_of_rows():
+def test_entries_of_rows():
     rows = tf.constant([0, 0, 2, 5, 5])
     assert offset_ops.is_first(rows).numpy().tolist() == [1, 0, 1, 1, 0]
     assert offset_ops.is_first(rows[:0]).numpy().tolist() == []
-
-
-def test_places_beyond_a_row_are_its_nearest_entries():
+    # Places beyond a row are its nearest entries.
     rows, places = ragged([4, 5, 6], [7]), ragged([2, -1, 9], [1, 0])
     found = offset_ops.entries_at(rows, places)
     assert found.numpy().tolist() == [6, 4, 6, 7, 7]
-
-
-def test_one_entry_more():
-    found = offset_ops.with_last(ragged([1], []), tf.constant([8, 9]))
-    assert found.to_list() == [[1, 8], [9]]
+    longer = offset_ops.with_last(ragged([1], []), tf.constant([8, 9]))
+    assert longer.to_list() == [[1, 8], [9]]

@@ -81,46 +81,25 @@ class Processor:
         return id_ in self._byte_ids
 
 
-def normalized_ranges(cleaned, normalized, places=()):
+@pytest.mark.parametrize(
+    "cleaned, normalized, places, expected",
+    [
+        ("", "", [], ([], [])),
+        # Only spaces become marks.
+        ("a b", "▁a▁b", [], ([0, 0, 10, 20], [0, 10, 20, 30])),
+        # "xy" becomes "z", "-" is dropped, "a" stays.
+        ("xy-a", "▁za", [0, 0, 3], ([0, 0, 30], [0, 30, 40])),
+        # What stays ends before what is dropped.
+        ("a--b", "▁ab", [0, 0, 3], ([0, 0, 30], [0, 10, 40])),
+        # "x" becomes "pq", which share its range.
+        ("xa", "▁pqa", [0, 0, 0, 1], ([0, 0, 0, 10], [0, 10, 10, 20])),
+    ],
+)
+def test_normalized_ranges(cleaned, normalized, places, expected):
     starts = 10 * np.arange(len(cleaned))
-    found = offsets.normalized_ranges(
-        Processor(normalized, places), cleaned, starts, starts + 10
-    )
-    return [values.tolist() for values in found]
-
-
-def test_only_spaces_become_marks():
-    assert normalized_ranges("a b", "▁a▁b") == [
-        [0, 0, 10, 20],
-        [0, 10, 20, 30],
-    ]
-
-
-def test_text_of_nothing_has_no_ranges():
-    assert normalized_ranges("", "") == [[], []]
-
-
-def test_characters_that_were_put_together_or_dropped():
-    # "xy" becomes "z", "-" is dropped, "a" stays.
-    assert normalized_ranges("xy-a", "▁za", [0, 0, 3]) == [
-        [0, 0, 30],
-        [0, 30, 40],
-    ]
-
-
-def test_a_character_that_stays_ends_before_what_is_dropped():
-    assert normalized_ranges("a--b", "▁ab", [0, 0, 3]) == [
-        [0, 0, 30],
-        [0, 10, 40],
-    ]
-
-
-def test_characters_of_one_origin_share_it():
-    # "x" becomes "pq".
-    assert normalized_ranges("xa", "▁pqa", [0, 0, 0, 1]) == [
-        [0, 0, 0, 10],
-        [0, 10, 10, 20],
-    ]
+    processor = Processor(normalized, places)
+    found = offsets.normalized_ranges(processor, cleaned, starts, starts + 10)
+    assert tuple(values.tolist() for values in found) == expected
 
 
 def test_pieces_of_bytes_stand_for_characters_they_begin():

@@ -1,6 +1,5 @@
 """Rows of ids, masks and segments."""
 
-import pytest
 import tensorflow as tf
 
 from albert_tf.text import packing_ops
@@ -57,14 +56,3 @@ def test_pack_cuts_as_the_original_loop():
             assert packed["input_ids"][row][:size] == expected
             assert sum(packed["input_mask"][row]) == size
             assert sum(packed["segment_ids"][row]) == size - len(a) - 2
-
-
-@pytest.mark.parametrize("count", [0, 3])
-def test_pack_takes_one_or_two_segments(count):
-    with pytest.raises(ValueError, match=f"1 or 2 segments, not {count}"):
-        packing_ops.pack_inputs([tf.ragged.constant([[1]])] * count, 8, 2, 3)
-
-
-def test_pack_needs_room_for_text():
-    with pytest.raises(ValueError, match="max_seq_length=3 is too small"):
-        pack([[1]], [[2]], max_seq_length=3)

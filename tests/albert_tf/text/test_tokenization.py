@@ -6,22 +6,10 @@ import pickle
 
 import numpy as np
 import pytest
-import sentencepiece
 
 from albert_tf.common import errors
 from albert_tf.text import tokenization, wordpiece
 from tests.albert_tf.text import vocabularies
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_vocab):
-    return tokenization.Tokenizer(tiny_vocab)
-
-
-@pytest.fixture(scope="module")
-def released(shared_dir):
-    path = shared_dir / "data" / "vocab" / "30k-clean.model"
-    return tokenization.Tokenizer(str(path))
 
 
 @pytest.fixture
@@ -36,27 +24,21 @@ def numbers(numbers_model):
 
 def test_published_ids(released, shared_dir):
     path = shared_dir / "data" / "expected" / "tokenizer.json"
+    vocabulary = str(shared_dir / "data" / "vocab" / "30k-clean.model")
+    keeping = tokenization.Tokenizer(vocabulary, keep_accents=True)
     for case in json.loads(path.read_text(encoding="utf-8")):
-        text = case["text"]
-        clean = case["strip_accents"]
-        text = text if clean else text.lower()
-        ids = released.encode(text, clean=clean)
+        tokenizer = released if case["strip_accents"] else keeping
+        ids = tokenizer.encode(case["text"])
         if "pieces" in case:
-            pieces = released.encode_pieces(text, clean=clean)
+            pieces = tokenizer.encode_pieces(case["text"])
             assert pieces == case["pieces"]
         if case["with_cls_sep"]:
             ids = [released.cls_id, *ids, released.sep_id]
         assert ids == case["ids"]
 
 
-def test_layout_of_the_released_vocabulary(released):
-    assert released.vocab_size == len(released.pieces) == 30000
-    special = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
-    assert released.pieces[:13] == (*special, *'()"-.–£€')
-    assert released.pieces_to_ids(special) == [0, 1, 2, 3, 4]
-
-
 def test_special_ids_and_fingerprint(tiny, tiny_vocab):
+    assert tiny.vocab_size == 400
     ids = [tiny.pad_id, tiny.unk_id, tiny.cls_id, tiny.sep_id, tiny.mask_id]
     assert tiny.ids_to_pieces(ids) == list(tokenization.SPECIAL_PIECES)
     assert tiny.pieces_to_ids(["none", "[SEP]"]) == [tiny.unk_id, tiny.sep_id]
@@ -65,13 +47,12 @@ def test_special_ids_and_fingerprint(tiny, tiny_vocab):
     assert tiny.fingerprint == hashlib.sha256(content).hexdigest()
 
 
-def test_text_is_cleaned_unless_told_otherwise(tiny, tiny_vocab):
+def test_text_is_cleaned(tiny, tiny_vocab):
     cased = tokenization.Tokenizer(tiny_vocab, do_lower_case=False)
     assert cased.clean("ÉA") == "EA"
     keeping = tokenization.Tokenizer(tiny_vocab, keep_accents=True)
     assert keeping.clean("E\u0301") == "é"
     assert tiny.encode(" É") == tiny.encode("e")
-    assert tiny.encode("É", clean=False) != tiny.encode("e")
     assert tiny.encode_pieces(" É") == tiny.encode_pieces("e")
 
 
@@ -82,6 +63,9 @@ def test_number_and_comma_are_cut_apart(numbers):
     assert numbers.encode_pieces("no13,") == ["▁no", "▁13", ","]
     assert numbers.encode_pieces("no7,") == ["▁no", "▁", "7", ","]
     assert numbers.digit_comma_ids == {8: (7, 5), 9: (10, 5), 13: (6, 14, 5)}
+    # Unknown characters stay in pieces.
+    assert numbers.encode_pieces("no xy") == ["▁no", "▁", "xy"]
+    assert numbers.encode("no xy") == [11, 6, 1]
 
 
 def test_spurious_mark_vanishes_on_request(numbers_model):
@@ -100,16 +84,12 @@ def test_released_vocabulary_has_no_spurious_mark(shared_dir, released):
     assert other.digit_comma_ids == released.digit_comma_ids
 
 
-def test_unknown_characters_stay_in_pieces(numbers):
-    assert numbers.encode_pieces("no xy") == ["▁no", "▁", "xy"]
-    assert numbers.encode("no xy") == [11, 6, 1]
-
-
-def test_special_pieces_never_come_out_of_text(tiny):
+def test_special_pieces_never_come_out_of_text(tiny_vocab):
+    tiny = tokenization.Tokenizer(tiny_vocab, do_lower_case=False)
     text = " ".join(tokenization.SPECIAL_PIECES)
-    pieces = tiny.encode_pieces(text, clean=False)
+    pieces = tiny.encode_pieces(text)
     assert "".join(pieces) == "▁" + text.replace(" ", "▁")
-    ids = tiny.encode(text, clean=False)
+    ids = tiny.encode(text)
     assert ids == [  # A run of unknown characters is a piece of its own.
         tiny.unk_id if piece in tokenization.SPECIAL_PIECES else id_
         for piece, id_ in zip(pieces, tiny.pieces_to_ids(pieces), strict=True)
@@ -165,21 +145,10 @@ def test_tokenizer_travels_to_other_processes(tiny):
 
 def test_files_that_are_no_vocabulary(tmp_path):
     path = tmp_path / "30k-clean.vocab"
-    with pytest.raises(errors.UserError, match="`spm_model_file=.*not a file"):
-        tokenization.Tokenizer(str(path))
     for content in ("<pad>\t0\n<unk>\t0\n", ""):
         path.write_text(content)
         with pytest.raises(errors.UserError, match="ends in .model"):
             tokenization.Tokenizer(str(path))
-    others = {**vocabularies.SPECIALS}
-    del others["[SEP]"]
-    vocabularies.write_model(path, ["▁"], others)
-    with pytest.raises(errors.UserError, match=r"no piece \[SEP\].*data_prep"):
-        tokenization.Tokenizer(str(path))
-
-
-def test_version_of_sentencepiece_breaks_ties_as_tensorflow_text():
-    assert sentencepiece.__version__ == "0.2.1"
 
 
 def parts(tokenizer, text):
@@ -285,10 +254,8 @@ def test_offsets_where_unknown_characters_are_bytes(tmp_path):
         ("\u0130x", ["\u0130", "x"]),
     ],
 )
-def test_offsets_of_wordpiece(text, expected, shared_dir):
-    path = shared_dir / "data" / "vocab" / "vocab_chinese.txt"
-    tokenizer = wordpiece.WordPieceTokenizer(str(path))
-    assert parts(tokenizer, text) == expected
+def test_offsets_of_wordpiece(text, expected, released_chinese):
+    assert parts(released_chinese, text) == expected
 
 
 def test_vocabulary_that_is_not_used_is_told_once(caplog):
@@ -301,5 +268,34 @@ def test_vocabulary_that_is_not_used_is_told_once(caplog):
     caplog.clear()
     for name, path in files.items():
         assert tokenization.VocabularyOptions(**{name: path}).path == path
-    assert tokenization.VocabularyOptions().path is None
     assert not caplog.messages
+
+
+def test_load_chooses_by_the_option(undescribed_vocab, tmp_path):
+    words = tmp_path / "v.txt"
+    words.write_text("\n".join(wordpiece.SPECIAL_PIECES))
+    loaded = tokenization.load(
+        tokenization.VocabularyOptions(None, str(words), False)
+    )
+    assert isinstance(loaded, wordpiece.WordPieceTokenizer)
+    assert not loaded.do_lower_case
+    for vocab_file in (None, str(words), "ignored"):
+        loaded = tokenization.load(
+            tokenization.VocabularyOptions(
+                undescribed_vocab,
+                vocab_file,
+                False,
+                keep_accents=True,
+                strip_spurious_marker=True,
+            )
+        )
+        assert isinstance(loaded, tokenization.Tokenizer)
+        assert loaded.settings == {
+            "do_lower_case": False,
+            "keep_accents": True,
+            "strip_spurious_marker": True,
+        }
+    with pytest.raises(errors.UserError, match="=true` .* WordPiece"):
+        tokenization.VocabularyOptions(
+            None, "v.txt", strip_spurious_marker=True
+        )

@@ -8,7 +8,6 @@ import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.text import (
-    packing_ops,
     tokenization,
     tokenization_ops,
     wordpiece,
@@ -17,22 +16,6 @@ from tests.albert_tf.text import hard_texts, vocabularies
 from tests.conftest import FIXTURES
 
 TEXTS = tf.TensorSpec([None], tf.string)
-
-
-@pytest.fixture(scope="module")
-def tiny(tiny_vocab):
-    return tokenization.Tokenizer(tiny_vocab)
-
-
-@pytest.fixture  # For each test: seeding TensorFlow would destroy it.
-def tiny_graph(tiny):
-    return tokenization_ops.GraphTokenizer(tiny)
-
-
-@pytest.fixture(scope="module")
-def released(shared_dir):
-    path = shared_dir / "data" / "vocab" / "30k-clean.model"
-    return tokenization.Tokenizer(str(path))
 
 
 WORDPIECES = (
@@ -48,12 +31,20 @@ def wordpiece_vocab(tmp_path_factory):
     return str(path)
 
 
+@pytest.fixture
+def make_tokenizer(undescribed_vocab, wordpiece_vocab):
+    def make(kind, *settings):
+        spm = undescribed_vocab if kind == "sentencepiece" else None
+        return tokenization.load(
+            tokenization.VocabularyOptions(spm, wordpiece_vocab, *settings)
+        )
+
+    return make
+
+
 @pytest.fixture(params=["sentencepiece", "wordpiece"])
-def any_tokenizer(request, tiny_vocab, wordpiece_vocab):
-    spm = tiny_vocab if request.param == "sentencepiece" else None
-    return tokenization.load(
-        tokenization.VocabularyOptions(spm, wordpiece_vocab)
-    )
+def any_tokenizer(request, make_tokenizer):
+    return make_tokenizer(request.param)
 
 
 def with_masks(texts):
@@ -65,15 +56,8 @@ def with_masks(texts):
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("keep_accents", [True, False])
 @pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
-def test_random_texts_equal_python(
-    lower, keep_accents, kind, undescribed_vocab, wordpiece_vocab
-):
-    spm = undescribed_vocab if kind == "sentencepiece" else None
-    tokenizer = tokenization.load(
-        tokenization.VocabularyOptions(
-            spm, wordpiece_vocab, lower, keep_accents
-        )
-    )
+def test_random_texts_equal_python(lower, keep_accents, kind, make_tokenizer):
+    tokenizer = make_tokenizer(kind, lower, keep_accents)
     graph = tokenization_ops.make_graph_tokenizer(tokenizer)
     texts = hard_texts.HARD + hard_texts.random_texts(1000)
     expected = tokenizer.encode_batch(texts)
@@ -112,17 +96,10 @@ def assert_same_offsets(tokenizer, texts):
         ("wordpiece", False, False),
     ],
 )
-def test_offsets_equal_python(
-    kind, lower, keep_accents, undescribed_vocab, wordpiece_vocab
-):
-    spm = undescribed_vocab if kind == "sentencepiece" else None
-    tokenizer = tokenization.load(
-        tokenization.VocabularyOptions(
-            spm, wordpiece_vocab, lower, keep_accents=keep_accents
-        )
-    )
+def test_offsets_equal_python(kind, lower, keep_accents, make_tokenizer):
     assert_same_offsets(
-        tokenizer, hard_texts.mixed(300) + hard_texts.random_texts(300)
+        make_tokenizer(kind, lower, keep_accents),
+        hard_texts.mixed(300) + hard_texts.random_texts(300),
     )
 
 
@@ -156,14 +133,6 @@ def test_offsets_count_bytes_of_the_text_as_given(any_tokenizer):
     assert ends[0] == [edges[place] for place in expected[2].tolist()]
     # What a text holds does not shift the next one.
     assert (starts[1][0], ends[1][-1]) == (0, 1)
-
-
-def test_masks_and_offsets_must_be_asked_for(tiny, tiny_graph):
-    plain = tokenization_ops.make_graph_tokenizer(tiny, with_masks=False)
-    with pytest.raises(ValueError, match="with_masks=True"):
-        plain.tokenize_with_masks(tf.constant(["a"]))
-    with pytest.raises(ValueError, match="with_offsets=True"):
-        tiny_graph.tokenize_with_offsets(tf.constant(["a"]))
 
 
 @pytest.mark.parametrize("character", ["x", "\U0001f600"])
@@ -232,89 +201,45 @@ def test_nul_and_bytes_that_are_not_utf8_do_no_harm(any_tokenizer):
     assert found == [any_tokenizer.encode_with_masks(text) for text in texts]
 
 
-@pytest.fixture(scope="module", params=["sentencepiece", "wordpiece"])
-def exported_tokenizer(request, tiny_vocab, wordpiece_vocab):
-    spm = tiny_vocab if request.param == "sentencepiece" else None
-    return tokenization.load(
-        tokenization.VocabularyOptions(spm, wordpiece_vocab)
-    )
-
-
 def export(graph, path):
-    """Write a SavedModel that tokenizes."""
-
-    def pack(texts):
-        segments = [graph.tokenize(texts)]
-        return packing_ops.pack_inputs(segments, 16, 2, 3)
-
-    def masked(texts):
-        return {"ids": graph.tokenize_with_masks(texts).to_tensor(-1)}
-
+    """Write a SavedModel that tokenizes, with masks last."""
+    methods = {
+        "offsets": lambda texts: graph.tokenize_with_offsets(texts)[1],
+        "plain": graph.tokenize,
+        "masks": graph.tokenize_with_masks,
+    }
+    signatures = {
+        name: tf.function(
+            lambda texts, method=method: {"rows": method(texts).to_tensor(-1)},
+            input_signature=[TEXTS],
+        )
+        for name, method in methods.items()
+    }
     module = tf.Module()
     module.tokenizer = graph
-    signatures = {
-        "pack": tf.function(pack, input_signature=[TEXTS]),
-        "masked": tf.function(masked, input_signature=[TEXTS]),
-    }
     tf.saved_model.save(module, str(path), signatures)
 
 
-@pytest.fixture(scope="module")
-def exported(exported_tokenizer, tmp_path_factory):
-    """A folder with a SavedModel that tokenizes."""
-    folder = tmp_path_factory.mktemp("exported")
-    graph = tokenization_ops.make_graph_tokenizer(exported_tokenizer)
-    export(graph, folder / "model")
-    return folder
-
-
-def test_exported_model_equals_python(exported, exported_tokenizer):
-    tiny = exported_tokenizer
-    signatures = tf.saved_model.load(str(exported / "model")).signatures
-    text = "The [MASK], 2012,今天 unwanted"
-    texts = tf.constant([text, ""])
-    packed = signatures["pack"](texts=texts)["input_ids"].numpy().tolist()
-    expected = [2, *tiny.encode(text)[:14], 3]
-    assert packed == [expected, [2, 3] + [0] * (len(expected) - 2)]
-    masked = signatures["masked"](texts=texts)["ids"].numpy().tolist()
-    ids = tiny.encode_with_masks(text)
-    assert masked == [ids, [-1] * len(ids)]
-
-
-def test_loaded_vocabularies_stay_apart(tiny, tmp_path):
-    graph = tokenization_ops.make_graph_tokenizer(tiny, with_offsets=True)
-    module = tf.Module()
-    module.tokenizer = graph
-    # The order of the old error: masks last got the plain vocabulary.
-    methods = {
-        "offsets": lambda texts: {
-            "found": graph.tokenize_with_offsets(texts)[1].values
-        },
-        "masks": lambda texts: {
-            "found": graph.tokenize_with_masks(texts).values
-        },
-        "plain": lambda texts: {"found": graph.tokenize(texts).values},
-    }
-    signatures = {
-        name: tf.function(method, input_signature=[TEXTS])
-        for name, method in methods.items()
-    }
-    tf.saved_model.save(module, str(tmp_path), signatures)
-    loaded = tf.saved_model.load(str(tmp_path)).signatures
-    text = "it [MASK]."
+def test_exported_model_equals_python(any_tokenizer, tmp_path):
+    """Loading merges vocabularies of one name, so each has its own."""
+    tokenizer = any_tokenizer
+    graph = tokenization_ops.make_graph_tokenizer(tokenizer, with_offsets=True)
+    export(graph, tmp_path)
+    signatures = tf.saved_model.load(str(tmp_path)).signatures
+    text = "The [MASK], 2012, unwanted"
     expected = {
-        "plain": tiny.encode(text),
-        "masks": tiny.encode_with_masks(text),
-        "offsets": tiny.encode_with_offsets(text)[1].tolist(),
+        "plain": tokenizer.encode(text),
+        "masks": tokenizer.encode_with_masks(text),
+        "offsets": tokenizer.encode_with_offsets(text)[1].tolist(),
     }
-    for name, ids in expected.items():
-        found = loaded[name](texts=tf.constant([text]))["found"]
-        assert found.numpy().tolist() == ids
+    for name, row in expected.items():
+        found = signatures[name](texts=tf.constant([text, ""]))["rows"]
+        assert found.numpy().tolist() == [row, [-1] * len(row)]
 
 
 def test_all_signatures_share_one_wordpiece_table(wordpiece_vocab, tmp_path):
     tokenizer = wordpiece.WordPieceTokenizer(wordpiece_vocab)
     graph = tokenization_ops.GraphWordPieceTokenizer(tokenizer)
-    export(graph, tmp_path / "model")
-    saved = (tmp_path / "model" / "saved_model.pb").read_bytes()
+    export(graph, tmp_path)
+    saved = (tmp_path / "saved_model.pb").read_bytes()
     assert saved.count(graph._words._model.numpy().tobytes()) == 1

@@ -16,8 +16,8 @@ def vocab(tmp_path):
     return str(path)
 
 
-def test_numbers_of_a_text(vocab):
-    (tokenizer,) = report.load(vocab).values()
+def test_numbers_of_a_text(vocab, tiny_vocab):
+    tokenizer, _ = report.load([vocab, tiny_vocab]).values()
     found = report.measure(["It rains", " it ☃ its it é"], tokenizer)
     assert found == {
         "pieces a word": 9 / 7,
@@ -25,19 +25,3 @@ def test_numbers_of_a_text(vocab):
         "unknown pieces": 1 / 9,
         "words in one piece": 4 / 7,  # Neither ☃, nor "rains" and "its".
     }
-
-
-def test_each_vocabulary_has_a_line(vocab, tiny_vocab, caplog):
-    caplog.set_level("INFO", "absl")
-    report.log(["it rains"], report.load(f"{vocab}, {tiny_vocab}"))
-    first, second = caplog.messages[-2:]
-    assert first == (
-        f"{vocab}: 9 pieces. In the first 1 lines 1.50 pieces a word, 2.33 "
-        "characters a piece, 0.00 % unknown pieces, 50.0 % of the words in "
-        "one piece"
-    )
-    assert second.startswith(f"{tiny_vocab}: 400 pieces. In the first 1 lines")
-
-
-def test_no_other_vocabulary():
-    assert report.load("") == {}

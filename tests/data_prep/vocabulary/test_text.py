@@ -1,7 +1,6 @@
 """The text that a vocabulary is trained on, without a training."""
 
 import gzip
-import itertools
 
 import pytest
 
@@ -17,7 +16,7 @@ def test_text_is_prepared_from_all_files(tmp_path, monkeypatch, tiny_vocab):
     settings = text.TrainingOptions(
         f"{tmp_path}/a,{tmp_path}/b.gz",
         f"{tmp_path}/new/vocab",
-        compare_with=tiny_vocab,
+        compare_with=f"{tiny_vocab}, ",
     )
     monkeypatch.setattr(letters, "MANY_CHARACTERS", 0.3)
     found = text.prepare(settings, normalization.WORDPIECE)
@@ -32,55 +31,42 @@ def test_text_is_prepared_from_all_files(tmp_path, monkeypatch, tiny_vocab):
     assert (tmp_path / "new").is_dir()
 
 
-def test_line_that_is_no_text_is_located(tmp_path):
-    (tmp_path / "a").write_bytes(b"one\ntw\xff\n")
-    with pytest.raises(errors.UserError, match="a`: line 2 is not UTF-8"):
-        list(text.read_lines([str(tmp_path / "a")]))
-
-
 @pytest.mark.parametrize("size, count", [(1, 1), (2, 1), (3, 2), (99, 3)])
 def test_sample_is_the_first_lines(monkeypatch, size, count):
     monkeypatch.setattr(text, "SAMPLE_CHARACTERS", size)
-    all_lines = ["aü", "bc", "d"]
-    lines = iter(all_lines)
+    lines = iter(["aü", "bc", "d"])
     found = text.read_sample(lines)
     assert len(found) == count
-    assert [*itertools.chain(found, lines)] == all_lines
+    assert [*found, *lines] == ["aü", "bc", "d"]
 
 
 def counts_of(**changes):
     return {**dict.fromkeys(letters.NAMES, 0), "letters": 10_000, **changes}
 
 
-@pytest.mark.parametrize("marks, kept", [(40, False), (41, True)])
-def test_accents_are_kept_where_many_letters_have_marks(marks, kept, caplog):
+@pytest.mark.parametrize(
+    "marks, wanted, kept",
+    [
+        (40, None, False),
+        (41, None, True),
+        (0, True, True),
+        (9000, False, False),
+    ],
+)
+def test_accents_are_kept_where_many_letters_have_marks(
+    marks, wanted, kept, caplog
+):
     caplog.set_level("INFO", "absl")
     rule = text.choose_normalization(
         counts_of(letter_marks=marks),
-        normalization.SENTENCEPIECE,
-        text.TrainingOptions("a.txt", "vocab"),
-    )
-    assert rule == normalization.Normalization(True, kept)
-    than = "more" if kept else "not more"
-    assert f"--keep_accents={str(kept).lower()}, because" in caplog.text
-    assert f"{marks / 100:.3f} % of the letters" in caplog.text
-    assert f"({than} than 0.4 %" in caplog.text
-
-
-@pytest.mark.parametrize("wanted", [False, True])
-def test_wish_comes_before_the_text(wanted, caplog):
-    caplog.set_level("INFO", "absl")
-    rule = text.choose_normalization(
-        counts_of(letter_marks=0 if wanted else 9000),
         normalization.WORDPIECE,
         text.TrainingOptions(
-            "a.txt", "vocab", do_lower_case=False, keep_accents=wanted
+            "a", "b", do_lower_case=False, keep_accents=wanted
         ),
     )
-    assert rule == normalization.Normalization(
-        False, wanted, kind=normalization.WORDPIECE
-    )
-    assert not caplog.text
+    assert rule == normalization.Normalization(False, kept, kind="wordpiece")
+    said = f"--keep_accents={str(kept).lower()}, because {marks / 100:.3f} %"
+    assert (said in caplog.text) is (wanted is None)
 
 
 @pytest.mark.parametrize(
