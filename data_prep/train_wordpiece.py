@@ -12,9 +12,11 @@ Pieces are learned by the package `tokenizers`, an extra. The result depends on
 the text and the options only, not on the machine.
 """
 
+import bisect
 import collections
 import dataclasses
 import functools
+import itertools
 import pathlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -80,12 +82,8 @@ def choose_characters(words: Mapping[str, int], coverage: float) -> list[str]:
         for character in word:
             counts[character] += number
     ordered = sorted(counts, key=lambda c: (-counts[c], c))
-    wanted, covered = coverage * counts.total(), 0
-    for place, character in enumerate(ordered):
-        if covered >= wanted:
-            return ordered[:place]
-        covered += counts[character]
-    return ordered
+    before = itertools.accumulate((counts[c] for c in ordered), initial=0)
+    return ordered[: bisect.bisect_left([*before], coverage * counts.total())]
 
 
 def single_pieces(words: Iterable[str], characters: Sequence[str]) -> list[str]:

@@ -17,22 +17,14 @@ _OTHER_SPACES = (
 
 
 def collapse_spaces(text: str) -> str:
-    r"""Strip the text and replace every run of white space by one space.
-
-    Example:
-        collapse_spaces(" a\t b\n") = "a b"
-    """
+    """Strip the text and replace every run of white space by one space."""
     return " ".join(text.split())
 
 
 def fold_characters(
     text: str, *, lower: bool = True, keep_accents: bool = False
 ) -> str:
-    """Normalize, strip of accents and lower-case characters; keep spaces.
-
-    Example:
-        fold_characters("É½") = "e1⁄2"
-    """
+    """Normalize, strip of accents and lower-case characters; keep spaces."""
     if keep_accents:
         text = unicodedata.normalize("NFKC", text)
     elif not text.isascii():
@@ -48,16 +40,14 @@ def preprocess_text(
     r"""Clean a text as the training data of the released English models.
 
     White space is collapsed, compatibility characters are decomposed (NFKD),
-    combining characters are removed, and the rest is lower-cased. Nothing else
-    is changed: doubled back-ticks stay as they are.
+    combining characters are removed, and the rest is lower-cased. With
+    `keep_accents` characters are composed (NFKC) instead.
 
     Source: the original's tokenization.preprocess_text; `keep_accents` is ours.
 
     Example:
         preprocess_text("  Café\t½… ") = "cafe 1⁄2..."
         preprocess_text("Über", keep_accents=True) = "über"
-
-    With `keep_accents` characters are composed (NFKC) instead.
     """
     return fold_characters(
         collapse_spaces(text), lower=lower, keep_accents=keep_accents
@@ -70,12 +60,8 @@ def preprocess_lines(
     """Do what `preprocess_text` does with each of many lines, faster.
 
     All lines are cleaned together, joined by line feeds: no step looks across
-    one. Only lines that are not ASCII are normalized.
-
-    Example:
-        preprocess_lines([" Café  ½", "", "It"]) = ["cafe 1⁄2", "", "it"]
-
-    Lines with a line feed make it slow.
+    one. Only lines that are not ASCII are normalized. Lines with a line feed
+    make it slow.
     """
     text = "\n".join(lines)
     if text.count("\n") != len(lines) - 1:

@@ -330,7 +330,6 @@ def _check_special_pieces(pieces: Container[str], path: str) -> None:
 def _replace(
     pieces: list[PieceT], table: Mapping[PieceT, Sequence[PieceT]]
 ) -> list[PieceT]:
-    """Replace each piece that is a key of the table by its value."""
     if table.keys().isdisjoint(pieces):
         return pieces
     return [new for piece in pieces for new in table.get(piece, (piece,))]
@@ -341,13 +340,9 @@ def _digit_comma_pieces(
     processor: sentencepiece.SentencePieceProcessor,
     strip_spurious_marker: bool,
 ) -> dict[str, tuple[str, ...]]:
-    """Build the table of pieces that end in digit and comma.
+    """Return the replacements of pieces that end in digit and comma.
 
-    The replacement of such a piece does not depend on its neighbours: the
-    pieces of its text without comma and "▁", then ",".
-
-    Example, with 30k-clean.model:
-        "▁2012," -> ("▁2012", ",")
+    They do not depend on neighbours: "▁2012," becomes ("▁2012", ",").
     """
     table = {}
     for piece in pieces:
@@ -367,9 +362,8 @@ def _digit_comma_pieces(
 AnyTokenizer = Tokenizer | wordpiece.WordPieceTokenizer
 
 
-@functools.cache
+@functools.cache  # Warns once.
 def _warn_of_both(spm_model_file: str, vocab_file: str) -> None:
-    """Warn once that one of two vocabularies is not used."""
     logging.warning(
         "`vocab_file=%s` is not used: if both are given, `spm_model_file=%s` "
         "is used, as in the original. Leave one of them out.",
@@ -443,8 +437,7 @@ class VocabularyOptions:
     @property
     def settings(self) -> dict[str, bool | None]:
         """The options of its use; None for those that are not given."""
-        names = "do_lower_case", "keep_accents", "strip_spurious_marker"
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in normalization.SETTINGS}
 
     def resolved(self) -> "VocabularyOptions":
         """Return the options, completed by the file beside the vocabulary."""
@@ -456,10 +449,11 @@ class VocabularyOptions:
     @property
     def normalization(self) -> normalization.Normalization:
         """What is done to text for the vocabulary that is named."""
-        kind = {
-            "spm_model_file": normalization.SENTENCEPIECE,
-            "vocab_file": normalization.WORDPIECE,
-        }[str(self.kind)]
+        kind = (
+            normalization.WORDPIECE
+            if self.kind == "vocab_file"
+            else normalization.SENTENCEPIECE
+        )
         return normalization.resolve(str(self.path), kind, self.settings)
 
     def require(self) -> None:

@@ -201,11 +201,8 @@ class _Aligner(tf.Module):
     ) -> tf.RaggedTensor:
         """Count the characters of pieces after digit-comma pieces were cut.
 
-        Source: `tokenization.Tokenizer._replace_aligned`.
-
-        Args:
-            ids: int32 [batch, (pieces)], before.
-            surfaces: string [batch, (pieces)], the same pieces.
+        `ids` and `surfaces`, [batch, (pieces)], are those before. Source:
+        `tokenization.Tokenizer._replace_aligned`.
         """
         spans = tf.gather(_ragged(self._spans), ids)
         parts = spans.values  # [all pieces before, (1 or more)]
@@ -397,10 +394,8 @@ def _split_words(
     """Do what `wordpiece.clean_text` and `split_words` do, for many texts.
 
     They may differ on the characters that `text_ops.normalize` names; with
-    vocab_chinese.txt all characters get the same ids.
-
-    Example, string [batch, (words)]; bytes that are not UTF-8 are dropped:
-        ["It's 今天。", ""] -> [["it", "'", "s", "今", "天", "。"], []]
+    vocab_chinese.txt all characters get the same ids. Bytes that are not UTF-8
+    are dropped.
     """
     texts = text_ops.replace_each(
         text_ops.valid_utf8(texts), wordpiece.is_dropped, ""

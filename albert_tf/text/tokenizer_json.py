@@ -45,10 +45,7 @@ def make(tokenizer: tokenization.AnyTokenizer) -> str:
 
 
 def special_pieces(tokenizer: tokenization.AnyTokenizer) -> dict[str, str]:
-    """Return the special pieces by their names in transformers.
-
-    Example: {"pad_token": "<pad>", "unk_token": "<unk>", ...}
-    """
+    """Return {"pad_token": "<pad>", "unk_token": "<unk>", ...}."""
     return {
         f"{name}_token": tokenizer.pieces[getattr(tokenizer, f"{name}_id")]
         for name in ("pad", "unk", "cls", "sep", "mask")
@@ -114,11 +111,7 @@ def _hidden(
 
 
 def _place_to_cut(piece: str, text_pieces: Sequence[str]) -> int:
-    """Return a position in a piece that no piece of text spans, if possible.
-
-    Example:
-        _place_to_cut("<pad>", ["<", "pa"]) = 1
-    """
+    """Return a position in a piece that no piece of text spans, if possible."""
     for place in range(1, len(piece)):
         pair = piece[place - 1 : place + 1]
         if not any(pair in other for other in text_pieces):
@@ -164,7 +157,6 @@ def _replace(pattern: str, content: str = "") -> dict[str, Any]:
 
 
 def _split(pattern: str, behavior: str) -> dict[str, Any]:
-    """Return a cut around a pattern, which is Isolated or Removed."""
     return {
         "type": "Split",
         "pattern": {"Regex": pattern},
@@ -192,14 +184,12 @@ def _sigma_classes() -> tuple[str, str]:
     ends a word.
     """
 
-    def is_cased(character: str) -> bool:
-        return (character + "Σ").lower().endswith("ς")
+    def is_cased(text: str) -> bool:
+        return (text + "Σ").lower().endswith("ς")
 
-    def is_ignored(character: str) -> bool:
-        return not is_cased(character) and is_cased("A" + character)
-
-    return cleaning.character_class(is_cased), cleaning.character_class(
-        is_ignored
+    cased = cleaning.character_class(is_cased)
+    return cased, cleaning.character_class(
+        lambda c: not is_cased(c) and is_cased("A" + c)
     )
 
 

@@ -311,18 +311,13 @@ class WordPieceTokenizer:
 
 
 def _read_pieces(content: bytes, path: str) -> tuple[str, ...]:
-    """Return the pieces of a vocabulary file, checked.
-
-    An empty line is a piece that no text yields; the released Chinese
-    vocabulary has one.
-    """
+    """Return the pieces of a file; an empty line is one that no text yields."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise errors.UserError(
-            "is not UTF-8 text. A WordPiece vocabulary is a text file with one "
-            "piece a line. If this is a SentencePiece model, give it as "
-            f"`spm_model_file={path}`",
+            "is not UTF-8 text with one piece a line. If this is a "
+            f"SentencePiece model, give it as `spm_model_file={path}`",
             "vocab_file",
             path,
         ) from error
@@ -336,9 +331,8 @@ def _read_pieces(content: bytes, path: str) -> tuple[str, ...]:
         second = pieces.index(piece, first) + 1
         raise errors.UserError(
             f"has the piece {piece!r} in line {first} and again in line "
-            f"{second}. The first field of each line is a piece, and no piece "
-            f"may occur twice. Rename the later one, for example to [unused-"
-            f"{second}], so that the others keep their ids.",
+            f"{second}. Rename the later one, for example to [unused-{second}],"
+            " so that the others keep their ids.",
             "vocab_file",
             path,
         )
@@ -351,24 +345,16 @@ def _check_special_pieces(
     missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
     if not missing:
         return
+    what = f"has no piece {' '.join(missing)}"
     if not any(map(str.strip, lines)):
         what = "is empty"
-        mend = "Copy the file again."
     elif all("\t" in line for line in lines):
         what = "is the readable list of a SentencePiece vocabulary"
-        mend = (
-            "Give the binary file beside it instead, which ends in .model: "
-            "`spm_model_file=30k-clean.model`"
-        )
-    else:
-        what = f"has no piece {' '.join(missing)}"
-        mend = (
-            "Add them at the end, each on a line of its own, or give the "
-            "vocabulary that belongs to the model."
-        )
     raise errors.UserError(
         f"{what}. A WordPiece vocabulary has one piece a line, "
-        f"{' '.join(SPECIAL_PIECES)} among them. {mend}",
+        f"{' '.join(SPECIAL_PIECES)} among them. Give the vocabulary that "
+        "belongs to the model. A SentencePiece one is a binary file that ends "
+        "in .model: `spm_model_file=30k-clean.model`",
         "vocab_file",
         path,
     )

@@ -25,10 +25,7 @@ def measure(
 ) -> dict[str, float]:
     """Return what a vocabulary makes of lines with text.
 
-    Returns:
-        Pieces a word, where words stand between spaces; characters a piece,
-        without spaces; the shares of the pieces that are unknown, and of the
-        words that are one known piece.
+    Words stand between spaces; the last two numbers are shares of all.
     """
     ids, _ = tokenizer.encode_flat(lines)
     words = " ".join(lines).split()
