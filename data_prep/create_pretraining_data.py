@@ -26,7 +26,7 @@ if not __package__:  # Run by its path: find the packages beside this folder.
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +54,7 @@ from data_prep.writer import (
     same_job,
     segmenters,
     shards,
+    statistics,
     text_lines,
     token_blocks,
     word_starts,
@@ -209,11 +210,6 @@ def _piece_size(piece: str, everything: int, limits: tuple[int, int]) -> int:
     return min(max(everything // _PIECES[piece], low), high)
 
 
-def _add_counts(total: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, value in more.items():
-        total[name] = total.get(name, 0) + value
-
-
 # Stage 1: text to blocks of tokens. -------------------------------------------
 
 
@@ -264,7 +260,8 @@ def _write_blocks(job: Job) -> dict[str, Any]:
             shown.update(reader.bytes_read)
     counts = {"documents_cut": reader.documents_cut}
     for index in indices:
-        _add_counts(counts, token_blocks.load(work.block(index)).facts)
+        facts = token_blocks.load(work.block(index)).facts
+        counts = statistics.add(counts, facts)
     if not counts.get("documents"):
         raise _no_document(reader, counts)
     read = [dataclasses.asdict(file) for file in reader.files]
@@ -353,9 +350,8 @@ def build_instances(job: Job, text: TokenizedText) -> StoredInstances:
             shown.update(done)
     counts = dict(text.counts)
     for unit in units:
-        _add_counts(
-            counts, work_folder.known(_unit_facts(work, unit))["counts"]
-        )
+        facts = work_folder.known(_unit_facts(work, unit))
+        counts = statistics.add(counts, facts["counts"])
     return StoredInstances(tuple(work.unit(u.number) for u in units), counts)
 
 

@@ -27,19 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import (
-    errors,
-    files,
-    options,
-    ranges,
-)
+from albert_tf.common import errors, files, options, ranges
 from albert_tf.data import layouts
 from albert_tf.text import tokenization
-from data_prep.inspection import (
-    record_batches,
-    record_statistics,
-    record_text,
-)
+from data_prep.inspection import record_batches, record_statistics, record_text
 from data_prep.writer import statistics
 
 

@@ -69,8 +69,7 @@ class WordEmbeddingsOptions:
 
 
 def original_pieces(
-    features: record_statistics.Features,
-    special: record_statistics.SpecialIds,
+    features: record_statistics.Features, special: record_statistics.SpecialIds
 ) -> np.ndarray:
     """Return the pieces of records as they were before masking, int32 [n, S].
 
@@ -142,8 +141,7 @@ def make_embeddings(
 ) -> np.ndarray:
     """Return word embeddings from the pairs in records, float32 [V, E]."""
     counts = cooccurrence.add_pairs(
-        read_pieces(paths, _MAX_RECORDS, model.vocab_size),
-        model.vocab_size,
+        read_pieces(paths, _MAX_RECORDS, model.vocab_size), model.vocab_size
     )
     information = cooccurrence.positive_information(counts)
     if not information.nnz:
@@ -155,10 +153,7 @@ def make_embeddings(
         )
     logging.info("Computing embeddings from %d pairs of pieces.", counts.nnz)
     return cooccurrence.embeddings(
-        information,
-        model.embedding_size,
-        settings.stddev,
-        settings.random_seed,
+        information, model.embedding_size, settings.stddev, settings.random_seed
     )
 
 

@@ -74,20 +74,16 @@ def open_texts(path: str) -> Iterator[tuple[str, IO[bytes]]]:
     Example:
         "a.txt" and "a.txt.gz" yield one text, "a.tar.xz" one for each member.
     """
-    if path.endswith(ARCHIVES):
-        yield from _open_members(path)
+    if not path.endswith(ARCHIVES):
+        with corpus.open_unpacked(path) as stream:
+            yield path, stream
         return
-    with corpus.open_unpacked(path) as stream:
-        yield path, stream
-
-
-def _open_members(path: str) -> Iterator[tuple[str, IO[bytes]]]:
     with tarfile.open(path, "r:*") as archive:
         for member in archive:
             name = f"{path}/{member.name}"
-            stream = archive.extractfile(member) if member.isreg() else None
-            if stream is not None:
-                yield name, stream
+            content = archive.extractfile(member) if member.isreg() else None
+            if content is not None:
+                yield name, content
             elif not member.isdir():  # It could lead anywhere, or nowhere.
                 logging.warning(
                     "%s is a link or a device, no file: left out.", name

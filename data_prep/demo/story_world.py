@@ -12,11 +12,11 @@ This module only computes; `make_demo_data.py` writes files.
 """
 
 import dataclasses
+import itertools
 import random
 import re
 import string
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 
 # The road: place, who works there, the good taken, the good given. The last
 # place gives what the first one takes. There are only six places and four
@@ -93,6 +93,14 @@ FOODS = tuple(
     syrup tarts tea thyme toast tuna wheat
     """.split()
 )
+# All words that fill slots; no word is in two of them.
+POOLS = (PLACES, KEEPERS, GOODS, SEASONS, WEATHERS) + (
+    NAMES,
+    TREASURES,
+    ANIMALS,
+    TOPICS,
+    FOODS,
+)
 
 # Words to ask about stories with. No story says them, but the vocabulary has
 # them, to be as large as that of configs/models/albert_tiny.json.
@@ -109,72 +117,55 @@ QUESTION_WORDS = tuple(
 SHORTEST_STORY = 10  # Sentences: more than one pair of segments of 64 pieces.
 LONGEST_STORY = 24  # Sentences: four rounds of the road.
 
-HANDOVER, BARTER, JOURNEY, WEATHER, REST = (
-    "handover",
-    "barter",
-    "journey",
-    "weather",
-    "rest",
-)
 # Relative frequencies of the kinds of sentences. Handovers and barters are the
 # most frequent because they connect a sentence with the next one.
-KIND_WEIGHTS = MappingProxyType(
-    {HANDOVER: 7, BARTER: 6, JOURNEY: 2, WEATHER: 2, REST: 3}
-)
+KIND_WEIGHTS = {
+    "handover": 7,
+    "barter": 6,
+    "journey": 2,
+    "weather": 2,
+    "rest": 3,
+}
 # Every sentence begins with season and place and has ten words: a tiny model
 # learns quickly which words to compare in the two segments only if they are
 # always at the same positions. A pair of 64 pieces holds six sentences.
 OPENING = "In {season} at the {place} "
-ENDINGS = MappingProxyType(
-    {
-        HANDOVER: (
-            "{holder} gave {receiver} the {treasure}.",
-            "{receiver} took the {treasure} home.",
-            "{receiver} took what {holder} gave.",
-        ),
-        BARTER: (
-            "{holder} traded {take} for {give}.",
-            "the {keeper} gave {holder} {give}.",
-            "{holder} and the {keeper} traded.",
-        ),
-        JOURNEY: (
-            "{holder} came with the {animal}.",
-            "{holder} took the {treasure} along.",
-            "the {animal} saw {holder} come.",
-        ),
-        WEATHER: (
-            "there was much {weather} about.",
-            "the {keeper} saw the {weather}.",
-        ),
-        REST: (
-            "the {keeper} shared the {food}.",
-            "{holder} and the {animal} slept.",
-            "{holder} talked about the {topic}.",
-            "the {keeper} gave {holder} {food}.",
-        ),
-    }
-)
-TEMPLATES = MappingProxyType(
-    {
-        kind: tuple(OPENING + ending for ending in endings)
-        for kind, endings in ENDINGS.items()
-    }
-)
+ENDINGS = {
+    "handover": (
+        "{holder} gave {receiver} the {treasure}.",
+        "{receiver} took the {treasure} home.",
+        "{receiver} took what {holder} gave.",
+    ),
+    "barter": (
+        "{holder} traded {take} for {give}.",
+        "the {keeper} gave {holder} {give}.",
+        "{holder} and the {keeper} traded.",
+    ),
+    "journey": (
+        "{holder} came with the {animal}.",
+        "{holder} took the {treasure} along.",
+        "the {animal} saw {holder} come.",
+    ),
+    "weather": (
+        "there was much {weather} about.",
+        "the {keeper} saw the {weather}.",
+    ),
+    "rest": (
+        "the {keeper} shared the {food}.",
+        "{holder} and the {animal} slept.",
+        "{holder} talked about the {topic}.",
+        "the {keeper} gave {holder} {food}.",
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
-    """One step of a story: its sentence, and everything true at this step.
+    """One step of a story."""
 
-    Attributes:
-        text: The sentence with its full stop.
-        slots: Names of the words that it says, in their order.
-        state: Everything true at this step, in the sentence or not: slot name
-            to word.
-    """
-
-    text: str
-    slots: tuple[str, ...]
+    text: str  # With its full stop.
+    slots: tuple[str, ...]  # Names of the words that it says, in their order.
+    # Everything true at this step, in the sentence or not: slot name to word.
     state: Mapping[str, str]
 
 
@@ -197,9 +188,9 @@ def tell_story(rng: random.Random, num_sentences: int) -> Story:
     for step, kind in enumerate(kinds):
         state = cast | _surroundings(place + step, time + step)
         state |= {"topic": rng.choice(TOPICS), "food": rng.choice(FOODS)}
-        if kind == HANDOVER:
+        if kind == "handover":
             state["receiver"] = cast["holder"] = people.pop()
-        template = rng.choice(TEMPLATES[kind])
+        template = OPENING + rng.choice(ENDINGS[kind])
         slots = [s for _, s, _, _ in string.Formatter().parse(template) if s]
         text = template.format(**state)
         story.append(Sentence(text, tuple(slots), state))
@@ -260,14 +251,11 @@ def make_corpora(
     No story of the held-out text is in the training text.
     """
     told: set[str] = set()
-    train = tell_different_stories(
-        random_stream(random_seed, "corpus/train"), num_train, told
-    )
-    train_text = format_corpus(list(train))
-    dev = tell_different_stories(
-        random_stream(random_seed, "corpus/dev"), num_dev, told
-    )
-    return train_text, format_corpus(list(dev))
+    texts = []
+    for name, count in (("train", num_train), ("dev", num_dev)):
+        rng = random_stream(random_seed, f"corpus/{name}")
+        texts.append(format_corpus([*tell_different_stories(rng, count, told)]))
+    return texts[0], texts[1]
 
 
 def make_glossary() -> str:
@@ -277,22 +265,9 @@ def make_glossary() -> str:
     a piece only if it occurs in two different words. If it is trained on the
     stories and this glossary, a small vocabulary has a piece for every word.
     """
-    templates = [t for group in TEMPLATES.values() for t in group]
-    text = re.sub(r"\{\w+\}", " ", " ".join(templates))
-    pools = (
-        NAMES,
-        TREASURES,
-        ANIMALS,
-        TOPICS,
-        FOODS,
-        PLACES,
-        KEEPERS,
-        GOODS,
-        SEASONS,
-        WEATHERS,
-        QUESTION_WORDS,
-    )
-    words = {*re.findall(r"[A-Za-z]+", text)}.union(*pools)
+    templates = " ".join([OPENING, *itertools.chain(*ENDINGS.values())])
+    text = re.sub(r"\{\w+\}", " ", templates)
+    words = {*re.findall(r"[A-Za-z]+", text)}.union(*POOLS, QUESTION_WORDS)
     return "".join(f"{word} {word}.\n" for word in sorted(words))
 
 
@@ -317,15 +292,9 @@ def make_cola(
     """Make rows for CoLA, half of them acceptable, in random order.
 
     An unacceptable sentence has the words of an acceptable one, with two of
-    them exchanged. So only the order of the words shows the label.
-
-    Args:
-        rng: Random numbers.
-        num_rows: Number of rows.
-        told: Sentences that must not be repeated; new ones are added.
-
-    Returns:
-        Sentence and label (1 acceptable) of each row.
+    them exchanged. So only the order of the words shows the label. Sentences
+    that were `told` are not repeated, and new ones are added to them. Returned
+    are sentence and label (1 acceptable) of each row.
     """
     labels = rng.sample([0, 1] * (num_rows // 2 + 1), num_rows)
     rows = []

@@ -44,16 +44,14 @@ def guess_special_ids(features: Features) -> SpecialIds:
 
 
 def describe(features: Features, special: SpecialIds) -> dict[str, Any]:
-    """Describe pretraining records by numbers; see `summarize`.
-
-    If the features of masking or word starts are missing, their statistics are
-    left out.
-    """
+    """Describe pretraining records by numbers; see `summarize`."""
     return summarize(count(features, special))
 
 
 def count(features: Features, special: SpecialIds) -> statistics.Counts:
     """Count what `summarize` needs, for one batch of pretraining records.
+
+    Features of masking or word starts may be missing.
 
     Returns:
         Arrays whose shapes depend on S and P only:
@@ -162,9 +160,6 @@ def _well_formed(features: Features, special: SpecialIds) -> np.ndarray:
     Without a sentence-order label it is `[CLS] A [SEP] padding`. Its mask,
     segments, label and predictions must agree with that: predictions come
     before their padding, in ascending order, and none is at a special piece.
-
-    Returns:
-        bool [n].
     """
     ids, length = features["input_ids"], lengths(features)
     first, rows = segment_a(features), np.arange(len(ids))

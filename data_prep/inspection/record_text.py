@@ -39,32 +39,21 @@ class PieceText:
     def join(
         self, ids: Sequence[int], labels: Mapping[int, int], mask_id: int
     ) -> str:
-        """Join ids to a text in which predictions are marked.
+        """Join ids to a text such as "[CLS] to [paris→MASK] we go[es→KEPT]".
 
-        For example "[CLS] to [paris→MASK] we go[es→KEPT]".
-
-        Args:
-            ids: The ids in the record.
-            labels: By index in `ids`, the id to be predicted there.
-            mask_id: Id of [MASK].
+        The labels are, by index in `ids`, the ids to be predicted there.
         """
         text = ""
         for index, id_ in enumerate(ids):
             label = labels.get(index)
             word, spaced = self.word_and_start(id_ if label is None else label)
             if label is not None:
-                word = (
-                    f"[{word or '▁'}→{self._replacement(id_, label, mask_id)}]"
-                )
+                now = f"RANDOM:{self.word_and_start(id_)[0] or '▁'}"
+                if id_ in (mask_id, label):
+                    now = "MASK" if id_ == mask_id else "KEPT"
+                word = f"[{word or '▁'}→{now}]"
             text += f" {word}" if spaced and text else word
         return text
-
-    def _replacement(self, id_: int, label: int, mask_id: int) -> str:
-        if id_ == mask_id:
-            return "MASK"
-        if id_ == label:
-            return "KEPT"
-        return f"RANDOM:{self.word_and_start(id_)[0] or '▁'}"
 
 
 def instance_lines(

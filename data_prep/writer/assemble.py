@@ -40,10 +40,9 @@ class Encoded(NamedTuple):
 
 
 def make_parts(counts: np.ndarray) -> list[Part]:
-    """Divide the keys into ranges.
+    """Make a part of each range of keys.
 
-    Args:
-        counts: int [units, parts], how many keys of a unit fall in each range.
+    `counts`, int [units, parts], says how many keys of a unit are in each.
     """
     totals = counts.sum(axis=0).tolist()
     ends = itertools.accumulate(totals)
@@ -67,14 +66,8 @@ def divide(
         first = 3, count = 4, bounds = [0, 5, 10]
         result = (0, 0, 2), (1, 2, 4)
 
-    Args:
-        first: Number of the first record.
-        count: How many there are.
-        bounds: See `divide_evenly`.
-
-    Yields:
-        Index of the file, and begin and end of its records, counted from
-        `first`.
+    The `bounds` are of `divide_evenly`. Yielded are the index of the file, and
+    begin and end of its records, counted from `first`.
     """
     begin = 0
     file = bisect.bisect_right(bounds, first) - 1
@@ -89,7 +82,7 @@ class Assembler:
     """Makes records from instances."""
 
     prefixes: tuple[str, ...]  # Files of the units.
-    counts: np.ndarray  # int [units, parts], see `make_parts`.
+    counts: np.ndarray  # See `make_parts`.
     max_seq_length: int
     vocabulary: masking.Vocabulary
     masker: masking.Masker | None  # None if training masks.
@@ -144,12 +137,7 @@ class Assembler:
     def _make_values(
         self, rows: np.ndarray, tokens: np.ndarray
     ) -> tuple[dict[str, np.ndarray], statistics.Counts]:
-        """Return features of the layout, [n, ...], masked, and their counts.
-
-        Args:
-            rows: `instances.ROW` [n].
-            tokens: The tokens that `begin` of the rows points into.
-        """
+        """Return features of the layout, [n, ...], masked, and their counts."""
         ids, starts = tokens, None
         if self.has_word_starts:
             ids, starts = tokens >> 1, tokens & 1
@@ -182,10 +170,7 @@ class Assembler:
     ) -> np.ndarray:
         """Return where words start, uint8 [n, S]; [CLS] and [SEP] count as 1.
 
-        Args:
-            rows: `instances.ROW` [n].
-            sequences: int32 [n, S].
-            starts: Whether each token starts a word; None without segmenter.
+        `starts` says so of each token; it is None without a segmenter.
         """
         if starts is None:
             return self.vocabulary.boundaries.take(sequences)
@@ -197,12 +182,9 @@ class Assembler:
     def _sequences(
         self, rows: np.ndarray, tokens: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Put markers around the segments of each instance.
+        """Return int32 [n, S] tokens, uint8 [n, S] segments, int64 [n] lengths.
 
         `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` where the second is empty.
-
-        Returns:
-            int32 [n, S] tokens, uint8 [n, S] segments, int64 [n] lengths.
         """
         first = rows["first"].astype(np.int64)
         second = rows["second"].astype(np.int64)

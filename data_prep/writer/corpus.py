@@ -221,13 +221,7 @@ def require_readable(path: str) -> None:
 
 
 class CorpusReader:
-    """Reads files as blocks, once, and collects facts about them.
-
-    Attributes:
-        files: Facts of the files read to their end, in order.
-        total_bytes: Size of all files as stored; None with standard input.
-        documents_cut: How often a document was cut because it was too long.
-    """
+    """Reads files as blocks, once, and collects facts about them."""
 
     def __init__(
         self,
@@ -235,17 +229,17 @@ class CorpusReader:
         options: CorpusOptions,
         block_bytes: int = BLOCK_BYTES,
     ) -> None:
-        """Look up the sizes of the files.
-
-        A block ends with the document that reaches `block_bytes`.
-        """
+        """A block ends with the document that reaches `block_bytes`."""
         self._paths = tuple(paths)
         self._options = options
         self._block_bytes = block_bytes
         self._open_file: _HashedFile | None = None
-        self.files: list[FileFacts] = []
-        self.total_bytes = _total_size(self._paths)
-        self.documents_cut = 0
+        self.files: list[FileFacts] = []  # Those read to their end.
+        # Of all files as stored; None with standard input.
+        self.total_bytes: int | None = None
+        if text_lines.STANDARD_INPUT not in self._paths:
+            self.total_bytes = sum(map(files.size, self._paths))
+        self.documents_cut = 0  # Because they were too long.
 
     @property
     def bytes_read(self) -> int:
@@ -273,7 +267,7 @@ class CorpusReader:
         longest = MAX_DOCUMENT_BYTES
         if options.input_format == "lines":
             longest = MAX_LINE_BYTES
-        on_long = _ignore
+        on_long = None
         if options.on_bad_line == "fail":
             on_long = functools.partial(_refuse_long_line, path, longest)
         if options.is_table:
@@ -339,24 +333,6 @@ class _HashedFile(io.RawIOBase):
         return len(data)
 
 
-def _gfile() -> Any:
-    from tensorflow.io import gfile  # Slow to import: only for remote paths.
-
-    return gfile
-
-
-def _total_size(paths: Iterable[str]) -> int | None:
-    total = 0
-    for path in paths:
-        if path == text_lines.STANDARD_INPUT:
-            return None
-        if files.is_remote(path):
-            total += int(_gfile().stat(path).length)
-        else:
-            total += os.path.getsize(path)
-    return total
-
-
 @contextlib.contextmanager
 def open_unpacked(path: str) -> Iterator[IO[bytes]]:
     """Open a text file, or standard input, unpacked according to its ending.
@@ -391,10 +367,7 @@ def _open_stored(path: str) -> contextlib.AbstractContextManager[Any]:
     """Open the bytes of a file as they are stored."""
     if path == text_lines.STANDARD_INPUT:
         return contextlib.nullcontext(sys.stdin.buffer)
-    if files.is_remote(path):
-        opened = _gfile().GFile(path, "rb")
-        return typing.cast(contextlib.AbstractContextManager[Any], opened)
-    return open(path, "rb", buffering=0)
+    return files.open_binary(path)
 
 
 def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[str]:
@@ -422,10 +395,6 @@ def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[str]:
             near = [other.removesuffix(b"\n") for other in near]
             raise text_lines.bad_line(near, 0, where) from error
         yield decoded.removesuffix("\n")
-
-
-def _ignore(number: int) -> None:
-    """Do nothing, so that a line is replaced by `text_lines.TOO_LONG`."""
 
 
 def _refuse_long_line(path: str, longest: int, number: int) -> typing.NoReturn:

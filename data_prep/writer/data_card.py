@@ -17,11 +17,7 @@ _SOME_UNSPACED = 0.01  # Above this share of the letters, the card says so.
 def write(
     path: str, manifest: manifests.Manifest, counts: statistics.Counts
 ) -> str:
-    """Write card and picture beside the first record file.
-
-    Returns:
-        The path of the card.
-    """
+    """Write card and picture beside the first record file, the path."""
     name = manifest.shards[0] + PICTURE_ENDING
     with files.replace_atomically(path + PICTURE_ENDING) as stream:
         stream.write(_draw(manifest, counts))

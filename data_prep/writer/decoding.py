@@ -72,7 +72,7 @@ def _bad_line(
 def _decode_json(
     block: corpus.Block, options: corpus.CorpusOptions, counts: dict[str, int]
 ) -> list[str]:
-    cut: Callable[[str], Iterable[str]] = _split_lines
+    cut: Callable[[str], Iterable[str]] = functools.partial(str.split, sep="\n")
     if options.split_sentences:
         cut = functools.partial(split_text, language=options.language)
     lines: list[str] = []
@@ -162,10 +162,6 @@ def _is_visible(line: str) -> bool:
     Cleaning removes spaces, control characters and combining characters.
     """
     return any(unicodedata.category(c)[0] not in "CMZ" for c in line)
-
-
-def _split_lines(text: str) -> list[str]:
-    return text.split("\n")
 
 
 def split_text(text: str, language: str | None = None) -> Iterator[str]:

@@ -151,24 +151,14 @@ def _numbered(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def _sorted(
     rows: np.ndarray, slices: list[segment_pairs.Slice], dtype: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sort instances and their tokens by key.
-
-    Args:
-        rows: `ROW` [n].
-        slices: Both segments of each instance.
-        dtype: Of the tokens.
-    """
+    """Sort `ROW` [n], with two slices for each, and return tokens as well."""
     order = np.argsort(rows["key"], kind="stable")
-    tokens = np.concatenate(
-        [
-            np.zeros(0, dtype),
-            *(
-                part.tokens[part.begin : part.end]
-                for row in order.tolist()
-                for part in slices[2 * row : 2 * row + 2]
-            ),
-        ]
-    )
+    segments = [
+        part.tokens[part.begin : part.end]
+        for row in order.tolist()
+        for part in slices[2 * row : 2 * row + 2]
+    ]
+    tokens = np.concatenate([np.zeros(0, dtype), *segments])
     rows = rows[order]
     lengths = rows["first"].astype(np.int64) + rows["second"]
     rows["begin"] = np.cumsum(lengths) - lengths
@@ -206,16 +196,9 @@ def count_keys(prefix: str, bits: int) -> np.ndarray:
 def load_rows(
     prefix: str, begin: int, end: int, dtype: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Read neighbouring instances of a unit.
+    """Read neighbouring instances of a unit: `ROW` [n], and their tokens.
 
-    Args:
-        prefix: Files of `save`.
-        begin: First row.
-        end: Last row plus 1.
-        dtype: Of the tokens.
-
-    Returns:
-        `ROW` [n] with `begin` counted from the first of them, and their tokens.
+    The `begin` of a row is counted from the first of these tokens.
     """
     rows = np.fromfile(
         prefix + _ROWS, ROW, count=end - begin, offset=begin * ROW.itemsize

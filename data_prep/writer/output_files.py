@@ -42,18 +42,13 @@ def split(output_file: str, num_shards: int | None) -> list[str]:
                 "is kept beside the output, so it must be in a local folder. "
                 "Copy the finished files."
             )
-        if canonical(path) in seen:
+        if os.path.realpath(path) in seen:
             raise errors.UserError(
                 f"--output_file names {path} twice. Every output must be a "
                 "different file. Remove one of them."
             )
-        seen.add(canonical(path))
+        seen.add(os.path.realpath(path))
     return outputs
-
-
-def canonical(path: str) -> str:
-    """Return the path of a file without symbolic links."""
-    return os.path.realpath(path)
 
 
 def work_place(output_file: str) -> str:
@@ -64,11 +59,7 @@ def work_place(output_file: str) -> str:
 def check(
     inputs: Sequence[str], outputs: Sequence[str], output_file: str
 ) -> None:
-    """Reject outputs that are inputs, patterns, or not files.
-
-    Inputs that this program wrote, and other shards of the same name, are
-    refused as well.
-    """
+    """Refuse outputs that are inputs, patterns, folders, or among others."""
     for path in outputs:
         if any(character in path for character in "*?["):
             raise errors.UserError(
@@ -91,13 +82,15 @@ def _refuse_own_files(
 ) -> None:
     """Refuse inputs that are outputs of this run, or belong to them."""
     own = {
-        canonical(path) + ending
+        os.path.realpath(path) + ending
         for path in outputs
         for ending in ("", *files.BESIDE_RECORDS)
     }
-    work = os.path.join(canonical(work_place(output_file)), "")
+    work = os.path.join(os.path.realpath(work_place(output_file)), "")
     for path in inputs:
-        if canonical(path) in own or canonical(path).startswith(work):
+        if os.path.realpath(path) in own or os.path.realpath(path).startswith(
+            work
+        ):
             raise errors.UserError(
                 f"--input_file: {path} is also an input, but it is "
                 f"--output_file={output_file} or belongs to it. Inputs must be "

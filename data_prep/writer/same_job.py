@@ -6,7 +6,7 @@ from typing import Any
 
 from albert_tf.common import errors, files, options
 from albert_tf.data import manifests
-from data_prep.writer import output_files, text_lines, writer_options
+from data_prep.writer import text_lines, writer_options
 
 # Options that do not change the content of the records. The content of the
 # vocabulary and the names of the outputs are compared separately.
@@ -37,7 +37,7 @@ def describe(
             else list(files.size_and_time(path))
             for path in inputs
         },
-        "outputs": [output_files.canonical(path) for path in outputs],
+        "outputs": [os.path.realpath(path) for path in outputs],
     }
 
 
@@ -91,7 +91,8 @@ def refuse_other_options(
     for path in outputs:
         if not files.exists(path):
             continue
-        names = _names_beside(path, outputs)
+        folder = os.path.dirname(path)
+        beside = [p for p in outputs if os.path.dirname(p) == folder]
         manifest = manifests.find(path)
         if manifest is None:
             what = "and has no manifest with the options it was made with"
@@ -100,7 +101,7 @@ def refuse_other_options(
             changed = _changed_options(before, current)
             if manifest.vocab_sha256 != vocab_sha256:
                 changed.append("the vocabulary file has other content")
-            if manifest.shards != names:
+            if manifest.shards != tuple(map(os.path.basename, beside)):
                 changed.append(f"--output_file named {list(manifest.shards)}")
             if not changed:
                 continue
@@ -110,10 +111,3 @@ def refuse_other_options(
             "same options are replaced. Choose another --output_file, or add "
             "--overwrite to replace it."
         )
-
-
-def _names_beside(path: str, outputs: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the outputs in the folder of one of them."""
-    folder = os.path.dirname(path)
-    found = [p for p in outputs if os.path.dirname(p) == folder]
-    return tuple(os.path.basename(p) for p in found)

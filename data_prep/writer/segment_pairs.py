@@ -113,11 +113,9 @@ class Document(NamedTuple):
 class Corpus(Protocol):
     """All documents, for random second segments."""
 
-    def __len__(self) -> int:
-        """Return the number of documents."""
+    def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int, /) -> Document:
-        """Return a document."""
+    def __getitem__(self, index: int, /) -> Document: ...
 
 
 class Pair(NamedTuple):
@@ -156,16 +154,9 @@ def make_pairs(
         draws: full length, first segment of 1 sentence, coin 0.3 (exchange)
         result = first [7, 8, 9, 10], second [5, 6], label 1
 
-    Args:
-        corpus: All documents; random segments come from them.
-        index: Which of them to pack.
-        options: Lengths and kind of label.
-        draws: Source of all draws.
-        word_start: bool [vocabulary], whether a piece starts a word; a single
-            sentence is cut before such a piece.
-
-    Yields:
-        Pairs; None for a chunk that is left out.
+    Random segments come from the whole corpus. A single sentence is cut before
+    a piece that starts a word, by `word_start`, bool [vocabulary]. A chunk that
+    is left out gives None.
     """
     packer = _Packer(corpus, index, options, draws, word_start)
     while packer.begin < len(packer.bounds) - 1:
@@ -320,11 +311,8 @@ def truncate_pair(
         first = [5, 6, 7], second = [8, 9], limit = 4, draw 0.3 (front)
         result = [6, 7], [8, 9]
 
-    Args:
-        first: Tokens of the first segment.
-        second: Tokens of the second one; it is cut if both are equally long.
-        limit: Tokens that both may have together.
-        draws: One draw per dropped token: below 0.5 from the front.
+    The second is cut if both are equally long. There is one draw for each token
+    that is dropped; below 0.5 it is one from the front.
     """
     sizes = first.end - first.begin, second.end - second.begin
     surplus = sum(sizes) - limit

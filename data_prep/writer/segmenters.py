@@ -83,8 +83,7 @@ def word_starts(text: str, cut: Cut) -> np.ndarray:
         "今天 很好" of the words "今天", " ", "很", "好":
         [True, False, False, True, True, False]
 
-    Returns:
-        bool [characters + 1]; the last one is False, and so is white space.
+    The last one, behind the text, is False, and so is white space.
     """
     starts = np.zeros(len(text) + 1, bool)
     end = 0
@@ -112,14 +111,8 @@ def mark_pieces(
         text "今天很好" of the words "今天", "很", "好" and the pieces "▁今",
         "天很", "好": [True, False, True]
 
-    Args:
-        text: Any text.
-        pieces: Its pieces, and where each begins and ends in it, int
-            [pieces], from `encode_with_offsets`.
-        cut: From `load`.
-
-    Returns:
-        bool [pieces].
+    The pieces come with where each begins and ends in the text, int [pieces],
+    from `encode_with_offsets`. The result is bool [pieces].
     """
     names, begins, ends = pieces
     is_space = np.array([c.isspace() for c in text] + [False])

@@ -11,12 +11,7 @@ from typing import IO
 from absl import logging
 
 from albert_tf.common import errors, files
-from data_prep.writer import (
-    assemble,
-    checksums,
-    statistics,
-    work_folder,
-)
+from data_prep.writer import assemble, checksums, statistics, work_folder
 
 
 class _OpenShard:
@@ -70,12 +65,7 @@ class _OpenShard:
 
 
 class ShardWriter:
-    """Writes the records of all parts, in order, to equal shards.
-
-    Attributes:
-        paths: The shards.
-        first_record: Number of the first record after the finished shards.
-    """
+    """Writes the records of all parts, in order, to equal shards."""
 
     def __init__(
         self,
@@ -83,7 +73,6 @@ class ShardWriter:
         num_records: int,
         work: work_folder.WorkFolder,
     ) -> None:
-        """Find out which of the shards, of equal size, are finished."""
         # The targets of symbolic links, so that the links stay.
         self.paths = [os.path.realpath(path) for path in paths]
         self._bounds = assemble.divide_evenly(num_records, len(paths))
@@ -91,6 +80,7 @@ class ShardWriter:
         self._shard = 0
         while self._shard < len(paths) and self._facts(self._shard):
             self._shard += 1
+        # The first one after the finished shards.
         self.first_record = self._bounds[self._shard]
         self._counts: statistics.Counts = {}
         self._open: _OpenShard | None = None

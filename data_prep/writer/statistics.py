@@ -16,13 +16,7 @@ PERCENTILES = (5, 25, 50, 75, 95)
 def count(
     rows: np.ndarray, lengths: np.ndarray, sequences: np.ndarray
 ) -> Counts:
-    """Count one batch of records.
-
-    Args:
-        rows: `instances.ROW` [n].
-        lengths: int64 [n], tokens of each.
-        sequences: int32 [n, S].
-    """
+    """Count a batch: `instances.ROW` [n], int64 [n], int32 [n, S]."""
     return {
         "instances": len(rows),
         "label_1": int((rows["label"] == 1).sum()),
@@ -86,13 +80,9 @@ def from_json(values: dict[str, Any]) -> Counts:
 
 
 def percentiles(values: np.ndarray, counts: np.ndarray) -> list[float]:
-    """Return the percentiles of values that occur several times.
+    """Return the percentiles of values [k], of which each occurs counts [k].
 
     They are those of `np.percentile` at `PERCENTILES`, interpolated.
-
-    Args:
-        values: [k], in any order.
-        counts: int [k], how often each occurs, at least once in all.
     """
     order = np.argsort(values, kind="stable")
     last = np.cumsum(counts[order]) - 1  # Rank of the last of each value.
@@ -108,15 +98,9 @@ def percentiles(values: np.ndarray, counts: np.ndarray) -> list[float]:
 def count_replaced(
     shown: np.ndarray, label: np.ndarray, mask_id: int
 ) -> np.ndarray:
-    """Count by what the predicted pieces were replaced.
+    """Count predicted pieces that became [MASK], stayed, became another, [3].
 
-    Args:
-        shown: int [k], the piece in the record.
-        label: int [k], the piece to be predicted.
-        mask_id: Id of [MASK].
-
-    Returns:
-        int64 [3]: [MASK], the piece itself, another piece.
+    `shown`, int [k], is in the record; `label`, int [k], is to be predicted.
     """
     masked = shown == mask_id
     kept = (shown == label) & ~masked
@@ -124,12 +108,9 @@ def count_replaced(
 
 
 def entropy(counts: np.ndarray) -> float:
-    """Return the entropy in nats of what occurs so often.
+    """Return the entropy in nats of things that occur counts [k] times.
 
-    It is the same on every machine, and in every order.
-
-    Args:
-        counts: int [k], how often each thing occurs; 0 where all are.
+    It is the same on every machine, and in every order; 0 of nothing.
     """
     total = int(counts.sum())
     return math.fsum(
@@ -144,10 +125,7 @@ def summarize(
 ) -> dict[str, Any]:
     """Return the shares and distributions that describe the records.
 
-    Args:
-        counts: Of the records.
-        max_seq_length: Length of every sequence.
-        corpus: Counts of the text and of `instances.Built`.
+    The counts of the corpus are those of the text and of `instances.Built`.
     """
     instances = max(1, counts["instances"])
     labelled = counts["instances"] - counts["unlabelled"]

@@ -69,8 +69,8 @@ class _WholeFile(io.RawIOBase):
 def check(stream: IO[bytes], path: str, kind: str, column: str) -> None:
     """Make sure that a file has a column of text; only its schema is read."""
     pyarrow = _import_pyarrow(kind)
-    whole = _WholeFile(stream)
-    with _reading(path, kind), _OPENERS[kind](pyarrow, whole) as (schema, _):
+    with _reading(path, kind):
+        schema, _ = _open(pyarrow, kind, _WholeFile(stream))
         names = list(schema.names)
         times = names.count(column)
         if times != 1:
@@ -101,15 +101,10 @@ def json_lines(
     Example:
         a column "body" with the rows "one" and None yields
         b'{"body": "one"}\n{"body": null}\n'
-
-    Args:
-        stream: The file, from its beginning.
-        path: Its name, for messages.
-        kind: "parquet" or "arrow".
-        column: Name of the column, see `check`.
     """
-    pyarrow, whole = _import_pyarrow(kind), _WholeFile(stream)
-    with _reading(path, kind), _OPENERS[kind](pyarrow, whole) as (_, batches):
+    pyarrow = _import_pyarrow(kind)
+    with _reading(path, kind):
+        _, batches = _open(pyarrow, kind, _WholeFile(stream))
         for batch in batches(column):
             texts = _as_bytes(pyarrow, batch.column(column))
             for first in range(0, len(texts), _ROWS_AT_ONCE):
@@ -136,47 +131,26 @@ def _json_line(column: str, text: bytes | None) -> bytes:
     return line.encode("utf-8", "surrogateescape")
 
 
-@contextlib.contextmanager
-def _open_parquet(
-    pyarrow: Any, stream: io.RawIOBase
-) -> Iterator[tuple[Any, Callable[[str], Iterator[Any]]]]:
-    # Page by page: pre_buffer would read whole row groups.
-    file = pyarrow.parquet.ParquetFile(
-        stream, buffer_size=_BUFFER_BYTES, pre_buffer=False
-    )
-
-    def batches(column: str) -> Iterator[Any]:
-        yield from file.iter_batches(
+def _open(
+    pyarrow: Any, kind: str, stream: io.RawIOBase
+) -> tuple[Any, Callable[[str], Iterator[Any]]]:
+    """Return the schema of a file, and what reads a column in batches."""
+    if kind == "parquet":
+        # Page by page: pre_buffer would read whole row groups.
+        file = pyarrow.parquet.ParquetFile(
+            stream, buffer_size=_BUFFER_BYTES, pre_buffer=False
+        )
+        return file.schema_arrow, lambda column: file.iter_batches(
             _ROWS_AT_ONCE, columns=[column], use_threads=False
         )
-
-    with file:
-        yield file.schema_arrow, batches
-
-
-@contextlib.contextmanager
-def _open_arrow(
-    pyarrow: Any, stream: io.RawIOBase
-) -> Iterator[tuple[Any, Callable[[str], Iterator[Any]]]]:
-    """Open either of Arrow's formats: `datasets` writes streams."""
     start = stream.read(6)
     stream.seek(0)
-    if start != b"ARROW1":
-        with pyarrow.ipc.open_stream(stream) as reader:
-            yield reader.schema, lambda column: iter(reader)
-        return
-    with pyarrow.ipc.open_file(stream) as reader:
-        numbers = range(reader.num_record_batches)
-        yield (
-            reader.schema,
-            lambda column: map(reader.get_batch, numbers),
-        )
-
-
-_OPENERS: dict[str, Callable[[Any, io.RawIOBase], Any]] = {
-    "parquet": _open_parquet,
-    "arrow": _open_arrow,
-}
+    if start != b"ARROW1":  # `datasets` writes streams.
+        reader = pyarrow.ipc.open_stream(stream)
+        return reader.schema, lambda column: iter(reader)
+    reader = pyarrow.ipc.open_file(stream)
+    numbers = range(reader.num_record_batches)
+    return reader.schema, lambda column: map(reader.get_batch, numbers)
 
 
 @contextlib.contextmanager

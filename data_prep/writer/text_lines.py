@@ -56,13 +56,9 @@ def bad_line(
 ) -> errors.UserError:
     """Return the error for a line that is not UTF-8 text.
 
-    Zero bytes near it distinguish a binary file from text in another encoding.
-
-    Args:
-        lines: Neighbouring lines of a file.
-        index: The bad one among them.
-        where: File and number of the line, see `tell_line`.
-        remedy: Another fix for the message, a sentence.
+    Zero bytes near it, in `lines`, distinguish a binary file from text in
+    another encoding. `where` is from `tell_line`; the `remedy`, another fix, is
+    a sentence.
     """
     line = lines[index]
     near = b"".join(lines[max(0, index - NEAR_LINES) : index + NEAR_LINES])
@@ -82,15 +78,15 @@ def bad_line(
 
 
 def read_lines(
-    streams: Iterable[IO[bytes]], longest: int, on_long: Callable[[int], None]
+    streams: Iterable[IO[bytes]],
+    longest: int,
+    on_long: Callable[[int], None] | None,
 ) -> Iterator[bytes]:
     r"""Yield the lines of streams, each with a "\n" at its end.
 
-    Args:
-        streams: Buffered; each but the last ends with the end of a line.
-        longest: Bytes of the longest line, without its end.
-        on_long: Called with the number of each longer line, from 1. If it
-            returns, the line becomes `TOO_LONG`.
+    The streams are buffered; each but the last ends with the end of a line. A
+    line of more than `longest` bytes becomes `TOO_LONG`; `on_long` is called
+    with its number, from 1, before.
     """
     number = 0
     for stream in streams:
@@ -98,7 +94,8 @@ def read_lines(
             number += 1
             if not line.endswith(b"\n"):
                 if len(line) > longest:
-                    on_long(number)
+                    if on_long:
+                        on_long(number)
                     while line and not line.endswith(b"\n"):
                         line = stream.readline(longest + 1)
                     line = TOO_LONG

@@ -37,7 +37,6 @@ class TokenBlock:
     facts: dict[str, int]  # Counts for the summary.
 
     def __len__(self) -> int:
-        """Return the number of documents."""
         return len(self.document_ends)
 
     def document(self, index: int) -> segment_pairs.Document:
@@ -92,12 +91,8 @@ def tokenize(
 
     Source: the original's create_pretraining_data.create_training_instances.
 
-    Args:
-        lines: Sentences, and empty lines between documents.
-        tokenizer: Cleans and cuts the lines.
-        facts: Counts of the reader, to be stored with the block.
-        segmenter: With one, tokens are twice the ids, plus 1 where a word
-            starts.
+    The `facts`, counts of the reader, are stored with the block. With a
+    segmenter, tokens are twice the ids, plus 1 where a word starts.
     """
     ids, lengths, starts = _encode(lines, tokenizer, segmenter)
     tokens, num_tokens = ids, tokenizer.vocab_size
@@ -133,11 +128,9 @@ def tokenize(
 def _encode(
     lines: Sequence[str], tokenizer: tokenization.AnyTokenizer, segmenter: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Clean and encode lines.
+    """Return int32 [all pieces] ids; int64 [lines], how many each line has.
 
-    Returns:
-        int32 [all pieces] ids; int64 [lines], how many each line has; and with
-        a segmenter bool [all pieces], which of them start a word.
+    With a segmenter also bool [all pieces], which of them start a word.
     """
     if segmenter == segmenters.NONE:
         found = [
@@ -194,7 +187,6 @@ class StoredCorpus:
     """All documents of all blocks; some blocks are kept in memory."""
 
     def __init__(self, paths: Sequence[str], documents: Sequence[int]) -> None:
-        """Store where the blocks are, and how many documents each has."""
         self._paths = tuple(paths)
         self._ends = list(itertools.accumulate(documents))
         self._documents = tuple(documents)
@@ -205,7 +197,6 @@ class StoredCorpus:
         return StoredCorpus, (self._paths, self._documents)
 
     def __len__(self) -> int:
-        """Return the number of documents."""
         return self._ends[-1] if self._ends else 0
 
     def first_document(self, block: int) -> int:
@@ -217,7 +208,6 @@ class StoredCorpus:
         return self._load(self._paths[index])
 
     def __getitem__(self, index: int) -> segment_pairs.Document:
-        """Return a document."""
         block = bisect.bisect_right(self._ends, index)
         return self.block(block).document(index - self.first_document(block))
 
@@ -226,11 +216,8 @@ def drop_duplicates(paths: Sequence[str]) -> Iterator[tuple[int, TokenBlock]]:
     """Remove documents that equal an earlier document from blocks.
 
     Sixteen bytes of each document are compared. After an interruption, when
-    some blocks have no duplicates any more, the result is the same.
-
-    Yields:
-        For each block with duplicates, its number and the block without them,
-        to be saved.
+    some blocks have no duplicates any more, the result is the same. Yielded are
+    the number of each block with duplicates, and the block without them.
     """
     prints = [load(path).fingerprints() for path in paths]
     keep = np.zeros(sum(map(len, prints)), bool)

@@ -27,11 +27,7 @@ def choose_rule(
 ) -> str:
     """Return the rule of word starts that fits the text, and log it.
 
-    Args:
-        wanted: `--word_start_rule`.
-        segmenter: `--word_segmenter`; unless it is "none", it is the rule.
-        tokenizer: The vocabulary.
-        counts: Of the letters of all text, see `letters.count`.
+    A segmenter is the rule itself. The counts are those of `letters.count`.
     """
     if segmenter != segmenters.NONE:
         return segmenter

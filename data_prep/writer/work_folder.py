@@ -15,12 +15,7 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import (
-    errors,
-    files,
-    folder_lock,
-    strict_json,
-)
+from albert_tf.common import errors, files, folder_lock, strict_json
 from data_prep.writer import checksums
 
 _LOCK, _JOB = "lock", "job"
@@ -75,10 +70,7 @@ class WorkFolder:
     ) -> None:
         """Mark files as finished, after they were written.
 
-        Args:
-            name: Of the work.
-            written: What was written to each of its files.
-            facts: What `finished` returns, as JSON values.
+        `finished` returns the facts, JSON values.
         """
         self.write(name, {**facts, "files": written})
 
@@ -87,9 +79,8 @@ class WorkFolder:
     ) -> dict[str, Any] | None:
         """Return the facts of finished work, or None.
 
-        All files are read, in the order in which `finish` got them. If one does
-        not match its checksum, the record of the work is removed, with a
-        warning.
+        All files are read, in the order in which `finish` got them. Where one
+        is damaged, the record of the work is removed, with a warning.
         """
         facts = self.read(name)
         if facts is None:
@@ -150,12 +141,9 @@ def known(facts: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _record_text(values: Mapping[str, Any]) -> str:
-    """Return JSON values, and their checksum, as the text of a record."""
-    content = strict_json.dumps(values, sort_keys=True)
-    crc32c = checksums.of_bytes(content.encode()).crc32c
-    return (
-        strict_json.dumps({**values, "crc32c": crc32c}, sort_keys=True) + "\n"
-    )
+    content = strict_json.dumps(values, sort_keys=True).encode()
+    values = {**values, "crc32c": checksums.of_bytes(content).crc32c}
+    return strict_json.dumps(values, sort_keys=True) + "\n"
 
 
 def _read_record(path: str) -> dict[str, Any] | None:

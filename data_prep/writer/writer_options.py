@@ -6,20 +6,10 @@ from typing import NamedTuple
 
 from absl import logging
 
-from albert_tf.common import (
-    errors,
-    options,
-    ranges,
-    shared_options,
-)
+from albert_tf.common import errors, options, ranges, shared_options
 from albert_tf.data import layouts, manifests, masking
 from albert_tf.text import tokenization
-from data_prep.writer import (
-    corpus,
-    output_files,
-    segment_pairs,
-    segmenters,
-)
+from data_prep.writer import corpus, output_files, segment_pairs, segmenters
 
 # A warning is given if more than this share of the tokens, and more than this
 # number of tokens of each instance, are cut off.

@@ -5,10 +5,7 @@ import pytest
 from albert_tf.data import masking
 from albert_tf.text import tokenization
 from data_prep import create_pretraining_data
-from data_prep.writer import (
-    corpus,
-    segment_pairs,
-)
+from data_prep.writer import corpus, segment_pairs
 from tests.data_prep import writing
 
 

@@ -10,18 +10,11 @@ import sys
 import numpy as np
 import pytest
 
-from albert_tf.common import (
-    errors,
-    options,
-)
+from albert_tf.common import errors, options
 from albert_tf.data import layouts, manifests
 from albert_tf.text import normalization, tokenization
 from data_prep import create_pretraining_data
-from data_prep.writer import (
-    corpus,
-    instances,
-    token_blocks,
-)
+from data_prep.writer import corpus, instances, token_blocks
 from tests.conftest import changed
 from tests.data_prep import writing
 

@@ -58,9 +58,7 @@ def test_text_of_json_objects_is_cut_into_sentences(tmp_path, block_bytes):
     found, _, _ = read_all(
         [path], block_bytes, input_format="jsonl", split_sentences=True
     )
-    assert found == [
-        ["Mr. Fox left.", "It was late.", "We left, too.", "And"],
-    ]
+    assert found == [["Mr. Fox left.", "It was late.", "We left, too.", "And"]]
 
 
 def test_text_of_json_objects_is_cut_by_the_rules_of_a_language(tmp_path):

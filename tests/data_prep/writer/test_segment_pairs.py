@@ -104,10 +104,7 @@ def test_label_tells_the_order_in_the_document():
             both = (
                 [pair.second, pair.first]
                 if pair.label
-                else [
-                    pair.first,
-                    pair.second,
-                ]
+                else [pair.first, pair.second]
             )
             assert all(is_run(segment, whole) for segment in both)
             assert whole.index(both[0][-1]) < whole.index(both[1][0])

@@ -10,11 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from albert_tf.common import errors
-from data_prep.writer import (
-    corpus,
-    decoding,
-    tables,
-)
+from data_prep.writer import corpus, decoding, tables
 from tests.conftest import changed
 from tests.data_prep import writing
 

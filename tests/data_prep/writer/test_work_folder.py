@@ -5,10 +5,7 @@ import shutil
 
 import pytest
 
-from albert_tf.common import (
-    errors,
-    folder_lock,
-)
+from albert_tf.common import errors, folder_lock
 from data_prep import create_pretraining_data
 from data_prep.writer import token_blocks
 from tests.data_prep import writing

@@ -2,9 +2,7 @@ import logging
 
 import pytest
 
-from albert_tf.common import (
-    errors,
-)
+from albert_tf.common import errors
 from tests.data_prep import writing
 
 
