@@ -1,7 +1,6 @@
 """Offline features: bytes, order, names, splits, and what is refused."""
 
 import json
-import os
 import pathlib
 
 import numpy as np
@@ -168,40 +167,3 @@ def test_race_has_its_choices_in_a_row_and_middle_before_high(base, tmp_path):
         values = found["input_ids"].int64_list.value
         np.testing.assert_array_equal(np.reshape(values, [4, 24]), ids)
         assert found["label_ids"].int64_list.value == [label]
-
-
-# What is refused.
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"task_name": "rtf"}, "`task_name=rtf` is not known"),
-        ({"input_file": "nowhere.tsv"}, "--input_file=nowhere.tsv does not"),
-        ({"max_seq_length": 3}, "`max_seq_length=3` is below 4"),
-        ({"num_workers": -1}, "`num_workers=-1`"),
-        ({"spm_model_file": None}, "`spm_model_file` and `vocab_file` are"),
-    ],
-)
-def test_unusable_options_are_refused(base, tmp_path, changes, message):
-    with pytest.raises(errors.UserError, match=message):
-        write(base, **changes)
-    assert sorted(os.listdir(tmp_path)) == ["train.tsv"]
-
-
-def test_existing_records_stay_unless_they_may_go(base, tmp_path):
-    path = write(base)
-    before = path.read_bytes()
-    with pytest.raises(errors.UserError, match="exists.*`overwrite`"):
-        write(base, max_seq_length=12)
-    assert path.read_bytes() == before
-    write(base, max_seq_length=12, overwrite=True)
-    assert path.read_bytes() != before
-
-
-def test_wrong_row_leaves_nothing(base, tmp_path):
-    with open(base.input_file, "a") as stream:
-        stream.write("broken\n")
-    with pytest.raises(errors.UserError, match="line 702: 1 columns"):
-        write(base)
-    assert not os.path.exists(base.output_file)

@@ -1,4 +1,3 @@
-import gzip
 import subprocess
 import sys
 
@@ -102,29 +101,6 @@ def test_without_statistics_reading_stops(capsys, tmp_path):
     assert "well-formed" not in text
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a", lambda raw: b"plain text, not records\n" * 9, "not a TFRecord"),
-        ("a", lambda raw: raw[:-1], "damaged: record 20 .*file ends.*Copy the"),
-        ("a", lambda raw: raw[:99] + b"!!" + raw[101:], "damaged.*checksum"),
-        ("a", lambda raw: b"", "holds no record"),
-        ("a", gzip.compress, r"\.gz if and only if it is compressed"),
-        ("a.gz", lambda raw: raw, r"\.gz if and only if it is compressed"),
-        ("a.gz", lambda raw: gzip.compress(raw)[:-30], "damaged.*ended before"),
-    ],
-)
-def test_damaged_files_are_named(tmp_path, name, content, message):
-    whole = tmp_path / "whole"
-    write(whole, LAYOUT, *[VALUES] * 20)
-    raw = whole.read_bytes()
-    path = tmp_path / name
-    path.write_bytes(content(raw))
-    wanted = inspect.InspectOptions(input_file=str(path), num_examples=0)
-    with pytest.raises(errors.UserError, match=f"(?s){path}.*{message}"):
-        inspect.run(wanted)
-
-
 def test_files_of_two_layouts_are_refused(tmp_path):
     write(tmp_path / "a", LAYOUT, VALUES)
     write(tmp_path / "b", *without("token_boundary"))
@@ -141,12 +117,6 @@ def test_another_vocabulary_is_refused(tmp_path, tiny_vocab):
     )
     with pytest.raises(errors.UserError, match="has 400 pieces; .*0 to 400"):
         inspect.run(wanted)
-
-
-def test_script_runs(run_module):
-    done = run_module("data_prep.inspect_records", f"--input_file={ORIGINAL}")
-    assert done.returncode == 0, done.stderr
-    assert "records: 353" in done.stdout
 
 
 def test_a_pattern_passes_over_what_stands_beside_records(capsys, tmp_path):

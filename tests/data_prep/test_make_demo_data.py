@@ -68,18 +68,3 @@ def test_a_folder_keeps_its_options(tmp_path):
     tree = read_tree(tmp_path)
     del tree["demo_options.json"]
     assert tree == first
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "allowed"),
-    [
-        ("num_stories", 0, "number from 1 to"),
-        ("num_stories", -3, "number from 1 to"),
-        ("num_task_examples", 59, "number from 60 to"),
-    ],
-)
-def test_sizes_are_checked(option, value, allowed):
-    with pytest.raises(
-        errors.UserError, match=f"`{option}={value}` .*{allowed}"
-    ):
-        make_demo_data.DemoOptions(output_dir="x", **{option: value})

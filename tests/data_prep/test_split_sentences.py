@@ -1,14 +1,10 @@
-import gzip
 import io
-import lzma
-import os
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
-from backports import zstd
 
 from albert_tf.common import errors
 from data_prep import split_sentences
@@ -105,15 +101,6 @@ def test_documents_end_with_a_paragraph(limit, expected):
     assert list(lines) == expected
 
 
-@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
-def test_packed_file(ending, book):
-    opener = {".gz": gzip.open, ".xz": lzma.open, ".zst": zstd.open}[ending]
-    packed = book.with_name(f"packed.txt{ending}")
-    with opener(packed, "wb") as stream:
-        stream.write(PROSE.encode())
-    assert split(packed) == [*SENTENCES, "", ""]
-
-
 def add(archive, name, kind=tarfile.REGTYPE, content=b"", link=""):
     member = tarfile.TarInfo(name)
     member.type, member.size, member.linkname = kind, len(content), link
@@ -208,16 +195,9 @@ def test_script_reads_standard_input(book, tmp_path):
 
 
 def test_output_that_cannot_be_meant(book, tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for name, message in (("o.txt.gz", "plain text"), ("pipe", "is a pipe")):
-        with pytest.raises(errors.UserError, match=message):
-            split_sentences.run(
-                split_sentences.Options(
-                    input_file=str(book),
-                    output_file=str(tmp_path / name),
-                    overwrite=True,
-                )
-            )
+    wanted = split_sentences.Options(str(book), str(tmp_path / "o.txt.gz"))
+    with pytest.raises(errors.UserError, match="plain text"):
+        split_sentences.run(wanted)
 
 
 @pytest.mark.parametrize(
@@ -232,21 +212,3 @@ def test_text_that_cannot_be_used_writes_nothing(content, message, book):
     with pytest.raises(errors.UserError, match=message):
         split(book)
     assert [path.name for path in book.parent.iterdir()] == ["book.txt"]
-
-
-def test_no_file_is_replaced_unasked(book):
-    output = book.with_name("out.txt")
-    output.write_text("kept\n")
-    given = {"input_file": str(book), "num_processes": 1}
-    for path, overwrite, message in (
-        (book, True, "one of the input files"),
-        (output, False, "`overwrite`"),
-    ):
-        with pytest.raises(errors.UserError, match=message):
-            split_sentences.run(
-                split_sentences.Options(
-                    **given, output_file=str(path), overwrite=overwrite
-                )
-            )
-    assert output.read_text() == "kept\n"
-    assert book.read_bytes() == PROSE.encode()

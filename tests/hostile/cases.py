@@ -293,8 +293,14 @@ CASES = {
         {"text": ["a"]}, "--input_format=parquet", input_format="lines"
     ),
     "archive as corpus": given(CORPUS, "input_file", "a.zip", b"PK", "a.zip"),
+    "packed archive as corpus": given(
+        CORPUS, "input_file", "a.tar.gz", b"PK", "a.tar.gz", "is an archive"
+    ),
     "gz that is none": given(CORPUS, "input_file", "a.gz", b"a\n", "a.gz"),
     "stdin beside a file": flag(CORPUS, "input_file", "-,x", "--input_file"),
+    "stdin as a table": flag(
+        CORPUS, "input_file", "-", "--input_file=-", input_format="parquet"
+    ),
     "pipe as corpus": flag(CORPUS, "input_file", "{here}/pipe", "pipe"),
     "device as corpus": flag(CORPUS, "input_file", "{here}/zero", "zero"),
     "output is the input": text_file(
@@ -394,6 +400,28 @@ CASES = {
     ),
     "activation that is none": architecture("hidden_act", hidden_act=["gelu"]),
     "deep architecture": config_file(DEEP, "c.json"),
+    # Options of the writer that do not fit.
+    "segments without room": flag(CORPUS, "max_seq_length", 4),
+    "two objectives": flag(
+        CORPUS,
+        "random_next_sentence",
+        True,
+        "contradict each other",
+        sentence_objective="sop",
+    ),
+    "permutations that training masks": flag(
+        CORPUS, "do_permutation", True, masking_time="training"
+    ),
+    "a cluster with processes": flag(
+        CORPUS, "num_workers", 2, dask_scheduler="host:8786"
+    ),
+    "a cluster of no name": flag(
+        CORPUS, "dask_scheduler", "", "--dask_scheduler", num_workers=None
+    ),
+    "words by rule and segmenter": flag(
+        CORPUS, "word_start_rule", "marker", word_segmenter="jieba"
+    ),
+    "segmenter that is not there": flag(CORPUS, "word_segmenter", "words"),
     # Numbers on the command line.
     "batch below nothing": flag(RECORDS, "train_batch_size", -4),
     "no batch": flag(RECORDS, "train_batch_size", 0),

@@ -161,34 +161,17 @@ def test_records_stand_in_the_order_of_the_keys(
 
 
 def test_records_for_masking_in_training(tmp_path):
+    """One segment has two markers, also beside pairs, and says so."""
     layout = layouts.without_masks(LAYOUT)
     units = draw(3)
+    alone = {"second": [], "label": layouts.NO_LABEL}
+    units[0] = [dataclasses.replace(i, **alone) for i in units[0]]
     assembler = make_assembler(tmp_path, units, masker=None, layout=layout)
-    encoded = [
-        assembler.encode(part).framed
-        for part in assemble.make_parts(assembler.counts)
-    ]
+    parts = assemble.make_parts(assembler.counts)
+    encoded = [assembler.encode(part) for part in parts]
     wanted = framed(layout, map(plain_values, ordered(units)))
-    assert b"".join(encoded) == b"".join(wanted)
-
-
-def test_one_segment_has_two_markers(tmp_path):
-    """Also beside pairs, and with the label that says there is none."""
-    layout = layouts.without_masks(LAYOUT)
-    units = draw(3)
-    units[0] = [
-        dataclasses.replace(i, second=[], label=layouts.NO_LABEL)
-        for i in units[0]
-    ]
-    assembler = make_assembler(tmp_path, units, masker=None, layout=layout)
-    encoded = [
-        assembler.encode(part) for part in assemble.make_parts(assembler.counts)
-    ]
-    rows = map(plain_values, ordered(units))
-    wanted = b"".join(framed(layout, rows))
-    assert b"".join(e.framed for e in encoded) == wanted
-    unlabelled = sum(e.counts["unlabelled"] for e in encoded)
-    assert unlabelled == len(units[0])
+    assert b"".join(e.framed for e in encoded) == b"".join(wanted)
+    assert sum(e.counts["unlabelled"] for e in encoded) == len(units[0])
     labels = [i.label for i in units[1]]
     assert sum(e.counts["label_1"] for e in encoded) == sum(labels)
 

@@ -165,16 +165,6 @@ def test_long_documents_are_cut_by_their_own_length(tmp_path, chunk_bytes):
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_document_of_just_the_limit_is_whole(tmp_path, chunk_bytes):
-    lines = ["0123456789 12345678", "0123456789 12345678", "012345678"]
-    path = write(tmp_path, ("\n".join(lines) + "\n\n" + "end").encode())
-    for block_bytes in SIZES:
-        found, _, reader = read_all([path], block_bytes)
-        assert found == [lines, ["end"]]
-        assert reader.documents_cut == 0
-
-
-@pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\nmore\n", b"\n\nmore\n"])
 def test_long_line_is_refused_by_its_number(tmp_path, chunk_bytes, ending):
     text = b"one\n\ntwo\n" + b"x" * 20 + b"\n" + b"y" * 21 + ending
@@ -301,12 +291,6 @@ def test_standard_input_is_read(tmp_path, monkeypatch):
     assert reader.files == [corpus.FileFacts("-", len(content), digest)]
 
 
-def test_pipe_is_read():
-    with subprocess.Popen(["echo", "one"], stdout=subprocess.PIPE) as pipe:
-        output = run_python(PEAK, "-", "fail", stdin=pipe.stdout)
-    assert output[0] == "4 0 False"
-
-
 def test_remote_files_are_read():
     import tensorflow as tf
 
@@ -316,23 +300,6 @@ def test_remote_files_are_read():
     found, _, reader = read_all(corpus.find_files(options))
     assert found == [["one"]]
     assert reader.bytes_read == reader.total_bytes
-
-
-@pytest.mark.parametrize(
-    ("pattern", "message"),
-    [
-        ("nothing*.txt", "matches no file"),
-        ("", "`input_file` is empty"),
-        ("a.txt,-", "must be the only input"),
-        ("a.tar.gz", "is an archive"),
-    ],
-)
-def test_wrong_input_files_are_refused(tmp_path, monkeypatch, pattern, message):
-    monkeypatch.chdir(tmp_path)
-    for name in ("a.txt", "a.tar.gz"):
-        write(tmp_path, b"", name)
-    with pytest.raises(errors.UserError, match=message):
-        corpus.find_files(make_options(input_file=pattern))
 
 
 def test_long_json_object_is_refused(tmp_path, monkeypatch):

@@ -3,12 +3,12 @@
 import dataclasses
 import os
 import pathlib
+import re
 
 import pytest
 
 from albert_tf.common import errors
 from albert_tf.data import manifests
-from data_prep import create_pretraining_data
 from data_prep.writer import instances, same_job
 from tests.conftest import changed
 from tests.data_prep import writing
@@ -34,31 +34,6 @@ def test_work_of_another_job_is_refused_and_kept(base, monkeypatch, tmp_path):
     assert (tmp_path / "x").read_bytes() == (
         pathlib.Path(base.output_file).read_bytes()
     )
-
-
-def test_message_names_an_input_that_is_new_or_missing(
-    base, monkeypatch, tmp_path
-):
-    one = str(tmp_path / "a.txt")
-    writing.interrupt(base, monkeypatch, instances, "save")
-    message = "gave 2 files, now 1; .*b.txt is missing now"
-    with pytest.raises(errors.UserError, match=message):
-        writing.run(base, input_file=one)
-    writing.interrupt(
-        base, monkeypatch, instances, "save", input_file=one, overwrite=True
-    )
-    with pytest.raises(errors.UserError, match="1 file, now 2; .*b.txt is new"):
-        writing.run(base)
-
-
-def test_unfinished_output_of_other_options_is_explained(
-    base, monkeypatch, many_pieces
-):
-    output = f"{base.output_file},{base.output_file}.2"
-    module = create_pretraining_data.data_card
-    writing.interrupt(base, monkeypatch, module, "write", output_file=output)
-    with pytest.raises(errors.UserError, match="--dupe_factor was 3, is now"):
-        writing.run(base, output_file=output, dupe_factor=4)
 
 
 def test_output_of_other_options_is_protected(base):
@@ -154,6 +129,14 @@ def test_inputs_are_compared_by_size_and_time(job, tmp_path, what):
     assert same_job.changes(before, job()) == [
         f"the input file {path} was changed"
     ]
+
+
+def test_an_input_that_is_new_or_missing_is_named(job):
+    two = job()
+    one = {**two, "inputs": dict([*two["inputs"].items()][:1])}
+    gone, new = same_job.changes(two, one) + same_job.changes(one, two)
+    assert re.fullmatch(".* gave 2 files, now 1; .*b.txt is missing now", gone)
+    assert re.fullmatch(".* gave 1 file, now 2; .*b.txt is new", new)
 
 
 def test_standard_input_is_always_the_same(base):

@@ -99,15 +99,6 @@ def test_entropy_of_labels(base, tmp_path):
     assert manifests.find(output).summary == summary
 
 
-def test_records_without_masks_have_no_labels_to_describe(base):
-    writing.run(base, masking_time="training", word_start_rule="english")
-    manifest = manifests.find(base.output_file)
-    assert not manifest.has_masks
-    assert not {"entropy_of_labels", "share_of_most_frequent_label"} & set(
-        manifest.summary
-    )
-
-
 @pytest.mark.parametrize(
     ("counts", "entropy"),
     [

@@ -3,7 +3,6 @@
 import io
 import json
 import random
-import sys
 
 import pyarrow
 import pyarrow.parquet
@@ -59,11 +58,6 @@ def stored(kind_and_writer, folder, table=TABLE):
     return path, kind
 
 
-def documents(folder):
-    """The texts of the corpus of `base`."""
-    return (folder / "a.txt").read_text().split("\n\n")
-
-
 @pytest.mark.parametrize("at_once", [1, 3, 64])
 def test_rows_become_json_lines(
     kind_and_writer, tmp_path, monkeypatch, at_once
@@ -93,12 +87,11 @@ def test_every_kind_of_text_is_read(tmp_path, kind):
 
 
 @pytest.mark.usefixtures("many_pieces")
-def test_bytes_are_those_of_json_lines(kind_and_writer, base, tmp_path):
-    """Whatever the number of workers, also after an interruption."""
-    texts = documents(tmp_path)
-    path, kind = stored(
-        kind_and_writer, tmp_path, pyarrow.table({"body": texts})
-    )
+def test_bytes_are_those_of_json_lines(base, tmp_path):
+    """Whatever the number of workers."""
+    texts = (tmp_path / "a.txt").read_text().split("\n\n")
+    path = str(tmp_path / "a.parquet")
+    write_parquet(pyarrow.table({"body": texts}), path)
     records = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     (tmp_path / "a.jsonl").write_text(records)
     wanted = writing.in_folder(
@@ -107,7 +100,7 @@ def test_bytes_are_those_of_json_lines(kind_and_writer, base, tmp_path):
         input_format="jsonl",
         input_file=str(tmp_path / "a.jsonl"),
     )
-    table = dict(input_format=kind, input_file=path, text_column="body")
+    table = dict(input_format="parquet", input_file=path, text_column="body")
     own = changed(base, **table)
     assert writing.in_folder(own, tmp_path / "table", num_workers=2) == wanted
 
@@ -138,14 +131,6 @@ def test_bad_rows_are_named_or_left_out(kind_and_writer, tmp_path):
     assert counts == {"lines_skipped": 1, "lines_replaced": 1}
 
 
-def test_row_without_text_is_named(tmp_path):
-    path = str(tmp_path / "a.parquet")
-    write_parquet(pyarrow.table({"body": ["one", None]}), path)
-    message = "a.parquet.: row 2 has no usable text in --text_column=body"
-    with pytest.raises(errors.UserError, match=message):
-        read_all(path, "parquet")
-
-
 def test_facts_of_a_table_are_those_of_the_file(kind_and_writer, tmp_path):
     path, kind = stored(kind_and_writer, tmp_path)
     _, _, reader = read_all(path, kind)
@@ -154,32 +139,6 @@ def test_facts_of_a_table_are_those_of_the_file(kind_and_writer, tmp_path):
         content = stream.read()
     assert facts.size == reader.bytes_read == len(content)
     assert facts.sha256 == corpus.hashlib.sha256(content).hexdigest()
-
-
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        ("text", "text_column=text.* names 0 columns of .*are: id, body"),
-        ("id", "text_column=id. of .* holds int64, not text"),
-    ],
-)
-def test_wrong_columns_are_named(kind_and_writer, tmp_path, column, message):
-    path, kind = stored(kind_and_writer, tmp_path)
-    options = corpus.CorpusOptions(path, input_format=kind, text_column=column)
-    with pytest.raises(errors.UserError, match=message):
-        corpus.find_files(options)
-
-
-def test_tables_are_not_read_as_lines(kind_and_writer, tmp_path):
-    path, kind = stored(kind_and_writer, tmp_path)
-    with pytest.raises(errors.UserError, match=f"Use --input_format={kind}"):
-        corpus.find_files(corpus.CorpusOptions(path))
-
-
-def test_standard_input_is_no_table():
-    options = corpus.CorpusOptions("-", input_format="parquet")
-    with pytest.raises(errors.UserError, match="--input_file=- .*Name files"):
-        corpus.find_files(options)
 
 
 def test_damaged_tables_are_refused(kind_and_writer, tmp_path):
@@ -203,17 +162,6 @@ def test_damaged_tables_are_refused(kind_and_writer, tmp_path):
         except errors.UserError:
             refused += 1
     assert refused >= 50
-
-
-def test_missing_pyarrow_is_named_with_its_installation(tmp_path, monkeypatch):
-    path = str(tmp_path / "a.parquet")
-    write_parquet(TABLE, path)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    options = corpus.CorpusOptions(path, input_format="parquet")
-    with pytest.raises(
-        errors.UserError, match="`input_format=parquet` needs pyarro"
-    ):
-        corpus.find_files(options)
 
 
 class Watched(io.FileIO):

@@ -33,13 +33,6 @@ def test_control_characters_are_counted():
     )
 
 
-def test_messages_name_file_and_line():
-    assert text_lines.tell_line("a.txt", 3) == "`input_file=a.txt`: line 3"
-    assert text_lines.tell_line("-", 1) == (
-        "`input_file=-` (standard input): line 1"
-    )
-
-
 @pytest.mark.parametrize(
     "lines, index, message",
     [
@@ -78,16 +71,6 @@ def test_long_lines_become_one_bad_byte(buffer):
         lines = text_lines.read_lines(buffered, 4, long.append)
         assert b"".join(lines) == b"\xff\n123\n\n\xff\n1234\n\xff\n1\n\xff\n"
         assert long == [1, 4, 6, 8]
-
-
-def test_an_error_of_a_long_line_ends_the_reading():
-    def refuse(number):
-        raise ValueError(f"line {number}")
-
-    lines = text_lines.read_lines([io.BytesIO(b"a\nb\n12345")], 4, refuse)
-    assert [next(lines), next(lines)] == [b"a\n", b"b\n"]
-    with pytest.raises(ValueError, match="line 3"):
-        next(lines)
 
 
 def test_the_last_line_gets_an_end():
