@@ -80,32 +80,32 @@ def test_only_some_records_are_read(settings):
     assert [len(batch) for batch in pieces] == [12, 3]
 
 
-def test_a_vocabulary_that_is_too_small_for_the_records(settings, tmp_path):
-    config = tiny_config(vocab_size=20, embedding_size=5)
+ONE_PIECE = {"input_ids": [2, 5, 5, 5, 3, 5, 5, 5, 3, 0]}
+ONE_PIECE |= {"masked_lm_ids": [5, 5, 5, 0]}
+OTHER = (layouts.Feature("input_ids", (3,), "int64"),)
+
+
+@pytest.mark.parametrize(
+    "sizes, layout, row, message",
+    [
+        ((20, 5), LAYOUT, {}, "holds the id 2[0-9]; the"),
+        ((40, 11), LAYOUT, {}, "of 40, 10 are possible"),
+        ((40, 8), LAYOUT, ONE_PIECE, "too few different pieces"),
+        (
+            (40, 8),
+            OTHER,
+            {"input_ids": [2, 5, 3]},
+            "no records for pretraining",
+        ),
+    ],
+)
+def test_what_gives_no_embeddings(
+    settings, tmp_path, sizes, layout, row, message
+):
+    config = tiny_config(vocab_size=sizes[0], embedding_size=sizes[1])
     (tmp_path / "config.json").write_text(config.to_json())
-    with pytest.raises(errors.UserError, match="holds the id 2[0-9]; the"):
+    values = {f.name: {**VALUES, **row}[f.name] for f in layout}
+    write(tmp_path / "train.tfrecord", layout, values)
+    with pytest.raises(errors.UserError, match=message):
         make(settings)
-
-
-def test_a_vocabulary_that_is_too_small_for_the_embeddings(settings, tmp_path):
-    config = tiny_config(vocab_size=40, embedding_size=11)
-    (tmp_path / "config.json").write_text(config.to_json())
-    with pytest.raises(errors.UserError, match="of 40, 10 are possible"):
-        make(settings, output_file=str(tmp_path / "new" / "embeddings.npy"))
-    assert not (tmp_path / "new").exists()
-
-
-def test_text_of_one_piece(settings, tmp_path):
-    row = {**VALUES, "input_ids": [2, 5, 5, 5, 3, 5, 5, 5, 3, 0]}
-    row |= {"masked_lm_ids": [5, 5, 5, 0]}
-    write(tmp_path / "train.tfrecord", LAYOUT, row)
-    with pytest.raises(errors.UserError, match="too few different pieces"):
-        make(settings)
-
-
-def test_records_of_another_kind(settings, tmp_path):
-    layout = (layouts.Feature("input_ids", (3,), "int64"),)
-    path = tmp_path / "train.tfrecord"
-    write(path, layout, {"input_ids": [2, 5, 3]})
-    with pytest.raises(errors.UserError, match="no records for pretraining"):
-        make(settings)
+    assert not (tmp_path / "out" / "embeddings.npy").exists()

@@ -8,7 +8,6 @@ import pytest
 
 from albert_tf.common import errors
 from data_prep import split_sentences
-from data_prep.writer import sentences
 
 ROOT = Path(__file__).parents[2]
 
@@ -150,20 +149,6 @@ def test_processes_do_not_change_the_result(book, monkeypatch):
     monkeypatch.setattr(split_sentences, "PARAGRAPHS_AT_ONCE", 3)
     book.write_text("\n\n".join(f"No {i}. Yes {i}." for i in range(10)))
     assert split(book, num_processes=2) == split(book, num_processes=1)
-
-
-def test_real_book(shared_dir):
-    path = shared_dir / "data" / "corpora" / "inaugural.tar.xz"
-    texts = {
-        name: list(split_sentences.read_paragraphs(stream, name))
-        for name, stream in split_sentences.open_texts(str(path))
-    }
-    assert len(texts) == 59
-    paragraphs = texts[f"{path}/inaugural/1789-Washington.txt"]
-    found = sum(map(sentences.split_paragraph, paragraphs), [])
-    assert " ".join(found) == " ".join(paragraphs)
-    assert found[1].endswith("14th day of the present month.")
-    assert 20 < len(found) < 30
 
 
 @pytest.mark.parametrize("name", ["a.xz", "a.txt.gz", "a.tar.xz", "a.tar.gz"])

@@ -410,7 +410,11 @@ CASES = {
         sentence_objective="sop",
     ),
     "permutations that training masks": flag(
-        CORPUS, "do_permutation", True, masking_time="training"
+        CORPUS,
+        "do_permutation",
+        True,
+        "--do_permutation needs --masking_time",
+        masking_time="training",
     ),
     "a cluster with processes": flag(
         CORPUS, "num_workers", 2, dask_scheduler="host:8786"

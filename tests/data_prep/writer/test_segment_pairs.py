@@ -100,11 +100,7 @@ def test_label_tells_the_order_in_the_document():
                 assert pair.label == 1
                 assert pair.second[0] not in whole
                 continue
-            both = (
-                [pair.second, pair.first]
-                if pair.label
-                else [pair.first, pair.second]
-            )
+            both = pair[1::-1] if pair.label else pair[:2]
             assert all(is_run(segment, whole) for segment in both)
             assert whole.index(both[0][-1]) < whole.index(both[1][0])
             labels.append(pair.label)

@@ -8,7 +8,6 @@ import pytest
 
 from albert_tf.data import manifests
 from albert_tf.text import tokenization
-from data_prep import train_sentencepiece
 from data_prep.vocabulary import letters
 from data_prep.writer import segmenters, word_starts
 from tests.conftest import changed
@@ -45,40 +44,6 @@ def test_options_come_before_the_text(tiny_tokenizer, chinese):
     assert choose(wordpieces, "abc") == "wordpiece"
     assert choose(tiny_tokenizer, "abc", wanted="marker") == "marker"
     assert choose(tiny_tokenizer, "abc", segmenter="jieba") == "jieba"
-
-
-def test_a_piece_of_a_german_word_is_no_word(tmp_path, base):
-    """The vocabulary looks English: nearly all of its pieces are ASCII."""
-    text = "Die Rei~leine, der Flei~, der Spa~, hei~ und gro~.\n"
-    text = text.replace("~", "\u00df")
-    text += "Wir gehen heute nach Hause und lesen alte B\u00fccher.\n\n"
-    (tmp_path / "de.txt").write_text(text * 40, "utf-8")
-    train_sentencepiece.run(
-        train_sentencepiece.Options(
-            str(tmp_path / "de.txt"), str(tmp_path / "de"), vocab_size=43
-        )
-    )
-    wanted = changed(
-        base,
-        input_file=str(tmp_path / "de.txt"),
-        spm_model_file=str(tmp_path / "de.model"),
-        masked_lm_prob=0.0,
-    )
-    writing.run(wanted)
-    assert manifests.find(base.output_file).word_start_rule == "marker"
-    tokenizer = tokenization.load(wanted.vocabulary)
-    arrays = writing.read_arrays(wanted)
-    ids = arrays["input_ids"].ravel().tolist()
-    found = dict(
-        zip(
-            tokenizer.ids_to_pieces(ids),
-            arrays["token_boundary"].ravel().tolist(),
-            strict=True,
-        )
-    )
-    inside = [p for p in found if "\u00df" in p and not p.startswith("\u2581")]
-    assert inside
-    assert not any(found[piece] for piece in inside)
 
 
 @pytest.mark.parametrize(
