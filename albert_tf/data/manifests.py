@@ -81,11 +81,7 @@ def write(paths: Sequence[str], manifest: Manifest) -> str:
 
 
 def find(record_path: str) -> Manifest | None:
-    """Return the manifest that lists a record file, or None.
-
-    Raises:
-        errors.UserError: A manifest in that folder cannot be read.
-    """
+    """Return the manifest that lists a record file, or None."""
     return next((found for _, found in _list(record_path)), None)
 
 

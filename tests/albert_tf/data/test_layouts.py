@@ -2,17 +2,21 @@ from albert_tf.data import layouts
 
 
 def test_pretraining_layout_has_the_names_and_types_of_the_original():
-    features = layouts.pretraining_layout(8, 2)
-    layout = {f.name: (f.shape, f.dtype) for f in features}
-    assert layout == {
-        "input_ids": ((8,), "int64"),
-        "input_mask": ((8,), "int64"),
-        "segment_ids": ((8,), "int64"),
-        "token_boundary": ((8,), "int64"),
-        "masked_lm_positions": ((2,), "int64"),
-        "masked_lm_ids": ((2,), "int64"),
-        "masked_lm_weights": ((2,), "float32"),
-        "next_sentence_labels": ((1,), "int64"),
+    whole = layouts.pretraining_layout(8, 2)
+    tokens, predictions = ((8,), "int64", None), ((2,), "int64", None)
+    plain = {
+        "input_ids": tokens,
+        "input_mask": tokens,
+        "segment_ids": tokens,
+        "token_boundary": tokens,
+        "next_sentence_labels": ((1,), "int64", None),
+    }
+    assert described(layouts.without_masks(whole)) == plain
+    assert described(whole) == {
+        **plain,
+        "masked_lm_positions": predictions,
+        "masked_lm_ids": predictions,
+        "masked_lm_weights": ((2,), "float32", None),
     }
 
 
@@ -51,15 +55,3 @@ def test_layouts_of_tasks_leave_out_padding():
     }
     padded = described(layouts.with_padding(layout))
     assert padded == {n: (*v[:2], None) for n, v in questions.items()}
-
-
-def test_records_without_masks_lack_the_predictions_only():
-    whole = layouts.pretraining_layout(8, 2)
-    names = [feature.name for feature in layouts.without_masks(whole)]
-    assert names == [
-        "input_ids",
-        "input_mask",
-        "segment_ids",
-        "token_boundary",
-        "next_sentence_labels",
-    ]
