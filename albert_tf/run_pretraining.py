@@ -13,7 +13,6 @@ import dataclasses
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from absl import logging
@@ -285,12 +284,7 @@ def _train_and_evaluate(
     trainer = _make_trainer(settings, config, strategy, words)
     num_train_steps = settings.recipe.num_train_steps
     log = _open_log(settings, config, strategy, data.examples_per_row)
-    baselines: dict[str, Any] = data.baselines
-    facts = dataclasses.replace(
-        run_card.environment(trainer.model, data.description, data.fingerprint),
-        **baselines,
-    )
-    _log_networks(settings, config, facts)
+    facts = _find_facts(settings, config, trainer.model, data)
 
     def evaluate() -> dict[str, float]:
         return trainer.evaluate(
@@ -326,15 +320,21 @@ def _train_and_evaluate(
         _write_results(settings, trainer.step, numbers)
 
 
-def _log_networks(
+def _find_facts(
     settings: PretrainingOptions,
     config: AlbertConfig,
-    facts: run_log.Facts,
-) -> None:
-    logging.info("%s", run_card.summary(config, facts))
+    model: keras.Model,
+    data: pretraining_data.PretrainingData,
+) -> run_log.Facts:
+    """Return what stays the same while this process runs, and log it."""
+    digest = manifests.fingerprint(data.training)
+    found = run_card.environment(model, data.description, digest)
+    found = dataclasses.replace(found, **data.baselines)
+    logging.info("%s", run_card.summary(config, found))
     generator = pretraining_recipe.describe_generator(settings.recipe, config)
     if generator:
         logging.info("%s", generator)
+    return found
 
 
 def _make_trainer(

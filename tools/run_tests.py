@@ -36,7 +36,6 @@ LONG = (
     "test_pipeline.py",
     "test_pretraining_at_scale.py",
     "test_readers.py",
-    "test_replaced_tokens_step.py",
     "test_saved_model.py",
     "test_serving_page.py",
     "test_train_step.py",

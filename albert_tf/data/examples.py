@@ -83,10 +83,7 @@ def decode(message: bytes) -> dict[str, Any]:
 def decode_batch(
     layout: layouts.Layout, messages: Sequence[bytes]
 ) -> dict[str, np.ndarray]:
-    """Return the features of many records of one layout.
-
-    Args:
-        layout: The features to read; others in the records are ignored.
+    """Return the features of a layout in many records.
 
     Returns:
         By feature name, int32 or float32 [n, *shape].

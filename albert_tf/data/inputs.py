@@ -75,11 +75,7 @@ def grouped_training_dataset(
     shortest: int,
     first_step: int = 0,
 ) -> tf.data.Dataset:
-    """Endless, shuffled batches of similar length, see `length_groups`.
-
-    Args:
-        shortest: See `lengths.allowed`.
-    """
+    """Endless, shuffled batches of similar length, see `length_groups`."""
     # The size of a window does not depend on more records than `max_records`.
     known = count_examples(paths, length_groups.max_records(batch_size))
     count = length_groups.batches_in_window(batch_size, known)
@@ -113,12 +109,11 @@ def packed_training_dataset(
     """Endless, shuffled batches of rows that instances share.
 
     Args:
-        packing: Layout of their records, and what hides pieces, anew in every
-            pass, if they hold no masks.
         num_rows: From `count_rows`.
 
     Returns:
-        Batches as `packed_rows.join` makes them.
+        Batches as `packed_rows.join` makes them; where the packing has a
+        masker, pieces are hidden anew in every pass.
     """
 
     def open_rows(path: tf.Tensor) -> tf.data.Dataset:
@@ -204,8 +199,7 @@ def evaluation_dataset(
 ) -> tf.data.Dataset:
     """All examples once, in file order; the last batch is filled with zeros.
 
-    Args:
-        masker: Hides pieces of records that hold no masks, every time the same.
+    The masker hides the same pieces every time.
     """
     dataset = tf.data.Dataset.from_tensor_slices(list(paths))
     dataset = dataset.flat_map(_open).batch(batch_size)
@@ -222,9 +216,6 @@ def grouped_evaluation_dataset(
     shortest: int,
 ) -> tf.data.Dataset:
     """All examples once, in batches of similar length, see `length_groups`.
-
-    Args:
-        shortest: See `lengths.allowed`.
 
     Returns:
         Batches as `evaluation_dataset` has them, with `record_number` int32

@@ -48,7 +48,6 @@ def shuffled_batches(
     Args:
         windows: Serialized records, string [count * batch_size], endless, from
             the window of `first_step` on.
-        count: Batches of a window, see `batches_in_window`.
 
     Returns:
         Serialized records, string [batch_size], from batch `first_step` on.
@@ -93,12 +92,7 @@ def record_lengths(layout: layouts.Layout, serialized: tf.Tensor) -> tf.Tensor:
 
 
 def trim(batch: Batch, layout: layouts.Layout, shortest: int) -> Batch:
-    """Cut padding that all sequences of a batch have.
-
-    Args:
-        batch: By feature name, [batch, *shape].
-        shortest: See `lengths.allowed`.
-    """
+    """Cut padding that all sequences of a batch have."""
     names = lengths.sequence_features(layout)
     allowed = tf.constant(
         lengths.allowed(shortest, batch["input_mask"].shape[-1])

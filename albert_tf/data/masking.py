@@ -118,11 +118,7 @@ class Vocabulary:
         mask_id: int,
         starts_word: Callable[[str], bool],
     ) -> "Vocabulary":
-        """Make the tables of a vocabulary.
-
-        Args:
-            starts_word: One of `WORD_START_RULES`.
-        """
+        """Make the tables of a vocabulary, with one of `WORD_START_RULES`."""
         boundaries = np.array([starts_word(piece) for piece in pieces], "u1")
         boundaries[[cls_id, sep_id]] = 1
         return cls(len(pieces), cls_id, sep_id, mask_id, boundaries)
@@ -223,7 +219,6 @@ class Masker:
     """Masks batches of sequences; holds what is the same for all of them."""
 
     def __init__(self, options: MaskingOptions, vocabulary: Vocabulary) -> None:
-        """Compute the distribution of run lengths."""
         self._options = options
         self._vocabulary = vocabulary
         self._cumulative = cumulative_lengths(
@@ -238,8 +233,7 @@ class Masker:
     def most_predictions(self, lengths: np.ndarray) -> np.ndarray:
         """Return how many pieces to hide at most, int [n]; half goes to even.
 
-        Args:
-            lengths: int [n], tokens of each sequence.
+        `lengths` are the tokens of each sequence, int [n].
         """
         share = np.rint(lengths * self._options.masked_lm_prob).astype(int)
         return np.minimum(
@@ -303,7 +297,6 @@ class Masker:
 
         Args:
             budget: int [n], pieces to choose, in both steps.
-            keys: uint64 [n].
             outputs: int32 [n, S], changed in place.
 
         Returns:
@@ -326,12 +319,10 @@ class Masker:
     def _replace(
         self, outputs: np.ndarray, chosen: np.ndarray, keys: np.ndarray
     ) -> None:
-        """Decide about each chosen piece: [MASK], itself or a random piece.
+        """Make each chosen piece [MASK], itself or a random piece, in place.
 
         Args:
-            outputs: int32 [n, S], changed in place.
             chosen: int64 [k], indices of `outputs.ravel()`.
-            keys: uint64 [n].
         """
         rows, columns = np.divmod(chosen, outputs.shape[1])
         decide, draw = (
@@ -407,7 +398,6 @@ class Words:
         across the [SEP] between the segments.
 
         Args:
-            tokens: int32 [n, S].
             real: bool [n, S], False for padding.
             boundary: uint8 [n, S], 1 where a word starts.
         """
@@ -449,10 +439,7 @@ class Words:
         return np.subtract(self.before[rows, end], self.before[rows, start])
 
     def positions(self, chosen: np.ndarray) -> np.ndarray:
-        """Return which pieces belong to chosen words.
-
-        Args:
-            chosen: bool [n, W].
+        """Return which pieces belong to chosen words, bool [n, W].
 
         Returns:
             int64 [k], indices of the flat array of all positions, ascending.
@@ -500,13 +487,7 @@ class _RunChoice:
         length_stream: int,
         taken: np.ndarray | None = None,
     ) -> None:
-        """Begin with nothing chosen.
-
-        Args:
-            cumulative: float64 [N], the distribution of run lengths.
-            keys: uint64 [n].
-            taken: bool [n, W], words that may not be chosen.
-        """
+        """Begin with nothing chosen; words in `taken`, [n, W], may not be."""
         self._words = words
         self._cumulative = cumulative
         n, width = words.shape
@@ -520,10 +501,7 @@ class _RunChoice:
         self._length_keys = random_streams.derive_array(keys, length_stream)
 
     def run(self, budget: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Choose.
-
-        Args:
-            budget: int [n], pieces that may be chosen.
+        """Choose words of as many pieces as the budget, int [n], allows.
 
         Returns:
             bool [n, W], the chosen words; and how many runs of each length.
@@ -611,8 +589,8 @@ def _next_of_shuffle(
     Args:
         order: int32 [n, W], changed in place: entries not returned yet stand
             from `step` on.
-        rows: Rows that take the step, int [k].
-        counts: int [k], entries of each row.
+        rows: int [k], those that take the step.
+        counts: int [k], their entries.
     """
     draw = random_streams.uniform(keys, step)
     place = step + (draw * (counts - step)).astype(np.int64)
@@ -624,10 +602,7 @@ def _next_of_shuffle(
 def _exchange(outputs: np.ndarray, moved: np.ndarray, keys: np.ndarray) -> None:
     """Exchange the pieces at the moved positions of each row at random.
 
-    Args:
-        outputs: int32 [n, S], changed in place.
-        moved: int64 [k], indices of `outputs.ravel()`, ascending.
-        keys: uint64 [n].
+    `moved` are indices of `outputs.ravel()`, int64 [k], ascending.
     """
     rows, columns = np.divmod(moved, outputs.shape[1])
     draws = random_streams.derive_array(
@@ -643,9 +618,7 @@ def _collect(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Arrange predictions in lists.
 
-    Args:
-        predicted: int64 [k], indices of `tokens.ravel()`, ascending.
-        tokens: int [n, S].
+    `predicted` are indices of `tokens.ravel()`, int64 [k], ascending.
 
     Returns:
         Positions and labels, int32 [n, P], and counts, int32 [n].

@@ -10,11 +10,9 @@ from albert_tf.data import layouts
 def parse(
     layout: layouts.Layout, serialized: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Parse a batch of serialized examples; for use inside `Dataset.map`.
+    """Parse serialized examples, string [batch]; for use in `Dataset.map`.
 
-    Args:
-        layout: The features to read; others in the records are ignored.
-        serialized: string [batch].
+    Other features than those of the layout are ignored.
 
     Returns:
         By feature name, int32 or float32 [batch, *shape].
@@ -41,7 +39,6 @@ def _pad(feature: layouts.Feature, values: tf.RaggedTensor) -> tf.Tensor:
     """Return the sequences of each record in full length, [batch, *shape].
 
     Args:
-        feature: Its last axis is that of the tokens.
         values: Of each record, the sequences one behind the other, equally
             long.
     """

@@ -85,12 +85,7 @@ class Evaluator:
 def concatenate(
     parts: Sequence[Mapping[str, np.ndarray]], widths: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
-    """Join the outputs of batches along the first axis.
-
-    Args:
-        parts: Of each batch, by name [rows, ...].
-        widths: See `Evaluator.predict`.
-    """
+    """Join the outputs of batches, [rows, ...]; see `Evaluator.predict`."""
 
     def widened(name: str, values: np.ndarray) -> np.ndarray:
         if name not in widths:

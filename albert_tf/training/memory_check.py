@@ -81,9 +81,8 @@ def check(
     """Warn of a batch that may not fit; refuse one that certainly does not.
 
     Args:
-        option: Name of the option that gives the batch; `train_batch_size`
+        option: What gives the batch, over all replicas; `train_batch_size`
             means training.
-        batch_size: Examples over all replicas.
     """
     on_cpu = "CPU" in strategy.extended.worker_devices[0]
     shares = 1 if on_cpu else strategy.num_replicas_in_sync

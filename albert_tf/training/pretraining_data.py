@@ -76,17 +76,14 @@ class PretrainingData:
         return packed_rows.Packing(self.layout, self.masker)
 
     @property
-    def fingerprint(self) -> str:
-        """What tells the training data apart from others."""
-        return manifests.fingerprint(self.training)
-
-    @property
-    def baselines(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, Any]:
         """What a model reaches that knows only how frequent pieces are.
 
-        The keys are those of `run_log.Facts`; nothing if some training records
-        do not say it. Several sets of records count by their examples.
+        The keys are those of `run_log.BASELINES`; the numbers are means over
+        the examples. Nothing if some training records do not say it: they have
+        no manifest, are of an earlier version or hold no masks.
         """
+        names = run_log.BASELINES.values()
         found: list[manifests.Manifest] = []
         for path in self.training:
             manifest = manifests.find(path)
@@ -94,16 +91,17 @@ class PretrainingData:
                 return {}
             if manifest not in found:
                 found.append(manifest)
-        return average_baselines(found)
+        rows = [[m.summary.get(name) for name in names] for m in found]
+        if not all(isinstance(v, (int, float)) for row in rows for v in row):
+            return {}
+        weights = [manifest.num_examples for manifest in found]
+        means = np.average(np.array(rows, float), axis=0, weights=weights)
+        return dict(zip(names, means.tolist(), strict=True))
 
     def training_batches(
         self, batch_size: int, first_step: int
     ) -> tf.data.Dataset:
-        """Return endless batches for training, from that of a step on.
-
-        Args:
-            batch_size: Rows per batch, over all replicas.
-        """
+        """Return endless batches for training, from that of a step on."""
         if self.pack:
             return inputs.packed_training_dataset(
                 self.training,
@@ -148,24 +146,6 @@ class PretrainingData:
         """Have errors about damaged records name the file."""
         paths = [*self.training, *self.evaluation]
         return inputs.naming_damage(paths, self.layout)
-
-
-def average_baselines(
-    found: Sequence[manifests.Manifest],
-) -> dict[str, float]:
-    """Return the means of `run_log.BASELINES`, weighted by examples.
-
-    Returns:
-        Nothing if one of them lacks a number: it was written by an earlier
-        version, or its records hold no masks.
-    """
-    names = run_log.BASELINES.values()
-    numbers = [[m.summary.get(name) for name in names] for m in found]
-    if not all(isinstance(v, (int, float)) for row in numbers for v in row):
-        return {}
-    weights = [manifest.num_examples for manifest in found]
-    means = np.average(np.array(numbers, float), axis=0, weights=weights)
-    return dict(zip(names, means.tolist(), strict=True))
 
 
 def with_settings(

@@ -188,7 +188,6 @@ def warn_of_plateau(
 
     Args:
         losses: Step and training `masked_lm_loss` of all lines of the log.
-        entropy_of_labels: Of the records; None if it is not known.
     """
     due = recipe.num_train_steps / 10
     steps = [0, *(step for step, _ in losses)]

@@ -79,11 +79,7 @@ def vocabularies(folder: str) -> dict[str, str]:
 def hold(
     folder: str, *, is_wanted: bool
 ) -> contextlib.AbstractContextManager[None]:
-    """Lock the folder of a run for this process; see `folder_lock`.
-
-    Args:
-        is_wanted: Whether to do so: of several workers, the first one does.
-    """
+    """Lock the folder of a run, if wanted: one of several workers does."""
     if not is_wanted:
         return contextlib.nullcontext()
     advice = "Choose a place that you may write to"
@@ -105,12 +101,8 @@ def claim(
     """Write the options of a run into its folder, unless it is another's.
 
     Options declared with `may_change` may differ from those of an earlier
-    start; the newest values are kept.
-
-    Args:
-        vocabulary: Its file is copied into the folder, if one is named.
-
-    Nothing of another run, or of an unknown one, is overwritten.
+    start; the newest values are kept. The vocabulary's file is copied, if one
+    is named. Nothing of another run, or of an unknown one, is overwritten.
     """
     vocabulary = vocabulary.resolved()
     check_same(folder, program, settings, config, vocabulary)

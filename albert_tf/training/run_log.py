@@ -186,9 +186,7 @@ class RunLog:
     ) -> None:
         """Write numbers to the file, to TensorBoard and to the terminal.
 
-        Args:
-            split: `train` or `eval`.
-            seconds_left: Until training ends, whatever steps are left.
+        `seconds_left` is the time to the end, whatever steps are left.
         """
         line = {"split": split, "step": step, "time": time.time(), **numbers}
         if steps_per_second is not None:

@@ -282,9 +282,6 @@ def compile_loop(
 ) -> Callable[[Iterator[Batch], tf.Tensor], tf.Tensor]:
     """Return a function that makes several updates in one call.
 
-    Args:
-        update: Its model was built in the scope of a strategy.
-
     Returns:
         (batches, steps) to the numbers of each update, float32 [steps, names,
         2]; `batches` is an iterator over a distributed dataset.
@@ -327,8 +324,7 @@ def global_norm(
 
     Args:
         gradients: By index of a variable.
-        lookup_squares: Index of a gradient to the sum of squares that
-            counts for it.
+        lookup_squares: By index, the sum of squares that counts instead.
     """
     squares = [
         lookup_squares.get(index, tf.reduce_sum(tf.square(gradient)))

@@ -134,7 +134,6 @@ class Trainer:
         Args:
             init: The weights to start from, where the folder has no checkpoint.
                 Default: those the model has.
-            new_heads: See `restoring.restore`.
             continue_schedule: Whether step and moments come from `init`, too.
         """
         self.resumed_from = self._saved.restore_latest()

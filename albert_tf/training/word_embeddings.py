@@ -61,13 +61,7 @@ def _damaged(path: str) -> errors.UserError:
 
 
 def assign(model: keras.Model, table: np.ndarray) -> None:
-    """Give the networks of a model their word embeddings.
-
-    Args:
-        model: A pretrainer, or a detector of replaced tokens with its
-            generator.
-        table: float32 [V, E].
-    """
+    """Give a model, and its generator, their word embeddings [V, E]."""
     encoders = [model.encoder]
     if isinstance(model, replaced_tokens.ReplacedTokenDetector):
         encoders.append(model.generator.encoder)

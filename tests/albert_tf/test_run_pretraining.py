@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -58,15 +59,11 @@ def warnings(caplog):
     "changes",
     [
         {},
-        # The square-root rule, and twice its rate.
-        {"train_batch_size": 4096, "learning_rate": 0.00176},
-        {"learning_rate": 8.8e-4},
-        {"optimizer": "adamw", "learning_rate": 1e-4},
-        {"optimizer": "adamw", "learning_rate": 1e-3, "train_batch_size": 32},
-        {"do_eval": True, "eval_input_file": "other"},
         # No rate matters here.
         {
-            **{"do_train": False, "do_eval": True, "eval_input_file": "other"},
+            "do_train": False,
+            "do_eval": True,
+            "eval_input_file": "other",
             "train_batch_size": 4,
         },
         {"masked_lm_budget": 20, "vocab_file": "vocab.txt"},
@@ -122,45 +119,31 @@ def test_our_recipes_give_no_warning(warnings, path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "parts"),
+    ("changes", "message"),
     [
-        (
-            {"learning_rate": 0.00176},
-            ("`learning_rate=0.00176` is much for batches of 256", "4.40e-04"),
-        ),
+        ({"learning_rate": 0.00176}, "=0.00176` is much for batches of 256"),
         (
             {"masked_lm_budget": 10, "vocab_file": "vocab.txt"},
-            ("--masked_lm_prob=0.15 would hide 19 of 128", "budget=10"),
+            "--masked_lm_prob=0.15 would hide 19 of 128.*budget=10",
         ),
-        (
-            {
-                **{"masked_lm_budget": 20, "vocab_file": "vocab.txt"},
-                "masked_lm_prob": 0.3,
-            },
-            ("--masked_lm_prob=0.3 would hide 38 of 128", "budget=20"),
-        ),
-        ({"do_eval": True}, ("No --eval_input_file: evaluation measures",)),
+        ({"do_eval": True}, "No --eval_input_file: evaluation measures"),
         (
             {"sentence_factor": 2.0, "sentence_objective": "none"},
-            ("--sentence_factor=2 has no effect",),
+            "--sentence_factor=2 has no effect",
         ),
         (
             {"objective": "rtd", "masked_lm_factor": 0.0},
-            ("--masked_lm_factor=0: with --objective=rtd", "predict masked"),
+            "--masked_lm_factor=0: with --objective=rtd.*predict masked",
         ),
         (
             {"objective": "rtd", "replaced_token_factor": 0.0},
-            ("--replaced_token_factor=0: with", "find replaced tokens"),
+            "--replaced_token_factor=0: with.*find replaced tokens",
         ),
     ],
 )
-def test_options_that_are_probably_not_meant(make, warnings, changes, parts):
+def test_options_that_are_probably_not_meant(make, warnings, changes, message):
     (warning,) = warnings(make(**changes))
-    for part in parts:
-        assert part in warning
-
-
-def test_all_records_are_checked_for_lost_masks(make, warnings):
+    assert re.search(message, warning)
     few = tiny_manifests.make(max_predictions_per_seq=10)
     (warning,) = warnings(make(), tiny_manifests.make(), few)
     assert "hold only 10 predictions" in warning
@@ -180,13 +163,6 @@ def test_all_records_are_checked_for_lost_masks(make, warnings):
             "masked_lm_loss, sentence_order_loss, masked_lm_accuracy, "
             "sentence_order_accuracy",
         ),
-        (
-            {
-                **{"best_metric": "sentence_order_loss"},
-                "sentence_objective": "nsp",
-            },
-            "--sentence_objective=nsp there are .* next_sentence_loss",
-        ),
     ],
 )
 def test_metrics_that_are_not_measured_are_refused(make, changes, message):
@@ -197,9 +173,6 @@ def test_metrics_that_are_not_measured_are_refused(make, changes, message):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"masked_lm_factor": 0.0},
-        {"sentence_factor": 0.0},
-        {"best_metric": "loss"},
         {"best_metric": "next_sentence_loss", "sentence_objective": "nsp"},
         {"objective": "rtd"},
         {"objective": "rtd", "sentence_objective": "none"},

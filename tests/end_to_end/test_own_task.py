@@ -28,18 +28,14 @@ MOODS = ("angry", "content", "neither")
 @pytest.fixture(
     params=[
         "table",
-        pytest.param("json", marks=pytest.mark.slow),
+        # With the page's reader of JSON lines, too.
         pytest.param("head", marks=pytest.mark.slow),
     ]
 )
 def place(request, tmp_path, small_config, tiny_vocab):
     """A folder with the inputs of the commands."""
-    code = {
-        "table": TASK,
-        "json": f"{TASK}\n{JSON_TASK}",
-        "head": f"{TASK}\n{JSON_TASK}\n{HEAD}",
-    }[request.param]
-    (tmp_path / "my_task.py").write_text(code)
+    code = [TASK] if request.param == "table" else [TASK, JSON_TASK, HEAD]
+    (tmp_path / "my_task.py").write_text("\n".join(code))
     (tmp_path / "albert_config.json").write_text(small_config.to_json())
     (tmp_path / "30k-clean.model").symlink_to(tiny_vocab)
     encoder = AlbertModel(small_config)

@@ -47,13 +47,8 @@ def make_trainer(small_config, tmp_path):
             changes.pop("optimizer", "lamb"), learning_rate=learning_rate
         )
         (tmp_path / folder).mkdir(exist_ok=True)
-        trainer_options = training_options.TrainerOptions(
-            **{
-                "save_checkpoints_steps": 3,
-                "iterations_per_loop": 1,
-                **changes,
-            },
-        )
+        usual = {"save_checkpoints_steps": 3, "iterations_per_loop": 1}
+        trainer_options = training_options.TrainerOptions(**usual | changes)
         strategy = strategy or tf.distribute.OneDeviceStrategy("/CPU:0")
         keras.utils.set_random_seed(trainer_options.seed)
         with strategy.scope():

@@ -11,10 +11,12 @@ from albert_tf.model.heads import (
     multiple_choice,
     pretraining,
     question_answering,
+    replaced_tokens,
 )
 from albert_tf.model.losses import (
     label_objectives,
     pretraining_objective,
+    replaced_tokens_objective,
     span_objectives,
 )
 from albert_tf.model.network.encoder import AlbertModel
@@ -102,6 +104,13 @@ HEADS = {
     "pretraining": (
         pretraining.AlbertPretrainer,
         pretraining_objective.OBJECTIVE,
+        predictions(400),
+    ),
+    "replaced_tokens": (
+        lambda e: replaced_tokens.ReplacedTokenDetector(
+            e, replaced_tokens.shrink(e.config, 0.5)
+        ),
+        replaced_tokens_objective.make(),
         predictions(400),
     ),
 }

@@ -10,26 +10,15 @@ from tests.albert_tf.training import tiny_training
 from tests.conftest import LOSS_RTOL, make_replicas
 
 
-def test_evaluation_does_not_depend_on_the_batch_size(make_trainer):
-    trainer = make_trainer()
-    results = [
-        trainer.evaluate(tiny_training.padded(10, size))
-        for size in (1, 3, 10, 16)
+def test_evaluation_depends_on_neither_batches_nor_replicas(make_trainer):
+    trainer, mirrored = make_trainer(), make_trainer(strategy=make_replicas())
+    first, *others = [
+        trainer.evaluate(tiny_training.padded(10, size)) for size in (1, 3, 16)
     ]
-    for result in results[1:]:
-        assert result.keys() == results[0].keys()
-        for name, value in result.items():
-            # Every batch adds the epsilon of the masked-word loss once.
-            assert value == pytest.approx(results[0][name], rel=LOSS_RTOL)
-
-
-def test_evaluation_on_replicas_equals_one_device(make_trainer):
-    mirrored = make_replicas()
-    one = make_trainer("one").evaluate(tiny_training.padded(6, 4))
-    two = make_trainer("two", strategy=mirrored).evaluate(
-        tiny_training.padded(6, 4)
-    )
-    assert two == pytest.approx(one, rel=LOSS_RTOL)
+    others.append(mirrored.evaluate(tiny_training.padded(10, 4)))
+    for other in others:
+        # Every batch adds the epsilon of the masked-word loss once.
+        assert other == pytest.approx(first, rel=LOSS_RTOL)
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
@@ -49,15 +38,13 @@ def test_prediction_puts_numbered_records_in_order(make_trainer):
     order = np.array([4, 1, 0, 5, 3, 2], np.int32)
     shuffled = {k: v[order] for k, v in tiny_training.EXAMPLES.items()}
     dataset = tf.data.Dataset.from_tensor_slices(
-        {
-            **shuffled,
-            "record_number": order,
-            "is_real_example": np.ones(6, np.int32),
-        }
+        {**shuffled, "record_number": order}
     )
     outputs = trainer.predict(dataset.batch(3))
     for name, value in expected.items():
         np.testing.assert_allclose(outputs[name], value, atol=1e-5)
+    with pytest.raises(errors.UserError, match="no examples to predict"):
+        trainer.predict(dataset.take(0))
 
 
 def test_outputs_of_short_batches_are_widened():
@@ -69,8 +56,3 @@ def test_outputs_of_short_batches_are_widened():
     assert joined["logits"].sum(1).tolist() == [3, 3, 5]
     assert joined["logits"].shape == (3, 6)
     assert joined["other"].shape == (3,)
-
-
-def test_prediction_of_nothing_is_an_error(make_trainer):
-    with pytest.raises(errors.UserError, match="no examples to predict"):
-        make_trainer().predict(tiny_training.padded(4, 4).take(0))

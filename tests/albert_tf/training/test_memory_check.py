@@ -142,10 +142,7 @@ def test_system_and_container_limit_what_is_free(tmp_path, files, free):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{content}\n")
     assert memory_check.free_host_memory(str(tmp_path)) == free * GIB
-
-
-def test_other_systems_are_not_known(tmp_path):
-    assert memory_check.free_host_memory(str(tmp_path)) is None
+    assert memory_check.free_host_memory(str(tmp_path / "no Linux")) is None
 
 
 def devices(*names):
@@ -198,11 +195,8 @@ def say(monkeypatch, caplog):
     return check
 
 
-def test_a_batch_that_fits_or_may_fit_is_not_mentioned(say):
-    assert say(1.01) == say(None) == []
-
-
 def test_a_batch_that_may_not_fit_is_warned_of(say):
+    assert say(1.01) == say(None) == []
     (message,) = say(0.75)
     assert message == (
         "`train_batch_size=4096`: a training step needs about 28.9 GiB of "
@@ -213,9 +207,6 @@ def test_a_batch_that_may_not_fit_is_warned_of(say):
     assert say(0.51, "eval_batch_size")[0].endswith(
         "are free. Use a smaller `eval_batch_size`."
     )
-
-
-@pytest.mark.parametrize("option", ["train_batch_size", "batch_size"])
-def test_a_batch_that_cannot_fit_is_refused(say, option):
-    with pytest.raises(errors.UserError, match=f"`{option}=4096`: a .*GiB"):
-        say(0.49, option)
+    for option in ("train_batch_size", "batch_size"):
+        with pytest.raises(errors.UserError, match=f"`{option}=4096`: a .*GiB"):
+            say(0.49, option)

@@ -1,5 +1,7 @@
 """What is said of records that do not fit a pretraining run."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -13,22 +15,23 @@ from tests.albert_tf.training import tiny_manifests
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_warned"),
+    ("count", "changes", "is_warned"),
     [
-        ({"max_predictions_per_seq": 10}, True),
-        ({"max_predictions_per_seq": 19}, True),
-        ({"max_predictions_per_seq": 20}, False),
-        ({"max_predictions_per_seq": 10, "has_masks": False}, False),
-        ({"max_predictions_per_seq": 10, "options": {}}, False),
+        (10, {}, True),
+        (19, {}, True),
+        (20, {}, False),
+        (10, {"has_masks": False}, False),
+        (10, {"options": {}}, False),
     ],
 )
-def test_records_with_too_few_predictions(caplog, changes, is_warned):
+def test_records_with_too_few_predictions(caplog, count, changes, is_warned):
     pretraining_data.warn_of_lost_masks(
-        tiny_manifests.make(max_seq_length=136, **changes)
+        tiny_manifests.make(
+            max_seq_length=136, max_predictions_per_seq=count, **changes
+        )
     )
     assert len(caplog.messages) == is_warned
     for warning in caplog.messages:
-        count = changes["max_predictions_per_seq"]
         assert "a.tfrecord, b.tfrecord were to hide 20 of 136" in warning
         assert f"hold only {count} predictions" in warning
 
@@ -75,9 +78,8 @@ def described(name, count, entropy, share):
         "entropy_of_labels": entropy,
         "share_of_most_frequent_label": share,
     }
-    return tiny_manifests.make(
-        shards=(name,), num_examples=count, summary=summary
-    )
+    kept = {key: value for key, value in summary.items() if value is not None}
+    return tiny_manifests.make(shards=(name,), num_examples=count, summary=kept)
 
 
 def find_baselines(monkeypatch, paths, known):
@@ -104,13 +106,8 @@ def test_baselines_are_averages_over_the_training_records(monkeypatch):
     [
         None,
         tiny_manifests.make(),
-        tiny_manifests.make(summary={"share_of_most_frequent_label": 0.5}),
-        tiny_manifests.make(
-            summary={
-                "share_of_most_frequent_label": 0.5,
-                "entropy_of_labels": "5",
-            }
-        ),
+        described("b", 1, None, 0.5),
+        described("b", 1, "5", 0.5),
     ],
 )
 def test_baselines_of_records_that_do_not_say_them(monkeypatch, other):
@@ -120,8 +117,9 @@ def test_baselines_of_records_that_do_not_say_them(monkeypatch, other):
 
 
 def make_data(path, **changes):
+    known = [tiny_manifests.make(num_examples=1234)]
     return pretraining_data.PretrainingData(
-        [path], [path], [], short_records.LAYOUT, None, 1, **changes
+        [path], [path] * 2, known, short_records.LAYOUT, None, 1, **changes
     )
 
 
@@ -129,7 +127,11 @@ def test_rows_of_training_are_shared_and_those_of_evaluation_are_not(tmp_path):
     path = str(tmp_path / "x")
     record_files.write(path, short_records.encode(short_records.make(40)))
     plain, packed = make_data(path), make_data(path, pack=True)
-    assert plain.examples_per_row == 1 and "share" not in plain.description
+    assert plain.examples_per_row == 1
+    assert plain.description == (
+        "1 file(s) for training, 2 for evaluation; 1,234 examples in those "
+        "with a manifest"
+    )
     assert 1.2 < packed.examples_per_row < 2
     shared = f"in training {packed.examples_per_row:.2f} share a row"
     assert packed.description.endswith(shared)
@@ -139,6 +141,9 @@ def test_rows_of_training_are_shared_and_those_of_evaluation_are_not(tmp_path):
     assert "instance_ids" in names[1] and "instance_ids" not in names[0]
     specs = [d.evaluation_batches(4, 1).element_spec for d in (plain, packed)]
     assert specs[0] == specs[1]
+    os.truncate(path, os.path.getsize(path) - 5)
+    with pytest.raises(errors.UserError, match="damaged"):
+        print(make_data(path, pack=True).examples_per_row)
 
 
 @pytest.mark.parametrize(("length", "is_warned"), [(16, True), (7, False)])
@@ -156,22 +161,3 @@ def test_packing_of_long_records_is_warned_of(
     make_data(path, pack=True).warn_of_full_rows()
     found = ["only 1.00 examples share a row" in m for m in caplog.messages]
     assert any(found) == is_warned
-
-
-def test_damage_is_named_when_rows_are_counted(tmp_path):
-    path = tmp_path / "x"
-    record_files.write(path, short_records.encode(short_records.make(9)))
-    path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(errors.UserError, match="damaged|cut"):
-        print(make_data(str(path), pack=True).examples_per_row)
-
-
-def test_the_description_counts_files_and_known_examples():
-    manifest = tiny_manifests.make(num_examples=1234)
-    data = pretraining_data.PretrainingData(
-        ["a", "b"], ["c"], [manifest], (), None, 1
-    )
-    assert data.description == (
-        "2 file(s) for training, 1 for evaluation; 1,234 examples in those "
-        "with a manifest"
-    )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 import pytest
 
@@ -15,43 +16,36 @@ from albert_tf.training import (
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "learning_rate", "batch_size", "parts"),
+    ("optimizer", "rate", "batch_size", "message"),
     [
         (
             "lamb",
             0.00176,
             256,
-            ("`learning_rate=0.00176` is much for batches of 256", "4.40e-04"),
+            "much for batches of 256.*4.40e-04",
         ),
-        (
-            "lamb",
-            4.4e-4,
-            32,
-            ("`learning_rate=0.00044` is much for batches of 32", "1.56e-04"),
-        ),
+        ("lamb", 4.4e-4, 32, "=0.00044` is much for batches of 32.*1.56e-04"),
         (
             "adamw",
             0.00176,
             32,
-            (
-                "`learning_rate=0.00176` is much for `optimizer=adamw` and "
-                "batches of 32",
-                "for lamb and 4096",
-            ),
+            "=0.00176` is much for `optimizer=adamw` and batches of 32.* for "
+            "lamb and 4096",
         ),
-        ("muon", 0.002, 32, ("`optimizer=muon` and batches of 32",)),
+        ("muon", 0.002, 32, "`optimizer=muon` and batches of 32"),
+        ("lamb", 0.00176, 4096, None),
+        ("lamb", 2.49 * 0.00176 / 4, 256, None),
+        ("adamw", 0.0015, 32, None),
+        ("adamw", 0.002, 256, None),
     ],
 )
 def test_learning_rates_that_are_too_high(
-    caplog, optimizer, learning_rate, batch_size, parts
+    caplog, optimizer, rate, batch_size, message
 ):
-    options = model_options.OptimizerOptions(
-        optimizer, learning_rate=learning_rate
-    )
+    options = model_options.OptimizerOptions(optimizer, learning_rate=rate)
     pretraining_recipe.warn_of_learning_rate(options, batch_size)
-    (warning,) = caplog.messages
-    for part in parts:
-        assert part in warning
+    assert len(caplog.messages) == (message is not None)
+    assert not message or re.search(message, caplog.text)
 
 
 def test_muon_computes_in_the_precision_of_the_run():
@@ -132,27 +126,32 @@ def test_a_run_on_its_plateau_is_warned_once_after_a_tenth(caplog):
         "After 1000 updates the masked_lm_loss is 6.351. The entropy of the "
         "labels is 6.400: the model knows no more than how frequent"
     )
-    assert warned_at(caplog, lines(6.35)) == [1000]
-    assert warned_at(caplog, lines(6.4, every=300)) == [1200]
-    assert warned_at(caplog, lines(7.0), steps=9995) == [1000]
-    assert warned_at(caplog, lines(7.0), steps=10_001) == [1100]
-    assert warned_at(caplog, [(5100, 7.0), (5200, 7.0)]) == [5100]
 
 
-def test_a_run_that_learns_or_knows_no_entropy_is_not_warned(caplog):
-    assert warned_at(caplog, lines(6.29)) == []
-    assert warned_at(caplog, lines(math.nan)) == []
-    assert warned_at(caplog, lines(7.0), entropy=None) == []
-    assert warned_at(caplog, lines(7.0), factor=0.0) == []
+EARLY = lines(9.0, 500)  # The mean over the second half of the tenth counts.
 
 
-def test_the_mean_over_the_second_half_of_the_tenth_counts(caplog):
-    early = lines(9.0, 500)
-    assert warned_at(caplog, early + lines(6.2)[5:]) == []
-    assert warned_at(caplog, early + lines(6.4)[5:]) == [1000]
-    # The mean is 6.32, then 6.28; it must be below 6.3.
-    assert warned_at(caplog, [*lines(6.4, 900), (1000, 6.0)]) == [1000]
-    assert warned_at(caplog, [*lines(6.4, 900), (1000, 5.8)]) == []
+@pytest.mark.parametrize(
+    ("losses", "others", "warned"),
+    [
+        (lines(6.35), {}, [1000]),
+        (lines(6.4, every=300), {}, [1200]),
+        (lines(7.0), {"steps": 9995}, [1000]),
+        (lines(7.0), {"steps": 10_001}, [1100]),
+        ([(5100, 7.0), (5200, 7.0)], {}, [5100]),
+        (lines(6.29), {}, []),
+        (lines(math.nan), {}, []),
+        (lines(7.0), {"entropy": None}, []),
+        (lines(7.0), {"factor": 0.0}, []),
+        (EARLY + lines(6.2)[5:], {}, []),
+        (EARLY + lines(6.4)[5:], {}, [1000]),
+        # The mean is 6.32, then 6.28; it must be below 6.3.
+        ([*lines(6.4, 900), (1000, 6.0)], {}, [1000]),
+        ([*lines(6.4, 900), (1000, 5.8)], {}, []),
+    ],
+)
+def test_a_plateau_is_a_mean_near_the_entropy(caplog, losses, others, warned):
+    assert warned_at(caplog, losses, **others) == warned
 
 
 @pytest.mark.parametrize(
@@ -178,22 +177,3 @@ def test_factors_are_those_of_the_losses(small_config, values, losses):
     update = training_options.UpdateOptions()
     model = pretraining_recipe.make_model(recipe, small_config, update)
     assert model.sentence_order == ("sentence_order_loss" in losses)
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "learning_rate", "batch_size"),
-    [
-        ("lamb", 0.00176, 4096),
-        ("lamb", 2.49 * 0.00176 / 4, 256),
-        ("adamw", 0.0015, 32),
-        ("adamw", 0.002, 256),
-    ],
-)
-def test_learning_rates_that_are_usual(
-    caplog, optimizer, learning_rate, batch_size
-):
-    options = model_options.OptimizerOptions(
-        optimizer, learning_rate=learning_rate
-    )
-    pretraining_recipe.warn_of_learning_rate(options, batch_size)
-    assert not caplog.messages

@@ -17,16 +17,12 @@ def test_the_profiler_writes_its_files(make_trainer, tmp_path):
 def test_it_runs_from_the_first_step_to_the_second(make_trainer, monkeypatch):
     """Also where a line of the log and the end of the run come between."""
     calls = []
-    monkeypatch.setattr(
-        tf.profiler.experimental,
-        "start",
-        lambda folder: calls.append(("start", folder, trainer.step)),
-    )
-    monkeypatch.setattr(
-        tf.profiler.experimental,
-        "stop",
-        lambda: calls.append(("stop", trainer.step)),
-    )
+    for name in ("start", "stop"):
+        monkeypatch.setattr(
+            tf.profiler.experimental,
+            name,
+            lambda *folder, n=name: calls.append((n, *folder, trainer.step)),
+        )
     for steps, stop in (("2,4", 4), ("1,100", tiny_training.STEPS)):
         folder = f"run_{stop}"
         trainer = make_trainer(

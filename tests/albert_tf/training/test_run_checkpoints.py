@@ -13,11 +13,6 @@ from albert_tf.training import distribution
 from tests.albert_tf.training import tiny_training
 
 
-def test_restoring_the_best_of_an_empty_folder_is_an_error(make_trainer):
-    with pytest.raises(errors.UserError, match="no checkpoint to evaluate"):
-        make_trainer().restore_best()
-
-
 def test_a_damaged_newest_checkpoint_is_left_for_the_one_before(
     make_trainer, tmp_path, caplog
 ):
@@ -40,6 +35,32 @@ def test_a_damaged_newest_checkpoint_is_left_for_the_one_before(
         strict=True,
     ):
         np.testing.assert_array_equal(one, other)
+
+
+def test_damage_of_any_kind_is_left_for_the_one_before(
+    make_trainer, tmp_path, caplog
+):
+    """The list of checkpoints, which only evaluating leaves, does not count."""
+    folder = tmp_path / "run"
+    with pytest.raises(errors.UserError, match="no checkpoint to evaluate"):
+        make_trainer().restore_best()
+    tiny_training.train(make_trainer(save_checkpoints_steps=1), 2)
+    (folder / "checkpoint").write_text("")
+    (folder / "model.ckpt-6.data-00000-of-00001").write_bytes(b"no index")
+    index = folder / "model.ckpt-2.index"
+    whole = index.read_bytes()
+    for kept in (0, 100, -1):
+        index.write_bytes(whole[:kept])
+        trainer = make_trainer()
+        assert trainer.step == 1
+        assert "model.ckpt-2 cannot be read" in caplog.text
+        caplog.clear()
+    trainer.evaluate(tiny_training.padded(4, tiny_training.BATCH))
+    assert (folder / "checkpoint").read_text() == ""
+    first = folder / "model.ckpt-1.data-00000-of-00001"
+    first.write_bytes(first.read_bytes()[:100])
+    with pytest.raises(errors.UserError, match="No checkpoint in .* can be"):
+        make_trainer()
 
 
 def test_checkpoints_outside_of_the_folder_are_not_deleted(
@@ -101,16 +122,6 @@ def test_a_disk_without_room_is_refused_before_the_first_update(
     tiny_training.train(make_trainer(), 3)
 
 
-def test_who_only_evaluates_leaves_the_list_of_checkpoints(
-    make_trainer, tmp_path
-):
-    tiny_training.train(make_trainer(), 3)
-    state = tmp_path / "run" / "checkpoint"
-    state.write_text("")  # Damaged.
-    make_trainer().evaluate(tiny_training.padded(4, tiny_training.BATCH))
-    assert state.read_text() == ""
-
-
 def test_what_killed_saves_left_is_removed_at_the_next_start(
     make_trainer, tmp_path
 ):
@@ -132,32 +143,6 @@ def test_what_killed_saves_left_is_removed_at_the_next_start(
     assert not [name for name in names if name.startswith("checkpoint.tmp")]
     assert names > set(others)
     assert (tmp_path / "elsewhere" / "file").exists()
-
-
-@pytest.mark.parametrize("kept", [0, 100, -1])
-def test_a_truncated_index_is_damage_too(make_trainer, tmp_path, caplog, kept):
-    tiny_training.train(make_trainer(save_checkpoints_steps=1), 2)
-    index = tmp_path / "run" / "model.ckpt-2.index"
-    index.write_bytes(index.read_bytes()[:kept])
-    assert make_trainer().step == 1
-    assert "model.ckpt-2 cannot be read" in caplog.text
-    index.with_name("model.ckpt-1.index").write_bytes(b"")
-    with pytest.raises(errors.UserError, match="No checkpoint in .* can be"):
-        make_trainer()
-
-
-def test_a_folder_of_damaged_checkpoints_is_refused(make_trainer, tmp_path):
-    tiny_training.train(make_trainer(), 3)
-    data = tmp_path / "run" / "model.ckpt-3.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:100])
-    with pytest.raises(errors.UserError, match="No checkpoint in .* can be"):
-        make_trainer()
-
-
-def test_half_written_checkpoint_is_passed_over(make_trainer, tmp_path):
-    tiny_training.train(make_trainer(), 3)
-    (tmp_path / "run" / "model.ckpt-6.data-00000-of-00001").write_bytes(b"x")
-    assert make_trainer().step == 3
 
 
 def test_a_worker_that_is_not_the_chief_keeps_no_checkpoints(

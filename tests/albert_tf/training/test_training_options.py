@@ -1,56 +1,34 @@
-"""Options of training and devices."""
+"""Options of training and devices that do not fit together."""
 
 import pytest
 
 from albert_tf.common import errors
 from albert_tf.training import training_options
 
-
-@pytest.mark.parametrize(
-    "name",
-    ["iterations_per_loop", "save_checkpoints_steps", "keep_checkpoint_max"],
-)
-def test_wrong_options_are_refused(name):
-    with pytest.raises(errors.UserError, match=f"`{name}=0` is below 1"):
-        training_options.TrainerOptions(**{name: 0})
+TRAINER = training_options.TrainerOptions
+DEVICES = training_options.DistributionOptions
+TWO = {"worker_hosts": "a:1,b:2"}
+NO_LIST = "not a list of different host:port"
 
 
 @pytest.mark.parametrize(
-    ("option", "message"),
+    ("options", "values", "message"),
     [
-        ({"max_minutes": -1.0}, "is below 0"),
-        ({"profile_steps": "20,10"}, "not two steps"),
-        ({"profile_steps": "some"}, "not two steps"),
-        ({"profile_steps": "5,²"}, "not two steps"),
-    ],
-)
-def test_other_wrong_options_are_refused(option, message):
-    with pytest.raises(errors.UserError, match=message):
-        training_options.TrainerOptions(**option)
-
-
-@pytest.mark.parametrize(
-    "options", [{"use_tpu": True}, {"distribution_strategy": "tpu"}]
-)
-def test_tpu_needs_a_name(options):
-    with pytest.raises(errors.UserError, match="needs `tpu_name`"):
-        training_options.DistributionOptions(**options)
-    assert training_options.DistributionOptions(
-        tpu_name="local", **options
-    ).on_tpu
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"worker_hosts": "a,b"}, "not a list of different host:port"),
-        ({"worker_hosts": "a:1,a:1"}, "not a list of different host:port"),
-        ({"worker_hosts": "a:1, ,b:2"}, "not a list of different host:port"),
-        ({"worker_hosts": "a:1,b:2"}, "needs `distribution_strategy=multi"),
-        ({"task_index": 1}, "not the number of one of the 0"),
+        (TRAINER, {"profile_steps": "20,10"}, "not two steps"),
+        (TRAINER, {"profile_steps": "10,10"}, "=10,10` is not two steps"),
+        (TRAINER, {"profile_steps": "some"}, "not two steps"),
+        (TRAINER, {"profile_steps": "5,²"}, "not two steps"),
+        (DEVICES, {"use_tpu": True}, "needs `tpu_name`"),
+        (DEVICES, {"distribution_strategy": "tpu"}, "needs `tpu_name`"),
+        (DEVICES, {"worker_hosts": "a,b"}, NO_LIST),
+        (DEVICES, {"worker_hosts": "a:1,a:1"}, NO_LIST),
+        (DEVICES, {"worker_hosts": "a:1, ,b:2"}, NO_LIST),
+        (DEVICES, TWO, "needs `distribution_strategy=multi"),
+        (DEVICES, {"task_index": 1}, "not the number of one of the 0"),
         (
+            DEVICES,
             {
-                "worker_hosts": "a:1,b:2",
+                **TWO,
                 "task_index": 2,
                 "distribution_strategy": "multi_worker_mirrored",
             },
@@ -58,26 +36,22 @@ def test_tpu_needs_a_name(options):
         ),
     ],
 )
-def test_wrong_workers_are_refused(values, message):
+def test_values_that_do_not_fit_are_refused(options, values, message):
     with pytest.raises(errors.UserError, match=message):
-        training_options.DistributionOptions(**values)
+        options(**values)
 
 
-def test_the_next_stop_is_a_line_a_checkpoint_or_the_end():
-    options = training_options.TrainerOptions(
-        iterations_per_loop=4, save_checkpoints_steps=6
-    )
-    stops = [options.next_stop(step, 13) for step in (0, 3, 4, 6, 8, 11, 12)]
-    assert stops == [4, 4, 6, 8, 12, 12, 13]
-
-
-def test_a_warm_up_may_be_the_whole_run():
+def test_values_that_fit():
+    TRAINER(profile_steps="10,11")
+    for tpu in ({"use_tpu": True}, {"distribution_strategy": "tpu"}):
+        assert DEVICES(tpu_name="local", **tpu).on_tpu
+    assert not DEVICES().on_tpu
     training_options.check_warmup("warmup_step", 5, 5)
     with pytest.raises(errors.UserError, match="`warmup_step=6` is more than"):
         training_options.check_warmup("warmup_step", 6, 5)
 
 
-def test_the_profile_is_two_steps():
-    training_options.TrainerOptions(profile_steps="10,11")
-    with pytest.raises(errors.UserError, match="=10,10` is not two steps"):
-        training_options.TrainerOptions(profile_steps="10,10")
+def test_the_next_stop_is_a_line_a_checkpoint_or_the_end():
+    options = TRAINER(iterations_per_loop=4, save_checkpoints_steps=6)
+    stops = [options.next_stop(step, 13) for step in (0, 3, 4, 6, 8, 11, 12)]
+    assert stops == [4, 4, 6, 8, 12, 12, 13]
