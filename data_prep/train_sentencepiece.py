@@ -129,11 +129,11 @@ def _explain(
 
     An unknown complaint stays as it is.
     """
-    if sentences.count == sentences.too_long:
+    if not sentences.count:
+        dropped = [f"; {n} {what}" for what, n in sentences.dropped.items()]
         return errors.UserError(
-            f"holds no sentence of at most {text.MAX_SENTENCE_BYTES} bytes "
-            f"({sentences.too_long} are longer). Give text with one sentence "
-            "per line.",
+            f"holds no sentence to learn from{''.join(dropped)}. Give text "
+            "with one sentence per line.",
             "input_file",
             settings.input_file,
         )
@@ -168,12 +168,7 @@ def run(settings: Options) -> None:
     normalization.write(model_file, found.rule)
     with files.replace_atomically(model_file) as stream:
         stream.write(model)
-    if sentences.too_long:
-        logging.warning(
-            "%d sentences of more than %d bytes were left out",
-            sentences.too_long,
-            text.MAX_SENTENCE_BYTES,
-        )
+    text.warn_of_dropped("sentences", sentences.dropped)
     logging.info("%d sentences read", sentences.count)
     found.report(model_file)
 

@@ -61,14 +61,19 @@ class Options(text.TrainingOptions):
     )
 
 
-def count_words(sentences: Iterable[str]) -> collections.Counter[str]:
-    """Count the words of cleaned text, but those that are always unknown."""
+def count_words(
+    sentences: Iterable[str],
+) -> tuple[collections.Counter[str], int]:
+    """Count the words of cleaned text.
+
+    Returns:
+        The words, and the number of those that are too long to be known.
+    """
     words: collections.Counter[str] = collections.Counter()
     for sentence in sentences:
         words.update(wordpiece.split_words(sentence))
-    for word in [w for w in words if len(w) > wordpiece.LONGEST_WORD]:
-        del words[word]
-    return words
+    too_long = [w for w in words if len(w) > wordpiece.LONGEST_WORD]
+    return words, sum(map(words.pop, too_long))
 
 
 def choose_characters(words: Mapping[str, int], coverage: float) -> list[str]:
@@ -86,16 +91,20 @@ def choose_characters(words: Mapping[str, int], coverage: float) -> list[str]:
     return ordered[: bisect.bisect_left([*before], coverage * counts.total())]
 
 
-def single_pieces(words: Iterable[str], characters: Sequence[str]) -> list[str]:
+def single_pieces(characters: Sequence[str]) -> list[str]:
     """Return the special pieces, and one or two for each character.
 
-    A character that stands behind another one in a word has a second piece.
+    A character that may continue a word has a second piece, so that none of the
+    characters makes a word unknown.
     """
-    inside = {character for word in words for character in word[1:]}
     return [
         *wordpiece.SPECIAL_PIECES,
         *characters,
-        *(wordpiece.CONTINUATION + c for c in characters if c in inside),
+        *(
+            wordpiece.CONTINUATION + c
+            for c in characters
+            if not wordpiece.is_cjk(c) and not wordpiece.is_punctuation(c)
+        ),
     ]
 
 
@@ -113,9 +122,7 @@ def learn_pieces(
     trainer = library.trainers.WordPieceTrainer(
         vocab_size=vocab_size, special_tokens=list(known), show_progress=False
     )
-    characters = {piece[-1] for piece in known}
-    usable = {w: n for w, n in words.items() if characters.issuperset(w)}
-    tokenizer.train_from_iterator(_repeat(usable), trainer)
+    tokenizer.train_from_iterator(_repeat(words), trainer)
     ids: dict[str, int] = tokenizer.get_vocab()
     return sorted(ids, key=ids.__getitem__)
 
@@ -135,21 +142,34 @@ def run(settings: Options) -> None:
     if settings.unit == "wordpiece":
         _import_tokenizers()  # Before all text is read.
     found = text.prepare(settings, normalization.WORDPIECE)
-    words = count_words(map(text.cleaner(found.rule), found.lines))
+    words, too_long = count_words(map(text.cleaner(found.rule), found.lines))
     if not words:
         raise errors.UserError(
-            "holds no word. Give files with text.",
+            f"holds no word of at most {wordpiece.LONGEST_WORD} characters "
+            f"({too_long} are longer). Give files with text.",
             "input_file",
             settings.input_file,
         )
-    pieces = single_pieces(words, choose_characters(words, found.coverage))
+    characters = choose_characters(words, found.coverage)
+    known = set(characters)
+    usable = {w: n for w, n in words.items() if known.issuperset(w)}
+    pieces = single_pieces(characters)
     if len(pieces) > settings.vocab_size:
         raise text.too_few_pieces(len(pieces), settings.vocab_size)
     if settings.unit == "wordpiece":
-        pieces = learn_pieces(words, pieces, settings.vocab_size)
+        pieces = learn_pieces(usable, pieces, settings.vocab_size)
     vocab_file = f"{settings.output_prefix}.txt"
     normalization.write(vocab_file, found.rule)
     files.write_text(vocab_file, "".join(f"{piece}\n" for piece in pieces))
+    text.warn_of_dropped(
+        "words",
+        {
+            f"of more than {wordpiece.LONGEST_WORD} characters": too_long,
+            "with characters that are too rare for a piece": (
+                words.total() - sum(usable.values())
+            ),
+        },
+    )
     logging.info("%d words read, %d different", words.total(), len(words))
     found.report(vocab_file)
 

@@ -12,6 +12,7 @@ Dimensions in comments: n sequences, S positions, W words, P predictions.
 import dataclasses
 import re
 import string
+import unicodedata
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -33,6 +34,7 @@ _MARKS = frozenset(string.punctuation) - frozenset("'<=>")
 _INSIDE_WORD = _MARKS | frozenset(string.ascii_lowercase)
 # SentencePiece's pieces for single bytes, parts of characters without a piece.
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
+_JOINING = ("Mn", "Mc", "Me", "Cf")  # Categories of Unicode.
 # Blocks of Unicode of scripts without spaces between words: Thai, Lao, Tibetan;
 # Myanmar; Khmer; kana; Chinese characters; those of half width.
 _WITHOUT_SPACES = (
@@ -133,6 +135,17 @@ def has_no_spaces(character: str) -> bool:
     return any(low <= character <= high for low, high in _WITHOUT_SPACES)
 
 
+def joins_what_precedes(text: str) -> bool:
+    """Tell whether a text begins with a character that never begins a word.
+
+    These are vowel signs and other marks, joiners, variation selectors and
+    further format characters.
+
+    DIFFERS: in the original they are words of their own.
+    """
+    return text != "" and unicodedata.category(text[0]) in _JOINING
+
+
 def wordpiece_starts_word(piece: str) -> bool:
     """Tell whether a WordPiece piece begins a word.
 
@@ -141,7 +154,7 @@ def wordpiece_starts_word(piece: str) -> bool:
     Example:
         "rain", "今", "," and "[UNK]" start a word; "##ing" continues one.
     """
-    return not piece.startswith("##")
+    return not piece.startswith("##") and not joins_what_precedes(piece)
 
 
 def english_starts_word(piece: str) -> bool:
@@ -177,18 +190,21 @@ def marker_starts_word(piece: str) -> bool:
 
     Example:
         "▁дождь", "▁", "<unk>", "[MASK]", "!" and "天气" start a word; "ями",
-        "s" and "<0xE5>" continue one.
+        "s", "<0xE5>" and the vowel sign "ि" continue one.
     """
-    if _BYTE.fullmatch(piece):
+    if _BYTE.fullmatch(piece) or joins_what_precedes(piece):
         return False
     if piece.startswith(("▁", "<", "[")) or has_no_spaces(piece[:1]):
         return True
     return len(piece) == 1 and not piece.isalnum()
 
 
-# Value of --word_start_rule to the rule.
+# Value of --word_start_rule to the rule. Records of the original, some of them
+# of text with marks, are repeated with `english_starts_word` alone.
 WORD_START_RULES: dict[str, Callable[[str], bool]] = {
-    "english": english_starts_word,
+    "english": lambda piece: (
+        english_starts_word(piece) and not joins_what_precedes(piece)
+    ),
     "marker": marker_starts_word,
     "wordpiece": wordpiece_starts_word,
 }

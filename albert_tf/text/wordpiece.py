@@ -277,7 +277,8 @@ class WordPieceTokenizer:
         """Join ids to a readable text.
 
         Special pieces are dropped, an unknown word becomes "⁇", and there is no
-        space beside Chinese characters.
+        space beside Chinese characters. Hangul that cleaning took apart is
+        composed.
 
         Example, with vocab_chinese.txt:
             decode([101, 791, 1921, 9951, 9255, 102]) = "今天wanted"
@@ -291,6 +292,8 @@ class WordPieceTokenizer:
             elif piece not in SPECIAL_PIECES:
                 is_chinese = is_cjk(piece[0]) or any(map(is_cjk, text[-1:]))
                 text += piece if is_chinese else f" {piece}"
+        if self.normalization.unicode_form == "NFD":
+            text = unicodedata.normalize("NFC", text)
         return text.strip()
 
     def _word_ids(self, word: str) -> list[int]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from albert_tf.data import masking
-from albert_tf.text import wordpiece
+from albert_tf.text import normalization, wordpiece
 
 # Above this share of letters with marks, marks distinguish words. English has
 # 0.00 to 0.09 %, German 1.4 %, all others more: docs/languages.md.
@@ -25,12 +25,18 @@ OTHERS_MATTER = 0.007
 # Above this share of Chinese and Japanese letters, a text has many characters
 # that occur once or twice.
 MANY_CHARACTERS = 0.5
+# What the original's rule takes from letters, by the kind of the vocabulary.
+LOST = {
+    normalization.SENTENCEPIECE: "letter_marks",
+    normalization.WORDPIECE: "letters_changed_by_wordpiece",
+}
 _KANA = ("\u3040", "\u30ff"), ("\u31f0", "\u31ff"), ("\uff66", "\uff9f")
 # Texts that are counted at a time: each character takes twelve bytes meanwhile.
 _TEXTS_AT_ONCE = 8192
 NAMES = (
     "letters",
     "letter_marks",
+    "letters_changed_by_wordpiece",
     "letters_not_a_to_z",
     "letters_without_spaces",
     "letters_chinese_japanese",
@@ -41,15 +47,17 @@ def count(texts: Iterable[str]) -> dict[str, int]:
     """Count the letters of texts.
 
     Example:
-        count(["Größe 1", "天"]) = {"letters": 6, "letter_marks": 1,
-            "letters_not_a_to_z": 2, "letters_without_spaces": 1,
-            "letters_chinese_japanese": 1}
+        count(["Größe 1", "天한"]) = {"letters": 7, "letter_marks": 1,
+            "letters_changed_by_wordpiece": 2, "letters_not_a_to_z": 3,
+            "letters_without_spaces": 1, "letters_chinese_japanese": 1}
 
     Returns:
         "letters"; "letter_marks": the combining characters of the decomposed
-        text (NFKD), which the original's rule removes; "letters_not_a_to_z":
-        letters that are others even without marks; "letters_without_spaces":
-        those of scripts without spaces between words;
+        text (NFKD), which the original's rule removes for SentencePiece;
+        "letters_changed_by_wordpiece": letters and vowel signs that its rule
+        for WordPiece removes, strips of marks or takes apart (Hangul);
+        "letters_not_a_to_z": letters that are others even without marks;
+        "letters_without_spaces": those of scripts without spaces between words;
         "letters_chinese_japanese".
     """
     totals = np.zeros(len(NAMES), np.int64)
@@ -68,13 +76,21 @@ def _facts(code: int) -> tuple[int, ...]:
     character = chr(code)
     parts = unicodedata.normalize("NFKD", character)
     marks = sum(unicodedata.combining(part) != 0 for part in parts)
+    kept = wordpiece.clean_text(character, lower=True, keep_accents=True)
+    changed = kept != wordpiece.clean_text(character, lower=True)
+    changed &= not "\ufe00" <= character <= "\ufe0f"  # They follow emoji.
     bare = [part for part in parts if part.isalpha()]
     if not bare:
-        return (0, marks, 0, 0, 0)
+        return (0, marks, int(changed), 0, 0, 0)
     is_other = not all(part.isascii() for part in bare)
     is_kana = any(low <= character <= high for low, high in _KANA)
     is_chinese_or_japanese = is_kana or wordpiece.is_cjk(character)
-    facts = is_other, masking.has_no_spaces(character), is_chinese_or_japanese
+    facts = (
+        changed,
+        is_other,
+        masking.has_no_spaces(character),
+        is_chinese_or_japanese,
+    )
     return (1, marks, *map(int, facts))
 
 

@@ -1,11 +1,14 @@
 """The text that a vocabulary is trained on: read, judged and cleaned."""
 
+import collections
 import dataclasses
 import functools
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import sentencepiece
 from absl import logging
 
 from albert_tf.common import errors, files, ranges
@@ -129,11 +132,11 @@ def choose_normalization(
     """Decide what is done to the text, and say so; see `letters.count`."""
     keep_accents = settings.keep_accents
     if keep_accents is None:
-        share = letters.share(counts, "letter_marks")
+        share = letters.share(counts, letters.LOST[kind])
         keep_accents = share > letters.MARKS_MATTER
         logging.info(
-            "--keep_accents=%s, because %.3f %% of the letters carry marks "
-            "(%s than %.1f %%, see docs/languages.md).",
+            "--keep_accents=%s, because %.3f %% of the letters would lose "
+            "marks or be taken apart (%s than %.1f %%, see docs/languages.md).",
             str(keep_accents).lower(),
             100 * share,
             "more" if keep_accents else "not more",
@@ -174,15 +177,23 @@ def choose_coverage(counts: Mapping[str, int], given: float | None) -> float:
     return COVERAGE_OF_MANY
 
 
+def warn_of_dropped(what: str, counts: Mapping[str, int]) -> None:
+    """Say how many sentences or words are not used, by the reason."""
+    for reason, number in counts.items():
+        if number:
+            logging.warning("%d %s %s were left out", number, what, reason)
+
+
 class Sentences:
-    """The cleaned lines of a text that are not empty, and what was seen.
+    """The cleaned lines of a text that SentencePiece uses, and what was seen.
 
     SentencePiece takes an error of its iterator for the end of the text, so it
     is kept here.
 
     Attributes:
         count: Lines yielded so far.
-        too_long: Those of them that SentencePiece drops.
+        dropped: Lines that SentencePiece would drop, by the reason. If only
+            such lines were left, it would end the process.
         failure: What ended the reading early, if anything did.
     """
 
@@ -191,17 +202,32 @@ class Sentences:
     ) -> None:
         self._lines = lines
         self._clean = clean
+        self._normalizer = sentencepiece.SentencePieceNormalizer(
+            rule_name="nmt_nfkc"
+        )
         self.count = 0
-        self.too_long = 0
+        self.dropped: collections.Counter[str] = collections.Counter()
         self.failure: BaseException | None = None
 
     def __iter__(self) -> Iterator[str]:
         try:
             for line in self._lines:
                 sentence = self._clean(line)
-                if sentence:
+                if reason := self._why_dropped(sentence):
+                    self.dropped[reason] += 1
+                elif sentence:
                     self.count += 1
-                    self.too_long += len(sentence.encode()) > MAX_SENTENCE_BYTES
                     yield sentence
         except (Exception, KeyboardInterrupt) as error:
             self.failure = error
+
+    def _why_dropped(self, sentence: str) -> str:
+        if len(sentence.encode()) > MAX_SENTENCE_BYTES:
+            return f"of more than {MAX_SENTENCE_BYTES} bytes"
+        if "\u2585" in sentence:
+            return "with U+2585, which SentencePiece reserves,"
+        if sentence and not re.search(r"\w", sentence):  # Others stay.
+            normalized = self._normalizer.normalize(sentence)
+            if not normalized.strip(f" {tokenization.WORD_START}"):
+                return "of invisible characters"
+        return ""

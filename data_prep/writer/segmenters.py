@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.common import packages
+from albert_tf.data import masking
 
 NONE = "none"
 # The packages of each, as pip names them.
@@ -94,7 +95,7 @@ def word_starts(text: str, cut: Cut) -> np.ndarray:
         begin = text.find(visible, end)
         if begin < 0:
             continue  # Changed by the segmenter; part of the word before.
-        starts[begin] = True
+        starts[begin] = not masking.joins_what_precedes(visible)
         end = begin + len(visible)
     return starts
 

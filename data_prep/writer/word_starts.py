@@ -83,7 +83,7 @@ def warn_of_misfit(
             tokenizer.pieces[tokenizer.unk_id],
         )
     rule = tokenizer.normalization
-    lost = letters.share(counts, "letter_marks")
+    lost = letters.share(counts, letters.LOST[rule.kind])
     if rule.unicode_form in ("NFKD", "NFD") and lost > _USUAL_LOST:
         logging.warning(
             "The vocabulary's normalization removes the marks (accents, vowel "

@@ -175,7 +175,11 @@ def test_sizes_that_a_text_does_not_allow_name_the_limit(corpus):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (b"\n \n", "holds no sentence"),
+        (b"\n \n", "holds no sentence to learn from. Give"),
+        (b"\xe2\x96\x85 a\n" * 9, "no sentence .* 9 with U.2585, .* Give"),
+        (b"\xe2\x80\x8b\n" * 8, "no sentence .* 8 of invisible characters"),
+        (b"\xef\xbf\xbd\n" * 7, "no sentence .* 7 of invisible characters"),
+        (b"a" * 5000, "no sentence .* 1 of more than 4192 bytes"),
         (b"fine\ncaf\xe9\n", "corpus.txt`: line 2 is not UTF"),
         (b"fine\n" + bytes(500), "corpus.txt`: line 2 is not text"),
     ],
@@ -187,8 +191,10 @@ def test_what_is_no_text_is_refused(content, message, corpus):
     assert [p.name for p in corpus.parent.iterdir()] == ["corpus.txt"]
 
 
-def test_sentences_too_long_are_counted(corpus, caplog):
+def test_dropped_sentences_are_counted(corpus, caplog):
     with corpus.open("a") as stream:
-        stream.write("ab " * 3000)
+        stream.write("ab " * 3000 + "\na \u2585 b\n\u2585\n\u200b\n")
     train(corpus)
-    assert "1 sentences of more than 4192 bytes" in caplog.text
+    assert "1 sentences of more than 4192 bytes were left out" in caplog.text
+    assert "2 sentences with U+2585, which" in caplog.text
+    assert "1 sentences of invisible characters were" in caplog.text

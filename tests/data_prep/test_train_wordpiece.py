@@ -32,25 +32,70 @@ def train(tmp_path, text, **changes):
 
 def test_german_words_keep_their_letters(tmp_path, caplog):
     caplog.set_level("INFO", "absl")
-    tokenizer = train(tmp_path, GERMAN, vocab_size=100)
-    assert tokenizer.vocab_size == 100
+    tokenizer = train(tmp_path, GERMAN, vocab_size=115)
+    assert tokenizer.vocab_size == 115
     assert tokenizer.pieces[:5] == wordpiece.SPECIAL_PIECES
     assert tokenizer.keep_accents
     ids = tokenizer.encode("Größere Öfen über Äpfel")
     assert tokenizer.unk_id not in ids
     assert tokenizer.decode(ids) == "größere öfen über äpfel"
     assert "häuser" in tokenizer.pieces
-    assert "vocab.txt: 100 pieces. In the first 80 lines" in caplog.text
+    assert "vocab.txt: 115 pieces. In the first 80 lines" in caplog.text
 
 
 def test_chinese_characters_are_pieces(tmp_path):
     tokenizer = train(tmp_path, CHINESE, unit="character")
     pieces = tokenizer.encode_pieces("今天好 gpu 21")
-    assert pieces == ["今", "天", "好", "g", "##p", "##u", "[UNK]"]
-    assert "##天" not in tokenizer.pieces
+    assert pieces == ["今", "天", "好", "g", "##p", "##u", "2", "##1"]
+    assert not {"##天", "##。"} & {*tokenizer.pieces}
     assert not tokenizer.keep_accents
     rule = normalization.read(str(tmp_path / "vocab.txt"), "wordpiece")
     assert rule.unicode_form == "NFD"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "한국어 글 이 있다",
+        "हिन्दी की किताब",
+        "ภาษาไทย ที่ นี้",
+        "العَرَبِيَّة",
+        "שָׁלוֹם",
+        "tiếng việt",
+        "ガギグ パピ",
+        "λόγος",
+    ],
+)
+def test_letters_are_neither_lost_nor_taken_apart(text, tmp_path):
+    text = text.lower()
+    tokenizer = train(tmp_path, f"{text}\n" * 50, unit="character")
+    assert tokenizer.keep_accents
+    assert {p[-1] for p in tokenizer.pieces[5:]} == {*text} - {" "}
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_hangul_that_is_taken_apart_is_composed_again(tmp_path):
+    text = "한국어 글 이 있다"
+    tokenizer = train(tmp_path, text, unit="character", keep_accents=False)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.mark.parametrize("unit", ["character", "wordpiece"])
+def test_known_characters_make_no_word_unknown(unit, tmp_path):
+    text = "so glad 😊 €5 ❤️\nwe 爿 a—b\n" * 40
+    tokenizer = train(tmp_path, text, unit=unit)
+    assert not tokenizer.keep_accents
+    for word in ("glad😊", "😊glad", "5€s", "爿glad爿", "❤❤", "—a—"):
+        assert tokenizer.unk_id not in tokenizer.encode(word), word
+
+
+def test_left_out_words_are_counted(tmp_path, caplog):
+    text = "it rains\n" * 9000 + "x" * 201 + " \u0416 \u0416it rains\n"
+    train(tmp_path, text)
+    assert "1 words of more than 200 characters were left out" in caplog.text
+    assert "2 words with characters that are too rare" in caplog.text
+    with pytest.raises(errors.UserError, match="200 characters .1 are longer"):
+        train(tmp_path, "x" * 201)
 
 
 def test_the_same_text_gives_the_same_bytes_in_another_process(tmp_path):
@@ -86,8 +131,9 @@ def test_the_most_frequent_characters_come_first():
 
 
 def test_words_count_as_often_as_they_occur():
-    words = train_wordpiece.count_words(["it rains , it " + "x" * 201])
-    assert words == {"it": 2, "rains": 1, ",": 1}  # 201 are always unknown.
+    long = "x" * 200 + "y"  # Always unknown.
+    words, lost = train_wordpiece.count_words([f"it rains , it {long}", long])
+    assert (words, lost) == ({"it": 2, "rains": 1, ",": 1}, 2)
     lines = list(train_wordpiece._repeat({"b": 2001, "a": 2, "c": 1000}))
     assert lines[0] == "a a"
     assert " ".join(lines).split() == ["a"] * 2 + ["b"] * 2001 + ["c"] * 1000

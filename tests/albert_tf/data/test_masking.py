@@ -237,6 +237,29 @@ def test_word_start_rules(rule, starts, continues):
     assert not any(map(starts_word, continues))
 
 
+@pytest.mark.parametrize("rule", masking.WORD_START_RULES)
+@pytest.mark.parametrize(
+    "character",
+    [
+        "\u0301",  # Combining accent, Mn.
+        "\u093f",  # Vowel sign of Devanagari, Mc.
+        "\u0e34",  # Vowel sign of Thai, a script without spaces.
+        "\u1039",  # Virama of Myanmar, another one.
+        "\u20e3",  # Combining keycap, Me.
+        "\u200c",
+        "\u200d",
+        "\u3099",  # Voiced sound mark of Japanese.
+        "\ufe0f",
+        "\U000e0100",  # Variation selectors.
+    ],
+)
+def test_marks_and_joiners_start_no_word(rule, character):
+    starts_word = masking.WORD_START_RULES[rule]
+    assert not starts_word(character)
+    assert not starts_word(f"{character}天")
+    assert starts_word("天") and starts_word(f"天{character}")
+
+
 @pytest.mark.parametrize("ngram", [1, 2, 3, 5])
 @pytest.mark.parametrize("favor_shorter", [True, False])
 def test_length_draws_equal_numpys_choice(ngram, favor_shorter):

@@ -53,18 +53,19 @@ def counts_of(**changes):
         (9000, False, False),
     ],
 )
+@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
 def test_accents_are_kept_where_many_letters_have_marks(
-    marks, wanted, kept, caplog
+    marks, wanted, kept, kind, caplog
 ):
     caplog.set_level("INFO", "absl")
     rule = text.choose_normalization(
-        counts_of(letter_marks=marks),
-        normalization.WORDPIECE,
+        counts_of(**{letters.LOST[kind]: marks}),
+        kind,
         text.TrainingOptions(
             "a", "b", do_lower_case=False, keep_accents=wanted
         ),
     )
-    assert rule == normalization.Normalization(False, kept, kind="wordpiece")
+    assert rule == normalization.Normalization(False, kept, kind=kind)
     said = f"--keep_accents={str(kept).lower()}, because {marks / 100:.3f} %"
     assert (said in caplog.text) is (wanted is None)
 
@@ -101,10 +102,14 @@ def test_coverage_is_lower_where_there_are_many_characters(
 
 
 def test_sentences_are_cleaned_and_counted():
-    lines = ["A", " ", "ü" * 2096, "ü" * 2096 + "x", ""]
+    kept = ["a", "ü" * 2096, "-", "\u0939\u093f", "\ue000", "\u2586 \u2581"]
+    invisible = ["\u2581", "\u200b\ufeff", "\x02 \x03", "\ufffd"]
+    others = [" ", "ü" * 2096 + "x", "", "a \u2585 b"]
+    lines = ["A", *kept[1:], *others, *invisible]
     found = text.Sentences(lines, lambda line: line.strip().lower())
-    assert list(found) == ["a", "ü" * 2096, "ü" * 2096 + "x"]
-    assert (found.count, found.too_long, found.failure) == (3, 1, None)
+    assert list(found) == kept
+    assert (found.count, found.failure) == (len(kept), None)
+    assert list(found.dropped.values()) == [1, 1, len(invisible)]
 
 
 @pytest.mark.parametrize(

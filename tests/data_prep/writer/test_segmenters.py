@@ -21,6 +21,7 @@ def cut_at(*words):
         ("今天 很好", ["今天", " ", "很好"], [0, 3]),
         (" a  b ", ["a", "b"], [1, 4]),
         ("abc", ["ab", "?", "c"], [0, 2]),  # What is not there is left out.
+        ("天\u093f\u200d今", "天 \u093f \u200d 今".split(), [0, 3]),
     ],
 )
 def test_word_starts(text, words, starts):
