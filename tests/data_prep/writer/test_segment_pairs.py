@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import itertools
 import random
@@ -290,7 +291,12 @@ def test_single_sentence_of_one_word_and_with_drop_is_left_out():
     split = segment_pairs.PairOptions(128, 0.0)
     assert list(make_pairs([[[3, 4, 5]], [[7, 8]]], 0, split, rng)) == [None]
     drop = segment_pairs.PairOptions(128, 0.0, single_segment_policy="drop")
-    assert list(make_pairs([[[3, 4, 6, 7]], [[8]]], 0, drop, rng)) == [None]
+    corpus = [[[3, 4, 6, 7]], [[8]]]
+    assert list(make_pairs(corpus, 0, drop, rng)) == [None]
+    # The policy is for the sentence order only.
+    nsp = dataclasses.replace(drop, sentence_objective="nsp")
+    (pair,) = make_pairs(corpus, 0, nsp, rng)
+    assert pair == Pair([3, 4, 6, 7], [8], 1, single_sentence=True)
 
 
 def test_no_objective_gives_one_segment_that_fills_the_sequence():
