@@ -12,7 +12,8 @@ import dataclasses
 import functools
 import hashlib
 import itertools
-from collections.abc import Container, Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -72,7 +73,7 @@ class Tokenizer:
         size = self._processor.vocab_size()
         self.pieces = tuple(self._processor.id_to_piece(list(range(size))))
         self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
-        _check_special_pieces(self._ids, spm_model_file)
+        _check_vocabulary(self._processor, self._ids, spm_model_file)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
             self._ids[piece] for piece in SPECIAL_PIECES
         )
@@ -307,19 +308,49 @@ def _load_processor(
         raise errors.UserError(
             "is not a SentencePiece model. Give the binary file that ends in "
             ".model (for example 30k-clean.model), not the readable list that "
-            "ends in .vocab.",
+            "ends in .vocab. A WordPiece vocabulary, a list that ends in .txt, "
+            "is given as `vocab_file`.",
             "spm_model_file",
             path,
         ) from error
     return processor
 
 
-def _check_special_pieces(pieces: Container[str], path: str) -> None:
-    missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
+def _check_vocabulary(
+    processor: sentencepiece.SentencePieceProcessor,
+    ids: Mapping[str, int],
+    path: str,
+) -> None:
+    """Refuse a model that text would be cut by in another way than ALBERT's."""
+    missing = [piece for piece in SPECIAL_PIECES if piece not in ids]
+    in_text = [
+        piece
+        for piece in SPECIAL_PIECES
+        if piece in ids
+        and not processor.is_unused(ids[piece])
+        and not (
+            processor.is_unknown(ids[piece])
+            if piece == UNK
+            else processor.is_control(ids[piece])
+        )
+    ]
+    words = processor.normalize("a b")
+    what = ""
     if missing:
+        what = f"has no piece {' '.join(missing)}"
+    elif in_text:
+        what = (
+            f"has {' '.join(in_text)} as ordinary pieces or user-defined "
+            "symbols, so these words in a text would become special pieces"
+        )
+    elif not re.fullmatch(f"{WORD_START}[^{WORD_START}]+" * 2, words):
+        what = f'makes {words!r} of "a b", so no "▁" begins each word'
+    elif wordpiece.marked_pieces(ids) > 0:
+        what = 'has pieces of WordPiece, such as "##s"'
+    if what:
         raise errors.UserError(
-            f"has no piece {' '.join(missing)}. ALBERT needs "
-            f"{' '.join(SPECIAL_PIECES)}. Train a vocabulary that has them: "
+            f"{what}. ALBERT needs {' '.join(SPECIAL_PIECES)}, control symbols "
+            'but for <unk>, and "▁" before words. Train such a vocabulary: '
             "python -m data_prep.train_sentencepiece --input_file=corpus.txt "
             "--output_prefix=my-vocabulary",
             "spm_model_file",

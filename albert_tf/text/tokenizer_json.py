@@ -284,22 +284,19 @@ def _sentencepiece(tokenizer: tokenization.Tokenizer) -> dict[str, Any]:
 
 def _check_kind(model: sentencepiece_model_pb2.ModelProto) -> None:
     """Refuse a model that is not like those of ALBERT."""
-    trainer, normalizer = model.trainer_spec, model.normalizer_spec
     is_wrong = {
-        "model_type": trainer.model_type != trainer.UNIGRAM,
-        "add_dummy_prefix": not normalizer.add_dummy_prefix,
-        "escape_whitespaces": not normalizer.escape_whitespaces,
-        "remove_extra_whitespaces": not normalizer.remove_extra_whitespaces,
-        "treat_whitespace_as_suffix": trainer.treat_whitespace_as_suffix,
+        "model_type": model.trainer_spec.model_type
+        != model.trainer_spec.UNIGRAM,
+        "remove_extra_whitespaces": (
+            not model.normalizer_spec.remove_extra_whitespaces
+        ),
     }
     wrong = [what for what, value in is_wrong.items() if value]
     if wrong:
         raise errors.UserError(
             "The SentencePiece vocabulary differs from ALBERT's in "
             f"{', '.join(wrong)}. Such vocabularies cannot be written for "
-            "Hugging Face; only unigram models with a marker before each word "
-            "can, as data_prep.train_sentencepiece trains them. Keep this "
-            "model in a checkpoint of this project."
+            "Hugging Face. Keep this model in a checkpoint of this project."
         )
 
 

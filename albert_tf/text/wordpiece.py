@@ -342,17 +342,30 @@ def _read_pieces(content: bytes, path: str) -> tuple[str, ...]:
     return pieces
 
 
+def marked_pieces(pieces: Iterable[str]) -> int:
+    """Return how many more pieces begin with "##" than with "▁".
+
+    WordPiece marks what continues a word, SentencePiece what begins one.
+    """
+    return sum(
+        (piece[:2] == CONTINUATION) - (piece[0] == "▁")
+        for piece in pieces
+        if piece not in ("##", "▁")
+    )
+
+
 def _check_special_pieces(
     pieces: tuple[str, ...], lines: list[str], path: str
 ) -> None:
     missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
-    if not missing:
+    of_sentencepiece = marked_pieces(pieces) < 0
+    if not missing and not of_sentencepiece:
         return
     what = f"has no piece {' '.join(missing)}"
     if not any(map(str.strip, lines)):
         what = "is empty"
-    elif all("\t" in line for line in lines):
-        what = "is the readable list of a SentencePiece vocabulary"
+    elif of_sentencepiece:
+        what = "is a list of SentencePiece's pieces"
     raise errors.UserError(
         f"{what}. A WordPiece vocabulary has one piece a line, "
         f"{' '.join(SPECIAL_PIECES)} among them. Give the vocabulary that "

@@ -90,11 +90,14 @@ def safetensors(header: object, length: int | None = None) -> bytes:
     return struct.pack("<Q", size) + written + bytes(16)
 
 
-def without_piece(whole: bytes, piece: str) -> bytes:
-    """A SentencePiece model that calls a piece otherwise."""
+def without_piece(whole: bytes, piece: str, kind: str | None = None) -> bytes:
+    """A SentencePiece model whose piece has another name, or another type."""
     model = sentencepiece_model_pb2.ModelProto.FromString(whole)
     (entry,) = (p for p in model.pieces if p.piece == piece)
-    entry.piece = "[OTHER]"
+    if kind is None:
+        entry.piece = "[OTHER]"
+    else:
+        entry.type = getattr(entry, kind)
     return model.SerializeToString()
 
 
@@ -206,10 +209,10 @@ def records(change: Callable[[bytes], bytes], *says: str):
     return Case(RECORDS, where, says, files, ("records",))
 
 
-def lacking(piece: str, *says: str, command: str = CORPUS):
-    """A SentencePiece vocabulary without one of its pieces."""
+def lacking(piece: str, *says: str, command: str = CORPUS, kind=None):
+    """A SentencePiece vocabulary with a piece changed by `without_piece`."""
     where = {"spm_model_file": "{here}/spm.model"}
-    files = {"spm.model": lambda whole: without_piece(whole, piece)}
+    files = {"spm.model": lambda whole: without_piece(whole, piece, kind)}
     return Case(command, where, says, files, ("spm.model",))
 
 
@@ -355,6 +358,13 @@ CASES = {
     "vocabulary without [CLS]": vocabulary(b"[PAD]\n[UNK]\na\n", "[CLS]"),
     "vocabulary with empty lines": vocabulary(VOCABULARY + b"\n\nc\n", "v.txt"),
     "vocabulary of JSON": vocabulary(b'{"[CLS]": 1}', "v.txt"),
+    "[SEP] in text": lacking("[SEP]", "has [SEP] as", kind="USER_DEFINED"),
+    "[MASK] in text": lacking(
+        "[MASK]", "has [MASK] as", kind="NORMAL", command=CLASSIFIER
+    ),
+    "list of another vocabulary": vocabulary(
+        VOCABULARY + "▁a\n▁b\n##c\n".encode(), "v.txt", "SentencePiece's"
+    ),
     "no [CLS]": lacking("[CLS]", "spm.model", "[CLS]"),
     "no [SEP]": lacking("[SEP]", "spm.model", "[SEP]"),
     "no [MASK]": lacking("[MASK]", "spm.model", "[MASK]"),

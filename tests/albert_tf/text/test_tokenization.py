@@ -147,8 +147,49 @@ def test_files_that_are_no_vocabulary(tmp_path):
     path = tmp_path / "30k-clean.vocab"
     for content in ("<pad>\t0\n<unk>\t0\n", ""):
         path.write_text(content)
-        with pytest.raises(errors.UserError, match="ends in .model"):
+        with pytest.raises(errors.UserError, match="ends in .model.*.vocab_fi"):
             tokenization.Tokenizer(str(path))
+
+
+@pytest.mark.parametrize("kind", ["USER_DEFINED", "NORMAL", "UNKNOWN", "BYTE"])
+@pytest.mark.parametrize("piece", tokenization.SPECIAL_PIECES)
+def test_special_pieces_that_text_may_hold_are_refused(piece, kind, tmp_path):
+    others = {**vocabularies.SPECIALS}
+    others[piece] = getattr(vocabularies.PIECE, kind)
+    path = vocabularies.write_model(tmp_path / "v.model", ["▁", "▁a"], others)
+    if (piece, kind) == ("<unk>", "UNKNOWN"):
+        assert tokenization.Tokenizer(path).unk_id == 1
+        return
+    with pytest.raises(errors.UserError, match="`spm_model_file=.*v.model`"):
+        tokenization.Tokenizer(path)
+
+
+@pytest.mark.parametrize(
+    "pieces, flags, message",
+    [
+        (["▁", "a"], {"treat_whitespace_as_suffix": True}, "'a▁b▁' of"),
+        (["▁", "a"], {"add_dummy_prefix": False}, "'a▁b' of"),
+        (["▁", "a"], {"escape_whitespaces": False}, "' a b' of"),
+        (["▁", "a", "##b", "##cd", "▁e"], {}, "pieces of WordPiece"),
+    ],
+)
+def test_models_of_other_rules_are_refused(pieces, flags, message, tmp_path):
+    path = vocabularies.write_model(tmp_path / "v.model", pieces, **flags)
+    with pytest.raises(errors.UserError, match=f"v.model`.*{message}"):
+        tokenization.Tokenizer(path)
+
+
+def test_unused_special_pieces_and_other_models_are_accepted(tmp_path):
+    others = {**vocabularies.SPECIALS, "[MASK]": vocabularies.PIECE.UNUSED}
+    path = vocabularies.write_model(
+        tmp_path / "v.model",
+        ["▁", "a", "##", "##b", "▁e"],
+        others,
+        remove_extra_whitespaces=False,
+        model_type=4,  # Characters.
+    )
+    tokenizer = tokenization.Tokenizer(path)
+    assert tokenizer.mask_id not in tokenizer.encode("[MASK] a")
 
 
 def parts(tokenizer, text):

@@ -114,7 +114,7 @@ def test_model_of_another_kind_is_refused(tiny_tokenizer):
     model = sentencepiece_model_pb2.ModelProto.FromString(
         tiny_tokenizer.model_bytes
     )
-    model.normalizer_spec.add_dummy_prefix = False
+    model.trainer_spec.model_type = model.trainer_spec.BPE
     tiny_tokenizer.model_bytes = model.SerializeToString()
-    with pytest.raises(errors.UserError, match="differs .* add_dummy_prefix"):
+    with pytest.raises(errors.UserError, match="differs .* model_type"):
         tokenizer_json.make(tiny_tokenizer)
