@@ -253,6 +253,7 @@ def _sentencepiece(tokenizer: tokenization.Tokenizer) -> dict[str, Any]:
     text_pieces = [p.piece for p in model.pieces if p.type in _IN_TEXT]
     others = [p.piece for p in model.pieces if p.type in _NEVER_IN_TEXT]
     mark = tokenization.WORD_START
+    has_bytes = model.trainer_spec.byte_fallback
     metaspace = {
         "type": "Metaspace",
         "replacement": mark,
@@ -272,11 +273,16 @@ def _sentencepiece(tokenizer: tokenization.Tokenizer) -> dict[str, Any]:
             "pretokenizers",
             [_split(2 * _SPACE, "Removed"), metaspace],
         ),
-        "decoder": metaspace,
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [metaspace, {"type": "ByteFallback"}, {"type": "Fuse"}],
+        }
+        if has_bytes
+        else metaspace,
         "model": {
             "type": "Unigram",
             "unk_id": tokenizer.unk_id,
-            "byte_fallback": model.trainer_spec.byte_fallback,
+            "byte_fallback": has_bytes,
             "vocab": _scored_pieces(tokenizer, model),
         },
     }

@@ -1,5 +1,7 @@
 """Show records as lines of text."""
 
+import itertools
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +13,11 @@ from albert_tf.text import tokenization
 from data_prep.inspection import record_statistics
 
 _SHOWN_VALUES = 20  # Of each feature, for records of other layouts.
+
+
+def _is_byte(word_and_start: tuple[str, bool]) -> bool:
+    word, start = word_and_start
+    return not start and re.fullmatch("<0x[0-9A-F]{2}>", word) is not None
 
 
 class PieceText:
@@ -44,16 +51,38 @@ class PieceText:
         The labels are, by index in `ids`, the ids to be predicted there.
         """
         text = ""
-        for index, id_ in enumerate(ids):
-            label = labels.get(index)
-            word, spaced = self.word_and_start(id_ if label is None else label)
-            if label is not None:
-                now = f"RANDOM:{self.word_and_start(id_)[0] or '▁'}"
-                if id_ in (mask_id, label):
+        wanted = [labels.get(index, id_) for index, id_ in enumerate(ids)]
+        for index, (word, spaced) in enumerate(self._words(wanted)):
+            if index in labels:
+                id_ = ids[index]
+                now = f"RANDOM:{self._words([id_])[0][0] or '▁'}"
+                if id_ in (mask_id, labels[index]):
                     now = "MASK" if id_ == mask_id else "KEPT"
-                word = f"[{word or '▁'}→{now}]"
+                word = f"[{word or '▁' * spaced}→{now}]"
             text += f" {word}" if spaced and text else word
         return text
+
+    def _words(self, ids: Sequence[int]) -> list[tuple[str, bool]]:
+        """Return `word_and_start` of each id.
+
+        The first byte of a character is replaced by the character, its other
+        bytes by nothing.
+        """
+        found = [self.word_and_start(id_) for id_ in ids]
+        start = 0
+        for is_byte, run in itertools.groupby(found, _is_byte):
+            words = [word for word, _ in run]
+            if is_byte:
+                whole = bytes(int(word[3:5], 16) for word in words)
+                for part in re.finditer(rb".[\x80-\xbf]*", whole, re.DOTALL):
+                    places = slice(start + part.start(), start + part.end())
+                    shown = part[0].decode(errors="replace")
+                    if not (part[0][1:] or shown.isprintable()):
+                        shown = "\ufffd"
+                    rest = [("", False)] * (len(part[0]) - 1)
+                    found[places] = [(shown, False), *rest]
+            start += len(words)
+        return found
 
 
 def instance_lines(

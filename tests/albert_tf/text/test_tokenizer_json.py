@@ -13,7 +13,7 @@ from albert_tf.text import (
     tokenizer_json,
     wordpiece,
 )
-from tests.albert_tf.text import hard_texts
+from tests.albert_tf.text import hard_texts, vocabularies
 from tests.conftest import FIXTURES
 
 OWN = FIXTURES / "own_text"
@@ -106,6 +106,18 @@ def test_pairs_have_markers_and_segments(tiny_tokenizer):
     assert found.ids == [cls, *one, sep, *two, sep]
     assert found.type_ids == [0] * (len(one) + 2) + [1] * (len(two) + 1)
     assert library.decode(found.ids) == "the lamp the rope"
+
+
+def test_bytes_are_decoded_to_their_characters(tmp_path):
+    others = {**vocabularies.SPECIALS, **vocabularies.BYTES}
+    path = vocabularies.write_model(
+        tmp_path / "bytes.model", ["▁", "▁a", "b"], others, byte_fallback=True
+    )
+    tokenizer = tokenization.Tokenizer(path)
+    library = tokenizers.Tokenizer.from_str(tokenizer_json.make(tokenizer))
+    for text in ("a b今🦒 a🦒🦒b", "🦒", "", "a b"):
+        ids = tokenizer.encode(text)
+        assert library.decode(ids) == tokenizer.decode(ids) == text
 
 
 def test_model_of_another_kind_is_refused(tiny_tokenizer):

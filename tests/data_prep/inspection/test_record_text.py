@@ -1,5 +1,6 @@
 from albert_tf.text import tokenization
 from data_prep.inspection import record_text
+from tests.albert_tf.text import vocabularies
 
 
 def test_wordpiece_is_joined(tmp_path):
@@ -10,3 +11,18 @@ def test_wordpiece_is_joined(tmp_path):
     text = record_text.PieceText(tokenization.load(vocabulary))
     joined = text.join([2, 5, 6, 7, 4, 3], {2: 6, 4: 5}, 4)
     assert joined == "[CLS] rain[s→KEPT] x [rain→MASK] [SEP]"
+
+
+def test_bytes_are_shown_as_characters(tmp_path):
+    others = {**vocabularies.SPECIALS, **vocabularies.BYTES}
+    path = vocabularies.write_model(
+        tmp_path / "bytes.model", ["▁", "b"], others, byte_fallback=True
+    )
+    tokenizer = tokenization.Tokenizer(path)
+    text = record_text.PieceText(tokenizer)
+    ids = tokenizer.encode("b今🦒b b")
+    assert text.join(ids, {}, 4) == "b今🦒b b"
+    assert text.join(ids[:3], {}, 4) == "b�"  # A part.
+    masked = [*ids[:2], 4, 9, *ids[4:]]
+    joined = text.join(masked, {2: ids[2], 3: ids[3], 4: ids[4]}, 4)
+    assert joined.startswith("b[今→MASK][→RANDOM:\ufffd][→KEPT]🦒b")
