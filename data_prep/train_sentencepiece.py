@@ -130,10 +130,11 @@ def _explain(
     An unknown complaint stays as it is.
     """
     if not sentences.count:
-        dropped = [f"; {n} {what}" for what, n in sentences.dropped.items()]
+        dropped = [f"{n} {what}" for what, n in sentences.dropped.items()]
         return errors.UserError(
-            f"holds no sentence to learn from{''.join(dropped)}. Give text "
-            "with one sentence per line.",
+            "holds no sentence to learn from; left out: "
+            f"{', '.join(dropped) or 'none'}. Give text with one sentence per "
+            "line.",
             "input_file",
             settings.input_file,
         )
@@ -170,6 +171,11 @@ def run(settings: Options) -> None:
         stream.write(model)
     text.warn_of_dropped("sentences", sentences.dropped)
     logging.info("%d sentences read", sentences.count)
+    if 0 < settings.input_sentence_size < sentences.count:
+        logging.info(
+            "--input_sentence_size=%d of them, drawn by chance, were used",
+            settings.input_sentence_size,
+        )
     found.report(model_file)
 
 

@@ -343,14 +343,14 @@ def _read_pieces(content: bytes, path: str) -> tuple[str, ...]:
 
 
 def marked_pieces(pieces: Iterable[str]) -> int:
-    """Return how many more pieces begin with "##" than with "▁".
+    """Return how many more pieces begin with "##" than with "▁" or "Ġ".
 
-    WordPiece marks what continues a word, SentencePiece what begins one.
+    WordPiece marks what continues a word, SentencePiece and BPE its beginning.
     """
     return sum(
-        (piece[:2] == CONTINUATION) - (piece[0] == "▁")
+        (piece[:2] == CONTINUATION) - (piece[0] in "▁Ġ")
         for piece in pieces
-        if piece not in ("##", "▁")
+        if piece not in ("##", "▁", "Ġ")
     )
 
 
@@ -365,7 +365,7 @@ def _check_special_pieces(
     if not any(map(str.strip, lines)):
         what = "is empty"
     elif of_sentencepiece:
-        what = "is a list of SentencePiece's pieces"
+        what = "is a list of pieces of SentencePiece or BPE"
     raise errors.UserError(
         f"{what}. A WordPiece vocabulary has one piece a line, "
         f"{' '.join(SPECIAL_PIECES)} among them. Give the vocabulary that "

@@ -225,7 +225,7 @@ class Sentences:
         if len(sentence.encode()) > MAX_SENTENCE_BYTES:
             return f"of more than {MAX_SENTENCE_BYTES} bytes"
         if "\u2585" in sentence:
-            return "with U+2585, which SentencePiece reserves,"
+            return "with U+2585 (reserved by SentencePiece)"
         if sentence and not re.search(r"\w", sentence):  # Others stay.
             normalized = self._normalizer.normalize(sentence)
             if not normalized.strip(f" {tokenization.WORD_START}"):

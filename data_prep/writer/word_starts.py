@@ -87,9 +87,9 @@ def warn_of_misfit(
     if rule.unicode_form in ("NFKD", "NFD") and lost > _USUAL_LOST:
         logging.warning(
             "The vocabulary's normalization removes the marks (accents, vowel "
-            "signs) of %.1f %% of the letters of this text; for English it is "
-            "less than 0.1 %%. If the language needs them, train a vocabulary "
-            "that keeps them; data_prep.train_sentencepiece does so by "
-            "default for such text.",
+            "signs) of %.1f %% of the letters of this text, or takes them "
+            "apart; for English it is less than 0.1 %%. If the language needs "
+            "them, train a vocabulary that keeps them; the programs that train "
+            "vocabularies do so by default for such text.",
             100 * lost,
         )

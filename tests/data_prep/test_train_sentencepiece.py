@@ -157,8 +157,9 @@ def test_same_text_gives_same_bytes_in_another_process(corpus, tiny_vocab):
         first = corpus.with_name(f"out{ending}").read_bytes()
         again = corpus.parent / "new" / f"again{ending}"
         assert again.read_bytes() == first
-    _, count, new, other = done.stderr.splitlines()
+    _, count, drawn, new, other = done.stderr.splitlines()
     assert "400 sentences" in count
+    assert "--input_sentence_size=200 of them" in drawn
     assert "again.model: 60 pieces. In the first 400 lines" in new
     assert "tiny.model: 400 pieces. In the first 400 lines" in other
 
@@ -175,8 +176,11 @@ def test_sizes_that_a_text_does_not_allow_name_the_limit(corpus):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (b"\n \n", "holds no sentence to learn from. Give"),
-        (b"\xe2\x96\x85 a\n" * 9, "no sentence .* 9 with U.2585, .* Give"),
+        (b"\n \n", "holds no sentence to learn from; left out: none. Give"),
+        (
+            b"\xe2\x96\x85 a\n" * 9,
+            "no sentence .* 9 with U.2585 .reserved by .* Give",
+        ),
         (b"\xe2\x80\x8b\n" * 8, "no sentence .* 8 of invisible characters"),
         (b"\xef\xbf\xbd\n" * 7, "no sentence .* 7 of invisible characters"),
         (b"a" * 5000, "no sentence .* 1 of more than 4192 bytes"),
@@ -196,5 +200,5 @@ def test_dropped_sentences_are_counted(corpus, caplog):
         stream.write("ab " * 3000 + "\na \u2585 b\n\u2585\n\u200b\n")
     train(corpus)
     assert "1 sentences of more than 4192 bytes were left out" in caplog.text
-    assert "2 sentences with U+2585, which" in caplog.text
+    assert "2 sentences with U+2585 (reserved" in caplog.text
     assert "1 sentences of invisible characters were" in caplog.text

@@ -349,6 +349,12 @@ CASES = {
     "no text to learn pieces from": given(
         "train_sentencepiece", "input_file", "t", b"\n \n", "--input_file"
     ),
+    "invisible text": given(
+        "train_wordpiece", "input_file", "t", b"\xe2\x80\x8b\n", "--input_file"
+    ),
+    "text of reserved signs": given(
+        "train_sentencepiece", "input_file", "t", b"\xe2\x96\x85\n", "U+2585"
+    ),
     "few sentences": flag("train_sentencepiece", "input_sentence_size", 100),
     "no room for bytes": flag(
         "train_sentencepiece", "vocab_size", 269, byte_fallback=True
@@ -363,7 +369,7 @@ CASES = {
         "[MASK]", "has [MASK] as", kind="NORMAL", command=CLASSIFIER
     ),
     "list of another vocabulary": vocabulary(
-        VOCABULARY + "▁a\n▁b\n##c\n".encode(), "v.txt", "SentencePiece's"
+        VOCABULARY + "▁a\n▁b\n##c\n".encode(), "v.txt", "of SentencePiece"
     ),
     "no [CLS]": lacking("[CLS]", "spm.model", "[CLS]"),
     "no [SEP]": lacking("[SEP]", "spm.model", "[SEP]"),

@@ -175,11 +175,12 @@ def test_only_the_first_field_of_a_line_is_the_piece(tmp_path):
     [
         (b"", "is empty.*one piece a line"),
         (b"\x80\xff\x00", "not UTF-8 text.*`spm_model_file="),
-        ("<pad>\t0\n[CLS]\t0\n▁a\t-3\n".encode(), "a list of SentencePiece"),
+        ("<pad>\t0\n[CLS]\t0\n▁a\t-3\n".encode(), "of SentencePiece or BPE"),
+        ("[CLS]\na\nb\nc\nĠd\n".encode(), "is a list of .* or BPE"),
         (b"[PAD]\n[UNK]\n[CLS]\n", r"has no piece \[SEP\] \[MASK\]\."),
         (
             "\n".join([*wordpiece.SPECIAL_PIECES, "▁a", "##b", "▁c"]).encode(),
-            "is a list of SentencePiece's pieces.* ends in .model",
+            "is a list of pieces of SentencePiece.* ends in .model",
         ),
         (
             "\n".join([*wordpiece.SPECIAL_PIECES, *"今a今"]).encode(),

@@ -68,6 +68,13 @@ def test_a_vocabulary_that_does_not_fit(
     assert re.search(message, caplog.text)
 
 
+def test_wordpiece_that_takes_letters_apart(chinese, caplog):
+    tokenizer = tokenization.load(chinese.vocabulary)
+    counts = {**COUNTS, **letters.count(["한국어 abc"])}
+    word_starts.warn_of_misfit(counts, tokenizer)
+    assert "50.0 % of the letters of this text, or takes them" in caplog.text
+
+
 @pytest.fixture
 def by_twos(monkeypatch):
     """A segmenter whose words are two characters; it needs no package."""
