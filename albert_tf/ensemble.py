@@ -12,7 +12,6 @@ numbers of a regression; each task says how, in its `combine`. Source: ALBERT
 """
 
 import dataclasses
-import glob
 import os
 from collections.abc import Iterable, Mapping
 
@@ -112,16 +111,16 @@ def _combine(
 
 def find_folders(patterns: str) -> list[str]:
     """Return the folders that patterns match, in order, each once."""
-    found: dict[str, None] = {}
+    found: list[str] = []
     for pattern in filter(None, map(str.strip, patterns.split(","))):
-        local = [] if files.is_remote(pattern) else sorted(glob.glob(pattern))
-        found.update(dict.fromkeys(local or [pattern]))
+        found += files.match(pattern) or [pattern]
+    found = files.each_once(found)
     if len(found) < 2:
         raise errors.UserError(
             f"--run_dirs={patterns} names {len(found)} folder(s). An ensemble "
             "needs two or more."
         )
-    return list(found)
+    return found
 
 
 def _make_task(folders: list[str], task_module: str | None) -> base.Task:

@@ -45,6 +45,7 @@ from albert_tf.common import (
 from albert_tf.data import manifests, masking
 from data_prep.writer import (
     assemble,
+    checksums,
     corpus,
     data_card,
     decoding,
@@ -217,8 +218,10 @@ def tokenize(job: Job) -> TokenizedText:
     """Turn the text into blocks of tokens, without duplicates if wanted."""
     work = job.work
     facts = work.read("text")
-    if facts is None or not all(
-        _block_facts(work, index) for index in range(facts["blocks"])
+    if (
+        facts is None
+        or not all(_block_facts(work, i) for i in range(facts["blocks"]))
+        or any(files.sha256(f["path"]) != f["sha256"] for f in facts["inputs"])
     ):
         work.forget("duplicates")  # Blocks that are made again have them all.
         facts = _write_blocks(job)
@@ -238,7 +241,11 @@ def tokenize(job: Job) -> TokenizedText:
 
 
 def _write_blocks(job: Job) -> dict[str, Any]:
-    """Write all blocks that are not there yet; return what was found."""
+    """Write all blocks that are not there yet; return what was found.
+
+    Blocks of another text, whose files had the same sizes and times, are
+    written again, and all that came after them is forgotten.
+    """
     work, settings = job.work, job.wanted.text
     total = corpus.CorpusReader(job.found.inputs, settings).total_bytes
     size = _piece_size("block", total or 0, _BLOCK_BYTES)
@@ -246,9 +253,16 @@ def _write_blocks(job: Job) -> dict[str, Any]:
     indices = []
 
     def unfinished() -> Iterator[corpus.Block]:
+        is_other = False
         for block in reader.read_blocks():
             indices.append(block.index)
-            if not _block_facts(work, block.index):
+            facts = None if is_other else _block_facts(work, block.index)
+            if facts and facts["text"] != checksums.of_bytes(block.text).crc32c:
+                logging.warning("%s was changed: begun anew.", block.path)
+                is_other, facts = True, None
+                work.forget("unit-")
+                work.forget("shard-")
+            if not facts:
                 yield block
 
     shared = settings, job.found.tokenizer, job.wanted.word_segmenter, work
@@ -283,17 +297,22 @@ def _no_document(
 
 def _tokenize_block(block: corpus.Block) -> None:
     settings, tokenizer, segmenter, work = parallel.context()
-    lines, facts = decoding.decode_lines(block, settings)
+    lines, facts = decoding.decode_lines(block, settings, tokenizer.clean)
     tokens = token_blocks.tokenize(lines, tokenizer, facts, segmenter)
-    _save_block(work, block.index, tokens)
+    crc32c = checksums.of_bytes(block.text).crc32c
+    _save_block(work, block.index, tokens, crc32c)
 
 
 def _save_block(
-    work: work_folder.WorkFolder, index: int, block: token_blocks.TokenBlock
+    work: work_folder.WorkFolder,
+    index: int,
+    block: token_blocks.TokenBlock,
+    text: int,
 ) -> None:
+    """Save a block with the CRC-32C of its text."""
     written = token_blocks.save(block, work.block(index))
-    sizes = {"documents": len(block), "tokens": len(block.tokens)}
-    work.finish(f"block-{index:06d}", [written], sizes)
+    facts = {"documents": len(block), "tokens": len(block.tokens), "text": text}
+    work.finish(f"block-{index:06d}", [written], facts)
 
 
 def _block_facts(
@@ -317,7 +336,8 @@ def _drop_duplicates(
     if found is None:
         paths = [work.block(index) for index in range(num_blocks)]
         for index, block in token_blocks.drop_duplicates(paths):
-            _save_block(work, index, block)
+            before = work_folder.known(_block_facts(work, index))
+            _save_block(work, index, block, before["text"])
         left = sum(s["documents"] for s in _block_sizes(work, num_blocks))
         found = {"dropped": num_documents - left}
         work.write("duplicates", found)

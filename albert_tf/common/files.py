@@ -15,7 +15,9 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
-from typing import IO
+from typing import IO, Any
+
+from absl import logging
 
 from albert_tf.common import errors
 
@@ -119,9 +121,9 @@ def expand_patterns(
             record files are wanted.
 
     Returns:
-        Paths, sorted within each pattern, each named once.
+        Paths, sorted within each pattern, each file once.
     """
-    found: dict[str, None] = {}
+    found: list[str] = []
     wanted = [p.strip() for p in patterns.split(",") if p.strip()]
     if not wanted:
         raise errors.UserError(
@@ -130,23 +132,55 @@ def expand_patterns(
             option,
         )
     for pattern in wanted:
-        if is_remote(pattern):
-            matches = sorted(_gfile().glob(pattern))
-        else:
-            matches = sorted(p for p in glob.glob(pattern) if os.path.isfile(p))
-        matches = [path for path in matches if not path.endswith(without)]
+        matches = [
+            path
+            for path in match(pattern)
+            if is_remote(path) or os.path.isfile(path)
+            if not path.endswith(without)
+        ]
         if not matches:
             raise errors.UserError(_no_match(pattern), option, pattern)
-        found.update(dict.fromkeys(matches))
-    return list(found)
+        found += matches
+    return each_once(found)
+
+
+def match(pattern: str) -> list[str]:
+    """Return what a glob pattern matches, sorted.
+
+    If something has the pattern as its very name, it is only that.
+    """
+    if exists(pattern):
+        return [pattern]
+    found = _gfile().glob if is_remote(pattern) else glob.glob
+    return sorted(found(pattern))
+
+
+def each_once(paths: Sequence[str]) -> list[str]:
+    """Keep one name of each file or folder: `a` of `a`, `./a` and a link to it.
+
+    Links of both kinds are names of the same file.
+    """
+    found: dict[Any, str] = {}
+    for path in dict.fromkeys(paths):
+        place: Any = path
+        if not is_remote(path) and os.path.exists(path):
+            status = os.stat(path)
+            place = status.st_dev, status.st_ino
+        first = found.setdefault(place, path)
+        if first == path:
+            continue
+        logging.warning("%s is %s, which is read once.", path, first)
+        if os.path.islink(first) and not os.path.islink(path):
+            found[place] = path  # Its manifest may stand beside it.
+    return list(found.values())
 
 
 def _no_match(pattern: str) -> str:
     """Explain why a pattern matches no file, and what to do."""
     if not is_remote(pattern) and os.path.isdir(pattern):
-        inside = os.path.join(pattern, "*")
+        inside = os.path.join(glob.escape(pattern), "*")
         return f"is a folder. Files are needed. Use '{inside}'."
-    if not is_remote(pattern) and _is_special(pattern):
+    if not is_remote(pattern) and is_special(pattern):
         return (
             "is a pipe or a device. Regular files are needed. Write its "
             "content to a file, or, where the program allows it, pipe it into "
@@ -159,8 +193,8 @@ def _no_match(pattern: str) -> str:
     )
 
 
-def _is_special(path: str) -> bool:
-    """Tell whether something other than a regular file has this path."""
+def is_special(path: str) -> bool:
+    """Tell whether something other than a regular file has this local path."""
     return os.path.exists(path) and not os.path.isfile(path)
 
 
@@ -200,7 +234,11 @@ def read_bytes(path: str) -> bytes:
 
 def sha256(path: str) -> str:
     """Return the hexadecimal SHA-256 of a file's content."""
-    return hashlib.sha256(read_bytes(path)).hexdigest()
+    digest = hashlib.sha256()
+    with open_binary(path) as stream:
+        while content := stream.read(2**20):
+            digest.update(content)
+    return digest.hexdigest()
 
 
 @contextlib.contextmanager
@@ -231,7 +269,7 @@ def require_room(folder: str, needed: int, option: str) -> None:
 
 def require_replaceable(path: str, option: str) -> None:
     """Refuse a local path of a folder, a pipe or a device."""
-    if not is_remote(path) and _is_special(path):
+    if not is_remote(path) and is_special(path):
         kind = "a folder" if os.path.isdir(path) else "a pipe or a device"
         raise errors.UserError(
             f"`{option}`: {path} is {kind}. Only regular files are replaced. "
@@ -299,7 +337,7 @@ def replace_atomically(
             yield stream
         return
     is_replaced = os.path.islink(path) and not through_link
-    if _is_special(path) and not is_replaced:
+    if is_special(path) and not is_replaced:
         raise OSError(errno.EEXIST, "Not a regular file", path)
     target = path if is_replaced else os.path.realpath(path)
     partial = f"{target}.partial"

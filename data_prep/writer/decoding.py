@@ -11,9 +11,11 @@ from data_prep.writer import corpus, sentences, text_lines
 
 
 def decode_lines(
-    block: corpus.Block, options: corpus.CorpusOptions
+    block: corpus.Block,
+    options: corpus.CorpusOptions,
+    clean: Callable[[str], str] = str.strip,
 ) -> tuple[list[str], dict[str, int]]:
-    r"""Decode a block.
+    r"""Decode a block; `clean` is the tokenizer's cleaning of a line.
 
     Example:
         text b"one\ntwo\n\nthree\n" gives ["one", "two", "", "three"]; so do
@@ -22,14 +24,19 @@ def decode_lines(
     Returns:
         The lines without "\n", and counts of bad ones: "lines_skipped",
         "lines_replaced". A line is empty, and ends a document, if nothing is
-        left of it after the tokenizer's cleaning; the lines of a JSON object
-        are never empty. DIFFERS: with a WordPiece vocabulary only a line of
-        white space is empty in the original; here also a line that holds only
-        zero-width or control characters, or accents.
+        left of it after cleaning; the lines of a JSON object are never empty.
+        DIFFERS: with a WordPiece vocabulary only a line of white space is empty
+        in the original; here also a line that holds only zero-width or control
+        characters, or accents.
     """
-    decode = _decode_text if options.input_format == "lines" else _decode_json
     counts = {"lines_skipped": 0, "lines_replaced": 0}
-    return decode(block, options, counts), counts
+    if options.input_format == "lines":
+        return _decode_text(block, options, counts), counts
+    lines: list[str] = []
+    for text in _decode_json(block, options, counts):
+        lines += [line for line in text if _is_visible(line, clean)]
+        lines.append("")
+    return lines, counts
 
 
 def _decode_text(
@@ -71,11 +78,11 @@ def _bad_line(
 
 def _decode_json(
     block: corpus.Block, options: corpus.CorpusOptions, counts: dict[str, int]
-) -> list[str]:
+) -> Iterator[Iterable[str]]:
+    """Yield the lines of each object."""
     cut: Callable[[str], Iterable[str]] = functools.partial(str.split, sep="\n")
     if options.split_sentences:
         cut = functools.partial(split_text, language=options.language)
-    lines: list[str] = []
     records = block.text.split(b"\n")[:-1]
     for place, record in enumerate(records):
         if not record.strip():
@@ -87,8 +94,7 @@ def _decode_json(
         except ValueError as error:
             raise _not_a_record(block, place, options, error) from error
         if text is not None:
-            lines += [*filter(_is_visible, cut(text)), ""]
-    return lines
+            yield cut(text)
 
 
 def _read_record(
@@ -156,12 +162,15 @@ def _not_a_record(
     )
 
 
-def _is_visible(line: str) -> bool:
-    """Tell whether a line is not empty after any tokenizer's cleaning.
+def _is_visible(line: str, clean: Callable[[str], str]) -> bool:
+    """Tell whether something is left of a line after cleaning.
 
-    Cleaning removes spaces, control characters and combining characters.
+    Cleaning removes some of the characters of the classes C, M and Z, and no
+    others. So few lines are cleaned here.
     """
-    return any(unicodedata.category(c)[0] not in "CMZ" for c in line)
+    return any(unicodedata.category(c)[0] not in "CMZ" for c in line) or bool(
+        clean(line)
+    )
 
 
 def split_text(text: str, language: str | None = None) -> Iterator[str]:

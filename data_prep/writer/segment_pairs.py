@@ -89,6 +89,13 @@ class PairOptions:
         return "nsp" if self.random_next_sentence else "sop"
 
     @property
+    def needs_documents(self) -> tuple[str, str]:
+        """The option, and its value, by which segments are random."""
+        if self.objective == "nsp":
+            return "sentence_objective", "nsp"
+        return "single_segment_policy", self.single_segment_policy
+
+    @property
     def num_special(self) -> int:
         """The number of [CLS], and [SEP] after each segment."""
         return 2 if self.objective == "none" else 3
@@ -275,13 +282,25 @@ class _Packer:
     def _random_segment(self, length: int) -> Slice:
         """Take whole sentences from a random position up to a length.
 
-        At least one sentence is taken. If ten draws give the current document,
-        it is used, so a corpus of one document is paired with itself.
+        At least one sentence is taken.
+
+        DIFFERS: if ten draws give the current document, which could give the
+        true next sentence, the following one is used, and a corpus of one
+        document is refused. The original uses the current document.
         """
+        if len(self._corpus) == 1:
+            raise errors.UserError(
+                "takes second segments from other documents, but the text is "
+                "one document. An empty line ends a document. Divide the text, "
+                "or choose another value.",
+                *self._options.needs_documents,
+            )
         for _ in range(_DOCUMENT_DRAWS):
             other = self._draws.randint(0, len(self._corpus) - 1)
             if other != self._index:
                 break
+        else:
+            other = (self._index + 1) % len(self._corpus)
         tokens, bounds = self._corpus[other]
         begin = self._draws.randint(0, len(bounds) - 2)
         end = _end_of_chunk(bounds, begin, length)

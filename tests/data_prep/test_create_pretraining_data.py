@@ -212,6 +212,43 @@ def test_killed_run_goes_on_to_the_same_bytes(
     assert files == whole
 
 
+@pytest.mark.parametrize("step", [STEPS[0], STEPS[1], STEPS[2], STEPS[4]])
+@pytest.mark.parametrize("name", ["a.txt", "b.txt"])
+@pytest.mark.usefixtures("many_pieces")
+def test_killed_run_reads_what_was_changed_with_equal_size_and_time(
+    base, tmp_path, monkeypatch, step, name
+):
+    """Also where a later document was dropped as a copy of a changed one."""
+    path, changes = tmp_path / name, {"drop_duplicates": True}
+    text = (tmp_path / "a.txt").read_text()
+    (tmp_path / "c.txt").write_text(text[text.index("\n\n") :])
+    original, calls = getattr(*step), itertools.count()
+
+    def die(*arguments):
+        if next(calls) == 4 * (step[1] == "save"):
+            raise writing.Killed
+        return original(*arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(writing.Killed):
+        patch.setattr(*step, die)
+        writing.run(base, **changes)
+    before, lines = path.stat(), path.read_text().splitlines(True)
+    place = next(i for i in range(20, 99) if " " in lines[i])
+    first, rest = lines[place].split(" ", 1)
+    lines[place] = f"{'x' * len(first)} {rest}"
+    path.write_text("".join(lines))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    writing.run(base, **changes)
+    found = manifests.find(base.output_file)
+    output = str(tmp_path / "new")
+    writing.run(base, output_file=output, **changes)
+    expected = manifests.find(output)
+    assert found.shard_sha256 == expected.shard_sha256
+    assert found.inputs == expected.inputs
+    assert found.summary == expected.summary
+
+
 def not_again(finished, save):
     def wrapped(block, path):
         assert pathlib.Path(path) not in finished

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from albert_tf.data import layouts, parsing
+from albert_tf.data import layouts
 from data_prep import create_pretraining_data
 from tests.conftest import changed
 
@@ -31,6 +31,8 @@ def run(wanted, **changes):
 
 def read_arrays(options):
     import tensorflow as tf
+
+    from albert_tf.data import parsing
 
     paths = options.output_file.split(",")
     batch = next(iter(tf.data.TFRecordDataset(paths).batch(100_000)))
@@ -77,6 +79,8 @@ def read_folder(path):
 
 def read_file(path, length, predictions, compression=""):
     import tensorflow as tf
+
+    from albert_tf.data import parsing
 
     dataset = tf.data.TFRecordDataset(str(path), compression_type=compression)
     batch = next(iter(dataset.batch(100_000)))

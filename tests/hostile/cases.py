@@ -455,6 +455,9 @@ CASES = {
     "no length": flag(FEATURES, "max_seq_length", 0),
     "threshold that is none": flag(SQUAD, "null_score_diff_threshold", "nan"),
     "port out of range": flag("demo", "port", 70_000),
+    "one run by two names": flag(
+        "ensemble", "run_dirs", "{inputs}/rte,{inputs}/./rte", "1 folder(s)"
+    ),
     "folder of a run without a name": Case(
         "export", {"run_dir": ""}, ("--run_dir",)
     ),

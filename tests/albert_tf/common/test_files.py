@@ -27,6 +27,43 @@ def test_patterns_find_files_in_order_each_once(tmp_path):
     assert len(files.expand_patterns(f"{tmp_path}/*", "input_file")) == 8
 
 
+def test_a_file_of_several_names_is_read_once(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "copy").write_text("t")  # Equal, but another file.
+    touch(tmp_path, "t", "u", "z")
+    (tmp_path / "a_link").symlink_to("t")
+    (tmp_path / "b_link").symlink_to("a_link")
+    (tmp_path / "up").symlink_to(".")
+    (tmp_path / "v").hardlink_to(tmp_path / "u")
+    for patterns, found in (
+        (f"t,./t,d/../t,{tmp_path}/t", ["t"]),
+        ("up/t,t", ["up/t"]),
+        ("u,v", ["u"]),
+        ("b_link,d/*", ["b_link", "d/copy"]),
+        # A file itself goes before links to it, which come first here.
+        ("*", ["t", "u", "z"]),
+        ("z,[a-b]*", ["z", "a_link"]),
+    ):
+        caplog.clear()
+        assert files.expand_patterns(patterns, "x") == found, patterns
+        assert ("read once" in caplog.text) == (patterns != "b_link,d/*")
+
+
+@pytest.mark.parametrize("name", ["a[1].txt", "a*", "?", "[!b]", "a[", "**"])
+def test_a_pattern_that_is_the_name_of_a_file_means_it(
+    name, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    touch(tmp_path, "a1.txt", "a2", "c")
+    touch(tmp_path, name)
+    assert files.expand_patterns(name, "x") == [name]
+    assert files.expand_patterns(f"a1.txt,./{name}", "x") == [
+        "a1.txt",
+        f"./{name}",
+    ]
+
+
 def expand(patterns):
     files.expand_patterns(patterns, "input_file", files.BESIDE_RECORDS)
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from albert_tf.common import errors
 from albert_tf.data import layouts
 from data_prep.writer import segment_pairs
 
@@ -124,6 +125,30 @@ def test_next_sentence_prediction_keeps_the_order_for_label_0():
         used = flat([pair.first for pair in pairs])
         assert sorted(set(used)) == sorted(used)
     assert seen == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"sentence_objective": "nsp"}, "`sentence_objective=nsp`"),
+        ({"random_next_sentence": True}, "`sentence_objective=nsp`"),
+        ({"single_segment_policy": "random"}, "`single_segment_policy=random`"),
+    ],
+)
+def test_random_segments_need_another_document(changes, named):
+    """The true next sentence is never called random."""
+    options = segment_pairs.PairOptions(8, 0.0, **changes)
+    document = [[3, 4, 5, 6, 7]] * 9
+    with pytest.raises(errors.UserError, match=f"{named} .*is one document"):
+        list(make_pairs([document], 0, options, random.Random(0)))
+    for index in (0, 1):  # Though each draw is the document itself.
+        draws = random.Random(0)
+        draws.randint = lambda low, high, own=index: min(max(own, low), high)
+        corpus = [document, document]
+        corpus[1 - index] = [[30, 31]]
+        pairs = list(make_pairs(corpus, index, options, draws))
+        random_ones = [p.second for p in pairs if p.label]
+        assert random_ones and all(s == [30, 31] for s in random_ones)
 
 
 def test_random_segments_do_not_keep_blocks_of_other_documents():

@@ -1,10 +1,12 @@
+import json
 import tracemalloc
 
 import numpy as np
 import pytest
 
 from albert_tf.data import manifests
-from data_prep.writer import token_blocks
+from albert_tf.text import tokenization
+from data_prep.writer import corpus, decoding, token_blocks
 from tests.data_prep import writing
 
 
@@ -20,6 +22,51 @@ def test_duplicates_are_dropped_and_counted(base, tmp_path):
         np.sort(writing.restore(writing.read_arrays(base)), axis=0),
         np.sort(writing.restore(writing.read_arrays(other)), axis=0),
     )
+
+
+# For private use (three planes), without a meaning in Unicode 15, marks of all
+# kinds, controls, formats, spaces, ends of lines; alone and together.
+LINES = [
+    *("\ue000", "\U000fdafa", "\U0010fffd", "\u0378", "\U0001fae9"),
+    *("\u093f", "\u0301", "\u20dd", "\u0e31", "\ufe0f", "\u200b", "\x07"),
+    *(
+        "\xa0",
+        "\u3000",
+        "\u2028",
+        "\x85",
+        "\x1c",
+        "\u0301\ue000",
+        "\u200b \x07",
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "keep_accents", "wordpiece"])
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_counts_in_json_as_in_text(
+    line, kind, undescribed_vocab, tmp_path
+):
+    """It is a sentence in both or in none; JSON has no line that ends one."""
+    tokenizer = tokenization.Tokenizer(
+        undescribed_vocab, keep_accents=kind == "keep_accents"
+    )
+    if kind == "wordpiece":
+        pieces = "[PAD] [UNK] [CLS] [SEP] [MASK] it ra ##ins".split()
+        (tmp_path / "v").write_text("\n".join(pieces))
+        vocabulary = tokenization.VocabularyOptions(vocab_file=f"{tmp_path}/v")
+        tokenizer = tokenization.load(vocabulary)
+    texts = f"it\n{line}\nrains\n", json.dumps({"text": f"it\n{line}\nrains"})
+    found = []
+    for input_format, text in zip(("lines", "jsonl"), texts, strict=True):
+        options = corpus.CorpusOptions("x", input_format=input_format)
+        block = corpus.Block(0, "x", 1, f"{text}\n".encode())
+        lines, facts = decoding.decode_lines(block, options, tokenizer.clean)
+        found.append(token_blocks.tokenize(lines, tokenizer, facts))
+    of_text, of_json = found
+    assert of_json.tokens.tolist() == of_text.tokens.tolist()
+    assert of_json.sentence_ends.tolist() == of_text.sentence_ends.tolist()
+    assert len(of_json) == 1
+    assert len(of_text) == (1 if tokenizer.clean(line) else 2)
 
 
 @pytest.mark.parametrize("lines_at_once", [1, 2, 3, 5])
