@@ -63,7 +63,7 @@ _HIDDEN = str.maketrans(
     dict.fromkeys(_QUOTES + _BRACKETS + _SPACES, " ") | {"…": "."}
 )
 _HAS_HIDDEN = re.compile(f"[{re.escape(_QUOTES + _BRACKETS + _SPACES)}…]")
-_DIGIT = re.compile(r"(?<=[.!?] )\d")
+_DIGIT = re.compile(r"(?<=[.!?] )\d(?!\. )")  # "N. " would be an initial.
 _CLOSED_BEFORE = re.compile('[)\\]}"”’»](?=[.])')  # "etc)." is not "etc."
 _REFERENCES = re.compile(r"(?:\s?\[\d{1,3}\])*")  # At the end of a sentence.
 _CLOSERS = frozenset(")]}）］】”’'」』》〉›")
@@ -89,7 +89,7 @@ _WORD = re.compile(r"[^\s(\[\"“„«]+\.$")
 _ABBREVIATIONS = {
     language: frozenset(words.split())
     for language, words in {
-        "en": "ca d inc ltd fig jan",
+        "en": "ca d inc ltd fig jan mlle mmes cpl pvt cmdr insp supt msgr pres",
         "de": "z.b u.a d.h vgl abb bzw",
         "fr": "p.ex p cf fig art av me dr mme s.a s",
         "es": "p.ej pág art av s ud uds dra fig ee.uu uu sr sra",
@@ -99,6 +99,30 @@ _ABBREVIATIONS = {
         "hi": "डॉ श्री प्रो पं ए के रु",
     }.items()
 }
+# Those that end no sentence before a number or a letter that stands for one.
+_BEFORE_NUMBERS = {
+    language: frozenset(words.split())
+    for language, words in {
+        "en": "vol vols ch chs chap eq eqs fig figs tab tbl pp sec secs sect "
+        "par para art arts app ref refs thm lem prop cor def ex no nos op pt "
+        "pts bk fol ll vv ver approx max min mins avg est deg incl resp temp "
+        "lat ft lb lbs oz hr hrs sq cu apt rm ed eds "
+        "mon tue tues wed thu thur thurs fri",
+        "de": "bd bde kap abs nr nrn s gl tab ca zit max min art",
+        "fr": "vol chap éq fig tab p pp n env approx max min t liv sect",
+        "es": "vol cap ec ecs fig tab p pp núm aprox máx mín t art",
+        "ru": "т гл ур рис табл с стр прибл ок макс мин п ст №",
+    }.items()
+}
+_NUMBER = re.compile(
+    r"[([]?[-+−±~≈<>.]?[\d$£€#§№½¼]|[IVXLC]{2,}\b|[B-HJ-Z]\b|Celsius|Fahrenheit"
+)
+# "5 p.m. Monday" and "Mon. Jan. 5".
+_HOUR = re.compile(r"\b(?:[ap]\.m|mon|tues?|wed|thurs?|thu|fri)\.$", re.I)
+_DAY = re.compile(
+    "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|(?:[CEMP][SD]?T|GMT|UTC)\\b|"
+    "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\\.? \\d"
+)
 # "..." she said: in scripts without capital letters.
 _SAYS = {
     "zh": re.compile("[^，。！？；“”「」\\s]{0,8}[说說问問道喊叫答想嚷]"),
@@ -281,8 +305,15 @@ class _Marks:
         word = _WORD.search(head)
         if word is None:
             return False
-        known = _ABBREVIATIONS.get(rules, frozenset())
-        return word[0][:-1].lower() in known or (
+        name, text = word[0][:-1].lower(), self._text
+        alone = re.split("['’]", name)[-1]  # French "l'éq."
+        if alone in _BEFORE_NUMBERS.get(rules, ()) and _NUMBER.match(
+            text, rest
+        ):
+            return True
+        if rules == "en" and _HOUR.search(head) and _DAY.match(text, rest):
+            return True
+        return name in _ABBREVIATIONS.get(rules, ()) or (
             rules == "de" and word[0].endswith("str.")
         )
 
