@@ -78,8 +78,8 @@ OPTIONS = {
     "albert_tf.run_squad:RunSquadOptions": f"""
         train_file predict_file task_name=squad squad_version=2.0
         start_n_top=5 end_n_top=5 dropout_prob=0.1 null_score_diff_threshold
-        original_threshold doc_stride=128 max_query_length=64 n_best_size=20
-        max_answer_length=30 max_seq_length=384 {FINETUNING}
+        answer_units original_threshold doc_stride=128 max_query_length=64
+        n_best_size=20 max_answer_length=30 max_seq_length=384 {FINETUNING}
     """,
     "albert_tf.run_race:RunRaceOptions": f"""
         data_dir! task_name=race max_seq_length=512 {RACE} {FINETUNING}

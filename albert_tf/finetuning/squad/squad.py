@@ -18,6 +18,7 @@ from albert_tf.finetuning.squad import (
     squad_answers,
     squad_data,
     squad_features,
+    squad_metrics,
     squad_results,
     squad_splits,
 )
@@ -64,6 +65,15 @@ class SquadOptions:
         "one with the best F1 on the questions, where their answers are known; "
         "else that of --do_eval.",
         within=ranges.THRESHOLD,
+        may_change=True,
+    )
+    answer_units: str | None = option(
+        None,
+        "What exact match and F1 compare: words between spaces, as SQuAD's "
+        "scripts do, or characters, as those of Chinese and Japanese sets do. "
+        "Default: characters where most letters of the paragraphs are of "
+        "scripts without spaces.",
+        choices=tuple(squad_metrics.UNITS),
         may_change=True,
     )
     original_threshold: bool = option(
@@ -149,9 +159,8 @@ class SquadTask(base.Task):
         """Read all questions of a file; say what was repaired or left out.
 
         Questions for training have an answer, or none by `is_impossible`. The
-        first of several answers is learnt; one that does not stand in its
-        paragraph cannot be, so its question is left out. DIFFERS: the original
-        stops at several answers.
+        first answer that stands in its paragraph is learnt; without one the
+        question is left out. DIFFERS: the original stops at several answers.
         """
         if split == base.PREDICT:
             return list(text_files.strictly(squad_data.read_own(path)))
@@ -309,7 +318,11 @@ class SquadTask(base.Task):
             )
         n_best = dict(zip((q.id for q in examples), lists, strict=True))
         return squad_results.Results(
-            examples, n_best, null_scores, self.options.rule
+            examples,
+            n_best,
+            null_scores,
+            self.options.rule,
+            self.options.answer_units,
         )
 
     def _threshold(self, results: squad_results.Results) -> float:

@@ -96,7 +96,8 @@ def n_best(
             `end_top_index` [windows, K * L].
 
     Yields:
-        At least one entry, the best first; no two have the same text.
+        At least one entry, the best first; no two have the same text. DIFFERS:
+        none is of white space alone.
     """
     is_version_1 = "start_logits" in outputs
     empty_text, empty_score = _EMPTY_V1 if is_version_1 else _EMPTY_V2
@@ -118,7 +119,9 @@ def _distinct(context: str, spans: Spans, size: int) -> list[Candidate]:
     ):
         if len(found) == size:
             break
-        found.setdefault(context[start:end].strip(), (scores[0], scores[1]))
+        text = context[start:end].strip()
+        if text:
+            found.setdefault(text, (scores[0], scores[1]))
     totals = [start + end for start, end in found.values()]
     return [
         Candidate(text, probability, *scores)
@@ -373,6 +376,7 @@ def find_threshold(
     texts: Mapping[str, str],
     scores: Mapping[str, float],
     rule: ThresholdRule = RULE,
+    units: str = "words",
 ) -> float:
     """Find the threshold for "no answer" that makes F1 largest.
 
@@ -380,7 +384,7 @@ def find_threshold(
     since the scores are logits; `ORIGINAL_RULE` begins at 0.
     """
     _, threshold = squad_metrics.best_threshold(
-        squad_metrics.raw_scores(questions, texts, squad_metrics.f1),
+        squad_metrics.raw_scores(questions, texts, squad_metrics.f1, units),
         texts,
         scores,
         {question.id: bool(question.answers) for question in questions},
@@ -412,6 +416,7 @@ def score_with_threshold(
     scores: Mapping[str, float],
     threshold: float,
     rule: ThresholdRule = RULE,
+    units: str = "words",
 ) -> dict[str, float]:
     """Score the answers to SQuAD 2.0.
 
@@ -427,6 +432,11 @@ def score_with_threshold(
         texts = apply_threshold(texts, scores, threshold, rule)
         limit = rule.scoring
     results = squad_metrics.score_version_2(
-        questions, texts, scores, threshold=limit, floor=rule.lowest(scores)
+        questions,
+        texts,
+        scores,
+        threshold=limit,
+        floor=rule.lowest(scores),
+        units=units,
     )
     return {**results, "null_score_diff_threshold": threshold}

@@ -3,7 +3,8 @@
 The first step of a SQuAD run: a file of version 1.1 or 2.0, with or without
 answers, becomes a list of `Question`. If an answer is not at its
 `answer_start`, it is searched for in the paragraph; a `Report` counts what was
-repaired and what was not found.
+repaired and what was not found. White space at the ends of an answer is no part
+of it: there the next word would be learnt.
 
 Source: the layout is that of rajpurkar.github.io/SQuAD-explorer; in the
 original, squad_utils.read_squad_examples.
@@ -11,6 +12,7 @@ original, squad_utils.read_squad_examples.
 
 import collections
 import dataclasses
+import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,7 +22,7 @@ from albert_tf.finetuning import text_files
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """One answer of an annotator.
+    """One answer of an annotator, without white space at its ends.
 
     Attributes:
         start: Number of its first character in the paragraph; -1 if the text
@@ -59,27 +61,48 @@ class Question:
     has_number: bool = False
 
     @property
+    def learnt(self) -> Answer | None:
+        """The answer to train on: the first that stands in the paragraph.
+
+        Characters that nobody sees are cut off its ends: SentencePiece takes
+        some of them for spaces, as it does U+200B.
+        """
+        for answer in self.answers or ():
+            text = answer.text
+            unseen = "".join(filter(_is_unseen, set(text)))
+            start = answer.start + len(text) - len(text.lstrip(unseen))
+            if answer.start >= 0 and text.strip(unseen):
+                return Answer(text.strip(unseen), start)
+        return None
+
+    @property
     def given_id(self) -> str | int:
         """The id as it stands in the file."""
         return int(self.id) if self.has_number else self.id
 
 
+def _is_unseen(character: str) -> bool:
+    kind = unicodedata.category(character)
+    return character.isspace() or kind in ("Cc", "Cf")
+
+
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Counts and repairs of a file.
+    """Counts and repairs of a file; a question is in one of the lists at most.
 
     Attributes:
+        not_found: Ids of questions none of whose answers stands in the
+            paragraph.
+        partly_found: Ids of questions with some such answers.
         repaired: Ids of questions with an answer that stands elsewhere than
             `answer_start` says; it was moved to the nearest place.
-        not_found: Ids of questions with an answer that does not stand in the
-            paragraph at all.
     """
 
     num_paragraphs: int
     num_questions: int
-    num_answers: int
-    repaired: tuple[str, ...]
-    not_found: tuple[str, ...]
+    not_found: tuple[str, ...] = ()
+    partly_found: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
 
     def lines(self, path: str) -> list[str]:
         """Return one line for each thing that a user should know."""
@@ -93,10 +116,15 @@ class Report:
                 "answer_start says; it was moved to the nearest place where "
                 "its text stands."
             )
+        if self.partly_found:
+            lines.append(
+                f"{path}: {_count(self.partly_found)} an answer that does not "
+                "stand in the paragraph, and one that does, which is learnt."
+            )
         if self.not_found:
             lines.append(
-                f"{path}: {_count(self.not_found)} an answer that does not "
-                "stand in the paragraph. Training leaves these questions out; "
+                f"{path}: {_count(self.not_found)} no answer that stands in "
+                "the paragraph. Training leaves these questions out; "
                 "evaluation compares texts and keeps them."
             )
         return lines
@@ -177,25 +205,28 @@ def _own_question(
 def parse(content: Any, path: str) -> tuple[list[Question], Report]:
     """Turn the content of a file into questions; see `read`."""
     questions: list[Question] = []
-    repaired: list[str] = []
     not_found: list[str] = []
+    partly_found: list[str] = []
+    repaired: list[str] = []
     num_paragraphs = 0
     for context, entries, where in _paragraphs(content, path):
         num_paragraphs += 1
         for number, entry in enumerate(entries, 1):
             question, moves = _question(entry, context, f"{where} {number}")
             questions.append(question)
-            if -1 in moves:
+            if moves and not question.learnt:
                 not_found.append(question.id)
-            if any(move > 0 for move in moves):
+            elif -1 in moves:
+                partly_found.append(question.id)
+            elif any(moves):
                 repaired.append(question.id)
     _check_ids(questions, path)
     report = Report(
         num_paragraphs,
         len(questions),
-        sum(len(question.answers or ()) for question in questions),
-        tuple(repaired),
         tuple(not_found),
+        tuple(partly_found),
+        tuple(repaired),
     )
     return questions, report
 
@@ -241,10 +272,10 @@ def _question(
         )
     answers, moves = [], []
     for written in _get(entry, "answers", list, where):
+        given_text = _get(written, "text", str, where)
         wanted = _get(written, "answer_start", int, where)
-        answer = place_answer(
-            context, _get(written, "text", str, where), wanted
-        )
+        wanted += len(given_text) - len(given_text.lstrip())
+        answer = place_answer(context, given_text.strip(), wanted)
         answers.append(answer)
         moves.append(-1 if answer.start < 0 else abs(answer.start - wanted))
     if is_impossible and answers:
@@ -267,24 +298,21 @@ def place_answer(context: str, text: str, start: int) -> Answer:
         place_answer("to be or not to be", "be", 14) = Answer("be", 16)
         place_answer("to be or not to be", "bee", 3) = Answer("bee", -1)
 
-    Args:
-        context: The paragraph.
-        text: The answer.
-        start: Where it should stand.
-
     Returns:
-        The answer there, else at the nearest place where the text stands (the
-        earlier one of two), else with start -1. An empty text stands nowhere.
+        The answer at `start`, else at the nearest place where the text stands
+        (the earlier one of two), else with start -1. An empty text stands
+        nowhere.
     """
     if not text:
         return Answer(text, -1)
-    if start >= 0 and context.startswith(text, start):
-        return Answer(text, start)
-    places = []
-    place = context.find(text)
-    while place >= 0:
-        places.append(place)
-        place = context.find(text, place + 1)
+    # From the end backwards in a reversed text: str.rfind may take quadratic
+    # time, str.find does not.
+    rest = len(context) - len(text)
+    back = context[::-1].find(text[::-1], max(0, rest - start))
+    places = [rest - back] if back >= 0 else []
+    after = context.find(text, max(0, start))
+    if after >= 0:
+        places.append(after)
     return Answer(text, min(places, key=lambda p: abs(p - start), default=-1))
 
 

@@ -233,7 +233,7 @@ class Positions:
 def find_answers(
     windows: Windows, questions: Sequence[squad_data.Question]
 ) -> Positions:
-    """Say where the first answer of each question stands.
+    """Say where the answer to learn of each question stands.
 
     A window that does not hold the whole answer is kept and points to [CLS], as
     one of a question without an answer does.
@@ -242,8 +242,8 @@ def find_answers(
     for row, (question, pieces) in enumerate(
         zip(questions, windows.paragraphs, strict=True)
     ):
-        if question.answers and len(pieces.ids):
-            answer = question.answers[0]
+        answer = question.learnt
+        if answer and len(pieces.ids):
             spans[row] = find_pieces(pieces, answer.start, answer.end)
     start, end = spans[windows.question].T
     holds = (

@@ -7,15 +7,18 @@ answer". All sums go in the order of the data set, so that results are equal to
 the last digit.
 
 Source: rajpurkar.github.io/SQuAD-explorer, evaluate-v1.1.py and
-evaluate-v2.0.py, which the original carries in squad_utils.
+evaluate-v2.0.py, which the original carries in squad_utils. Scripts of Chinese
+and Japanese sets count characters; see `characters`.
 """
 
 import collections
 import math
 import re
 import string
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from albert_tf.data import masking
 from albert_tf.finetuning.squad import squad_data
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -37,23 +40,72 @@ def normalize_answer(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
-def exact_match(gold: str, predicted: str) -> int:
+def words(text: str) -> list[str]:
+    """Return what counts of an answer, as the scripts of SQuAD have it."""
+    return normalize_answer(text).split()
+
+
+def characters(text: str) -> list[str]:
+    """Return what counts where scripts have no spaces: each character.
+
+    No case, punctuation and spaces. Words of other scripts stay whole.
+
+    Example:
+        characters("《红楼梦》 in 1791") = ["红", "楼", "梦", "in", "1791"]
+
+    Source: mixed_segmentation of cmrc2018_evaluate.py (CMRC, DRCD) and of
+    mlqa_evaluation_v1.py. F1 is that of bags, as in the latter and for JSQuAD;
+    that of CMRC counts the longest common part.
+    """
+    spaced = "".join(
+        " "
+        if _is_punctuation(c)
+        else f" {c} "
+        if masking.has_no_spaces(c)
+        else c
+        for c in text.lower()
+    )
+    return spaced.split()
+
+
+def _is_punctuation(character: str) -> bool:
+    plain = unicodedata.normalize("NFKC", character)
+    kind = unicodedata.category(character)
+    return kind.startswith("P") or plain in string.punctuation
+
+
+UNITS: dict[str, Callable[[str], list[str]]] = {
+    "words": words,
+    "characters": characters,
+}
+
+
+def units_of(questions: Iterable[squad_data.Question]) -> str:
+    """Return the units that go with the paragraphs of a data set."""
+    letters = without_spaces = 0
+    for context in dict.fromkeys(question.context for question in questions):
+        for character, count in collections.Counter(context).items():
+            letters += count * character.isalpha()
+            without_spaces += count * masking.has_no_spaces(character)
+    return "characters" if 2 * without_spaces > letters else "words"
+
+
+def exact_match(gold: str, predicted: str, units: str = "words") -> int:
     """Return 1 if two answers are equal after normalization, else 0."""
-    return int(normalize_answer(gold) == normalize_answer(predicted))
+    return int(UNITS[units](gold) == UNITS[units](predicted))
 
 
-def f1(gold: str, predicted: str) -> float:
-    """Return the harmonic mean of precision and recall over words.
+def f1(gold: str, predicted: str, units: str = "words") -> float:
+    """Return the harmonic mean of precision and recall over units.
 
     Example:
         f1("late 1990s", "the late nineties") = 0.5
         f1("", "") = f1("the", "a") = 1.0, where nothing is left of both
     """
-    gold_words = normalize_answer(gold).split()
-    words = normalize_answer(predicted).split()
-    if not gold_words or not words:
-        return float(gold_words == words)
-    return _overlap(gold_words, words)
+    gold_units, found = UNITS[units](gold), UNITS[units](predicted)
+    if not gold_units or not found:
+        return float(gold_units == found)
+    return _overlap(gold_units, found)
 
 
 def _overlap(gold_words: Sequence[str], words: Sequence[str]) -> float:
@@ -66,15 +118,15 @@ def _overlap(gold_words: Sequence[str], words: Sequence[str]) -> float:
     return (2 * precision * recall) / (precision + recall)
 
 
-def _f1_version_1(gold: str, predicted: str) -> float:
+def _f1_version_1(gold: str, predicted: str, units: str) -> float:
     """Return F1 as version 1.1 has it: 0 where nothing is left of one."""
-    return _overlap(
-        normalize_answer(gold).split(), normalize_answer(predicted).split()
-    )
+    return _overlap(UNITS[units](gold), UNITS[units](predicted))
 
 
 def score_version_1(
-    questions: Sequence[squad_data.Question], predictions: Mapping[str, str]
+    questions: Sequence[squad_data.Question],
+    predictions: Mapping[str, str],
+    units: str = "words",
 ) -> dict[str, float]:
     """Return `exact_match` and `f1` of SQuAD 1.1 in percent of all questions.
 
@@ -86,8 +138,8 @@ def score_version_1(
             continue
         text = predictions[question.id]
         golds = [answer.text for answer in question.answers or ()]
-        exact += max(exact_match(gold, text) for gold in golds)
-        overlap += max(_f1_version_1(gold, text) for gold in golds)
+        exact += max(exact_match(gold, text, units) for gold in golds)
+        overlap += max(_f1_version_1(gold, text, units) for gold in golds)
     total = len(questions)
     return {
         "exact_match": 100.0 * exact / total,
@@ -98,7 +150,8 @@ def score_version_1(
 def raw_scores(
     questions: Sequence[squad_data.Question],
     predictions: Mapping[str, str],
-    measure: Callable[[str, str], float],
+    measure: Callable[[str, str, str], float],
+    units: str = "words",
 ) -> dict[str, float]:
     """Return id to the best score, 0 to 1, over the annotators' answers.
 
@@ -109,8 +162,8 @@ def raw_scores(
         if question.id in predictions:
             text = predictions[question.id]
             golds = [a.text for a in question.answers or ()]
-            golds = [gold for gold in golds if normalize_answer(gold)] or [""]
-            scores[question.id] = max(measure(gold, text) for gold in golds)
+            golds = [gold for gold in golds if UNITS[units](gold)] or [""]
+            scores[question.id] = max(measure(g, text, units) for g in golds)
     return scores
 
 
@@ -121,6 +174,7 @@ def score_version_2(
     *,
     threshold: float = OFFICIAL_THRESHOLD,
     floor: float = OFFICIAL_FLOOR,
+    units: str = "words",
 ) -> dict[str, float]:
     """Score answers to SQuAD 2.0.
 
@@ -141,8 +195,8 @@ def score_version_2(
     has_answer = {q.id: bool(q.answers) for q in questions}
     null = null_scores or dict.fromkeys(predictions, 0.0)
     raw = {
-        "exact": raw_scores(questions, predictions, exact_match),
-        "f1": raw_scores(questions, predictions, f1),
+        "exact": raw_scores(questions, predictions, exact_match, units),
+        "f1": raw_scores(questions, predictions, f1, units),
     }
     applied = {
         name: {

@@ -1,6 +1,7 @@
 """What the outputs of a model say about questions: texts, scores, files."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -25,6 +26,7 @@ class Results:
     n_best: Mapping[str, Sequence[squad_answers.Candidate]]
     null_scores: Mapping[str, float] | None
     rule: squad_answers.ThresholdRule
+    answer_units: str | None = None
 
     @property
     def are_labelled(self) -> bool:
@@ -34,6 +36,10 @@ class Results:
             for q in self.questions
         )
 
+    @functools.cached_property
+    def _units(self) -> str:
+        return self.answer_units or squad_metrics.units_of(self.questions)
+
     @property
     def _texts(self) -> dict[str, str]:
         """Id to the best text, whatever the score for "no answer"."""
@@ -42,7 +48,11 @@ class Results:
     def best_threshold(self) -> float:
         """Return the threshold with the best F1; the questions are labelled."""
         return squad_answers.find_threshold(
-            self.questions, self._texts, self.null_scores or {}, self.rule
+            self.questions,
+            self._texts,
+            self.null_scores or {},
+            self.rule,
+            self._units,
         )
 
     def texts(self, threshold: float) -> dict[str, str]:
@@ -56,13 +66,16 @@ class Results:
     def score(self, threshold: float) -> dict[str, float]:
         """Return the official metrics; see `squad.SquadTask.score`."""
         if self.null_scores is None:
-            return squad_metrics.score_version_1(self.questions, self._texts)
+            return squad_metrics.score_version_1(
+                self.questions, self._texts, self._units
+            )
         return squad_answers.score_with_threshold(
             self.questions,
             self._texts,
             self.null_scores,
             threshold,
             self.rule,
+            self._units,
         )
 
     def answers(self, threshold: float) -> Iterator[dict[str, Any]]:

@@ -71,11 +71,12 @@ def _trainable(
     several = sum(len(q.answers or ()) > 1 for q in questions)
     if several:
         logging.info(
-            "%s: %d questions have several answers; the first is learnt.",
+            "%s: %d questions have several answers; the first that stands in "
+            "the paragraph is learnt.",
             path,
             several,
         )
-    kept = [q for q in questions if not q.answers or q.answers[0].start >= 0]
+    kept = [q for q in questions if not q.answers or q.learnt]
     if len(kept) < len(questions):
         logging.warning(
             "%s: left out %d questions whose answer does not stand in the "

@@ -299,7 +299,7 @@ def _texts(
 
 
 def _distinct(context: tf.Tensor, spans: SpanTensors, size: int) -> tf.Tensor:
-    """Choose the first spans with different texts.
+    """Choose the first spans with different texts that are not empty.
 
     They are looked at block by block: mostly the first one is enough, and a
     long context has many.
@@ -316,6 +316,8 @@ def _distinct(context: tf.Tensor, spans: SpanTensors, size: int) -> tf.Tensor:
         stop = tf.minimum(begin + _AT_ONCE, total)
         index = tf.concat([kept, tf.range(begin, stop)], 0)
         texts, _ = _texts(context, spans, index)
+        index = tf.boolean_mask(index, texts != "")
+        texts = tf.boolean_mask(texts, texts != "")
         different, group = tf.unique(texts)
         first = tf.math.unsorted_segment_min(index, group, tf.size(different))
         return stop, first[:size]

@@ -122,7 +122,8 @@ def plain_n_best(question, number, windows, outputs, options):
             break
         last = max(pieces.ends[end], 1)
         text = question.context[pieces.starts[start] : last].strip()
-        entries.setdefault(text, (x, y))
+        if text:
+            entries.setdefault(text, (x, y))
     return entries
 
 
@@ -207,6 +208,27 @@ def test_an_answer_has_a_character_at_least():
     options = squad_answers.AnswerOptions()
     (entries,) = squad_answers.n_best([question], windows, outputs, options)
     assert entries[0].text == "a"
+
+
+@pytest.mark.parametrize("context", ["a \u3000 b", "\u3000\n \t "])
+def test_white_space_alone_is_no_answer(context):
+    """A piece for each character; the white ones have the best scores."""
+    count = len(context)
+    question = squad_data.Question("q", "?", context, (), True)
+    pieces = squad_features.Pieces(
+        np.arange(count), np.arange(count), np.arange(count) + 1
+    )
+    zeros = np.zeros(1, np.int32)
+    windows = squad_features.Windows(
+        [pieces], [np.array([7])], zeros, zeros, zeros + count, ()
+    )
+    best = [[0, 0, 0, *(9 * c.isspace() for c in context), 0]]
+    logits = np.array(best, np.float32)
+    outputs = {"start_logits": logits, "end_logits": logits}
+    options = squad_answers.AnswerOptions(20, 1)
+    (entries,) = squad_answers.n_best([question], windows, outputs, options)
+    found = [entry.text for entry in entries]
+    assert found == (["a", "b"] if "a" in context else ["empty"])
 
 
 def test_a_planted_answer_is_found(questions, windows):

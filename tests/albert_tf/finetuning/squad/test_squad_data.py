@@ -37,7 +37,7 @@ def test_version_1_1():
     )
     assert question == expected
     assert CONTEXT[36 : question.answers[0].end] == "the river"
-    assert report == squad_data.Report(1, 1, 1, (), ())
+    assert report == squad_data.Report(1, 1)
 
 
 def test_version_2_0_without_an_answer():
@@ -53,7 +53,7 @@ def test_file_without_answers():
     (question,), report = squad_data.parse(file_of(unlabelled), "f.json")
     assert question.answers is None
     assert not question.is_impossible
-    assert report.num_answers == 0
+    assert report == squad_data.Report(1, 1)
 
 
 @pytest.mark.parametrize(
@@ -78,20 +78,72 @@ def test_overlapping_places_count():
     assert squad_data.place_answer("xaaa", "aa", 3).start == 2
 
 
+@pytest.mark.parametrize("middle", ["", "b"])
+def test_the_search_takes_linear_time(middle):
+    """Half of a long text of equal letters, once with another in the middle."""
+    half, length = "a" * 40_000, 320_000
+    context = "a" * length + middle + "a" * length
+    for start in (-1, 0, 7, length, 2 * length):
+        placed = squad_data.place_answer(context, half + middle + half, start)
+        most = len(context) - len(placed.text)
+        nearest = min(max(0, start), most)
+        assert placed.start == (length - len(half) if middle else nearest)
+
+
 def test_wrong_answer_starts_are_counted_and_named():
+    """Each question is in one line."""
     content = file_of(
         entry("good"),
         entry("moved", answers=[answer(), answer("Rain", 2)]),
-        entry("gone", answers=[answer("snow", 0)]),
-        entry("both", answers=[answer("snow", 0), answer("Rain", 1)]),
+        entry("gone", answers=[answer("snow", 0), answer(" ", 4)]),
+        entry("first", answers=[answer("snow", 0), answer("Rain", 1)]),
+        entry("second", answers=[answer(), answer("snow", 0)]),
     )
-    _, report = squad_data.parse(content, "f.json")
-    assert report.repaired == ("moved", "both")
-    assert report.not_found == ("gone", "both")
+    questions, report = squad_data.parse(content, "f.json")
     told = "\n".join(report.lines("f.json"))
-    assert "4 questions about 1 paragraphs" in told
-    assert "2 questions have (id moved, both) an answer that is not" in told
-    assert "2 questions have (id gone, both) an answer that does not" in told
+    assert "5 questions about 1 paragraphs" in told
+    assert "1 question has (id moved) an answer that is not where" in told
+    assert "2 questions have (id first, second) an answer that does not" in told
+    assert "1 question has (id gone) no answer that stands in" in told
+    learnt = [question.learnt for question in questions]
+    assert [one and one.text for one in learnt] == [
+        "the river",
+        "the river",
+        None,
+        "Rain",
+        "the river",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, start, learnt",
+    [
+        ("falls ", 5, "falls"),
+        (" falls", 4, "falls"),
+        ("\t\n falls on\u3000", 2, "falls on"),
+        # Not as the paragraph has it, but found; or moved by a character.
+        ("falls\xa0", 5, "falls"),
+        ("falls ", 9, "falls"),
+        (" ", 4, None),
+        ("\u3000", 4, None),
+        ("", 4, None),
+        # Nobody sees them, and SentencePiece takes some for a space.
+        ("river\u200b", 40, "river"),
+        ("\u200b", 45, None),
+    ],
+)
+def test_white_space_at_the_ends_is_no_part_of_an_answer(text, start, learnt):
+    context = "Rain falls on the hills. Rain feeds the river\u200band grows."
+    content = question_files.content_of(
+        entry(answers=[answer(text, start)]), context=context
+    )
+    (question,), report = squad_data.parse(content, "f.json")
+    found = question.learnt
+    assert (found and found.text) == learnt
+    assert (report.not_found == ("a",)) == (learnt is None)
+    assert (report.repaired == ("a",)) == (text == "falls " and start == 9)
+    if found:
+        assert context[found.start : found.end] == learnt
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,76 @@ def test_f1(gold, predicted, expected):
     assert squad_metrics.f1(gold, predicted) == pytest.approx(expected)
 
 
-def question(id_, *answers):
+@pytest.mark.parametrize(
+    "gold, predicted, exact, overlap",
+    [
+        ("北京大学", "北京大学。", 1, 1.0),
+        ("《红楼梦》", "红楼梦", 1, 1.0),
+        ("北京大学", "北京", 0, 2 / 3),
+        ("1791年", "1791", 0, 2 / 3),
+        ("1791年", "179", 0, 0.0),
+        ("ＡＬＢＥＲＴ", "ａｌｂｅｒｔ", 1, 1.0),
+        ("カフェ・ド", "カフェ", 0, 6 / 7),
+        ("กรุงเทพ", "กรุง", 0, 8 / 11),
+        ("New York 市", "new york", 0, 0.8),
+        ("。", "、", 1, 1.0),
+    ],
+)
+def test_characters_count_where_there_are_no_spaces(
+    gold, predicted, exact, overlap
+):
+    units = "characters"
+    assert squad_metrics.exact_match(gold, predicted, units) == exact
+    found = squad_metrics.f1(gold, predicted, units)
+    assert found == pytest.approx(overlap)
+    asked = [question("a", gold)]
+    for scores in (
+        squad_metrics.score_version_1(asked, {"a": predicted}, units),
+        squad_metrics.score_version_2(asked, {"a": predicted}, units=units),
+    ):
+        name = "exact" if "exact" in scores else "exact_match"
+        assert scores[name] == 100 * exact
+        if squad_metrics.characters(gold):
+            assert scores["f1"] == pytest.approx(100 * overlap)
+
+
+@pytest.mark.parametrize(
+    "contexts, units",
+    [
+        (["北京大学在北京。"], "characters"),
+        (["カフェ ALBERT と猫がいる"], "characters"),
+        (["กรุงเทพ เป็น เมือง"], "characters"),
+        (["Huineng (惠能) was a monk."], "words"),
+        (["한국어 문장", "हिन्दी वाक्य", "1791"], "words"),
+        (["A title", "北京大学在北京。" * 3], "characters"),
+        (["A long title in words", "北京"], "words"),
+        ([""], "words"),
+        ([], "words"),
+    ],
+)
+def test_units_are_chosen_by_the_paragraphs(contexts, units):
+    asked = [question(str(n), "x", context=c) for n, c in enumerate(contexts)]
+    assert squad_metrics.units_of(asked) == units
+
+
+def test_units_of_real_sets(shared_dir):
+    """Each with its own script: SQuAD, JSQuAD, and XQuAD's Chinese."""
+    for name, units in (
+        ("squad/dev-v1.1", "words"),
+        ("ja/jsquad_dev", "characters"),
+        ("multi/xquad.zh", "characters"),
+        ("multi/xquad.ar", "words"),
+    ):
+        content = load(shared_dir / f"data/{name}.json.xz")
+        questions, _ = squad_data.parse(content, name)
+        assert squad_metrics.units_of(questions) == units
+
+
+def question(id_, *answers, context="text"):
     return squad_data.Question(
         id_,
         "?",
-        "text",
+        context,
         tuple(squad_data.Answer(text, 0) for text in answers),
         is_impossible=not answers,
     )

@@ -59,6 +59,29 @@ def test_version_1_1_has_no_threshold():
     assert all("null_score" not in a for a in results(None).answers(0.0))
 
 
+def test_units_are_those_of_the_paragraphs_or_given():
+    gold = (squad_data.Answer("北京大学", 0),)
+    asked = (squad_data.Question("a", "?", "北京大学在北京。", gold),)
+    for null_scores, units, score in (
+        (None, None, 200 / 3),
+        (None, "words", 0.0),
+        ({"a": 0.0}, None, 200 / 3),
+        ({"a": 0.0}, "words", 0.0),
+        ({"a": 0.0}, "characters", 200 / 3),
+    ):
+        found = squad_results.Results(
+            asked,
+            {"a": [squad_answers.Candidate("北京", 1.0, 0.0, 0.0)]},
+            null_scores,
+            squad_answers.RULE,
+            units,
+        )
+        assert found.score(1.0)["f1"] == pytest.approx(score)
+        if null_scores:
+            # Where no text is right, the lowest threshold is as good.
+            assert (found.best_threshold() == 0.0) == (score > 0)
+
+
 def test_best_threshold_separates_what_has_an_answer():
     threshold = results().best_threshold()
     assert results().score(threshold)["f1"] == pytest.approx(200 / 3)

@@ -13,23 +13,32 @@ from tests.albert_tf.finetuning.squad.question_files import (
 
 
 def test_training_leaves_out_what_cannot_be_learnt(make, tmp_path, caplog):
+    second = entry("second", "snow", 3)
+    second["answers"] += entry("x", "the hill")["answers"]
     path = write(
         tmp_path / "f.json",
         entry("good", "the hill"),
         entry("moved", "the river", 3),
         entry("gone", "snow", 3),
         entry("none"),
+        second,
     )
     kept = make().read(path, base.TRAIN)
-    assert [question.id for question in kept] == ["good", "moved", "none"]
+    ids = ["good", "moved", "none", "second"]
+    assert [question.id for question in kept] == ids
     assert "left out 1 questions" in caplog.text
     assert kept[1].answers[0].start == CONTEXT.index("the river")
-    assert len(make().read(path, base.DEV)) == 4
+    assert len(make().read(path, base.DEV)) == 5
 
 
-def test_training_learns_the_first_of_several_answers(make, tmp_path, caplog):
-    several = entry("a", "the hill")
-    several["answers"] += entry("b", "hill")["answers"]
+@pytest.mark.parametrize(
+    "texts", [("the hill", "hill"), ("snow", "the hill"), ("the hill ", "hill")]
+)
+def test_training_learns_the_first_answer_of_the_text(
+    make, tmp_path, caplog, texts
+):
+    several = entry("a", texts[0], CONTEXT.find(texts[0]))
+    several["answers"] += entry("b", texts[1])["answers"]
     with caplog.at_level("INFO", "absl"):
         (question,) = make().read(write(tmp_path / "f", several), base.TRAIN)
     assert "1 questions have several answers" in caplog.text
