@@ -154,10 +154,7 @@ def tsv(layout: glue_tasks.TaskSpec, split: glue_tasks.Split, rows: int) -> str:
             fields[split.label] = labels[number % len(labels)]
         lines.append("\t".join(fields))
     if split.header:
-        names = [f"column{i}" for i in range(split.count)]
-        if split.label is not None:
-            names[split.label] = "label"
-        lines.insert(0, "\t".join(names))
+        lines.insert(0, "\t".join(split.columns))
     return "\n".join(lines) + "\n"
 
 

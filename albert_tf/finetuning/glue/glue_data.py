@@ -56,6 +56,10 @@ def read(
     for number, (where, fields) in enumerate(rows, 1):
         if number <= columns.header:
             _check_header(spec, fields, columns, where)
+            if columns.columns:
+                columns = _by_name(columns, fields, where)
+            else:
+                _compare_headers(spec, path, fields, columns)
             continue
         if columns.skip_short and len(fields) < columns.count:
             short.append(number)
@@ -93,15 +97,68 @@ def _check_header(
         )
     if columns.label is not None:
         return
-    for split in spec.splits.values():
-        if split.label is None or split.count != columns.count:
-            continue
-        name = fields[split.label].strip()
-        if name.lower() in _LABEL_COLUMNS:
+    counts = [s.count for s in spec.splits.values() if s.label is not None]
+    for name in map(str.strip, fields):
+        if columns.count in counts and name.lower() in _LABEL_COLUMNS:
             raise errors.UserError(
                 f"{where}: the column {name!r} holds labels, and this file "
                 "is to be predicted. Give the official test file."
             )
+
+
+def _by_name(
+    columns: glue_tasks.Split, fields: list[str], where: str
+) -> glue_tasks.Split:
+    """Find the columns in a header, whose order may not be the official one."""
+    names = [name.strip().lower() for name in fields]
+    found: dict[str, Any] = {}
+    for role, column in columns.roles.items():
+        name = columns.columns[column]
+        if names.count(name.lower()) != 1:
+            raise errors.UserError(
+                f"{where} must name the columns; {name!r} is there "
+                f"{names.count(name.lower())} times: {', '.join(fields)}. If "
+                "this is an example, put the official header before it: "
+                f"{', '.join(columns.columns)}."
+            )
+        found[role] = names.index(name.lower())
+    id_name = columns.columns[columns.id_column].lower()
+    others = [i for i in range(len(names)) if i not in found.values()]
+    at = names.index(id_name) if id_name in names else (others or [0])[0]
+    return dataclasses.replace(columns, id_column=at, **found)
+
+
+def _compare_headers(
+    spec: glue_tasks.TaskSpec,
+    path: str,
+    fields: list[str],
+    columns: glue_tasks.Split,
+) -> None:
+    """Refuse an own task's first row that names what no other file names."""
+    folder = path.removesuffix(columns.file)
+    for other in spec.splits.values():
+        there = folder + other.file
+        if folder == path or there == path or not other.header:
+            continue
+        if not files.exists(there):
+            continue
+        where, names = next(text_files.read_rows(there), ("", []))
+        _check_count(names, other, where or there)
+        for role in columns.roles.keys() & other.roles.keys():
+            pair = fields[columns.roles[role]], names[other.roles[role]]
+            if pair[0].strip().lower() != pair[1].strip().lower():
+                raise errors.UserError(
+                    f"{path} and {there}: the first rows must give the same "
+                    f"name to {role}, but have {pair[0]!r} and {pair[1]!r}. "
+                    "Put the names of the columns into the first row of both, "
+                    "in the order that their `Split` says."
+                )
+        return
+    logging.info(
+        "%s: the first row is taken for the names of columns: %s",
+        path,
+        ", ".join(fields),
+    )
 
 
 def _is_value(
@@ -129,7 +186,7 @@ def _parse(
     _check_count(fields, columns, where)
     label = None
     if columns.label is None:
-        guid = fields[0]
+        guid = fields[columns.id_column]
     else:
         label = _parse_label(spec, fields[columns.label].strip(), where)
     text_b = "" if columns.text_b is None else fields[columns.text_b]

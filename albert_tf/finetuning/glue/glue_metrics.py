@@ -70,7 +70,8 @@ _METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "pearson": functools.partial(_correlation, "pearsonr"),
     "spearmanr": functools.partial(_correlation, "spearmanr"),
 }
-NAMES = tuple(_METRICS)
+OF_NUMBERS = ("pearson", "spearmanr", "mse")
+OF_CLASSES = tuple(name for name in _METRICS if name not in OF_NUMBERS)
 
 
 def score(

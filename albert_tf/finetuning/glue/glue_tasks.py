@@ -5,7 +5,9 @@ GLUE download.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
+from typing import Any
 
 from albert_tf.common import errors
 from albert_tf.finetuning.glue import glue_metrics
@@ -24,6 +26,10 @@ class Split:
         skip_short: Whether rows with too few columns are left out and counted.
         submission: Name of the file for GLUE's leaderboard, if it has one.
         other_file: Another path where `file` may be.
+        columns: The official names of all columns. By them the others are found
+            where a header has another order. Without them the first row must
+            have the names that another split's has.
+        id_column: Column of the id, in files without labels.
     """
 
     file: str
@@ -35,15 +41,32 @@ class Split:
     skip_short: bool = False
     submission: str = ""
     other_file: str = ""
+    columns: tuple[str, ...] = ()
+    id_column: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("text_a", "text_b", "label"):
-            column = getattr(self, name)
-            if column is not None and not 0 <= column < self.count:
+        names = {column: name for name, column in self.roles.items()}
+        for column, name in names.items():
+            if column not in range(self.count):
                 raise errors.UserError(
                     f"Split({self.file!r}): {name}={column} is no column. With "
                     f"count={self.count} they are 0 to {self.count - 1}."
                 )
+        if len(names) < len(self.roles):
+            raise errors.UserError(
+                f"Split({self.file!r}): {self.roles} names a column twice. "
+                "Texts and label are in columns of their own."
+            )
+
+    @property
+    def roles(self) -> dict[str, int]:
+        """The columns of texts and label by the names of these fields."""
+        columns = {
+            "text_a": self.text_a,
+            "text_b": self.text_b,
+            "label": self.label,
+        }
+        return {k: v for k, v in columns.items() if v is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,18 +92,75 @@ class TaskSpec:
     bounds: tuple[float, float] = (0.0, 5.0)
 
     def __post_init__(self) -> None:
-        for name in self.metrics:
-            if name not in glue_metrics.NAMES:
-                raise errors.UserError(
-                    f"metrics={self.metrics}: there is no {name}. Allowed are "
-                    f"{', '.join(glue_metrics.NAMES)}."
-                )
-        if self.metrics[:1] in [(), ("mse",)]:
+        self._check_labels()
+        self._check_metrics()
+        self._check_splits()
+
+    def _check_labels(self) -> None:
+        labels = self.labels
+        is_list = isinstance(labels, (tuple, list))
+        if not is_list or not all(isinstance(label, str) for label in labels):
             raise errors.UserError(
-                f"metrics={self.metrics}: the first metric chooses the "
+                f"labels={labels!r} must be a tuple of texts. Write them as in "
+                '("0", "1"), with commas between them.'
+            )
+        if len(labels) == 1 or len(set(labels)) < len(labels):
+            raise errors.UserError(
+                f"labels={labels!r}: there must be two or more, each once; or "
+                "none, where a number is predicted."
+            )
+        for label in labels:
+            if (
+                label != label.strip()
+                or not label
+                or set(label) & set("\t\n\r")
+            ):
+                raise errors.UserError(
+                    f"labels={labels!r}: {label!r} cannot stand in a column. "
+                    "Write it without spaces at its ends, tabs and line ends."
+                )
+        numbers = [n for n in self.bounds if isinstance(n, (int, float))]
+        if (
+            len(numbers) != 2
+            or not -math.inf < numbers[0] < numbers[1] < math.inf
+        ):
+            raise errors.UserError(
+                f"bounds={self.bounds!r} must be two numbers, the smaller one "
+                "first."
+            )
+
+    def _check_metrics(self) -> None:
+        names = self.metrics
+        allowed = glue_metrics.OF_CLASSES
+        if self.is_regression:
+            allowed = glue_metrics.OF_NUMBERS
+        elif len(self.labels) > 2:
+            allowed = tuple(name for name in allowed if name != "f1")
+        if isinstance(names, str) or not set(names) <= set(allowed):
+            raise errors.UserError(
+                f"metrics={names!r} do not go with labels={self.labels!r}. "
+                f"Allowed is a tuple of {', '.join(allowed)}."
+            )
+        if tuple(names[:1]) in [(), ("mse",)]:
+            raise errors.UserError(
+                f"metrics={names!r}: the first metric chooses the "
                 "checkpoint with its largest value. Put another one than mse "
                 "first."
             )
+
+    def _check_splits(self) -> None:
+        pairs = {split.text_b is None for split in self.splits.values()}
+        if len(pairs) > 1:
+            raise errors.UserError(
+                "Some splits have a text_b and some have none. A task has one "
+                "text or two in all of its files."
+            )
+        for name, split in self.splits.items():
+            if split.label is None and name.startswith(("train", "dev")):
+                raise errors.UserError(
+                    f"The split {name!r} has label=None, but its labels are "
+                    "needed. Name their column."
+                )
 
     @property
     def is_regression(self) -> bool:
@@ -96,9 +176,58 @@ class TaskSpec:
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
 _MNLI = ("contradiction", "entailment", "neutral")
-_AX = Split(
+_PAIR = ("index", "sentence1", "sentence2")
+_MRPC = ("#1 ID", "#2 ID", "#1 String", "#2 String")
+_STS_B = (
+    "index",
+    "genre",
+    "filename",
+    "year",
+    "old_index",
+    "source1",
+    "source2",
+    "sentence1",
+    "sentence2",
+)
+_MNLI_COLUMNS = (
+    "index",
+    "promptID",
+    "pairID",
+    "genre",
+    "sentence1_binary_parse",
+    "sentence2_binary_parse",
+    "sentence1_parse",
+    "sentence2_parse",
+    "sentence1",
+    "sentence2",
+)
+_MNLI_LABELS = tuple(f"label{number}" for number in range(1, 6))
+
+
+def _split(
+    file: str,
+    columns: tuple[str, ...],
+    *texts: str,
+    label: str | None,
+    **more: Any,
+) -> Split:
+    """Describe an official file by the names of its columns."""
+    return Split(
+        file,
+        len(columns),
+        columns.index(texts[0]),
+        columns.index(texts[1]) if texts[1:] else None,
+        None if label is None else columns.index(label),
+        columns=columns,
+        **more,
+    )
+
+
+_AX = _split(
     "AX/diagnostic.tsv",
-    *(3, 1, 2, None),
+    _PAIR,
+    *_PAIR[1:],
+    label=None,
     submission="AX.tsv",
     other_file="diagnostic/diagnostic.tsv",
 )
@@ -109,29 +238,57 @@ def _single_splits(name: str, train: Split) -> dict[str, Split]:
     return {
         "train": train,
         "dev": dataclasses.replace(train, file=f"{name}/dev.tsv"),
-        "test": Split(
-            f"{name}/test.tsv", 2, 1, None, None, submission=f"{name}.tsv"
+        "test": _split(
+            f"{name}/test.tsv",
+            ("index", "sentence"),
+            "sentence",
+            label=None,
+            submission=f"{name}.tsv",
         ),
     }
 
 
-def _pair_splits(name: str) -> dict[str, Split]:
-    """Return the layout of RTE, QNLI and WNLI: index, two texts, label."""
+def _pair_splits(
+    name: str,
+    columns: tuple[str, ...],
+    texts: tuple[str, str],
+    label: str = "label",
+    test_columns: tuple[str, ...] = (),
+) -> dict[str, Split]:
+    """Return the layout of a task with two texts, by the names of columns.
+
+    The first one is the id of test files, which have no labels.
+    """
     return {
-        "train": Split(f"{name}/train.tsv", 4, 1, 2, 3),
-        "dev": Split(f"{name}/dev.tsv", 4, 1, 2, 3),
-        "test": Split(
-            f"{name}/test.tsv", 3, 1, 2, None, submission=f"{name}.tsv"
+        **{
+            split: _split(
+                f"{name}/{split}.tsv", (*columns, label), *texts, label=label
+            )
+            for split in ("train", "dev")
+        },
+        "test": _split(
+            f"{name}/test.tsv",
+            test_columns or columns,
+            *texts,
+            label=None,
+            submission=f"{name}.tsv",
         ),
     }
 
 
 def _mnli_splits(kind: str, letters: str) -> dict[str, Split]:
     return {
-        f"dev_{kind}": Split(f"MNLI/dev_{kind}.tsv", 16, 8, 9, 15),
-        f"test_{kind}": Split(
+        f"dev_{kind}": _split(
+            f"MNLI/dev_{kind}.tsv",
+            (*_MNLI_COLUMNS, *_MNLI_LABELS, "gold_label"),
+            *_PAIR[1:],
+            label="gold_label",
+        ),
+        f"test_{kind}": _split(
             f"MNLI/test_{kind}.tsv",
-            *(10, 8, 9, None),
+            _MNLI_COLUMNS,
+            *_PAIR[1:],
+            label=None,
             submission=f"MNLI-{letters}.tsv",
         ),
     }
@@ -148,15 +305,34 @@ TASKS: dict[str, TaskSpec] = {
     ),
     "sst-2": TaskSpec(
         _BINARY,
-        _single_splits("SST-2", Split("SST-2/train.tsv", 2, 0, None, 1)),
+        _single_splits(
+            "SST-2",
+            _split(
+                "SST-2/train.tsv",
+                ("sentence", "label"),
+                "sentence",
+                label="label",
+            ),
+        ),
     ),
     "mrpc": TaskSpec(
         _BINARY,
         {
-            "train": Split("MRPC/train.tsv", 5, 3, 4, 0),
-            "dev": Split("MRPC/dev.tsv", 5, 3, 4, 0),
-            "test": Split(
-                "MRPC/test.tsv", 5, 3, 4, None, submission="MRPC.tsv"
+            **{
+                split: _split(
+                    f"MRPC/{split}.tsv",
+                    ("Quality", *_MRPC),
+                    *_MRPC[2:],
+                    label="Quality",
+                )
+                for split in ("train", "dev")
+            },
+            "test": _split(
+                "MRPC/test.tsv",
+                ("index", *_MRPC),
+                *_MRPC[2:],
+                label=None,
+                submission="MRPC.tsv",
             ),
         },
         ("accuracy", "f1"),
@@ -164,22 +340,21 @@ TASKS: dict[str, TaskSpec] = {
     ),
     "sts-b": TaskSpec(
         (),
-        {
-            "train": Split("STS-B/train.tsv", 10, 7, 8, 9),
-            "dev": Split("STS-B/dev.tsv", 10, 7, 8, 9),
-            "test": Split(
-                "STS-B/test.tsv", 9, 7, 8, None, submission="STS-B.tsv"
-            ),
-        },
+        _pair_splits("STS-B", _STS_B, ("sentence1", "sentence2"), "score"),
         ("pearson", "spearmanr", "mse"),
         official=2,
     ),
     "qqp": TaskSpec(
         _BINARY,
         {
-            "train": Split("QQP/train.tsv", 6, 3, 4, 5, skip_short=True),
-            "dev": Split("QQP/dev.tsv", 6, 3, 4, 5, skip_short=True),
-            "test": Split("QQP/test.tsv", 3, 1, 2, None, submission="QQP.tsv"),
+            name: dataclasses.replace(split, skip_short=split.label is not None)
+            for name, split in _pair_splits(
+                "QQP",
+                ("id", "qid1", "qid2", "question1", "question2"),
+                ("question1", "question2"),
+                "is_duplicate",
+                ("id", "question1", "question2"),
+            ).items()
         },
         ("accuracy", "f1"),
         official=2,
@@ -187,15 +362,25 @@ TASKS: dict[str, TaskSpec] = {
     "mnli": TaskSpec(
         _MNLI,
         {
-            "train": Split("MNLI/train.tsv", 12, 8, 9, 11),
+            "train": _split(
+                "MNLI/train.tsv",
+                (*_MNLI_COLUMNS, "label1", "gold_label"),
+                *_PAIR[1:],
+                label="gold_label",
+            ),
             **_mnli_splits("matched", "m"),
             **_mnli_splits("mismatched", "mm"),
             "ax": _AX,
         },
     ),
-    "qnli": TaskSpec(_ENTAILMENT, _pair_splits("QNLI")),
-    "rte": TaskSpec(_ENTAILMENT, _pair_splits("RTE")),
-    "wnli": TaskSpec(_BINARY, _pair_splits("WNLI")),
+    "qnli": TaskSpec(
+        _ENTAILMENT,
+        _pair_splits(
+            "QNLI", ("index", "question", "sentence"), ("question", "sentence")
+        ),
+    ),
+    "rte": TaskSpec(_ENTAILMENT, _pair_splits("RTE", _PAIR, _PAIR[1:])),
+    "wnli": TaskSpec(_BINARY, _pair_splits("WNLI", _PAIR, _PAIR[1:])),
     # Predicted by a model that was finetuned for MNLI.
     "ax": TaskSpec(_MNLI, {"ax": _AX}),
 }

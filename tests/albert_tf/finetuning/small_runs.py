@@ -23,14 +23,10 @@ def make_world(folder, vocabulary):
     config = tiny_config()
     (folder / "config.json").write_text(config.to_json())
     own_tasks.write_rte(folder / "glue/RTE", train=40, dev=12, test=10)
-    for split, count in (
-        ("train", 12),
-        ("dev_matched", 16),
-        ("test_matched", 10),
-    ):
-        for kind in ("matched", "mismatched"):
-            name = split.replace("matched", kind)
-            write(folder / f"glue/MNLI/{name}.tsv", mnli_rows(count, kind))
+    for name, split in glue_tasks.TASKS["mnli"].splits.items():
+        if name != "ax":
+            pairs = PAIRS[:2] if "mismatched" in name else PAIRS
+            write(folder / "glue" / split.file, mnli_rows(split.columns, pairs))
     write(
         folder / "glue/AX/diagnostic.tsv", "\tsentence1\tsentence2\n0\tA.\tB.\n"
     )
@@ -38,7 +34,8 @@ def make_world(folder, vocabulary):
         "\t".join(["x"] * 7 + [*pair, str(n)]) for n, pair in enumerate(PAIRS)
     ]
     for split in ("train", "dev"):
-        lines = ["\t".join(["name"] * 10), *rows, ""]
+        columns = glue_tasks.TASKS["sts-b"].splits[split].columns
+        lines = ["\t".join(columns), *rows, ""]
         write(folder / f"glue/STS-B/{split}.tsv", "\n".join(lines))
     own_tasks.write_race(folder / "race", middle=3, high=2)
     for split, count in (("train", 2), ("dev", 1)):
@@ -59,12 +56,12 @@ def write(path, text):
     path.write_text(text)
 
 
-def mnli_rows(columns, kind):
-    lines = ["\t".join(["name"] * columns)]
-    for index, pair in enumerate(PAIRS if kind == "matched" else PAIRS[:2]):
-        fields = [str(index)] + ["x"] * (columns - 1)
+def mnli_rows(columns, pairs):
+    lines = ["\t".join(columns)]
+    for index, pair in enumerate(pairs):
+        fields = [str(index)] + ["x"] * (len(columns) - 1)
         fields[8:10] = pair
-        if columns > 10:
+        if len(columns) > 10:
             fields[-1] = glue_tasks.TASKS["mnli"].labels[index]
         lines.append("\t".join(fields))
     return "\n".join(lines) + "\n"

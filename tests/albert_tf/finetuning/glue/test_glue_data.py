@@ -52,9 +52,9 @@ def read(name, folder, content, split="dev"):
     return task.read(task.sources(data_dir)[split], split)
 
 
-def header(count):
-    """A first row with some names of columns."""
-    return "\t".join(["name"] * count) + "\n"
+def header(name, split):
+    """The official first row of a file."""
+    return "\t".join(glue_tasks.TASKS[name].splits[split].columns) + "\n"
 
 
 @pytest.mark.parametrize(
@@ -88,20 +88,20 @@ def header(count):
         (
             "sts-b",
             "train",
-            header(10) + "x\t" * 7 + "A.\tB.\t2.4\n",
+            header("sts-b", "train") + "x\t" * 7 + "A.\tB.\t2.4\n",
             ("train-2", "A.", "B.", 2.4),
         ),
         (
             "mrpc",
             "test",
-            header(5) + "7\tx\tx\tA.\tB.\n",
+            header("mrpc", "test") + "7\tx\tx\tA.\tB.\n",
             ("7", "A.", "B.", None),
         ),
         # The last of several labels counts.
         (
             "mnli",
             "dev_mismatched",
-            header(16)
+            header("mnli", "dev_mismatched")
             + "7\t"
             + "x\t" * 7
             + "A.\tB.\t"
@@ -114,6 +114,71 @@ def header(count):
 def test_row_of_each_layout(tmp_path, name, split, content, example):
     found = read(name, tmp_path, content, split)
     assert found == [glue_data.TextExample(*example)]
+
+
+@pytest.mark.parametrize(
+    "name, split, header, row, example",
+    [
+        (
+            "rte",
+            "dev",
+            "label sentence2 index sentence1",
+            "not_entailment B 7 A",
+            1,
+        ),
+        ("rte", "test", "sentence2 sentence1 Index", "B A 7", None),
+        ("qnli", "test", "sentence number question", "B 7 A", None),
+        ("qqp", "test", "question2 question1 id", "B A 7", None),
+        ("sst-2", "dev", "label sentence", "1 A", 1),
+        ("sst-2", "test", "sentence index", "A 7", None),
+        ("ax", "ax", "sentence1 index sentence2", "A 7 B", None),
+    ],
+)
+def test_columns_are_found_by_their_names(
+    tmp_path, name, split, header, row, example
+):
+    content = f"{header}\n{row}\n".replace(" ", "\t")
+    (found,) = read(name, tmp_path, content, split)
+    second = "" if name == "sst-2" else "B"
+    guid = "7" if example is None else f"{split}-2"
+    assert found == glue_data.TextExample(guid, "A", second, example)
+
+
+def own_spec():
+    """An own task of one text, without the names of its columns."""
+    train = glue_tasks.Split("r/train.tsv", 2, 0, None, 1)
+    test = glue_tasks.Split("r/test.tsv", 2, 1, None, None)
+    return glue_tasks.TaskSpec(("0", "1"), {"train": train, "test": test})
+
+
+@pytest.mark.parametrize(
+    "train, test, message",
+    [
+        ("text\tmood\nA.\t1\n", "id\tText\nr0\tB.\n", None),
+        ("text\tmood\nA.\t1\n", "r0\tB.\nr1\tC.\n", "'B.' and 'text'"),
+        ("text\tmood\nA.\t1\n", "text\tid\nB.\tr0\n", "'id' and 'text'"),
+        ("A.\tperhaps\nA.\t1\n", "id\ttext\nr0\tB.\n", "'text' and 'A.'"),
+    ],
+)
+def test_files_of_an_own_task_name_the_same_columns(
+    tmp_path, caplog, train, test, message
+):
+    (tmp_path / "r").mkdir()
+    path = tmp_path / "r/test.tsv"
+    path.write_text(test)
+    with caplog.at_level("INFO", "absl"):
+        list(glue_data.read(own_spec(), "r", str(path), "test"))
+    names = test.split("\n")[0].replace("\t", ", ")
+    assert f"the first row is taken for the names of columns: {names}" in (
+        caplog.text
+    )
+    (tmp_path / "r/train.tsv").write_text(train)
+    if message is None:
+        (example,) = glue_data.read(own_spec(), "r", str(path), "test")
+        assert (example.guid, example.text_a) == ("r0", "B.")
+        return
+    with pytest.raises(errors.UserError, match=f"text_a, but have {message}"):
+        list(glue_data.read(own_spec(), "r", str(path), "test"))
 
 
 def test_an_own_task_has_numbers_between_its_bounds(tmp_path):
@@ -130,7 +195,8 @@ def test_an_own_task_has_numbers_between_its_bounds(tmp_path):
 
 def test_sts_b_has_numbers_from_0_to_5(tmp_path):
     rows = ["x\t" * 9 + label + "\n" for label in ("5.000", "0")]
-    examples = read("sts-b", tmp_path, header(10) + "".join(rows))
+    content = header("sts-b", "dev") + "".join(rows)
+    examples = read("sts-b", tmp_path, content)
     assert [example.label for example in examples] == [5.0, 0.0]
 
 
@@ -138,7 +204,8 @@ QQP_ROW = "1\t2\t3\tWhy?\tHow?\t1\n"
 
 
 def test_short_rows_of_qqp_are_left_out_and_counted(tmp_path, caplog):
-    content = header(6) + QQP_ROW + "1\t2\t3\tWhy\n" + QQP_ROW + "so?\n"
+    content = header("qqp", "train") + QQP_ROW + "1\t2\t3\tWhy\n"
+    content += QQP_ROW + "so?\n"
     caplog.set_level("WARNING", "absl")
     examples = read("qqp", tmp_path, content, "train")
     assert [e.guid for e in examples] == ["train-2", "train-4"]
@@ -154,12 +221,19 @@ REFUSED = [
     ("rte", "dev", HEADER + ROW + "\n", r"line 3: 1 columns .* 4\."),
     ("rte", "dev", HEADER + "8\tA.\tentailment\n", r"line 2: 3 columns .* 4\."),
     ("rte", "dev", HEADER + ROW.replace(" ", "\t", 1), "line 2: 5 columns"),
-    ("mrpc", "train", header(5) + "1\t2\t3\n", "line 2: 3 columns"),
-    ("qqp", "train", header(6) + "1\t2\t3\tWhy\t?\tHow?\t1\n", "2: 7 columns"),
+    ("mrpc", "dev", header("mrpc", "dev") + "1\t2\t3\n", "line 2: 3 columns"),
+    ("qqp", "dev", header("qqp", "dev") + "\t" * 6 + "\n", "2: 7 columns"),
     # The first row.
     ("rte", "dev", "header\n" + ROW, "line 1: 1 columns instead of 4"),
     ("rte", "test", HEADER, "line 1: 4 columns instead of 3"),
     ("rte", "dev", ROW, "column 4 holds 'entailment'.* header is missing"),
+    # No header, but ids that are texts, or a label that no other row has.
+    ("rte", "test", "r0\tA.\tB.\n", "line 1 must name the .*'sentence1' is th"),
+    ("rte", "dev", "7\tA.\tB.\tperhaps\n", "line 1 must name the columns"),
+    ("sst-2", "test", "r0\tA.\n", "'sentence' is there 0 times: r0, A\\."),
+    ("mnli", "ax", "index\tsentence1\tsentence1\n", "'sentence1' .* 2 times"),
+    # A column that is needed has another name.
+    ("sst-2", "dev", "text\tlabel\nA.\t1\n", "'sentence' is there 0 times"),
     ("mrpc", "dev", "\ufeff0\t1\t2\tA.\tB.\n", "column 1 holds '0'"),
     ("sts-b", "dev", "x\t" * 9 + "2.400\n", "column 10 holds '2.400'"),
     ("cola", "test", "0\tWe row.\n", "column 1 holds '0'"),
@@ -176,7 +250,7 @@ REFUSED = [
         (
             "sts-b",
             "dev",
-            header(10) + "\t".join(["x"] * 9 + [label]) + "\n",
+            header("sts-b", "dev") + "x\t" * 9 + f"{label}\n",
             f"line 2: the label '{label}' is not a number from 0 to 5",
         )
         for label in ("5.1", "-0.5", "good", "nan")

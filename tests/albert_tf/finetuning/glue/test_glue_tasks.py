@@ -47,17 +47,52 @@ def test_first_dev_and_test_set_must_be_there_and_others_may():
     assert set(small_tasks.make("mnli").sources("nowhere")) == needed
 
 
+ONE = glue_tasks.Split("a.tsv", 3, 0, None, 2)
+TWO = glue_tasks.Split("a.tsv", 3, 0, 1, 2)
+UNLABELLED = glue_tasks.Split("a.tsv", 3, 0, 1, None)
+
+
 @pytest.mark.parametrize(
-    ("metrics", "message"),
+    "values, message",
     [
-        (("spearman",), "there is no spearman. Allowed are .*spearmanr"),
-        (("mse", "pearson"), "Put another one than mse first"),
-        ((), "the first metric chooses"),
+        ({"labels": (0, 1, 2)}, r"labels=\(0, 1, 2\) must be a tuple of texts"),
+        ({"labels": ("0", 1)}, "must be a tuple of texts"),
+        ({"labels": ("goodbad")}, "labels='goodbad' must be a tuple"),
+        ({"labels": None}, "labels=None must be"),
+        ({"labels": {"a", "b"}}, "must be a tuple"),
+        ({"labels": ("a", "b", "a")}, "two or more, each once"),
+        ({"labels": ("a",)}, "two or more, each once"),
+        ({"labels": ("a", "")}, "'' cannot stand in a column"),
+        ({"labels": ("a", "b ")}, "'b ' cannot stand in a column"),
+        ({"labels": ("a", "b\tc")}, "cannot stand in a column"),
+        ({"labels": ()}, r"metrics=\('accuracy',\) do not go with labels=\(\)"),
+        (
+            {"metrics": ("pearson",)},
+            "Allowed is a tuple of accuracy, f1, matth",
+        ),
+        ({"metrics": ("acc",)}, "do not go with"),
+        ({"metrics": "accuracy"}, "metrics='accuracy' do not go"),
+        ({"metrics": ()}, "the first metric chooses"),
+        ({"labels": (*"abc",), "metrics": ("f1",)}, "do not go with"),
+        ({"labels": (), "metrics": ("mse", "pearson")}, "another one than mse"),
+        ({"bounds": (5, 0)}, "must be two numbers, the smaller one first"),
+        ({"bounds": (0, float("nan"))}, "must be two numbers"),
+        ({"bounds": ("0", "5")}, "must be two numbers"),
+        ({"splits": {"train": ONE, "dev": TWO}}, "text_b and some have none"),
+        ({"splits": {"train": UNLABELLED}}, "'train' has label=None"),
+        ({"splits": {"train": TWO, "dev_b": UNLABELLED}}, "'dev_b' has label"),
     ],
 )
-def test_metrics_must_exist_and_the_first_must_grow(metrics, message):
+def test_a_task_is_checked_when_it_is_written(values, message):
+    values = {"labels": ("a", "b"), "splits": {"train": TWO}, **values}
     with pytest.raises(errors.UserError, match=message):
-        glue_tasks.TaskSpec(labels=(), splits={}, metrics=metrics)
+        glue_tasks.TaskSpec(**values)
+
+
+def test_texts_and_label_have_columns_of_their_own():
+    for columns in ((0, 0, 2), (0, 1, 0), (2, None, 2)):
+        with pytest.raises(errors.UserError, match="names a column twice"):
+            glue_tasks.Split("a.tsv", 3, *columns)
 
 
 @pytest.mark.parametrize("name", ["text_a", "text_b", "label"])
