@@ -5,6 +5,7 @@ Source: ALBERT appendix A.4; in the original, race_utils.
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -150,7 +151,8 @@ class RaceTask(base.Task):
 
         Each option: `[CLS] article [SEP] question and option [SEP]`. Of
         question and option the last `max_qa_length` pieces are kept, then the
-        article is cut at its end. Options that fill up are all padding.
+        article is cut at its end. Options that fill up, and empty ones, are all
+        padding.
         """
         del split
         limit, most = self.options.max_qa_length, self.max_seq_length - 3
@@ -161,13 +163,15 @@ class RaceTask(base.Task):
             shape = (3, len(part), *self.layout(base.TRAIN)[0].shape)
             packed = np.zeros(shape, np.int64)
             for row, (article, choices) in enumerate(self._encode(part)):
-                longest = max(map(len, choices))
+                options = part[row].options
+                real = [i for i, option in enumerate(options) if option]
+                longest = max(len(choices[i]) for i in real)
                 if longest > limit:
                     cut_choices.append(part[row].guid)
                 if len(article) + min(longest, limit) > most:
                     cut_articles.append(part[row].guid)
-                for column, choice in enumerate(choices):
-                    values = self._pack(article, choice)
+                for column in real:
+                    values = self._pack(article, choices[column])
                     packed[:, row, column] = [
                         values[name] for name in packing.NAMES
                     ]
@@ -196,19 +200,19 @@ class RaceTask(base.Task):
         it.
 
         Source: original release, race_utils.RaceProcessor.process_text, which
-        does not clean for WordPiece.
+        does not clean for WordPiece. DIFFERS: there each low line of a row of
+        them is replaced.
 
         Example:
-            question = "He is _ .", options = ("old", "tall")
+            question = "He is ___ .", options = ("old", "tall")
             result = ["he is old .", "he is tall ."]
         """
         question, *options = map(
             self._clean, (example.question, *example.options)
         )
-        if race_data.BLANK in question:
-            return [
-                question.replace(race_data.BLANK, option) for option in options
-            ]
+        parts = re.split(f"{race_data.BLANK}+", question)
+        if len(parts) > 1:
+            return [option.join(parts) for option in options]
         return [f"{question} {option}" for option in options]
 
     def _clean(self, text: str) -> str:
@@ -267,11 +271,13 @@ class RaceTask(base.Task):
         """Yield the chosen letter and the probability of each letter."""
         rows = probabilities.softmax(outputs["logits"])
         for example, row in zip(examples, rows, strict=True):
-            letters = race_data.LETTERS[: len(example.options)]
+            columns = zip(
+                race_data.LETTERS, example.options, row.tolist(), strict=False
+            )
             yield {
                 "id": example.guid,
                 "prediction": race_data.LETTERS[row.argmax()],
-                "probabilities": dict(zip(letters, row.tolist(), strict=False)),
+                "probabilities": {k: p for k, text, p in columns if text},
             }
 
     def write_predictions(

@@ -27,6 +27,7 @@ class RaceQuestion:
             `high19088.txt-0`.
         level: `middle` or `high`; empty if it is not known.
         question: The question, or a sentence with a gap, `_`.
+        options: An empty one stands for none, as in an exported model.
         label: Index of the right option; None where it is not known.
     """
 
@@ -188,20 +189,22 @@ class Reader:
 
     def _check_options(self, options: Any, where: str) -> None:
         wanted = self.num_options
-        count = len(options) if isinstance(options, list) else 0
-        if count < 2 or count > wanted:
+        options = options if isinstance(options, list) else []
+        count = len(options) - options.count("")
+        wrong = f"{where}: {count} options instead of {wanted}"
+        if "" in options:
+            wrong += ", since an empty one stands for none"
+        if count < 2 or len(options) > wanted:
             raise errors.UserError(
-                f"{where}: {count} options instead of {wanted}. Correct the "
-                f"file, or use `num_options={max(count, 2)}` with "
-                "`pad_options`."
+                f"{wrong}. Correct the file, or use "
+                f"`num_options={max(len(options), 2)}` with `pad_options`."
             )
         for text in options:
             _check_text(text, f"{where}: an option")
         if count < wanted and not self.pad_options:
             raise errors.UserError(
-                f"{where}: {count} options instead of {wanted}. Correct the "
-                "file, or use `pad_options` to fill up such questions with "
-                "options that are never chosen."
+                f"{wrong}. Correct the file, or use `pad_options` to fill up "
+                "such questions with options that are never chosen."
             )
 
 
@@ -258,13 +261,14 @@ def _check_text(value: Any, what: str) -> None:
 
 def _label(answer: Any, options: Sequence[str], where: str) -> int:
     """Return the index that a letter means."""
-    letters = list(LETTERS[: len(options)])
+    pairs = zip(LETTERS, options, strict=False)
+    letters = [letter for letter, option in pairs if option]
     if answer not in letters:
         raise errors.UserError(
             f"{where}: the answer {answer!r} is not one of "
             f"{', '.join(letters)}. Correct the file."
         )
-    return letters.index(answer)
+    return LETTERS.index(answer)
 
 
 def _level_of(article_id: str) -> str:

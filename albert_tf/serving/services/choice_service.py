@@ -146,7 +146,9 @@ class ChoiceService(service.Service):
 
 def _choices(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
     """Return questions with their options; see `race.RaceTask.choices`."""
-    parts = tf.strings.split(questions, race_data.BLANK)
+    # A row of low lines is one gap.
+    one = tf.strings.regex_replace(questions, f"{race_data.BLANK}+", "_")
+    parts = tf.strings.split(one, race_data.BLANK)
     gaps = tf.gather(options, parts.value_rowids())
     # Every part but the last of its question ends at a gap.
     last = tf.gather(parts.row_splits, parts.value_rowids() + 1) - 1

@@ -48,18 +48,21 @@ def test_filling_is_never_chosen(small_config, tiny_tokenizer):
     task = make(tiny_tokenizer, pad_options=True)
     examples = [
         race_data.RaceQuestion("a", "high", "It rains.", "What?", options, 1)
-        for options in (("x", "y"), tuple("abcd"))
+        for options in (("x", "y"), tuple("abcd"), ("", "b", "", "d"))
     ]
     (batch,) = task.featurize(examples, "dev")
     model = task_models.make_model(task, AlbertModel(small_config))
     # Even if nothing else has a chance.
     model.scorer.output_bias.assign([-1000.0])
     outputs = {"logits": model(batch)["logits"].numpy()}
-    first, second = task.answers(outputs, examples)
+    first, second, gaps = task.answers(outputs, examples)
     assert list(first["probabilities"]) == ["A", "B"]
     assert sum(first["probabilities"].values()) == pytest.approx(1)
     assert first["prediction"] in "AB"
     assert list(second["probabilities"]) == ["A", "B", "C", "D"]
+    assert list(gaps["probabilities"]) == ["B", "D"]
+    assert sum(gaps["probabilities"].values()) == pytest.approx(1)
+    assert gaps["prediction"] in "BD"
 
 
 # Options of the program.
@@ -81,18 +84,23 @@ def test_options_that_do_not_fit_are_refused(options, message):
 
 
 def test_option_fills_all_gaps_or_stands_behind_the_question():
-    gap = race_data.RaceQuestion(
-        "a", "", "", "The _ is _ .", ("x", "y z"), None
-    )
-    assert make().choices(gap) == ["The x is x .", "The y z is y z ."]
-    question = race_data.RaceQuestion("a", "", "", "What?", ("x", "y z"), None)
-    assert make().choices(question) == ["What? x", "What? y z"]
+    for question, choices in (
+        ("The _ is _ .", ["The x is x .", "The y z is y z ."]),
+        ("___ is __.", ["x is x.", "y z is y z."]),
+        ("It is _____", ["It is x", "It is y z"]),
+        ("_", ["x", "y z"]),
+        ("What?", ["What? x", "What? y z"]),
+    ):
+        options = "x", "y z"
+        asked = race_data.RaceQuestion("a", "", "", question, options, None)
+        assert make().choices(asked) == choices
 
 
 def test_gap_is_looked_for_in_cleaned_texts(tiny_tokenizer):
     task = make(tiny_tokenizer)
     for question, options, choices in (
         ("It is\uff3f.", (" X ", "y"), ["it isx.", "it isy."]),
+        ("It is _\uff3f_.", ("x",), ["it is x."]),
         ("It is \ufe4f.", ("\uff38",), ["it is x."]),
     ):
         asked = race_data.RaceQuestion("a", "", "", question, options, None)

@@ -170,6 +170,28 @@ def test_other_numbers_of_options_are_refused(tmp_path, options, count):
         make(middle_only=True).read(folder, "dev")
 
 
+EMPTY = [["rain", "snow", "hail", ""], ["", "sky", "ship", "a b"]]
+
+
+def test_an_empty_option_stands_for_none(tmp_path):
+    """As in an exported model; it is refused or filled like a missing one."""
+    folder = write(tmp_path, "middle/5.txt", article(5, options=EMPTY))
+    message = "question 0: 3 options instead of 4, since an empty one stands"
+    with pytest.raises(errors.UserError, match=message):
+        make(middle_only=True).read(folder, "dev")
+    padded = make(middle_only=True, pad_options=True)
+    assert [e.label for e in padded.read(folder, "dev")] == [0, 3]
+    for answers, message in ((["D", "D"], "A, B, C"), (["A", "A"], "B, C, D")):
+        changed = article(5, options=EMPTY, answers=answers)
+        folder = write(tmp_path, "middle/5.txt", changed)
+        with pytest.raises(errors.UserError, match=f"not one of {message}"):
+            padded.read(folder, "dev")
+    few = article(5, options=[["a", "", "", ""]] * 2)
+    folder = write(tmp_path, "middle/5.txt", few)
+    with pytest.raises(errors.UserError, match="question 0: 1 options"):
+        padded.read(folder, "dev")
+
+
 def test_answer_must_be_among_the_options_there_are(tmp_path):
     changed = article(5, options=THREE, answers=["A", "D"])
     folder = write(tmp_path, "middle/5.txt", changed)
