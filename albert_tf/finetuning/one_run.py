@@ -1,7 +1,8 @@
 """One run of finetuning: train a task with one seed, score and predict."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -203,8 +204,14 @@ class _TaskTrainer:
         splits = self._data.eval_splits
         for split in splits:
             outputs = self.predict(split, save=save)
-            found = self._data.task.score(outputs, self._data.examples[split])
+            examples, task = self._data.examples[split], self._data.task
+            found = task.score(outputs, examples)
             numbers |= scores.named(found, split, splits)
+            if save:
+                score = found[task.key_metric]
+                warn_of_one_answer(
+                    split, score, task.answers(outputs, examples)
+                )
         return numbers
 
     def predict(self, split: str, *, save: bool = False) -> base.Outputs:
@@ -232,6 +239,25 @@ class _TaskTrainer:
                 self._data.task.write_predictions(
                     outputs, self._data.examples[split], split, folder
                 )
+
+
+def warn_of_one_answer(
+    split: str, score: float, answers: Iterable[Mapping[str, Any]]
+) -> None:
+    """Say so if all examples get the same answer, and not all are right."""
+    found = [answer["prediction"] for answer in answers]
+    different = {
+        f"{one:.3g}" if isinstance(one, float) else str(one) for one in found
+    }
+    if len(found) > 1 and len(different) == 1 and score not in (1.0, 100.0):
+        logging.warning(
+            "%s: all %d examples get the same answer, %r. So the model has "
+            "learned nothing about them. Try a lower `learning_rate`, a longer "
+            "run, or another `seed`.",
+            split,
+            len(found),
+            *different,
+        )
 
 
 def is_stuck(values: Sequence[float], patience: int) -> bool:

@@ -10,7 +10,7 @@ from albert_tf.finetuning import one_run, saved_outputs
 from albert_tf.finetuning.glue import glue
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.config import AlbertConfig
-from albert_tf.training import distribution, run_checkpoints
+from albert_tf.training import distribution, run_checkpoints, training_loop
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LOSS_RTOL, changed, make_replicas
 
@@ -83,6 +83,55 @@ def test_pooling_is_kept_with_the_run(world, mnli, tmp_path):
 )
 def test_stuck_means_nothing_better_for_so_long(values, patience, stuck):
     assert one_run.is_stuck(values, patience) == stuck
+
+
+@pytest.mark.parametrize(
+    "predictions, score, is_told",
+    [
+        (["good"] * 3, 0.4, True),
+        (["", "", ""], 50.0, True),
+        ([3.1402, 3.1399, 3.1401], 0.1, True),
+        ([[1], [1]], 0.5, True),
+        (["good", "bad", "good"], 0.4, False),
+        ([3.1, 3.2], 0.1, False),
+        # All labels are alike.
+        (["good", "good"], 1.0, False),
+        (["", ""], 100.0, False),
+        (["good"], 0.0, False),
+        ([], 0.0, False),
+    ],
+)
+def test_one_answer_to_everything_is_told(caplog, predictions, score, is_told):
+    answers = [{"id": n, "prediction": p} for n, p in enumerate(predictions)]
+    one_run.warn_of_one_answer("dev", score, answers)
+    start = f"dev: all {len(predictions)} examples get the same answer"
+    assert [m.startswith(start) for m in caplog.messages] == [True] * is_told
+
+
+@pytest.mark.parametrize("kind, answer", [("rte", 1), ("race", 2)])
+def test_a_run_that_answers_one_class_says_so(
+    world, tmp_path, monkeypatch, caplog, kind, answer
+):
+    """As after a rate that is too high; the scores are those of chance."""
+    run, make = small_runs.KINDS[kind]
+    settings = make(
+        world,
+        tmp_path,
+        do_predict=False,
+        train_step=1,
+        learning_rate=0.0,
+        warmup_step=0,
+    )
+    predict = training_loop.Trainer.predict
+
+    def constant(self, *given):
+        logits = predict(self, *given)["logits"]
+        return {"logits": logits * 0 + np.eye(4)[answer][: logits.shape[1]]}
+
+    monkeypatch.setattr(training_loop.Trainer, "predict", constant)
+    run(settings)
+    label = {"rte": "not_entailment", "race": "C"}[kind]
+    assert f"examples get the same answer, '{label}'" in caplog.text
 
 
 def test_training_stops_when_nothing_gets_better(world, tmp_path, monkeypatch):
@@ -243,7 +292,14 @@ def test_the_second_of_two_runs_is_that_of_its_seed(world, two_runs, tmp_path):
     assert len(one) > 1
 
 
-@pytest.mark.parametrize("kind", small_runs.KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "rte",
+        pytest.param("squad", marks=pytest.mark.slow),
+        pytest.param("race", marks=pytest.mark.slow),
+    ],
+)
 def test_replicas_and_batches_change_neither_losses_nor_scores(
     world, tmp_path, monkeypatch, kind
 ):
