@@ -210,7 +210,7 @@ class RaceTask(base.Task):
         question, *options = map(
             self._clean, (example.question, *example.options)
         )
-        parts = re.split(f"{race_data.BLANK}+", question)
+        parts = re.split(race_data.GAP, question)
         if len(parts) > 1:
             return [option.join(parts) for option in options]
         return [f"{question} {option}" for option in options]

@@ -14,6 +14,8 @@ from albert_tf.finetuning import text_files
 
 LEVELS = ("middle", "high")
 BLANK = "_"
+# A row of low lines, close together or not, is one gap.
+GAP = f"{BLANK}(?: *{BLANK})*"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LAYOUT = "{train,dev,test}/{middle,high}/N.txt"
 

@@ -146,8 +146,7 @@ class ChoiceService(service.Service):
 
 def _choices(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
     """Return questions with their options; see `race.RaceTask.choices`."""
-    # A row of low lines is one gap.
-    one = tf.strings.regex_replace(questions, f"{race_data.BLANK}+", "_")
+    one = tf.strings.regex_replace(questions, race_data.GAP, race_data.BLANK)
     parts = tf.strings.split(one, race_data.BLANK)
     gaps = tf.gather(options, parts.value_rowids())
     # Every part but the last of its question ends at a gap.

@@ -88,6 +88,7 @@ def test_option_fills_all_gaps_or_stands_behind_the_question():
         ("The _ is _ .", ["The x is x .", "The y z is y z ."]),
         ("___ is __.", ["x is x.", "y z is y z."]),
         ("It is _____", ["It is x", "It is y z"]),
+        ("_ _  __ rains.", ["x rains.", "y z rains."]),
         ("_", ["x", "y z"]),
         ("What?", ["What? x", "What? y z"]),
     ):

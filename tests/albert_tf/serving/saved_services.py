@@ -97,11 +97,11 @@ def assert_close(output, expected):
 
 
 QUESTIONS = [
-    # Article, question, options; too long, a gap, two gaps, filled up.
+    # Article, question, options; too long, a gap, two gaps, empty options.
     (" ".join(TEXTS * 2), "Why?", ("It rains.", "No.", "", "The ferry waits.")),
     ("It rains.", "In the _ it rains.", ("north", "south", "old", "harbour")),
     ("", "_ and _", ("It", "The old harbour waits in the north", "We", "1")),
-    ("Wet.", "_", ("a", "", "", "")),
+    ("Wet.", "__ _ .", ("", "a", "", "")),
     ("Wet.", "It is\uff3f.", (" old", "\uff57et", "\ufe4f", " ")),
 ]
 KINDS = [

@@ -216,10 +216,14 @@ def test_question_without_spans():
     assert found["n_best_probabilities"] == [1.0, 0, 0, 0]
 
 
-def test_white_space_alone_is_no_place():
+def test_white_space_alone_is_no_answer():
+    found = n_best("ab  c", [(2, 4, 1.0), (2, 3, 0.9), (0, 4, 0.5)])
+    assert found["n_best_answers"] == [b"ab", b"", b"", b""]
+    assert found["n_best_scores"] == [0.5, 0.0, 0.0, 0.0]
+    assert found["n_best_probabilities"][0] == 1.0
     found = n_best("ab  c", [(2, 4, 1.0)])
-    assert (found["n_best_answers"][0], found["n_best_start"][0]) == (b"", 0)
-    assert found["n_best_end"][0] == 0
+    assert found["n_best_answers"] == [b""] * 4
+    assert found["n_best_scores"] == [-9.0, 0.0, 0.0, 0.0]
 
 
 def test_nothing_ends_before_the_first_character():

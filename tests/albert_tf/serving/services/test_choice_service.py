@@ -14,8 +14,13 @@ def is_cut(example, tokenizer):
     task = race.RaceTask(
         tokenizer, saved_services.MAX_SEQ_LENGTH, saved_services.RACE
     )
-    choices = task.choices(example)
-    choices = [len(tokenizer.encode(choice)) for choice in choices]
+    choices = [
+        len(tokenizer.encode(choice))
+        for choice, option in zip(
+            task.choices(example), example.options, strict=True
+        )
+        if option
+    ]
     longest = saved_services.RACE.max_qa_length
     return any(
         c > longest
@@ -35,16 +40,13 @@ def test_choices(of_choices, tokenizer):
         tokenizer, saved_services.MAX_SEQ_LENGTH, saved_services.RACE
     )
     examples = [
-        race_data.RaceQuestion("", "", a, q, tuple(o for o in options if o), 0)
-        for a, q, options in saved_services.QUESTIONS
+        race_data.RaceQuestion("", "", *question, 0)
+        for question in saved_services.QUESTIONS
     ]
     (values,) = task.featurize(examples, base.PREDICT)
     ids = {
         name: tf.constant(values[name], tf.int32) for name in saved_services.IDS
     }
-    # Python fills up at the end, so the third option of the first is the last.
-    order = tf.constant([[0, 1, 3, 2]] + [[0, 1, 2, 3]] * 4)
-    ids = {k: tf.gather(v, order, batch_dims=1) for k, v in ids.items()}
     logits = of_choices.model(ids)["logits"]
     saved_services.assert_close(outputs["probabilities"], tf.nn.softmax(logits))
     best = logits.numpy().argmax(-1)
