@@ -77,3 +77,5 @@ def load_module(name: str | None) -> None:
             "task_module",
             name,
         ) from None
+    except errors.UserError as error:
+        raise errors.UserError(f"`task_module={name}`: {error}") from None

@@ -164,7 +164,11 @@ class SquadTask(base.Task):
         """
         if split == base.PREDICT:
             return list(text_files.strictly(squad_data.read_own(path)))
-        return squad_splits.read(path, split, has_null=self.has_null)
+        questions = squad_splits.read(path, split, has_null=self.has_null)
+        if split == base.DEV and self.options.answer_units is None:
+            units = squad_metrics.units_of(questions)
+            logging.info("%s: scored by %s (`answer_units`)", path, units)
+        return questions
 
     def read_own(
         self, path: str

@@ -60,6 +60,14 @@ def test_a_module_is_imported_only_if_the_user_names_it(tmp_path, monkeypatch):
     assert sys.modules.pop("module_of_a_run")
 
 
-def test_a_module_that_is_missing_is_named():
+def test_a_module_that_is_missing_or_wrong_is_named(tmp_path, monkeypatch):
     with pytest.raises(errors.UserError, match="`task_module=no_such_module"):
         registry.load_module("no_such_module")
+    (tmp_path / "wrong_labels.py").write_text(
+        "from albert_tf.finetuning.glue import glue_tasks\n"
+        "glue_tasks.TaskSpec(labels='goodbad', splits={})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    message = "`task_module=wrong_labels`: labels='goodbad' must be a tuple"
+    with pytest.raises(errors.UserError, match=message):
+        registry.load_module("wrong_labels")

@@ -76,6 +76,16 @@ def test_files_that_do_not_fit(version, split, change, message, make, tmp_path):
         make(squad_version=version).read(path, split)
 
 
+def test_a_set_says_how_it_is_scored(make, tmp_path, caplog):
+    path = write(tmp_path / "f.json", entry("a", "the hill"))
+    with caplog.at_level("INFO", "absl"):
+        make().read(path, base.DEV)
+        make(answer_units="characters").read(path, base.DEV)
+    assert [m for m in caplog.messages if "scored" in m] == [
+        f"{path}: scored by words (`answer_units`)"
+    ]
+
+
 def test_nothing_left_to_learn(make, tmp_path):
     path = write(tmp_path / "f.json", entry("a", "snow", 0))
     with pytest.raises(errors.UserError, match="nothing is left to train on"):
