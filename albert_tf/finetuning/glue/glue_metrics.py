@@ -64,14 +64,13 @@ def _is_constant(values: np.ndarray) -> bool:
 
 _METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "accuracy": _accuracy,
-    "f1": _f1,
     "matthew_corr": _matthews,
-    "mse": _mean_squared_error,
+    "f1": _f1,
     "pearson": functools.partial(_correlation, "pearsonr"),
     "spearmanr": functools.partial(_correlation, "spearmanr"),
+    "mse": _mean_squared_error,
 }
-OF_NUMBERS = ("pearson", "spearmanr", "mse")
-OF_CLASSES = tuple(name for name in _METRICS if name not in OF_NUMBERS)
+OF_CLASSES, OF_NUMBERS = tuple(_METRICS)[:3], tuple(_METRICS)[3:]
 
 
 def score(

@@ -6,7 +6,7 @@ GLUE download.
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.common import errors
@@ -92,72 +92,57 @@ class TaskSpec:
     bounds: tuple[float, float] = (0.0, 5.0)
 
     def __post_init__(self) -> None:
-        self._check_labels()
-        self._check_metrics()
-        self._check_splits()
+        for complaint in self._complaints():
+            raise errors.UserError(complaint)
 
-    def _check_labels(self) -> None:
-        labels = self.labels
+    def _complaints(self) -> Iterator[str]:
+        labels, metrics, bounds = self.labels, self.metrics, self.bounds
         is_list = isinstance(labels, (tuple, list))
         if not is_list or not all(isinstance(label, str) for label in labels):
-            raise errors.UserError(
+            yield (
                 f"labels={labels!r} must be a tuple of texts. Write them as in "
                 '("0", "1"), with commas between them.'
             )
         if len(labels) == 1 or len(set(labels)) < len(labels):
-            raise errors.UserError(
+            yield (
                 f"labels={labels!r}: there must be two or more, each once; or "
                 "none, where a number is predicted."
             )
-        for label in labels:
-            if (
-                label != label.strip()
-                or not label
-                or set(label) & set("\t\n\r")
-            ):
-                raise errors.UserError(
-                    f"labels={labels!r}: {label!r} cannot stand in a column. "
-                    "Write it without spaces at its ends, tabs and line ends."
-                )
-        numbers = [n for n in self.bounds if isinstance(n, (int, float))]
-        if (
-            len(numbers) != 2
-            or not -math.inf < numbers[0] < numbers[1] < math.inf
-        ):
-            raise errors.UserError(
-                f"bounds={self.bounds!r} must be two numbers, the smaller one "
-                "first."
+        if any(not n or n != n.strip() or set(n) & {*"\t\n\r"} for n in labels):
+            yield (
+                f"labels={labels!r}: each must fit into a column. Write them "
+                "without spaces at their ends, tabs and line ends."
             )
-
-    def _check_metrics(self) -> None:
-        names = self.metrics
-        allowed = glue_metrics.OF_CLASSES
-        if self.is_regression:
+        if not _are_bounds(bounds):
+            yield (
+                f"bounds={bounds!r} must be two numbers, the smaller one first."
+            )
+        # F1 is that of the second of two classes.
+        allowed = glue_metrics.OF_CLASSES[: 3 if len(labels) == 2 else 2]
+        if not labels:
             allowed = glue_metrics.OF_NUMBERS
-        elif len(self.labels) > 2:
-            allowed = tuple(name for name in allowed if name != "f1")
-        if isinstance(names, str) or not set(names) <= set(allowed):
-            raise errors.UserError(
-                f"metrics={names!r} do not go with labels={self.labels!r}. "
+        is_list = isinstance(metrics, (tuple, list))
+        if not is_list or not all(name in allowed for name in metrics):
+            yield (
+                f"metrics={metrics!r} do not go with labels={labels!r}. "
                 f"Allowed is a tuple of {', '.join(allowed)}."
             )
-        if tuple(names[:1]) in [(), ("mse",)]:
-            raise errors.UserError(
-                f"metrics={names!r}: the first metric chooses the "
-                "checkpoint with its largest value. Put another one than mse "
-                "first."
+        if tuple(metrics[:1]) in [(), ("mse",)]:
+            yield (
+                f"metrics={metrics!r}: the first metric chooses the checkpoint "
+                "with its largest value. Put another one than mse first."
             )
+        yield from self._complaints_of_splits()
 
-    def _check_splits(self) -> None:
-        pairs = {split.text_b is None for split in self.splits.values()}
-        if len(pairs) > 1:
-            raise errors.UserError(
+    def _complaints_of_splits(self) -> Iterator[str]:
+        if len({split.text_b is None for split in self.splits.values()}) > 1:
+            yield (
                 "Some splits have a text_b and some have none. A task has one "
                 "text or two in all of its files."
             )
         for name, split in self.splits.items():
             if split.label is None and name.startswith(("train", "dev")):
-                raise errors.UserError(
+                yield (
                     f"The split {name!r} has label=None, but its labels are "
                     "needed. Name their column."
                 )
@@ -173,189 +158,154 @@ class TaskSpec:
         return any(split.text_b is not None for split in self.splits.values())
 
 
+def _are_bounds(bounds: Any) -> bool:
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        return False
+    if not all(isinstance(number, (int, float)) for number in bounds):
+        return False
+    return bool(-math.inf < bounds[0] < bounds[1] < math.inf)
+
+
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
 _MNLI = ("contradiction", "entailment", "neutral")
-_PAIR = ("index", "sentence1", "sentence2")
+_PAIR = "sentence1", "sentence2"
 _MRPC = ("#1 ID", "#2 ID", "#1 String", "#2 String")
-_STS_B = (
-    "index",
-    "genre",
-    "filename",
-    "year",
-    "old_index",
-    "source1",
-    "source2",
-    "sentence1",
-    "sentence2",
-)
-_MNLI_COLUMNS = (
-    "index",
-    "promptID",
-    "pairID",
-    "genre",
-    "sentence1_binary_parse",
-    "sentence2_binary_parse",
-    "sentence1_parse",
-    "sentence2_parse",
-    "sentence1",
-    "sentence2",
-)
-_MNLI_LABELS = tuple(f"label{number}" for number in range(1, 6))
+_STS_B = "index genre filename year old_index source1 source2".split()
+_MNLI_COLUMNS = [
+    *"index promptID pairID genre".split(),
+    *"sentence1_binary_parse sentence2_binary_parse".split(),
+    *"sentence1_parse sentence2_parse sentence1 sentence2".split(),
+]
 
 
 def _split(
     file: str,
-    columns: tuple[str, ...],
-    *texts: str,
+    columns: Sequence[str],
+    texts: Sequence[str],
     label: str | None,
     **more: Any,
 ) -> Split:
     """Describe an official file by the names of its columns."""
+    at = {name: column for column, name in enumerate(columns)}
+    first, *second = (at[name] for name in texts)
     return Split(
         file,
         len(columns),
-        columns.index(texts[0]),
-        columns.index(texts[1]) if texts[1:] else None,
-        None if label is None else columns.index(label),
-        columns=columns,
+        first,
+        second[0] if second else None,
+        None if label is None else at[label],
+        columns=tuple(columns),
         **more,
     )
 
 
-_AX = _split(
-    "AX/diagnostic.tsv",
-    _PAIR,
-    *_PAIR[1:],
-    label=None,
-    submission="AX.tsv",
-    other_file="diagnostic/diagnostic.tsv",
-)
-
-
-def _single_splits(name: str, train: Split) -> dict[str, Split]:
-    """Return the layout of CoLA and SST-2, whose test files have an index."""
-    return {
-        "train": train,
-        "dev": dataclasses.replace(train, file=f"{name}/dev.tsv"),
-        "test": _split(
-            f"{name}/test.tsv",
-            ("index", "sentence"),
-            "sentence",
-            label=None,
-            submission=f"{name}.tsv",
-        ),
-    }
-
-
-def _pair_splits(
-    name: str,
-    columns: tuple[str, ...],
-    texts: tuple[str, str],
+def _splits(
+    folder: str,
+    columns: Sequence[str],
+    texts: Sequence[str] = _PAIR,
     label: str = "label",
-    test_columns: tuple[str, ...] = (),
+    test_columns: Sequence[str] = (),
+    **more: Any,
 ) -> dict[str, Split]:
-    """Return the layout of a task with two texts, by the names of columns.
-
-    The first one is the id of test files, which have no labels.
-    """
+    """Return train, dev and test, which has an id for the label."""
+    files = {
+        split: f"{folder}/{split}.tsv" for split in ("train", "dev", "test")
+    }
+    test = test_columns or [name for name in columns if name != label]
     return {
-        **{
-            split: _split(
-                f"{name}/{split}.tsv", (*columns, label), *texts, label=label
-            )
-            for split in ("train", "dev")
-        },
+        "train": _split(files["train"], columns, texts, label, **more),
+        "dev": _split(files["dev"], columns, texts, label, **more),
         "test": _split(
-            f"{name}/test.tsv",
-            test_columns or columns,
-            *texts,
-            label=None,
-            submission=f"{name}.tsv",
+            files["test"], test, texts, None, submission=f"{folder}.tsv"
         ),
     }
+
+
+def _cola(split: str) -> Split:
+    return Split(f"CoLA/{split}.tsv", 4, 3, None, 1, header=False)
 
 
 def _mnli_splits(kind: str, letters: str) -> dict[str, Split]:
+    labels = [*(f"label{number}" for number in range(1, 6)), "gold_label"]
+    dev, test = f"dev_{kind}", f"test_{kind}"
+    columns = [*_MNLI_COLUMNS, *labels]
     return {
-        f"dev_{kind}": _split(
-            f"MNLI/dev_{kind}.tsv",
-            (*_MNLI_COLUMNS, *_MNLI_LABELS, "gold_label"),
-            *_PAIR[1:],
-            label="gold_label",
-        ),
-        f"test_{kind}": _split(
-            f"MNLI/test_{kind}.tsv",
+        dev: _split(f"MNLI/{dev}.tsv", columns, _PAIR, "gold_label"),
+        test: _split(
+            f"MNLI/{test}.tsv",
             _MNLI_COLUMNS,
-            *_PAIR[1:],
-            label=None,
+            _PAIR,
+            None,
             submission=f"MNLI-{letters}.tsv",
         ),
     }
 
 
+_AX = _split(
+    "AX/diagnostic.tsv",
+    ("index", *_PAIR),
+    _PAIR,
+    None,
+    submission="AX.tsv",
+    other_file="diagnostic/diagnostic.tsv",
+)
+_SINGLE_TEST = ("index", "sentence")
+
 # The leaderboard's order. A module named by `task_module` may add its own.
 TASKS: dict[str, TaskSpec] = {
     "cola": TaskSpec(
         _BINARY,
-        _single_splits(
-            "CoLA", Split("CoLA/train.tsv", 4, 3, None, 1, header=False)
-        ),
+        {
+            "train": _cola("train"),
+            "dev": _cola("dev"),
+            "test": _split(
+                "CoLA/test.tsv",
+                _SINGLE_TEST,
+                ("sentence",),
+                None,
+                submission="CoLA.tsv",
+            ),
+        },
         ("matthew_corr", "accuracy"),
     ),
     "sst-2": TaskSpec(
         _BINARY,
-        _single_splits(
+        _splits(
             "SST-2",
-            _split(
-                "SST-2/train.tsv",
-                ("sentence", "label"),
-                "sentence",
-                label="label",
-            ),
+            ("sentence", "label"),
+            ("sentence",),
+            test_columns=_SINGLE_TEST,
         ),
     ),
     "mrpc": TaskSpec(
         _BINARY,
-        {
-            **{
-                split: _split(
-                    f"MRPC/{split}.tsv",
-                    ("Quality", *_MRPC),
-                    *_MRPC[2:],
-                    label="Quality",
-                )
-                for split in ("train", "dev")
-            },
-            "test": _split(
-                "MRPC/test.tsv",
-                ("index", *_MRPC),
-                *_MRPC[2:],
-                label=None,
-                submission="MRPC.tsv",
-            ),
-        },
+        _splits(
+            "MRPC",
+            ("Quality", *_MRPC),
+            _MRPC[2:],
+            "Quality",
+            test_columns=("index", *_MRPC),
+        ),
         ("accuracy", "f1"),
         official=2,
     ),
     "sts-b": TaskSpec(
         (),
-        _pair_splits("STS-B", _STS_B, ("sentence1", "sentence2"), "score"),
+        _splits("STS-B", (*_STS_B, *_PAIR, "score"), label="score"),
         ("pearson", "spearmanr", "mse"),
         official=2,
     ),
     "qqp": TaskSpec(
         _BINARY,
-        {
-            name: dataclasses.replace(split, skip_short=split.label is not None)
-            for name, split in _pair_splits(
-                "QQP",
-                ("id", "qid1", "qid2", "question1", "question2"),
-                ("question1", "question2"),
-                "is_duplicate",
-                ("id", "question1", "question2"),
-            ).items()
-        },
+        _splits(
+            "QQP",
+            "id qid1 qid2 question1 question2 is_duplicate".split(),
+            ("question1", "question2"),
+            "is_duplicate",
+            test_columns=("id", "question1", "question2"),
+            skip_short=True,
+        ),
         ("accuracy", "f1"),
         official=2,
     ),
@@ -365,8 +315,8 @@ TASKS: dict[str, TaskSpec] = {
             "train": _split(
                 "MNLI/train.tsv",
                 (*_MNLI_COLUMNS, "label1", "gold_label"),
-                *_PAIR[1:],
-                label="gold_label",
+                _PAIR,
+                "gold_label",
             ),
             **_mnli_splits("matched", "m"),
             **_mnli_splits("mismatched", "mm"),
@@ -375,12 +325,14 @@ TASKS: dict[str, TaskSpec] = {
     ),
     "qnli": TaskSpec(
         _ENTAILMENT,
-        _pair_splits(
-            "QNLI", ("index", "question", "sentence"), ("question", "sentence")
+        _splits(
+            "QNLI",
+            ("index", "question", "sentence", "label"),
+            ("question", "sentence"),
         ),
     ),
-    "rte": TaskSpec(_ENTAILMENT, _pair_splits("RTE", _PAIR, _PAIR[1:])),
-    "wnli": TaskSpec(_BINARY, _pair_splits("WNLI", _PAIR, _PAIR[1:])),
+    "rte": TaskSpec(_ENTAILMENT, _splits("RTE", ("index", *_PAIR, "label"))),
+    "wnli": TaskSpec(_BINARY, _splits("WNLI", ("index", *_PAIR, "label"))),
     # Predicted by a model that was finetuned for MNLI.
     "ax": TaskSpec(_MNLI, {"ax": _AX}),
 }
