@@ -313,7 +313,7 @@ class SquadTask(base.Task):
     ) -> squad_results.Results:
         windows = self._windows(examples)
         lists = squad_answers.n_best(
-            examples, windows, outputs, self.options.answers
+            examples, windows, outputs, self.options.answers, white_space=False
         )
         null_scores = None
         if self.has_null:

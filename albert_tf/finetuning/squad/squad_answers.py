@@ -82,6 +82,8 @@ def n_best(
     windows: squad_features.Windows,
     outputs: Mapping[str, np.ndarray],
     options: AnswerOptions,
+    *,
+    white_space: bool = True,
 ) -> Iterator[list[Candidate]]:
     """Yield the best answers to each question.
 
@@ -94,20 +96,24 @@ def n_best(
             `end_logits` [windows, S], or `start_top_log_probs` and
             `start_top_index` [windows, K], `end_top_log_probs` and
             `end_top_index` [windows, K * L].
+        white_space: Whether white space alone is an answer, with the text "",
+            as in the original.
 
     Yields:
-        At least one entry, the best first; no two have the same text. DIFFERS:
-        none is of white space alone.
+        At least one entry, the best first; no two have the same text.
     """
     is_version_1 = "start_logits" in outputs
     empty_text, empty_score = _EMPTY_V1 if is_version_1 else _EMPTY_V2
     empty = Candidate(empty_text, 1.0, empty_score, empty_score)
     ranked = rank(windows, outputs, options)
     for question, spans in zip(questions, ranked, strict=True):
-        yield _distinct(question.context, spans, options.n_best_size) or [empty]
+        size, context = options.n_best_size, question.context
+        yield _distinct(context, spans, size, white_space) or [empty]
 
 
-def _distinct(context: str, spans: Spans, size: int) -> list[Candidate]:
+def _distinct(
+    context: str, spans: Spans, size: int, white_space: bool
+) -> list[Candidate]:
     """Turn ranked spans into entries with different texts."""
     found: dict[str, tuple[float, float]] = {}
     for start, end, *scores in zip(
@@ -120,7 +126,7 @@ def _distinct(context: str, spans: Spans, size: int) -> list[Candidate]:
         if len(found) == size:
             break
         text = context[start:end].strip()
-        if text:
+        if text or white_space:
             found.setdefault(text, (scores[0], scores[1]))
     totals = [start + end for start, end in found.values()]
     return [

@@ -132,6 +132,13 @@ def test_row_of_each_layout(tmp_path, name, split, content, example):
         ("sst-2", "dev", "label sentence", "1 A", 1),
         ("sst-2", "test", "sentence index", "A 7", None),
         ("ax", "ax", "sentence1 index sentence2", "A 7 B", None),
+        (
+            "sts-b",
+            "test",
+            "genre index filename year old source1 source2 sentence2 sentence1",
+            "x 7 x x x x x B A",
+            None,
+        ),
     ],
 )
 def test_columns_are_found_by_their_names(

@@ -122,8 +122,7 @@ def plain_n_best(question, number, windows, outputs, options):
             break
         last = max(pieces.ends[end], 1)
         text = question.context[pieces.starts[start] : last].strip()
-        if text:
-            entries.setdefault(text, (x, y))
+        entries.setdefault(text, (x, y))
     return entries
 
 
@@ -226,9 +225,14 @@ def test_white_space_alone_is_no_answer(context):
     logits = np.array(best, np.float32)
     outputs = {"start_logits": logits, "end_logits": logits}
     options = squad_answers.AnswerOptions(20, 1)
-    (entries,) = squad_answers.n_best([question], windows, outputs, options)
-    found = [entry.text for entry in entries]
-    assert found == (["a", "b"] if "a" in context else ["empty"])
+    for white_space, more in ((False, []), (True, [""])):
+        (entries,) = squad_answers.n_best(
+            [question], windows, outputs, options, white_space=white_space
+        )
+        found = [entry.text for entry in entries]
+        letters = [c for c in context if c.isalpha()]
+        assert found == (more + letters or ["empty"])
+        assert sum(entry.probability for entry in entries) == pytest.approx(1)
 
 
 def test_a_planted_answer_is_found(questions, windows):

@@ -86,6 +86,7 @@ def test_f1(gold, predicted, expected):
         ("กรุงเทพ", "กรุง", 0, 8 / 11),
         ("New York 市", "new york", 0, 0.8),
         ("。", "、", 1, 1.0),
+        ("1＋1＝2", "1+1=2", 1, 1.0),
     ],
 )
 def test_characters_count_where_there_are_no_spaces(
@@ -116,6 +117,7 @@ def test_characters_count_where_there_are_no_spaces(
         (["한국어 문장", "हिन्दी वाक्य", "1791"], "words"),
         (["A title", "北京大学在北京。" * 3], "characters"),
         (["A long title in words", "北京"], "words"),
+        (["aaaaaaaaaaaa 北京"], "words"),
         ([""], "words"),
         ([], "words"),
     ],
