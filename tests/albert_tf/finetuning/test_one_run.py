@@ -115,12 +115,7 @@ def test_a_run_that_answers_one_class_says_so(
     """As after a rate that is too high; the scores are those of chance."""
     run, make = small_runs.KINDS[kind]
     settings = make(
-        world,
-        tmp_path,
-        do_predict=False,
-        train_step=1,
-        learning_rate=0.0,
-        warmup_step=0,
+        world, tmp_path, do_predict=False, train_step=1, warmup_step=0
     )
     predict = training_loop.Trainer.predict
 
