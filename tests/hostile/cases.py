@@ -555,9 +555,22 @@ CASES = {
     "row of three columns": glue(RTE + b"0\ta\tb\n", "train.tsv, line 2"),
     "unknown label": glue(RTE + b"0\ta\tb\tperhaps\n", "line 2", "perhaps"),
     "table without a header": glue(b"0\ta\tb\tentailment\n", "line 1"),
+    "first row with a label of its own": glue(
+        b"0\ta\tb\tperhaps\n1\ta\tb\tentailment\n", "line 1", "sentence1"
+    ),
+    "first row of a test file": glue(
+        b"r0\ta\tb\nr1\ta\tb\n",
+        "line 1",
+        "sentence1",
+        is_training=False,
+        split="test",
+    ),
+    "columns in another order": glue(
+        b"label\tsentence2\tindex\tsentence1\nentailment\tb\t0\ta\n"
+    ),
     "table of a header only": glue(RTE, "train.tsv"),
     "score above the highest": glue(
-        b"\t".join(b"0 1 2 3 4 5 6 7 8 score".split())
+        b"\t".join(b"0 1 2 3 4 5 6 sentence1 sentence2 score".split())
         + b"\n"
         + b"\t".join(b"0 1 2 3 4 5 6 a b 5.1".split())
         + b"\n",
@@ -575,6 +588,21 @@ CASES = {
         questions(answers=[{"text": "Ivo", "answer_start": True}]),
         "answer_start",
     ),
+    "answer of white space": squad(
+        questions(answers=[{"text": " ", "answer_start": 3}]),
+        "nothing is left to train on",
+    ),
+    "answer that ends with a space": squad(
+        questions(answers=[{"text": "Ivo ", "answer_start": 0}])
+    ),
+    "second answer in the text": squad(
+        questions(
+            answers=[
+                {"text": "Eva", "answer_start": 0},
+                {"text": "Ivo", "answer_start": 0},
+            ]
+        )
+    ),
     "no question": squad(questions(question=None), "question"),
     "deep SQuAD": squad(DEEP, "train.json"),
     "window without a step": squad(questions(), "--doc_stride=0", doc_stride=0),
@@ -584,6 +612,9 @@ CASES = {
     "answer that is no letter": race(article(answers=["E"]), "1.txt"),
     "answers for no question": race(article(answers=[]), "1.txt"),
     "three options": race(article(options=[["a", "b", "c"]]), "1.txt"),
+    "empty option": race(
+        article(options=[["a", "b", "c", ""]], answers=["D"]), "stands for none"
+    ),
     "no article": race(article(article=""), "1.txt"),
     "deep RACE": race(DEEP, "1.txt"),
     "whole number as article": race(article(article=7), "1.txt", "article"),
