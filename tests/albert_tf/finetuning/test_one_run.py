@@ -10,7 +10,7 @@ from albert_tf.finetuning import one_run, saved_outputs
 from albert_tf.finetuning.glue import glue
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.config import AlbertConfig
-from albert_tf.training import distribution, run_checkpoints, training_loop
+from albert_tf.training import distribution, run_checkpoints
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LOSS_RTOL, changed, make_replicas
 
@@ -117,13 +117,13 @@ def test_a_run_that_answers_one_class_says_so(
     settings = make(
         world, tmp_path, do_predict=False, train_step=1, warmup_step=0
     )
-    predict = training_loop.Trainer.predict
+    predict = one_run._TaskTrainer.predict
 
-    def constant(self, *given):
-        logits = predict(self, *given)["logits"]
+    def constant(self, split, *, save=False):
+        logits = predict(self, split, save=save)["logits"]
         return {"logits": logits * 0 + np.eye(4)[answer][: logits.shape[1]]}
 
-    monkeypatch.setattr(training_loop.Trainer, "predict", constant)
+    monkeypatch.setattr(one_run._TaskTrainer, "predict", constant)
     run(settings)
     label = {"rte": "not_entailment", "race": "C"}[kind]
     assert f"examples get the same answer, '{label}'" in caplog.text
