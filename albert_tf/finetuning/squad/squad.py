@@ -249,8 +249,8 @@ class SquadTask(base.Task):
         """Return the official metrics in percent.
 
         For 1.1 `exact_match` and `f1`; for 2.0 those of
-        `squad_answers.score_with_threshold`. The threshold is remembered for
-        questions whose answers are not known.
+        `squad_metrics.score_version_2` and `null_score_diff_threshold`, which
+        is remembered for questions whose answers are not known.
         """
         results = self._results(outputs, examples)
         threshold = self._threshold(results)

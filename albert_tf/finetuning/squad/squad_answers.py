@@ -377,28 +377,6 @@ ORIGINAL_RULE = ThresholdRule(
 )
 
 
-def find_threshold(
-    questions: Sequence[squad_data.Question],
-    texts: Mapping[str, str],
-    scores: Mapping[str, float],
-    rule: ThresholdRule = RULE,
-    units: str = "words",
-) -> float:
-    """Find the threshold for "no answer" that makes F1 largest.
-
-    DIFFERS: the search begins just below the lowest score rather than at 0,
-    since the scores are logits; `ORIGINAL_RULE` begins at 0.
-    """
-    _, threshold = squad_metrics.best_threshold(
-        squad_metrics.raw_scores(questions, texts, squad_metrics.f1, units),
-        texts,
-        scores,
-        {question.id: bool(question.answers) for question in questions},
-        rule.lowest(scores),
-    )
-    return threshold
-
-
 def apply_threshold(
     texts: Mapping[str, str],
     scores: Mapping[str, float],
@@ -414,35 +392,3 @@ def apply_threshold(
         id_: text if rule.is_answered(scores[id_], threshold) else ""
         for id_, text in texts.items()
     }
-
-
-def score_with_threshold(
-    questions: Sequence[squad_data.Question],
-    texts: Mapping[str, str],
-    scores: Mapping[str, float],
-    threshold: float,
-    rule: ThresholdRule = RULE,
-    units: str = "words",
-) -> dict[str, float]:
-    """Score the answers to SQuAD 2.0.
-
-    DIFFERS: the official scoring applies a threshold of its own, 1, which is
-    meant for probabilities; here it is the one that was found. With
-    `ORIGINAL_RULE` it is 1.
-
-    Returns:
-        `squad_metrics.score_version_2`, and `null_score_diff_threshold`.
-    """
-    limit = threshold
-    if rule.scoring is not None:
-        texts = apply_threshold(texts, scores, threshold, rule)
-        limit = rule.scoring
-    results = squad_metrics.score_version_2(
-        questions,
-        texts,
-        scores,
-        threshold=limit,
-        floor=rule.lowest(scores),
-        units=units,
-    )
-    return {**results, "null_score_diff_threshold": threshold}

@@ -46,14 +46,25 @@ class Results:
         return {id_: entries[0].text for id_, entries in self.n_best.items()}
 
     def best_threshold(self) -> float:
-        """Return the threshold with the best F1; the questions are labelled."""
-        return squad_answers.find_threshold(
-            self.questions,
-            self._texts,
-            self.null_scores or {},
-            self.rule,
-            self._units,
+        """Return the threshold with the best F1; the questions are labelled.
+
+        DIFFERS: the search begins just below the lowest score rather than at 0,
+        since the scores are logits; `ORIGINAL_RULE` begins at 0.
+        """
+        null, texts = self.null_scores or {}, self._texts
+        _, threshold = squad_metrics.best_threshold(
+            squad_metrics.raw_scores(
+                self.questions, texts, squad_metrics.f1, self._units
+            ),
+            texts,
+            null,
+            {
+                question.id: bool(question.answers)
+                for question in self.questions
+            },
+            self.rule.lowest(null),
         )
+        return threshold
 
     def texts(self, threshold: float) -> dict[str, str]:
         """Return id to text, "" where there is no answer."""
@@ -64,19 +75,28 @@ class Results:
         )
 
     def score(self, threshold: float) -> dict[str, float]:
-        """Return the official metrics; see `squad.SquadTask.score`."""
+        """Return the official metrics; see `squad.SquadTask.score`.
+
+        DIFFERS: the official scoring applies a threshold of its own, 1, which
+        is meant for probabilities; here it is the one that was found. With
+        `ORIGINAL_RULE` it is 1.
+        """
         if self.null_scores is None:
             return squad_metrics.score_version_1(
                 self.questions, self._texts, self._units
             )
-        return squad_answers.score_with_threshold(
+        texts, limit = self._texts, threshold
+        if self.rule.scoring is not None:
+            texts, limit = self.texts(threshold), self.rule.scoring
+        results = squad_metrics.score_version_2(
             self.questions,
-            self._texts,
+            texts,
             self.null_scores,
-            threshold,
-            self.rule,
-            self._units,
+            threshold=limit,
+            floor=self.rule.lowest(self.null_scores),
+            units=self._units,
         )
+        return {**results, "null_score_diff_threshold": threshold}
 
     def answers(self, threshold: float) -> Iterator[dict[str, Any]]:
         """Yield what `squad.SquadTask.answers` yields."""

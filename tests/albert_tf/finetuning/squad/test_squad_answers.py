@@ -317,65 +317,6 @@ def test_null_score_is_the_lowest_of_the_windows(questions, windows):
     json.dumps(scores)
 
 
-TEXTS = {"q0": "rain", "q1": "hill", "q2": "hill", "q3": "old hill"}
-NULL = {"q0": 4.0, "q1": -2.0, "q2": 3.0, "q3": 2.0}
-
-
-def decide(questions, null, rule):
-    threshold = squad_answers.find_threshold(questions, TEXTS, null, rule)
-    final = squad_answers.apply_threshold(TEXTS, null, threshold, rule)
-    scores = squad_answers.score_with_threshold(
-        questions, TEXTS, null, threshold, rule
-    )
-    assert scores["null_score_diff_threshold"] == threshold
-    return threshold, final, scores
-
-
-def test_our_threshold_answers_the_question_at_it(questions):
-    threshold, final, scores = decide(questions, NULL, squad_answers.RULE)
-    assert threshold == 2.0
-    assert final == {"q0": "", "q1": "hill", "q2": "", "q3": "old hill"}
-    assert scores["f1"] == scores["best_f1"]
-    assert scores["f1"] == pytest.approx(100 * (1 + 1 + 1 + 2 / 3) / 4)
-    assert scores["NoAns_f1"] == 100
-    # The original loses the question at the threshold.
-    threshold, final, scores = decide(
-        questions, NULL, squad_answers.ORIGINAL_RULE
-    )
-    assert threshold == 2.0
-    assert final == {"q0": "", "q1": "hill", "q2": "", "q3": ""}
-    assert scores["f1"] == pytest.approx(75)
-
-
-def test_the_original_scores_with_a_threshold_of_one(questions):
-    """Answers with a score above 1 count as none, though they are written."""
-    null = {"q0": 4.0, "q1": 1.5, "q2": 3.0, "q3": 2.0}
-    threshold, final, scores = decide(
-        questions, null, squad_answers.ORIGINAL_RULE
-    )
-    assert (threshold, final["q1"]) == (2.0, "hill")
-    assert scores["f1"] == 50
-    _, _, ours = decide(questions, null, squad_answers.RULE)
-    assert ours["f1"] == pytest.approx(100 * (3 + 2 / 3) / 4)
-
-
-def test_the_original_does_not_search_below_zero(questions):
-    """All scores negative, nothing right: it answers, we do not."""
-    texts = dict.fromkeys(TEXTS, "wrong")
-    null = {id_: score - 10 for id_, score in NULL.items()}
-    results = {}
-    for name in ("RULE", "ORIGINAL_RULE"):
-        rule = getattr(squad_answers, name)
-        threshold = squad_answers.find_threshold(questions, texts, null, rule)
-        scores = squad_answers.score_with_threshold(
-            questions, texts, null, threshold, rule
-        )
-        results[name] = (threshold, scores["f1"])
-    below_all = math.nextafter(-12.0, -math.inf)
-    assert results == {"RULE": (below_all, 50.0), "ORIGINAL_RULE": (0.0, 0.0)}
-    assert json.loads(json.dumps(below_all)) == below_all
-
-
 def test_null_score_of_several_models_is_the_mean_of_their_lowest(
     questions, windows
 ):

@@ -1,6 +1,7 @@
 """Candidates to texts, scores and files, without a model."""
 
 import json
+import math
 
 import pytest
 
@@ -80,6 +81,64 @@ def test_units_are_those_of_the_paragraphs_or_given():
         if null_scores:
             # Where no text is right, the lowest threshold is as good.
             assert (found.best_threshold() == 0.0) == (score > 0)
+
+
+# The questions q0 and q2 have no answer.
+TEXTS = {"q0": "rain", "q1": "hill", "q2": "hill", "q3": "old hill"}
+NULL = {"q0": 4.0, "q1": -2.0, "q2": 3.0, "q3": 2.0}
+
+
+def decide(null, rule, texts=TEXTS):
+    hill = (squad_data.Answer("hill", 2),)
+    asked = [
+        squad_data.Question(id_, "?", "A hill.", gold, is_impossible=not gold)
+        for id_, gold in zip(texts, ((), hill, (), hill), strict=True)
+    ]
+    n_best = {
+        id_: [squad_answers.Candidate(text, 1.0, 0.0, 0.0)]
+        for id_, text in texts.items()
+    }
+    found = squad_results.Results(asked, n_best, null, rule)
+    threshold = found.best_threshold()
+    scores = found.score(threshold)
+    assert scores["null_score_diff_threshold"] == threshold
+    return threshold, found.texts(threshold), scores
+
+
+def test_our_threshold_answers_the_question_at_it():
+    threshold, final, scores = decide(NULL, squad_answers.RULE)
+    assert threshold == 2.0
+    assert final == {"q0": "", "q1": "hill", "q2": "", "q3": "old hill"}
+    assert scores["f1"] == scores["best_f1"]
+    assert scores["f1"] == pytest.approx(100 * (1 + 1 + 1 + 2 / 3) / 4)
+    assert scores["NoAns_f1"] == 100
+    # The original loses the question at the threshold.
+    threshold, final, scores = decide(NULL, squad_answers.ORIGINAL_RULE)
+    assert threshold == 2.0
+    assert final == {"q0": "", "q1": "hill", "q2": "", "q3": ""}
+    assert scores["f1"] == pytest.approx(75)
+
+
+def test_the_original_scores_with_a_threshold_of_one():
+    """Answers with a score above 1 count as none, though they are written."""
+    null = {"q0": 4.0, "q1": 1.5, "q2": 3.0, "q3": 2.0}
+    threshold, final, scores = decide(null, squad_answers.ORIGINAL_RULE)
+    assert (threshold, final["q1"]) == (2.0, "hill")
+    assert scores["f1"] == 50
+    _, _, ours = decide(null, squad_answers.RULE)
+    assert ours["f1"] == pytest.approx(100 * (3 + 2 / 3) / 4)
+
+
+def test_the_original_does_not_search_below_zero():
+    """All scores negative, nothing right: it answers, we do not."""
+    texts = dict.fromkeys(TEXTS, "wrong")
+    null = {id_: score - 10 for id_, score in NULL.items()}
+    below_all = math.nextafter(-12.0, -math.inf)
+    threshold, _, scores = decide(null, squad_answers.RULE, texts)
+    assert (threshold, scores["f1"]) == (below_all, 50.0)
+    assert json.loads(json.dumps(below_all)) == below_all
+    threshold, _, scores = decide(null, squad_answers.ORIGINAL_RULE, texts)
+    assert (threshold, scores["f1"]) == (0.0, 0.0)
 
 
 def test_best_threshold_separates_what_has_an_answer():
