@@ -99,18 +99,16 @@ def _check_number_of_runs(
     """Refuse a folder that holds one run for several, or more than wanted."""
     folder, wanted = settings.output_dir, settings.num_runs
     more = f"run_{1 if wanted == 1 else wanted + 1}"
+    held = None
     if run_folder.is_run(os.path.join(folder, more)):
+        held = f"`{more}`, too; its summary would be lost"
+    elif wanted > 1 and run_folder.is_run(folder):
+        held = "a single run"
+    if held:
         raise errors.UserError(
-            f"does not fit `output_dir={folder}`, which holds `{more}`, too. "
-            "Its summary would be lost: repeat the command with as many runs "
-            "as before, or more, or choose another folder.",
-            "num_runs",
-            wanted,
-        )
-    if wanted > 1 and run_folder.is_run(folder):
-        raise errors.UserError(
-            f"does not fit `output_dir={folder}`, which holds a single run. "
-            "Choose another folder, or leave `num_runs` out.",
+            f"does not fit `output_dir={folder}`, which holds {held}. Repeat "
+            "the command with as many runs as before, or more, or choose "
+            "another folder.",
             "num_runs",
             wanted,
         )
