@@ -138,7 +138,7 @@ def test_cut_texts_are_reported(caplog):
         )
         for name, text, question, one in (
             ("fits", "11 12 13", "21", "32 33"),
-            ("choice", "11 12", "21 22", "32 33"),
+            ("choice", "11 12 13", "21 22", "32 33"),
             ("article", "11 12 13 14", "21", "32 33"),
             ("short", "11 12 13 14", "21", "32"),
             ("both", "11 12 13 14", "21 22", "31 32"),

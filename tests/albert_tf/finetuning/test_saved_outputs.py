@@ -35,6 +35,13 @@ def load_damaged(path, content):
         saved_outputs.load(str(path.parent), "dev")
 
 
+def test_file_without_one_of_the_outputs_is_refused(path):
+    with np.load(path) as arrays:
+        facts = arrays["facts_json"]
+    np.savez(path, facts_json=facts)
+    load_damaged(path, path.read_bytes())
+
+
 @pytest.mark.parametrize("content", [b"", b"PK", b"{}", b"\x93NUMPY"])
 def test_another_file_is_refused(path, content):
     load_damaged(path, content)

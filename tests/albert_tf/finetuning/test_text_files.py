@@ -114,11 +114,12 @@ def test_names_and_fields_make_a_row():
 
 
 def test_only_line_feeds_end_lines_and_quotes_mean_nothing(file):
-    path = file('\ufeff"a\u2028b\u0085c\vd\r\n\n\x1ce\tf"\t\n'.encode())
+    path = file('\ufeff"a\u2028b\u0085c\vd\r\n\n\x1ce\tf"\t\n\n'.encode())
     assert list(text_files.read_rows(path)) == [
         (f"{path}, line 1", ['"a\u2028b\u0085c\vd']),
         (f"{path}, line 2", [""]),
         (f"{path}, line 3", ["\x1ce", 'f"', ""]),
+        (f"{path}, line 4", [""]),
     ]
     assert list(text_files.read_rows(file(b"", "empty"))) == []
 

@@ -121,8 +121,8 @@ def test_submission_of_sts_b_is_cut_off_and_the_raw_file_is_not(tmp_path):
 
 def test_every_test_set_of_mnli_has_its_file(tmp_path):
     task = small_tasks.make("mnli")
-    logits = np.eye(3)[:2]
-    for split in task.test_splits:
+    for number, split in enumerate(task.test_splits):
+        logits = np.roll(np.eye(3)[:2], number, 1)
         task.write_predictions(
             {"logits": logits}, TEST_ROWS, split, str(tmp_path)
         )
@@ -130,8 +130,10 @@ def test_every_test_set_of_mnli_has_its_file(tmp_path):
     names += ["test_matched_results", "test_mismatched_results"]
     assert {path.stem for path in tmp_path.iterdir()} == set(names)
     assert (tmp_path / "AX.tsv").read_text() == (
-        "index\tprediction\n41\tcontradiction\n52\tentailment\n"
+        "index\tprediction\n41\tneutral\n52\tcontradiction\n"
     )
+    first = (tmp_path / "MNLI-m.tsv").read_text()
+    assert (tmp_path / "submit_results.tsv").read_text() == first
 
 
 def test_ensemble_averages_probabilities_not_logits():
