@@ -45,14 +45,18 @@ class Split:
     id_column: int = 0
 
     def __post_init__(self) -> None:
-        names = {column: name for name, column in self.roles.items()}
-        for column, name in names.items():
+        for name, column in {**self.roles, "id_column": self.id_column}.items():
             if column not in range(self.count):
                 raise errors.UserError(
                     f"Split({self.file!r}): {name}={column} is no column. With "
                     f"count={self.count} they are 0 to {self.count - 1}."
                 )
-        if len(names) < len(self.roles):
+        if self.columns and len(self.columns) != self.count:
+            raise errors.UserError(
+                f"Split({self.file!r}): columns={self.columns} are not "
+                f"{self.count}, as count={self.count} says."
+            )
+        if len(set(self.roles.values())) < len(self.roles):
             raise errors.UserError(
                 f"Split({self.file!r}): {self.roles} names a column twice. "
                 "Texts and label are in columns of their own."

@@ -95,9 +95,11 @@ def test_texts_and_label_have_columns_of_their_own():
     for columns in ((0, 0, 2), (0, 1, 0), (2, None, 2)):
         with pytest.raises(errors.UserError, match="names a column twice"):
             glue_tasks.Split("a.tsv", 3, *columns)
+    with pytest.raises(errors.UserError, match="are not 3, as count=3 says"):
+        glue_tasks.Split("a.tsv", 3, 0, 1, 2, columns=("a", "b"))
 
 
-@pytest.mark.parametrize("name", ["text_a", "text_b", "label"])
+@pytest.mark.parametrize("name", ["text_a", "text_b", "label", "id_column"])
 @pytest.mark.parametrize("column", [-1, 3])
 def test_columns_that_are_none_are_refused(name, column):
     columns = {"text_a": 0, "text_b": 1, "label": 2, name: column}
