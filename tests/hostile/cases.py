@@ -558,13 +558,6 @@ CASES = {
     "first row with a label of its own": glue(
         b"0\ta\tb\tperhaps\n1\ta\tb\tentailment\n", "line 1", "sentence1"
     ),
-    "first row of a test file": glue(
-        b"r0\ta\tb\nr1\ta\tb\n",
-        "line 1",
-        "sentence1",
-        is_training=False,
-        split="test",
-    ),
     "columns in another order": glue(
         b"label\tsentence2\tindex\tsentence1\nentailment\tb\t0\ta\n"
     ),
@@ -594,14 +587,6 @@ CASES = {
     ),
     "answer that ends with a space": squad(
         questions(answers=[{"text": "Ivo ", "answer_start": 0}])
-    ),
-    "second answer in the text": squad(
-        questions(
-            answers=[
-                {"text": "Eva", "answer_start": 0},
-                {"text": "Ivo", "answer_start": 0},
-            ]
-        )
     ),
     "no question": squad(questions(question=None), "question"),
     "deep SQuAD": squad(DEEP, "train.json"),
