@@ -196,9 +196,12 @@ def test_what_is_no_text_is_refused(content, message, corpus):
 
 
 def test_dropped_sentences_are_counted(corpus, caplog):
+    caplog.set_level("INFO", "absl")
     with corpus.open("a") as stream:
         stream.write("ab " * 3000 + "\na \u2585 b\n\u2585\n\u200b\n")
-    train(corpus)
+    train(corpus, input_sentence_size=0)
+    assert "400 sentences read" in caplog.text
+    assert "drawn" not in caplog.text
     assert "1 sentences of more than 4192 bytes were left out" in caplog.text
     assert "2 sentences with U+2585 (reserved" in caplog.text
     assert "1 sentences of invisible characters were" in caplog.text
