@@ -158,6 +158,13 @@ def run(settings: Options) -> None:
         raise text.too_few_pieces(len(pieces), settings.vocab_size)
     if settings.unit == "wordpiece":
         pieces = learn_pieces(usable, pieces, settings.vocab_size)
+    if wordpiece.marked_pieces(pieces) < 0:
+        raise errors.UserError(
+            'holds text that was cut into pieces such as "▁the". Give it as it '
+            "was before.",
+            "input_file",
+            settings.input_file,
+        )
     vocab_file = f"{settings.output_prefix}.txt"
     normalization.write(vocab_file, found.rule)
     files.write_text(vocab_file, "".join(f"{piece}\n" for piece in pieces))

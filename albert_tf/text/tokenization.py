@@ -322,18 +322,15 @@ def _check_vocabulary(
     path: str,
 ) -> None:
     """Refuse a model that text would be cut by in another way than ALBERT's."""
-    missing = [piece for piece in SPECIAL_PIECES if piece not in ids]
-    in_text = [
-        piece
-        for piece in SPECIAL_PIECES
-        if piece in ids
-        and not processor.is_unused(ids[piece])
-        and not (
-            processor.is_unknown(ids[piece])
-            if piece == UNK
-            else processor.is_control(ids[piece])
+
+    def may_be_text(piece: str) -> bool:
+        is_special = (
+            processor.is_unknown if piece == UNK else processor.is_control
         )
-    ]
+        return not (is_special(ids[piece]) or processor.is_unused(ids[piece]))
+
+    missing = [piece for piece in SPECIAL_PIECES if piece not in ids]
+    in_text = [] if missing else [*filter(may_be_text, SPECIAL_PIECES)]
     words = processor.normalize("a b")
     what = ""
     if missing:

@@ -144,6 +144,12 @@ def test_words_count_as_often_as_they_occur():
 def test_unusable_text_and_sizes_are_refused(tmp_path):
     with pytest.raises(errors.UserError, match="`input_file=.* holds no word"):
         train(tmp_path, " \n\n", unit="character")
+    cut = " ".join(f"▁{first}{last}" for first in "abcdefgh" for last in "xyz")
+    with pytest.raises(
+        errors.UserError, match="`input_file=.* holds text that"
+    ):
+        train(tmp_path, f"{cut}\n" * 99)
+    assert not (tmp_path / "vocab.txt").exists()
     with pytest.raises(errors.UserError, match="`vocab_size=20` is l") as found:
         train(tmp_path, GERMAN, vocab_size=20, unit="character")
     size = int(str(found.value).split("value is ")[1].split(".")[0])

@@ -114,7 +114,7 @@ def test_batch_and_flat_equal_single(tiny, numbers):
     "text, pieces",
     [
         ("it is [MASK].", ["▁it", "▁is", "[MASK]", "."]),
-        ("[MASK] is it", ["[MASK]", "▁is", "▁it"]),
+        ("[MASK] ís It", ["[MASK]", "▁is", "▁it"]),
         ("It  is\t[MASK] [MASK]", ["▁it", "▁is", "[MASK]", "[MASK]"]),
         ("it[MASK]", ["▁it", "[MASK]"]),
         ("[MASK] (is", ["[MASK]", "▁", "(", "is"]),
