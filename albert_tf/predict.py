@@ -27,9 +27,7 @@ import contextlib
 import dataclasses
 import itertools
 import os
-import stat
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
@@ -195,23 +193,12 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
     # Typed lines are answered one by one.
     is_typed = path == STANDARD and sys.stdin.isatty()
     size = 1 if is_typed else settings.batch_size
-    done, begun = 0, time.monotonic()
-    with _input(path) as lines, _bar(settings, path) as bar:
-        items = ask.read(_watched(lines, bar), source, signature.inputs)
+    with _input(path) as lines:
+        items = ask.read(lines, source, signature.inputs)
         if settings.strict:
             items = text_files.strictly(items)
         while batch := list(itertools.islice(items, size)):
             yield ask.answer_all(signature, batch)
-            done += len(batch)
-            rate = done / (time.monotonic() - begun)
-            bar.set_postfix_str(f"{rate:,.1f} texts/s", refresh=False)
-    seconds = time.monotonic() - begun
-    logging.info(
-        "Answered %d requests in %.1f s, %.1f a second",
-        done,
-        seconds,
-        done / seconds,
-    )
 
 
 def _write(path: str, batches: Iterable[_Answers]) -> None:
@@ -219,9 +206,14 @@ def _write(path: str, batches: Iterable[_Answers]) -> None:
     is_table = path.endswith(".tsv")
     table: _Answers = []
     count, failures = 0, []
-    with _output(path) as stream:
+    is_shown = path == STANDARD and sys.stdout.isatty()
+    bar = tqdm.tqdm(
+        disable=is_shown or not sys.stderr.isatty(), unit=" answers"
+    )
+    with _output(path) as stream, bar:
         for answers in batches:
             count += len(answers)
+            bar.update(len(answers))
             failures += [a["error"] for a in answers if "error" in a]
             if is_table:
                 table += answers
@@ -247,19 +239,6 @@ def _write(path: str, batches: Iterable[_Answers]) -> None:
         )
 
 
-def _bar(settings: PredictOptions, path: str) -> tqdm.tqdm:
-    """Return a bar of the bytes that were read, on a terminal."""
-    is_shown = settings.output_file == STANDARD and sys.stdout.isatty()
-    is_typed = path == STANDARD and sys.stdin.isatty()
-    return tqdm.tqdm(
-        desc="predicting",
-        total=_size(path),
-        unit="B",
-        unit_scale=True,
-        disable=is_typed or is_shown or not sys.stderr.isatty(),
-    )
-
-
 @contextlib.contextmanager
 def _input(path: str) -> Iterator[Iterable[bytes]]:
     """Open a file, or standard input, which stays open."""
@@ -268,21 +247,6 @@ def _input(path: str) -> Iterator[Iterable[bytes]]:
     else:
         with files.open_binary(path) as stream:
             yield stream
-
-
-def _size(path: str) -> int | None:
-    """Return the bytes of a file, also of one that is standard input."""
-    if files.is_remote(path):
-        return files.size(path)
-    found = os.stat(sys.stdin.fileno() if path == STANDARD else path)
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-def _watched(lines: Iterable[bytes], bar: tqdm.tqdm) -> Iterator[bytes]:
-    """Yield lines; the bar shows how many bytes were taken."""
-    for line in lines:
-        bar.update(len(line))
-        yield line
 
 
 @contextlib.contextmanager

@@ -1,9 +1,52 @@
-"""Options and reports of exports, for tests."""
+"""Finetuned runs, and options and reports of exports, for tests."""
 
 import json
 
-from albert_tf import export
+import tensorflow as tf
+
+from albert_tf import export, run_classifier, run_race, run_squad
 from albert_tf.common import options as albert_options
+from albert_tf.finetuning import registry, task_models
+from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.text import tokenization
+from albert_tf.training import run_folder
+
+_PROGRAMS = {
+    "squad": ("run_squad", run_squad.RunSquadOptions, {"train_file": "t"}),
+    "race": ("run_race", run_race.RunRaceOptions, {"data_dir": "d"}),
+}
+_CLASSIFIER = run_classifier.ClassifierOptions
+_OTHERS = ("run_classifier", _CLASSIFIER, {"data_dir": "d"})
+
+
+def make_run(folder, config, vocabulary, task_name, **values):
+    """Make the folder of a finetuned run with new weights.
+
+    Returns:
+        The model, which is in `model.ckpt-best`.
+    """
+    program, kind, needed = _PROGRAMS.get(task_name, _OTHERS)
+    values = {
+        "albert_config_file": "config.json",
+        "output_dir": str(folder),
+        "max_seq_length": 32,
+        "do_train": True,
+        "spm_model_file": vocabulary,
+        **needed,
+        **values,
+    }
+    if program == "run_classifier":
+        values["task_name"] = task_name
+    settings = albert_options.from_dict(kind, values)
+    known = settings.finetuning.vocabulary
+    run_folder.claim(str(folder), program, settings, config, known)
+    task = registry.make(
+        run_folder.read(str(folder)).options,
+        tokenization.Tokenizer(vocabulary),
+    )
+    model = task_models.make_model(task, AlbertModel(config))
+    tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
+    return model
 
 
 def make_options(**values):

@@ -54,13 +54,11 @@ def of_labels(
 ) -> service.Service:
     """Serve a classifier, new; without labels a regression."""
     model = classification.AlbertClassifier(encoder, len(labels) or 1)
-    kind = _kind_of_text_service(labels)
+    kind = _text_service(labels)
     return kind(model, tokenizer, max_seq_length, labels=labels, pairs=pairs)
 
 
-def _kind_of_text_service(
-    labels: Sequence[str],
-) -> type[text_service.TextService]:
+def _text_service(labels: Sequence[str]) -> type[text_service.TextService]:
     if labels:
         return text_service.ClassifierService
     return text_service.RegressionService
@@ -74,7 +72,7 @@ def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
     head = type(model)
     if isinstance(task, glue.GlueTask):
         if head is classification.AlbertClassifier:
-            kind = _kind_of_text_service(task.labels)
+            kind = _text_service(task.labels)
             return kind(model, *rest, labels=task.labels, pairs=task.has_pairs)
     elif isinstance(task, race.RaceTask):
         if head is multiple_choice.AlbertMultipleChoice:

@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import predict, run_squad
-from albert_tf.common import errors, options, scores
-from albert_tf.finetuning import predictions, registry, task_models
+from albert_tf import predict
+from albert_tf.common import errors, scores
+from albert_tf.finetuning import predictions
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.checkpoints import checkpoint_files
-from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.client import ask as asking
-from albert_tf.text import tokenization
-from albert_tf.training import memory_check, run_folder
+from albert_tf.training import memory_check
+from tests import export_options
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LAYER_ATOL, ROOT
 
@@ -65,10 +64,6 @@ def read_lines(path):
             "`signature=fill_mask` is only used with `saved_model`",
         ),
         (
-            {"saved_model": "s", "checkpoint": "model.ckpt-3"},
-            "`checkpoint=model.ckpt-3` is only used with `run_dir`",
-        ),
-        (
             {"saved_model": "s", "task_module": "my_task"},
             "`task_module=my_task` is only used with `run_dir`",
         ),
@@ -76,7 +71,6 @@ def read_lines(path):
             {"saved_model": "s", "output_file": "o.tsv"},
             "--output_file=o.tsv: tables are written with --run_dir only",
         ),
-        ({"saved_model": "s", "batch_size": 0}, "`batch_size=0` is below 1"),
     ],
 )
 def test_options_that_do_not_go_together(values, message):
@@ -88,20 +82,27 @@ def test_files_that_cannot_be_used_are_named_before_the_model(tmp_path):
     path = write(tmp_path / "in.jsonl", "a\n")
     binary = tmp_path / "picture.jsonl"
     binary.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
-    for model in ({"run_dir": "nowhere"}, {"saved_model": "nowhere"}):
-        for name, output, message in (
-            (tmp_path / "missing.txt", "out", "--input_file=.* no.* file"),
-            (tmp_path, "out", "--input_file=.* no.* file"),
-            (path, path, "is one of the input files"),
-            (binary, "out", "picture.jsonl is not text"),
-        ):
-            settings = predict.PredictOptions(
-                input_file=str(name),
-                output_file=str(tmp_path / output),
-                **model,
-            )
+    for name, output, message in (
+        (tmp_path / "missing.txt", "out", "--input_file=.* no.* file"),
+        (tmp_path, "out", "--input_file=.* no.* file"),
+        (path, path, "is one of the input files"),
+        (binary, "out", "picture.jsonl is not text"),
+    ):
+        for model in ("run_dir", "saved_model"):
+            given = {model: "nowhere", "output_file": str(tmp_path / output)}
             with pytest.raises(errors.UserError, match=message):
-                predict.run(settings)
+                run(name, **given)
+
+
+def run(path, **values):
+    values = {"input_file": str(path), **values}
+    predict.run(predict.PredictOptions(**values))
+
+
+def ask(folder, path, output, **values):
+    """The answers of a run."""
+    run(path, run_dir=folder, output_file=str(output), **values)
+    return read_lines(output)
 
 
 # A run that answers questions.
@@ -115,27 +116,11 @@ def squad_runs(tmp_path_factory, small_config, tiny_vocab):
     @functools.cache
     def make(version):
         folder = str(tmp_path_factory.mktemp("runs") / "squad")
-        values = {
-            "train_file": "train.json",
-            "squad_version": version,
-            "doc_stride": 8,
-            "max_query_length": 10,
-            "albert_config_file": "config.json",
-            "output_dir": folder,
-            "max_seq_length": 32,
-            "do_train": True,
-            "spm_model_file": tiny_vocab,
-        }
+        values = {"squad_version": version, "doc_stride": 8}
         if version == "2.0":
             values["null_score_diff_threshold"] = 100.0
-        settings = options.from_dict(run_squad.RunSquadOptions, values)
-        vocabulary = settings.finetuning.vocabulary
-        run_folder.claim(folder, "run_squad", settings, config, vocabulary)
-        task = registry.make(
-            options.to_dict(settings), tokenization.Tokenizer(tiny_vocab)
-        )
-        model = task_models.make_model(task, AlbertModel(config))
-        tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
+        values["max_query_length"] = 10
+        export_options.make_run(folder, config, tiny_vocab, "squad", **values)
         return folder
 
     return make
@@ -144,15 +129,6 @@ def squad_runs(tmp_path_factory, small_config, tiny_vocab):
 @pytest.fixture
 def squad_run(squad_runs):
     return squad_runs("2.0")
-
-
-def ask(folder, path, output, **values):
-    predict.run(
-        predict.PredictOptions(
-            run_dir=folder, input_file=path, output_file=str(output), **values
-        )
-    )
-    return read_lines(output)
 
 
 @pytest.mark.parametrize("version", squad.VERSIONS)
@@ -199,38 +175,23 @@ def test_windows_do_not_depend_on_the_batch(squad_run, tmp_path):
         )
 
 
-def test_bad_question_is_named(squad_run, tmp_path):
-    content = '{"question": "a", "context": "b"}\n{"context": ""}\n'
-    path = write(tmp_path / "in.jsonl", content)
-    message = "in.jsonl, line 2: the context is empty"
-    with pytest.raises(errors.UserError, match=message):
-        ask(squad_run, path, tmp_path / "out.jsonl", strict=True)
-    assert [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
-
-
 def test_bad_questions_have_errors_in_their_places(squad_run, tmp_path):
     row = {"question": QUESTIONS[0], "context": CONTEXT}
     good = [json.dumps({**row, "id": id_}) for id_ in (1, "b")]
     bad = ['{"id": "\\ud83d"}', '{"id": NaN}', "[" * 10**5, '{"id": 7}', "\xff"]
     path = tmp_path / "in.jsonl"
     path.write_bytes("\n".join([good[0], *bad, good[1]]).encode("latin-1"))
-    first, *wrong, last = ask(squad_run, str(path), tmp_path / "out.jsonl")
+    with pytest.raises(errors.UserError, match="in.jsonl, line 2: .*surrogate"):
+        ask(squad_run, path, tmp_path / "out.jsonl", strict=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
+    first, *wrong, last = ask(squad_run, path, tmp_path / "out.jsonl")
     assert (first["id"], last["id"]) == (1, "b")
     assert first["prediction"] == last["prediction"]
     assert [answer["line"] for answer in wrong] == [2, 3, 4, 5, 6]
     errors_found = [answer.pop("error") for answer in wrong]
     assert wrong[3] == {"id": 7, "line": 5}
-    for part, found in zip(
-        (
-            "surrogate",
-            "unexpected character",
-            "depth",
-            "'context' is missing",
-            "not UTF-8",
-        ),
-        errors_found,
-        strict=True,
-    ):
+    parts = ["surrogate", "unexpected", "depth", "'context' is mi", "not UTF-8"]
+    for part, found in zip(parts, errors_found, strict=True):
         assert part in found and "in.jsonl, line" in found
 
 
@@ -254,14 +215,9 @@ def test_table_of_answers_has_the_errors_too(squad_run, tmp_path):
     text = f"id\tquestion\tcontext\na\t{QUESTIONS[0]}\t{CONTEXT}\nb\tc\n"
     path = write(tmp_path / "in.tsv", text)
     output = tmp_path / "out.tsv"
-    predict.run(
-        predict.PredictOptions(
-            run_dir=squad_run, input_file=path, output_file=str(output)
-        )
-    )
-    names, good, bad = [
-        line.split("\t") for line in output.read_text().splitlines()
-    ]
+    run(path, run_dir=squad_run, output_file=str(output))
+    lines = output.read_text().splitlines()
+    names, good, bad = [line.split("\t") for line in lines]
     good, bad = (dict(zip(names, row, strict=True)) for row in (good, bad))
     assert good["id"] == "a" and good["prediction"] and not good["error"]
     assert bad["line"] == "3" and "2 columns, but" in bad["error"]
@@ -286,7 +242,7 @@ def test_question_about_nothing_known_has_no_answer(
 def test_answers_of_a_run_go_to_standard_output(squad_run, tmp_path, capfd):
     row = {"question": QUESTIONS[0], "context": CONTEXT}
     path = write(tmp_path / "in.jsonl", json_lines([row]))
-    predict.run(predict.PredictOptions(run_dir=squad_run, input_file=path))
+    run(path, run_dir=squad_run)
     (line,) = capfd.readouterr().out.splitlines()
     assert json.loads(line)["id"] == "0"
 
@@ -312,27 +268,28 @@ def echo(tmp_path_factory):
 
 def test_file_to_file(echo, tmp_path):
     texts = [f"text {n}" for n in range(10)]
-    settings = predict.PredictOptions(
-        saved_model=echo,
-        input_file=write(tmp_path / "in.txt", "\n".join(texts)),
-        output_file=str(tmp_path / "new" / "out.jsonl"),
-        batch_size=4,
-    )
-    predict.run(settings)
-    assert read_lines(tmp_path / "new" / "out.jsonl") == [
+    path = write(tmp_path / "in.txt", "\n".join(texts))
+    output = tmp_path / "new" / "out.jsonl"
+    run(path, saved_model=echo, output_file=str(output), batch_size=4)
+    assert read_lines(output) == [
         {"line": number, "said": text} for number, text in enumerate(texts, 1)
     ]
 
 
-def test_a_failure_leaves_the_old_answers(echo, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("lines", "strict", "message"),
+    [
+        ("a\nb\n", False, "The power is gone"),
+        ('a\nc\n{"txt": "c"}\n', True, "in.txt, line 3 has no 'text'"),
+        ("{\n[{\n", False, "No line .*in.txt, line 1"),
+    ],
+)
+def test_a_failure_leaves_the_old_answers(
+    echo, tmp_path, monkeypatch, lines, strict, message
+):
     output = tmp_path / "out.jsonl"
     output.write_text("old")
-    settings = predict.PredictOptions(
-        saved_model=echo,
-        input_file=write(tmp_path / "in.txt", "a\nb\n"),
-        output_file=str(output),
-        batch_size=1,
-    )
+    path = write(tmp_path / "in.txt", lines)
     call = asking.Signature.__call__
 
     def fail(self, requests):
@@ -341,52 +298,19 @@ def test_a_failure_leaves_the_old_answers(echo, tmp_path, monkeypatch):
         return call(self, requests)
 
     monkeypatch.setattr(asking.Signature, "__call__", fail)
-    with pytest.raises(OSError, match="power"):
-        predict.run(settings)
+    given = {"output_file": str(output), "batch_size": 1, "strict": strict}
+    with pytest.raises((OSError, errors.UserError), match=message):
+        run(path, saved_model=echo, **given)
     assert output.read_text() == "old"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
 
 
-@pytest.mark.parametrize("output", ["out.jsonl", "-"])
-def test_file_without_a_good_line_is_refused(echo, tmp_path, output, capfd):
-    output = output if output == "-" else str(tmp_path / output)
-    settings = predict.PredictOptions(
-        saved_model=echo,
-        input_file=write(tmp_path / "in.txt", "{\n[{\n"),
-        output_file=output,
-    )
-    with pytest.raises(errors.UserError, match="No line .*in.txt, line 1"):
-        predict.run(settings)
-    assert [p.name for p in tmp_path.iterdir()] == ["in.txt"]
-
-
 def test_bad_lines_are_counted(echo, tmp_path, caplog):
-    settings = predict.PredictOptions(
-        saved_model=echo,
-        input_file=write(tmp_path / "in.txt", 'a\n{"id": 3}\n{\n'),
-        output_file=str(tmp_path / "out.jsonl"),
-    )
-    predict.run(settings)
+    path = write(tmp_path / "in.txt", 'a\n{"id": 3}\n{\n')
+    output = tmp_path / "out.jsonl"
+    run(path, saved_model=echo, output_file=str(output))
     assert "2 of 3 answers are errors. The first: " in caplog.text
-    assert read_lines(tmp_path / "out.jsonl")[1]["id"] == 3
-
-
-def test_bad_line_leaves_the_old_answers(echo, tmp_path):
-    old = write(tmp_path / "out.jsonl", "old")
-    settings = predict.PredictOptions(
-        saved_model=echo,
-        input_file=write(tmp_path / "in.txt", 'a\nb\n{"txt": "c"}\n'),
-        output_file=old,
-        batch_size=1,
-        strict=True,
-    )
-    with pytest.raises(errors.UserError, match="in.txt, line 3 has no 'text'"):
-        predict.run(settings)
-    assert [p.name for p in sorted(tmp_path.iterdir())] == [
-        "in.txt",
-        "out.jsonl",
-    ]
-    assert (tmp_path / "out.jsonl").read_text() == "old"
+    assert read_lines(output)[1]["id"] == 3
 
 
 # Runs the script, then tells what it had to load for it.
@@ -432,72 +356,32 @@ def test_standard_input_to_standard_output_without_the_network(echo):
 def test_folder_alone_predicts_as_the_script_did(world, two_runs, tmp_path):
     lines = small_runs.open_lines(f"{world.glue}/RTE/test.tsv")[1:]
     own = ["id\ttext\ttext_pair", *lines]
-    small_runs.write(tmp_path / "own.tsv", "".join(f"{line}\n" for line in own))
-    moved = tmp_path / "moved"
+    path = write(tmp_path / "own.tsv", "".join(f"{line}\n" for line in own))
+    moved = str(tmp_path / "moved")
     shutil.copytree(two_runs / "run_1", moved)
-    for name in ("own.jsonl", "own_out.tsv"):
-        predict.run(
-            predict.PredictOptions(
-                run_dir=str(moved),
-                input_file=str(tmp_path / "own.tsv"),
-                output_file=str(tmp_path / name),
-                batch_size=4,
-            )
-        )
-    answers = list(
-        map(json.loads, small_runs.open_lines(tmp_path / "own.jsonl"))
-    )
+    answers = ask(moved, path, tmp_path / "own.jsonl", batch_size=4)
     expected = small_runs.open_lines(two_runs / "run_1/RTE.tsv")[1:]
     assert [f"{a['id']}\t{a['prediction']}" for a in answers] == expected
-    odds = [
-        [float(number) for number in line.split("\t")]
-        for line in small_runs.open_lines(two_runs / "run_1/test_results.tsv")
-    ]
-    np.testing.assert_allclose(
-        [list(a["probabilities"].values()) for a in answers],
-        odds,
-        atol=LAYER_ATOL,
-    )
-    table = [
-        line.split("\t")
-        for line in small_runs.open_lines(tmp_path / "own_out.tsv")
-    ]
+    odds = np.loadtxt(two_runs / "run_1/test_results.tsv")
+    found = [list(answer["probabilities"].values()) for answer in answers]
+    np.testing.assert_allclose(found, odds, atol=LAYER_ATOL)
+    output = str(tmp_path / "own_out.tsv")
+    run(path, run_dir=moved, output_file=output, batch_size=4)
+    table = [line.split("\t") for line in small_runs.open_lines(output)]
     assert table[0] == ["id", "prediction", "entailment", "not_entailment"]
     assert [row[:2] for row in table[1:]] == [e.split("\t") for e in expected]
     assert float(table[1][2]) == answers[0]["probabilities"]["entailment"]
 
 
-def test_folder_of_several_runs_means_the_best_one(world, two_runs, tmp_path):
+def test_folder_of_several_runs_means_the_best_one(two_runs, tmp_path):
     """Wherever it lies, and for all that takes a folder."""
     moved = tmp_path / "moved"
     shutil.copytree(two_runs, moved)
     best = os.path.basename(scores.read(str(two_runs)).best.folder)
     assert scores.read(str(moved)).best.folder == str(moved / best)
-    assert checkpoint_files.find(str(moved)) == str(
-        moved / best / "model.ckpt-best"
-    )
-    small_runs.write(
-        tmp_path / "own.tsv", "text\ttext_pair\nIt rains.\tIt is wet.\n"
-    )
-    for folder, name in ((moved, "outer"), (moved / best, "inner")):
-        predict.run(
-            predict.PredictOptions(
-                run_dir=str(folder),
-                input_file=str(tmp_path / "own.tsv"),
-                output_file=str(tmp_path / name),
-            )
-        )
-    assert small_runs.open_lines(tmp_path / "outer") == small_runs.open_lines(
-        tmp_path / "inner"
-    )
-
-
-def test_prediction_names_what_is_no_finetuned_model(tmp_path):
-    small_runs.write(tmp_path / "own.tsv", "text\nIt rains.\n")
-    settings = predict.PredictOptions(
-        run_dir=str(tmp_path),
-        input_file=str(tmp_path / "own.tsv"),
-        output_file=str(tmp_path / "out.jsonl"),
-    )
-    with pytest.raises(errors.UserError, match="is not the folder of a run"):
-        predict.run(settings)
+    checkpoint = str(moved / best / "model.ckpt-best")
+    assert checkpoint_files.find(str(moved)) == checkpoint
+    text = "text\ttext_pair\nIt rains.\tIt is wet.\n"
+    path = write(tmp_path / "own.tsv", text)
+    outer = ask(str(moved), path, tmp_path / "outer")
+    assert outer == ask(str(moved / best), path, tmp_path / "inner")

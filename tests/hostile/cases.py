@@ -461,6 +461,27 @@ CASES = {
     "folder of a run without a name": Case(
         "export", {"run_dir": ""}, ("--run_dir",)
     ),
+    "export of no checkpoint": flag(
+        EXPORT,
+        "init_checkpoint",
+        "{here}/albert_hff",
+        "{here}/albert_hff is neither a folder nor",
+        run_dir=None,
+        task="encoder",
+    ),
+    "file of another task": flag(
+        EXPORT,
+        "eval_file",
+        "{inputs}/pairs.tsv",
+        "--eval_file={inputs}/pairs.tsv cannot be used",
+    ),
+    "scores of no task": flag(
+        EXPORT,
+        "eval_file",
+        "{inputs}/pairs.tsv",
+        "needs a finetuned model",
+        run_dir="{inputs}/pretrained",
+    ),
     "a batch that no machine holds": flag(RECORDS, "train_batch_size", 10**9),
     "an evaluation that none holds": flag(
         RECORDS, "eval_batch_size", 10**9, do_eval=True

@@ -16,15 +16,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.common import errors, files, strict_json
+from albert_tf.common import files, strict_json
 from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.services import service
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
-
-# int8: kernels and tables are 8-bit numbers in the file, and what is multiplied
-# with a kernel becomes so on the way, by its own range: no data is needed.
-PRECISIONS = ("float32", "int8")
 
 DESCRIPTION_NAME = "model.json"
 
@@ -54,27 +50,15 @@ class Format(NamedTuple):
 class IdModel:
     """A service whose tokenizer stays outside."""
 
-    service: service.Service
+    service: service.Service  # It computes in float32.
     vocabulary: tokenization.VocabularyOptions
-    precision: str = "float32"  # One of `PRECISIONS`.
+    # Or int8: kernels and tables are 8-bit numbers in the file, and what is
+    # multiplied with a kernel becomes so on the way, by its own range: no data
+    # is needed.
+    precision: str = "float32"
     # What else one must know to make inputs from a text or an answer from
     # outputs, such as `doc_stride`.
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise errors.UserError(
-                "is no precision of this format. Allowed are "
-                f"{', '.join(PRECISIONS)}.",
-                "precision",
-                self.precision,
-            )
-        trained = self.service.encoder.precision
-        if trained != "float32":
-            raise errors.UserError(
-                f"The encoder computes in {trained}. Only one that computes in "
-                "float32 is converted. Build it with precision='float32'."
-            )
 
 
 def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:

@@ -1,13 +1,7 @@
 """Services for phones: LiteRT, with its built-in operations alone.
 
 The file has the signatures of the SavedModel that take ids, under their names.
-Batch and length may vary.
-
-    from ai_edge_litert import interpreter
-
-    model = interpreter.Interpreter("exported/rte/model.tflite")
-    ask = model.get_signature_runner("tokens")
-    ask(input_ids=ids, input_mask=mask, segment_ids=segments)["probabilities"]
+Batch and length may vary. docs/serving.md shows how it is asked.
 """
 
 import functools

@@ -2,14 +2,8 @@
 
 The file has one function, `tokens`; batch and length may vary. Of a pretrained
 model it has the inputs and outputs of the signatures `tokens`, `mlm` and
-`sentence_order` of the SavedModel together. Without masked
-words, give one position, 0, for each sequence.
-
-    import onnxruntime
-
-    model = onnxruntime.InferenceSession("exported/rte/model.onnx")
-    inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
-    (probabilities,) = model.run(["probabilities"], inputs)
+`sentence_order` of the SavedModel together. Without masked words, give one
+position, 0, for each sequence. docs/serving.md shows how it is asked.
 """
 
 import functools
@@ -111,9 +105,9 @@ def _share_transposed(model: Any) -> None:
     import onnx
 
     graph = model.graph
-    tall = [i for i in graph.initializer if len(i.dims) == 2]
-    tall = [i for i in tall if i.dims[0] > i.dims[1]]
-    for wide in list(graph.initializer):
+    both = [i for i in graph.initializer if len(i.dims) == 2]
+    tall = [i for i in both if i.dims[0] > i.dims[1]]
+    for wide in both:
         same = [i for i in tall if list(i.dims) == list(wide.dims)[::-1]]
         for matrix in same:
             one, two = map(onnx.numpy_helper.to_array, (matrix, wide))

@@ -61,18 +61,6 @@ class AnswerService(service.Service, abc.ABC):
             ),
         }
 
-    def samples(self) -> dict[str, Tensors]:
-        """See `service.Service`."""
-        tokens = super().samples()["tokens"]
-        mask = tf.zeros_like(tokens["input_ids"])
-        return {
-            "tokens": {name: tokens.get(name, mask) for name in self.ids},
-            "serving_default": {
-                "question": tf.constant(["What is it?"]),
-                "context": tf.constant(["A text."]),
-            },
-        }
-
     @abc.abstractmethod
     def ask(self, *ids: tf.Tensor) -> Tensors:
         """Ask the model about sequences, int32 [batch, seq]; see `ids`."""

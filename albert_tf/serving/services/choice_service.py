@@ -39,19 +39,6 @@ class ChoiceService(service.Service):
             ),
         }
 
-    def samples(self) -> dict[str, Tensors]:
-        """See `service.Service`."""
-        ids = {
-            name: tf.tile(value[:, None], [1, self._count, 1])
-            for name, value in super().samples()["tokens"].items()
-        }
-        texts = {
-            "article": tf.constant(["A text."]),
-            "question": tf.constant([f"A {race_data.BLANK}."]),
-            "options": tf.constant([["text"] * self._count]),
-        }
-        return {"tokens": ids, "serving_default": texts}
-
     def tokens(self, *ids: tf.Tensor) -> Tensors:
         """`logits` float32 [batch, options], and what the encoder says.
 

@@ -5,7 +5,6 @@ import tensorflow as tf
 from albert_tf.model.heads import pretraining
 from albert_tf.serving.services import service
 from albert_tf.serving.services.service import Signature, Tensors
-from albert_tf.text import tokenization
 
 # Pieces that fill_mask proposes for each mask.
 TOP_PIECES = 5
@@ -22,11 +21,6 @@ class EncoderService(service.Service):
             **super().signatures(),
             "serving_default": service.with_texts(self.embed, "text"),
         }
-
-    def samples(self) -> dict[str, Tensors]:
-        """See `service.Service`."""
-        text = tf.constant(["A text."])
-        return {**super().samples(), "serving_default": {"text": text}}
 
     def embed(self, text: tf.Tensor) -> Tensors:
         """`pooled_output`, `mean_output` (over tokens), and `truncated`.
@@ -62,17 +56,6 @@ class PretrainedService(EncoderService):
         if self.model.sentence_order:
             signatures["sentence_order"] = service.with_ids(self.sentence_order)
         return signatures
-
-    def samples(self) -> dict[str, Tensors]:
-        """See `service.Service`."""
-        samples = super().samples()
-        ids = samples["tokens"]
-        masked = tf.constant([f"A {tokenization.MASK} text."])
-        samples["mlm"] = {**ids, "mlm_positions": tf.constant([[0]])}
-        samples["fill_mask"] = {"text": masked}
-        if self.model.sentence_order:
-            samples["sentence_order"] = ids
-        return samples
 
     def mlm(self, *ids: tf.Tensor) -> Tensors:
         """`tokens`, and `mlm_logits` [batch * n, vocab], not normalized.

@@ -139,9 +139,21 @@ class Service:
 
     def samples(self) -> dict[str, Tensors]:
         """Return one small request for each signature, by its name."""
-        ids = tf.constant([[self._cls_id, self._sep_id]])
-        rows = tf.ones_like(ids), tf.zeros_like(ids)
-        return {"tokens": dict(zip(IDS, (ids, *rows), strict=True))}
+        return {
+            name: {s.name: self._sample(s) for s in function.input_signature}
+            for name, function in self.functions.items()
+        }
+
+    def _sample(self, spec: tf.TensorSpec) -> tf.Tensor:
+        shape = [size or 1 for size in spec.shape]
+        if spec.dtype == tf.string:
+            return tf.fill(shape, f"A {tokenization.MASK} text.")
+        rows = {
+            "input_ids": [self._cls_id, self._sep_id],
+            "input_mask": [1, 1],
+        }
+        row = tf.constant(rows.get(spec.name, [0, 0]))
+        return tf.broadcast_to(row, [*shape[:-1], 2])
 
     def tokens(self, *ids: tf.Tensor) -> Tensors:
         """`sequence_output` and `pooled_output`, given int32 [batch, seq].

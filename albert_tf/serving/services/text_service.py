@@ -41,11 +41,6 @@ class TextService(service.Service, abc.ABC):
             "serving_default": service.with_texts(self.answer, *self.texts),
         }
 
-    def samples(self) -> dict[str, Tensors]:
-        """See `service.Service`."""
-        texts = {name: tf.constant(["A text."]) for name in self.texts}
-        return {**super().samples(), "serving_default": texts}
-
     def tokens(self, *ids: tf.Tensor) -> Tensors:
         """What `Service.tokens` gives, `logits` and `probabilities`.
 

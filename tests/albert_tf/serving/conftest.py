@@ -28,8 +28,6 @@ def _fixture_of(kind):
 
 
 pretrained = _fixture_of("pretraining")
-bare = _fixture_of("encoder")
 of_pairs = _fixture_of("classifier")
-of_singles = _fixture_of("singles")
 of_numbers = _fixture_of("regression")
 of_choices = _fixture_of("race")

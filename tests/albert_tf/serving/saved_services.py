@@ -43,16 +43,16 @@ def save(service, path):
 
 
 def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
-    """One of `KINDS`, or a classifier of "singles", with spread weights."""
+    """One of `KINDS`, with spread weights; only the classifier is of pairs."""
     given = AlbertModel(config), tokenizer, length
     if kind == "encoder":
         service = make.of_encoder(*given)
     elif kind == "pretraining":
         service = make.of_pretraining(*given, sentence_order=True)
-    elif kind in ("classifier", "singles", "regression"):
-        labels = () if kind == "regression" else LABELS
-        pairs = kind != "singles"
-        service = make.of_labels(*given, labels=labels, pairs=pairs)
+    elif kind == "classifier":
+        service = make.of_labels(*given, labels=LABELS, pairs=True)
+    elif kind == "regression":
+        service = make.of_labels(*given, labels=(), pairs=False)
     elif kind == "race":
         task = race.RaceTask(tokenizer, length, RACE)
         service = make.of_task(task, given[0])
@@ -114,11 +114,4 @@ KINDS = [
     "race",
 ]
 # Fixtures in conftest.py.
-SAVED = [
-    "pretrained",
-    "bare",
-    "of_pairs",
-    "of_singles",
-    "of_numbers",
-    "of_choices",
-]
+SAVED = ["pretrained", "of_pairs", "of_numbers", "of_choices"]

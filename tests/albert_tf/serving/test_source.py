@@ -47,34 +47,46 @@ def test_given_options_come_first(run):
     assert found.values["task"] == "encoder"
 
 
+def squad_of(version):
+    return {
+        "task_name": "squad",
+        "squad_version": version,
+        "doc_stride": 128,
+        "start_n_top": 5,
+    }
+
+
 def test_a_finetuned_run_takes_options_of_its_own_task(run):
-    run.options |= {"task_name": "squad", "squad_version": "2.0"}
-    run.options |= {"doc_stride": 128, "start_n_top": 5}
+    run.options |= squad_of("2.0")
     found = find(doc_stride=64, start_n_top=3)
     assert found.values["task"] == "finetuned"
     assert (found.values["doc_stride"], found.values["start_n_top"]) == (64, 3)
-    with pytest.raises(
-        errors.UserError,
-        match="`num_options=3` is for race, but the model is one of squad",
-    ):
-        find(num_options=3)
-    with pytest.raises(errors.UserError, match="but the model is one of enco"):
-        find(task="encoder", doc_stride=64)
 
 
-def test_options_of_another_version_of_squad_are_refused(run):
-    run.options |= {"task_name": "squad", "squad_version": "1.1"}
-    run.options |= {"start_n_top": 5}
-    with pytest.raises(
-        errors.UserError, match="`start_n_top=3` is for SQuAD 2"
-    ):
-        find(start_n_top=3)
-    with pytest.raises(
-        errors.UserError,
-        match="`squad_version=2.0`, but `run_dir=r` was trained for 1.1",
-    ):
-        find(squad_version="2.0")
-    assert find(squad_version="1.1").values["squad_version"] == "1.1"
+@pytest.mark.parametrize(
+    ("version", "given", "message"),
+    [
+        (
+            "2.0",
+            {"num_options": 3},
+            "=3` is for race, .*one of squad",
+        ),
+        ("2.0", {"task": "encoder", "doc_stride": 64}, "but .* one of encoder"),
+        ("1.1", {"start_n_top": 3}, "`start_n_top=3` is for SQuAD 2"),
+        (
+            "1.1",
+            {"squad_version": "2.0"},
+            "`squad_version=2.0`, but `run_dir=r` was trained for 1.1",
+        ),
+    ],
+)
+def test_options_of_other_kinds_are_refused_for_runs(
+    run, version, given, message
+):
+    run.options |= squad_of(version)
+    with pytest.raises(errors.UserError, match=message):
+        find(**given)
+    assert find(squad_version=version).values["squad_version"] == version
 
 
 @pytest.mark.parametrize(
@@ -137,27 +149,22 @@ def test_only_vocabulary_beside_a_checkpoint_is_taken(
 
 
 @pytest.mark.parametrize(
-    "values, expected",
+    ("count", "labels", "expected"),
     [
-        ({"num_labels": 3}, ["0", "1", "2"]),
-        ({"num_labels": 2, "labels": "no, yes"}, ["no", "yes"]),
+        (3, None, ["0", "1", "2"]),
+        (2, "no, yes", ["no", "yes"]),
+        (2, "a,a", "`labels=a,a` has a name twice"),
+        (2, "a,", "or an empty one"),
+        (3, "a,b", "3 classes and 2 names"),
+        (1, None, "needs two classes at least"),
     ],
 )
-def test_names_of_classes(values, expected):
-    assert source._labels(values) == expected
-
-
-@pytest.mark.parametrize(
-    "values, message",
-    [
-        ({"num_labels": 2, "labels": "a,a"}, "`labels=a,a` has a name twice"),
-        ({"num_labels": 2, "labels": "a,"}, "or an empty one"),
-        ({"num_labels": 3, "labels": "a,b"}, "3 classes and 2 names"),
-        ({"num_labels": 1}, "needs two classes at least"),
-    ],
-)
-def test_names_of_classes_that_do_not_fit(values, message):
-    with pytest.raises(errors.UserError, match=message):
+def test_names_of_classes(count, labels, expected):
+    values = {"num_labels": count} | ({"labels": labels} if labels else {})
+    if isinstance(expected, list):
+        assert source._labels(values) == expected
+        return
+    with pytest.raises(errors.UserError, match=expected):
         source._labels(values)
 
 

@@ -141,23 +141,17 @@ def test_bad_lines_stay_in_their_places():
 
 
 @pytest.mark.parametrize(
-    ("header", "message"),
+    ("content", "message"),
     [
-        ("text\tid\ttext", "line 1: the column 'text' is there 2 times"),
-        ("id\ttxt", "line 1 has no 'text'; there are 'id', 'txt'"),
-        (b"\xff", "line 1 is not UTF-8"),
+        (b"text\tid\ttext\n1\ta\tb", "1: the column 'text' is there 2 times"),
+        (b"id\ttxt\n1\ta", "line 1 has no 'text'; there are 'id', 'txt'"),
+        (b"\xff\n1\ta", "line 1 is not UTF-8"),
+        (b"id\ttext\n1\ta\nb", "line 3: 1 columns, but .* 2"),
     ],
 )
-def test_table_without_a_usable_first_row_is_refused(header, message):
-    header = header if isinstance(header, bytes) else header.encode()
-    lines = ask.read(io.BytesIO(header + b"\n1\ta\tb\n"), "in.tsv", LINES)
-    with pytest.raises(errors.UserError, match=f"in.tsv, {message}"):
-        next(lines)
-
-
-def test_bad_row_is_named():
-    with pytest.raises(errors.UserError, match="line 3: 1 columns, but .* 2"):
-        read("id\ttext\n1\ta\nb\n", LINES, "in.tsv")
+def test_table_that_cannot_be_used(content, message):
+    with pytest.raises(errors.UserError, match=f"in.tsv, .*{message}"):
+        read(content, LINES, "in.tsv")
 
 
 # Requests to answers.
@@ -188,35 +182,39 @@ class Echo(tf.Module):
 def echo(tmp_path_factory):
     path = str(tmp_path_factory.mktemp("echo") / "1")
     model = Echo()
-    texts = {
-        name: tf.TensorSpec([None], tf.string, name)
-        for name in ("text", "text_pair", "article", "question")
+
+    def spec(name, *shape, dtype=tf.string):
+        return tf.TensorSpec([None, *shape], dtype, name)
+
+    inputs = {
+        "serving_default": (model.pairs, spec("text"), spec("text_pair")),
+        "choose": (
+            model.choose,
+            spec("article"),
+            spec("question"),
+            spec("options", 4),
+        ),
+        "tokens": (model.tokens, spec("input_ids", None, dtype=tf.int32)),
     }
-    pair = texts["text"], texts["text_pair"]
-    several = (
-        texts["article"],
-        texts["question"],
-        tf.TensorSpec([None, 4], tf.string, "options"),
-    )
-    ids = tf.TensorSpec([None, None], tf.int32, "input_ids")
     signatures = {
-        "serving_default": model.pairs.get_concrete_function(*pair),
-        "choose": model.choose.get_concrete_function(*several),
-        "tokens": model.tokens.get_concrete_function(ids),
+        name: function.get_concrete_function(*specs)
+        for name, (function, *specs) in inputs.items()
     }
     tf.saved_model.save(model, path, signatures=signatures)
     return path
 
 
 def answer(signature, lines, batch_size=32):
-    requests = read("".join(lines), signature.inputs)
-    starts = range(0, len(requests), batch_size)
-    batches = [requests[start : start + batch_size] for start in starts]
+    content = io.BytesIO("".join(lines).encode())
+    items = list(ask.read(content, "in.jsonl", signature.inputs))
+    starts = range(0, len(items), batch_size)
+    batches = [items[start : start + batch_size] for start in starts]
     return [one for b in batches for one in ask.answer_all(signature, b)]
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 32])
 def test_answers_come_in_order_whatever_the_batch(echo, batch_size):
+    """With errors among them."""
     signature = ask.load(echo, "serving_default")
     assert signature.inputs == PAIRS
     lines = [entry(id=f"q{n}", text=f"{n}", text_pair="2") for n in range(7)]
@@ -229,21 +227,11 @@ def test_answers_come_in_order_whatever_the_batch(echo, batch_size):
         }
         for n in range(7)
     ]
-    assert answer(signature, lines, batch_size) == expected
-
-
-def test_errors_stand_among_the_answers(echo):
-    signature = ask.load(echo, "serving_default")
-    bad = text_files.BadLine({"line": 2}, "in, line 2 is bad")
-    good = [
-        ask.Request({"line": n}, {"text": str(n), "text_pair": ""})
-        for n in (1, 3)
-    ]
-    found = ask.answer_all(signature, [good[0], bad, good[1]])
-    assert [answer["line"] for answer in found] == [1, 2, 3]
-    assert found[1] == {"line": 2, "error": "in, line 2 is bad"}
-    assert found[2]["label"] == "3 \0é "
-    assert ask.answer_all(signature, [bad]) == [bad.answer]
+    lines[4] = entry(id="q4", text="4")
+    *others, bad = *expected[:4], *expected[5:], {"id": "q4", "line": 5}
+    found = answer(signature, lines, batch_size)
+    assert "in.jsonl, line 5 has no 'text_pair'" in found[4].pop("error")
+    assert [*found[:4], *found[5:], found[4]] == [*others, bad]
 
 
 def test_lists_of_texts(echo):

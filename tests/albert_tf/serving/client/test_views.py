@@ -66,21 +66,22 @@ def test_marks_of_pieces_are_left_out_of_the_text(piece, word):
 
 def test_masks_beyond_the_end_stay():
     answer = {
-        "pieces": [["▁rain", "▁"]],
-        "probabilities": [[0.75, 0.25]],
+        "pieces": [["▁rain", "▁"], ["b", "c"]],
+        "probabilities": [[0.75, 0.25], [0.5, 0.25]],
         "truncated": True,
     }
-    view = views.show_masks({"text": "The [MASK] and [MASK]."}, answer)
-    assert view.passage == [
-        ("The ", False),
-        ("rain", True),
-        (" and ", False),
-        ("[MASK]", False),
-        (".", False),
+    view = views.show_masks({"text": "The [MASK] [MASK] [MASK]."}, answer)
+    assert (
+        "|".join(text for text, _ in view.passage) == "The |rain| |b| |[MASK]|."
+    )
+    assert [n for n, (_, marked) in enumerate(view.passage) if marked] == [1, 3]
+    assert view.charts == {
+        "Mask 1": [("▁rain", 0.75, ""), ("▁", 0.25, "")],
+        "Mask 2": [("b", 0.5, ""), ("c", 0.25, "")],
+    }
+    assert view.notes == [
+        "The text is too long for the model: a part was left out."
     ]
-    assert view.charts == {"Mask 1": [("▁rain", 0.75, ""), ("▁", 0.25, "")]}
-    (note,) = view.notes
-    assert note.startswith("The text is too long")
 
 
 def test_text_without_a_mask():
@@ -131,9 +132,9 @@ def test_form_has_as_many_options_as_the_model():
     assert demo.form()["title"] == "Multiple choice"
 
 
-def make_demo():
+def answer(body):
     signature = Signature(question=1, options=4)
-    return views.Demo(signature, views.KINDS["choice"])
+    return views.Demo(signature, views.KINDS["choice"]).answer(body)
 
 
 def body(**texts):
@@ -142,7 +143,7 @@ def body(**texts):
 
 
 def test_answer_is_shown_beside_what_was_asked():
-    view = make_demo().answer(body())
+    view = answer(body())
     assert view.headline == "B: bcd"
     assert [name for name, *_ in view.charts["Options"]] == ["a", "bcd", "e"]
 
@@ -158,4 +159,4 @@ def test_answer_is_shown_beside_what_was_asked():
 )
 def test_requests_with_nothing_to_answer(request_, message):
     with pytest.raises(errors.UserError, match=message):
-        make_demo().answer(request_)
+        answer(request_)

@@ -10,8 +10,6 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model.network.encoder import AlbertModel
-from albert_tf.serving import make
 from albert_tf.serving.formats import id_model, lite_model, onnx_model
 from albert_tf.serving.services import service
 from tests.albert_tf.serving import saved_services
@@ -207,17 +205,6 @@ def test_operations_that_a_format_lacks_are_refused(
     model = dataclasses.replace(model, service=odd)
     with pytest.raises(errors.UserError, match=r"no operation for.*BesselI1"):
         id_model.save(model, str(tmp_path / "model"), form)
-
-
-def test_precisions_of_no_format_are_refused(tiny_vocab, tiny_tokenizer):
-    with pytest.raises(errors.UserError, match="precision=int4.*float32, int8"):
-        id_services.make_model("encoder", tiny_vocab, "int4")
-    model = id_services.make_model("encoder", tiny_vocab)
-    config = model.service.encoder.config
-    encoder = AlbertModel(config, precision="bfloat16")
-    other = make.of_encoder(encoder, tiny_tokenizer, 8)
-    with pytest.raises(errors.UserError, match="computes in bfloat16"):
-        dataclasses.replace(model, service=other)
 
 
 @pytest.mark.parametrize(

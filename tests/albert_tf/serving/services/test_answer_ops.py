@@ -160,7 +160,7 @@ def test_lowest_score_for_no_answer_counts():
     assert found.numpy().tolist() == [-1.0, 1e6, 4.0]
 
 
-def n_best(context, spans, size=4, empty_score=-9.0):
+def n_best(context, spans, size):
     """The entries of one question, spans given as (start, end, score)."""
     starts, ends, scores = zip(*spans, strict=True) if spans else ((),) * 3
     found = answer_ops.n_best(
@@ -172,69 +172,68 @@ def n_best(context, spans, size=4, empty_score=-9.0):
             tf.constant(scores, tf.float64),
         ),
         size,
-        empty_score,
+        empty_score=-9.0,
     )
-    return {name: values.numpy()[0].tolist() for name, values in found.items()}
-
-
-def test_different_texts_in_the_order_of_scores():
-    # "it " and "it" are one text; the better one counts.
-    found = n_best("it is it", [(6, 8, 1.0), (0, 3, 2.0), (3, 5, 1.5)])
-    assert found["n_best_answers"] == [b"it", b"is", b"", b""]
-    assert found["n_best_scores"] == [2.0, 1.5, 0.0, 0.0]
-    assert found["n_best_start"] == [0, 3, 0, 0]
-    assert found["n_best_end"] == [2, 5, 0, 0]
-    expected = 1 / (1 + np.exp(-0.5))
-    assert found["n_best_probabilities"] == pytest.approx(
-        [expected, 1 - expected, 0, 0]
-    )
-
-
-def test_equal_scores_stay_in_order():
-    spans = [(4, 5, 1.0), (0, 1, 1.0), (2, 3, 3.0), (6, 7, 1.0)]
-    assert n_best("a b c d", spans, size=4)["n_best_start"] == [2, 4, 0, 6]
-
-
-def test_entries_beyond_the_list_get_no_probability():
-    spans = [(4, 5, 1.0), (0, 1, 3.0), (2, 3, 2.0), (0, 3, 1.5)]
-    found = n_best("a b c", spans, size=2)
-    odds = np.exp([3.0, 2.0])
-    expected = {
-        "n_best_answers": [b"a", b"b"],
-        "n_best_scores": [3.0, 2.0],
-        "n_best_probabilities": pytest.approx(odds / odds.sum()),
-        "n_best_start": [0, 2],
-        "n_best_end": [1, 3],
+    return {
+        name.removeprefix("n_best_"): values.numpy()[0].tolist()
+        for name, values in found.items()
     }
-    assert found == expected
 
 
-def test_question_without_spans():
-    found = n_best("a", [])
-    assert found["n_best_answers"] == [b""] * 4
-    assert found["n_best_scores"] == [-9.0, 0, 0, 0]
-    assert found["n_best_probabilities"] == [1.0, 0, 0, 0]
-
-
-def test_white_space_alone_is_no_answer():
-    found = n_best("ab  c", [(2, 4, 1.0), (2, 3, 0.9), (0, 4, 0.5)])
-    assert found["n_best_answers"] == [b"ab", b"", b"", b""]
-    assert found["n_best_scores"] == [0.5, 0.0, 0.0, 0.0]
-    assert found["n_best_probabilities"][0] == 1.0
-    found = n_best("ab  c", [(2, 4, 1.0)])
-    assert found["n_best_answers"] == [b""] * 4
-    assert found["n_best_scores"] == [-9.0, 0.0, 0.0, 0.0]
-
-
-def test_nothing_ends_before_the_first_character():
-    found = n_best("\u00e9a", [(0, 0, 1.0)])
-    assert found["n_best_answers"][0] == "\u00e9".encode()
-    assert found["n_best_end"][0] == 2
+@pytest.mark.parametrize(
+    ("context", "spans", "answers", "starts", "scores"),
+    [
+        (  # "it " and "it" are one text; the better one counts.
+            "it is it",
+            [(6, 8, 1.0), (0, 3, 2.0), (3, 5, 1.5)],
+            ["it", "is", "", ""],
+            [0, 3, 0, 0],
+            [2.0, 1.5],
+        ),
+        (  # Equal scores stay in order.
+            "a b c d",
+            [(4, 5, 1.0), (0, 1, 1.0), (2, 3, 3.0), (6, 7, 1.0)],
+            ["b", "c", "a", "d"],
+            [2, 4, 0, 6],
+            [3.0, 1.0, 1.0, 1.0],
+        ),
+        (  # What is beyond the list gets no probability.
+            "a b c",
+            [(4, 5, 1.0), (0, 1, 3.0), (2, 3, 2.0), (0, 3, 1.5)],
+            ["a", "b"],
+            [0, 2],
+            [3.0, 2.0],
+        ),
+        ("a", [], ["", "", ""], [0, 0, 0], [-9.0]),
+        (  # White space alone is no answer.
+            "ab  c",
+            [(2, 4, 1.0), (2, 3, 0.9), (0, 4, 0.5)],
+            ["ab", "", ""],
+            [0, 0, 0],
+            [0.5],
+        ),
+        ("ab  c", [(2, 4, 1.0)], ["", ""], [0, 0], [-9.0]),
+        # Nothing ends before the first character.
+        ("éa", [(0, 0, 1.0)], ["é", ""], [0, 0], [1.0]),
+    ],
+)
+def test_n_best_lists(context, spans, answers, starts, scores):
+    size = len(answers)
+    padding = [0] * (size - len(scores))
+    texts = [answer.encode() for answer in answers]
+    odds = np.exp(scores) / np.exp(scores).sum()
+    assert n_best(context, spans, size) == {
+        "answers": texts,
+        "scores": scores + padding,
+        "probabilities": pytest.approx([*odds, *padding]),
+        "start": starts,
+        "end": [n + len(text) for n, text in zip(starts, texts, strict=True)],
+    }
 
 
 def test_texts_are_compared_beyond_one_block(monkeypatch):
     monkeypatch.setattr(answer_ops, "_AT_ONCE", 2)
     spans = [(0, 1, 9.0), (2, 3, 8.0), (4, 5, 7.0), (0, 3, 6.0), (0, 5, 5.0)]
     found = n_best("a a a", spans, size=3)
-    assert found["n_best_answers"] == [b"a", b"a a", b"a a a"]
-    assert found["n_best_scores"] == [9.0, 6.0, 5.0]
+    assert found["answers"] == [b"a", b"a a", b"a a a"]
+    assert found["scores"] == [9.0, 6.0, 5.0]

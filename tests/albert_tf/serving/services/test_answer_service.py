@@ -82,11 +82,6 @@ def make_service(version, tokenizer, config, *, length=LENGTH, **options):
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tiny_vocab):
-    return tokenization.Tokenizer(tiny_vocab)
-
-
-@pytest.fixture(scope="module")
 def config():
     return tiny_config(max_position_embeddings=LENGTH)
 
@@ -94,27 +89,24 @@ def config():
 def python_answers(task, service, questions):
     """What `SquadTask` says, with windows padded to their full length."""
     blocks = list(task.featurize(questions, base.PREDICT))
-    if not blocks:
-        return None
     inputs = {
         name: np.concatenate([block[name] for block in blocks])
-        for name in blocks[0]
+        for name in service.ids
     }
     ask = tf.function(service.ask)
     outputs = []
     size = answer_service._AT_ONCE
     for begin in range(0, len(inputs["input_ids"]), size):
         rows = [
-            tf.constant(inputs[n][begin : begin + size], tf.int32)
-            for n in service.ids
+            tf.constant(values[begin : begin + size], tf.int32)
+            for values in inputs.values()
         ]
-        found = ask(*rows)
-        outputs.append({n: found[n].numpy() for n in service.parts})
-    outputs = {
+        outputs.append(ask(*rows))
+    joined = {
         name: np.concatenate([part[name] for part in outputs])
         for name in service.parts
     }
-    return list(task.answers(outputs, questions))
+    return list(task.answers(joined, questions))
 
 
 def ask_texts(signature, questions):
@@ -125,6 +117,11 @@ def ask_texts(signature, questions):
     return {name: value.numpy() for name, value in found.items()}
 
 
+def text_of(entry, name="text"):
+    """A text of `SquadTask`, as a service gives it: see `AnswerServiceV1`."""
+    return b"" if entry[name] == "empty" else entry[name].encode()
+
+
 def check(found, questions, expected):
     """Compare what a service found with the answers of `SquadTask`."""
     for row, (question, answer) in enumerate(
@@ -132,47 +129,40 @@ def check(found, questions, expected):
     ):
         own = {name: value[row] for name, value in found.items()}
         n_best = answer["n_best"]
-        size = len(n_best)
-        texts = [entry["text"].encode() for entry in n_best]
-        if texts == [b"empty"]:
-            texts = [b""]
-        assert own["n_best_answers"].tolist()[:size] == texts, question
-        padding = len(own["n_best_answers"]) - size
-        assert own["n_best_answers"].tolist()[size:] == [b""] * padding
+        padding = len(own["n_best_answers"]) - len(n_best)
+        texts = [*map(text_of, n_best), *[b""] * padding]
+        assert own["n_best_answers"].tolist() == texts, question
         scores = [e["start_log_prob"] + e["end_log_prob"] for e in n_best]
         chances = [entry["probability"] for entry in n_best]
-        for name, values in (("scores", scores), ("probabilities", chances)):
+        numbers = {
+            "n_best_scores": scores + [0] * padding,
+            "n_best_probabilities": chances + [0] * padding,
+        }
+        if "null_score" in answer:
+            score = np.float64(np.float32(answer["null_score"]))
+            numbers["no_answer_score"] = score
+            numbers["no_answer_probability"] = 1 / (1 + np.exp(-score))
+        for name, wanted in numbers.items():
             np.testing.assert_allclose(
-                own[f"n_best_{name}"],
-                values + [0] * padding,
-                atol=LAYER_ATOL,
-                rtol=1e-6,
+                own[name], wanted, atol=LAYER_ATOL, rtol=1e-6, err_msg=name
             )
-        prediction = answer["prediction"].encode()
-        if prediction == b"empty":
-            prediction = b""
-        assert own["answer"] == prediction
+        assert own["answer"] == text_of(answer, "prediction")
         assert own["score"] == own["n_best_scores"][0]
         context = question.context.encode()
         assert context[own["start"] : own["end"]] == own["answer"]
-        for text, start, end in zip(
-            own["n_best_answers"].tolist(),
-            own["n_best_start"],
-            own["n_best_end"],
-            strict=True,
-        ):
-            assert context[start:end] == text
-            assert text or start == end == 0
-        if "null_score" in answer:
-            score = np.float32(answer["null_score"])
-            np.testing.assert_allclose(
-                own["no_answer_score"], score, atol=LAYER_ATOL
-            )
-            np.testing.assert_allclose(
-                own["no_answer_probability"],
-                1 / (1 + np.exp(-np.float64(score))),
-                atol=LAYER_ATOL,
-            )
+        check_places(own, context)
+
+
+def check_places(own, context):
+    """Each entry stands at its bytes; one without text at 0."""
+    for text, start, end in zip(
+        own["n_best_answers"].tolist(),
+        own["n_best_start"],
+        own["n_best_end"],
+        strict=True,
+    ):
+        assert context[start:end] == text
+        assert text or start == end == 0
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -231,12 +221,8 @@ def test_texts_that_are_none(saved):
         if not is_1:
             assert found["no_answer_score"][row] == 1e6
             assert found["no_answer_probability"][row] == 1
-    starts, ends = found["n_best_start"], found["n_best_end"]
     for row, text in enumerate(texts):
-        for answer, start, end in zip(
-            found["n_best_answers"][row], starts[row], ends[row], strict=True
-        ):
-            assert text[start:end] == answer
+        check_places({name: value[row] for name, value in found.items()}, text)
     assert found["n_best_answers"][4, 0] != b""
 
 
@@ -333,6 +319,7 @@ def test_too_short_sequences_are_refused(tokenizer, config):
         make_service("1.1", tokenizer, config, length=11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_real_questions(version, shared_dir, tmp_path):
     content = lzma.decompress(

@@ -28,13 +28,13 @@ def test_pretrained_signatures_of_ids(pretrained, tokenizer):
     )
 
 
-@pytest.mark.parametrize("name", ["pretrained", "bare"])
-def test_embeddings_of_text(request, tokenizer, name):
-    saved = request.getfixturevalue(name)
+def test_embeddings_of_text(config, tokenizer):
+    """Of an encoder without heads; those of a pretrained one are the same."""
+    service = saved_services.make_service("encoder", config, tokenizer)
     texts = [*saved_services.TEXTS, LONG]
-    outputs = saved.signatures["serving_default"](text=tf.constant(texts))
+    outputs = service.functions["serving_default"](tf.constant(texts))
     inputs = saved_services.pack(tokenizer, texts)
-    expected = saved.service.encoder(inputs)
+    expected = service.encoder(inputs)
     assert set(outputs) == {"pooled_output", "mean_output", "truncated"}
     cut = saved_services.are_cut(tokenizer, texts)
     assert outputs["truncated"].numpy().tolist() == cut

@@ -52,19 +52,15 @@ def test_an_empty_batch_gives_empty_outputs(request, name):
 @pytest.mark.parametrize("name", saved_services.SAVED)
 def test_what_is_not_utf8_gives_the_answer_for_its_replacement(request, name):
     saved = request.getfixturevalue(name)
-    for signature, arguments in saved.service.samples().items():
-        for bad, mended in ((b"a \xff b", "a \ufffd b"), (b"\xc3", "\ufffd")):
-            answers = [
-                saved.signatures[signature](
-                    **{
-                        k: tf.fill(v.shape, x) if v.dtype == tf.string else v
-                        for k, v in arguments.items()
-                    }
-                )
-                for x in (bad, mended)
-            ]
-            for key, value in answers[0].items():
-                np.testing.assert_array_equal(value, answers[1][key])
+    ask = saved.signatures["serving_default"]
+    texts = saved.service.samples()["serving_default"]
+    for bad, mended in ((b"a \xff b", "a \ufffd b"), (b"\xc3", "\ufffd")):
+        one, other = (
+            ask(**{name: tf.fill(v.shape, text) for name, v in texts.items()})
+            for text in (bad, mended)
+        )
+        for key, value in one.items():
+            np.testing.assert_array_equal(value, other[key])
 
 
 @pytest.mark.parametrize("name", ["pretrained", "of_choices"])
@@ -89,6 +85,8 @@ def test_what_is_not_utf8_gives_the_answer_for_its_replacement(request, name):
             "longer than the 20 positions",
         ),
         (lambda ids: {"input_ids": ids["input_ids"][0, 0]}, "shape|rank|dim"),
+        # One row for a square of ids.
+        (lambda ids: {"input_mask": ids["input_mask"][0]}, "shape|rank"),
         (
             lambda ids: {"input_ids": tf.cast(ids["input_ids"], tf.int64)},
             "expected to be a int32 .* is a int64",
@@ -101,25 +99,3 @@ def test_ids_that_do_not_fit_are_refused(request, name, change, message):
     ids = {key: tf.repeat(value, 2, 0) for key, value in sample.items()}
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         saved.signatures["tokens"](**{**ids, **change(ids)})
-
-
-@pytest.mark.parametrize("wrong", ["input_mask", "segment_ids"])
-def test_a_row_for_a_square_of_ids_is_refused(pretrained, wrong):
-    ids = {name: tf.ones([8, 8], tf.int32) for name in saved_services.IDS}
-    ids[wrong] = tf.ones([8], tf.int32)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="shape|rank"):
-        pretrained.signatures["tokens"](**ids)
-
-
-@pytest.mark.parametrize("name", ["pretrained", "of_singles", "of_pairs"])
-def test_texts_of_two_axes_are_refused(request, name):
-    """TensorFlow itself would take them, and answer in another order."""
-    saved = request.getfixturevalue(name)
-    texts = {
-        key: tf.repeat(value[:, None], 2, 1)
-        for key, value in saved.service.samples()["serving_default"].items()
-    }
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match=r"must be \[batch"
-    ):
-        saved.signatures["serving_default"](**texts)

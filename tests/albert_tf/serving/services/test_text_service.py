@@ -10,12 +10,12 @@ TEXTS = [*saved_services.TEXTS, LONG]
 SECONDS = [*saved_services.SECONDS, " ".join(saved_services.TEXTS * 2)]
 
 
-@pytest.mark.parametrize("name", ["of_pairs", "of_singles", "of_numbers"])
+@pytest.mark.parametrize("name", ["of_pairs", "of_numbers"])
 def test_answers_are_those_of_the_model(request, tokenizer, name):
     """Texts of all lengths; long ones are cut as in training."""
     saved = request.getfixturevalue(name)
     texts, second = {"text": tf.constant(TEXTS)}, None
-    if name != "of_singles":
+    if name == "of_pairs":
         texts["text_pair"], second = tf.constant(SECONDS), SECONDS
     inputs = saved_services.pack(tokenizer, TEXTS, second)
     expected = saved.model(inputs)["logits"]
@@ -47,8 +47,14 @@ def test_answers_are_those_of_the_model(request, tokenizer, name):
 @pytest.mark.parametrize(
     ("name", "texts", "message"),
     [
-        ("of_singles", {"text": [["a"]]}, r"must be \[batch"),
-        ("of_singles", {"text": "a"}, r"must be \[batch"),
+        ("of_numbers", {"text": [["a"]]}, r"must be \[batch"),
+        ("of_numbers", {"text": "a"}, r"must be \[batch"),
+        ("pretrained", {"text": [["a", "b"]] * 2}, r"must be \[batch"),
+        (
+            "of_pairs",
+            dict.fromkeys(("text", "text_pair"), [["a"]]),
+            "be .batch",
+        ),
         ("of_pairs", {"text": ["a"], "text_pair": ["a", "b"]}, "as many of"),
     ],
 )
