@@ -95,9 +95,8 @@ if __name__ == "__main__":
 
 import tensorflow as tf
 
-from albert_tf.finetuning import batches
 from albert_tf.model.checkpoints import restoring
-from albert_tf.serving import source
+from albert_tf.serving import scoring, source
 from albert_tf.serving.formats import (
     id_model,
     lite_model,
@@ -110,11 +109,6 @@ _FORMATS = {"litert": lite_model.FORMAT, "onnx": onnx_model.FORMAT}
 # One of them shows that a folder is an export.
 _MARKS = ("saved_model.pb", id_model.DESCRIPTION_NAME)
 REPORT_NAME = "export.json"
-
-_Ask = Callable[[id_model.Arrays], id_model.Arrays]
-_BATCH_SIZE = 32  # For scores.
-# Large, and no task looks at them.
-_LEFT_OUT = ("sequence_output", "pooled_output")
 
 # What turns texts into ids, and outputs into answers.
 _TEXT_OPTIONS = [
@@ -168,17 +162,7 @@ def _run(settings: ExportOptions) -> None:
             "bytes": _num_bytes(folder),
         }
         if task and settings.eval_file:
-            function = service.id_functions(reference)["tokens"]
-            names = [spec.name for spec in function.input_signature]
-
-            def by_name(**inputs: tf.Tensor) -> service.Tensors:
-                return function(*(inputs[name] for name in names))
-
-            for key, ask in (
-                ("scores", _of_export(settings, folder)),
-                ("scores_in_float32", functools.partial(_ask, by_name)),
-            ):
-                report[key] = _score(ask, names, task, examples)
+            report |= _scores(settings, folder, reference, task, examples)
         text = strict_json.dumps(report, indent=2, sort_keys=True) + "\n"
         files.write_text(os.path.join(folder, REPORT_NAME), text)
     logging.info("Exported %s to %s:\n%s", used.path, settings.export_dir, text)
@@ -233,45 +217,43 @@ def _save_id_model(
 
 
 def _ask(
-    function: Callable[..., Mapping[str, tf.Tensor]], inputs: id_model.Arrays
+    function: Callable[..., Mapping[str, tf.Tensor]], inputs: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     """Call a signature."""
     outputs = function(**{k: tf.constant(v) for k, v in inputs.items()})
     return {name: value.numpy() for name, value in outputs.items()}
 
 
-def _of_export(settings: ExportOptions, folder: str) -> _Ask:
-    """Return what asks the export."""
-    if settings.format == SAVED_MODEL:
-        function = tf.saved_model.load(folder).signatures["tokens"]
-        return functools.partial(_ask, function)
-    form = _FORMATS[settings.format]
-    path = os.path.join(folder, form.file_name)
-    return functools.partial(form.ask, path, "tokens")
-
-
-def _score(
-    ask: _Ask,
-    names: Sequence[str],
+def _scores(
+    settings: ExportOptions,
+    folder: str,
+    reference: service.Service,
     task: base.Task,
     examples: Sequence[base.Example],
-) -> dict[str, float]:
-    """Return the task's metrics for what `ask` says.
+) -> dict[str, dict[str, float]]:
+    """Return the scores of an export, asked as users do, and of its model."""
+    function = service.id_functions(reference)["tokens"]
+    names = [spec.name for spec in function.input_signature]
 
-    Args:
-        names: Of the inputs that it takes.
-        examples: With labels.
-    """
+    def by_name(**inputs: tf.Tensor) -> service.Tensors:
+        return function(*(inputs[name] for name in names))
 
-    def ask_batch(batch: id_model.Arrays) -> base.Outputs:
-        outputs = ask({name: batch[name] for name in names})
-        return {k: v for k, v in outputs.items() if k not in _LEFT_OUT}
-
-    # Some formats have a fixed length.
-    outputs = batches.ask(
-        ask_batch, task, examples, _BATCH_SIZE, task.max_seq_length
-    )
-    return task.score(outputs, examples)
+    ask: scoring.Ask = functools.partial(_ask, by_name)
+    expected = scoring.by_ids(ask, names, task, examples)
+    if settings.format != SAVED_MODEL:
+        form = _FORMATS[settings.format]
+        path = os.path.join(folder, form.file_name)
+        ask = functools.partial(form.ask, path, "tokens")
+        scores = scoring.by_ids(ask, names, task, examples)
+    else:
+        signatures = tf.saved_model.load(folder).signatures
+        if settings.with_text:
+            ask = functools.partial(_ask, signatures["serving_default"])
+            scores = scoring.by_texts(ask, task, examples)
+        else:
+            ask = functools.partial(_ask, signatures["tokens"])
+            scores = scoring.by_ids(ask, names, task, examples)
+    return {"scores": scores, "scores_in_float32": expected}
 
 
 def _num_bytes(folder: str) -> int:

@@ -3,6 +3,7 @@
 import json
 
 import tensorflow as tf
+import tf_keras as keras
 
 from albert_tf import export, run_classifier, run_race, run_squad
 from albert_tf.common import options as albert_options
@@ -44,6 +45,7 @@ def make_run(folder, config, vocabulary, task_name, **values):
         run_folder.read(str(folder)).options,
         tokenization.Tokenizer(vocabulary),
     )
+    keras.utils.set_random_seed(1)
     model = task_models.make_model(task, AlbertModel(config))
     tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
     return model

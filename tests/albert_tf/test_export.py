@@ -1,6 +1,7 @@
 """Export: what it refuses, and that it restores what was trained."""
 
 import dataclasses
+import itertools
 import json
 
 import numpy as np
@@ -31,6 +32,7 @@ from albert_tf.serving.services import (
 from albert_tf.text import tokenization, wordpiece
 from albert_tf.training import run_folder
 from tests import brightmart_files
+from tests.albert_tf.serving import saved_services
 from tests.conftest import LAYER_ATOL
 from tests.export_options import (
     make_options,
@@ -237,33 +239,88 @@ def test_classifier_gets_the_signature_of_its_task(
     assert service.max_seq_length == 16
 
 
-ROWS = [("0", "It rains."), ("1", "The ferry waits."), ("1", "It wet is.")]
+SQUAD = {"doc_stride": 8, "max_query_length": 8, "max_answer_length": 12}
+# What a run of each kind of task needs, and a labelled file of it.
+LABELLED = {
+    "RTE": ({}, "glue/RTE/dev.tsv"),
+    "STS-B": ({}, "glue/STS-B/dev.tsv"),
+    "race": ({"max_qa_length": 8}, "race/dev"),
+    "squad 1.1": ({"squad_version": "1.1", **SQUAD}, "squad/answered.json"),
+    "squad 2.0": ({"squad_version": "2.0", **SQUAD}, "squad/dev.json"),
+}
+WITHOUT_TEXT = {"with_text": False}
+ONNX, LITERT = {"format": "onnx"}, {"format": "litert"}
+BFLOAT16 = {"precision": "bfloat16"}
+
+
+@pytest.fixture
+def score(world, tmp_path, config, tiny_vocab):
+    """Exports a run with weights all its own; gives both of its scores."""
+    squad = json.loads((world.squad / "dev.json").read_text())
+    for article in squad["data"]:
+        for paragraph in article["paragraphs"]:
+            questions = [q for q in paragraph["qas"] if q["answers"]]
+            paragraph["qas"] = questions[:3]
+            for question in questions:  # So each answer has some F1.
+                answer = {"text": paragraph["context"], "answer_start": 0}
+                question["answers"] = [answer]
+    (world.squad / "answered.json").write_text(json.dumps(squad))
+
+    def export_run(kind, **how):
+        values, path = LABELLED[kind]
+        name = kind.split(" ")[0]
+        folder = tmp_path / "run"
+        model = make_run(folder, config, tiny_vocab, name, **values)
+        saved_services.spread(model)
+        tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
+        path = str(world.folder / path)
+        export.run(options(folder, eval_file=path, **how))
+        report = read_report(folder)
+        return report["scores"], report["scores_in_float32"]
+
+    return export_run
+
+
+FAST = [
+    *((kind, {}) for kind in LABELLED),
+    ("squad 2.0", WITHOUT_TEXT),
+    ("squad 1.1", ONNX),
+    ("squad 2.0", LITERT),
+]
+ALL = itertools.product(LABELLED, ({}, WITHOUT_TEXT, ONNX, LITERT))
 
 
 @pytest.mark.parametrize(
-    "form, precision",
-    [("saved_model", "bfloat16"), ("onnx", "int8"), ("litert", "float32")],
+    ("kind", "how"),
+    [
+        pytest.param(*given, marks=() if given in FAST else pytest.mark.slow)
+        for given in ALL
+    ],
 )
-def test_score_of_an_export_stands_beside_that_of_the_model(
-    tmp_path, config, tiny_vocab, form, precision
-):
-    folder = tmp_path / "run"
-    model = make_run(folder, config, tiny_vocab, "cola")
-    model.output_weights.assign_add(tf.ones_like(model.output_weights))
-    tf.train.Checkpoint(model=model).write(str(folder / "model.ckpt-best"))
-    dev = tmp_path / "dev.tsv"
-    rows = [f"a\t{label}\t\t{text}\n" for label, text in ROWS * 20]
-    dev.write_text("".join(rows))
-    given = {"format": form, "precision": precision, "eval_file": str(dev)}
-    export.run(options(folder, **given))
-    report = read_report(folder)
-    assert (report["format"], report["precision"]) == (form, precision)
-    ours, theirs = report["scores"], report["scores_in_float32"]
-    assert ours.keys() == theirs.keys() >= {"matthew_corr"}
-    # The last digits of the loss tell what was computed in.
-    loss = next(name for name in ours if name.endswith("loss"))
-    gap = abs(ours[loss] - theirs[loss])
-    assert gap < 1e-5 if precision == "float32" else 1e-7 < gap < 0.1
+def test_every_kind_of_task_is_scored(score, kind, how):
+    """As the model itself, from the texts of a file or from their ids."""
+    ours, theirs = score(kind, **how)
+    assert ours == pytest.approx(theirs, rel=1e-4)
+    assert len(set(ours.values())) > 1
+
+
+@pytest.mark.parametrize("how", [BFLOAT16, {**ONNX, "precision": "int8"}])
+def test_score_of_rounded_weights_is_another(score, how):
+    ours, theirs = score("RTE", **how)
+    assert ours.keys() == theirs.keys() == {"accuracy", "loss"}
+    assert 1e-7 < abs(ours["loss"] - theirs["loss"]) < 0.1
+
+
+def test_what_users_call_is_scored(score, monkeypatch):
+    answer = text_service.ClassifierService.answer
+
+    def confuse(self, *texts):
+        found = answer(self, *texts)
+        return {**found, "probabilities": found["probabilities"][:, ::-1]}
+
+    monkeypatch.setattr(text_service.ClassifierService, "answer", confuse)
+    ours, theirs = score("RTE")
+    assert ours["accuracy"] == pytest.approx(1 - theirs["accuracy"])
 
 
 def test_missing_vocabulary_can_be_given(run_dir, tiny_vocab, no_saving):

@@ -258,6 +258,15 @@ class SquadTask(base.Task):
             self._known_threshold = threshold
         return results.score(threshold)
 
+    def score_texts(
+        self, texts: Sequence[str], examples: Sequence[squad_data.Question]
+    ) -> dict[str, float]:
+        """Return the official metrics of answers, "" where there is none."""
+        found = dict(zip((e.id for e in examples), texts, strict=True))
+        if self.has_null:
+            return squad_metrics.score_version_2(examples, found)
+        return squad_metrics.score_version_1(examples, found)
+
     def answers(
         self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
     ) -> Iterator[dict[str, Any]]:

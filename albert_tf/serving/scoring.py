@@ -1,0 +1,94 @@
+"""The scores of an export, asked as users ask it, and of the model itself."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.finetuning import base, batches, race
+from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning.squad import squad
+
+Inputs = Mapping[str, Any]
+Ask = Callable[[Inputs], Mapping[str, np.ndarray]]
+
+_BATCH_SIZE = 32
+# Large, and no task looks at them.
+_LEFT_OUT = ("sequence_output", "pooled_output")
+
+
+def by_ids(
+    ask: Ask,
+    names: Sequence[str],
+    task: base.Task,
+    examples: Sequence[base.Example],
+) -> dict[str, float]:
+    """Return the task's metrics for what a signature of ids says.
+
+    Args:
+        names: Of the inputs that it takes.
+        examples: With labels.
+    """
+
+    def ask_batch(batch: Inputs) -> base.Outputs:
+        outputs = ask({name: batch[name] for name in names})
+        return {k: v for k, v in outputs.items() if k not in _LEFT_OUT}
+
+    # Some formats have a fixed length.
+    outputs = batches.ask(
+        ask_batch, task, examples, _BATCH_SIZE, task.max_seq_length
+    )
+    if not isinstance(task, squad.SquadTask):
+        return task.score(outputs, examples)
+    # With the threshold that is exported, not the best one for the examples.
+    unknown = [dataclasses.replace(e, answers=None) for e in examples]
+    answers = task.answers(outputs, unknown)
+    return task.score_texts([a["prediction"] for a in answers], examples)
+
+
+def by_texts(
+    ask: Ask, task: base.Task, examples: Sequence[base.Example]
+) -> dict[str, float]:
+    """Return the task's metrics for what the signature of texts says."""
+    parts = []
+    for start in range(0, len(examples), _BATCH_SIZE):
+        outputs = ask(_texts(task, examples[start : start + _BATCH_SIZE]))
+        parts.append({k: v for k, v in outputs.items() if k in _READ})
+    found = {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
+    if isinstance(task, squad.SquadTask):
+        texts = [answer.decode() for answer in found["answer"]]
+        return task.score_texts(texts, examples)
+    if "score" in found:
+        return task.score({"logits": found["score"][:, None]}, examples)
+    # A float32 of 0 may stand for a very small number.
+    tiny = np.finfo(np.float32).tiny
+    logits = np.log(np.maximum(found["probabilities"], tiny))
+    return task.score({"logits": logits}, examples)
+
+
+_READ = ("answer", "score", "probabilities")
+
+
+def _texts(task: base.Task, examples: Sequence[base.Example]) -> Inputs:
+    """Return the inputs of the signature of texts."""
+    if isinstance(task, squad.SquadTask):
+        return {
+            "question": [example.text for example in examples],
+            "context": [example.context for example in examples],
+        }
+    if isinstance(task, race.RaceTask):
+        count = task.options.num_options
+        return {
+            "article": [example.article for example in examples],
+            "question": [example.question for example in examples],
+            "options": [
+                [*example.options, *[""] * (count - len(example.options))]
+                for example in examples
+            ],
+        }
+    assert isinstance(task, glue.GlueTask)
+    texts = {"text": [example.text_a for example in examples]}
+    if task.has_pairs:
+        texts["text_pair"] = [example.text_b for example in examples]
+    return texts
