@@ -3,19 +3,26 @@ r"""Predict a file of your own: with a finetuned run, or with a SavedModel.
     python -m albert_tf.predict pairs.tsv --run_dir=runs/rte \
         --output_file=predictions.jsonl
 
-The input is a TSV file whose first row names the columns `text`, `text_pair`
-(for tasks with pairs) and, if wanted, `id`; or one JSON object a line with
-these keys. For SQuAD the keys are `question`, `context` and `id`, or the file
+The input is a table whose first row names the columns `text`, `text_pair`
+(for tasks with pairs) and, if wanted, `id`; or JSON with these keys: one object
+a line, or a list. Where `text` is all that is needed, a line may also be the
+text itself. For SQuAD the keys are `question`, `context` and `id`, or the file
 has SQuAD's own layout. For RACE it is one article a line, as in `all.txt`,
 with or without answers. The output has the prediction and the probabilities
 for each: JSON lines, or a table if its name ends in .tsv.
 
+A file is a table if its name ends in .tsv, in any case, or if its first line
+names all inputs, separated by tabs. Other tables, such as .csv, are refused.
+
     python -m albert_tf.predict --saved_model=served/cola/1 < sentences.txt
 
-The JSON keys, or the columns, are the inputs of the signature:
-`text`, `text_pair`; `question`, `context`; `article`, `question`, `options`.
-Where `text` is the only one, a line may also be the text itself. Each answer
-has the `id` that was given with it, else the number of its `line`.
+The same files are read. The keys, or the columns, are the inputs of the
+signature: `text`, `text_pair`; `question`, `context`; `article`, `question`,
+`options`.
+
+Each answer has the `id` that was given with it, as it was given, else the
+number of its `line` (in a list its `object`); for RACE's articles also that of
+its `question`.
 
 Answers are written one after another, in the order of the lines. A line that
 cannot be answered gets an `error`, with its `line` and, if it can be read, its
@@ -50,6 +57,8 @@ STANDARD = "-"
 _LOOKED_AT = 65536
 _DEFAULT_SIGNATURE = "serving_default"
 _Answers = list[dict[str, Any]]
+# Columns that a table of answers may have, beside those of classes.
+_COLUMNS = frozenset(["id", "line", "object", "prediction", "error"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,19 +276,43 @@ def _output(path: str) -> Iterator[IO[bytes]]:
 
 
 def _to_table(answers: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows with a header; each probability has a column of its own."""
+    """Return rows with a header; each probability has a column of its own.
+
+    It has the name of its class, or, where a class is called as one of the
+    other columns, `probabilities.CLASS`.
+    """
+    classes = {
+        key
+        for answer in answers
+        for name, value in answer.items()
+        if _is_nested(name, value)
+        for key in value
+    }
+    clash = classes & _COLUMNS.union(*answers)
     rows: list[dict[str, Any]] = []
     for answer in answers:
         row: dict[str, Any] = {}
         for name, value in answer.items():
-            row.update(value if isinstance(value, dict) else {name: value})
+            cells = {name: value}
+            if _is_nested(name, value):
+                mark = f"{name}." if clash else ""
+                cells = {mark + key: number for key, number in value.items()}
+            row |= cells
         rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = [names, *([row.get(name, "") for name in names] for row in rows)]
     return "".join(
-        "\t".join(" ".join(str(cell).split()) for cell in line) + "\n"
+        "\t".join(" ".join(_text(cell).split()) for cell in line) + "\n"
         for line in lines
     )
+
+
+def _is_nested(name: str, value: Any) -> bool:
+    return isinstance(value, dict) and name != "id"
+
+
+def _text(cell: Any) -> str:
+    return cell if isinstance(cell, str) else strict_json.dumps(cell)
 
 
 if __name__ == "__main__":

@@ -169,5 +169,5 @@ class Task(abc.ABC):
 def log_remarks(remarks: Remarks) -> None:
     """Log remarks, each with the number of examples."""
     for what, names in remarks.items():
-        shown = ", ".join(names[:3]) + ", ..." * (len(names) > 3)
+        shown = ", ".join(map(str, names[:3])) + ", ..." * (len(names) > 3)
         logging.warning("%d %s (%s)", len(names), what, shown)

@@ -275,7 +275,7 @@ class RaceTask(base.Task):
                 race_data.LETTERS, example.options, row.tolist(), strict=False
             )
             yield {
-                "id": example.guid,
+                **text_files.key_of(example.guid),
                 "prediction": race_data.LETTERS[row.argmax()],
                 "probabilities": {k: p for k, text, p in columns if text},
             }

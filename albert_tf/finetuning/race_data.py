@@ -26,14 +26,14 @@ class RaceQuestion:
 
     Attributes:
         guid: The article's id and the number of the question, from 0: such as
-            `high19088.txt-0`.
+            `high19088.txt-0`; see `text_files.key_of`.
         level: `middle` or `high`; empty if it is not known.
         question: The question, or a sentence with a gap, `_`.
         options: An empty one stands for none, as in an exported model.
         label: Index of the right option; None where it is not known.
     """
 
-    guid: str
+    guid: Any
     level: str
     article: str
     question: str
@@ -82,15 +82,23 @@ class Reader:
         no_questions: list[str] = []
 
         def make(
-            where: str, number: int, article: Mapping[str, Any]
+            where: str, key: dict[str, Any], article: Mapping[str, Any]
         ) -> list[RaceQuestion]:
-            del number
             found = list(self._parse(where, "", article, needs_answers=False))
             if not found:
                 no_questions.append(where)
-            return found
+            if isinstance(article.get("id"), str):
+                return found
+            if "id" in article:
+                key = {"id": article["id"]}
+            places = [{**key, "question": n} for n in range(len(found))]
+            return [
+                dataclasses.replace(question, guid=text_files.Place(place))
+                for question, place in zip(found, places, strict=True)
+            ]
 
-        found = list(text_files.read_own(path, make, ()))
+        inputs = ["article", "questions", "options"]
+        found = list(text_files.read_own(path, inputs, make))
         self.remark("articles have no questions.", no_questions)
         if not found:
             raise _no_questions(path)

@@ -7,14 +7,26 @@ cannot be used becomes a `BadLine`, so that the other lines get their answers;
 
 import dataclasses
 import functools
+import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
+
+from absl import logging
 
 from albert_tf.common import errors, files, strict_json
 
 T = TypeVar("T")
-_ADVICE = "The file must hold one JSON object a line, or one list of objects."
+_ADVICE = (
+    "The file must hold one JSON object a line, or one list of objects; so is "
+    'a text written that begins with "{".'
+)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# The first row of a table whose columns are not separated by tabs.
+_OTHER_HEADER = re.compile(r'"?\w+"?(\s*[,;|]\s*"?\w+"?)+')
+# A line that begins so is meant as JSON, even if it is none.
+_LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,33 +65,128 @@ def strictly(items: Iterable[T | BadLine]) -> Iterator[T]:
         yield item
 
 
-# The parameters: file and line, number of the entry from 0, values by name.
-Parse = Callable[[str, int, dict[str, Any]], Iterable[T]]
-# File and line, the key of a bad line, values by name.
-_Entry = tuple[str, dict[str, Any], dict[str, Any]]
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Stands for the id of something in a user's file that has none."""
+
+    key: dict[str, Any]  # Such as its `line`.
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value}" for name, value in self.key.items())
+
+
+def key_of(id_: Any) -> dict[str, Any]:
+    """Return what an answer begins with: the `id` as given, or a place."""
+    return id_.key if isinstance(id_, Place) else {"id": id_}
+
+
+# File and line, the key of the line, values by name.
+Entry = tuple[str, dict[str, Any], dict[str, Any]]
+# Takes these three.
+Parse = Callable[[str, dict[str, Any], dict[str, Any]], Iterable[T]]
+# `PATH, line N`, key and bytes of a line.
+_Line = tuple[str, dict[str, Any], bytes]
 
 
 def read_own(
-    path: str, parse: Parse[T], tables: tuple[str, ...] = (".tsv",)
+    path: str, inputs: Sequence[str], parse: Parse[T]
 ) -> Iterator[T | BadLine]:
-    """Yield what `parse` makes of each row or JSON object of a user's file.
+    """Yield what `parse` makes of each entry of a file; see `own_entries`.
 
-    A table's first row names the columns; JSON is one object a line, a list of
-    objects, or one object. Where `parse` raises a `UserError`, the line is bad.
+    Where it raises a `UserError`, the line is bad.
     """
-    is_table = path.endswith(tables)
-    entries = _own_rows(path) if is_table else _objects(path)
-    for number, entry in enumerate(entries):
+    for entry in own_entries(_split(path), path, inputs):
         if isinstance(entry, BadLine):
             yield entry
             continue
         where, key, values = entry
         try:
-            made = list(parse(where, number, values))
+            made = list(parse(where, key, values))
         except errors.UserError as error:
             yield bad_line(key, values, error)
         else:
             yield from made
+
+
+def own_entries(
+    lines: Iterable[bytes], name: str, inputs: Sequence[str]
+) -> Iterator[Entry | BadLine]:
+    """Yield the entries of a user's file; its name and first line say its kind.
+
+    It is a table if the name ends in .tsv, in any case, or if tabs divide the
+    first line into fields that name all inputs; this line names the columns.
+    Tables of other kinds are refused. Other files are JSON: one object a line,
+    a list of objects, or one object. Where `text` is the only input, lines that
+    do not begin as an object are texts. Empty lines are counted and left out.
+
+    Args:
+        lines: As many are read as are needed.
+        name: For messages.
+        inputs: Names that each entry must have.
+    """
+    filled = _filled(lines, name)
+    first = next(filled, None)
+    if first is None:
+        return
+    where, _, line = first
+    names = _columns(name, line, inputs, where)
+    if names:
+        for where, key, line in filled:
+            yield _entry(where, key, functools.partial(row, line, names, where))
+        return
+    yield from _objects(
+        itertools.chain([first], filled),
+        name,
+        has_texts=list(inputs) == ["text"],
+    )
+
+
+def _filled(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
+    empty = []
+    for where, key, line in _numbered(lines, name):
+        if line.decode(errors="replace").strip():
+            yield where, key, line
+        else:
+            empty.append(key["line"])
+    if empty:
+        logging.warning(
+            "%s: left out %d empty lines; the first is line %d. Write an empty "
+            'text as {"text": ""}.',
+            name,
+            len(empty),
+            empty[0],
+        )
+
+
+def _columns(
+    name: str, line: bytes, inputs: Sequence[str], where: str
+) -> list[str] | None:
+    """Return the columns that the first line names, if it begins a table."""
+    wanted, lower = set(inputs), name.lower()
+    text = line.decode(errors="replace").rstrip("\r\n")
+    fields = text.split("\t")
+    if lower.endswith(".tsv") or wanted <= set(fields):
+        names = column_names(decode(line, where), where)
+        missing = [input_ for input_ in inputs if input_ not in names]
+        if missing:
+            raise errors.UserError(
+                f"{where} has no {missing[0]!r}; there are "
+                f"{', '.join(map(repr, names))}. The first row must name "
+                f"{', '.join(inputs)}."
+            )
+        return names
+    # Such as `id,text` or `"id";"text"`.
+    is_other = _OTHER_HEADER.fullmatch(text) and wanted <= set(
+        re.findall(r"\w+", text)
+    )
+    has_tabs = len(fields) > 1 and not _LIKE_JSON.match(text)
+    if is_other or has_tabs or lower.endswith(".csv"):
+        raise errors.UserError(
+            f"{where}: this looks like a table that cannot be read. Separate "
+            "its columns by tabs, and name them in the first row, among them "
+            f"{', '.join(inputs)}; or write one JSON object a line."
+        )
+    return None
 
 
 def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -88,7 +195,10 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     The file holds one object a line (empty lines are allowed), a list of
     objects, or one object over several lines.
     """
-    for where, _, values in strictly(_objects(path)):
+    lines = _numbered(_split(path), path)
+    filled = (line for line in lines if line[2].strip())
+    found = _objects(filled, path, is_whole=True)
+    for where, _, values in strictly(found):
         yield where, values
 
 
@@ -98,21 +208,25 @@ def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
     Only line feeds (after a carriage return or not) end a line: texts may hold
     other separators.
     """
-    for where, _, line in _lines(path):
+    for where, _, line in _numbered(_split(path), path):
         yield where, decode(line, where).split("\t")
 
 
-def _lines(path: str) -> Iterator[tuple[str, dict[str, Any], bytes]]:
-    """Yield `PATH, line N`, key and bytes of each line, no byte order mark."""
-    content = _read(path).removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
-    lines = content.split(b"\n") if content else []
+def _split(path: str) -> list[bytes]:
+    content = _read(path).removeprefix(_BYTE_ORDER_MARK).removesuffix(b"\n")
+    return content.split(b"\n") if content else []
+
+
+def _numbered(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
     for number, line in enumerate(lines, 1):
-        yield f"{path}, line {number}", {"line": number}, line
+        if number == 1:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        yield f"{name}, line {number}", {"line": number}, line
 
 
 def _entry(
     where: str, key: dict[str, Any], parse: Callable[[], dict[str, Any]]
-) -> _Entry | BadLine:
+) -> Entry | BadLine:
     """Return what `parse` makes of a line, or a bad line."""
     try:
         return where, key, parse()
@@ -120,39 +234,60 @@ def _entry(
         return BadLine(key, str(error))
 
 
-def _own_rows(path: str) -> Iterator[_Entry | BadLine]:
-    names: list[str] = []
-    for where, key, line in _lines(path):
-        if not names:
-            names = column_names(decode(line, where), where)
-            continue
-        yield _entry(where, key, functools.partial(row, line, names, where))
+def _objects(
+    lines: Iterator[_Line],
+    name: str,
+    *,
+    is_whole: bool = False,
+    has_texts: bool = False,
+) -> Iterator[Entry | BadLine]:
+    """Yield the JSON objects of lines, or of all lines together.
 
-
-def _objects(path: str) -> Iterator[_Entry | BadLine]:
-    try:
-        whole = strict_json.loads(_read(path))
-    except strict_json.JsonError as error:
-        entries = [
-            _entry(where, key, functools.partial(_object, where, line))
-            for where, key, line in _lines(path)
-            if line.strip()
-        ]
-        if entries and all(isinstance(entry, BadLine) for entry in entries):
-            raise errors.UserError(
-                f"{path}: this is not JSON ({error}). {_ADVICE}"
-            ) from None
-        yield from entries
+    Args:
+        is_whole: Whether to read all lines before the first object.
+        has_texts: Whether lines may be texts.
+    """
+    first = next(lines, None)
+    if first is None:
         return
+    lines = itertools.chain([first], lines)
+    if is_whole or _goes_on(first[2], has_texts):
+        several = list(lines)
+        lines = iter(several)
+        try:
+            whole = strict_json.loads(b"\n".join(line for *_, line in several))
+        except strict_json.JsonError:
+            pass
+        else:
+            yield from _values(whole, name)
+            return
+    for where, key, line in lines:
+        parse = functools.partial(_object, where, line, has_texts=has_texts)
+        yield _entry(where, key, parse)
+
+
+def _goes_on(line: bytes, has_texts: bool) -> bool:
+    """Tell whether a first line is a list, or the beginning of JSON."""
+    if has_texts and not _LIKE_JSON.match(line.decode(errors="replace")):
+        return False
+    try:
+        return isinstance(strict_json.loads(line), list)
+    except strict_json.JsonError as error:
+        return "unexpected end" in str(error)
+
+
+def _values(whole: Any, name: str) -> Iterator[Entry | BadLine]:
     several = isinstance(whole, list)
     for number, value in enumerate(whole if several else [whole], 1):
-        where = f"{path}, object {number}" if several else path
+        where = f"{name}, object {number}" if several else name
         parse = functools.partial(_check_object, where, value)
         yield _entry(where, {"object": number}, parse)
 
 
-def _object(where: str, line: bytes) -> dict[str, Any]:
+def _object(where: str, line: bytes, *, has_texts: bool) -> dict[str, Any]:
     text = decode(line, where)
+    if has_texts and not _LIKE_JSON.match(text):
+        return {"text": text}
     try:
         value = strict_json.loads(text)
     except strict_json.JsonError as error:

@@ -169,7 +169,7 @@ def test_answers_are_those_of_the_model(of_kind, demos, kind, texts):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b'{"text": "What', "not one JSON object"),
+        (b'{"text": "What', "this is not JSON"),
         (b"\xff", "not UTF-8"),
         ({"text": "What?"}, "has no 'text_pair'"),
         ({"text": "a", "text_pair": ""}, "text pair is empty"),

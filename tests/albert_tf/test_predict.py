@@ -167,7 +167,7 @@ def test_windows_do_not_depend_on_the_batch(squad_run, tmp_path):
     path = write(tmp_path / "in.jsonl", json_lines(rows))
     one = ask(squad_run, path, tmp_path / "a.jsonl", batch_size=2)
     other = ask(squad_run, path, tmp_path / "b.jsonl", batch_size=50)
-    assert [answer["id"] for answer in one] == ["0", "1", "2"]
+    assert [answer["line"] for answer in one] == [1, 2, 3]
     for a, b in zip(one, other, strict=True):
         assert a["prediction"] == b["prediction"]
         assert a["n_best"][0]["probability"] == pytest.approx(
@@ -226,6 +226,33 @@ def test_table_of_answers_has_the_errors_too(squad_run, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("classes", "columns"),
+    [
+        (["no", "yes"], ["no", "yes"]),
+        (
+            ["id", "error", "no"],
+            ["probabilities.id", "probabilities.error", "probabilities.no"],
+        ),
+        (["line"], ["probabilities.line"]),
+        (["prediction", "7"], ["probabilities.prediction", "probabilities.7"]),
+        (["note"], ["probabilities.note"]),
+    ],
+)
+def test_names_of_classes_and_other_columns_do_not_meet(classes, columns):
+    ids = [7, None, {"a": 1}]
+    odds = {name: number / 4 for number, name in enumerate(classes)}
+    answers = [
+        {"id": id_, "prediction": "x", "probabilities": odds, "note": "a b"}
+        for id_ in ids
+    ]
+    table = predict._to_table(answers).splitlines()
+    names, *rows = [line.split("\t") for line in table]
+    assert names == ["id", "prediction", *columns, "note"]
+    assert [row[0] for row in rows] == ["7", "null", '{"a":1}']
+    assert rows[0][2:-1] == [str(n / 4) for n in range(len(classes))]
+
+
+@pytest.mark.parametrize(
     # As in the original.
     ("version", "expected"),
     [("1.1", "empty"), ("2.0", "")],
@@ -244,7 +271,7 @@ def test_answers_of_a_run_go_to_standard_output(squad_run, tmp_path, capfd):
     path = write(tmp_path / "in.jsonl", json_lines([row]))
     run(path, run_dir=squad_run)
     (line,) = capfd.readouterr().out.splitlines()
-    assert json.loads(line)["id"] == "0"
+    assert json.loads(line)["line"] == 1
 
 
 # A SavedModel.
@@ -311,6 +338,58 @@ def test_bad_lines_are_counted(echo, tmp_path, caplog):
     run(path, saved_model=echo, output_file=str(output))
     assert "2 of 3 answers are errors. The first: " in caplog.text
     assert read_lines(output)[1]["id"] == 3
+
+
+# Both.
+
+
+@pytest.fixture(scope="module")
+def models(echo, tmp_path_factory, small_config, tiny_vocab):
+    """The options of a run and of a SavedModel for single texts."""
+    folder = tmp_path_factory.mktemp("runs") / "cola"
+    export_options.make_run(folder, small_config, tiny_vocab, "cola")
+    return {"run_dir": str(folder)}, {"saved_model": echo}
+
+
+TEXTS = [{"text": "a", "id": id_} for id_ in (7, "7", None, [1], "")]
+IDS = [{"id": 7}, {"id": "7"}, {"id": None}, {"id": [1]}, {"id": ""}]
+TABLE = "id\ttext\tlabel\n7\tIt rains.\t1\n\n\tWe stay.\t0\n"
+REFUSED = "this looks like a table that cannot be read"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("own.txt", "It rains.\nWe, id, text.\n", [{"line": 1}, {"line": 2}]),
+        ("own.tsv", TABLE, [{"id": "7"}, {"id": ""}]),
+        ("own.TSV", TABLE, [{"id": "7"}, {"id": ""}]),
+        ("own.txt", TABLE, [{"id": "7"}, {"id": ""}]),
+        ("own", "text\nIt rains.\n", [{"line": 2}]),
+        ("own.tsv", "sentence\nIt rains.\n", "line 1 has no 'text'"),
+        ("own.txt", TABLE.replace("text", "sentence"), REFUSED),
+        ("own.txt", TABLE.replace("\t", ","), REFUSED),
+        ("own.csv", "It rains.\n", REFUSED),
+        ("own.jsonl", json_lines(TEXTS), IDS),
+        ("own.txt", json.dumps(TEXTS), IDS),
+        ("own.json", json.dumps(TEXTS, indent=1), IDS),
+        ("own.json", json.dumps({"text": "a"}, indent=1), [{"object": 1}]),
+    ],
+)
+def test_a_file_is_the_same_in_both_forms(
+    models, tmp_path, name, content, expected
+):
+    path, output = write(tmp_path / name, content), tmp_path / "out.jsonl"
+    for model in models:
+        if isinstance(expected, str):
+            with pytest.raises(errors.UserError, match=expected):
+                run(path, output_file=str(output), **model)
+            continue
+        run(path, output_file=str(output), **model)
+        answers = read_lines(output)
+        output.unlink()
+        places = ("id", "line", "object")
+        found = [{k: a[k] for k in places if k in a} for a in answers]
+        assert found == expected
 
 
 # Runs the script, then tells what it had to load for it.

@@ -97,7 +97,7 @@ class GlueTask(base.Task):
         """Read a user's texts: TSV with a header, or JSON objects.
 
         Their names are `text`, `text_pair` where the task has pairs, and, if
-        wanted, `id`; without it examples have the numbers 0, 1, and so on.
+        wanted, `id`.
         """
         return glue_data.read_own(self._spec, self.name, path)
 
@@ -172,12 +172,13 @@ class GlueTask(base.Task):
         logits = outputs["logits"]
         if self.is_regression:
             for example, number in zip(examples, logits[:, 0], strict=True):
-                yield {"id": example.guid, "prediction": float(number)}
+                key = text_files.key_of(example.guid)
+                yield {**key, "prediction": float(number)}
             return
         rows = probabilities.softmax(logits)
         for example, row in zip(examples, rows, strict=True):
             yield {
-                "id": example.guid,
+                **text_files.key_of(example.guid),
                 "prediction": self.labels[row.argmax()],
                 "probabilities": dict(
                     zip(self.labels, row.tolist(), strict=True)

@@ -28,7 +28,7 @@ class TextExample:
             not known.
     """
 
-    guid: str
+    guid: Any  # See `text_files.key_of`.
     text_a: str
     text_b: str = ""
     label: float | None = None
@@ -232,7 +232,7 @@ def read_own(
     wanted = ["text", "text_pair"] if spec.has_pairs else ["text"]
 
     def parse(
-        where: str, number: int, values: Mapping[str, Any]
+        where: str, place: dict[str, Any], values: Mapping[str, Any]
     ) -> Iterator[TextExample]:
         for key in wanted:
             if not isinstance(values.get(key), str):
@@ -243,6 +243,6 @@ def read_own(
                     "row of a TSV file names, or as keys of JSON objects."
                 )
         texts = [values[key] for key in wanted]
-        yield TextExample(str(values.get("id", number)), *texts)
+        yield TextExample(values.get("id", text_files.Place(place)), *texts)
 
-    return list(text_files.read_own(path, parse, (".tsv", ".txt")))
+    return list(text_files.read_own(path, wanted, parse))

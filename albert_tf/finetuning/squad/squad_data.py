@@ -59,6 +59,7 @@ class Question:
     answers: tuple[Answer, ...] | None
     is_impossible: bool = False
     has_number: bool = False
+    place: text_files.Place | None = None  # Of one that has no id.
 
     @property
     def learnt(self) -> Answer | None:
@@ -76,9 +77,9 @@ class Question:
         return None
 
     @property
-    def given_id(self) -> str | int:
-        """The id as it stands in the file."""
-        return int(self.id) if self.has_number else self.id
+    def given_id(self) -> str | int | text_files.Place:
+        """The id as it stands in the file; see `text_files.key_of`."""
+        return self.place or (int(self.id) if self.has_number else self.id)
 
 
 def _is_unseen(character: str) -> bool:
@@ -156,21 +157,20 @@ def read(path: str, option: str) -> tuple[list[Question], Report]:
 def read_own(path: str) -> list[Question | text_files.BadLine]:
     """Read a user's questions, without answers.
 
-    The file has SQuAD's layout, or one JSON object for each question, or it is
-    a TSV file whose first row names the columns. The names are `question`,
-    `context` and, if wanted, `id`; without it questions have the numbers 0, 1,
-    and so on. A file in SQuAD's layout is read strictly; elsewhere a question
-    that cannot be used, or has an id of an earlier one, is a bad line.
+    The file has SQuAD's layout, or it is one of `text_files.own_entries` with
+    `question`, `context` and, if wanted, `id`. A file in SQuAD's layout is read
+    strictly; elsewhere a question that cannot be used, or has an id of an
+    earlier one, is a bad line.
     """
     seen: set[str] = set()
 
     def make(
-        where: str, number: int, entry: Mapping[str, Any]
+        where: str, key: dict[str, Any], entry: Mapping[str, Any]
     ) -> Iterator[Question]:
-        if "data" in entry and not number:
+        if "data" in entry and 1 in key.values():
             yield from parse(entry, path)[0]
             return
-        question = _own_question(where, number, entry)
+        question = _own_question(where, key, entry)
         if question.id in seen:
             raise errors.UserError(
                 f"{where}: an earlier question has the id {question.id}, too. "
@@ -179,14 +179,14 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
         seen.add(question.id)
         yield question
 
-    questions = list(text_files.read_own(path, make))
+    questions = list(text_files.read_own(path, ["question", "context"], make))
     if not questions:
         raise _no_questions(path)
     return questions
 
 
 def _own_question(
-    where: str, number: int, entry: Mapping[str, Any]
+    where: str, key: dict[str, Any], entry: Mapping[str, Any]
 ) -> Question:
     context = _get(entry, "context", str, where)
     if not context.strip():
@@ -196,7 +196,8 @@ def _own_question(
         )
     text = _get(entry, "question", str, where)
     if "id" not in entry:
-        return Question(str(number), text, context, None)
+        place = text_files.Place(key)
+        return Question(where, text, context, None, place=place)
     id_ = _get(entry, "id", (str, int), where)
     has_number = isinstance(id_, int)
     return Question(str(id_), text, context, None, has_number=has_number)

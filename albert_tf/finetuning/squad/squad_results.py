@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.common import files, strict_json
+from albert_tf.finetuning import text_files
 from albert_tf.finetuning.squad import (
     squad_answers,
     squad_data,
@@ -104,7 +105,7 @@ class Results:
         for question in self.questions:
             id_ = question.id
             answer: dict[str, Any] = {
-                "id": question.given_id,
+                **text_files.key_of(question.given_id),
                 "prediction": texts[id_],
                 "n_best": _as_dicts(self.n_best[id_]),
             }

@@ -7,19 +7,16 @@ Text are loaded.
 
 import dataclasses
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the tokenizer's operations.
-from absl import logging
 
 from albert_tf.common import errors, files, strict_json
 from albert_tf.finetuning import text_files
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # The inputs of a signature, by name: 1 text, or a list of this length.
 Inputs = Mapping[str, int]
 # Folders that are no SavedModel: a file that shows it, and the advice.
@@ -43,8 +40,6 @@ _DAMAGED = (
     RuntimeError,
     tf.errors.OpError,
 )
-# A line that begins so is meant as JSON, even if it is none.
-_LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,69 +158,23 @@ def _plain(value: Any) -> Any:
 def read(
     lines: Iterable[bytes], name: str, inputs: Inputs
 ) -> Iterator[Request | text_files.BadLine]:
-    """Yield the request of each line; empty lines are counted and left out.
+    """Yield the request of each entry; see `text_files.own_entries`.
 
-    A line that is no request becomes a `BadLine`.
-
-    Args:
-        name: Its name, for messages. If it ends in .tsv, the first line names
-            the columns of the others.
+    One that is no request becomes a `BadLine`.
     """
-    names: list[str] | None = None
-    empty = []
-    for number, line in enumerate(lines, 1):
-        where = f"{name}, line {number}"
-        line = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
-        if number == 1 and name.endswith(".tsv"):
-            header = text_files.decode(line, where)
-            names = text_files.column_names(header, where)
-            _check_names(names, inputs, where)
+    for entry in text_files.own_entries(lines, name, list(inputs)):
+        if isinstance(entry, text_files.BadLine):
+            yield entry
             continue
-        if not line.decode(errors="replace").strip():
-            empty.append(number)
-            continue
-        values: dict[str, Any] | None = None
+        where, key, values = entry
         try:
-            if names:
-                values = text_files.row(line, names, where)
-            else:
-                values = _entry(text_files.decode(line, where), inputs, where)
-            item = _request(values, number, inputs, where)
+            yield _request(values, key, inputs, where)
         except errors.UserError as error:
-            yield text_files.bad_line({"line": number}, values, error)
-        else:
-            yield item
-    if empty:
-        logging.warning(
-            "%s: left out %d empty lines; the first is line %d. Write an empty "
-            'text as {"text": ""}.',
-            name,
-            len(empty),
-            empty[0],
-        )
-
-
-def _entry(text: str, inputs: Inputs, where: str) -> dict[str, Any]:
-    """Return the JSON object of a line, or the line as the only text."""
-    takes_lines = list(inputs) == ["text"]
-    if takes_lines and not _LIKE_JSON.match(text):
-        return {"text": text}
-    try:
-        entry = strict_json.loads(text)
-    except strict_json.JsonError as error:
-        entry = error
-    if not isinstance(entry, dict):
-        found = f" ({entry})" if isinstance(entry, Exception) else ""
-        keys = ", ".join(f'"{name}": ...' for name in inputs)
-        raise errors.UserError(
-            f"{where} is not one JSON object{found}. Write {{{keys}}}"
-            + (', also for a text that begins with "{".' * takes_lines or ".")
-        )
-    return entry
+            yield text_files.bad_line(key, values, error)
 
 
 def _request(
-    entry: Mapping[str, Any], number: int, inputs: Inputs, where: str
+    entry: Mapping[str, Any], place: dict[str, Any], inputs: Inputs, where: str
 ) -> Request:
     """Return the inputs of the signature from an object."""
     _check_names(list(entry), inputs, where)
@@ -243,7 +192,7 @@ def _request(
         texts[name] = [
             _text(item, f"{what}, number {i}") for i, item in enumerate(value)
         ] + [""] * (count - len(value))
-    key = {"id": entry["id"]} if "id" in entry else {"line": number}
+    key = {"id": entry["id"]} if "id" in entry else place
     return Request(key, texts)
 
 

@@ -190,11 +190,12 @@ class Demo:
 
     def answer(self, body: bytes) -> View:
         """Answer a JSON object with a text for each input."""
-        # As a line of a file; an empty one is no request.
+        # As a file; an empty one is no request.
         read = ask.read([body], "request", self._signature.inputs)
         requests = list(text_files.strictly(read))
-        if not requests:
-            raise errors.UserError("The request is empty. Fill in the form.")
+        if len(requests) != 1:
+            found = "several requests" if requests else "empty"
+            raise errors.UserError(f"The request is {found}. Fill in the form.")
         texts = requests[0].texts
         for name, value in texts.items():
             if isinstance(value, str):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, race_data
+from albert_tf.finetuning import base, race_data, text_files
 from tests.albert_tf.finetuning.race_articles import (
     ARTICLE,
     FIVE,
@@ -116,6 +116,23 @@ def test_bad_articles_of_ones_own_stay_in_their_places(tmp_path):
     assert ids([*found[:2], *found[3:]]) == ["middle9", "middle4"]
     assert found[2].key == {"id": "middle5.txt", "line": 2}
     assert "an option is 1; it must be a text" in found[2].message
+
+
+def test_answers_have_the_ids_of_their_articles_as_given(tmp_path):
+    """Also articles without one, such as the last."""
+    articles = [article(1) | {"id": id_} for id_ in ("a", 7, None, [1], "")]
+    del articles[-1]["id"]
+    folder = write(tmp_path, "all.txt", *articles)
+    found = make().read_own(f"{folder}/all.txt")
+    keys = [text_files.key_of(question.guid) for question in found]
+    assert keys[::2] == [
+        {"id": "a-0"},
+        {"id": 7, "question": 0},
+        {"id": None, "question": 0},
+        {"id": [1], "question": 0},
+        {"line": 5, "question": 0},
+    ]
+    assert keys[3] == {"id": 7, "question": 1}
 
 
 @pytest.mark.parametrize("split", ["dev", base.PREDICT])

@@ -1,5 +1,7 @@
 """Rows and objects of text files, official ones and a user's own."""
 
+import io
+
 import pytest
 
 from albert_tf.common import errors
@@ -16,28 +18,29 @@ def file(tmp_path):
     return write
 
 
-def parse(where, number, values):
+def parse(where, key, values):
     """Take entries with a number `n`: so many examples of it."""
     if not isinstance(values.get("n"), int | str):
         raise errors.UserError(f"{where}: no n.")
-    return [(number, values["n"])] * int(values["n"])
+    (place,) = key.values()
+    return [(place, values["n"])] * int(values["n"])
 
 
-def own(path, **how):
-    return list(text_files.read_own(path, parse, **how))
+def own(path):
+    return list(text_files.read_own(path, ["n"], parse))
 
 
 def test_an_entry_gives_any_number_of_examples(file):
     path = file(b'{"n": 2}\n\n{"n": 0}\r\n{"n": 1}\n')
-    assert own(path) == [(0, 2), (0, 2), (2, 1)]
+    assert own(path) == [(1, 2), (1, 2), (4, 1)]
 
 
 @pytest.mark.parametrize(
     "content, expected",
     [
-        (b'[{"n": 1},\n {"n": 1}]', [(0, 1), (1, 1)]),
-        (b'{"n":\n1}', [(0, 1)]),
-        (b'\xef\xbb\xbf{"n": 1}\n{"n": 1}', [(0, 1), (1, 1)]),
+        (b'[{"n": 1},\n {"n": 1}]', [(1, 1), (2, 1)]),
+        (b'{"n":\n1}', [(1, 1)]),
+        (b'\xef\xbb\xbf{"n": 1}\n{"n": 1}', [(1, 1), (2, 1)]),
         (b"", []),
         (b"\n \n", []),
         (b"[]", []),
@@ -64,7 +67,7 @@ def test_layouts_of_objects(file, content, expected):
 def test_a_bad_line_keeps_its_place(file, line, key, message):
     path = file(b'{"n": 1}\n' + line + b'\n{"n": 1}')
     first, bad, last = own(path)
-    assert (first, last) == ((0, 1), (2, 1))
+    assert (first, last) == ((1, 1), (3, 1))
     assert bad.key == key
     assert bad.answer == {**key, "error": bad.message}
     with pytest.raises(errors.UserError, match=f"own.json, {message}"):
@@ -73,23 +76,113 @@ def test_a_bad_line_keeps_its_place(file, line, key, message):
 
 def test_bad_object_of_a_list_has_its_number(file):
     bad, good = own(file(b'["x", {"n": 1}]'))
-    assert (bad.key, good) == ({"object": 1}, (1, 1))
+    assert (bad.key, good) == ({"object": 1}, (2, 1))
     assert "own.json, object 1: str instead of a JSON object" in bad.message
-    with pytest.raises(errors.UserError, match="own.json: this is not JSON"):
-        own(file(b"It rains.\nWe stay.\n"))
+    bad, _ = own(file(b"It rains.\nWe stay.\n"))
+    assert "own.json, line 1: this is not JSON" in bad.message
 
 
-def test_tables_are_told_by_their_names(file):
-    content = b"id\tn\r\na\t1\r\nb\r\nc\t1"
-    first, bad, last = own(file(content, "own.tsv"))
-    assert (first, last) == ((0, "1"), (2, "1"))
-    assert bad.key == {"line": 3}
-    assert (
-        "own.tsv, line 3: 1 columns, but the first row names 2" in bad.message
+TABLE = b"id\tn\r\na\t1\r\n\r\nb\r\nc\t1"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("own.tsv", TABLE),
+        ("own.TSV", TABLE),
+        ("own.txt", TABLE),
+        ("standard input", TABLE),
+        ("own.json", b"\xef\xbb\xbf" + TABLE),
+        ("own", b"n\n1\n\nb\tc\n1"),
+    ],
+)
+def test_a_table_has_the_names_of_inputs_in_its_first_line(file, name, content):
+    first, bad, last = own(file(content, name))
+    assert (first, last) == ((2, "1"), (5, "1"))
+    assert bad.key == {"line": 4}
+    assert f"{name}, line 4: " in bad.message
+    assert "columns, but the first row names " in bad.message
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("reviews.csv", b"It rains.\n"),
+        ("reviews.CSV", b'{"n": 1}\n'),
+        ("own.txt", b"id,n\na,1\n"),
+        ("own.txt", b'"id"; "n"\r\n"a"; "1"\r\n'),
+        ("own.jsonl", b"n|label\n1|a\n"),
+        ("own.txt", b"sentence\tlabel\nIt rains.\t1\n"),
+    ],
+)
+def test_other_tables_are_refused(file, name, content):
+    message = f"{name}, line 1: this looks like a table"
+    with pytest.raises(errors.UserError, match=message):
+        own(file(content, name))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"It rains, text, id\n text\n", ["It rains, text, id", " text"]),
+        (b'[MASK] rains.\n{"text": "a"}\n', ["[MASK] rains.", "a"]),
+        (b'[{"text": "a"},\n\n{"text": "b"}]\n', ["a", "b"]),
+        (b'{\n"text":\t"a"\n}\n', ["a"]),
+        (b"a\tb\n", None),
+        (b"text\na\tb\n", None),
+        (b"a\nb\tc\n", ["a", "b\tc"]),
+    ],
+)
+def test_lines_are_texts_where_nothing_else_is_needed(content, expected):
+    lines = io.BytesIO(content)
+    try:
+        found = list(text_files.own_entries(lines, "own", ["text"]))
+        texts = [values["text"] for _, _, values in text_files.strictly(found)]
+    except errors.UserError:
+        texts = None
+    assert texts == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"It rains.", "line 1: this is not JSON"),
+        (b"text", "line 1: this is not JSON"),
+        (b"text\tlabel", "line 1: this looks like a table"),
+        (b"text,text_pair", "line 1: this looks like a table"),
+    ],
+)
+def test_all_inputs_must_be_named(line, message):
+    found = text_files.own_entries([line], "own", ["text", "text_pair"])
+    with pytest.raises(errors.UserError, match=message):
+        list(text_files.strictly(found))
+
+
+def test_empty_lines_are_counted(file, caplog):
+    caplog.set_level("WARNING", "absl")
+    assert len(own(file(b'{"n": 1}\n\n \n{"n": 1}\n'))) == 2
+    assert "own.json: left out 2 empty lines; the first is line 2" in (
+        caplog.text
     )
-    assert own(file(content, "own.x"), tables=(".x",))[0] == (0, "1")
-    with pytest.raises(errors.UserError, match="is not JSON"):
-        own(file(content, "own.tsv"), tables=())
+
+
+def test_lines_are_read_as_they_are_needed():
+    def lines():
+        yield b'{"id": NaN}\n'
+        yield b"a\n"
+        pytest.fail("two lines were needed")
+
+    found = text_files.own_entries(lines(), "own", ["text"])
+    assert next(found).key == {"line": 1}
+    assert next(found)[2] == {"text": "a"}
+
+
+@pytest.mark.parametrize("id_", [7, "7", None, [1], {"line": 2}, True])
+def test_ids_stay_what_they_are_and_none_is_made(id_):
+    place = text_files.Place({"line": 2})
+    assert text_files.key_of(id_) == {"id": id_}
+    assert text_files.key_of(place) == {"line": 2}
+    assert str(place) == "line 2"
 
 
 @pytest.mark.parametrize(
@@ -97,11 +190,12 @@ def test_tables_are_told_by_their_names(file):
     [
         (b"n\tid\tn\n", "line 1: the column 'n' is there 2 times"),
         (b"n\xff\n1\n", "line 1 is not UTF-8: byte 2 of the line is 0xff"),
+        (b"m\n1\n", "line 1 has no 'n'; there are 'm'. The first row must"),
     ],
 )
 def test_first_row_must_be_good(file, content, message):
     with pytest.raises(errors.UserError, match=message):
-        own(file(content, "own.tsv"))
+        own(file(content, "own.TSV"))
 
 
 def test_names_and_fields_make_a_row():

@@ -1,8 +1,10 @@
 """Strict reading of GLUE's files and of a user's own."""
 
+import json
 import lzma
 import shutil
 
+import numpy as np
 import pytest
 
 from albert_tf.common import errors, files
@@ -372,22 +374,26 @@ def test_own_texts_as_table_or_json(tmp_path, name, content):
     ]
 
 
-def test_own_texts_without_ids_are_numbered(tmp_path):
-    (tmp_path / "own.tsv").write_text("text\nWe sail.\nWe row.\n")
-    examples = small_tasks.make("cola").read(
-        str(tmp_path / "own.tsv"), base.PREDICT
-    )
-    assert [(e.guid, e.text_a) for e in examples] == [
-        ("0", "We sail."),
-        ("1", "We row."),
-    ]
+@pytest.mark.parametrize("name", ["cola", "sts-b"])
+def test_answers_have_the_ids_as_given_or_the_lines(tmp_path, name):
+    task = small_tasks.make(name)
+    ids = [7, "7", None, ["a"], "2"]
+    texts = {"text": "We sail.", "text_pair": "We row."}
+    rows = [*({**texts, "id": id_} for id_ in ids), texts]
+    path = tmp_path / "own.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    examples = task.read(str(path), base.PREDICT)
+    logits = np.zeros([6, max(len(task.labels), 1)])
+    answers = list(task.answers({"logits": logits}, examples))
+    assert [answer.get("id", "none") for answer in answers] == [*ids, "none"]
+    assert [answer.get("line") for answer in answers] == [None] * 5 + [6]
 
 
 @pytest.mark.parametrize(
     "content, message",
     [
-        ("sentence\nWe sail.\n", "line 2 has no text 'text'; .*sentence"),
-        ("text\nWe sail.\n", "line 2 has no text 'text_pair'"),
+        ("sentence\nWe sail.\n", "line 1 has no 'text'; .*sentence"),
+        ("text\nWe sail.\n", "line 1 has no 'text_pair'"),
         ("text\ttext_pair\n", "has no examples"),
     ],
 )

@@ -268,12 +268,15 @@ def test_own_questions_as_json_lines(tmp_path):
     lines = [
         {"question": "What?", "context": CONTEXT},
         {"id": 7, "question": "Who?", "context": CONTEXT, "other": 1},
+        {"id": "1", "question": "How?", "context": CONTEXT},
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert squad_data.read_own(str(path)) == [
-        squad_data.Question("0", "What?", CONTEXT, None),
-        squad_data.Question("7", "Who?", CONTEXT, None, has_number=True),
-    ]
+    found = squad_data.read_own(str(path))
+    assert [question.text for question in found] == ["What?", "Who?", "How?"]
+    assert {question.context for question in found} == {CONTEXT}
+    keys = [text_files.key_of(question.given_id) for question in found]
+    assert keys == [{"line": 1}, {"id": 7}, {"id": "1"}]
+    assert len({question.id for question in found}) == 3
 
 
 def test_own_questions_as_a_table(tmp_path):
@@ -298,7 +301,7 @@ def test_own_questions_in_the_official_layout(tmp_path):
         ("f.jsonl", "[]", "has no questions"),
         ("f.tsv", "", "has no questions"),
         ("f.tsv", "context\tquestion\nx\n", "line 2: 1 columns, but"),
-        ("f.tsv", "text\nx\n", "line 2: the key 'context' is missing"),
+        ("f.tsv", "question\nx\n", "line 1 has no 'context'"),
     ],
 )
 def test_own_questions_of_another_layout(name, content, message, tmp_path):

@@ -154,7 +154,8 @@ def test_answer_is_shown_beside_what_was_asked():
         (b" ", "The request is empty. Fill in the form."),
         (body(question=" \n"), "The question is empty. Fill it in."),
         (body(options=["a", " ", "", ""]), "Fill in two options at least."),
-        (b"[]", "is not one JSON object"),
+        (b"[" + body() + b"," + body() + b"]", "The request is several req"),
+        (b"[1]", "int instead of a JSON object"),
     ],
 )
 def test_requests_with_nothing_to_answer(request_, message):
