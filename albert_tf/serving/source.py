@@ -212,7 +212,11 @@ def choose_vocabulary(
     known: tokenization.VocabularyOptions,
     folder: str,
 ) -> tokenization.VocabularyOptions:
-    """Return the vocabulary that is given, else the known one in a folder."""
+    """Return the vocabulary that is given, else the known one in a folder.
+
+    If both are there, they must be the same.
+    """
+    _check_same(given, known, folder)
     if given.path is not None and not run_folder.is_run(folder):
         return given.resolved()
     known = known.resolved()
@@ -231,6 +235,24 @@ def choose_vocabulary(
         values["spm_model_file"] = given.spm_model_file
         values["vocab_file"] = given.vocab_file
     return dataclasses.replace(known, **values).resolved()
+
+
+def _check_same(
+    given: tokenization.VocabularyOptions,
+    known: tokenization.VocabularyOptions,
+    folder: str,
+) -> None:
+    if given.path is None or known.path is None:
+        return
+    one, other = (tokenization.load(v).fingerprint for v in (given, known))
+    if one != other:
+        raise errors.UserError(
+            f"is another vocabulary (SHA-256 {one[:12]}) than {known.path} "
+            f"(SHA-256 {other[:12]}), which the model in {folder} was trained "
+            "with. Leave it out.",
+            str(given.kind),
+            given.path,
+        )
 
 
 def make_service(

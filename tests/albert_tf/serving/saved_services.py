@@ -43,7 +43,7 @@ def save(service, path):
 
 
 def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
-    """One of `KINDS`, with spread weights; only the classifier is of pairs."""
+    """A kind of service, with spread weights; only the classifier has pairs."""
     given = AlbertModel(config), tokenizer, length
     if kind == "encoder":
         service = make.of_encoder(*given)
@@ -103,15 +103,6 @@ QUESTIONS = [
     ("", "_ and _", ("It", "The old harbour waits in the north", "We", "1")),
     ("Wet.", "__ _ .", ("", "a", "", "")),
     ("Wet.", "It is\uff3f.", (" old", "\uff57et", "\ufe4f", " ")),
-]
-KINDS = [
-    "encoder",
-    "pretraining",
-    "classifier",
-    "regression",
-    "squad 1.1",
-    "squad 2.0",
-    "race",
 ]
 # Fixtures in conftest.py.
 SAVED = ["pretrained", "of_pairs", "of_numbers", "of_choices"]

@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.serving import source, source_options
-from albert_tf.text import tokenization
+from albert_tf.text import tokenization, wordpiece
 from albert_tf.training import run_folder
 from tests.conftest import tiny_config
 
@@ -131,6 +131,28 @@ def test_given_vocabulary_outside_of_runs_is_used_as_given(
     given = VOCABULARY(undescribed_vocab, keep_accents=True)
     found = source.choose_vocabulary(given, VOCABULARY(), "folder")
     assert (found.path, found.keep_accents) == (undescribed_vocab, True)
+
+
+@pytest.mark.parametrize("is_run", [True, False])
+@pytest.mark.parametrize("other", ["b", "a b"])
+def test_given_vocabulary_is_the_one_that_a_folder_has(
+    monkeypatch, tmp_path, undescribed_vocab, is_run, other
+):
+    """Also where both are of one size."""
+    monkeypatch.setattr(run_folder, "is_run", lambda folder: is_run)
+    options = {}
+    for name, last in (("known", "a"), ("copy", "a"), ("other", other)):
+        path = tmp_path / f"{name}.txt"
+        pieces = [*wordpiece.SPECIAL_PIECES, *last.split()]
+        path.write_text("\n".join(pieces) + "\n")
+        options[name] = VOCABULARY(vocab_file=str(path))
+    known = options["known"]
+    found = source.choose_vocabulary(options["copy"], known, "r")
+    assert found.path == options["copy"].path
+    for given in (options["other"], VOCABULARY(undescribed_vocab)):
+        message = f"{given.path}` is another vocabulary .* in r was trained"
+        with pytest.raises(errors.UserError, match=message):
+            source.choose_vocabulary(given, known, "r")
 
 
 @pytest.mark.parametrize("names, count", [((), 0), ("a", 1), ("ab", 0)])
