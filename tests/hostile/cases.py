@@ -475,6 +475,12 @@ CASES = {
         "{inputs}/pairs.tsv",
         "--eval_file={inputs}/pairs.tsv cannot be used",
     ),
+    "vocabulary of another model": flag(
+        EXPORT,
+        "vocab_file",
+        "{inputs}/vocab.txt",
+        "--vocab_file={inputs}/vocab.txt is another vocabulary",
+    ),
     "scores of no task": flag(
         EXPORT,
         "eval_file",
@@ -628,6 +634,13 @@ CASES = {
     "column twice": own_table(b"text\ttext\nA\tB\n", "text"),
     "column that is missing": own_table(b"text\nA\n", "text_pair"),
     "row too short": own_table(b"text\ttext_pair\nA\n", "p.tsv, line 2"),
+    "columns by commas": own(
+        b"text,text_pair\nA,B\n", "p.jsonl, line 1", "tabs"
+    ),
+    "table of unknown columns": own(b"a\tb\nA\tB\n", "line 1", "text_pair"),
+    "table for other programs": given(
+        PREDICT, "input_file", "p.csv", GOOD, "p.csv", "tabs"
+    ),
     "a batch of nothing": own(GOOD, "--batch_size=0", batch_size=0),
     "nothing to answer": own(b"", "p.jsonl"),
     "answers over the questions": own(
