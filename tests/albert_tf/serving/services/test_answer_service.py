@@ -261,6 +261,11 @@ def test_tokens_are_what_the_model_says(saved):
         saved_services.assert_close(found[name], expected[name])
 
 
+@pytest.mark.parametrize(
+    "saved",
+    ["2.0", pytest.param("1.1", marks=pytest.mark.slow)],
+    indirect=True,
+)
 def test_a_stranger_gets_the_same_answers(saved, tmp_path):
     questions = cases()[:8]
     texts = {
