@@ -35,6 +35,7 @@ from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base
 from albert_tf.finetuning.squad import squad
 from albert_tf.serving import source_options
+from albert_tf.text import tokenization
 
 SAVED_MODEL = "saved_model"
 # What each format can compute in.
@@ -156,6 +157,7 @@ def _run(settings: ExportOptions) -> None:
     with files.replace_folder(settings.export_dir) as folder:
         report: dict[str, Any] = {
             "checkpoint": used.path,
+            "vocab_sha256": tokenization.load(found.vocabulary).fingerprint,
             "format": settings.format,
             "precision": settings.precision,
             **save(settings, found, task, reference, folder),

@@ -106,6 +106,8 @@ def test_export_saves_the_weights_of_the_run(run_dir):
     ours = sum(float(np.abs(value.numpy()).sum()) for value in loaded.weights)
     assert ours == pytest.approx(total, rel=LAYER_ATOL)
     report = read_report(run_dir)
+    fingerprint = tokenization.Tokenizer(str(run_dir / "spm.model")).fingerprint
+    assert report["vocab_sha256"] == fingerprint
     assert report["precision"] == "float32"
     for far in report["largest_difference"].values():
         assert max(far.values()) < LAYER_ATOL
