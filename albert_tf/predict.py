@@ -126,7 +126,12 @@ class PredictOptions:
                 "--run_dir needs a file as --input_file. Standard input is "
                 "read with --saved_model only."
             )
-        if self.saved_model and self.output_file.endswith(".tsv"):
+        if self.output_file.lower().endswith(".csv"):
+            raise errors.UserError(
+                f"--output_file={self.output_file}: tables are written with "
+                "tabs. Use a name such as answers.tsv."
+            )
+        if self.saved_model and text_files.is_table(self.output_file):
             raise errors.UserError(
                 f"--output_file={self.output_file}: tables are written with "
                 "--run_dir only. Use a name such as answers.jsonl."
@@ -212,7 +217,7 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
 
 def _write(path: str, batches: Iterable[_Answers]) -> None:
     """Write answers as they come, or a table of all of them."""
-    is_table = path.endswith(".tsv")
+    is_table = text_files.is_table(path)
     table: _Answers = []
     count, failures = 0, []
     is_shown = path == STANDARD and sys.stdout.isatty()

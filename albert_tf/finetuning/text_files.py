@@ -108,6 +108,11 @@ def read_own(
             yield from made
 
 
+def is_table(name: str) -> bool:
+    """Tell whether a file's name is that of a table, in any case."""
+    return name.lower().endswith(".tsv")
+
+
 def own_entries(
     lines: Iterable[bytes], name: str, inputs: Sequence[str]
 ) -> Iterator[Entry | BadLine]:
@@ -162,10 +167,10 @@ def _columns(
     name: str, line: bytes, inputs: Sequence[str], where: str
 ) -> list[str] | None:
     """Return the columns that the first line names, if it begins a table."""
-    wanted, lower = set(inputs), name.lower()
+    wanted = set(inputs)
     text = line.decode(errors="replace").rstrip("\r\n")
     fields = text.split("\t")
-    if lower.endswith(".tsv") or wanted <= set(fields):
+    if is_table(name) or wanted <= set(fields):
         names = column_names(decode(line, where), where)
         missing = [input_ for input_ in inputs if input_ not in names]
         if missing:
@@ -180,7 +185,7 @@ def _columns(
         re.findall(r"\w+", text)
     )
     has_tabs = len(fields) > 1 and not _LIKE_JSON.match(text)
-    if is_other or has_tabs or lower.endswith(".csv"):
+    if is_other or has_tabs or name.lower().endswith(".csv"):
         raise errors.UserError(
             f"{where}: this looks like a table that cannot be read. Separate "
             "its columns by tabs, and name them in the first row, among them "

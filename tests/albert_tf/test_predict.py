@@ -68,8 +68,12 @@ def read_lines(path):
             "`task_module=my_task` is only used with `run_dir`",
         ),
         (
-            {"saved_model": "s", "output_file": "o.tsv"},
-            "--output_file=o.tsv: tables are written with --run_dir only",
+            {"saved_model": "s", "output_file": "o.TSV"},
+            "--output_file=o.TSV: tables are written with --run_dir only",
+        ),
+        (
+            {"run_dir": "r", "input_file": "i", "output_file": "o.CSV"},
+            "--output_file=o.CSV: tables are written with tabs",
         ),
     ],
 )
@@ -214,7 +218,7 @@ def test_batch_that_no_memory_holds_is_refused(
 def test_table_of_answers_has_the_errors_too(squad_run, tmp_path):
     text = f"id\tquestion\tcontext\na\t{QUESTIONS[0]}\t{CONTEXT}\nb\tc\n"
     path = write(tmp_path / "in.tsv", text)
-    output = tmp_path / "out.tsv"
+    output = tmp_path / "out.TSV"
     run(path, run_dir=squad_run, output_file=str(output))
     lines = output.read_text().splitlines()
     names, good, bad = [line.split("\t") for line in lines]
@@ -222,7 +226,7 @@ def test_table_of_answers_has_the_errors_too(squad_run, tmp_path):
     assert good["id"] == "a" and good["prediction"] and not good["error"]
     assert bad["line"] == "3" and "2 columns, but" in bad["error"]
     assert not bad["prediction"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.tsv", "out.tsv"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.tsv", "out.TSV"]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +252,7 @@ def test_names_of_classes_and_other_columns_do_not_meet(classes, columns):
     table = predict._to_table(answers).splitlines()
     names, *rows = [line.split("\t") for line in table]
     assert names == ["id", "prediction", *columns, "note"]
-    assert [row[0] for row in rows] == ["7", "null", '{"a":1}']
+    assert [row[0] for row in rows] == ["7", "null", '{"a": 1}']
     assert rows[0][2:-1] == [str(n / 4) for n in range(len(classes))]
 
 
