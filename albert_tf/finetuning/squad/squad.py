@@ -263,9 +263,10 @@ class SquadTask(base.Task):
     ) -> dict[str, float]:
         """Return the official metrics of answers, "" where there is none."""
         found = dict(zip((e.id for e in examples), texts, strict=True))
+        units = self.options.answer_units or squad_metrics.units_of(examples)
         if self.has_null:
-            return squad_metrics.score_version_2(examples, found)
-        return squad_metrics.score_version_1(examples, found)
+            return squad_metrics.score_version_2(examples, found, units=units)
+        return squad_metrics.score_version_1(examples, found, units)
 
     def answers(
         self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
