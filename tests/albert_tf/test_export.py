@@ -134,6 +134,7 @@ def test_export_saves_the_weights_of_the_run(run_dir):
             "--with_text=false goes with --format=saved_model: onnx takes ids",
         ),
         ({"checkpoint": "model.ckpt-7"}, "`checkpoint=.*is neither a folder"),
+        ({"eval_file": "dev.tsv"}, "--eval_file=dev.tsv needs a finetuned"),
     ],
 )
 def test_what_does_not_fit_is_refused(run_dir, monkeypatch, changes, message):

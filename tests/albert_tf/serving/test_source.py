@@ -105,6 +105,15 @@ def test_options_of_other_kinds_are_refused_for_checkpoints(changes, message):
         source.find(settings)
 
 
+def test_mistyped_checkpoint_is_named(tmp_path):
+    settings = source_options.SourceOptions(
+        init_checkpoint=str(tmp_path / "albert_hff"), task="encoder"
+    )
+    message = "albert_hff` is neither a folder nor"
+    with pytest.raises(errors.UserError, match=message):
+        source.find(settings)
+
+
 def test_missing_vocabulary_of_a_run_is_asked_for(run):
     run.vocabulary = VOCABULARY()
     with pytest.raises(errors.UserError, match="`run_dir=r` has no copy of"):
