@@ -3,7 +3,8 @@
 Input is text whose paragraphs are separated by empty lines; the lines of a
 paragraph are joined, so lines may be wrapped. Output has one sentence
 per line and an empty line after each document. A file is a document, unless an
-option says otherwise.
+option says otherwise. WikiExtractor's output, text with tags or JSON lines, is
+recognized: each article is a document, each of its lines a paragraph.
 
     python data_prep/split_sentences.py \
         --input_file='books/*.txt' --output_file=corpus.txt
@@ -30,7 +31,7 @@ if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from albert_tf.common import errors, files, options, ranges, shared_options
-from data_prep.writer import corpus, sentences, text_lines
+from data_prep.writer import articles, corpus, sentences, text_lines
 
 DOCUMENT_END = ""  # Among paragraphs and lines, which are never empty.
 PARAGRAPHS_AT_ONCE = 4096  # Handed to the processes together; some megabytes.
@@ -61,6 +62,10 @@ class Options:
         "sentences; 0 for no limit.",
         within=ranges.EXAMPLES_OR_NONE,
     )
+    keep_titles: bool = options.option(
+        False,
+        "Keep the titles of WikiExtractor's articles, each as a sentence.",
+    )
     num_processes: int = shared_options.num_workers()
     overwrite: bool = shared_options.overwrite("--output_file")
 
@@ -90,20 +95,27 @@ def open_texts(path: str) -> Iterator[tuple[str, IO[bytes]]]:
                 )
 
 
-def read_paragraphs(stream: IO[bytes], name: str) -> Iterator[str]:
+def read_paragraphs(
+    stream: IO[bytes], name: str, *, keep_titles: bool = False
+) -> Iterator[str]:
     r"""Yield the paragraphs of a text, each on one line.
 
     Example:
         "It was\nlate.\n\nWe left.\n" yields "It was late.", "We left."
+
+    `DOCUMENT_END` comes after each of WikiExtractor's articles.
     """
-    words = map(str.split, corpus.read_prose_lines(stream, name))
-    for filled, lines in itertools.groupby(words, key=bool):
-        if filled:
+    text = corpus.read_prose_lines(stream, name, keep_titles=keep_titles)
+    for empty, lines in itertools.groupby(text, key=lambda x: not x.strip()):
+        if empty:
+            if any(line is articles.END for line in lines):
+                yield DOCUMENT_END
+        else:
             paragraph: list[str] = []
             size = 0
-            for line in lines:
-                paragraph += line
-                size += sum(map(len, line))
+            for words in map(str.split, lines):
+                paragraph += words
+                size += sum(map(len, words))
                 if size > corpus.MAX_PROSE_BYTES:
                     raise errors.UserError(
                         f"--input_file: {name} has a paragraph of more than "
@@ -139,12 +151,14 @@ def document_lines(
             size = 0
 
 
-def _all_paragraphs(paths: Iterable[str]) -> Iterator[str]:
+def _all_paragraphs(paths: Iterable[str], keep_titles: bool) -> Iterator[str]:
     """Yield the paragraphs of all files, `DOCUMENT_END` after each text."""
     for path in paths:
         try:
             for name, stream in open_texts(path):
-                yield from read_paragraphs(stream, name)
+                yield from read_paragraphs(
+                    stream, name, keep_titles=keep_titles
+                )
                 yield DOCUMENT_END
         except BROKEN_FILE as error:
             reason = str(error).splitlines()[0].rstrip(":")
@@ -205,7 +219,7 @@ def run(settings: Options) -> None:
     sentences.require()
     files.make_folder(os.path.dirname(settings.output_file), "output_file")
     language, counts = settings.language, collections.Counter[str]()
-    paragraphs = _all_paragraphs(paths)
+    paragraphs = _all_paragraphs(paths, settings.keep_titles)
     if language is None:
         paragraphs = _count_rules(paragraphs, counts)
     lines = document_lines(

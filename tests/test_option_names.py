@@ -131,7 +131,7 @@ OPTIONS = {
         character_coverage do_lower_case=True keep_accents compare_with
     """,
     "data_prep.split_sentences:Options": """
-        input_file! output_file! language paragraphs_as_documents
+        input_file! output_file! language keep_titles paragraphs_as_documents
         max_document_sentences=0 num_processes=0 overwrite
     """,
     "data_prep.inspect_records:InspectOptions": f"""

@@ -31,7 +31,7 @@ from backports import zstd
 
 from albert_tf.common import errors, files
 from albert_tf.common.options import checked, option
-from data_prep.writer import sentences, tables, text_lines
+from data_prep.writer import articles, sentences, tables, text_lines
 
 BLOCK_BYTES = 2**20  # Thousands of sentences, about a second of tokenizing.
 
@@ -282,6 +282,8 @@ class CorpusReader:
         with _unpacked(stored, path) as text:
             if text.peek(3).startswith(codecs.BOM_UTF8):
                 text.read(3)
+            if options.input_format == "lines":
+                _refuse_articles(text.peek(_CHUNK_BYTES), path)
             yield from text_lines.read_lines([text], longest, on_long)
             while stored.read(_CHUNK_BYTES):
                 pass  # There may be bytes after packed text.
@@ -370,12 +372,18 @@ def _open_stored(path: str) -> contextlib.AbstractContextManager[Any]:
     return files.open_binary(path)
 
 
-def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[str]:
+def read_prose_lines(
+    stream: IO[bytes], path: str, *, keep_titles: bool = False
+) -> Iterator[str]:
     """Yield the lines of a text that is not divided into sentences.
 
-    They have no ends, and no byte order mark.
+    They have no ends, and no byte order mark. Articles: see `articles.read`.
     """
+    lines = _decode_prose(stream, path)
+    return articles.read(lines, path, keep_titles=keep_titles)
 
+
+def _decode_prose(stream: IO[bytes], path: str) -> Iterator[str]:
     def refuse(number: int) -> typing.NoReturn:
         raise errors.UserError(
             f"{text_lines.tell_line(path, number)} is longer than "
@@ -395,6 +403,17 @@ def read_prose_lines(stream: IO[bytes], path: str) -> Iterator[str]:
             near = [other.removesuffix(b"\n") for other in near]
             raise text_lines.bad_line(near, 0, where) from error
         yield decoded.removesuffix("\n")
+
+
+def _refuse_articles(begin: bytes, path: str) -> None:
+    """Refuse a text with WikiExtractor's tags; its lines are no sentences."""
+    first = begin.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace")
+    if articles.is_tag(first):
+        raise errors.UserError(
+            f"{text_lines.tell_file(path)} is WikiExtractor's output, whose "
+            "lines are paragraphs and tags. Sentences are needed. Cut it first "
+            "with data_prep/split_sentences.py."
+        )
 
 
 def _refuse_long_line(path: str, longest: int, number: int) -> typing.NoReturn:

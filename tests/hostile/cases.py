@@ -298,6 +298,19 @@ CASES = {
     "Parquet that is read as text": table(
         {"text": ["a"]}, "--input_format=parquet", input_format="lines"
     ),
+    "articles with tags": text_file(
+        b'\xef\xbb\xbf\n<doc id="1" url="x" title="A">\nA\n\nB c.\n</doc>\n',
+        "{here}/t",
+        "split_sentences",
+    ),
+    "articles, the second of which is none": given(
+        "split_sentences",
+        "input_file",
+        "t",
+        b'{"text": "A b."}\n\n{"title": "A"}\n',
+        "{here}/t",
+        "line 3",
+    ),
     "archive as corpus": given(CORPUS, "input_file", "a.zip", b"PK", "a.zip"),
     "packed archive as corpus": given(
         CORPUS, "input_file", "a.tar.gz", b"PK", "a.tar.gz", "is an archive"

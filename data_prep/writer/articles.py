@@ -1,0 +1,72 @@
+"""Articles as WikiExtractor writes them: between tags, or as JSON lines.
+
+Each of its lines is a paragraph. The first one may be the title, which is no
+sentence.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from albert_tf.common import errors, strict_json
+from data_prep.writer import text_lines
+
+# After an article. It is known by its identity, because a text may hold it, and
+# has two characters, because Python shares strings of one.
+END = "\f\x1e"
+_TAG = re.compile(r'<doc\s+id="[^"]*"(?:.*?\stitle="(?P<title>.*)"\s*|[^\n]*)>')
+
+
+def is_tag(line: str) -> bool:
+    """Tell whether a line begins an article."""
+    return _TAG.fullmatch(line.strip()) is not None
+
+
+def read(
+    lines: Iterator[str], path: str, *, keep_titles: bool = False
+) -> Iterator[str]:
+    """Yield the lines of a text; of articles, with an empty one after each.
+
+    The first line that is not empty shows which it is: a tag, or a JSON object
+    with a text. `END` comes after each article.
+    """
+    numbered: Iterator[tuple[int, str]] = enumerate(lines, 1)
+    first = next((pair for pair in numbered if pair[1].strip()), (0, ""))
+    numbered = itertools.chain([first], numbered)
+    is_text = not is_tag(first[1])
+    if is_text and _parse(first[1]) is None:
+        yield from (line for _, line in numbered)
+        return
+    title: str | None = None  # That of an article that begins.
+    for number, line in numbered:
+        found = [line]
+        if is_text and line.strip():
+            article = _parse(line)
+            if article is None:
+                raise errors.UserError(
+                    f"{text_lines.tell_line(path, number)} is no JSON object "
+                    "with a text, as lines before it are. Correct the line."
+                )
+            title, text = article
+            found = [*text.split("\n"), "</doc>"]
+        for part in map(str.strip, found):
+            if tag := _TAG.fullmatch(part):
+                title = tag["title"] or ""
+            if tag or part == "</doc>":
+                yield END
+            elif part:
+                if keep_titles or part != title:
+                    yield part
+                    yield ""
+                title = None
+
+
+def _parse(line: str) -> tuple[str, str] | None:
+    """Return title and text of a JSON object; None of another line."""
+    try:
+        values = strict_json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(values, dict) or not isinstance(values.get("text"), str):
+        return None
+    return str(values.get("title", "")), values["text"]
