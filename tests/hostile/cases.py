@@ -303,14 +303,6 @@ CASES = {
         "{here}/t",
         "split_sentences",
     ),
-    "articles, the second of which is none": given(
-        "split_sentences",
-        "input_file",
-        "t",
-        b'{"text": "A b."}\n\n{"title": "A"}\n',
-        "{here}/t",
-        "line 3",
-    ),
     "archive as corpus": given(CORPUS, "input_file", "a.zip", b"PK", "a.zip"),
     "packed archive as corpus": given(
         CORPUS, "input_file", "a.tar.gz", b"PK", "a.tar.gz", "is an archive"
@@ -457,7 +449,6 @@ CASES = {
     "words by rule and segmenter": flag(
         CORPUS, "word_start_rule", "marker", word_segmenter="jieba"
     ),
-    "segmenter that is not there": flag(CORPUS, "word_segmenter", "words"),
     # Numbers on the command line.
     "batch below nothing": flag(RECORDS, "train_batch_size", -4),
     "no batch": flag(RECORDS, "train_batch_size", 0),

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from albert_tf.common import errors
 from data_prep import split_sentences
 from data_prep.vocabulary import text as vocabulary_text
 from tests.data_prep import reading
@@ -109,3 +110,11 @@ def test_a_vocabulary_learns_no_tags(tmp_path):
     (tmp_path / "a").write_text(with_tags(FULL))
     lines = vocabulary_text.read_lines([str(tmp_path / "a")])
     assert [line for line in lines if line.strip()] == sum(BODIES, [])
+
+
+def test_an_object_without_a_text_is_named():
+    stream = io.BytesIO(b'{"text": "A b."}\n\n{"title": "A"}\n')
+    with pytest.raises(
+        errors.UserError, match="`input_file=x`: line 3 is no J"
+    ):
+        list(split_sentences.read_paragraphs(stream, "x"))
