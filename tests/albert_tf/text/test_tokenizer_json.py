@@ -108,6 +108,14 @@ def test_pairs_have_markers_and_segments(tiny_tokenizer):
     assert library.decode(found.ids) == "the lamp the rope"
 
 
+def test_user_defined_symbols_always_win(tiny_tokenizer):
+    vocabulary = json.loads(tokenizer_json.make(tiny_tokenizer))["model"][
+        "vocab"
+    ]
+    best = max(score for _, score in vocabulary[13:])
+    assert dict(vocabulary)["–"] == pytest.approx(3 * best - 0.1)  # 3 bytes.
+
+
 def test_bytes_are_decoded_to_their_characters(tmp_path):
     others = {**vocabularies.SPECIALS, **vocabularies.BYTES}
     path = vocabularies.write_model(

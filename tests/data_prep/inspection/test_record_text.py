@@ -20,8 +20,8 @@ def test_bytes_are_shown_as_characters(tmp_path):
     )
     tokenizer = tokenization.Tokenizer(path)
     text = record_text.PieceText(tokenizer)
-    ids = tokenizer.encode("b今🦒b b")
-    assert text.join(ids, {}, 4) == "b今🦒b b"
+    ids = tokenizer.encode("b今🦒b \u200db")
+    assert text.join(ids, {}, 4) == "b今🦒b \u200db"
     assert text.join(ids[:3], {}, 4) == "b�"  # A part.
     masked = [*ids[:2], 4, 9, *ids[4:]]
     joined = text.join(masked, {2: ids[2], 3: ids[3], 4: ids[4]}, 4)
