@@ -184,14 +184,16 @@ def _request(
         if count == 1:
             texts[name] = _text(value, what)
             continue
-        if not isinstance(value, list) or not 2 <= len(value) <= count:
+        given = value if isinstance(value, list) else []
+        if len(given) > count or len(given) - given.count("") < 2:
             raise errors.UserError(
                 f"{what} is {strict_json.shown(value)}; it must be a list of 2 "
-                f"to {count} texts. Correct the line."
+                f"to {count} texts, where an empty one stands for none. "
+                "Correct the line."
             )
         texts[name] = [
-            _text(item, f"{what}, number {i}") for i, item in enumerate(value)
-        ] + [""] * (count - len(value))
+            _text(item, f"{what}, number {i}") for i, item in enumerate(given)
+        ] + [""] * (count - len(given))
     key = {"id": entry["id"]} if "id" in entry else place
     return Request(key, texts)
 

@@ -96,6 +96,12 @@ def test_missing_options_are_filled_up():
         ),
         (b"a\n\xff\n", LINES, "line 2 is not UTF-8: byte 1 of the line is"),
         (of(options=["b"]), CHOICES, "'options' is .*a list of 2 to 4 texts"),
+        (
+            of(options=["b", ""]),
+            CHOICES,
+            "list of 2 to 4 texts, where an empty",
+        ),
+        (of(options="bc"), CHOICES, "'options' is .*a list of 2 to 4 texts"),
         (of(options=list("bcdef")), CHOICES, "'options' is .*a list of 2 to 4"),
         (of(options=["b", 2]), CHOICES, "line 1: 'options', number 1 is 2; it"),
     ],
