@@ -58,6 +58,8 @@ def test_word_starts(text, words, starts):
             [("▁今", 0, 1), ("<0xE5>", 1, 2), ("<0xA4>", 2, 2)],
             "110",
         ),
+        # The first piece begins a word, whatever the segmenter finds.
+        ("abc", ["bc"], [("▁a", 0, 1), ("b", 1, 2), ("c", 2, 3)], "110"),
         ("", [], [], ""),
     ],
 )
