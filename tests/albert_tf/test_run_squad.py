@@ -6,7 +6,6 @@ import pytest
 
 from albert_tf import predict, run_squad
 from albert_tf.common import errors, scores
-from albert_tf.finetuning.squad import squad
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
 
@@ -33,7 +32,9 @@ def test_a_command_needs_its_files(world, tmp_path, option, missing):
         )
 
 
-@pytest.mark.parametrize("version", squad.VERSIONS)
+@pytest.mark.parametrize(
+    "version", ["2.0", pytest.param("1.1", marks=pytest.mark.slow)]
+)
 def test_squad_from_training_to_ensemble(world, tmp_path, version):
     """Two runs, their ensemble, and prediction from a folder alone."""
     folder = tmp_path / "runs"
