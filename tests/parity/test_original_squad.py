@@ -27,9 +27,35 @@ CASES = [
     ("real_text", "dev2_384_128_64", 216),
     ("real_text", "train2_training_384_128_64", 238),
 ]
+# Windows whose answer begins or ends with white space, and its first and last
+# piece. The original learns a piece too many: "dreapetol cos" with what stands
+# before it, "Quoakepen" with the next word; see docs/differences.md.
+WITHOUT_WHITE_SPACE = {
+    "train-v1.1_training_384_128_64": {
+        4: (88, 96),
+        29: (264, 269),
+        30: (136, 141),
+    },
+    "train-v1.1_training_96_32_16": {
+        18: (56, 64),
+        19: (24, 32),
+        175: (72, 77),
+        176: (40, 45),
+    },
+}
 on_all_cases = pytest.mark.parametrize(
     ("text_set", "name", "count"), CASES, indirect=["text_set"]
 )
+
+
+def read_recorded(text_set, name):
+    """The recorded windows; those with white space in their answer, without."""
+    rows = text_set.read_rows(f"original_squad/{name}.jsonl.gz")
+    for row, (start, end) in WITHOUT_WHITE_SPACE.get(name, {}).items():
+        recorded = rows[row]["start_position"], rows[row]["end_position"]
+        assert recorded in ((start - 1, end), (start, end + 1))
+        rows[row] |= {"start_position": start, "end_position": end}
+    return rows
 
 
 def find_source(text_set, name):
@@ -56,7 +82,7 @@ def find_windows(text_set, name):
 
 @on_all_cases
 def test_features_equal_the_recorded_ones(text_set, name, count):
-    recorded = text_set.read_rows(f"original_squad/{name}.jsonl.gz")
+    recorded = read_recorded(text_set, name)
     assert len(recorded) == count
     questions, windows, length = find_windows(text_set, name)
     tokenizer = text_set.tokenizer()
@@ -98,7 +124,7 @@ def test_records_on_disk_hold_the_recorded_features(
         )
     )
     written = list(tf.data.TFRecordDataset(output))
-    recorded = text_set.read_rows(f"original_squad/{name}.jsonl.gz")
+    recorded = read_recorded(text_set, name)
     assert len(written) == len(recorded) == count
     names = {"unique_ids": "unique_id"}
     if is_training:
