@@ -89,17 +89,12 @@ _DATA_SUFFIX = ".data-00000-of-00001"
 
 @dataclasses.dataclass(frozen=True)
 class _Source:
-    """A model with its weights, and what the optimizer knew about them.
-
-    Attributes:
-        variables: Those of the model that were read; the pooler may be missing.
-        state: Of the optimizer, see `checkpoint_reader.Checkpoint`.
-    """
+    """A model with its weights, and what the optimizer knew about them."""
 
     model: keras.Model
-    variables: list[tf.Variable]
+    variables: list[tf.Variable]  # That were read; the pooler may be missing.
     config: AlbertConfig
-    state: dict[str, np.ndarray]
+    state: dict[str, np.ndarray]  # See `checkpoint_reader.Checkpoint`.
     path: str
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -127,7 +122,6 @@ def run(settings: ConvertOptions) -> None:
 
 
 def _convert(settings: ConvertOptions) -> None:
-    """Convert in a folder that no other process writes to."""
     source = _read(settings)
     _check_neighbour(settings, source.config)
     if settings.format == "huggingface":
@@ -145,15 +139,14 @@ def _convert(settings: ConvertOptions) -> None:
         folder = os.path.dirname(settings.to) or os.curdir
         if vocabulary.path and not run_folder.vocabularies(folder):
             run_folder.copy_vocabulary(vocabulary, folder)
+    has_state = source.state and settings.format != "huggingface"
     logging.info(
         "Wrote %s (%s): %s with %d variables%s.",
         settings.to,
         settings.format,
         type(source.model).__name__,
         len(source.variables),
-        ", moments and step"
-        if source.state and settings.format != "huggingface"
-        else "",
+        ", moments and step" if has_state else "",
     )
 
 
@@ -161,12 +154,9 @@ def _find_vocabulary(
     source: _Source, settings: ConvertOptions
 ) -> tuple[tokenization.VocabularyOptions, str]:
     """Return the vocabulary of a model, if it is known, and its folder."""
-    known, folder = serving_source.vocabulary_beside(
-        source.path, settings.vocabulary
-    )
-    return serving_source.choose_vocabulary(
-        settings.vocabulary, known, folder
-    ), folder
+    given = settings.vocabulary
+    known, folder = serving_source.vocabulary_beside(source.path, given)
+    return serving_source.choose_vocabulary(given, known, folder), folder
 
 
 def _check_target(settings: ConvertOptions) -> None:
@@ -201,9 +191,8 @@ def _check_target(settings: ConvertOptions) -> None:
 
 def _check_neighbour(settings: ConvertOptions, config: AlbertConfig) -> None:
     """Refuse a folder whose config file is that of another model."""
-    path = os.path.join(
-        os.path.dirname(settings.to), checkpoint_reader.CONFIG_NAME
-    )
+    folder = os.path.dirname(settings.to)
+    path = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
     if settings.format == "huggingface" or not files.exists(path):
         return
     if AlbertConfig.from_json_file(path) != config:
@@ -353,17 +342,11 @@ def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
         if "task_name" in values:
             registry.load_module_for(values, folder, settings.task_module)
             details = hub_folder.details_of(registry.make(values, tokenizer))
-    hub_folder.write(
-        settings.to,
-        hub_folder.Model(
-            source.config,
-            source.weights(),
-            vocabulary,
-            tokenizer,
-            details,
-            run_dir,
-        ),
+    weights = source.weights()
+    model = hub_folder.Model(
+        source.config, weights, vocabulary, tokenizer, details, run_dir
     )
+    hub_folder.write(settings.to, model)
 
 
 def _details_in(source: _Source) -> huggingface_config.Details | None:

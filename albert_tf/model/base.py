@@ -15,9 +15,6 @@ class BuiltModel(keras.Model):
     """A Keras model whose variables exist as soon as it is constructed.
 
     They are float32, whatever Keras' global policy is.
-
-    Attributes:
-        input_keys: Names of the inputs that it takes.
     """
 
     input_keys: tuple[str, ...] = model_inputs.ENCODER
@@ -40,8 +37,8 @@ class BuiltModel(keras.Model):
         Each argument of a constructor is an attribute of the same name.
         """
         config: dict[str, Any] = {"trainable": self.trainable}
-        parameters = inspect.signature(type(self).__init__).parameters
-        for name in list(parameters)[1:]:
+        _, *names = inspect.signature(type(self).__init__).parameters
+        for name in names:
             value = getattr(self, name)
             if isinstance(value, AlbertConfig):
                 value = dataclasses.asdict(value)

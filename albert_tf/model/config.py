@@ -87,8 +87,8 @@ class AlbertConfig:
         num_hidden_layers: Layers applied in a row.
         num_hidden_groups: Groups of layers; the layers of a group share
             parameters, see `share`. 1 shares over all layers.
-        inner_group_num: Attention and feed-forward blocks inside one layer,
-            each with its own parameters.
+        inner_group_num: Layers in the place of each, with parameters of their
+            own; 1 in the paper.
         num_attention_heads: Heads N; each has H / N columns.
         intermediate_size: Width I of the feed-forward part.
         hidden_act: Activation of the feed-forward part and of the masked LM
@@ -97,7 +97,6 @@ class AlbertConfig:
             feed-forward output.
         attention_probs_dropout_prob: Dropout of attention probabilities.
         max_position_embeddings: Longest sequence, in tokens.
-        type_vocab_size: Number of segment ids.
         initializer_range: Standard deviation of the truncated normal that
             kernels and tables start from.
         share: What the layers of a group share, one of `SHARING`; attention
@@ -109,9 +108,8 @@ class AlbertConfig:
             `brightmart`. The original adds and normalizes first.
         map_equal_sizes: Project embeddings to the hidden width also where both
             are equal, as transformers does. The original does not.
-        pooling: What the pooler reads, one of `POOLINGS`; cls in the original.
-        position_bias: What is added to attention scores for the distance of
-            two tokens, one of `POSITION_BIASES`; none in the original.
+        pooling: One of `POOLINGS`; cls in the original.
+        position_bias: One of `POSITION_BIASES`; none in the original.
     """
 
     vocab_size: int
@@ -156,10 +154,8 @@ class AlbertConfig:
                 f"num_hidden_layers={self.num_hidden_layers}. Some groups "
                 "would never be used; use at most one group per layer."
             )
-        if self.share == "none" and self.num_hidden_groups not in (
-            1,
-            self.num_hidden_layers,
-        ):
+        allowed = 1, self.num_hidden_layers
+        if self.share == "none" and self.num_hidden_groups not in allowed:
             raise errors.UserError(
                 f"share='none' and num_hidden_groups={self.num_hidden_groups} "
                 "contradict each other: nothing is shared inside a group. Drop "
@@ -212,10 +208,7 @@ class AlbertConfig:
         return cls.from_dict(values, source)
 
     def to_json(self) -> str:
-        """Return the config as JSON: sorted keys, two-space indent.
-
-        Keys that the original does not have are left out at their defaults.
-        """
+        """Return the config as JSON, without those of our keys at defaults."""
         values = dataclasses.asdict(self)
         for field in dataclasses.fields(self):
             if field.name in _OWN_KEYS and values[field.name] == field.default:
@@ -261,18 +254,18 @@ class AlbertConfig:
         width, narrow = self.hidden_size, self.embedding_size
         key_and_value = 2 * width**2
         rest = 2 * width * (width + self.intermediate_size + length)
-        block = 2 * length * (key_and_value + rest)
+        layer = 2 * length * (key_and_value + rest)
         if outputs is None or self.pooling != "cls":
             outputs = length
         outputs = min(length, outputs)
-        last_block = 2 * (length * key_and_value + outputs * rest)
+        last_layer = 2 * (length * key_and_value + outputs * rest)
         projected = self.project_words_first or self.maps_embeddings
         mapping = 2 * length * narrow * width if projected else 0
         head = 2 * predictions * narrow * (width + self.vocab_size)
         if self.project_words_first:
             head += 2 * predictions * width**2
-        blocks = self.num_hidden_layers * self.inner_group_num
-        return float((blocks - 1) * block + last_block + mapping + head)
+        layers = self.num_hidden_layers * self.inner_group_num
+        return float((layers - 1) * layer + last_layer + mapping + head)
 
     @property
     def embedding_width(self) -> int:

@@ -42,8 +42,6 @@ def standardize(inputs: Any, known: Sequence[str]) -> dict[str, Any]:
     Args:
         inputs: Name to tensor; or `input_ids` alone. The names of `ALIASES`
             are translated, those of `BATCH` are left out.
-        known: Names that the model takes.
-
     """
     _refuse_keras_3(inputs)
     if not isinstance(inputs, Mapping):

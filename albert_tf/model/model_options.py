@@ -19,7 +19,6 @@ OBJECTIVES = ("mlm", "rtd")
 # and positions with their norm; all weights. Source: ELECTRA §3.2.
 GENERATOR_SHARING = ("none", "embeddings", "all")
 
-
 OPTIMIZERS = ("lamb", "adamw", "muon")
 
 
@@ -42,7 +41,7 @@ class InitOptions:
         False,
         "Whether --init_checkpoint may have fewer layers than the model: each "
         "of its layers then fills several in a row. With parameters shared by "
-        "all layers nothing is copied; the same block is applied more often.",
+        "all layers nothing is copied; the same layer is applied more often.",
     )
     new_weights: str | None = option(
         None,

@@ -9,22 +9,14 @@ _OF_POLICIES = {"float32": "float32", "mixed_bfloat16": "bfloat16"}
 
 
 def choose(precision: str | None) -> str:
-    """Return the precision, by default the one of Keras' global policy.
-
-    Raises:
-        errors.UserError: This project does not have such a precision.
-    """
-    if precision is None:
-        return _of_policy()
-    if precision not in PRECISIONS:
+    """Return the precision, by default the one of Keras' global policy."""
+    if precision in PRECISIONS:
+        return precision
+    if precision is not None:
         raise errors.UserError(
             f"precision={precision!r} is not known. Allowed are "
             f"{', '.join(PRECISIONS)}."
         )
-    return precision
-
-
-def _of_policy() -> str:
     name = keras.mixed_precision.global_policy().name
     if name not in _OF_POLICIES:
         raise errors.UserError(

@@ -1,8 +1,8 @@
 """The layout of brightmart's albert_zh: its config files and variable names.
 
 These Chinese ALBERTs were published before Google's. They project words to the
-hidden width first, then add segments and positions and normalize (in
-`modeling`, `project_words_first`). All layers share their parameters, which
+hidden width first, then add segments and positions and normalize
+(`project_words_first`). All layers share their parameters, which
 have the names of BERT under `layer_shared`.
 
 Source: github.com/brightmart/albert_zh, modeling.py and run_pretraining.py.
@@ -19,11 +19,11 @@ PROJECTION = "bert/embeddings/word_embeddings_2"
 # Keys that say nothing about the network, with those that begin with pooler_.
 _IGNORED_KEYS = ("directionality", "ln_type")
 
-_BLOCKS = (
+_LAYERS = (
     "bert/encoder/layer_shared/",
     "bert/encoder/transformer/group_0/inner_group_0/",
 )
-# Scopes in a block, theirs and ours.
+# Scopes in a layer, theirs and ours.
 _SCOPES = (
     ("attention/self/", "attention_1/self/"),
     ("attention/output/dense/", "attention_1/output/dense/"),
@@ -69,8 +69,8 @@ def our_name(name: str) -> str:
         our_name("bert/encoder/layer_shared/output/LayerNorm/beta")
         = "bert/encoder/transformer/group_0/inner_group_0/LayerNorm_1/beta"
     """
-    their_block, our_block = _BLOCKS
+    their_layer, our_layer = _LAYERS
     for theirs, ours in _SCOPES:
-        if name.startswith(their_block + theirs):
-            return our_block + ours + name.removeprefix(their_block + theirs)
+        if name.startswith(their_layer + theirs):
+            return our_layer + ours + name.removeprefix(their_layer + theirs)
     return name

@@ -29,7 +29,6 @@ def find(path: str, option: str = "init_checkpoint") -> str:
             which means its best checkpoint, else its latest, or those of the
             best of several runs in it; an unpacked TF-Hub module; a Hugging
             Face folder or the weights in it.
-        option: Name of the option the path came from, for messages.
 
     Returns:
         A prefix without `.index`, or a Hugging Face folder.
@@ -67,21 +66,20 @@ def fingerprint(path: str, option: str = "init_checkpoint") -> str:
 
 def _in_folder(folder: str) -> str | None:
     """Return the checkpoint that a folder means, None if it does not say."""
-    for name in (BEST_NAME, "variables/variables"):
+    names = [BEST_NAME, "variables/variables"]
+    state = _read_state(folder)
+    if state is not None:
+        # Only its name counts, because the folder may have been moved.
+        names.append(os.path.basename(state.model_checkpoint_path))
+    for name in names:
         if is_prefix(os.path.join(folder, name)):
             return os.path.join(folder, name)
-    latest = _latest(folder)
-    if latest:
-        return latest
     return folder if huggingface.is_folder(folder) else None
 
 
 def _ambiguous(folder: str, what: str) -> errors.UserError:
-    found = sorted(
-        name.removesuffix(".index")
-        for name in tf.io.gfile.listdir(folder)
-        if name.endswith(".index")
-    )
+    names = sorted(tf.io.gfile.listdir(folder))
+    found = [n.removesuffix(".index") for n in names if n.endswith(".index")]
     hint = "such as FOLDER/model.ckpt-125000"
     if found:
         hint = f"one of {', '.join(found[:5])} there"
@@ -105,20 +103,6 @@ def _hugging_face_folder_of(path: str, option: str) -> str:
             path,
         )
     return folder
-
-
-def _latest(folder: str) -> str | None:
-    """Return the checkpoint that the file named checkpoint says is the latest.
-
-    Only its name counts, because the folder may have been moved. Checkpoints in
-    other folders are ignored.
-    """
-    state = _read_state(folder)
-    if state is None:
-        return None
-    name = os.path.basename(state.model_checkpoint_path)
-    prefix = os.path.join(folder, name)
-    return prefix if is_prefix(prefix) else None
 
 
 def is_prefix(prefix: str) -> bool:
@@ -151,12 +135,8 @@ def remove_unfinished(
 
     TensorFlow writes `model.ckpt-N_temp/` before `model.ckpt-N`, and its list
     of checkpoints under another name first. When it deletes a checkpoint, the
-    index goes first. No other process may be saving.
-
-    Args:
-        numbered: Whether this process writes the numbered checkpoints, and
-            the list of them.
-        best: Whether it writes that of `BEST_NAME`.
+    index goes first. No other process may be saving. `numbered` and `best` say
+    which checkpoints this process writes.
     """
     if files.is_remote(folder) or not os.path.isdir(folder):
         return
@@ -196,32 +176,26 @@ def clean_state(folder: str) -> None:
     # folder it adds the name.
     names = [os.path.basename(prefix) for prefix in prefixes]
     listed = names if os.path.isabs(folder) else prefixes
-    times = _listed_times(state)
+    times = {}
+    if state is not None:
+        times = dict(
+            zip(
+                map(os.path.basename, state.all_model_checkpoint_paths),
+                state.all_model_checkpoint_timestamps,
+                strict=False,
+            )
+        )
     tf.compat.v1.train.update_checkpoint_state(
         folder,
         listed[-1],
         listed,
         all_model_checkpoint_timestamps=[
-            times.get(name) or _time(prefix)
+            times.get(name) or files.size_and_time(f"{prefix}.index")[1] / 1e9
             for name, prefix in zip(names, prefixes, strict=True)
         ],
         # Only later checkpoints may be deleted.
         last_preserved_timestamp=0.0,
     )
-
-
-def _listed_times(state: Any) -> dict[str, float]:
-    """Return the time of each checkpoint in TensorFlow's list."""
-    if state is None:
-        return {}
-    names = map(os.path.basename, state.all_model_checkpoint_paths)
-    times = state.all_model_checkpoint_timestamps
-    return dict(zip(names, times, strict=False))
-
-
-def _time(prefix: str) -> float:
-    """Return when a checkpoint was written, in seconds."""
-    return files.size_and_time(f"{prefix}.index")[1] / 1e9
 
 
 def _read_state(folder: str) -> Any:

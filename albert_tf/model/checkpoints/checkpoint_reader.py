@@ -62,8 +62,7 @@ class Checkpoint:
         path: Prefix without `.index`, or a Hugging Face folder.
         shapes: Variable name to its shape, without optimizer state.
         config: The architecture in the config file beside it, if there is one.
-        load: Variable names to their values. Raises `errors.UserError` if the
-            file that holds them is damaged.
+        load: Variable names to their values. A damaged file is a `UserError`.
         state: Optimizer state, if any: `VARIABLE/adam_m`, `VARIABLE/adam_v`
             and `global_step`, to be loaded like weights.
     """
@@ -152,9 +151,8 @@ def _original_names(keys: Mapping[str, str]) -> dict[str, str]:
 def config_beside(path: str) -> AlbertConfig | None:
     """Return the architecture from the config file beside a checkpoint.
 
-    Returns:
-        None if there is no such file, or none that can be understood, which a
-        warning says.
+    None if there is no such file, or none that can be understood, which a
+    warning says.
     """
     if not checkpoint_files.is_prefix(path):
         return huggingface.read_config(

@@ -52,7 +52,7 @@ _LEAVES = {
     "norm": (("/gamma", ".weight"), ("/beta", ".bias")),
     "output": (("output_weights", ".weight"), ("output_bias", ".bias")),
 }
-_BLOCK = (
+_LAYER = (
     "bert/encoder/transformer/group_{group}/inner_group_{inner}/",
     "albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}.",
 )
@@ -71,7 +71,7 @@ _ENCODER = (
     ),
     (_MAPPING, "dense", _MAPPING_THEIRS),
     *(
-        (_BLOCK[0] + ours, kind, _BLOCK[1] + theirs)
+        (_LAYER[0] + ours, kind, _LAYER[1] + theirs)
         for ours, kind, theirs in (
             ("attention_1/self/query", "dense", "attention.query"),
             ("attention_1/self/key", "dense", "attention.key"),
@@ -157,20 +157,12 @@ def read_details(folder: str) -> huggingface_config.Details:
 
 
 def read_weights(folder: str) -> dict[str, np.ndarray]:
-    """Read the weights of a folder under the original's names.
+    """Read the weights of a folder, float32, under the original's names.
 
     Dense kernels are transposed to [in, out]. Where embeddings and encoder have
     one size, the mapping between them is left out if it is an identity: the
     original has no such layer then. A classifier of tokens is left out, too:
     this project has none.
-
-    Args:
-        folder: See `is_folder`. A model that was saved in half precision is
-            read too.
-
-    Returns:
-        Variable name to float32 array, for example `bert/pooler/dense/kernel`
-        to [H, H].
     """
     config_file = os.path.join(folder, CONFIG_NAME)
     config = read_config(config_file)
@@ -200,28 +192,6 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     return weights
 
 
-def write(
-    folder: str,
-    config: AlbertConfig,
-    weights: Mapping[str, np.ndarray],
-) -> None:
-    """Write `config.json` and `model.safetensors`, without a tokenizer.
-
-    Args:
-        folder: Made if it does not exist.
-    """
-    values, data = files_of(config, weights)
-    files.make_folder(folder)
-    files.write_text(
-        os.path.join(folder, CONFIG_NAME),
-        strict_json.dumps(values, indent=2, sort_keys=True) + "\n",
-    )
-    with files.replace_atomically(
-        os.path.join(folder, WEIGHTS_NAME), through_link=False
-    ) as stream:
-        stream.write(data)
-
-
 def files_of(
     config: AlbertConfig,
     weights: Mapping[str, np.ndarray],
@@ -232,12 +202,11 @@ def files_of(
     Args:
         weights: Variable name to array: the whole encoder, with or without its
             pooler, and the heads of one model.
-        details: What else is known. By default a classifier with one label is
-            an AlbertForSequenceClassification; AlbertForMultipleChoice reads
-            the same folder.
+        details: By default a classifier with one label is an
+            AlbertForSequenceClassification; AlbertForMultipleChoice reads the
+            same folder.
     """
-    _check_order(config)
-    refuse_own_parts(config, "transformers")
+    refuse_own_parts(config, "transformers", project_words_first=False)
     groups = _groups_to_write(config)
     weights = dict(weights)
     if not config.maps_embeddings:
@@ -288,13 +257,13 @@ def _same_groups(config: AlbertConfig, groups: int) -> bool:
 def _names(config: AlbertConfig, groups: int) -> Iterable[tuple[str, str]]:
     """Yield every pair of names, ours and theirs, heads included."""
     for ours, kind, theirs in (*_ENCODER, *_HEADS):
-        blocks = [(0, 0)]
-        if ours.startswith(_BLOCK[0]):
+        layers = [(0, 0)]
+        if ours.startswith(_LAYER[0]):
             inner = range(config.inner_group_num)
-            blocks = [(i, j) for i in range(groups) for j in inner]
+            layers = [(i, j) for i in range(groups) for j in inner]
         for our_leaf, their_leaf in _LEAVES[kind]:
-            for group, block in blocks:
-                numbers = {"group": group, "inner": block}
+            for group, layer in layers:
+                numbers = {"group": group, "inner": layer}
                 yield (
                     (ours + our_leaf).format(**numbers),
                     (theirs + their_leaf).format(**numbers),
@@ -346,7 +315,13 @@ def _read_tensors(path: str) -> dict[str, np.ndarray]:
                 for name in stream.keys():
                     if name.endswith(_BUFFER):
                         continue
-                    _check_dtype(stream.get_slice(name).get_dtype(), name, path)
+                    dtype = stream.get_slice(name).get_dtype()
+                    if dtype not in _DTYPES:
+                        raise errors.UserError(
+                            f"{path} holds {name} as {dtype}. Allowed are "
+                            f"{', '.join(_DTYPES)}; save it again in one of "
+                            "them."
+                        )
                     tensors[name] = stream.get_tensor(name).astype(np.float32)
         except (OSError, safetensors.SafetensorError) as error:
             raise errors.UserError(
@@ -354,14 +329,6 @@ def _read_tensors(path: str) -> dict[str, np.ndarray]:
                 "incomplete; copy or download it again."
             ) from None
     return tensors
-
-
-def _check_dtype(dtype: str, name: str, path: str) -> None:
-    if dtype not in _DTYPES:
-        raise errors.UserError(
-            f"{path} holds {name} as {dtype}. Allowed are "
-            f"{', '.join(_DTYPES)}; save it again in one of them."
-        )
 
 
 def _untied(
@@ -414,28 +381,19 @@ def _has_mapping(folder: str) -> bool:
     if not files.exists(path):
         return True
     tensors = _untied(_read_tensors(path), path)
-    theirs = _MAPPING_THEIRS
-    kernel = tensors.get(f"{theirs}.weight")
-    bias = tensors.get(f"{theirs}.bias")
+    kernel = tensors.get(f"{_MAPPING_THEIRS}.weight")
+    bias = tensors.get(f"{_MAPPING_THEIRS}.bias")
     if kernel is None or bias is None or kernel.ndim != 2:
         return True  # Restoring names what is missing.
     return not np.array_equal(kernel, np.eye(len(kernel))) or bool(bias.any())
 
 
-def _check_order(config: AlbertConfig) -> None:
-    """Refuse words that are projected before positions are added."""
-    if config.project_words_first:
-        raise errors.UserError(
-            "project_words_first=True, the layout of brightmart's albert_zh, "
-            "is not that of transformers, which projects words after segments "
-            "and positions are added. Keep this model in a checkpoint of this "
-            "project, or export it as a SavedModel."
-        )
-
-
-def refuse_own_parts(config: AlbertConfig, reader: str) -> None:
+def refuse_own_parts(
+    config: AlbertConfig, reader: str, **other_values: object
+) -> None:
     """Refuse an encoder that computes what only this project does."""
-    for key, usual in (("pooling", "cls"), ("position_bias", "none")):
+    known = {"pooling": "cls", "position_bias": "none", **other_values}
+    for key, usual in known.items():
         if getattr(config, key) != usual:
             raise errors.UserError(
                 f"{key}={getattr(config, key)!r} has no counterpart in "

@@ -50,8 +50,6 @@ class Details:
 
     Attributes:
         labels: Names of a classifier's classes; empty if they are not known.
-        is_regression: Whether a classifier with one output gives a number.
-        is_choice: Whether its output is the score of a choice (RACE).
         ids: The special pieces by transformers' names; by default those of the
             released vocabulary.
     """

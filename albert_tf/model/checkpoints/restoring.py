@@ -34,8 +34,6 @@ class Restored:
     """What `restore` did.
 
     Attributes:
-        path: Prefix or folder of the checkpoint that was read.
-        new: Names of the variables that kept their random values.
         copied: Names of the variables that took those of another layer.
     """
 
@@ -75,14 +73,10 @@ def restore(
     leaves random what it does not find.
 
     Args:
-        source: A path, see `checkpoint_files.find`; or what
-            `checkpoint_reader.read` returned.
-        option: Name of the option the path came from, for messages.
-        new_scopes: Of variables that keep their values.
+        source: A checkpoint, or its path, see `checkpoint_files.find`.
         new_heads: Whether heads that the checkpoint lacks altogether keep their
             values too. So does the pooler where the model has another
             `pooling`, and the checkpoint the original's.
-        layers: See `model_options.InitOptions.layers`.
     """
     base.require_built(model)
     checkpoint = source
@@ -92,14 +86,22 @@ def restore(
     variables = {checkpoint_reader.name_of(v): v for v in model.variables}
     encoder = getattr(model, "encoder", model)
     pooler = f"{encoder.name}/{_POOLER}"
+    own = encoder.config.pooling
     stored = checkpoint.config.pooling if checkpoint.config else None
-    if new_heads and stored == "cls" != encoder.config.pooling:
+    if new_heads and stored == "cls" != own:
         new_scopes = [*new_scopes, pooler]
     is_new = _new_variables(
         variables, encoder.name, checkpoint, new_scopes, new_heads
     )
-    if not is_new(f"{pooler}/kernel"):
-        _check_pooling(encoder.config.pooling, stored, what)
+    if stored not in (None, own) and not is_new(f"{pooler}/kernel"):
+        # The weights of a pooler that reads something else.
+        raise errors.UserError(
+            f"{what} was trained with pooling={stored}, says the config file "
+            f"beside it, and the model has pooling={own}. Use that file as "
+            f"`albert_config_file`; for finetuning, `pooling={stored}` is "
+            "enough. Where a run starts from it, `new_weights=bert/pooler` "
+            "gives it a new pooler."
+        )
     kept = [name for name in variables if not is_new(name)]
     partners = _find_partners(encoder, checkpoint, kept, layers, what)
     _check_partners(variables, partners, checkpoint.shapes, is_new, what)
@@ -116,18 +118,26 @@ def _new_variables(
     new_heads: bool,
 ) -> Callable[[str], bool]:
     """Return a function that tells whether a variable keeps its value."""
-    _check_scopes(new_scopes, names)
     parts = set()
     if new_heads:
         parts = set(map(checkpoint_reader.part_of, names)) - {encoder_name}
         parts -= set(map(checkpoint_reader.part_of, checkpoint.shapes))
 
-    def is_new(name: str) -> bool:
-        if checkpoint_reader.part_of(name) in parts:
-            return True
-        return any(f"{name}/".startswith(f"{scope}/") for scope in new_scopes)
+    def is_in(name: str, scope: str) -> bool:
+        return f"{name}/".startswith(f"{scope}/")
 
-    return is_new
+    for scope in new_scopes:
+        if not any(is_in(name, scope) for name in names):
+            known = {"/".join(name.split("/")[:2]) for name in names}
+            raise errors.UserError(
+                f"names {scope!r}, but no variable of the model is called so. "
+                f"Its scopes are {', '.join(sorted(known))}.",
+                "new_weights",
+            )
+    return lambda name: (
+        checkpoint_reader.part_of(name) in parts
+        or any(is_in(name, scope) for scope in new_scopes)
+    )
 
 
 def _find_partners(
@@ -233,17 +243,6 @@ def _check_numbers(values: Mapping[str, np.ndarray], what: str) -> None:
             )
 
 
-def _check_scopes(scopes: Collection[str], variables: Collection[str]) -> None:
-    for scope in scopes:
-        if not any(f"{name}/".startswith(f"{scope}/") for name in variables):
-            names = {"/".join(name.split("/")[:2]) for name in variables}
-            raise errors.UserError(
-                f"names {scope!r}, but no variable of the model is called so. "
-                f"Its scopes are {', '.join(sorted(names))}.",
-                "new_weights",
-            )
-
-
 def _check_partners(
     variables: Mapping[str, tf.Variable],
     partners: Mapping[str, str],
@@ -337,10 +336,7 @@ def _explain_misfit(
 
 
 def _check_config(
-    config: AlbertConfig,
-    other: AlbertConfig,
-    layers: str,
-    what: str,
+    config: AlbertConfig, other: AlbertConfig, layers: str, what: str
 ) -> None:
     """Refuse weights that were trained for another function."""
     lines = [
@@ -364,29 +360,13 @@ def _check_config(
         )
 
 
-def _check_pooling(pooling: str, stored: str | None, what: str) -> None:
-    """Refuse the weights of a pooler that reads something else."""
-    if stored not in (None, pooling):
-        raise errors.UserError(
-            f"{what} was trained with pooling={stored}, says the config file "
-            f"beside it, and the model has pooling={pooling}. Use that file as "
-            f"`albert_config_file`; for finetuning, `pooling={stored}` is "
-            "enough. Where a run starts from it, `new_weights=bert/pooler` "
-            "gives it a new pooler."
-        )
-
-
 def initialize(
     model: keras.Model,
     options: model_options.InitOptions,
     *,
     new_heads: bool = False,
 ) -> Restored | None:
-    """Give a new model the weights it starts from, and say which.
-
-    Args:
-        options: Without `init_checkpoint` nothing is done.
-    """
+    """Give a new model the weights of `init_checkpoint`, and say which."""
     if not options.init_checkpoint:
         return None
     restored = restore(
@@ -404,21 +384,10 @@ def initialize(
     return restored
 
 
-def _refuse_muon(
-    values: Mapping[str, np.ndarray], option: str, path: str
-) -> None:
-    """Refuse moments of Muon, whose zeros would make AdamW's steps huge."""
-    kernels = [n for n in values if n.endswith("/kernel/adam_v")]
-    if not kernels or any(values[name].any() for name in kernels):
-        return
-    if any(values[name[:-1] + "m"].any() for name in kernels):
-        raise errors.UserError(
-            "holds the moments of Muon, which other optimizers cannot use. Set "
-            "`optimizer=muon`, or start a new schedule "
-            "(`init_schedule=restart`).",
-            option,
-            path,
-        )
+def _are_of_muon(values: Mapping[str, np.ndarray]) -> bool:
+    """Tell whether moments are Muon's: of kernels, `adam_v` are zeros."""
+    names = [n for n in values if "/kernel/adam_" in n and values[n].any()]
+    return bool(names) and all(name.endswith("m") for name in names)
 
 
 def restore_optimizer(
@@ -427,19 +396,13 @@ def restore_optimizer(
     path: str,
     option: str = "init_checkpoint",
 ) -> None:
-    """Restore the optimizer state, step and moments, of a checkpoint.
-
-    Args:
-        variables: In the order it was built for.
-        option: Name of the option the path came from, for messages.
-    """
+    """Restore step and moments; `variables` in the order of the optimizer."""
     checkpoint = checkpoint_reader.read(path, option)
     wanted = {
-        f"{checkpoint_reader.name_of(variable)}/{kind}": moments[index]
-        for index, variable in enumerate(variables)
-        for kind, moments in (
-            ("adam_m", optimizer.adam_m),
-            ("adam_v", optimizer.adam_v),
+        f"{checkpoint_reader.name_of(variable)}/{kind}": moment
+        for kind in ("adam_m", "adam_v")
+        for variable, moment in zip(
+            variables, getattr(optimizer, kind), strict=True
         )
     }
     missing = {"global_step", *wanted} - set(checkpoint.state)
@@ -452,8 +415,15 @@ def restore_optimizer(
             path,
         )
     values = checkpoint.load(["global_step", *wanted])
-    if not isinstance(optimizer, optimization.Muon):
-        _refuse_muon(values, option, path)
+    if not isinstance(optimizer, optimization.Muon) and _are_of_muon(values):
+        # Their zeros would make AdamW's steps huge.
+        raise errors.UserError(
+            "holds the moments of Muon, which other optimizers cannot use. Set "
+            "`optimizer=muon`, or start a new schedule "
+            "(`init_schedule=restart`).",
+            option,
+            path,
+        )
     for name, variable in wanted.items():
         if list(values[name].shape) != list(variable.shape):
             raise errors.UserError(

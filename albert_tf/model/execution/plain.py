@@ -52,7 +52,6 @@ def attention(
         value: float [B, N, T, D].
         biases: float32, added to the scores [B, N, S, T], such as
             [B, 1, 1, T], [B, 1, S, T], [N, S, T] or [B, N, S, T].
-        dropout: Of the probabilities.
 
     Returns:
         float [B, S, H].
@@ -82,7 +81,6 @@ def split_heads(
 
     Args:
         x: float [B, S, H].
-        heads: N.
         like: What x is the linear transform of, if it is: tf2onnx gets the
             shape of x wrong then, and the shape of this one right.
     """
@@ -114,7 +112,6 @@ def feed_forward(
         bias: float [I].
         output_kernel: float [I, H].
         output_bias: float [H].
-        hidden_act: One of `config.HIDDEN_ACTS`.
     """
     rows = tf.reshape(x, [-1, x.shape[-1]])
     hidden = activation(hidden_act)(linear(rows, kernel, bias))

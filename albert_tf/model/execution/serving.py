@@ -4,7 +4,7 @@ What it computes is defined by `network`; the tests compare both.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -58,9 +58,8 @@ class ServedEncoder:
         """Prepare an encoder for serving.
 
         Args:
-            model: It can neither be trained nor restored after freezing.
-            freeze: Whether to freeze its weights; those of word table, mapping
-                and pooler change in the encoder itself.
+            model: It can neither be trained nor restored after freezing, which
+                changes word table, mapping and pooler in the encoder itself.
         """
         self._model = model
         self._layers = [
@@ -93,17 +92,20 @@ class ServedEncoder:
             part: [self._frozen_value(value) for value in of_part]
             for part, of_part in values.items()
         }
-        _freeze_variables(model.embeddings, ["word_embeddings"], dtype)
+        others = [(model.embeddings, "word_embeddings")]
         for dense in (model.embedding_mapping, model.pooler):
             if dense is not None:
-                _freeze_variables(dense, ["kernel", "bias"], dtype)
+                others += [(dense, "kernel"), (dense, "bias")]
+        for layer, name in others:
+            value = tf.cast(getattr(layer, name), dtype)
+            setattr(layer, name, tf.Variable(value, trainable=False))
 
     def _frozen_value(self, value: tf.Tensor) -> Callable[[], tf.Tensor]:
         # A bias stays a variable: TensorFlow would drop a constant one that is
         # 0, and then not fuse what remains.
         if self._has_constants and value.shape.rank == 2:
             return weights.constant_of(value)
-        return weights.frozen_variable(value).read_value
+        return tf.Variable(value, trainable=False).read_value
 
     def __call__(
         self, inputs: Mapping[str, tf.Tensor], *, unpad: bool = False
@@ -164,14 +166,11 @@ class ServedEncoder:
         unpadding: Unpadding,
     ) -> tf.Tensor:
         """Apply layers to rows [R, H]; weights are read once."""
-        found: dict[Part, PartWeights] = {}
-        for pair in layers:
-            for part in pair:
-                if part not in found:
-                    found[part] = self._weights(part, x.dtype)
+        parts = dict.fromkeys(part for pair in layers for part in pair)
+        found = {part: self._weights(part, x.dtype) for part in parts}
+        act = self._model.config.hidden_act
         for attention, feed_forward in layers:
             x = _attend(x, found[attention], biases, unpadding)
-            act = self._model.config.hidden_act
             x = _feed_forward(x, found[feed_forward], act)
         return x
 
@@ -229,9 +228,3 @@ def _read(part: Part, dtype: tf.DType) -> PartWeights:
         tf.convert_to_tensor(norm.gamma),
         tf.convert_to_tensor(norm.beta),
     )
-
-
-def _freeze_variables(layer: Any, names: list[str], dtype: tf.DType) -> None:
-    for name in names:
-        value = tf.cast(getattr(layer, name), dtype)
-        setattr(layer, name, weights.frozen_variable(value))

@@ -28,22 +28,32 @@ def linear(
     x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
 ) -> tuple[tf.Tensor, Gradient]:
     """See `plain.linear`; the gradient of the bias is a product."""
-
-    def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        inputs, units = kernel.shape
-        dy = tf.reshape(dy, [-1, units])
-        dx = tf.matmul(dy, kernel, transpose_b=True)
-        rows = tf.reshape(x, [-1, inputs])
-        dkernel = tf.matmul(rows, dy, transpose_a=True)
-        return tf.reshape(dx, tf.shape(x)), dkernel, _sum_rows(dy)
-
-    return plain.linear(x, kernel, bias), gradient
+    y = plain.linear(x, kernel, bias)
+    return y, lambda dy: _linear_gradient(x, kernel, dy)
 
 
-def _sum_rows(rows: tf.Tensor) -> tf.Tensor:
-    """Sum over the first axis, with a product: faster than BiasAddGrad."""
-    ones = tf.ones([1, tf.shape(rows)[0]], rows.dtype)
-    return tf.reshape(tf.matmul(ones, rows), [-1])
+def _linear_gradient(
+    x: tf.Tensor,
+    kernel: tf.Tensor,
+    dy: tf.Tensor,
+    recompute: Callable[..., tuple[tf.Tensor, tf.Tensor]] | None = None,
+) -> tuple[tf.Tensor, ...]:
+    """Return the gradients of x, kernel and bias.
+
+    Args:
+        recompute: Of a linear layer on act(x): rows of x and the gradient of
+            act(x) to act(x) and the gradient of x.
+    """
+    inputs, units = kernel.shape
+    dy = tf.reshape(dy, [-1, units])
+    rows = tf.reshape(x, [-1, inputs])
+    dx = tf.matmul(dy, kernel, transpose_b=True)
+    if recompute:
+        rows, dx = recompute(rows, dx)
+    dkernel = tf.matmul(rows, dy, transpose_a=True)
+    # A product is faster than BiasAddGrad.
+    dbias = tf.matmul(tf.ones([1, tf.shape(dy)[0]], dy.dtype), dy)
+    return tf.reshape(dx, tf.shape(x)), dkernel, tf.reshape(dbias, [-1])
 
 
 def attention(
@@ -178,18 +188,8 @@ def _gelu_dense(
     x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
 ) -> tuple[tf.Tensor, Gradient]:
     """Return gelu(x) @ kernel + bias."""
-
-    def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        inputs, units = kernel.shape
-        dy = tf.reshape(dy, [-1, units])
-        recomputed, dx = _gelu_and_gradient(
-            tf.reshape(x, [-1, inputs]),
-            tf.matmul(dy, kernel, transpose_b=True),
-        )
-        dkernel = tf.matmul(recomputed, dy, transpose_a=True)
-        return tf.reshape(dx, tf.shape(x)), dkernel, _sum_rows(dy)
-
-    return plain.linear(_gelu(x), kernel, bias), gradient
+    y = plain.linear(_gelu(x), kernel, bias)
+    return y, lambda dy: _linear_gradient(x, kernel, dy, _gelu_and_gradient)
 
 
 @xla_compiled

@@ -31,7 +31,6 @@ class Unpadding:
 
         Args:
             kept: int32 [B, S], 1 where a position is kept.
-            heads: N.
         """
         self._heads = heads
         self._shape = tf.shape(kept)

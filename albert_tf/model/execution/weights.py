@@ -51,12 +51,8 @@ class SharedWeights:
     """The weights of layers, read once in a pass, however often they are used.
 
     Without this, a model that applies one layer twelve times would cast its
-    kernels twelve times.
-
-    Args:
-        layers: In order of application.
-        dtype: What all but norms compute in.
-        fan_out: Whether the gradients of uses are added up one by one.
+    kernels twelve times. With `fan_out` the gradients of uses are added up one
+    by one.
     """
 
     def __init__(
@@ -104,11 +100,6 @@ def fan_out(tensor: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Any]:
     recomputed this saves 101 MiB of albert-base; without, nothing.
     """
     return (tensor, tensor), lambda now, later: now + later
-
-
-def frozen_variable(value: tf.Tensor) -> tf.Variable:
-    """Return a variable that optimizers do not update."""
-    return tf.Variable(value, trainable=False)
 
 
 def constant_of(value: tf.Tensor) -> Callable[[], tf.Tensor]:

@@ -16,10 +16,6 @@ def xla_compiled(
 
     TensorFlow compiles everything that runs on a TPU. Its wheel for TPUs cannot
     compile for the CPU of the host.
-
-    Args:
-        function: Takes and returns tensors.
-        input_signature: Of `tf.function`.
     """
     by_xla = tf.function(
         function, input_signature, autograph=False, jit_compile=True

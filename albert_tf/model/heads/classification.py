@@ -32,8 +32,7 @@ class AlbertClassifier(model_with_head.ModelWithHead):
         """Add a new classifier to an encoder.
 
         Args:
-            encoder: Its weights are trained along.
-            num_labels: Number of classes; 1 for a regression.
+            num_labels: 1 for a regression.
             dropout: Share of the pooled output that is dropped in training.
         """
         super().__init__(encoder, "albert_classifier", dropout)

@@ -56,14 +56,10 @@ def make_model(
 
 
 def missing_scopes(checkpoint: checkpoint_reader.Checkpoint) -> tuple[str, ...]:
-    """Return the scope of the pooler, if a model without one was saved.
-
-    transformers saves some models so; see `restoring.restore`, `new_scopes`.
-    """
+    """Return the scope of the pooler, if transformers saved a model without."""
     pooler = huggingface.POOLER
-    if _heads(checkpoint) not in _WITHOUT_POOLER or any(
-        name.startswith(f"{pooler}/") for name in checkpoint.shapes
-    ):
+    has_pooler = any(n.startswith(f"{pooler}/") for n in checkpoint.shapes)
+    if has_pooler or _heads(checkpoint) not in _WITHOUT_POOLER:
         return ()
     return (pooler,)
 

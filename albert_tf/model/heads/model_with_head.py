@@ -17,10 +17,6 @@ class ModelWithHead(base.BuiltModel):
 
     A head's `call` takes inputs, `training` and `dropout_seed` as that of the
     encoder, and begins with `encode`.
-
-    Attributes:
-        encoder: The encoder; its weights are trained along.
-        dropout: Rate of the head's own dropout.
     """
 
     def __init__(self, encoder: AlbertModel, name: str, dropout: float = 0.0):
@@ -38,7 +34,6 @@ class ModelWithHead(base.BuiltModel):
         """Return the outputs of the encoder.
 
         Args:
-            inputs: Those of the encoder, and others.
             positions: The only positions whose `sequence_output` the head
                 reads, as `output_positions` of the encoder.
         """

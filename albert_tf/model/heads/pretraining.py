@@ -34,11 +34,8 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
         """Add the heads, with new variables, to an encoder.
 
         Args:
-            encoder: Its weights are trained along.
             sentence_order: Whether there is a sentence-order head. Some public
-                checkpoints lack it.
-            scope: First part of the names of the masked LM head's variables.
-                Those of the sentence-order head begin with cls always.
+                checkpoints lack it. Its variables begin with cls always.
         """
         super().__init__(encoder, "albert_pretrainer")
         self.scope = scope
@@ -75,8 +72,7 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
         Returns:
             `masked_lm_logits` float [B, P, V] and, with a sentence-order head,
             `sentence_order_logits` float [B, 2], or [B, K, 2] for rows of
-            several instances; index 1 means that the segments were swapped
-            (with `sentence_objective=nsp`: that they are of two documents).
+            several instances.
         """
         masked = tf.convert_to_tensor(inputs["masked_lm_positions"])
         first = inputs.get("cls_positions", tf.zeros_like(masked[:, :1]))
@@ -97,9 +93,8 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
         self, sequence_output: tf.Tensor, positions: tf.Tensor
     ) -> tf.Tensor:
         """Return float [B, P, V] from sequence [B, S, H], positions [B, P]."""
-        return self.word_logits(
-            tf.gather(sequence_output, positions, batch_dims=1)
-        )
+        x = tf.gather(sequence_output, positions, batch_dims=1)
+        return self.word_logits(x)
 
     def word_logits(self, x: tf.Tensor) -> tf.Tensor:
         """Return float [B, P, V] for the encoder's output [B, P, H]."""

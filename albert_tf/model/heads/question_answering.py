@@ -77,7 +77,6 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
         """Add a new head to an encoder.
 
         Args:
-            encoder: Its weights are trained along.
             start_n_top: Starts that are kept when predicting.
             end_n_top: Ends that are kept for each start.
             dropout: Share dropped inside the answerability part in training.
@@ -146,9 +145,7 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
         """Find the best ends for the best starts.
 
         Args:
-            sequence_output: float [B, S, H], of the encoder.
-            p_mask: See `call`.
-            dropout: Of the answerability.
+            sequence_output: float [B, S, H].
 
         Returns:
             `cls_logits`, see `call`;
@@ -192,10 +189,7 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
         return _masked_log_softmax(logits, p_mask[:, None])
 
     def _answerability(
-        self,
-        x: tf.Tensor,
-        starts: tf.Tensor,
-        dropout: seeds.DropoutSeeds,
+        self, x: tf.Tensor, starts: tf.Tensor, dropout: seeds.DropoutSeeds
     ) -> tf.Tensor:
         expected = tf.einsum("BS,BSH->BH", tf.exp(starts), x)
         both = tf.concat([expected, x[:, 0]], -1)

@@ -32,7 +32,6 @@ def shrink(config: AlbertConfig, size: float) -> AlbertConfig:
     """Return the architecture of a smaller encoder, for a generator.
 
     Args:
-        config: Of the encoder.
         size: Heads of the generator as a share of the encoder's, in (0, 1],
             rounded to whole heads; with position_bias=alibi to pairs, because
             the two heads of a pair look in opposite directions. The width and
@@ -54,10 +53,8 @@ def shrink(config: AlbertConfig, size: float) -> AlbertConfig:
 class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
     """An encoder with the head that finds replaced tokens, and its generator.
 
-    `call` runs the encoder. The objective runs the generator before it.
-
-    Attributes:
-        generator: A masked LM.
+    `call` runs the encoder. The objective runs the generator, a masked LM,
+    before it.
     """
 
     input_keys = (*model_inputs.ENCODER, "cls_positions")
@@ -72,8 +69,6 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
         """Add a head and a generator, with new variables, to an encoder.
 
         Args:
-            encoder: Its weights are trained along.
-            generator_config: Architecture of the generator, see `shrink`.
             generator_sharing: One of `model_options.GENERATOR_SHARING`. With
                 all, the encoder itself is the generator, and `generator_config`
                 must be its own.
@@ -139,8 +134,7 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
         outputs = self.encode(inputs, training, dropout_seed)
         x, cls_vectors = outputs["sequence_output"], None
         if "cls_positions" in inputs:
-            first = inputs["cls_positions"]
-            cls_vectors = tf.gather(x, first, batch_dims=1)
+            cls_vectors = tf.gather(x, inputs["cls_positions"], batch_dims=1)
         activation = plain.activation(self.encoder.config.hidden_act)
         x = tf.cast(activation(self.transform(x)), tf.float32)
         logits = tf.linalg.matvec(x, self.output_weights) + self.output_bias

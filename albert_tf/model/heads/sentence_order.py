@@ -11,11 +11,7 @@ from albert_tf.model.network import layers
 
 
 class SentenceOrderModel(model_with_head.ModelWithHead):
-    """Predicts, beside other things, the order of two segments.
-
-    Attributes:
-        sentence_order: Whether it does.
-    """
+    """Predicts, beside other things, the order of two segments."""
 
     def _add_sentence_order(self, sentence_order: bool) -> None:
         self.sentence_order = sentence_order
@@ -48,23 +44,14 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
         """Return `sentence_order_logits`, or nothing without such a head.
 
         Args:
-            pooled_output: Of the encoder.
             cls_vectors: In rows of several instances the encoder's output at
                 the first token of each, float [B, K, H]; else None.
         """
         if not self.sentence_order:
             return {}
         if cls_vectors is not None:
-            pooled_output = self._pool_instances(cls_vectors)
+            if self.encoder.config.pooling != "cls":
+                raise ValueError("Rows of several instances need pooling=cls.")
+            pooled_output = self.encoder.pooler(cls_vectors)
         logits = self.sentence_order_logits(pooled_output)
         return {"sentence_order_logits": logits}
-
-    def _pool_instances(self, cls_vectors: tf.Tensor) -> tf.Tensor:
-        """Return float32 [B, K, H] for float [B, K, H].
-
-        Raises:
-            ValueError: The pooler reads more than the first token.
-        """
-        if self.encoder.config.pooling != "cls":
-            raise ValueError("Rows of several instances need pooling='cls'.")
-        return self.encoder.pooler(cls_vectors)

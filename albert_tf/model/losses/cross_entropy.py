@@ -53,10 +53,6 @@ def fused(
 
     NaN where the label is no class, as TensorFlow's own gives on accelerators;
     the gradient is finite there, so look at the loss.
-
-    Args:
-        logits: float32 [N, classes], before the softmax.
-        labels: int32 [N].
     """
     losses, largest, log_sums = _cross_entropy(logits, labels)
     return losses, lambda dy: (

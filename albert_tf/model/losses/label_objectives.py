@@ -17,11 +17,10 @@ def _class_values(
     dropout_seed: tf.Tensor | None,
 ) -> objectives.Tensors:
     logits = objectives.outputs(model, batch, dropout_seed)["logits"]
+    labels = batch["label_ids"]
     return {
-        "classification_loss": cross_entropy.compute(
-            logits, batch["label_ids"]
-        ),
-        "accuracy": cross_entropy.correct(logits, batch["label_ids"]),
+        "classification_loss": cross_entropy.compute(logits, labels),
+        "accuracy": cross_entropy.correct(logits, labels),
     }
 
 

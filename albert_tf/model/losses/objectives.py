@@ -84,7 +84,6 @@ class Objective:
         """Return this batch's share of the loss of a larger batch.
 
         Args:
-            sums: From `weighted_sums`.
             normalizers: Of the whole larger batch.
         """
         return tf.add_n(

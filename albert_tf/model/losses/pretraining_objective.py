@@ -25,8 +25,6 @@ def make(
         sentence_objective: sop (label 1: segments are swapped), nsp (label 1:
             the second segment is from another document) or none (masked LM
             only).
-        masked_lm_factor: Factor of the masked LM loss.
-        sentence_factor: Factor of the sentence loss.
     """
     sentence = model_options.SENTENCE_OBJECTIVES[sentence_objective]
     losses = {"masked_lm_loss": masked_lm_factor}
@@ -93,8 +91,6 @@ def sentence_values(
 
     Args:
         sentence: Its name in losses and metrics; empty if there is none.
-        outputs: Of a `SentenceOrderModel`.
-        batch: Its labels.
     """
     if not sentence:
         return {}

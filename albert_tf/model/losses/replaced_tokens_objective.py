@@ -18,6 +18,7 @@ from albert_tf.model.losses import (
 
 # Separates the generator's dropout from the rest.
 _GENERATOR_STREAM = 2**29
+_METRICS = "replaced_token_accuracy", "replaced_token_share"
 
 
 def make(
@@ -35,11 +36,7 @@ def make(
     minus the share.
 
     Args:
-        sentence_objective: See `pretraining_objective.make`.
-        masked_lm_factor: Factor of the generator's loss.
-        sentence_factor: Factor of the sentence loss.
-        replaced_token_factor: Factor of the encoder's loss. Source: ELECTRA
-            appendix A, λ.
+        replaced_token_factor: λ of ELECTRA, appendix A.
     """
     masked = pretraining_objective.make(
         sentence_objective, masked_lm_factor, sentence_factor
@@ -47,11 +44,7 @@ def make(
     sentence = model_options.SENTENCE_OBJECTIVES[sentence_objective]
     return objectives.Objective(
         losses={**masked.losses, "replaced_token_loss": replaced_token_factor},
-        metrics=(
-            *masked.metrics,
-            "replaced_token_accuracy",
-            "replaced_token_share",
-        ),
+        metrics=(*masked.metrics, *_METRICS),
         sample_weights=functools.partial(_weights, masked),
         values=functools.partial(_values, sentence),
         epsilons=masked.epsilons,
@@ -65,10 +58,8 @@ def _weights(
     # Rows of several instances have their numbers, 0 for padding.
     tokens = batch.get("instance_ids", batch.get("input_mask")) > 0
     tokens = tf.cast(tokens, tf.float32) * real  # [B, S]
-    names = "loss", "accuracy", "share"
-    return masked.sample_weights(batch) | {
-        f"replaced_token_{name}": tokens for name in names
-    }
+    names = "replaced_token_loss", *_METRICS
+    return masked.sample_weights(batch) | dict.fromkeys(names, tokens)
 
 
 def _values(

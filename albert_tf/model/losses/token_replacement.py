@@ -11,14 +11,10 @@ from albert_tf.model.losses import objectives
 def replace(
     batch: objectives.Batch, logits: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Put the generator's pieces into a text.
+    """Put the generator's pieces, from logits [B, P, V], into a masked text.
 
     No gradient flows through this choice (ELECTRA §2). In evaluation it follows
     from the text alone, in training from the seed, too.
-
-    Args:
-        batch: Masked text, and what was masked.
-        logits: Of the generator, float32 [B, P, V].
 
     Returns:
         Ids int32 [B, S], and bool [B, S]: where they are not the original ones.

@@ -1,5 +1,6 @@
 """Multi-head attention."""
 
+import functools
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -46,13 +47,12 @@ class Attention(keras.layers.Layer):
             x: float [B, S, H], what attends.
             biases: Added to the attention scores, see `attention_bias`.
             attended: float [B, T, H], what is attended to; x by default.
-            dropout: Of probabilities and output.
-            training: See `AlbertModel.call`.
         """
         attended = x if attended is None else attended
-        query = self._split_heads(self.query(x), x)
-        key = self._split_heads(self.key(attended), attended)
-        value = self._split_heads(self.value(attended), attended)
+        split = functools.partial(plain.split_heads, heads=self.heads)
+        query = split(self.query(x), like=x)  # [B, N, S, D]
+        key = split(self.key(attended), like=attended)
+        value = split(self.value(attended), like=attended)
         context = layers.operations(training).attention(
             query,
             key,
@@ -63,7 +63,3 @@ class Attention(keras.layers.Layer):
         y = self.output_dense(context)
         y = dropout(y, self._config.hidden_dropout_prob)
         return self.layer_norm(x + y)
-
-    def _split_heads(self, y: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-        """Return y [B, S, H], a transform of x, as [B, N, S, D]."""
-        return plain.split_heads(y, self.heads, like=x)

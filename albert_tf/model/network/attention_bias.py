@@ -28,7 +28,6 @@ def biases(
     """Return the biases of the attention scores [B, N, S, T] of all layers.
 
     Args:
-        config: Of the encoder.
         inputs: `input_mask` int32 [B, T], or [B, S, T]; perhaps `position_ids`.
 
     Returns:
@@ -65,8 +64,6 @@ def alibi(
     its repository; the slopes are ours.
 
     Args:
-        heads: Number of heads N.
-        length: Tokens of a sequence, S.
         position_ids: int32 [B, S], for rows of several texts: each token with
             position 0 is the first of a text. The result is [B, N, S, S] then.
     """

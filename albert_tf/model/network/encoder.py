@@ -5,8 +5,9 @@ Every variable carries the name that it has in the original release
 so released checkpoints are restored by name and the optimizer's exclusion rules
 mean what they mean there. Variables exist as soon as a model is constructed.
 
-A layer here is an attention and a feed-forward part. The config calls it a
-block: each of its `num_hidden_layers` has `inner_group_num` of them.
+A layer is attention, then feed-forward. In the paper and in released models
+there are `num_hidden_layers` of them; an `inner_group_num` above 1 puts that
+many in the place of each.
 
 Dimensions in comments and einsum strings:
     B batch, S sequence (attending), T sequence (attended to), P chosen
@@ -53,7 +54,6 @@ class TransformerLayer:
 
         Args:
             x: float [B, S, H].
-            biases: Of the attention scores, see `attention_bias`.
             seed: Of dropout, int32 [2]; None outside of training.
             positions: int32 [B, P]: only these are queries; keys and values
                 are those of all positions.
@@ -91,7 +91,7 @@ class AlbertModel(base.BuiltModel):
 
     Outputs: `word_embedding_output` and `embedding_output` float32 [B, S, E]
     ([B, S, H] with `config.project_words_first`); `all_encoder_layers`, a list
-    of float [B, S, H], one for each inner layer, in the encoder's `precision`
+    of float [B, S, H], one for each layer, in the encoder's `precision`
     (the last [B, P, H] with `output_positions`); `sequence_output`, its last
     entry; `pooled_output` float32 [B, H].
 
@@ -116,9 +116,10 @@ class AlbertModel(base.BuiltModel):
                 and softmax are in float32 always. None follows Keras' global
                 policy: float32, or mixed_bfloat16 for bfloat16.
             recompute: Gradient checkpointing: less memory in training for
-                more time; see `LayerStack`.
+                more time; see `layer_stack.apply`.
             loop_layers: Whether the layers are a loop in training; see
-                `LayerStack`. `all_encoder_layers` then holds only the last.
+                `layer_stack.apply_in_loop`. `all_encoder_layers` then holds
+                only the last.
         """
         super().__init__(name=scope)
         self.config = config
@@ -140,8 +141,14 @@ class AlbertModel(base.BuiltModel):
         self.attentions: list[list[attention.Attention]] = []
         self.feed_forwards: list[list[feed_forward.FeedForward]] = []
         self._add_groups()
-        if loop_layers:
-            self._check_loop()
+        if loop_layers and len(set(self.transformer_layers)) > 1:
+            raise errors.UserError(
+                "is for models whose layers share all weights. This one has "
+                f"{config.num_hidden_groups} groups of "
+                f"{config.inner_group_num} layers; do not set it.",
+                "loop_layers",
+                True,
+            )
         self.pooler = pooling.Pooler(
             f"{scope}/pooler/dense",
             config.pooled_width,
@@ -162,33 +169,18 @@ class AlbertModel(base.BuiltModel):
                 f"{scope}/inner_group_{inner}"
                 for inner in range(config.inner_group_num)
             ]
+            own = paths if group in attention_groups else []
             self.attentions.append(
-                [attention.Attention(config, path) for path in paths]
-                if group in attention_groups
-                else []
+                [attention.Attention(config, path) for path in own]
             )
+            own = paths if group in ffn_groups else []
             self.feed_forwards.append(
-                [feed_forward.FeedForward(config, path) for path in paths]
-                if group in ffn_groups
-                else []
-            )
-
-    def _check_loop(self) -> None:
-        if len(set(self.transformer_layers)) > 1:
-            raise errors.UserError(
-                "is for models whose layers share all weights. This one has "
-                f"{self.config.num_hidden_groups} groups of "
-                f"{self.config.inner_group_num} blocks; do not set it.",
-                "loop_layers",
-                True,
+                [feed_forward.FeedForward(config, path) for path in own]
             )
 
     @property
     def transformer_layers(self) -> list[TransformerLayer]:
-        """All inner layers in order of application.
-
-        Layers of a group share their parameters, or a part of them.
-        """
+        """All layers in order of application; those of a group share parts."""
         return [
             TransformerLayer(*parts)
             for group, ffn_group in self.config.layer_groups
@@ -209,7 +201,6 @@ class AlbertModel(base.BuiltModel):
         """Encode a batch of sequences, see the class.
 
         Args:
-            inputs: By name.
             training: Whether to apply dropout, and to compute with
                 `execution.training_ops`, which differs by rounding only.
             dropout_seed: int32 [2]; the same seed gives the same dropout. By
@@ -219,10 +210,8 @@ class AlbertModel(base.BuiltModel):
                 last layer's output is wanted, [B, P, H] then. The first is that
                 of [CLS], 0; otherwise `pooled_output` is not defined.
 
-        Raises:
-            errors.UserError: The sequence is longer than the position table
-                (only for shapes that are known when the graph is built; others
-                fail inside TensorFlow).
+        A sequence that is longer than the position table is refused where its
+        length is known when the graph is built; others fail inside TensorFlow.
         """
         inputs = self.fill_defaults(inputs)
         seed = seeds.fold_in(dropout_seed, 0) if training else None
@@ -247,22 +236,25 @@ class AlbertModel(base.BuiltModel):
         positions: tf.Tensor | None,
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Return the output of each layer, and what the pooler reads."""
-        stack = layer_stack.LayerStack(
-            recompute=self.recompute, loop=self.loop_layers
-        )
+        stack = self.transformer_layers
+        biases = attention_bias.biases(self.config, inputs)
+        loops = self.loop_layers and seed is not None
         # The other poolings need all outputs; a loop treats all layers alike.
         computes_few = (
             few_outputs.are_fewer(positions, inputs["input_ids"])
             and self.config.pooling == "cls"
-            and not (self.loop_layers and seed is not None)
+            and not loops
         )
-        encoded = stack(
-            self.transformer_layers,
-            x,
-            attention_bias.biases(self.config, inputs),
-            seed,
-            positions if computes_few else None,
-        )
+        at = positions if computes_few else None
+        if loops:
+            last = layer_stack.apply_in_loop(
+                stack, x, biases, seed, recompute=self.recompute
+            )
+            encoded = [last]
+        else:
+            encoded = layer_stack.apply(
+                stack, x, biases, seed, at, recompute=self.recompute
+            )
         pooled = pooling.pool(self.config.pooling, encoded[-1], inputs)
         if positions is not None and not computes_few:
             encoded[-1] = few_outputs.gather(encoded[-1], positions)

@@ -167,7 +167,7 @@ class AdamW(keras.optimizers.Optimizer):
         """Make one update in every replica, or none.
 
         Args:
-            gradients: Of the `variables`, summed over replicas.
+            gradients: Summed over replicas.
             variables: Some or all of those the optimizer is built for.
             factor: float32 [], multiplies the gradients.
             finite: bool []. Where it is false, neither variables nor moments
@@ -188,8 +188,9 @@ class AdamW(keras.optimizers.Optimizer):
             )
             for gradient, variable in zip(gradients, variables, strict=True):
                 m, v = self._moments(variable)
+                own = self._with_own_rate(arguments, variable)
                 strategy.extended.update(
-                    variable, self._update, (gradient, m, v, arguments)
+                    variable, self._update, (gradient, m, v, own)
                 )
             self.iterations.assign_add(1)
 
@@ -204,8 +205,17 @@ class AdamW(keras.optimizers.Optimizer):
             tf.cast(self.learning_rate, variable.dtype),
             *self._corrections(),
         )
+        arguments = self._with_own_rate(arguments, variable)
         gradient = tf.convert_to_tensor(gradient)
         self._update(variable, gradient, *self._moments(variable), arguments)
+
+    def _with_own_rate(
+        self, arguments: UpdateArguments, variable: tf.Variable
+    ) -> UpdateArguments:
+        if self._encoder_factor == 1.0 or not ENCODER.match(variable.name):
+            return arguments
+        rate = arguments.learning_rate * self._encoder_factor
+        return arguments._replace(learning_rate=rate)
 
     def _corrections(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the factors on both moments in the next update."""
@@ -233,20 +243,6 @@ class AdamW(keras.optimizers.Optimizer):
         arguments: UpdateArguments,
     ) -> None:
         """Update one variable and its moments."""
-        if self._encoder_factor != 1.0 and ENCODER.match(variable.name):
-            rate = arguments.learning_rate * self._encoder_factor
-            arguments = arguments._replace(learning_rate=rate)
-        self._apply(variable, gradient, m, v, arguments)
-
-    def _apply(
-        self,
-        variable: tf.Variable,
-        gradient: tf.Tensor,
-        m: tf.Variable,
-        v: tf.Variable,
-        arguments: UpdateArguments,
-    ) -> None:
-        """Update one variable, with its own learning rate in `arguments`."""
         included = not is_excluded(variable)
         rule = _rule(included, included and self._layer_adaptation)
         vectors = [tf.reshape(x, [-1]) for x in (variable, gradient, m, v)]
@@ -287,16 +283,11 @@ class Muon(AdamW):
     def __init__(
         self, learning_rate: Any, *, precision: str = "float32", **options: Any
     ):
-        """See `AdamW`.
-
-        Args:
-            precision: What kernels' updates are computed in, see
-                `muon.orthogonalize`.
-        """
+        """See `AdamW`; `precision`: what `muon.orthogonalize` computes in."""
         super().__init__(learning_rate, **options)
         self._precision = precision
 
-    def _apply(
+    def _update(
         self,
         variable: tf.Variable,
         gradient: tf.Tensor,
@@ -305,7 +296,7 @@ class Muon(AdamW):
         arguments: UpdateArguments,
     ) -> None:
         if variable.shape.rank != 2 or not KERNEL.search(variable.name):
-            super()._apply(variable, gradient, m, v, arguments)
+            super()._update(variable, gradient, m, v, arguments)
             return
         update, new_m = muon.direction(
             gradient * arguments.factor, m, tf.as_dtype(self._precision)
@@ -380,24 +371,17 @@ def make_optimizer(
     encoder_factor: float = 1.0,
     precision: str = "float32",
 ) -> AdamW:
-    """Make the optimizer with its schedule; call it in the strategy's scope.
-
-    Args:
-        by_the_clock: Whether the trainer adapts the schedule so that it ends at
-            a time limit.
-    """
-    schedule = WarmupPolynomialDecay(
-        options,
-        num_train_steps,
-        num_warmup_steps,
-        tf.Variable(
+    """Make the optimizer with its schedule; call it in the strategy's scope."""
+    step_scale = 1.0
+    if by_the_clock:
+        step_scale = tf.Variable(
             1.0,
             trainable=False,
             name="pace",  # As in the checkpoints of earlier versions.
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
-        if by_the_clock
-        else 1.0,
+    schedule = WarmupPolynomialDecay(
+        options, num_train_steps, num_warmup_steps, step_scale
     )
     make: dict[str, Callable[..., AdamW]] = {
         "lamb": Lamb,
