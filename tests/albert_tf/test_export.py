@@ -12,7 +12,6 @@ from albert_tf import export, run_pretraining
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
-    huggingface,
     restoring,
 )
 from albert_tf.model.heads import (
@@ -31,7 +30,7 @@ from albert_tf.serving.services import (
 )
 from albert_tf.text import tokenization, wordpiece
 from albert_tf.training import run_folder
-from tests import brightmart_files
+from tests import brightmart_files, hugging_face_files
 from tests.albert_tf.serving import saved_services
 from tests.conftest import LAYER_ATOL
 from tests.export_options import (
@@ -506,7 +505,7 @@ def test_a_folder_of_hugging_face_gives_the_names_of_its_classes(
     model = classification.AlbertClassifier(AlbertModel(config), 3)
     weights = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
     folder = tmp_path / "hf"
-    huggingface.write(str(folder), config, weights)
+    hugging_face_files.write(folder, config, weights)
     if names:
         path = folder / "config.json"
         values = json.loads(path.read_text())

@@ -5,21 +5,29 @@ Where dropout acts in training, `drop` is called; it says what becomes of the
 values there.
 """
 
+import math
+
 import numpy as np
 
 # Where dropout acts: after the embeddings, and three times in every block.
 EMBEDDINGS = "embeddings"
-PROBABILITIES, ATTENTION, FEED_FORWARD = (
-    "probabilities",
-    "attention",
-    "feed forward",
-)
+PROBABILITIES = "probabilities"
+ATTENTION, FEED_FORWARD = "attention", "feed forward"
 
 
 def gelu(x):
     """The tanh form."""
     slope = (2 / np.pi) ** 0.5
     return x / 2 * (1 + np.tanh(slope * (x + 0.044715 * x**3)))
+
+
+ACTIVATIONS = {
+    "gelu": gelu,
+    "gelu_erf": lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / 2**0.5)),
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+    "linear": lambda x: x,
+}
 
 
 def keep_all(place, block, x):
@@ -69,7 +77,7 @@ class Encoder:
         return self.drop(EMBEDDINGS, 0, x)
 
     def words(self):
-        """The table of words, before the encoder and in the masked LM head."""
+        """The table of words; the masked LM head has it, too."""
         return self.weights["bert/embeddings/word_embeddings"]
 
     def widen(self, embedded):

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.model.checkpoints import checkpoint_reader
+from tests.conftest import LAYER_ATOL
 
 
 def make_batch():
@@ -40,6 +41,30 @@ def fill(model, stddev=0.1):
 def named(model):
     """Name to variable."""
     return {checkpoint_reader.name_of(v): v for v in model.variables}
+
+
+def values(model):
+    """Name to value."""
+    return {name: variable.numpy() for name, variable in named(model).items()}
+
+
+def head_of(model):
+    """Name to variable, without those of the encoder."""
+    encoder = named(model.encoder)
+    return {n: v for n, v in named(model).items() if n not in encoder}
+
+
+def assert_close(actual, expected, atol=LAYER_ATOL):
+    """Compare two arrays; of two mappings, all that is expected."""
+    if isinstance(expected, dict):
+        for name, value in expected.items():
+            assert_close(actual[name], value, atol)
+        return
+    tf.nest.map_structure(
+        lambda x, y: np.testing.assert_allclose(x, y, atol=atol, rtol=0),
+        actual,
+        expected,
+    )
 
 
 def gradients(model, batch, seed=(1, 2), **arguments):

@@ -20,13 +20,10 @@ def test_unknown_key_comes_with_a_suggestion_and_the_allowed_ones():
         assert field.name in message
 
 
-def test_historic_keys_are_accepted(small_config):
+def test_historic_keys_are_accepted_and_one_is_required(small_config):
     values = dataclasses.asdict(small_config)
     historic = dict.fromkeys(HISTORIC_KEYS, 0)
-    assert AlbertConfig.from_dict({**values, **historic}) == (small_config)
-
-
-def test_missing_vocab_size_is_an_error():
+    assert AlbertConfig.from_dict({**values, **historic}) == small_config
     with pytest.raises(errors.UserError, match="'vocab_size' is missing"):
         AlbertConfig.from_dict({"hidden_size": 8})
 
@@ -34,16 +31,12 @@ def test_missing_vocab_size_is_an_error():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hidden_size": "16"}, "hidden_size='16' is not a whole number"),
         ({"hidden_size": 16.0}, "hidden_size=16.0 is not a whole number"),
-        ({"num_hidden_layers": True}, "num_hidden_layers=True is not a whole"),
         ({"num_hidden_layers": 0}, "num_hidden_layers=0 is below 1"),
         ({"vocab_size": 10**12}, "vocab_size=1000000000000 is above 2,097,152"),
         ({"hidden_act": "swish"}, "hidden_act='swish' is not known. Allowed"),
-        ({"hidden_act": ["gelu"]}, "hidden_act=.'gelu'. is not known"),
         ({"hidden_dropout_prob": 1}, "hidden_dropout_prob=1 is not below 1"),
         ({"initializer_range": -0.1}, "initializer_range=-0.1 is below 0"),
-        ({"initializer_range": float("nan")}, "initializer_range=nan is not"),
         ({"num_attention_heads": 3}, "hidden_size=16 is not a multiple of num"),
         ({"num_hidden_groups": 5}, "num_hidden_groups=5 is more than num_hid"),
         ({"share": "norm"}, "share='norm' is not known. Allowed are all, att"),
@@ -52,12 +45,8 @@ def test_missing_vocab_size_is_an_error():
         ({"pooling": "first"}, ".*Allowed are cls, pair"),
         ({"position_bias": "t5"}, ".*Allowed are none, alibi"),
         (
-            {
-                "position_bias": "alibi",
-                "num_attention_heads": 3,
-                "hidden_size": 12,
-            },
-            "num_attention_heads=3 is odd",
+            {"position_bias": "alibi", "num_attention_heads": 1},
+            "num_attention_heads=1 is odd",
         ),
     ],
 )
@@ -70,12 +59,7 @@ def test_wrong_values_are_refused(small_config, change, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{vocab_size: 3}", "is not JSON"),
         ("[1, 2]", r"holds \[1, 2\], which is not a JSON object"),
-        ("[" * 100_000, "is not JSON: depth limit exceeded"),
-        ("9" * 6000, "is not JSON: number is infinity"),
-        ('{"vocab_size": Infinity}', "is not JSON: .*line 1 column 16"),
-        ("\xff", "is not JSON"),
         ('{"hiden_size": 4}', "'hiden_size' in `albert_config_file=.*`. Did"),
         ('{"vocab_size": 0}', "In `albert_config_file=.*`: vocab_size=0"),
         (
@@ -86,14 +70,9 @@ def test_wrong_values_are_refused(small_config, change, message):
 )
 def test_wrong_files_are_named(tmp_path, text, message):
     path = tmp_path / "albert_config.json"
-    path.write_bytes(text.encode("latin-1"))
+    path.write_text(text)
     with pytest.raises(errors.UserError, match=message):
         AlbertConfig.from_json_file(str(path))
-
-
-def test_missing_file_is_an_error(tmp_path):
-    with pytest.raises(errors.UserError, match="`albert_config_file="):
-        AlbertConfig.from_json_file(str(tmp_path / "none.json"))
 
 
 @pytest.mark.parametrize(
@@ -106,19 +85,11 @@ def test_files_have_sorted_keys_and_only_the_own_ones_that_differ(
     config = dataclasses.replace(small_config, **own)
     path.write_text(config.to_json())
     assert AlbertConfig.from_json_file(str(path)) == config
-    ours = {
-        "share",
-        "float_group_index",
-        "project_words_first",
-        "map_equal_sizes",
-        "pooling",
-        "position_bias",
-    }
-    assert list(json.loads(path.read_text())) == sorted(
-        (dataclasses.asdict(config).keys() - ours) | own.keys()
-    )
-    lines = path.read_text().splitlines()
-    assert lines[:2] == ["{", '  "attention_probs_dropout_prob": 0.0,']
+    # The others that are ours have their defaults.
+    ours = "share float_group_index project_words_first map_equal_sizes"
+    ours = {*ours.split(), "pooling", "position_bias"}
+    keys = (dataclasses.asdict(config).keys() - ours) | own.keys()
+    assert list(json.loads(path.read_text())) == sorted(keys)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +139,8 @@ def test_float_group_index_is_the_original_s(small_config):
 
 
 def test_defaults_are_those_of_the_original():
-    """Of xxlarge; the keys that are ours change nothing."""
-    assert dataclasses.asdict(AlbertConfig(30000)) == {
+    """Of xxlarge; the keys that are ours are not written, so change nothing."""
+    assert json.loads(AlbertConfig(30000).to_json()) == {
         "vocab_size": 30000,
         "embedding_size": 128,
         "hidden_size": 4096,
@@ -184,13 +155,8 @@ def test_defaults_are_those_of_the_original():
         "max_position_embeddings": 512,
         "type_vocab_size": 2,
         "initializer_range": 0.02,
-        "share": "all",
-        "float_group_index": False,
-        "project_words_first": False,
-        "map_equal_sizes": False,
-        "pooling": "cls",
-        "position_bias": "none",
     }
+    assert AlbertConfig(1).layer_groups == [(0, 0)] * 12
 
 
 @pytest.mark.parametrize("outputs", [None, 4])
@@ -215,7 +181,7 @@ def test_operations_of_all_products_are_counted(
     )
     length, width, inner = 10, 16, 24
 
-    def block(rows):
+    def layer(rows):
         return [
             *[(length, width, width)] * 2,  # Key, value.
             *[(rows, width, width)] * 2,  # Query, output.
@@ -225,8 +191,7 @@ def test_operations_of_all_products_are_counted(
             (rows, inner, width),
         ]
 
-    last = block(outputs or length)
-    products = block(length) * 7 + last
+    products = layer(length) * 7 + layer(outputs or length)
     if first or mapped or narrow != width:
         products.append((length, narrow, width))
     products += [(predictions, width, narrow), (predictions, narrow, 400)]
@@ -241,7 +206,7 @@ def test_operations_of_all_products_are_counted(
 @pytest.mark.parametrize(
     ("changes", "outputs"), [({}, 10), ({}, 100), ({"pooling": "pair"}, 3)]
 )
-def test_last_block_is_computed_as_a_whole(small_config, changes, outputs):
+def test_last_layer_is_computed_as_a_whole(small_config, changes, outputs):
     config = dataclasses.replace(small_config, **changes)
     whole = config.forward_flops(10, 0)
     assert config.forward_flops(10, 0, outputs) == whole
@@ -264,7 +229,3 @@ def test_sharing_in_words(small_config, share, groups, words):
         small_config, share=share, num_hidden_groups=groups
     )
     assert config.sharing.startswith(words)
-    one = dataclasses.replace(
-        small_config, num_hidden_layers=1, num_hidden_groups=1
-    )
-    assert one.sharing == "1 layer"

@@ -23,7 +23,7 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import train_step
 from tests.albert_tf.model import passes
-from tests.conftest import LAYER_ATOL, make_replicas
+from tests.conftest import make_replicas
 from tests.reference import encoder as reference
 
 SEED = (12345, 7)
@@ -82,18 +82,9 @@ def make_encoder(small_config):
 
     def make(**changes):
         config = dataclasses.replace(small_config, **changes)
-        encoder = AlbertModel(config)
-        generator = np.random.default_rng(3)
-        for variable in encoder.variables:
-            start = 1.0 if "gamma" in variable.name else 0.0
-            variable.assign(generator.normal(start, 0.1, variable.shape))
-        return encoder
+        return passes.fill(AlbertModel(config))
 
     return make
-
-
-def weights_of(model):
-    return {name: v.numpy() for name, v in passes.named(model).items()}
 
 
 @pytest.mark.parametrize(
@@ -110,13 +101,10 @@ def test_training_equals_plain_numpy_with_the_same_masks(
     batch = passes.make_batch()
     actual = encoder(batch, training=True, dropout_seed=tf.constant(SEED))
     plain = reference.Encoder(
-        encoder.config, weights_of(encoder), Dropout(encoder.config, SEED)
+        encoder.config, passes.values(encoder), Dropout(encoder.config, SEED)
     )
     expected = plain.encode(*(tensor.numpy() for tensor in batch.values()))
-    for name, value in expected.items():
-        np.testing.assert_allclose(
-            actual[name], value, atol=LAYER_ATOL, rtol=0, err_msg=name
-        )
+    passes.assert_close(actual, expected)
 
 
 @pytest.fixture
@@ -161,19 +149,9 @@ def test_every_dropout_of_a_pass_is_different(make_encoder, uses, wanted):
     assert len({seed for _, seed, _ in uses}) == len(uses)
 
 
-# Heads.
+# Heads, in a pass of training.
 
-
-def outputs(model, batch, seed=SEED, **encoder_arguments):
-    """Of the head and of its encoder, in a pass of training."""
-    arguments = {"training": True, "dropout_seed": tf.constant(seed)}
-    return (
-        model(batch, **arguments),
-        model.encoder(batch, **arguments, **encoder_arguments),
-    )
-
-
-CLS = tf.zeros([3, 1], tf.int32)
+TRAINING = {"training": True, "dropout_seed": tf.constant(SEED)}
 
 
 def test_classifier_drops_the_pooled_output(make_encoder):
@@ -181,36 +159,24 @@ def test_classifier_drops_the_pooled_output(make_encoder):
         make_encoder(hidden_dropout_prob=0.2), 3, dropout=0.3
     )
     batch = passes.make_batch()
-    found, below = outputs(model, batch, output_positions=CLS)
+    cls = tf.zeros([3, 1], tf.int32)
+    below = model.encoder(batch, output_positions=cls, **TRAINING)
     pooled = drop(below["pooled_output"].numpy(), 0.3, fold(SEED, HEAD, 1))
-    np.testing.assert_allclose(
-        found["logits"],
-        pooled @ model.output_weights.numpy().T + model.output_bias.numpy(),
-        atol=LAYER_ATOL,
-        rtol=0,
-    )
+    expected = pooled @ model.output_weights.numpy().T
+    expected += model.output_bias.numpy()
+    passes.assert_close(model(batch, **TRAINING)["logits"], expected)
 
 
-def test_choices_drop_the_pooled_output(make_encoder):
+def test_choices_drop_what_a_classifier_does(make_encoder):
     model = multiple_choice.AlbertMultipleChoice(
         make_encoder(hidden_dropout_prob=0.2), dropout=0.3
     )
-    ids = np.random.default_rng(5).integers(5, 400, [3, 4, 6])
-    arguments = {"training": True, "dropout_seed": tf.constant(SEED)}
-    scores = model({"input_ids": tf.constant(ids, tf.int32)}, **arguments)
-    pooled = model.encoder(
-        {"input_ids": tf.constant(ids.reshape(-1, 6), tf.int32)},
-        output_positions=tf.zeros([12, 1], tf.int32),
-        **arguments,
-    )["pooled_output"].numpy()
-    logits = drop(pooled, 0.3, fold(SEED, HEAD, 1))
-    logits = logits @ model.scorer.output_weights.numpy().T
-    np.testing.assert_allclose(
-        scores["logits"],
-        (logits + model.scorer.output_bias.numpy()).reshape(3, 4),
-        atol=LAYER_ATOL,
-        rtol=0,
-    )
+    ids = tf.random.stateless_uniform([3, 4, 6], [1, 2], 5, 400, tf.int32)
+    scores = model({"input_ids": ids}, **TRAINING)["logits"]
+    rows = {"input_ids": tf.reshape(ids, [12, 6])}
+    expected = model.scorer(rows, **TRAINING)["logits"]
+    passes.assert_close(scores, tf.reshape(expected, [3, 4]))
+    assert model.scorer.dropout == 0.3
 
 
 @pytest.mark.parametrize("searches", [False, True])
@@ -219,12 +185,11 @@ def test_squad_v2_drops_inside_the_answerability(make_encoder, searches):
         make_encoder(hidden_dropout_prob=0.2), dropout=0.3
     )
     batch = passes.make_batch()
+    x = model.encoder(batch, **TRAINING)["sequence_output"].numpy()
+    weights = passes.values(model)
     batch["p_mask"] = 1 - batch["segment_ids"]
     if not searches:
         batch["start_positions"] = tf.constant([3, 4, 3])
-    found, below = outputs(model, batch)
-    x = below["sequence_output"].numpy().astype(float)
-    weights = weights_of(model)
     scores = (x @ weights["start_logits/dense/kernel"])[..., 0]
     scores = np.where(batch["p_mask"], -np.inf, scores)
     powers = np.exp(scores - scores.max(1, keepdims=True))
@@ -235,12 +200,8 @@ def test_squad_v2_drops_inside_the_answerability(make_encoder, searches):
         + weights["answer_class/dense_0/bias"]
     )
     hidden = drop(hidden, 0.3, fold(SEED, HEAD, 1))
-    np.testing.assert_allclose(
-        found["cls_logits"],
-        (hidden @ weights["answer_class/dense_1/kernel"])[:, 0],
-        atol=LAYER_ATOL,
-        rtol=0,
-    )
+    expected = (hidden @ weights["answer_class/dense_1/kernel"])[:, 0]
+    passes.assert_close(model(batch, **TRAINING)["cls_logits"], expected)
 
 
 # Updates.

@@ -22,18 +22,5 @@ def test_options_about_a_checkpoint_need_one():
         "x", new_weights=" cls/squad/, bert/pooler"
     )
     assert init.new_scopes == ("cls/squad", "bert/pooler")
-
-
-def test_empty_option_is_an_error():
     with pytest.raises(errors.UserError, match="`init_checkpoint` is empty"):
         model_options.InitOptions("")
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("learning_rate", 0.0), ("learning_rate", float("nan"))]
-    + [("start_warmup_step", -1)],
-)
-def test_wrong_options_are_refused(option, value):
-    with pytest.raises(errors.UserError, match=f"`{option}={value}`"):
-        model_options.OptimizerOptions(**{option: value})

@@ -42,8 +42,5 @@ def test_global_policy_is_the_default_precision(small_config, policy):
 def test_other_global_policies_are_refused(policy):
     with pytest.raises(errors.UserError, match=f"policy is '{policy}'. Allow"):
         precisions.choose(None)
-
-
-def test_unknown_precision_is_refused():
     with pytest.raises(errors.UserError, match="precision='half' is not known"):
         precisions.choose("half")

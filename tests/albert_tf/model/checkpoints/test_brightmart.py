@@ -1,5 +1,7 @@
 """Checkpoints and config files of brightmart's albert_zh."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,14 +10,13 @@ from albert_tf.common import errors
 from albert_tf.model.checkpoints import (
     brightmart,
     checkpoint_reader,
-    huggingface,
     restoring,
 )
 from albert_tf.model.config import AlbertConfig
-from albert_tf.model.execution import serving
-from albert_tf.model.heads import classification, from_checkpoint, pretraining
+from albert_tf.model.heads import classification, from_checkpoint
 from albert_tf.model.network.encoder import AlbertModel
 from tests import brightmart_files
+from tests.albert_tf.model import passes
 from tests.conftest import PARITY_ATOL, tiny_config
 from tests.reference import encoder as reference
 
@@ -56,74 +57,16 @@ def test_outputs_equal_plain_numpy_by_their_names(model, weights, batch):
     plain = reference.BrightmartEncoder(model.encoder.config, weights)
     expected = plain.encode(*batch.values())
     outputs = model.encoder({name: inputs[name] for name in batch})
-    for name, value in expected.items():
-        np.testing.assert_allclose(
-            outputs[name], value, atol=PARITY_ATOL, rtol=0, err_msg=name
-        )
-    heads = model(inputs)
-    np.testing.assert_allclose(
-        heads["masked_lm_logits"],
-        plain.masked_lm_logits(expected["sequence_output"], positions),
-        atol=PARITY_ATOL,
-        rtol=0,
-    )
+    passes.assert_close(outputs, expected, PARITY_ATOL)
     scope = "cls/seq_relationship"
-    np.testing.assert_allclose(
-        heads["sentence_order_logits"],
-        expected["pooled_output"] @ weights[f"{scope}/output_weights"].T
-        + weights[f"{scope}/output_bias"],
-        atol=PARITY_ATOL,
-        rtol=0,
-    )
-
-
-@pytest.mark.parametrize(
-    ("precision", "close"), [("float32", 1e-6), ("bfloat16", 1e-2)]
-)
-def test_weights_converted_for_serving_fill_masks(
-    model, batch, precision, close
-):
-    inputs = {name: tf.constant(x, tf.int32) for name, x in batch.items()}
-    inputs["masked_lm_positions"] = tf.constant([[1], [2], [3]])
-    expected = model(inputs)["masked_lm_logits"]
-    encoder = AlbertModel(model.encoder.config, precision=precision)
-    served = pretraining.AlbertPretrainer(encoder)
-    served.set_weights(model.get_weights())
-    outputs = serving.ServedEncoder(encoder, freeze=True)(inputs)
-    actual = served.masked_lm_logits(
-        outputs["sequence_output"], inputs["masked_lm_positions"]
-    )
-    atol = close * np.ptp(expected)
-    np.testing.assert_allclose(actual, expected, atol=atol, rtol=0)
-
-
-def test_gradients_are_the_slopes_of_the_loss(model, batch):
-    """Along the gradient of each variable, by differences."""
-    inputs = {name: tf.constant(x, tf.int32) for name, x in batch.items()}
-    inputs["masked_lm_positions"] = tf.constant([[1], [2], [3]])
-
-    def loss():
-        outputs = model(inputs, training=True, dropout_seed=tf.constant([1, 2]))
-        return sum(tf.reduce_mean(x**2) for x in outputs.values())
-
-    with tf.GradientTape() as tape:
-        value = loss()
-    gradients = tape.gradient(value, model.variables)
-    for variable, gradient in zip(model.variables, gradients, strict=True):
-        gradient = tf.convert_to_tensor(gradient)
-        norm = float(tf.norm(gradient))
-        if variable.name.endswith("/key/bias:0"):  # The softmax ignores it.
-            assert norm < 1e-5
-            continue
-        step = 0.02 * gradient / norm
-        before = variable.numpy()
-        ends = []
-        for sign in (1, -1):
-            variable.assign(before + sign * step)
-            ends.append(float(loss()))
-        variable.assign(before)
-        slope = (ends[0] - ends[1]) / 0.04
-        assert slope == pytest.approx(norm, rel=0.02), variable.name
+    order = expected["pooled_output"] @ weights[f"{scope}/output_weights"].T
+    expected = {
+        "masked_lm_logits": plain.masked_lm_logits(
+            expected["sequence_output"], positions
+        ),
+        "sentence_order_logits": order + weights[f"{scope}/output_bias"],
+    }
+    passes.assert_close(model(inputs), expected, PARITY_ATOL)
 
 
 def test_optimizer_state_and_heads_are_read_as_in_other_layouts(
@@ -131,79 +74,50 @@ def test_optimizer_state_and_heads_are_read_as_in_other_layouts(
 ):
     theirs = "bert/encoder/layer_shared/output/LayerNorm/beta"
     ours = "bert/encoder/transformer/group_0/inner_group_0/LayerNorm_1/beta"
-    prefix = brightmart_files.save(
-        weights,
-        tmp_path / "x.ckpt",
-        **{
-            f"{theirs}/adam_m": np.ones(12, np.float32),
-            "global_step": np.array(3),
-            "output_weights": np.ones([4, 12], np.float32),
-            "output_bias": np.ones(4, np.float32),
-        },
+    more = {
+        f"{theirs}/adam_m": np.ones(12, np.float32),
+        "global_step": np.array(3),
+        "output_weights": np.ones([4, 12], np.float32),
+        "output_bias": np.ones(4, np.float32),
+    }
+    checkpoint = checkpoint_reader.read(
+        brightmart_files.save(weights, tmp_path / "x.ckpt", **more)
     )
-    checkpoint = checkpoint_reader.read(prefix)
     assert set(checkpoint.state) == {f"{ours}/adam_m", "global_step"}
-    config = AlbertConfig.from_json_file(
-        brightmart_files.write_config(tmp_path / "c.json")
-    )
+    path = brightmart_files.write_config(tmp_path / "c.json", ln_type=None)
+    config = AlbertConfig.from_json_file(path)
+    assert (config.num_hidden_groups, config.share) == (1, "all")
     model = classification.AlbertClassifier(AlbertModel(config), 4)
     restoring.restore(model, checkpoint)
 
 
-@pytest.mark.parametrize("old", [{}, {"ln_type": None}])
-def test_config_files_mean_the_other_order(tmp_path, old):
-    path = brightmart_files.write_config(tmp_path / "c.json", **old)
-    config = AlbertConfig.from_json_file(path)
-    assert config.project_words_first
-    assert (config.num_hidden_groups, config.share) == (1, "all")
-
-
-def test_config_files_before_ln_type_are_recognized(tmp_path):
-    values = {
-        k: v for k, v in brightmart_files.CONFIG.items() if k != "ln_type"
-    }
-    assert brightmart.describes_albert(values)
-    del values["embedding_size"]  # BERT's.
-    assert not brightmart.describes_albert(values)
-
-
-def test_norms_before_the_sublayers_are_refused(tmp_path):
-    path = brightmart_files.write_config(tmp_path / "c.json", ln_type="preln")
+def test_configs_are_recognized_and_norms_before_sublayers_refused():
+    values = {**brightmart_files.CONFIG, "ln_type": "preln"}
     with pytest.raises(
         errors.UserError, match="ln_type='preln': this model of brightmart's"
     ):
-        AlbertConfig.from_json_file(path)
+        brightmart.translate_config(values, "c.json")
+    del values["ln_type"]  # Before October 2019.
+    assert brightmart.describes_albert(values)
+    del values["embedding_size"]  # BERT's.
+    assert not brightmart.describes_albert(values)
+    assert brightmart.describes_albert({"ln_type": "postln"})
 
 
 def test_a_config_without_the_key_names_the_layout(weights, tmp_path):
     prefix = brightmart_files.save(weights, tmp_path / "x.ckpt")
-    sizes = {
-        k: v for k, v in brightmart_files.CONFIG.items() if k.endswith("_size")
-    }
-    sizes["max_position_embeddings"] = 16
-    del sizes["pooler_fc_size"]
-    model = AlbertModel(
-        AlbertConfig(**sizes, num_hidden_layers=3, num_attention_heads=3)
-    )
+    path = brightmart_files.write_config(tmp_path / "c.json")
+    config = AlbertConfig.from_json_file(path)
+    model = AlbertModel(dataclasses.replace(config, project_words_first=False))
     with pytest.raises(
         errors.UserError, match="This is the layout of brightmart's albert_zh"
     ):
         restoring.restore(model, prefix)
 
 
-def test_hugging_face_has_no_such_model(model, tmp_path):
-    values = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
-    with pytest.raises(errors.UserError, match="brightmart's albert_zh, is no"):
-        huggingface.write(str(tmp_path / "hf"), model.encoder.config, values)
-    assert not (tmp_path / "hf").exists()
-
-
 def test_names_of_other_layouts_stay():
-    for name in (
-        "bert/encoder/layer_0/output/dense/bias",
-        "bert/encoder/layer_shared/other/dense/bias",
-        "bert/pooler/dense/bias",
-    ):
+    for layer in ("layer_0/output", "layer_shared/other"):
+        name = f"bert/encoder/{layer}/dense/bias"
         assert brightmart.our_name(name) == name
 
 

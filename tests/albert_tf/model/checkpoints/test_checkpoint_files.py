@@ -50,26 +50,20 @@ def test_latest_checkpoint_is_taken_from_the_folder_itself(listed, tmp_path):
 def test_list_of_checkpoints_keeps_names_of_its_own_folder(tmp_path):
     for name in ("model.ckpt-1", "model.ckpt-2", "model.ckpt-3"):
         (tmp_path / f"{name}.index").write_bytes(b"")
-    listed = [
-        "/old/place/model.ckpt-1",
-        "model.ckpt-2",
-        "/other/model.ckpt-7",
-        "*",
-        "model.ckpt-best",
-    ]
-    lines = [f'all_model_checkpoint_paths: "{path}"' for path in listed]
-    lines += [
-        f"all_model_checkpoint_timestamps: {time}.5"
-        for time in range(len(listed))
-    ]
-    (tmp_path / "checkpoint").write_text(
-        "\n".join([f'model_checkpoint_path: "{listed[-1]}"', *lines])
-    )
+    lines = [f'model_checkpoint_path: "{RECORDED}"']
+    for time, path in enumerate(
+        ["/old/place/model.ckpt-1", "model.ckpt-2", "/x/model.ckpt-7", "*"]
+    ):
+        lines.append(f'all_model_checkpoint_paths: "{path}"')
+        lines.append(f"all_model_checkpoint_timestamps: {time}.5")
+    (tmp_path / "checkpoint").write_text("\n".join(lines))
+    os.utime(tmp_path / "model.ckpt-3.index", (0, 2_000_000_000.5))
     checkpoint_files.clean_state(str(tmp_path))
     state = tf.train.get_checkpoint_state(str(tmp_path))
     names = [str(tmp_path / f"model.ckpt-{number}") for number in (1, 2, 3)]
     assert state.all_model_checkpoint_paths == names
-    assert state.all_model_checkpoint_timestamps[:2] == [0.5, 1.5]
+    times = state.all_model_checkpoint_timestamps
+    assert times == [0.5, 1.5, 2_000_000_000.5]  # The last from its file.
     assert state.model_checkpoint_path == names[-1]
 
 
@@ -113,21 +107,6 @@ def test_all_checkpoints_of_a_killed_run_are_deleted_in_time(
     assert all(path.exists() for path in beside)
 
 
-def test_a_checkpoint_that_was_not_listed_has_the_time_of_its_file(tmp_path):
-    value = tf.train.Checkpoint(value=tf.Variable(1.0))
-    manager = tf.train.CheckpointManager(
-        value, str(tmp_path), max_to_keep=None, checkpoint_name="model.ckpt"
-    )
-    manager.save(checkpoint_number=1)
-    listed = (tmp_path / "checkpoint").read_bytes()
-    manager.save(checkpoint_number=2)
-    (tmp_path / "checkpoint").write_bytes(listed)
-    os.utime(tmp_path / "model.ckpt-2.index", (0, 2_000_000_000.5))
-    checkpoint_files.clean_state(str(tmp_path))
-    state = tf.train.get_checkpoint_state(str(tmp_path))
-    assert state.all_model_checkpoint_timestamps[1] == 2_000_000_000.5
-
-
 @pytest.mark.parametrize(
     ("options", "left"),
     [({}, []), ({"best": False}, ["best"]), ({"numbered": False}, [4])],
@@ -165,12 +144,9 @@ def test_list_of_nothing_in_its_folder_is_removed(tmp_path):
 def test_what_names_no_checkpoint_is_an_error(tmp_path, path, message):
     for name in ("empty", "run", "several"):
         (tmp_path / name).mkdir()
-    for name in (
-        "model.ckpt-5",
-        "several/model.ckpt-5",
-        "several/model.ckpt-9",
-    ):
-        (tmp_path / f"{name}.index").write_bytes(b"")
+    for name in ("", "several/"):
+        (tmp_path / f"{name}model.ckpt-5.index").touch()
+    (tmp_path / "several" / "model.ckpt-9.index").touch()
     (tmp_path / "several" / "checkpoint").write_bytes(b"\xff\xfe")
     (tmp_path / "run" / "checkpoint").write_text(
         f'model_checkpoint_path: "{tmp_path}/model.ckpt-5"\n'

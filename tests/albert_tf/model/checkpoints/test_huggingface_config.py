@@ -19,8 +19,6 @@ def translate(**values):
         ("gelu_pytorch_tanh", "gelu"),
         ("gelu", "gelu_erf"),
         ("relu", "relu"),
-        ("tanh", "tanh"),
-        ("linear", "linear"),
     ],
 )
 def test_activations_are_translated(theirs, ours):
@@ -29,20 +27,15 @@ def test_activations_are_translated(theirs, ours):
         assert huggingface_config.their_activation(ours) == theirs
 
 
-def test_keys_that_mean_the_same_keep_their_values():
+def test_keys_that_mean_the_same_keep_their_values_and_others_go():
     values = {key: 7 for key in huggingface_config.SAME_KEYS}
-    assert translate(**values) == values
-
-
-def test_keys_without_a_meaning_here_are_ignored():
-    assert not translate(torch_dtype="float32", gap_size=0, use_cache=True)
+    assert translate(**values, torch_dtype="float32", gap_size=0) == values
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"hidden_act": "silu"}, "hidden_act='silu'. Allowed are gelu_new"),
-        ({"hidden_act": ["gelu"]}, "hidden_act="),
         ({"layer_norm_eps": 1e-5}, "layer_norm_eps=1e-05"),
         ({"position_embedding_type": "relative_key"}, "'absolute' only"),
         ({"model_type": "bert"}, "config.json has model_type='bert'"),
@@ -95,7 +88,6 @@ def test_regression_and_choice_are_read():
             {"problem_type": "multi_label_classification"},
             "several labels, which this project does not have",
         ),
-        ({"problem_type": ["x"]}, "problem_type="),
     ],
 )
 def test_outputs_without_a_meaning_are_refused(values, message):

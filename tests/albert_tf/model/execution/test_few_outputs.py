@@ -9,15 +9,10 @@ import tensorflow as tf
 from albert_tf.model.execution import few_outputs
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
-from tests.conftest import LAYER_ATOL, tiny_config
+from tests.conftest import tiny_config
 
 # [CLS], then others, one of them twice.
 WANTED = tf.constant([[0, 5, 2], [0, 6, 6], [0, 3, 0]])
-
-
-@pytest.fixture
-def batch():
-    return passes.make_batch()
 
 
 @pytest.mark.parametrize(
@@ -58,10 +53,11 @@ def test_biases_are_those_of_the_attending_positions():
         ({"position_bias": "alibi"}, {"recompute": True}),
     ],
 )
-def test_wanted_outputs_and_gradients_are_those_of_all(batch, changes, options):
+def test_wanted_outputs_and_gradients_are_those_of_all(changes, options):
     """In rows of two texts, whose masks and biases differ by position."""
     config = tiny_config(**{"num_hidden_layers": 2, **changes})
-    model, batch = AlbertModel(config, **options), passes.packed(batch)
+    model = AlbertModel(config, **options)
+    batch = passes.packed(passes.make_batch())
 
     @tf.function
     def read(positions):
@@ -82,13 +78,13 @@ def test_wanted_outputs_and_gradients_are_those_of_all(batch, changes, options):
 
     x, pooled, expected = read(None)
     few, few_pooled, actual = read(WANTED)
-    np.testing.assert_allclose(few, x, atol=LAYER_ATOL)
-    np.testing.assert_allclose(few_pooled, pooled, atol=LAYER_ATOL)
+    passes.assert_close([few, few_pooled], [x, pooled])
     passes.assert_near(actual, expected)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "pair"])
-def test_layers_before_the_last_are_whole(small_config, batch, pooling):
+def test_layers_before_the_last_are_whole(small_config, pooling):
+    batch = passes.make_batch()
     config = dataclasses.replace(small_config, pooling=pooling)
     model = AlbertModel(config)
     *expected, last = model(batch)["all_encoder_layers"]
@@ -96,14 +92,13 @@ def test_layers_before_the_last_are_whole(small_config, batch, pooling):
     *others, few = outputs["all_encoder_layers"]
     for one, other in zip(others, expected, strict=True):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_allclose(
-        few, tf.gather(last, WANTED, batch_dims=1), atol=LAYER_ATOL
-    )
+    passes.assert_close(few, tf.gather(last, WANTED, batch_dims=1))
     np.testing.assert_array_equal(few, outputs["sequence_output"])
 
 
-def test_last_layer_computes_wanted_outputs_only(small_config, batch):
+def test_last_layer_computes_wanted_outputs_only(small_config):
     """Its feed-forward part has three rows for each sequence, not ten."""
+    batch = passes.make_batch()
     model = AlbertModel(small_config)
 
     @tf.function

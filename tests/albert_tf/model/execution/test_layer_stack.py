@@ -13,16 +13,11 @@ from tests.conftest import tiny_config
 DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
 
 
-@pytest.fixture
-def batch():
-    return passes.make_batch()
-
-
-def run(config, batch, **options):
+def run(config, **options):
     """Output and gradients, with the same weights each time."""
     keras.utils.set_random_seed(1)
     model = passes.fill(AlbertModel(config, **options))
-    return tf.function(passes.gradients)(model, batch)
+    return tf.function(passes.gradients)(model, passes.make_batch())
 
 
 @pytest.mark.parametrize(
@@ -33,47 +28,45 @@ def run(config, batch, **options):
         {**DROPOUT, "share": "attention"},
     ],
 )
-def test_recomputing_changes_no_number(batch, changes):
+def test_recomputing_changes_no_number(changes):
     config = tiny_config(num_hidden_layers=2, **changes)
-    one, expected = run(config, batch)
-    other, actual = run(config, batch, recompute=True)
+    one, expected = run(config)
+    other, actual = run(config, recompute=True)
     np.testing.assert_array_equal(one, other)
     passes.assert_near(actual, expected)
 
 
 @pytest.mark.parametrize("recompute", [False, True])
-def test_loop_gives_the_same_gradients(batch, recompute):
+def test_loop_gives_the_same_gradients(recompute):
     """By their norms: the sum over uses has another order in a loop."""
     config = tiny_config(num_hidden_layers=3, **DROPOUT)
-    one, expected = run(config, batch)
-    other, actual = run(config, batch, recompute=recompute, loop_layers=True)
+    one, expected = run(config)
+    other, actual = run(config, recompute=recompute, loop_layers=True)
     np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
     passes.assert_near(actual, expected)
 
 
-def count(batch, types, layers, **options):
+def count(types, layers, **options):
     """Operations of a training pass."""
     model = AlbertModel(tiny_config(num_hidden_layers=layers), **options)
-    traced = tf.function(lambda: passes.gradients(model, batch))
+    traced = tf.function(lambda: passes.gradients(model, passes.make_batch()))
     return passes.count_operations(traced, *types)
 
 
 PRODUCTS = "MatMul", "BatchMatMulV2"
 
 
-def test_recomputing_computes_every_layer_again(batch):
-    plain, again = (
-        count(batch, PRODUCTS, 3, recompute=r) for r in (False, True)
-    )
+def test_recomputing_computes_every_layer_again():
+    plain, again = (count(PRODUCTS, 3, recompute=r) for r in (False, True))
     # Query, key, value; scores, their use, and three dense layers.
     assert again >= plain + 8 * 3
 
 
-def test_variables_are_read_once_in_a_pass(batch):
+def test_variables_are_read_once_in_a_pass():
     """Also by layers that are recomputed: what they read are arguments."""
     reads = {
         (layers, recompute): count(
-            batch, ["ReadVariableOp"], layers, recompute=recompute
+            ["ReadVariableOp"], layers, recompute=recompute
         )
         for layers in (1, 3)
         for recompute in (False, True)
@@ -81,14 +74,13 @@ def test_variables_are_read_once_in_a_pass(batch):
     assert len(set(reads.values())) == 1
 
 
-def test_loop_holds_the_products_of_one_layer(batch):
-    two, three = (
-        count(batch, PRODUCTS, layers, loop_layers=True) for layers in (2, 3)
-    )
-    assert two == three < count(batch, PRODUCTS, 3)
+def test_loop_holds_the_products_of_one_layer():
+    two, three = (count(PRODUCTS, n, loop_layers=True) for n in (2, 3))
+    assert two == three < count(PRODUCTS, 3)
 
 
-def test_loop_returns_the_last_layer_only(batch):
+def test_loop_returns_the_last_layer_only():
+    batch = passes.make_batch()
     model = AlbertModel(tiny_config(num_hidden_layers=3), loop_layers=True)
     assert len(model(batch)["all_encoder_layers"]) == 3
     assert len(model(batch, training=True)["all_encoder_layers"]) == 1
@@ -96,6 +88,6 @@ def test_loop_returns_the_last_layer_only(batch):
 
 def test_loop_is_refused_for_layers_of_their_own(small_config):
     with pytest.raises(
-        errors.UserError, match="`loop_layers=True` .* 2 groups of 2 blocks"
+        errors.UserError, match="`loop_layers=True` .* 2 groups of 2 layers"
     ):
         AlbertModel(small_config, loop_layers=True)

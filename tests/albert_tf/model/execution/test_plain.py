@@ -1,7 +1,5 @@
 """The operations by their definitions, against plain NumPy."""
 
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,23 +11,11 @@ from tests.reference import encoder as reference
 X = np.linspace(-6, 6, 241)
 
 
-def exact_gelu(x):
-    return x / 2 * (1 + np.vectorize(math.erf)(x / 2**0.5))
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_activations_equal_their_definitions(dtype):
-    functions = {
-        "gelu": reference.gelu,
-        "gelu_erf": exact_gelu,
-        "relu": lambda x: np.maximum(x, 0),
-        "tanh": np.tanh,
-        "linear": lambda x: x,
-    }
-    assert functions.keys() == set(HIDDEN_ACTS)
-    assert np.abs(reference.gelu(X) - exact_gelu(X)).max() > 4e-4
+    assert reference.ACTIVATIONS.keys() == set(HIDDEN_ACTS)
     x = tf.cast(X, dtype)
-    for name, function in functions.items():
+    for name, function in reference.ACTIVATIONS.items():
         actual = plain.activation(name)(x)
         assert actual.dtype == dtype
         np.testing.assert_allclose(

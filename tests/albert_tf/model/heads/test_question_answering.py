@@ -12,20 +12,14 @@ import tensorflow as tf
 
 from albert_tf.model.heads import question_answering
 from albert_tf.model.network.encoder import AlbertModel
-from tests.albert_tf.model import initial_weights
-from tests.conftest import LAYER_ATOL
+from tests.albert_tf.model import initial_weights, passes
 
 IDS = np.array([[2, 17, 30, 8, 40, 3], [2, 5, 6, 7, 3, 0]])
 P_MASK = np.array([[1, 1, 0, 0, 0, 1], [1, 0, 0, 0, 1, 1]])
 
 
 def make(head, config, *arguments):
-    model = head(AlbertModel(config), *arguments)
-    generator = np.random.default_rng(1)
-    for variable in model.variables:
-        # Added, so that the factors of norms stay near 1 and positions differ.
-        variable.assign_add(generator.normal(size=variable.shape) / 3)
-    return model
+    return passes.fill(head(AlbertModel(config), *arguments), 0.3)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +36,7 @@ def test_new_heads_start_from_a_truncated_normal(
     config = dataclasses.replace(
         small_config, initializer_range=0.05, hidden_size=64
     )
-    model = head(AlbertModel(config))
-    encoder = {v.ref() for v in model.encoder.variables}
-    found = {v.name[:-2]: v for v in model.variables if v.ref() not in encoder}
+    found = passes.head_of(head(AlbertModel(config)))
     assert len(found) == count
     initial_weights.assert_initial(found, stddev)
 
@@ -56,7 +48,7 @@ def test_logits_of_version_1_are_one_product(small_config):
     for row, name in enumerate(("start_logits", "end_logits")):
         expected = x @ model.output_weights[row].numpy()
         expected += model.output_bias[row].numpy()
-        np.testing.assert_allclose(outputs[name], expected, atol=LAYER_ATOL)
+        passes.assert_close(outputs[name], expected)
 
 
 @pytest.fixture
@@ -80,14 +72,10 @@ def test_search_takes_the_best_ends_of_the_best_starts(version_2):
         index = found["end_top_index"].numpy()[:, 3 * k : 3 * k + 3]
         assert [len(set(row)) for row in index] == [3, 3]
         best = -np.sort(-ends)[:, :3]
-        for actual in (
-            found["end_top_log_probs"][:, 3 * k : 3 * k + 3],
-            np.take_along_axis(ends, index, 1),
-        ):
-            np.testing.assert_allclose(actual, best, atol=LAYER_ATOL)
-        np.testing.assert_allclose(
-            found["cls_logits"], scores["cls_logits"], atol=LAYER_ATOL
-        )
+        passes.assert_close(np.take_along_axis(ends, index, 1), best)
+        found_ends = found["end_top_log_probs"][:, 3 * k : 3 * k + 3]
+        passes.assert_close(found_ends, best)
+        passes.assert_close(found["cls_logits"], scores["cls_logits"])
 
 
 def test_no_answer_lies_outside_of_the_passage(version_2):

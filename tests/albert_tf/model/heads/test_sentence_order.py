@@ -1,6 +1,5 @@
 """The head of two segments: optional, and for several instances in a row."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -39,8 +38,5 @@ def test_each_instance_of_a_row_has_logits_of_its_own(small_config, training):
             name: row[name][:, columns] for name in ("input_ids", "segment_ids")
         }
         pooled = model.encoder(alone)["pooled_output"]
-        np.testing.assert_allclose(
-            found[:, number],
-            model.sentence_order_logits(pooled),
-            atol=10 * LAYER_ATOL,
-        )
+        expected = model.sentence_order_logits(pooled)
+        passes.assert_close(found[:, number], expected, 10 * LAYER_ATOL)

@@ -29,9 +29,8 @@ def test_classes_have_cross_entropy_and_accuracy():
     assert list(found) == list(expected)
     for name, pair in expected.items():
         np.testing.assert_allclose(found[name], pair, rtol=LOSS_RTOL)
-    assert label_objectives.CLASSIFICATION.losses == {
-        "classification_loss": 1.0
-    }
+    factors = label_objectives.CLASSIFICATION.losses
+    assert factors == {"classification_loss": 1.0}
 
 
 def test_numbers_have_a_squared_error():

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from albert_tf.model.network import attention
 from tests.albert_tf.model import passes
-from tests.conftest import LAYER_ATOL
 from tests.reference import encoder as reference
 
 MASK = np.array([[1] * 6, [1] * 4 + [0] * 2])
@@ -29,11 +28,9 @@ def normal(*shape, seed=4):
 @pytest.mark.parametrize("training", [False, True])
 def test_attention_equals_plain_numpy(layer, small_config, training):
     x = normal(2, 6, 16)
-    weights = {n: v.numpy() for n, v in passes.named(layer).items()}
-    plain = reference.Encoder(small_config, weights)
+    plain = reference.Encoder(small_config, passes.values(layer))
     expected = plain.attend(x.numpy().astype(float), MASK, "bert/x", 0)
-    actual = layer(x, [BIAS], training=training)
-    np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)
+    passes.assert_close(layer(x, [BIAS], training=training), expected)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -44,8 +41,7 @@ def test_positions_may_attend_to_another_sequence(layer, training):
     actual = layer(
         tf.gather(x, chosen, axis=1), [BIAS], attended=x, training=training
     )
-    expected = tf.gather(layer(x, [BIAS]), chosen, axis=1)
-    np.testing.assert_allclose(actual, expected, atol=LAYER_ATOL, rtol=0)
+    passes.assert_close(actual, tf.gather(layer(x, [BIAS]), chosen, axis=1))
 
 
 @pytest.mark.parametrize(

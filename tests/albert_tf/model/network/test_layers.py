@@ -35,8 +35,3 @@ def test_norm_of_a_row_has_mean_beta_and_deviation_gamma(training):
     y = norm(x, training=training).numpy()
     np.testing.assert_allclose(y.mean(-1), 3, atol=1e-5)
     np.testing.assert_allclose(y.std(-1), 2, atol=1e-5)
-
-
-def test_operations_of_training_have_gradients_of_their_own():
-    assert layers.operations(True).__name__.endswith("training_ops")
-    assert layers.operations(False).__name__.endswith("plain")
