@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
+import tf_keras as keras
 
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import (
@@ -43,7 +44,8 @@ ARCHITECTURES = {
 
 
 def random_weights(config=CONFIG, kind="pretraining"):
-    """Small random weights by variable name; no bias is 0."""
+    """The same small weights each time, by variable name; no bias is 0."""
+    keras.utils.set_random_seed(1)
     model = models.MODELS[kind](AlbertModel(config))
     return passes.values(passes.fill(model))
 

@@ -15,7 +15,7 @@ from albert_tf.model.heads import classification, pretraining, replaced_tokens
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from tests import tf1_checkpoints
-from tests.albert_tf.model import passes
+from tests.albert_tf.model import models, passes
 from tests.conftest import FIXTURES
 
 RECORDED = str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")
@@ -41,32 +41,22 @@ def assert_same_values(model, expected):
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
-def test_original_checkpoint_is_restored_by_name(recorded_config):
-    model = pretraining.AlbertPretrainer(AlbertModel(recorded_config))
-    restored = restoring.restore(model, RECORDED)
-    assert restored == restoring.Restored(RECORDED, ())
-    assert_same_values(model, tf1_checkpoints.read(RECORDED))
-
-
 @pytest.mark.parametrize(
-    ("make_stored", "make_restored"),
+    ("stored", "restored"),
     [
-        (pretraining.AlbertPretrainer, pretraining.AlbertPretrainer),
-        (pretraining.AlbertPretrainer, lambda encoder: encoder),
-        # Its head has no scope.
-        (
-            lambda encoder: classification.AlbertClassifier(encoder, 3),
-            lambda encoder: classification.AlbertClassifier(encoder, 3),
-        ),
+        ("pretraining", "pretraining"),
+        ("pretraining", "encoder"),
+        ("classifier", "classifier"),  # Its head has no scope.
     ],
 )
-def test_own_checkpoint_round_trip(
-    small_config, tmp_path, make_stored, make_restored
-):
-    stored = passes.fill(make_stored(AlbertModel(small_config)))
-    restored = make_restored(AlbertModel(small_config))
-    restoring.restore(restored, save(stored, tmp_path / "model.ckpt-7"))
-    assert_same_values(restored, passes.values(stored))
+def test_own_checkpoint_round_trip(small_config, tmp_path, stored, restored):
+    one, other = (
+        models.MODELS[kind](AlbertModel(small_config))
+        for kind in (stored, restored)
+    )
+    prefix = save(passes.fill(one), tmp_path / "model.ckpt-7")
+    assert restoring.restore(other, prefix) == restoring.Restored(prefix, ())
+    assert_same_values(other, passes.values(one))
 
 
 def test_every_variable_without_a_partner_is_listed(

@@ -125,45 +125,29 @@ def test_total_is_the_weighted_sum_of_its_losses(model, batch, kind, sentence):
     )
 
 
-def test_instances_of_one_row_have_the_losses_of_their_own_rows(model, batch):
-    """Of 12, 6, 9 and 4 tokens, in rows of 18 and 13 tokens."""
-    lengths = np.array([12, 6, 9, 4])
-    batch["input_mask"] = (np.arange(12) < lengths[:, None]).astype(np.int32)
-    batch["masked_lm_positions"] %= lengths[:, None]
-    batch["next_sentence_labels"][1] = layouts.NO_LABEL
-    batch["is_real_example"][:] = 1
-
-    def joined(name, counts, shifts=(0, 0, 0, 0)):
-        """The first values of two rows in one, padded with 0."""
-        parts = [
-            row[:count] + shift
-            for row, count, shift in zip(
-                batch[name], counts, shifts, strict=True
-            )
-        ]
-        rows = [np.concatenate(parts[:2]), np.concatenate(parts[2:])]
-        width = max(map(len, rows))
-        return np.stack([np.pad(row, (0, width - len(row))) for row in rows])
-
-    words = 3, 2, 1, 3
-    numbers = [[1] * 12 + [2] * 6, [1] * 9 + [2] * 4 + [0] * 5]
-    weights = [[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]]
-    packed = {
-        "input_ids": joined("input_ids", lengths),
-        "segment_ids": joined("segment_ids", lengths),
-        "masked_lm_positions": joined(
-            "masked_lm_positions", words, (0, 12, 0, 9)
-        ),
-        "masked_lm_ids": joined("masked_lm_ids", words),
-        "masked_lm_weights": np.array(weights, np.float32),
-        "position_ids": np.array(
-            [[*range(12), *range(6)], [*range(9), *range(9)]]
-        ),
-        "instance_ids": np.array(numbers),
-        "cls_positions": np.array([[0, 12, 0], [0, 9, 0]]),
-        "next_sentence_labels": np.array([[0, -1, -1], [1, 0, -1]]),
-        "is_real_example": np.ones(2, np.int32),
+def test_instances_of_one_row_have_the_losses_of_their_own_rows(model):
+    """Two in a row, of 6 tokens and of 4 with padding; 2 words in each."""
+    draw = np.random.default_rng(3).integers
+    lengths = np.array([6, 4] * 3)
+    real = (np.arange(6) < lengths[:, None]).astype(np.int32)
+    alone = {
+        "input_ids": draw(5, 400, [6, 6]),
+        "input_mask": real,
+        "segment_ids": draw(2, size=[6, 6]),
+        "masked_lm_positions": draw(4, size=[6, 2]),
+        "masked_lm_ids": draw(5, 400, [6, 2]),
+        "masked_lm_weights": np.array([[1, 1], [1, 0]] * 3, np.float32),
+        "next_sentence_labels": np.array([[0], [1], [layouts.NO_LABEL]] * 2),
+        "is_real_example": np.ones(6, np.int32),
     }
+    packed = {n: v.reshape(3, -1) for n, v in alone.items()}
+    del packed["input_mask"]
+    packed["masked_lm_positions"] += [0, 0, 6, 6]
+    packed["is_real_example"] = np.ones(3, np.int32)
+    packed["position_ids"] = np.tile(np.arange(6), [3, 2])
+    packed["instance_ids"] = np.tile(np.repeat([1, 2], 6), [3, 1])
+    packed["instance_ids"] *= real.reshape(3, 12)
+    packed["cls_positions"] = np.array([[0, 6]] * 3)
     found = compute(model, packed)
-    for name, pair in compute(model, batch).items():
+    for name, pair in compute(model, alone).items():
         assert found[name] == pytest.approx(pair, rel=LOSS_RTOL), name
