@@ -200,6 +200,9 @@ class AlbertModel(base.BuiltModel):
     ) -> dict[str, Any]:
         """Encode a batch of sequences, see the class.
 
+        A sequence that is longer than the position table is refused where its
+        length is known when the graph is built; others fail inside TensorFlow.
+
         Args:
             training: Whether to apply dropout, and to compute with
                 `execution.training_ops`, which differs by rounding only.
@@ -209,16 +212,14 @@ class AlbertModel(base.BuiltModel):
             output_positions: int32 [B, P], the only positions at which the
                 last layer's output is wanted, [B, P, H] then. The first is that
                 of [CLS], 0; otherwise `pooled_output` is not defined.
-
-        A sequence that is longer than the position table is refused where its
-        length is known when the graph is built; others fail inside TensorFlow.
         """
         inputs = self.fill_defaults(inputs)
         seed = seeds.fold_in(dropout_seed, 0) if training else None
+        # Sum of word, segment and position embeddings, normalized: [B, S, E].
         words, embedded = self.embeddings(inputs, seeds.DropoutSeeds(seed))
         x = tf.cast(embedded, self.precision)
         if self.embedding_mapping is not None:
-            x = self.embedding_mapping(x)  # E x H of ALBERT §3.1.
+            x = self.embedding_mapping(x)  # To [B, S, H], ALBERT §3.1.
         encoded, pooled = self._apply_layers(x, inputs, seed, output_positions)
         return {
             "word_embedding_output": words,
