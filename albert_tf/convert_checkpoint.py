@@ -134,8 +134,10 @@ def _convert(settings: ConvertOptions) -> None:
                 "Give them to albert_tf.export as --labels.",
                 ",".join(details.labels),
             )
-        _WRITERS[settings.format](source, settings.to)
         vocabulary, _ = _find_vocabulary(source, settings)
+        if vocabulary.path:  # Parsed before anything is written.
+            tokenization.load(vocabulary)
+        _WRITERS[settings.format](source, settings.to)
         folder = os.path.dirname(settings.to) or os.curdir
         if vocabulary.path and not run_folder.vocabularies(folder):
             run_folder.copy_vocabulary(vocabulary, folder)
@@ -192,7 +194,7 @@ def _check_target(settings: ConvertOptions) -> None:
 def _check_neighbour(settings: ConvertOptions, config: AlbertConfig) -> None:
     """Refuse a folder whose config file is that of another model."""
     folder = os.path.dirname(settings.to)
-    path = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
+    path = files.in_folder(folder, checkpoint_reader.CONFIG_NAME)
     if settings.format == "huggingface" or not files.exists(path):
         return
     if AlbertConfig.from_json_file(path) != config:

@@ -10,6 +10,7 @@ import errno
 import glob
 import hashlib
 import os
+import pathlib
 import platform
 import re
 import shutil
@@ -208,6 +209,29 @@ def require_file(path: str, option: str) -> str:
             "is not a file but a folder. Name a file in it.", option, path
         )
     raise errors.UserError(f"is not a file. {reason}", option, path)
+
+
+def in_folder(folder: str, name: str) -> str:
+    """Return the path of a file that is read by its name in a model's folder.
+
+    A folder from elsewhere must not show files of this machine: a link may lead
+    to another place in it, or into the blobs of the Hugging Face cache that it
+    is a snapshot of (MODEL/snapshots/REVISION/NAME to MODEL/blobs/HASH).
+    """
+    path = os.path.join(folder, name)
+    if is_remote(path):
+        return path
+    home, target = (pathlib.Path(os.path.realpath(p)) for p in (folder, path))
+    allowed = [home]
+    for parent in home.parents:
+        if parent.name == "snapshots":
+            allowed.append(parent.parent / "blobs")
+    if not any(target.is_relative_to(place) for place in allowed):
+        raise errors.UserError(
+            f"{path} is a link to {target}, outside of its folder. Put the "
+            "file itself in its place if it belongs there."
+        )
+    return path
 
 
 def refuse_file(path: str, option: str) -> None:

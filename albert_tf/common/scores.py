@@ -134,7 +134,7 @@ def best_folder(folder: str) -> str:
 
 def read(folder: str) -> Summary:
     """Read what `write` wrote; a folder outside of this one is refused."""
-    path = os.path.join(folder, FILE_NAME)
+    path = files.in_folder(folder, FILE_NAME)
     try:
         content = strict_json.loads(files.read_bytes(path))
         runs = tuple(_parse(run, folder) for run in content["runs"])

@@ -63,7 +63,7 @@ def save(folder: str, split: str, saved: SavedOutputs) -> None:
 
 def load(folder: str, split: str) -> SavedOutputs:
     """Read what `save` wrote."""
-    file = path(folder, split)
+    file = files.in_folder(folder, os.path.basename(path(folder, split)))
     if not files.exists(file):
         raise errors.UserError(
             f"{file} is not there. Run the folder's command again with "

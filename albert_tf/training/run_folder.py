@@ -72,8 +72,13 @@ def vocabularies(folder: str) -> dict[str, str]:
     names = {**VOCABULARY_NAMES}
     if huggingface.is_folder(folder):
         names["spm_model_file"] = huggingface.VOCABULARY_NAME
-    paths = {n: os.path.join(folder, f) for n, f in names.items()}
-    return {name: path for name, path in paths.items() if files.exists(path)}
+    paths = {n: files.in_folder(folder, f) for n, f in names.items()}
+    found = {name: path for name, path in paths.items() if files.exists(path)}
+    for path in found.values():
+        files.in_folder(
+            folder, os.path.basename(normalization.path_beside(path))
+        )
+    return found
 
 
 def hold(
@@ -137,6 +142,7 @@ def copy_vocabulary(
         return None
     name = VOCABULARY_NAMES[vocabulary.kind]
     copy = os.path.join(folder, name)
+    tokenization.load(vocabulary)  # Nothing else is copied.
     content = files.read_bytes(vocabulary.path)
     described = vocabulary.normalization
     with files.replace_atomically(copy, through_link=False) as stream:
@@ -278,7 +284,7 @@ def check_start(
 def read(folder: str, option: str = "run_dir") -> Run:
     """Read the folder of a run; of several runs, that of the best one."""
     files.refuse_file(folder, option)
-    path = os.path.join(folder, OPTIONS_NAME)
+    path = files.in_folder(folder, OPTIONS_NAME)
     if not files.exists(path):
         best = scores.best_folder(folder)
         if best != folder:
@@ -298,7 +304,7 @@ def read(folder: str, option: str = "run_dir") -> Run:
             f"{path} is damaged. Choose another folder, or remove this one if "
             "nothing in it is needed."
         ) from None
-    config = AlbertConfig.from_json_file(os.path.join(folder, CONFIG_NAME))
+    config = AlbertConfig.from_json_file(files.in_folder(folder, CONFIG_NAME))
     _check_task(values, config, path)
     return Run(folder, program, values, config)
 

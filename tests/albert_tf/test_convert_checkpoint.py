@@ -27,6 +27,7 @@ from tests.conftest import FIXTURES
 LAMB = FIXTURES / "original_tiny_lamb"
 
 FORMATS = ("tf1", "tf2", "huggingface")
+NONE = tokenization.VocabularyOptions()  # That beside the checkpoint.
 
 
 def vocabulary_of(folder, size):
@@ -408,3 +409,69 @@ def test_vocabulary_and_its_normalization_travel(
     with open(copied, "rb") as one, open(undescribed_vocab, "rb") as other:
         assert one.read() == other.read()
     assert normalization.read(copied, "sentencepiece") == kept
+
+
+@pytest.fixture
+def downloaded(tiny_vocab, small_config, tmp_path):
+    """A model in a cache as Hugging Face's: snapshots are links to blobs."""
+    folder = tmp_path / "whole"
+    config = dataclasses.replace(small_config, vocab_size=400)
+    weights = passes.values(AlbertModel(config))
+    hugging_face_files.write(folder, config, weights)
+    shutil.copy(tiny_vocab, folder / "spiece.model")
+    kept = normalization.Normalization(do_lower_case=True, keep_accents=True)
+    normalization.write(str(folder / "spiece.model"), kept)
+    cache = tmp_path / "hub" / "models--x--y"
+    snapshot = cache / "snapshots" / "2f1c"
+    snapshot.mkdir(parents=True)
+    (cache / "blobs").mkdir()
+    for number, path in enumerate(folder.iterdir()):
+        path.rename(cache / "blobs" / f"{number}")
+        (snapshot / path.name).symlink_to(f"../../blobs/{number}")
+    return snapshot
+
+
+def test_links_of_a_hugging_face_cache_are_followed(downloaded, tmp_path):
+    for name in FORMATS:
+        there = convert(
+            downloaded, tmp_path / name / "x", name, vocabulary=NONE
+        )
+        assert_same(contents(there), contents(downloaded))
+    for copy in ("tf2/spm.model", "huggingface/x/spiece.model"):
+        content = (tmp_path / copy).read_bytes()
+        assert content == (downloaded / "spiece.model").read_bytes()
+    copied = str(tmp_path / "tf1" / "spm.model")
+    assert normalization.read(copied, "sentencepiece").keep_accents
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    "linked",
+    [
+        "config.json",
+        "model.safetensors",
+        "spiece.model",
+        "spiece.normalization.json",
+    ],
+)
+def test_links_to_files_elsewhere_are_refused(
+    downloaded, tmp_path, name, linked
+):
+    path, target = downloaded / linked, tmp_path / "elsewhere"
+    target.write_bytes(path.read_bytes())
+    path.unlink()
+    path.symlink_to(target)
+    with pytest.raises(errors.UserError, match=f"{linked} is a link to .*else"):
+        convert(downloaded, tmp_path / "to" / "x", name, vocabulary=NONE)
+    assert not list(tmp_path.glob("to/*"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_vocabulary_is_parsed_before_anything_is_written(
+    downloaded, tmp_path, name
+):
+    (downloaded / "spiece.model").unlink()
+    (downloaded / "spiece.model").write_text("root:x:0:0")
+    with pytest.raises(errors.UserError, match=r"spiece\.model"):
+        convert(downloaded, tmp_path / "to" / "x", name, vocabulary=NONE)
+    assert not list(tmp_path.glob("to/*"))

@@ -3,6 +3,7 @@
 A prefix is a checkpoint's path without `.index`.
 """
 
+import glob
 import os
 import re
 import shutil
@@ -67,12 +68,15 @@ def fingerprint(path: str, option: str = "init_checkpoint") -> str:
 def _in_folder(folder: str) -> str | None:
     """Return the checkpoint that a folder means, None if it does not say."""
     names = [BEST_NAME, "variables/variables"]
+    files.in_folder(folder, STATE_NAME)
     state = _read_state(folder)
     if state is not None:
         # Only its name counts, because the folder may have been moved.
         names.append(os.path.basename(state.model_checkpoint_path))
     for name in names:
         if is_prefix(os.path.join(folder, name)):
+            for path in glob.glob(f"{glob.escape(folder)}/{name}.*"):
+                files.in_folder(folder, os.path.relpath(path, folder))
             return os.path.join(folder, name)
     return folder if huggingface.is_folder(folder) else None
 

@@ -155,10 +155,9 @@ def config_beside(path: str) -> AlbertConfig | None:
     warning says.
     """
     if not checkpoint_files.is_prefix(path):
-        return huggingface.read_config(
-            os.path.join(path, huggingface.CONFIG_NAME)
-        )
-    config_file = os.path.join(os.path.dirname(path), CONFIG_NAME)
+        config_file = files.in_folder(path, huggingface.CONFIG_NAME)
+        return huggingface.read_config(config_file)
+    config_file = files.in_folder(os.path.dirname(path), CONFIG_NAME)
     if not files.exists(config_file):
         return None
     try:

@@ -125,7 +125,7 @@ _DTYPES = ("F32", "F16", "BF16")
 
 def is_folder(path: str) -> bool:
     """Tell whether `path` is a folder with the config of an ALBERT."""
-    config_file = os.path.join(path, CONFIG_NAME)
+    config_file = files.in_folder(path, CONFIG_NAME)
     if not files.exists(config_file):
         return False
     return huggingface_config.describes_albert(_read_json(config_file))
@@ -152,7 +152,7 @@ def read_config(path: str) -> AlbertConfig:
 
 def read_details(folder: str) -> huggingface_config.Details:
     """Read what a folder's `config.json` says about a classifier's outputs."""
-    path = os.path.join(folder, CONFIG_NAME)
+    path = files.in_folder(folder, CONFIG_NAME)
     return huggingface_config.read_details(_read_json(path), path)
 
 
@@ -164,7 +164,7 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     original has no such layer then. A classifier of tokens is left out, too:
     this project has none.
     """
-    config_file = os.path.join(folder, CONFIG_NAME)
+    config_file = files.in_folder(folder, CONFIG_NAME)
     config = read_config(config_file)
     path = find_weights(folder)
     tensors = _without_token_head(
@@ -286,7 +286,7 @@ def _listed(names: Iterable[str]) -> str:
 
 def find_weights(folder: str) -> str:
     """Return the path of the weights in a folder."""
-    path = os.path.join(folder, WEIGHTS_NAME)
+    path = files.in_folder(folder, WEIGHTS_NAME)
     if files.exists(path):
         return path
     for name, mend in _OTHER_WEIGHTS.items():
@@ -377,7 +377,7 @@ def _has_mapping(folder: str) -> bool:
     model without one. Without weights it is not known; transformers' own
     models have one.
     """
-    path = os.path.join(folder, WEIGHTS_NAME)
+    path = files.in_folder(folder, WEIGHTS_NAME)
     if not files.exists(path):
         return True
     tensors = _untied(_read_tensors(path), path)

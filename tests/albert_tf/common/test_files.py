@@ -307,6 +307,46 @@ def test_a_folder_beside_that_is_the_users_is_not_removed(tmp_path):
     assert (tmp_path / "x.old" / "file").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("folder", "to", "is_allowed"),
+    [
+        ("run", "other", True),
+        ("run", "inner/../other", True),
+        ("run", "nowhere", True),
+        ("run", "../secret", False),
+        ("run", "{root}/secret", False),
+        ("run", "out/secret", False),  # `out` is a link to the root.
+        ("run", "again", False),  # A link to a link.
+        ("m/snapshots/1", "../../blobs/x", True),
+        ("m/snapshots/1", "../../blobs/../../secret", False),
+        ("m/snapshots/1", "../../blobs/leaves", False),
+        ("m/snapshots/1", "../2/other", False),
+        ("m/snapshots/1/onnx", "../../../blobs/x", True),
+        ("m/others/1", "../../blobs/x", False),
+    ],
+)
+def test_a_link_stays_in_its_folder_or_leads_to_blobs(
+    tmp_path, folder, to, is_allowed
+):
+    home = tmp_path / folder
+    for path in (home / "inner", tmp_path / "m/blobs"):
+        path.mkdir(parents=True, exist_ok=True)
+    for path in ("secret", "m/blobs/x", f"{folder}/other"):
+        (tmp_path / path).touch()
+    (home / "out").symlink_to(tmp_path)
+    (home / "again").symlink_to("out/secret")
+    (tmp_path / "m/blobs/leaves").symlink_to(tmp_path / "secret")
+    (home / "name").symlink_to(to.format(root=tmp_path))
+    (tmp_path / "link").symlink_to(home)
+    for given in (home, tmp_path / "link"):
+        if is_allowed:
+            path = files.in_folder(str(given), "name")
+            assert path == str(given / "name")
+        else:
+            with pytest.raises(errors.UserError, match="outside of its folder"):
+                files.in_folder(str(given), "name")
+
+
 def test_size_and_time_of_a_file(tmp_path):
     touch(tmp_path, "abc")
     os.utime(tmp_path / "abc", ns=(5, 7))
