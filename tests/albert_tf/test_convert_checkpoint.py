@@ -27,6 +27,7 @@ from tests.conftest import FIXTURES
 LAMB = FIXTURES / "original_tiny_lamb"
 
 FORMATS = ("tf1", "tf2", "huggingface")
+KEPT = normalization.Normalization(do_lower_case=False, keep_accents=True)
 NONE = tokenization.VocabularyOptions()  # That beside the checkpoint.
 
 
@@ -310,16 +311,13 @@ def test_variables_that_do_not_fit_are_refused(copy, tmp_path, change, message):
     check_refused(copy, tmp_path, message)
 
 
-def test_wrong_config_is_refused(copy, tmp_path):
+def test_wrong_and_missing_configs_are_refused(copy, tmp_path):
     """What else does not fit: test_restoring.py."""
     values = json.loads((copy / "albert_config.json").read_text())
     path = tmp_path / "wrong.json"
     path.write_text(json.dumps({**values, "num_attention_heads": 8}))
     message = "num_attention_heads: model 8, checkpoint 4"
     check_refused(copy, tmp_path, message, albert_config_file=str(path))
-
-
-def test_missing_config_is_refused(copy, tmp_path):
     (copy / "albert_config.json").unlink()
     check_refused(copy, tmp_path, "no albert_config.json beside it")
 
@@ -397,20 +395,6 @@ def test_left_overs_of_a_killed_conversion_are_removed(copy, tmp_path):
     assert names == {"x.index", "x.data-00000-of-00001", "albert_config.json"}
 
 
-@pytest.mark.parametrize("target", ["tf1", "tf2"])
-def test_vocabulary_and_its_normalization_travel(
-    copy, undescribed_vocab, tmp_path, target
-):
-    kept = normalization.Normalization(do_lower_case=False, keep_accents=True)
-    shutil.copy(undescribed_vocab, copy / "spm.model")
-    normalization.write(str(copy / "spm.model"), kept)
-    convert(copy / "model.ckpt-0", tmp_path / "to" / "x", target)
-    copied = str(tmp_path / "to" / "spm.model")
-    with open(copied, "rb") as one, open(undescribed_vocab, "rb") as other:
-        assert one.read() == other.read()
-    assert normalization.read(copied, "sentencepiece") == kept
-
-
 @pytest.fixture
 def downloaded(tiny_vocab, small_config, tmp_path):
     """A model in a cache as Hugging Face's: snapshots are links to blobs."""
@@ -419,8 +403,7 @@ def downloaded(tiny_vocab, small_config, tmp_path):
     weights = passes.values(AlbertModel(config))
     hugging_face_files.write(folder, config, weights)
     shutil.copy(tiny_vocab, folder / "spiece.model")
-    kept = normalization.Normalization(do_lower_case=True, keep_accents=True)
-    normalization.write(str(folder / "spiece.model"), kept)
+    normalization.write(str(folder / "spiece.model"), KEPT)
     cache = tmp_path / "hub" / "models--x--y"
     snapshot = cache / "snapshots" / "2f1c"
     snapshot.mkdir(parents=True)
@@ -441,7 +424,7 @@ def test_links_of_a_hugging_face_cache_are_followed(downloaded, tmp_path):
         content = (tmp_path / copy).read_bytes()
         assert content == (downloaded / "spiece.model").read_bytes()
     copied = str(tmp_path / "tf1" / "spm.model")
-    assert normalization.read(copied, "sentencepiece").keep_accents
+    assert normalization.read(copied, "sentencepiece") == KEPT
 
 
 @pytest.mark.parametrize("name", FORMATS)

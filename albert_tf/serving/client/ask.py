@@ -88,7 +88,7 @@ class Signature:
 def open_model(path: str) -> Any:
     """Load a SavedModel."""
     files.refuse_file(path, "saved_model")
-    if not files.exists(os.path.join(path, "saved_model.pb")):
+    if not files.exists(files.in_folder(path, "saved_model.pb")):
         advice = "Name what albert_tf.export wrote, such as served/rte/1."
         for name, mend in _OTHERS.items():
             if files.exists(os.path.join(path, name)):
