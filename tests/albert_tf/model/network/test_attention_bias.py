@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from albert_tf.model.network import attention_bias
 from albert_tf.model.network.encoder import AlbertModel
+from tests.conftest import tiny_config
 
 
 def expected(heads, length):
@@ -34,7 +35,12 @@ def test_alibi_is_what_its_docstring_says(heads, length):
 
 def test_every_first_token_of_a_row_of_texts_has_no_bias():
     positions = tf.constant([[0, 1, 2, 0, 1, 2, 3], [0, 1, 2, 3, 4, 0, 1]])
-    found = attention_bias.alibi(4, 7, positions).numpy()
+    config = tiny_config(position_bias="alibi", num_attention_heads=4)
+    _, found = attention_bias.biases(
+        config,
+        {"input_mask": tf.ones_like(positions), "position_ids": positions},
+    )
+    found = found.numpy()
     whole = expected(4, 7)
     assert found.shape == (2, 4, 7, 7)
     for row, (first, second) in zip(found, ((0, 3), (0, 5)), strict=True):
