@@ -207,6 +207,7 @@ def test_sequences_of_one_row_are_those_of_their_own_rows(any_encoder, batch):
 
 
 def test_too_long_sequences_are_refused(encoder):
+    encoder.fill_defaults({"input_ids": tf.ones([1, 64], tf.int32)})
     with pytest.raises(errors.UserError, match="65 tokens.*64 rows"):
         encoder({"input_ids": tf.ones([1, 65], tf.int32)})
 

@@ -19,7 +19,7 @@ def inputs():
     places = np.arange(9)
     mask = places < np.array(lengths)[:, np.newaxis]
     rng = np.random.default_rng(0)
-    segments = mask & (places >= np.array(second)[:, np.newaxis])
+    segments = places >= np.array(second)[:, np.newaxis]  # At padding, too.
     return {
         "input_ids": rng.integers(5, 90, [4, 9], np.int32),
         "input_mask": mask.astype(np.int32),
