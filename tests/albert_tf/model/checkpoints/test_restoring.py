@@ -407,17 +407,19 @@ def test_moments_and_step_of_the_original_are_restored(recorded_config):
 
 
 def test_moments_of_muon_are_for_muon_only(pretrainer, tmp_path):
-    """A single kernel without a gradient has zeros as well."""
+    """A kernel without a gradient has zeros as well, and all of a new run."""
     variables = pretrainer.trainable_variables
     muon, again = optimization.Muon(0.1), optimization.Muon(0.1)
     for optimizer in (muon, again):
         optimizer.build(variables)
-    ones = [tf.ones_like(v) for v in variables]
-    muon.update(ones, variables, tf.constant(1.0), tf.constant(True))
     path = str(tmp_path / "model.ckpt-1")
     checkpoint = tf.train.Checkpoint(model=pretrainer, optimizer=muon)
     checkpoint.write(path)
     other = optimizer_of(pretrainer)
+    restoring.restore_optimizer(other, variables, path)
+    ones = [tf.ones_like(v) for v in variables]
+    muon.update(ones, variables, tf.constant(1.0), tf.constant(True))
+    checkpoint.write(path)
     with pytest.raises(errors.UserError, match="holds the moments of Muon"):
         restoring.restore_optimizer(other, variables, path)
     restoring.restore_optimizer(again, variables, path)

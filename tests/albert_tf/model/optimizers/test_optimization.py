@@ -200,7 +200,8 @@ def test_muon_skips_updates_that_are_not_finite():
     found = after_updates(optimizer, start, gradients[:1], finite=False)
     for name, value in found.items():
         np.testing.assert_allclose(value, start[name], rtol=1e-6)
-    np.testing.assert_array_equal(optimizer.adam_m[0], 0)
+    for moment in (*optimizer.adam_m, *optimizer.adam_v):
+        np.testing.assert_array_equal(moment, 0)
 
 
 def test_muon_takes_the_kernels_of_a_model(small_config):
