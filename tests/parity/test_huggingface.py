@@ -21,6 +21,7 @@ from albert_tf.model.heads import (
     question_answering,
 )
 from albert_tf.model.network.encoder import AlbertModel
+from tests import hugging_face_files
 from tests.conftest import FIXTURES, PARITY_ATOL
 
 RECORDED = FIXTURES / "huggingface_tiny"
@@ -114,7 +115,7 @@ def run_transformers(model, folder, architecture, batch):
 
     weights = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
     config = getattr(model, "encoder", model).config
-    huggingface.write(str(folder), config, weights)
+    hugging_face_files.write(folder, config, weights)
     loaded, report = getattr(transformers, architecture).from_pretrained(
         str(folder), output_loading_info=True
     )
