@@ -230,10 +230,12 @@ def run(settings: PretrainingOptions) -> None:
     strategy = distribution.make_strategy(settings.devices)
     data = _find_data(settings, config)
     words = _read_words(settings, config)
+    known = data.vocabularies
     run_folder.check_start(
         settings.output_dir,
         settings.recipe.init.init_checkpoint,
         settings.vocabulary,
+        known,
     )
     _warn(settings, data.manifests)
     _check_batches(settings, config, strategy)
@@ -247,6 +249,7 @@ def run(settings: PretrainingOptions) -> None:
             settings,
             config,
             pretraining_data.with_settings(settings.vocabulary, data.manifests),
+            known,
         )
         data.warn_of_full_rows()
         _train_and_evaluate(settings, config, strategy, data, words)
@@ -468,10 +471,9 @@ def _find_data(
     fit.check_length(
         settings.max_seq_length, config, settings.albert_config_file
     )
-    vocabulary, fingerprint = settings.vocabulary, None
+    vocabulary = settings.vocabulary
     if vocabulary.kind and vocabulary.path:
         files.require_file(vocabulary.path, vocabulary.kind)
-        fingerprint = files.sha256(vocabulary.path)
     training = evaluation = files.expand_patterns(
         settings.input_file, "input_file", files.BESIDE_RECORDS
     )
@@ -483,7 +485,6 @@ def _find_data(
         settings.max_seq_length,
         settings.masks.max_predictions_per_seq,
         config.vocab_size,
-        fingerprint,
         has_masks=not settings.masked_lm_budget,
     )
     found = record_check.check_records(training, expected)
@@ -494,15 +495,19 @@ def _find_data(
         pretraining_data.check_labels(
             settings.recipe.sentence_objective, manifest, training
         )
-    return pretraining_data.PretrainingData(
+    data = pretraining_data.PretrainingData(
         training,
         evaluation,
         found,
-        settings.layout,
+        layouts.for_model(
+            settings.layout, config.vocab_size, config.type_vocab_size
+        ),
         settings.make_masker(),
         settings.trainer.seed,
         pack=settings.pack_sequences and settings.do_train,
     )
+    data.check_first_records()
+    return data
 
 
 def _warn(

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.common import errors, files, options, ranges
-from albert_tf.data import layouts
+from albert_tf.data import layouts, manifests
 from albert_tf.text import tokenization
 from data_prep.inspection import record_batches, record_statistics, record_text
 from data_prep.writer import statistics
@@ -173,6 +173,8 @@ def run(wanted: InspectOptions) -> None:
     tokenizer = None
     if wanted.vocabulary.kind is not None:
         tokenizer = tokenization.load(wanted.vocabulary)
+        given = {"the vocabulary given": {tokenizer.fingerprint}}
+        manifests.check_vocabularies(manifests.vocabularies(paths) | given)
     inspector = Inspector(wanted, tokenizer)
     try:
         for path in paths:

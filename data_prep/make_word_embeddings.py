@@ -31,7 +31,7 @@ from albert_tf.common import (
     ranges,
     shared_options,
 )
-from albert_tf.data import layouts
+from albert_tf.data import layouts, manifests
 from albert_tf.model import config
 from data_prep.inspection import record_batches, record_statistics
 from data_prep.vocabulary import cooccurrence
@@ -162,6 +162,7 @@ def run(settings: WordEmbeddingsOptions) -> None:
     paths = files.expand_patterns(
         settings.input_file, "input_file", files.BESIDE_RECORDS
     )
+    manifests.check_vocabularies(manifests.vocabularies(paths))
     model = config.AlbertConfig.from_json_file(settings.albert_config_file)
     most = model.vocab_size // 4
     if model.embedding_size > most:

@@ -90,7 +90,8 @@ def decode_batch(
 
     Raises:
         ValueError: A record is not a `tf.train.Example`, or lacks a feature, or
-            has another number or kind of values in it.
+            has another number or kind of values in it, or one that is not
+            allowed.
     """
     records = [_features(message) for message in messages]
     return {
@@ -116,7 +117,12 @@ def _decode_column(
             )
         payloads.append(payload)
     numbers = decode(b"".join(payloads)).reshape(len(records), *feature.shape)
-    return numbers.astype(np.int32) if is_integer else numbers
+    if not is_integer:
+        return numbers
+    wrong = numbers[(numbers < feature.low) | (numbers > feature.high)]
+    if wrong.size:
+        raise ValueError(f"{feature.name} has the number {wrong[0]}")
+    return numbers.astype(np.int32)
 
 
 def _features(message: bytes) -> Mapping[str, Any]:

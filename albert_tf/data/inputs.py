@@ -7,7 +7,6 @@ continues with the same batches.
 
 import contextlib
 import itertools
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 
@@ -76,8 +75,7 @@ def grouped_training_dataset(
     first_step: int = 0,
 ) -> tf.data.Dataset:
     """Endless, shuffled batches of similar length, see `length_groups`."""
-    # The size of a window does not depend on more records than `max_records`.
-    known = count_examples(paths, length_groups.max_records(batch_size))
+    known = count_examples(paths)
     count = length_groups.batches_in_window(batch_size, known)
     # A window is read from its beginning; its first batches are left out then.
     done = first_step % count
@@ -233,14 +231,11 @@ def grouped_evaluation_dataset(
     return _prefetched(numbered, finish)
 
 
-def count_examples(paths: Sequence[str], at_most: int | None = None) -> int:
+def count_examples(paths: Sequence[str]) -> int:
     """Return how many records are in the files.
 
     Manifests say it if every file has one, and all files that it names are
     given. Otherwise the files are read.
-
-    Args:
-        at_most: Reading stops after so many. Manifests may give more.
     """
     names = {os.path.abspath(path) for path in paths}
     found: dict[str, int] = {}
@@ -255,10 +250,7 @@ def count_examples(paths: Sequence[str], at_most: int | None = None) -> int:
         found[min(shards)] = manifest.num_examples
     else:
         return sum(found.values())
-    dataset = tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(_open)
-    if at_most is not None:
-        dataset = dataset.take(at_most)
-    return int(dataset.reduce(np.int64(0), lambda sum_, _: sum_ + 1))
+    return sum(map(tfrecord.count_records, paths))
 
 
 @contextlib.contextmanager
@@ -279,43 +271,36 @@ def naming_damage(
             for _ in tfrecord.read_records(path, remedy):
                 pass
         raise
-    except tf.errors.InvalidArgumentError as error:
-        wanted = ", ".join(_describe(feature) for feature in layout)
-        for path in paths:
-            number = _find_other_layout(path, layout)
-            if number is not None:
-                raise errors.UserError(
-                    f"The record file {path} is damaged: record {number:,} has "
-                    f"another layout. Each record must hold {wanted}. {remedy}"
-                ) from error
+    except tf.errors.InvalidArgumentError:
+        check_values(paths, layout, remedy)
         raise
 
 
-def _describe(feature: layouts.Feature) -> str:
-    """Return how many numbers of a feature a record may hold, for messages."""
-    most = "" if feature.padding is None else "up to "
-    return f"{most}{math.prod(feature.shape)} {feature.name}"
+def check_values(
+    paths: Sequence[str],
+    layout: layouts.Layout,
+    remedy: str,
+    most: int | None = None,
+) -> None:
+    """Refuse records of another layout, or with numbers that no model can use.
 
-
-def _find_other_layout(path: str, layout: layouts.Layout) -> int | None:
-    """Return the number of the first record that does not fit a layout."""
-    messages, first = tfrecord.read_records(path), 1
-    while some := list(itertools.islice(messages, _SEARCHED_AT_ONCE)):
-        if not _fits(layout, some):
-            number = first
-            while _fits(layout, some[number - first : number - first + 1]):
-                number += 1
-            return number
-        first += len(some)
-    return None
-
-
-def _fits(layout: layouts.Layout, serialized: list[bytes]) -> bool:
-    try:
-        parsing.parse(layout, tf.constant(serialized))
-    except tf.errors.InvalidArgumentError:
-        return False
-    return True
+    Args:
+        most: How many records of each file are looked at. None: all.
+    """
+    for path in paths:
+        records = itertools.islice(tfrecord.read_records(path), most)
+        first = 1
+        while some := list(itertools.islice(records, _SEARCHED_AT_ONCE)):
+            try:
+                parsing.parse(layout, tf.constant(some))
+            except tf.errors.InvalidArgumentError as error:
+                for number, record in enumerate(some, first):
+                    if wrong := parsing.complaint(layout, record):
+                        raise errors.UserError(
+                            f"The record file {path} cannot be used: record "
+                            f"{number:,} {wrong}. {remedy}"
+                        ) from error
+            first += len(some)
 
 
 def _open(path: tf.Tensor) -> tf.data.Dataset:

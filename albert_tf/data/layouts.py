@@ -23,15 +23,49 @@ class Feature:
         padding: For a feature with a number for each token: what padding has.
             Records may leave out the padding at the end. None: they hold all
             numbers of the shape.
+        low, high: The smallest and the largest number that parsing lets pass.
+            Default: those of int32.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: Literal["int64", "float32"]
     padding: int | None = None
+    # Not in `repr`, which tells feature files apart.
+    low: int = dataclasses.field(default=-(2**31), repr=False)
+    high: int = dataclasses.field(default=2**31 - 1, repr=False)
 
 
 Layout = tuple[Feature, ...]
+
+# The original's weights are 0 and 1; other programs' are not far above.
+_MAX_WEIGHT = 100
+
+
+def _flag(
+    name: str, shape: tuple[int, ...], padding: int | None = None
+) -> Feature:
+    """Return a feature of zeros and ones."""
+    return Feature(name, shape, "int64", padding, 0, 1)
+
+
+def _position(name: str, shape: tuple[int, ...], length: int) -> Feature:
+    return Feature(name, shape, "int64", None, 0, length - 1)
+
+
+def for_model(layout: Layout, vocab_size: int, type_vocab_size: int) -> Layout:
+    """Return the layout with the pieces and segments that a model knows."""
+    sizes = {
+        "input_ids": vocab_size,
+        "masked_lm_ids": vocab_size,
+        "segment_ids": type_vocab_size,
+    }
+    return tuple(
+        dataclasses.replace(feature, low=0, high=sizes[feature.name] - 1)
+        if feature.name in sizes
+        else feature
+        for feature in layout
+    )
 
 
 def pretraining_layout(
@@ -62,13 +96,15 @@ def pretraining_layout(
     sequence, predictions = (max_seq_length,), (max_predictions_per_seq,)
     return (
         Feature("input_ids", sequence, "int64"),
-        Feature("input_mask", sequence, "int64"),
+        _flag("input_mask", sequence),
         Feature("segment_ids", sequence, "int64"),
-        Feature("token_boundary", sequence, "int64"),
-        Feature("masked_lm_positions", predictions, "int64"),
+        _flag("token_boundary", sequence),
+        _position("masked_lm_positions", predictions, max_seq_length),
         Feature("masked_lm_ids", predictions, "int64"),
-        Feature("masked_lm_weights", predictions, "float32"),
-        Feature("next_sentence_labels", (1,), "int64"),
+        Feature(
+            "masked_lm_weights", predictions, "float32", None, 0, _MAX_WEIGHT
+        ),
+        Feature("next_sentence_labels", (1,), "int64", None, NO_LABEL, 1),
     )
 
 
@@ -83,7 +119,7 @@ def without_masks(layout: Layout) -> Layout:
 
 
 def classification_layout(
-    max_seq_length: int, *, regression: bool = False
+    max_seq_length: int, *, num_labels: int = 2**31, regression: bool = False
 ) -> Layout:
     """Return the features of a classification or regression record.
 
@@ -98,10 +134,28 @@ def classification_layout(
     sequence = (max_seq_length,)
     return (
         Feature("input_ids", sequence, "int64", 0),
-        Feature("input_mask", sequence, "int64", 0),
+        _flag("input_mask", sequence, 0),
         Feature("segment_ids", sequence, "int64", 0),
-        Feature("label_ids", (), "float32" if regression else "int64"),
-        Feature("is_real_example", (), "int64"),
+        Feature("label_ids", (), "float32")
+        if regression
+        else Feature("label_ids", (), "int64", None, 0, num_labels - 1),
+        _flag("is_real_example", ()),
+    )
+
+
+def choice_layout(max_seq_length: int, num_options: int) -> Layout:
+    """Return the features of a question with options.
+
+    The sequences lie one behind the other, as in the original; a batch has
+    them as [questions, options, S].
+    """
+    sequences = (num_options, max_seq_length)
+    return (
+        Feature("input_ids", sequences, "int64", 0),
+        _flag("input_mask", sequences, 0),
+        Feature("segment_ids", sequences, "int64", 0),
+        Feature("label_ids", (), "int64", None, 0, num_options - 1),
+        _flag("is_real_example", ()),
     )
 
 
@@ -122,14 +176,14 @@ def squad_layout(max_seq_length: int, *, is_training: bool) -> Layout:
     features = [
         Feature("unique_ids", (), "int64"),
         Feature("input_ids", sequence, "int64", 0),
-        Feature("input_mask", sequence, "int64", 0),
+        _flag("input_mask", sequence, 0),
         Feature("segment_ids", sequence, "int64", 0),
-        Feature("p_mask", sequence, "int64", 1),
+        _flag("p_mask", sequence, 1),
     ]
     if is_training:
         features += [
-            Feature("start_positions", (), "int64"),
-            Feature("end_positions", (), "int64"),
-            Feature("is_impossible", (), "int64"),
+            _position("start_positions", (), max_seq_length),
+            _position("end_positions", (), max_seq_length),
+            _flag("is_impossible", ()),
         ]
     return tuple(features)

@@ -87,7 +87,8 @@ def sorted_batches(
 
 def record_lengths(layout: layouts.Layout, serialized: tf.Tensor) -> tf.Tensor:
     """Return the tokens of the longest sequence of each record, int32 [n]."""
-    mask = tuple(f for f in layout if f.name == "input_mask")
+    names = "input_mask", "is_real_example"
+    mask = tuple(f for f in layout if f.name in names)
     return _lengths(parsing.parse(mask, serialized)["input_mask"])
 
 

@@ -6,9 +6,10 @@ with its own options (`record_check`).
 
 import dataclasses
 import hashlib
+import itertools
 import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import google_crc32c
@@ -92,6 +93,35 @@ def _list(record_path: str) -> Iterator[tuple[str, Manifest]]:
         manifest = _read(path)
         if name in manifest.shards:
             yield path, manifest
+
+
+def vocabularies(paths: Iterable[str]) -> dict[str, set[str]]:
+    """Return those of records, and a file of each; see `check_vocabularies`."""
+    found: dict[str, str] = {}
+    for path in paths:
+        if manifest := find(path):
+            found.setdefault(manifest.vocab_sha256, path)
+    return {
+        f"the record file {path}": {sha256} for sha256, path in found.items()
+    }
+
+
+def check_vocabularies(known: Mapping[str, Collection[str]]) -> None:
+    """Refuse what belongs to different vocabularies.
+
+    Args:
+        known: What each thing, as messages call it, knows of its vocabulary:
+            the SHA-256 of those that it may be. Empty: nothing is known.
+    """
+    for (one, its), (other, others) in itertools.combinations(known.items(), 2):
+        if its and others and not set(its) & set(others):
+            said = (
+                f"{one} has another vocabulary (SHA-256 {min(its)[:12]}) than "
+                f"{other} (SHA-256 {min(others)[:12]}). Ids would mean other "
+                "pieces. Use what belongs to one vocabulary, or make one of "
+                "the two again."
+            )
+            raise errors.UserError(said[0].upper() + said[1:])
 
 
 def fingerprint(paths: Sequence[str]) -> str:

@@ -12,11 +12,92 @@ def parse(
 ) -> dict[str, tf.Tensor]:
     """Parse serialized examples, string [batch]; for use in `Dataset.map`.
 
-    Other features than those of the layout are ignored.
+    Other features than those of the layout are ignored. Records of another
+    layout, and numbers that no model can use, are an InvalidArgumentError;
+    `complaint` says what is wrong.
 
     Returns:
         By feature name, int32 or float32 [batch, *shape].
     """
+    found = _read(layout, serialized)
+    rules = [
+        *(_is_within(feature, found[feature.name]) for feature in layout),
+        *_rules(found).values(),
+    ]
+    check = tf.debugging.Assert(tf.reduce_all(rules), ["a number of a record"])
+    with tf.control_dependencies([check] if check is not None else []):
+        return {
+            name: tf.cast(value, tf.int32)
+            if value.dtype == tf.int64
+            else tf.identity(value)
+            for name, value in found.items()
+        }
+
+
+def complaint(layout: layouts.Layout, record: bytes) -> str | None:
+    """Return what is wrong with a record, if anything is."""
+    try:
+        found = _read(layout, tf.constant([record]))
+    except tf.errors.InvalidArgumentError:
+        wanted = ", ".join(_describe(feature) for feature in layout)
+        return f"has another layout. Each record must hold {wanted}"
+    for feature in layout:
+        values = found[feature.name].numpy().ravel()
+        is_right = (values >= feature.low) & (values <= feature.high)
+        if not is_right.all():
+            return (
+                f"has {feature.name} {values[~is_right][0]}; allowed are "
+                f"{feature.low} to {feature.high}"
+            )
+    broken = [rule for rule, holds in _rules(found).items() if not holds]
+    return broken[0] if broken else None
+
+
+def _describe(feature: layouts.Feature) -> str:
+    """Return how many numbers of a feature a record may hold, for messages."""
+    most = "" if feature.padding is None else "up to "
+    return f"{most}{math.prod(feature.shape)} {feature.name}"
+
+
+def _is_within(feature: layouts.Feature, value: tf.Tensor) -> tf.Tensor:
+    if value.dtype == tf.int64:  # Half the time of comparing each number.
+        lowest, highest = tf.reduce_min(value), tf.reduce_max(value)
+        return (lowest >= feature.low) & (highest <= feature.high)
+    # False for what is no number.
+    return tf.reduce_all((value >= feature.low) & (value <= feature.high))
+
+
+def _rules(found: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Tell whether a batch obeys the rules on several numbers, bool [].
+
+    By what is wrong with a record that does not. The original fills its last
+    batch with records without a token, which are no real examples.
+    """
+    rules = {}
+    if "input_mask" in found:
+        mask = found["input_mask"]
+        flat = tf.reshape(mask, [tf.shape(mask)[0], -1])
+        is_real = found.get("is_real_example", 1)
+        holds = tf.reduce_all(tf.reduce_max(flat, 1) >= is_real)
+        rules["has input_mask 0 everywhere"] = holds
+    if {"input_mask", "masked_lm_positions"} <= found.keys():
+        places = found["masked_lm_positions"]
+        used = found["masked_lm_weights"] > 0
+        unused = -1 - tf.range(places.shape[1], dtype=tf.int64)
+        ordered = tf.sort(tf.where(used, places, unused), 1)
+        holds = tf.reduce_all(ordered[:, 1:] > ordered[:, :-1])
+        rules["has a number twice among masked_lm_positions"] = holds
+        inside = tf.clip_by_value(places, 0, mask.shape[1] - 1)
+        is_token = tf.gather(mask, inside, batch_dims=1) > 0
+        holds = tf.reduce_all(is_token | ~used)
+        rules["has masked_lm_positions where input_mask is 0"] = holds
+    return rules
+
+
+def _read(
+    layout: layouts.Layout, serialized: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """Return the numbers of records as they are stored, padded."""
     wanted = {
         feature.name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
         if feature.padding is None
@@ -24,15 +105,12 @@ def parse(
         for feature in layout
     }
     parsed = tf.io.parse_example(serialized, wanted)
-    found = {}
-    for feature in layout:
-        value = parsed[feature.name]
-        if feature.padding is not None:
-            value = _pad(feature, value)
-        if value.dtype == tf.int64:
-            value = tf.cast(value, tf.int32)
-        found[feature.name] = value
-    return found
+    return {
+        feature.name: parsed[feature.name]
+        if feature.padding is None
+        else _pad(feature, parsed[feature.name])
+        for feature in layout
+    }
 
 
 def _pad(feature: layouts.Feature, values: tf.RaggedTensor) -> tf.Tensor:

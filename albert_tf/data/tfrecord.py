@@ -43,6 +43,12 @@ _DAMAGES = ValueError, EOFError, zlib.error, gzip.BadGzipFile
 _BAD_LENGTH = "the length is damaged"
 # Bytes of a record's length, and of a checksum, in a TFRecord file.
 _LENGTH_BYTES, _CHECKSUM_BYTES = 8, 4
+# A message is shorter: protobuf's limit. TensorFlow asks for as much memory as
+# the length says, and ends with a segmentation fault where there is none.
+_TOO_LONG = 2**31
+
+
+REMEDY = "Copy the file again, or write the records again."
 
 
 def encode_batch(
@@ -286,30 +292,54 @@ def frame_batch(messages: Sequence[bytes]) -> list[bytes]:
     ]
 
 
-def read_frames(stream: IO[bytes]) -> Iterator[bytes]:
+def read_frames(
+    stream: IO[bytes], size: int | None = None, *, skip: bool = False
+) -> Iterator[bytes]:
     """Yield the messages of a TFRecord file; undoes `frame_batch`.
+
+    Args:
+        size: Bytes of the stream; None if they are not known.
+        skip: Whether to yield empty messages instead, unread. Needs `size`.
 
     Raises:
         ValueError: The next record is damaged, or cut short.
     """
+    end = 0
     while head := stream.read(_LENGTH_BYTES + _CHECKSUM_BYTES):
         if len(head) < _LENGTH_BYTES + _CHECKSUM_BYTES:
             raise ValueError("the file ends")
         length = head[:_LENGTH_BYTES]
         if _checksum(length) != head[_LENGTH_BYTES:]:
             raise ValueError(_BAD_LENGTH)
-        (size,) = struct.unpack("<Q", length)
-        body = stream.read(size + _CHECKSUM_BYTES)
-        if len(body) < size + _CHECKSUM_BYTES:
+        (count,) = struct.unpack("<Q", length)
+        end += len(head) + count + _CHECKSUM_BYTES
+        if count >= _TOO_LONG:
+            raise ValueError(f"its length is {count:,} bytes")
+        if size is not None and end > size:
             raise ValueError("the file ends")
-        if _checksum(body[:size]) != body[size:]:
+        if skip:
+            stream.seek(end)
+            yield b""
+            continue
+        body = stream.read(count + _CHECKSUM_BYTES)
+        if len(body) < count + _CHECKSUM_BYTES:
+            raise ValueError("the file ends")
+        if _checksum(body[:count]) != body[count:]:
             raise ValueError("the checksum does not fit the content")
-        yield body[:size]
+        yield body[:count]
+
+
+def count_records(path: str, remedy: str = REMEDY) -> int:
+    """Count the records of a file, and make sure that it holds all of them.
+
+    Only lengths are read, unless the file is compressed or elsewhere.
+    """
+    skip = not (path.endswith(".gz") or files.is_remote(path))
+    return sum(1 for _ in read_records(path, remedy, skip=skip))
 
 
 def read_records(
-    path: str,
-    remedy: str = "Copy the file again, or write the records again.",
+    path: str, remedy: str = REMEDY, *, skip: bool = False
 ) -> Iterator[bytes]:
     """Yield the messages of a file, decompressed if its name ends in .gz."""
     if not files.exists(path):
@@ -320,8 +350,10 @@ def read_records(
     number = 1
     try:
         with files.open_binary(path) as stored:
-            stream = gzip.open(stored) if path.endswith(".gz") else stored
-            for message in read_frames(cast(IO[bytes], stream)):
+            frames = read_frames(stored, files.size(path), skip=skip)
+            if path.endswith(".gz"):
+                frames = read_frames(cast(IO[bytes], gzip.open(stored)))
+            for message in frames:
                 yield message
                 number += 1
     except _DAMAGES as error:

@@ -207,7 +207,8 @@ def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
     messages: list[bytes] = []
     content = io.BytesIO(files.read_bytes(file.path))
     try:
-        messages.extend(tfrecord.read_frames(content))
+        size = len(content.getbuffer())
+        messages.extend(tfrecord.read_frames(content, size))
         if len(messages) != num_records or content.read():
             raise ValueError(f"{file.path}{FACTS_ENDING} says {num_records:,}")
         records = _without_padding(task.layout(base.TRAIN), messages)
@@ -246,7 +247,15 @@ def _reused(path: str) -> FeatureFile | None:
     if not (files.exists(path) and files.exists(path + FACTS_ENDING)):
         return None
     logging.info("Using the features of an earlier run: %s", path)
-    return FeatureFile(path, _read_facts(path)[_RECORDS])
+    num_records = _read_facts(path)[_RECORDS]
+    remedy = f"Remove it and {path}{FACTS_ENDING}; it will be made again."
+    found = tfrecord.count_records(path, remedy)
+    if found != num_records:
+        raise errors.UserError(
+            f"The record file {path} is damaged: it has {found:,} records of "
+            f"{num_records:,}. {remedy}"
+        )
+    return FeatureFile(path, num_records)
 
 
 def _shuffled(batches: Iterable[Sequence[bytes]]) -> Iterator[list[bytes]]:

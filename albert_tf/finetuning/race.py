@@ -131,17 +131,10 @@ class RaceTask(base.Task):
         )
 
     def layout(self, split: str) -> layouts.Layout:
-        """Return the layout of a multiple-choice record.
-
-        The sequences of a question lie one behind the other, as in the
-        original; a batch has them as [questions, options, S].
-        """
+        """Return the layout of a multiple-choice record."""
         del split
-        sequences = (self.options.num_options, self.max_seq_length)
-        numbers = "label_ids", "is_real_example"
-        return (
-            *(layouts.Feature(n, sequences, "int64", 0) for n in packing.NAMES),
-            *(layouts.Feature(name, (), "int64") for name in numbers),
+        return layouts.choice_layout(
+            self.max_seq_length, self.options.num_options
         )
 
     def featurize(

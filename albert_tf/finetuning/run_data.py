@@ -8,7 +8,7 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import errors, files
-from albert_tf.data import inputs, lengths
+from albert_tf.data import inputs, layouts, lengths
 from albert_tf.finetuning import base, features, finetuning_options
 from albert_tf.training import distribution
 
@@ -133,7 +133,7 @@ class RunData:
         shortest = self._shortest(base.TRAIN)
         records = (
             [self._features[base.TRAIN].path],
-            self.task.layout(base.TRAIN),
+            self._layout(base.TRAIN),
             self._settings.train_batch_size,
         )
         if shortest is None:
@@ -142,6 +142,13 @@ class RunData:
             )
         return inputs.grouped_training_dataset(
             *records, seed=seed, shortest=shortest, first_step=first_step
+        )
+
+    def _layout(self, split: str) -> layouts.Layout:
+        """Return the layout of a split, with the ids that the model knows."""
+        config = self._settings.read_config()
+        return layouts.for_model(
+            self.task.layout(split), config.vocab_size, config.type_vocab_size
         )
 
     def _shortest(self, split: str) -> int | None:
@@ -162,9 +169,10 @@ class RunData:
         path = self._features[split].path
         return inputs.naming_damage(
             [path],
-            self.task.layout(split),
+            self._layout(split),
             f"Remove it and {path}{features.FACTS_ENDING}, and start the same "
-            "command again: it is made again.",
+            "command again: it is made again. If its numbers are right, use "
+            "the config of a model that knows them.",
         )
 
     def all_batches(self, split: str) -> tf.data.Dataset:
@@ -176,7 +184,7 @@ class RunData:
         size = settings.predict_batch_size
         if split in self.eval_splits:
             size = settings.eval_batch_size
-        records = [self._features[split].path], self.task.layout(split), size
+        records = [self._features[split].path], self._layout(split), size
         shortest = self._shortest(split)
         if shortest is None:
             return inputs.evaluation_dataset(*records)

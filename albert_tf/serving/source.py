@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from absl import logging
 
 from albert_tf.common import errors, options, scores
+from albert_tf.data import manifests
 from albert_tf.finetuning import base, registry
 from albert_tf.model import fit
 from albert_tf.model.checkpoints import (
@@ -80,6 +81,7 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
         if name in _FOR and not is_known:
             _refuse(name, value, settings.task or known)
     _check_versions(settings, run_.options)
+    _check_checkpoint(settings)
     vocabulary = choose_vocabulary(
         settings.vocabulary, run_.vocabulary, settings.run_dir
     )
@@ -110,6 +112,17 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
         settings.checkpoint or settings.run_dir,
         "checkpoint" if settings.checkpoint else "run_dir",
         {**run_.options, "task": kind, **settings.given},
+    )
+
+
+def _check_checkpoint(settings: source_options.SourceOptions) -> None:
+    """Refuse a checkpoint of another vocabulary than the run's."""
+    named = {"checkpoint": settings.checkpoint, "run_dir": settings.run_dir}
+    manifests.check_vocabularies(
+        {
+            f"`{name}={folder}`": run_folder.known_vocabularies(folder)
+            for name, folder in named.items()
+        }
     )
 
 
@@ -212,11 +225,15 @@ def choose_vocabulary(
     known: tokenization.VocabularyOptions,
     folder: str,
 ) -> tokenization.VocabularyOptions:
-    """Return the vocabulary that is given, else the known one in a folder.
-
-    If both are there, they must be the same.
-    """
-    _check_same(given, known, folder)
+    """Return the vocabulary that is given, else the known one in a folder."""
+    copy = run_folder.vocabulary_of(known).values()
+    manifests.check_vocabularies(
+        {
+            **run_folder.vocabulary_of(given),
+            f"the model in {folder}": run_folder.known_vocabularies(folder),
+            f"the vocabulary in {folder}": set().union(*copy),
+        }
+    )
     if given.path is not None and not run_folder.is_run(folder):
         return given.resolved()
     known = known.resolved()
@@ -235,24 +252,6 @@ def choose_vocabulary(
         values["spm_model_file"] = given.spm_model_file
         values["vocab_file"] = given.vocab_file
     return dataclasses.replace(known, **values).resolved()
-
-
-def _check_same(
-    given: tokenization.VocabularyOptions,
-    known: tokenization.VocabularyOptions,
-    folder: str,
-) -> None:
-    if given.path is None or known.path is None:
-        return
-    one, other = (tokenization.load(v).fingerprint for v in (given, known))
-    if one != other:
-        raise errors.UserError(
-            f"is another vocabulary (SHA-256 {one[:12]}) than {known.path} "
-            f"(SHA-256 {other[:12]}), which the model in {folder} was trained "
-            "with. Leave it out.",
-            str(given.kind),
-            given.path,
-        )
 
 
 def make_service(

@@ -23,6 +23,12 @@ from albert_tf.training import run_log
 
 # Packing that leaves more rows than this share of instances is warned of.
 _HARDLY_FEWER = 0.98
+# Records of each file that are looked at before anything else is done.
+_LOOKED_AT = 1000
+_REMEDY = (
+    "Use the model config that belongs to the records, copy the file again, or "
+    "write the records again."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,8 +150,20 @@ class PretrainingData:
 
     def naming_damage(self) -> contextlib.AbstractContextManager[None]:
         """Have errors about damaged records name the file."""
-        paths = [*self.training, *self.evaluation]
-        return inputs.naming_damage(paths, self.layout)
+        return inputs.naming_damage(self._paths, self.layout, _REMEDY)
+
+    def check_first_records(self) -> None:
+        """Refuse files whose first records are not what the model takes."""
+        inputs.check_values(self._paths, self.layout, _REMEDY, _LOOKED_AT)
+
+    @property
+    def _paths(self) -> list[str]:
+        return list(dict.fromkeys([*self.training, *self.evaluation]))
+
+    @property
+    def vocabularies(self) -> dict[str, set[str]]:
+        """The vocabularies of the records, see `check_vocabularies`."""
+        return manifests.vocabularies(self._paths)
 
 
 def with_settings(

@@ -1,6 +1,6 @@
 """The folder of a run; it belongs to one run only.
 
-run_options.json    program and options of the run
+run_options.json    program, options and vocabulary (SHA-256) of the run
 albert_config.json  architecture
 spm.model           the vocabulary, when the run knows it (or vocab.txt),
                     and spm.normalization.json (or vocab.normalization.json)
@@ -12,7 +12,10 @@ run_card.md         the page that describes the run, with learning_curves.png
 
 import contextlib
 import dataclasses
+import itertools
 import os
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
@@ -25,6 +28,7 @@ from albert_tf.common import (
     scores,
     strict_json,
 )
+from albert_tf.data import manifests
 from albert_tf.model.checkpoints import checkpoint_files, huggingface
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import normalization, tokenization
@@ -43,6 +47,7 @@ class Run:
     program: str
     options: dict[str, Any]
     config: AlbertConfig
+    vocab_sha256: str | None = None  # None: not known, as in earlier versions.
 
     @property
     def vocabulary(self) -> tokenization.VocabularyOptions:
@@ -81,6 +86,35 @@ def vocabularies(folder: str) -> dict[str, str]:
     return found
 
 
+def known_vocabularies(folder: str | None) -> set[str]:
+    """Return the SHA-256 of what may be the vocabulary of a folder.
+
+    What a run has written counts, and else the files.
+
+    Args:
+        folder: That of a run or a release, a checkpoint in it, or None.
+    """
+    if not folder:
+        return set()
+    folder = folder_of(folder)
+    if not is_run(folder):
+        folder = scores.best_folder(folder)
+    if is_run(folder) and (known := read(folder).vocab_sha256):
+        return {known}
+    return set(map(files.sha256, vocabularies(folder).values()))
+
+
+def vocabulary_of(
+    vocabulary: tokenization.VocabularyOptions,
+) -> dict[str, set[str]]:
+    """Return the SHA-256 of a vocabulary, by the option that names it."""
+    if not (vocabulary.kind and vocabulary.path):
+        return {}
+    files.require_file(vocabulary.path, vocabulary.kind)
+    name = f"`{vocabulary.kind}={vocabulary.path}`"
+    return {name: {files.sha256(vocabulary.path)}}
+
+
 def hold(
     folder: str, *, is_wanted: bool
 ) -> contextlib.AbstractContextManager[None]:
@@ -102,6 +136,7 @@ def claim(
     settings: Any,
     config: AlbertConfig,
     vocabulary: tokenization.VocabularyOptions,
+    of_records: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> None:
     """Write the options of a run into its folder, unless it is another's.
 
@@ -110,10 +145,15 @@ def claim(
     is named. Nothing of another run, or of an unknown one, is overwritten.
     """
     vocabulary = vocabulary.resolved()
-    check_same(folder, program, settings, config, vocabulary)
+    check_same(folder, program, settings, config, vocabulary, of_records)
     files.make_folder(folder, "output_dir")
     current = _options_now(settings, vocabulary)
     content = {"program": program, "options": current}
+    told = {**vocabulary_of(vocabulary), **of_records}
+    if is_trained(folder):
+        told["earlier"] = known_vocabularies(folder)
+    for sha256 in itertools.chain(*told.values()):
+        content.setdefault("vocab_sha256", sha256)
     text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
     files.write_text(os.path.join(folder, CONFIG_NAME), config.to_json())
     copy_vocabulary(vocabulary, folder)
@@ -157,8 +197,14 @@ def check_same(
     settings: Any,
     config: AlbertConfig,
     vocabulary: tokenization.VocabularyOptions,
+    of_records: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> None:
-    """Make sure that a folder belongs to this run or to none; see `claim`."""
+    """Make sure that a folder belongs to this run or to none; see `claim`.
+
+    Args:
+        of_records: What they know of their vocabulary, see
+            `manifests.check_vocabularies`.
+    """
     current = _options_now(settings, vocabulary.resolved())
     trained = is_trained(folder)
     known = is_run(folder)
@@ -171,16 +217,8 @@ def check_same(
         lines = options.differences(type(settings), previous.options, current)
         if previous.program != program:
             lines = [f"  it was made by {previous.program}, not {program}"]
-        before, now = vars(previous.config), vars(config)
         told = [line.split()[0].strip("-") for line in lines]
-        lines += [
-            f"  {key} was {before[key]!r}, is now {now[key]!r} (in "
-            f"{CONFIG_NAME})"
-            for key in before
-            if before[key] != now[key] and key not in told
-        ]
-        if _is_another(vocabulary, folder):
-            lines.append(f"  its vocabulary is not {vocabulary.path}")
+        lines += _architecture_changes(previous.config, config, told)
         if lines:
             raise errors.UserError(
                 "belongs to another run:\n"
@@ -190,6 +228,13 @@ def check_same(
                 "output_dir",
                 folder,
             )
+        manifests.check_vocabularies(
+            {
+                f"`output_dir={folder}`": known_vocabularies(folder),
+                **vocabulary_of(vocabulary),
+                **of_records,
+            }
+        )
     elif trained:
         raise errors.UserError(
             f"holds checkpoints but no {OPTIONS_NAME}, so it cannot be "
@@ -198,6 +243,17 @@ def check_same(
             "output_dir",
             folder,
         )
+
+
+def _architecture_changes(
+    previous: AlbertConfig, config: AlbertConfig, told: list[str]
+) -> list[str]:
+    before, now = vars(previous), vars(config)
+    return [
+        f"  {key} was {before[key]!r}, is now {now[key]!r} (in {CONFIG_NAME})"
+        for key in before
+        if before[key] != now[key] and key not in told
+    ]
 
 
 def is_run(folder: str) -> bool:
@@ -224,31 +280,21 @@ def no_weights(folder: str) -> errors.UserError:
     )
 
 
-def _is_another(
-    vocabulary: tokenization.VocabularyOptions, folder: str
-) -> bool:
-    """Tell whether a folder has vocabularies, and not this one."""
-    known = vocabularies(folder)
-    if not known or vocabulary.path is None:
-        return False
-    wanted = files.sha256(vocabulary.path)
-    return all(files.sha256(path) != wanted for path in known.values())
-
-
-def check_vocabulary(
-    vocabulary: tokenization.VocabularyOptions, init_checkpoint: str
+def check_start(
+    folder: str,
+    init_checkpoint: str | None,
+    vocabulary: tokenization.VocabularyOptions,
+    of_records: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> None:
-    """Refuse a checkpoint that was trained with another vocabulary."""
-    if _is_another(vocabulary, init_checkpoint):
-        known = ", ".join(vocabularies(init_checkpoint).values())
-        raise errors.UserError(
-            "is not the vocabulary that "
-            f"`init_checkpoint={init_checkpoint}` was trained with. Use "
-            f"{known}.",
-            str(vocabulary.kind),
-            vocabulary.path,
+    """Check what a new run is to start from; see `check_same`."""
+    facts = {**vocabulary_of(vocabulary), **of_records}
+    if init_checkpoint and not is_trained(folder):
+        found = checkpoint_files.find(init_checkpoint)
+        facts[f"`init_checkpoint={init_checkpoint}`"] = known_vocabularies(
+            found
         )
-    _check_normalization(vocabulary, folder_of(init_checkpoint))
+        _check_normalization(vocabulary, folder_of(found))
+    manifests.check_vocabularies(facts)
 
 
 def _check_normalization(
@@ -271,16 +317,6 @@ def _check_normalization(
             )
 
 
-def check_start(
-    folder: str,
-    init_checkpoint: str | None,
-    vocabulary: tokenization.VocabularyOptions,
-) -> None:
-    """Check the checkpoint that a new run is to start from."""
-    if init_checkpoint and not is_trained(folder):
-        check_vocabulary(vocabulary, checkpoint_files.find(init_checkpoint))
-
-
 def read(folder: str, option: str = "run_dir") -> Run:
     """Read the folder of a run; of several runs, that of the best one."""
     files.refuse_file(folder, option)
@@ -299,6 +335,9 @@ def read(folder: str, option: str = "run_dir") -> Run:
     try:
         content = strict_json.loads(files.read_bytes(path))
         program, values = content["program"], dict(content["options"])
+        vocab_sha256 = content.get("vocab_sha256")
+        if not isinstance(vocab_sha256, str | None):
+            raise TypeError
     except (ValueError, KeyError, TypeError):
         raise errors.UserError(
             f"{path} is damaged. Choose another folder, or remove this one if "
@@ -306,7 +345,7 @@ def read(folder: str, option: str = "run_dir") -> Run:
         ) from None
     config = AlbertConfig.from_json_file(files.in_folder(folder, CONFIG_NAME))
     _check_task(values, config, path)
-    return Run(folder, program, values, config)
+    return Run(folder, program, values, config, vocab_sha256)
 
 
 def _check_task(

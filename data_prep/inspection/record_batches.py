@@ -1,6 +1,5 @@
 """Read pretraining records, many at a time, without knowing their layout."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -52,9 +51,9 @@ def find_layout(example: Mapping[str, Any]) -> layouts.Layout | None:
     """
     known = layouts.pretraining_layout(1, 1)
     layout = tuple(
-        dataclasses.replace(feature, shape=(len(example[feature.name]),))
-        for feature in known
-        if feature.name in example
+        layouts.Feature(name, (len(example[name]),), dtype)
+        for name, dtype in ((f.name, f.dtype) for f in known)
+        if name in example
     )
     names = {feature.name for feature in layout if feature.shape != (0,)}
     if not names >= _NEEDED:

@@ -104,8 +104,12 @@ class GlueTask(base.Task):
     def layout(self, split: str) -> layouts.Layout:
         """Return the layout of a classification or regression record."""
         del split  # The same for all.
+        if self.is_regression:
+            return layouts.classification_layout(
+                self.max_seq_length, regression=True
+            )
         return layouts.classification_layout(
-            self.max_seq_length, regression=self.is_regression
+            self.max_seq_length, num_labels=len(self.labels)
         )
 
     def featurize(

@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 import json
 import os
@@ -100,3 +101,22 @@ def test_manifest_without_a_checksum_is_read(tmp_path):
 def test_the_objective_of_labels_follows_from_the_manifest(options, objective):
     manifest = dataclasses.replace(MANIFEST, options=options)
     assert manifest.sentence_objective == objective
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        ({}, None),
+        ({"a": ["1"], "b": [], "c": ["1"]}, None),
+        ({"a": ["1", "2"], "b": ["2"]}, None),  # One of them is the right one.
+        ({"a": ["1"], "b": ["2"]}, "A has another vocab.* 1. than b .* 2."),
+        ({"a": ["1"], "b": [], "c": ["2"]}, "A has another .* than c"),
+        ({"a": ["1", "2"], "b": ["2"], "c": ["1"]}, "B has another .* than c"),
+    ],
+)
+def test_what_knows_a_vocabulary_agrees(known, message):
+    expected = contextlib.nullcontext()
+    if message:
+        expected = pytest.raises(errors.UserError, match=message)
+    with expected:
+        manifests.check_vocabularies(known)

@@ -30,6 +30,7 @@ def test_padding_is_left_out_of_records_and_restored(highest, shape):
             ("p_mask", 1),
         )
     )
+    layout = (*layout, layouts.Feature("is_real_example", (), "int64"))
     mask = np.zeros([4, *shape], np.int64)
     for row, length in enumerate([5, 1, 9, 0]):
         mask[row, ..., :length] = 1
@@ -39,6 +40,8 @@ def test_padding_is_left_out_of_records_and_restored(highest, shape):
         "input_ids": mask * highest,
         "input_mask": mask,
         "p_mask": 1 - mask,
+        # The last has no token.
+        "is_real_example": np.array([1, 1, 1, 0]),
     }
     messages = tfrecord.encode_batch(layout, values)
     sizes = [len(message) for message in messages]
@@ -65,3 +68,104 @@ def test_longer_sequences_than_expected_are_refused(written, read):
     missing = layouts.Feature("input_ids", written, "int64", 0)
     with pytest.raises(tf.errors.InvalidArgumentError):
         parsing.parse((*layout(written), missing), messages)
+
+
+def padded(count, *numbers):
+    return [*numbers, *[0] * (count - len(numbers))]
+
+
+MODEL_LAYOUT = layouts.for_model(LAYOUT, 13, 2)
+WRONG = {
+    "input_ids": [
+        padded(8, 2, 13, 11, 3, 12, 3),
+        padded(8, 2, -1, 11, 3, 12, 3),
+        padded(8, 2, 2**32 + 7, 11, 3, 12, 3),
+        padded(8, 2, 2**63 - 1, 11, 3, 12, 3),
+    ],
+    "input_mask": [
+        padded(8, 1, 5, 1, 1, 1, 1),
+        padded(8, 1, -1, 1, 1, 1, 1),
+        padded(8, 1, 2**32 + 1, 1, 1, 1, 1),
+        padded(8),
+    ],
+    "segment_ids": [padded(8, 0, 0, 2), padded(8, 0, -1)],
+    "token_boundary": [padded(8, 2), padded(8, 1, 2**32)],
+    "masked_lm_positions": [[8, 0], [-1, 0], [2**32 + 1, 0], [7, 0]],
+    "masked_lm_ids": [[13, 0], [10, 13], [-1, 0], [2**40, 0]],
+    "masked_lm_weights": [
+        [-1.0, 0.0],
+        [1e30, 0.0],
+        [float("nan"), 0.0],
+        [1.0, float("inf")],
+    ],
+    "next_sentence_labels": [[2], [-2], [2**32]],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [(n, v) for n, many in WRONG.items() for v in many]
+)
+def test_numbers_that_no_model_can_use_are_refused_in_every_record(
+    name, values
+):
+    good = record_files.encode(LAYOUT, VALUES)
+    wrong = record_files.encode(LAYOUT, {**VALUES, name: values})
+    parse = tf.function(lambda batch: parsing.parse(MODEL_LAYOUT, batch))
+    assert parse([good] * 3)[name].shape[0] == 3
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        parse([good, good, wrong])
+    assert f"has {name} " in parsing.complaint(MODEL_LAYOUT, wrong)
+    assert parsing.complaint(MODEL_LAYOUT, good) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"masked_lm_positions": [1, 1]}, "twice among masked_lm_positions"),
+        ({"masked_lm_positions": [5, 6]}, "positions where input_mask is 0"),
+        ({"masked_lm_positions": [5, 2]}, None),  # In any order.
+        ({"masked_lm_weights": [0.5, 0.0]}, None),
+        ({"masked_lm_weights": [0.0, 0.0]}, None),  # Nothing is hidden.
+        ({"next_sentence_labels": [-1]}, None),
+        ({"input_ids": padded(8, 2, 12, 12, 12, 12, 3)}, None),
+    ],
+)
+def test_numbers_of_a_record_go_together(changes, message):
+    values = {**VALUES, "masked_lm_weights": [1.0, 1.0], **changes}
+    found = parsing.complaint(MODEL_LAYOUT, record_files.encode(LAYOUT, values))
+    assert found is None if message is None else message in found
+
+
+CLASSES = layouts.classification_layout(2, num_labels=3)
+NUMBER = layouts.classification_layout(2, regression=True)
+SQUAD = layouts.squad_layout(2, is_training=True)
+
+
+@pytest.mark.parametrize(
+    ("layout", "name", "values"),
+    [
+        (CLASSES, "label_ids", 3),
+        (CLASSES, "label_ids", -1),
+        (
+            layouts.classification_layout(2, regression=True),
+            "label_ids",
+            np.nan,
+        ),
+        (CLASSES, "is_real_example", 2),
+        (CLASSES, "input_mask", [0, 0]),
+        (SQUAD, "start_positions", 2),
+        (SQUAD, "end_positions", -1),
+        (SQUAD, "is_impossible", 5),
+        (SQUAD, "p_mask", [0, 2]),
+        (SQUAD, "unique_ids", 2**31),
+    ],
+)
+def test_numbers_of_tasks_are_checked(layout, name, values):
+    good = {f.name: np.ones(f.shape, int) for f in layout}
+    assert parsing.complaint(layout, record_files.encode(layout, good)) is None
+    wrong = record_files.encode(layout, {**good, name: values})
+    assert f"has {name} " in parsing.complaint(layout, wrong)
+    if name == "input_mask":  # The original fills its last batch with these.
+        filling = {**good, name: values, "is_real_example": 0}
+        record = record_files.encode(layout, filling)
+        assert parsing.complaint(layout, record) is None

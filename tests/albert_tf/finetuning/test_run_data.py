@@ -8,6 +8,7 @@ import pytest
 
 from albert_tf import run_classifier
 from albert_tf.common import errors
+from albert_tf.data import examples, layouts, tfrecord
 from albert_tf.text import tokenization
 from data_prep import create_finetuning_data
 from tests.albert_tf.finetuning import small_runs
@@ -106,6 +107,33 @@ def test_damaged_features_are_named(world, two_runs, tmp_path, split, record):
         world, tmp_path / "run", cached_dir=str(tmp_path)
     )
     message = f"{path} is damaged: record {record} cannot .* Remove it and"
+    with pytest.raises(errors.UserError, match=message):
+        run_classifier.run(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("label_ids", 7), ("input_ids", 10**6)]
+)
+def test_numbers_that_the_model_does_not_have_are_named(
+    world, two_runs, tmp_path, name, value
+):
+    for path in two_runs.glob("*.tfrecord*"):
+        shutil.copy(path, tmp_path)
+    (path,) = tmp_path.glob("*-train-*.tfrecord")
+    messages = []
+    for message in tfrecord.read_records(str(path)):
+        values = examples.decode(message)
+        values[name][0] = value
+        layout = tuple(
+            layouts.Feature(n, v.shape, "int64") for n, v in values.items()
+        )
+        arrays = {n: v[None] for n, v in values.items()}
+        messages += tfrecord.encode_batch(layout, arrays)
+    path.write_bytes(b"".join(tfrecord.frame_batch(messages)))
+    settings = small_runs.classifier(
+        world, tmp_path / "run", cached_dir=str(tmp_path)
+    )
+    message = f"{path} cannot be used: record 1 has {name} {value}; allowed"
     with pytest.raises(errors.UserError, match=message):
         run_classifier.run(settings)
 

@@ -21,6 +21,7 @@ def run(monkeypatch, tiny_vocab):
         folder="r",
         options={"max_seq_length": 32, "objective": "mlm"},
         vocabulary=VOCABULARY(tiny_vocab),
+        vocab_sha256=None,
     )
     monkeypatch.setattr(run_folder, "read", lambda folder: known)
     monkeypatch.setattr(run_folder, "is_run", lambda folder: True)
@@ -149,6 +150,7 @@ def test_given_vocabulary_is_the_one_that_a_folder_has(
 ):
     """Also where both are of one size."""
     monkeypatch.setattr(run_folder, "is_run", lambda folder: is_run)
+    monkeypatch.setattr(run_folder, "known_vocabularies", lambda folder: set())
     options = {}
     for name, last in (("known", "a"), ("copy", "a"), ("other", other)):
         path = tmp_path / f"{name}.txt"
@@ -159,7 +161,7 @@ def test_given_vocabulary_is_the_one_that_a_folder_has(
     found = source.choose_vocabulary(options["copy"], known, "r")
     assert found.path == options["copy"].path
     for given in (options["other"], VOCABULARY(undescribed_vocab)):
-        message = f"{given.path}` is another vocabulary .* in r was trained"
+        message = f"{given.path}` has another vocabulary .* than .* in r "
         with pytest.raises(errors.UserError, match=message):
             source.choose_vocabulary(given, known, "r")
 

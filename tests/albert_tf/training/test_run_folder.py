@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from albert_tf.common import errors
+from albert_tf.common import errors, files
 from albert_tf.common.options import option
 from albert_tf.text import normalization, tokenization
 from albert_tf.text.normalization import Normalization
@@ -21,13 +21,20 @@ class Settings:
 
 @pytest.fixture
 def claim(small_config, tmp_path):
-    def claim(settings=None, program="run_x", config=small_config, spm=None):
+    def claim(
+        settings=None,
+        program="run_x",
+        config=small_config,
+        spm=None,
+        of_records=(),
+    ):
         run_folder.claim(
             str(tmp_path / "run"),
             program,
             settings or Settings(),
             config,
             tokenization.VocabularyOptions(spm),
+            {"the records": of_records},
         )
         return run_folder.read(str(tmp_path / "run"))
 
@@ -110,20 +117,38 @@ def test_another_run_is_refused(claim, change, message, small_config, tmp_path):
     assert content(tmp_path) == before
 
 
-def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path):
-    claim(spm=tiny_vocab)
-    (tmp_path / "run" / "checkpoint").write_text("")
+@pytest.mark.parametrize("named", [False, True])
+def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path, named):
+    """Also one that only the records know, then and now."""
+    sha256 = files.sha256(tiny_vocab)
+    same, ours = {"of_records": [sha256]}, tokenization.VocabularyOptions()
+    if named:
+        same = {"spm": tiny_vocab}
+        ours = tokenization.VocabularyOptions(tiny_vocab)
+    claim(of_records=["of a start that trained nothing"])
+    assert claim(**same).vocab_sha256 == sha256
+    (tmp_path / "run" / "model.ckpt-best.index").write_text("")
+    claim(**same)
+    assert claim().vocab_sha256 == sha256  # It is not forgotten.
     other = tmp_path / "other.model"
     other.write_bytes(b"another vocabulary")
     before = content(tmp_path / "run")
-    with pytest.raises(errors.UserError, match="vocabulary is not .*other"):
-        claim(spm=str(other))
+    another = pytest.raises(errors.UserError, match="another vocabulary")
+    for changes in ({"spm": str(other)}, {"of_records": ["0ther"]}):
+        with another:
+            claim(**changes)
     assert content(tmp_path / "run") == before
-    with pytest.raises(errors.UserError, match="not the vocabulary that"):
-        run_folder.check_vocabulary(
-            tokenization.VocabularyOptions(str(other)),
-            str(tmp_path / "run" / "model.ckpt-best"),
-        )
+    checkpoint = str(tmp_path / "run" / "model.ckpt-best")
+    run_folder.check_start("new", checkpoint, ours, {"x": [sha256]})
+    theirs = tokenization.VocabularyOptions(str(other))
+    with another:
+        run_folder.check_start("new", checkpoint, theirs)
+    with another:
+        run_folder.check_start("new", checkpoint, ours, {"x": ["0ther"]})
+    with another:  # Records of two vocabularies, and no checkpoint.
+        run_folder.check_start("new", None, theirs, {"x": ["a"], "y": ["b"]})
+    (tmp_path / "run" / "spm.model").write_bytes(b"replaced")
+    assert run_folder.known_vocabularies(checkpoint) == {sha256}
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "model.ckpt-best.index"])
@@ -152,6 +177,10 @@ def options_with(name, value):
         ("[" * 100_000, "is damaged"),
         ("9" * 6000, "is damaged"),
         (json.dumps({"program": "x"}), "is damaged"),
+        (
+            json.dumps({"program": "x", "options": {}, "vocab_sha256": [7]}),
+            "is damaged",
+        ),
         (options_with("task_name", 7), ": task_name is 7"),
         (options_with("max_seq_length", "32"), ": max_seq_length is '32'"),
         (options_with("max_seq_length", 0), ": max_seq_length is 0"),
@@ -195,11 +224,12 @@ def test_a_checkpoint_of_another_normalization_is_refused(
 ):
     claim(spm=undescribed_vocab)
     checkpoint = str(tmp_path / "run" / "model.ckpt-best")
+    (tmp_path / "run" / "model.ckpt-best.index").write_text("")
     same = tokenization.VocabularyOptions(undescribed_vocab)
-    run_folder.check_vocabulary(same, checkpoint)
+    run_folder.check_start("new", checkpoint, same)
     other = dataclasses.replace(same, keep_accents=True)
     with pytest.raises(
         errors.UserError,
         match="`keep_accents=true` is not what the run of .*keep_accents=false",
     ):
-        run_folder.check_vocabulary(other, checkpoint)
+        run_folder.check_start("new", checkpoint, other)

@@ -133,7 +133,7 @@ def test_other_tokens_in_transformers_are_refused(
     path = tmp_path / "vocab.txt"
     path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nlamp\n")
     other = tokenization.VocabularyOptions(vocab_file=str(path))
-    with pytest.raises(errors.UserError, match="is another vocabulary"):
+    with pytest.raises(errors.UserError, match="has another vocabulary"):
         convert(run, tmp_path / "hub", vocabulary=other)
 
     def refuse(*_):

@@ -1,0 +1,148 @@
+"""Bad records and vocabularies that do not go together; see `cases`."""
+
+import io
+import json
+
+from albert_tf.data import examples, layouts, tfrecord
+from tests.hostile import valid_inputs
+from tests.hostile.cases import (
+    CLASSIFIER,
+    CONVERT,
+    EXPORT,
+    RECORDS,
+    Case,
+    Content,
+    config,
+    without_piece,
+)
+
+
+def numbers(name: str, *values: object, **changes):
+    """Records without a manifest; the 2nd has other numbers at the start."""
+    layout = layouts.pretraining_layout(
+        valid_inputs.LENGTH, valid_inputs.PREDICTIONS
+    )
+
+    def change(whole: bytes) -> bytes:
+        messages = list(tfrecord.read_frames(io.BytesIO(whole)))
+        found = examples.decode(messages[1])
+        arrays = {f.name: found[f.name][None].copy() for f in layout}
+        arrays[name][0, : len(values)] = values
+        messages[1:2] = tfrecord.encode_batch(layout, arrays)
+        return b"".join(tfrecord.frame_batch(messages))
+
+    return Case(
+        RECORDS,
+        {"input_file": "{here}/train.tfrecord", **changes},
+        ("{here}/train.tfrecord", name, "record 2 "),
+        {"train.tfrecord": change},
+        ("records/train.tfrecord",),
+    )
+
+
+def another_vocabulary(whole: bytes) -> bytes:
+    """A manifest that names another vocabulary."""
+    content = {**json.loads(whole), "vocab_sha256": "0" * 64}
+    del content["crc32c"]
+    return json.dumps(content).encode()
+
+
+def mixed(command: str, *copies: str, **changes: object):
+    """Files of different vocabularies, and no option that names one."""
+    values = {"spm_model_file": None, **changes}
+    if command == RECORDS and "input_file" not in changes:
+        values["input_file"] = "{here}/records/train.tfrecord"
+    files: dict[str, Content] = {
+        "records/train.tfrecord.manifest.json": another_vocabulary
+    }
+    says = ("another vocabulary",)
+    return Case(command, values, says, files, ("records", *copies))
+
+
+def replaced(command: str, name: str, *copies: str, **changes: object):
+    """Another vocabulary in the place of a model's, or beside it."""
+    files = {name: lambda whole: without_piece(whole, "▁")}
+    return Case(command, changes, ("another vocabulary",), files, copies)
+
+
+CASES = {
+    "piece beyond the vocabulary": numbers("input_ids", 400),
+    "piece below nothing": numbers("input_ids", -1),
+    "piece of 33 bits": numbers("input_ids", 2**32 + 7),
+    "mask of 5": numbers("input_mask", 5),
+    "no tokens": numbers("input_mask", *[0] * 32),
+    "third segment": numbers("segment_ids", 2),
+    "position twice": numbers("masked_lm_positions", 3, 3),
+    "position beyond the end": numbers("masked_lm_positions", 32),
+    "hidden piece beyond the vocabulary": numbers("masked_lm_ids", 400),
+    "weight below nothing": numbers("masked_lm_weights", -1),
+    "weight without end": numbers("masked_lm_weights", float("inf")),
+    "weight of 1e30": numbers("masked_lm_weights", 1e30),
+    "third label": numbers("next_sentence_labels", 2),
+    "one segment in the model": Case(
+        RECORDS,
+        {"albert_config_file": "{here}/c.json"},
+        ("record 1 ", "segment_ids 1; allowed are 0 to 0"),
+        {"c.json": config(type_vocab_size=1)},
+    ),
+    "records of two vocabularies": mixed(
+        RECORDS,
+        input_file="{inputs}/records/train.tfrecord,"
+        "{here}/records/train.tfrecord",
+    ),
+    "evaluation on another vocabulary": mixed(
+        RECORDS,
+        input_file="{inputs}/records/train.tfrecord",
+        eval_input_file="{here}/records/train.tfrecord",
+    ),
+    "inspected with another vocabulary": replaced(
+        "inspect_records",
+        "spm.model",
+        "spm.model",
+        spm_model_file="{here}/spm.model",
+    ),
+    "pairs of two vocabularies": mixed(
+        "make_word_embeddings",
+        input_file="{inputs}/records/train.tfrecord,"
+        "{here}/records/train.tfrecord",
+    ),
+    "weights of another vocabulary": mixed(
+        RECORDS, init_checkpoint="{inputs}/pretrained"
+    ),
+    "run of another vocabulary": mixed(
+        RECORDS, "pretrained", output_dir="{here}/pretrained"
+    ),
+    "evaluated on another vocabulary": mixed(
+        RECORDS,
+        "pretrained",
+        output_dir="{here}/pretrained",
+        do_train=False,
+        do_eval=True,
+    ),
+    "exported with another vocabulary": replaced(
+        EXPORT,
+        "spm.model",
+        "spm.model",
+        run_dir="{inputs}/pretrained",
+        spm_model_file="{here}/spm.model",
+    ),
+    "copy of another vocabulary": replaced(
+        EXPORT,
+        "pretrained/spm.model",
+        "pretrained",
+        run_dir="{here}/pretrained",
+    ),
+    "converted with another vocabulary": replaced(
+        CONVERT, "spm.model", "spm.model", spm_model_file="{here}/spm.model"
+    ),
+    "finetuned with another vocabulary": replaced(
+        CLASSIFIER, "spm.model", "spm.model", spm_model_file="{here}/spm.model"
+    ),
+    "export of a checkpoint of another vocabulary": replaced(
+        EXPORT,
+        "pretrained/spm.model",
+        "pretrained",
+        run_dir="{here}/pretrained",
+        checkpoint="{inputs}/pretrained",
+    ),
+}
