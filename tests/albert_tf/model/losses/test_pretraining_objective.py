@@ -140,7 +140,7 @@ def test_instances_of_one_row_have_the_losses_of_their_own_rows(model):
         "next_sentence_labels": np.array([[0], [1], [layouts.NO_LABEL]] * 2),
         "is_real_example": np.ones(6, np.int32),
     }
-    packed = {n: v.reshape(3, -1) for n, v in alone.items()}
+    packed = {n: v.copy().reshape(3, -1) for n, v in alone.items()}
     del packed["input_mask"]
     packed["masked_lm_positions"] += [0, 0, 6, 6]
     packed["is_real_example"] = np.ones(3, np.int32)
