@@ -8,6 +8,7 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import errors, scores
+from albert_tf.data import manifests
 from albert_tf.finetuning import (
     base,
     batches,
@@ -66,6 +67,14 @@ class RunPredictor:
                 run_dir,
             )
         registry.load_module_for(options, self._source.folder, task_module)
+        known = {"run_dir": run_dir, "checkpoint": checkpoint}
+        manifests.check_vocabularies(
+            {
+                f"`{name}={folder}`": run_folder.known_vocabularies(folder)
+                for name, folder in known.items()
+            }
+            | run_folder.vocabulary_of(self._source.vocabulary)
+        )
         vocabulary = tokenization.load(self._source.vocabulary)
         self._task = registry.make(options, vocabulary)
         self._task.remember(scores.of_best(run_dir))

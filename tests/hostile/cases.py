@@ -465,7 +465,7 @@ CASES = {
     ),
     "file of no task": export("eval_file", "{inputs}/config.json", "cannot be"),
     "pieces of no run": export(
-        "vocab_file", "{inputs}/vocab.txt", "is another"
+        "vocab_file", "{inputs}/vocab.txt", "another vocabulary"
     ),
     "a batch that no machine holds": flag(RECORDS, "train_batch_size", 10**9),
     "an evaluation that none holds": flag(

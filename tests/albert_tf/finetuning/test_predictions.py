@@ -39,7 +39,7 @@ def make(monkeypatch):
         source = types.SimpleNamespace(
             options={"task_name": "plain"} if has_task else {},
             folder="r",
-            vocabulary=None,
+            vocabulary=tokenization.VocabularyOptions(),
             program="run_pretraining",
         )
         task = Task(items)
