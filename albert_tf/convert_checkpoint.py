@@ -18,7 +18,14 @@ from collections.abc import Callable
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, files, folder_lock, options, shared_options
+from albert_tf.common import (
+    errors,
+    files,
+    folder_lock,
+    options,
+    outputs,
+    shared_options,
+)
 from albert_tf.common.options import checked, option
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
@@ -165,7 +172,7 @@ def _check_target(settings: ConvertOptions) -> None:
     """Refuse to write over something, before anything is read."""
     target = settings.to
     if settings.format == "huggingface":
-        existing = [os.path.join(target, name) for name in hub_folder.NAMES]
+        existing = hub_folder.paths(target)
         if glob.glob(os.path.join(glob.escape(target), "*.index")):
             raise errors.UserError(
                 f"--to={target} holds TensorFlow checkpoints. Give Hugging "
@@ -173,6 +180,9 @@ def _check_target(settings: ConvertOptions) -> None:
             )
     else:
         existing = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
+        folder = os.path.dirname(target) or os.curdir
+        if not run_folder.vocabularies(folder):
+            existing += run_folder.vocabulary_paths(folder)
         if os.path.isdir(target) or target.endswith((".index", ".meta", "/")):
             raise errors.UserError(
                 f"--to={target} is not the prefix of a checkpoint. Use, for "
@@ -184,11 +194,7 @@ def _check_target(settings: ConvertOptions) -> None:
                     f"--to={target} is in a folder that belongs to something "
                     f"else: it holds {name}. Choose another folder."
                 )
-    if any(map(files.exists, existing)) and not settings.overwrite:
-        raise errors.UserError(
-            f"--to={target} already exists. Choose another place, or "
-            "replace it with --overwrite."
-        )
+    outputs.claim(settings, "to", existing)
 
 
 def _check_neighbour(settings: ConvertOptions, config: AlbertConfig) -> None:
@@ -308,10 +314,10 @@ def _write_prefix(
     """Write a checkpoint beside, and give it its name when it is complete."""
     folder = os.path.dirname(prefix)
     files.make_folder(folder, "to")
-    files.write_text(
-        os.path.join(folder, checkpoint_reader.CONFIG_NAME), config.to_json()
-    )
-    partial = f"{prefix}.partial"
+    described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
+    if not files.exists(described):  # See `_check_neighbour`.
+        files.write_text(described, config.to_json())
+    partial = files.partial(prefix + ".index")
     shutil.rmtree(partial, ignore_errors=True)  # Of a killed conversion.
     try:
         os.mkdir(partial)

@@ -17,10 +17,19 @@ from collections.abc import Iterable, Mapping
 
 from absl import logging
 
-from albert_tf.common import errors, files, folder_lock, options, scores
+from albert_tf.common import (
+    errors,
+    files,
+    folder_lock,
+    options,
+    scores,
+    strict_json,
+)
 from albert_tf.common.options import option
 from albert_tf.finetuning import base, features, registry, saved_outputs
 from albert_tf.text import tokenization
+
+RUNS_NAME = "ensemble.json"  # In the folder: what it is an ensemble of.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +79,22 @@ def run(settings: EnsembleOptions) -> None:
         _combine(settings, folders, task, dict.fromkeys(splits), moved)
 
 
+def _claim_folder(
+    settings: EnsembleOptions, run_dirs: list[str]
+) -> tuple[str, str]:
+    """Refuse a folder of something else; return what says what it is of.
+
+    Returns:
+        Path and content of the file.
+    """
+    folder = settings.output_dir
+    path = os.path.join(folder, RUNS_NAME)
+    text = strict_json.dumps({"run_dirs": run_dirs}, indent=2) + "\n"
+    is_own = files.exists(path) and files.read_bytes(path) == text.encode()
+    run_folder.refuse_foreign(folder, settings, [path], is_own=is_own)
+    return path, text
+
+
 def _combine(
     settings: EnsembleOptions,
     folders: list[str],
@@ -78,6 +103,7 @@ def _combine(
     moved: Mapping[str, str],
 ) -> None:
     """Write the mean of the outputs of each split, its scores, predictions."""
+    described = _claim_folder(settings, folders)
     files.make_folder(settings.output_dir, "output_dir")
     numbers: dict[str, float] = {}
     for split in splits:
@@ -89,6 +115,7 @@ def _combine(
         _check_source(task, saved[0], split, source)
         examples = task.read(source, split)
         combined = task.combine([one.outputs for one in saved])
+        files.write_text(*described)
         saved_outputs.save(
             settings.output_dir,
             split,

@@ -28,6 +28,7 @@ from albert_tf.common import (
     files,
     folder_lock,
     options,
+    outputs,
     shared_options,
     strict_json,
 )
@@ -294,6 +295,7 @@ def _check_target(settings: ExportOptions) -> None:
     """Refuse to write where something else would be lost."""
     target = settings.export_dir
     files.refuse_file(target, "export_dir")
+    outputs.refuse_inputs(settings, "export_dir", [target])
     if not files.exists(target):
         return
     if not any(files.exists(os.path.join(target, mark)) for mark in _MARKS):

@@ -46,7 +46,10 @@ from albert_tf.common import (
     files,
     imports,
     options,
+    outputs,
     ranges,
+    shared_options,
+    streams,
     strict_json,
 )
 from albert_tf.common.options import checked, option
@@ -103,6 +106,7 @@ class PredictOptions:
         "Whether to stop at the first line that cannot be answered. Otherwise "
         "its answer is an error.",
     )
+    overwrite: bool = shared_options.overwrite("--output_file")
 
     def __post_init__(self) -> None:
         if (self.run_dir is None) == (self.saved_model is None):
@@ -141,10 +145,12 @@ class PredictOptions:
 def run(settings: PredictOptions) -> None:
     """Predict all examples of a file."""
     path = settings.input_file or STANDARD
-    if settings.output_file != STANDARD:
-        files.require_target(
-            settings.output_file, "output_file", [path], overwrite=True
-        )
+    if path == STANDARD:
+        streams.require_input()
+    if settings.output_file == STANDARD:
+        streams.require_output()
+    else:
+        outputs.claim(settings, "output_file", [settings.output_file])
         files.make_folder(os.path.dirname(settings.output_file), "output_file")
     if path != STANDARD and not (settings.run_dir and files.is_remote(path)):
         _require_readable(path)
@@ -274,9 +280,7 @@ def _output(path: str) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader, such as `head`, has closed the pipe. Python would raise
-        # the error again when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.drop_output()
         sys.exit(1)
 
 

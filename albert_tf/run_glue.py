@@ -26,6 +26,7 @@ from albert_tf.common import (
     files,
     folder_lock,
     options,
+    outputs,
     ranges,
     scores,
 )
@@ -33,6 +34,10 @@ from albert_tf.common.options import checked, option
 from albert_tf.finetuning.glue import glue_tasks
 
 TABLE_NAME = "glue_table.md"
+_TABLE_HEAD = (
+    "| task | metrics | median | score | spread | runs |",
+    "| --- | --- | ---: | ---: | ---: | ---: |",
+)
 _TRAINED = tuple(name for name in glue_tasks.TASKS if name != "ax")
 # Small tasks that gain from a model that was finetuned for MNLI; ALBERT §4.9.
 FROM_MNLI = ("rte", "sts-b", "mrpc")
@@ -88,6 +93,8 @@ def run(settings: GlueOptions) -> None:
     names = choose_tasks(settings)
     if settings.submission_file:
         check_submission(settings, names)
+    table = os.path.join(settings.output_dir, TABLE_NAME)
+    outputs.claim(settings, "output_dir", [table], is_own=_is_table(table))
     with folder_lock.hold(settings.output_dir, "output_dir"):
         _run(settings, names)
 
@@ -172,10 +179,27 @@ def _predictions(output_dir: str, task: str) -> dict[str, str]:
     return {n: os.path.join(output_dir, task, n) for n in names if n}
 
 
+def _is_table(path: str) -> bool:
+    """Tell whether a file is the table of an earlier start."""
+    head = "\n".join(_TABLE_HEAD).encode()
+    return files.exists(path) and files.read_bytes(path).startswith(head)
+
+
+def _is_submission(path: str) -> bool:
+    """Tell whether a file is a submission of an earlier start."""
+    wanted = {n for task in _TRAINED for n in _predictions("", task)}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return set(archive.namelist()) == wanted
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
 def check_submission(settings: GlueOptions, names: list[str]) -> None:
     """Refuse a submission that would lack a task, before anything runs."""
-    files.require_target(
-        str(settings.submission_file), "submission_file", [], overwrite=True
+    path = str(settings.submission_file)
+    outputs.claim(
+        settings, "submission_file", [path], is_own=_is_submission(path)
     )
     missing = [
         task
@@ -228,10 +252,7 @@ def to_markdown(summaries: dict[str, scores.Summary]) -> str:
     A task with several metrics (or dev sets) counts with their mean, and the
     average is over tasks; source: the GLUE paper, section 3.
     """
-    lines = [
-        "| task | metrics | median | score | spread | runs |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
-    ]
+    lines = [*_TABLE_HEAD]
     means = []
     for name, summary in summaries.items():
         medians = official_scores(name, summary.medians)

@@ -21,7 +21,7 @@ import dataclasses
 
 from absl import logging
 
-from albert_tf.common import errors, files, options, shared_options
+from albert_tf.common import errors, files, options, outputs, shared_options
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base, features, race, registry
 from albert_tf.finetuning.glue import glue_tasks
@@ -72,12 +72,9 @@ class FinetuningDataOptions:
 
 def run(settings: FinetuningDataOptions) -> None:
     """Write the records of one split."""
-    files.require_target(
-        settings.output_file,
-        "output_file",
-        [settings.input_file],
-        overwrite=settings.overwrite,
-    )
+    output = settings.output_file
+    written = [output, output + features.FACTS_ENDING]
+    outputs.claim(settings, "output_file", written)
     if not files.exists(settings.input_file):
         raise errors.UserError(
             f"--input_file={settings.input_file} does not exist. Check the "
@@ -93,9 +90,7 @@ def run(settings: FinetuningDataOptions) -> None:
     records = features.encode(
         task, examples, split, settings.num_workers, with_padding=True
     )
-    features.write(
-        settings.output_file, records, len(examples), facts, through_link=True
-    )
+    features.write(output, records, len(examples), facts, through_link=True)
 
 
 def choose_split(settings: FinetuningDataOptions, task: base.Task) -> str:

@@ -27,7 +27,7 @@ from absl import logging
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf.common import errors, files, options, shared_options
+from albert_tf.common import errors, files, options, outputs, shared_options
 from albert_tf.finetuning import race_data, text_files
 from data_prep.writer import decoding
 
@@ -108,9 +108,7 @@ def run(settings: Options) -> None:
     if settings.race_dir:
         race = find_race(settings.race_dir)
     output, paths = settings.output_file, squad + race
-    files.require_target(
-        output, "output_file", paths, overwrite=settings.overwrite
-    )
+    outputs.claim(settings, "output_file", [output])
     files.make_folder(os.path.dirname(output), "output_file")
     passages = documents = 0
     seen: set[str] = set()

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import errors, files, options, ranges
+from albert_tf.common import errors, files, options, ranges, streams
 from albert_tf.data import layouts, manifests
 from albert_tf.text import tokenization
 from data_prep.inspection import record_batches, record_statistics, record_text
@@ -167,6 +167,7 @@ class Inspector:
 
 def run(wanted: InspectOptions) -> None:
     """Print what the options ask for."""
+    streams.require_output()
     paths = files.expand_patterns(
         wanted.input_file, "input_file", files.BESIDE_RECORDS
     )
@@ -183,8 +184,8 @@ def run(wanted: InspectOptions) -> None:
         if wanted.statistics:
             inspector.print_statistics()
         sys.stdout.flush()
-    except BrokenPipeError:  # The reader, such as `head`, has ended.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        streams.drop_output()
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from albert_tf.common import (
     errors,
     files,
     options,
+    outputs,
     progress,
     ranges,
     shared_options,
@@ -173,9 +174,7 @@ def run(settings: WordEmbeddingsOptions) -> None:
             "albert_config_file",
             settings.albert_config_file,
         )
-    files.require_target(
-        settings.output_file, "output_file", paths, overwrite=settings.overwrite
-    )
+    outputs.claim(settings, "output_file", [settings.output_file])
     files.make_folder(os.path.dirname(settings.output_file), "output_file")
     # Opened first: whether it can be written shows before a minute of counting.
     with files.replace_atomically(settings.output_file) as stream:

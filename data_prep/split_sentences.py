@@ -30,7 +30,14 @@ from absl import logging
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf.common import errors, files, options, ranges, shared_options
+from albert_tf.common import (
+    errors,
+    files,
+    options,
+    outputs,
+    ranges,
+    shared_options,
+)
 from data_prep.writer import articles, corpus, sentences, text_lines
 
 DOCUMENT_END = ""  # Among paragraphs and lines, which are never empty.
@@ -83,7 +90,10 @@ def open_texts(path: str) -> Iterator[tuple[str, IO[bytes]]]:
         with corpus.open_unpacked(path) as stream:
             yield path, stream
         return
-    with tarfile.open(path, "r:*") as archive:
+    with (
+        corpus.open_unpacked(path) as unpacked,
+        tarfile.open(fileobj=unpacked, mode="r|") as archive,
+    ):
         for member in archive:
             name = f"{path}/{member.name}"
             content = archive.extractfile(member) if member.isreg() else None
@@ -93,6 +103,8 @@ def open_texts(path: str) -> Iterator[tuple[str, IO[bytes]]]:
                 logging.warning(
                     "%s is a link or a device, no file: left out.", name
                 )
+        while unpacked.read(1 << 20):
+            pass  # Behind the end there may be damage.
 
 
 def read_paragraphs(
@@ -195,7 +207,7 @@ def _split_all(
             yield from pool.map(split, batch, chunksize=64)
 
 
-def _check_output(settings: Options, paths: list[str]) -> None:
+def _check_output(settings: Options) -> None:
     output = settings.output_file
     if output.endswith((".gz", ".xz", ".zst")):
         raise errors.UserError(
@@ -203,9 +215,7 @@ def _check_output(settings: Options, paths: list[str]) -> None:
             "plain text is written. Drop the ending, and pack the file "
             "afterwards if you like."
         )
-    files.require_target(
-        output, "output_file", paths, overwrite=settings.overwrite
-    )
+    outputs.claim(settings, "output_file", [output])
 
 
 def run(settings: Options) -> None:
@@ -215,7 +225,7 @@ def run(settings: Options) -> None:
         paths = files.expand_patterns(settings.input_file, "input_file")
     for path in paths:
         corpus.require_readable(path)
-    _check_output(settings, paths)
+    _check_output(settings)
     sentences.require()
     files.make_folder(os.path.dirname(settings.output_file), "output_file")
     language, counts = settings.language, collections.Counter[str]()

@@ -25,7 +25,7 @@ from sentencepiece import sentencepiece_model_pb2
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf.common import errors, files, options, ranges
+from albert_tf.common import errors, options, ranges
 from albert_tf.text import normalization, tokenization
 from data_prep.vocabulary import text
 
@@ -161,14 +161,14 @@ def readable_vocab(model: bytes) -> str:
 
 def run(settings: Options) -> None:
     """Train a vocabulary and write its three files."""
-    found = text.prepare(settings, normalization.SENTENCEPIECE)
+    endings = ".model", ".vocab"
+    found = text.prepare(settings, normalization.SENTENCEPIECE, endings)
     sentences = text.Sentences(found.lines, text.cleaner(found.rule))
     model = train_model(sentences, settings, found.coverage)
     model_file = f"{settings.output_prefix}.model"
-    files.write_text(f"{settings.output_prefix}.vocab", readable_vocab(model))
-    normalization.write(model_file, found.rule)
-    with files.replace_atomically(model_file) as stream:
-        stream.write(model)
+    listed = readable_vocab(model).encode()
+    written = {model_file: model, f"{settings.output_prefix}.vocab": listed}
+    normalization.write(model_file, found.rule, written)
     text.warn_of_dropped("sentences", sentences.dropped)
     logging.info("%d sentences read", sentences.count)
     if 0 < settings.input_sentence_size < sentences.count:

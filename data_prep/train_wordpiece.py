@@ -26,7 +26,7 @@ from absl import logging
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf.common import errors, files, options, packages, ranges
+from albert_tf.common import errors, options, packages, ranges
 from albert_tf.text import normalization, wordpiece
 from data_prep.vocabulary import text
 
@@ -141,7 +141,7 @@ def run(settings: Options) -> None:
     """Train a vocabulary and write its two files."""
     if settings.unit == "wordpiece":
         _import_tokenizers()  # Before all text is read.
-    found = text.prepare(settings, normalization.WORDPIECE)
+    found = text.prepare(settings, normalization.WORDPIECE, (".txt",))
     words, too_long = count_words(map(text.cleaner(found.rule), found.lines))
     if not words:
         raise errors.UserError(
@@ -166,8 +166,8 @@ def run(settings: Options) -> None:
             settings.input_file,
         )
     vocab_file = f"{settings.output_prefix}.txt"
-    normalization.write(vocab_file, found.rule)
-    files.write_text(vocab_file, "".join(f"{piece}\n" for piece in pieces))
+    lines = "".join(f"{piece}\n" for piece in pieces)
+    normalization.write(vocab_file, found.rule, {vocab_file: lines.encode()})
     text.warn_of_dropped(
         "words",
         {

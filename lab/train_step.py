@@ -76,7 +76,7 @@ def export(words: list[str]) -> None:
 
 def write_program(settings: Any, loop_layers: bool = False) -> None:
     """Export the update of a run with these `PretrainingOptions`."""
-    from albert_tf.common import options
+    from albert_tf.common import options, outputs
     from albert_tf.training import pretraining_recipe
 
     recipe = settings.recipe
@@ -87,6 +87,10 @@ def write_program(settings: Any, loop_layers: bool = False) -> None:
         )
     config, step = make_step(settings, loop_layers)
     folder = pathlib.Path(settings.output_dir)
+    names = DESCRIPTION_NAME, PROGRAM_NAME, VARIABLES_NAME, BATCH_NAME
+    written = [str(folder / name) for name in names]
+    is_own = (folder / DESCRIPTION_NAME).exists()
+    outputs.claim(settings, "output_dir", written, is_own=is_own)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DESCRIPTION_NAME).unlink(missing_ok=True)
     variables, batch = variables_of(step), random_batch(settings, config)

@@ -91,12 +91,6 @@ def test_model_has_exactly_these_parameters(name):
         assert (count(model.encoder), count(model)) == PARAMETERS[name]
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
-def test_model_file_is_written_as_we_write_it(name):
-    config = AlbertConfig.from_json_file(str(MODELS[name]))
-    assert MODELS[name].read_text() == config.to_json()
-
-
 def options_class_of(recipe):
     """The options of the script that a recipe's header runs with it."""
     command = re.search(

@@ -92,7 +92,7 @@ OPTIONS = {
     """,
     "albert_tf.predict:PredictOptions": """
         run_dir saved_model input_file output_file=- checkpoint signature
-        batch_size=32 task_module strict
+        batch_size=32 task_module strict overwrite
     """,
     "albert_tf.ensemble:EnsembleOptions": """
         run_dirs! output_dir! data_dir predict_file task_module
@@ -124,11 +124,12 @@ OPTIONS = {
     "data_prep.train_sentencepiece:Options": """
         input_file! output_prefix! vocab_size=30000 character_coverage
         input_sentence_size=10000000 do_lower_case=True keep_accents
-        byte_fallback compare_with
+        byte_fallback compare_with overwrite
     """,
     "data_prep.train_wordpiece:Options": """
         input_file! output_prefix! vocab_size=30000 unit=wordpiece
         character_coverage do_lower_case=True keep_accents compare_with
+        overwrite
     """,
     "data_prep.split_sentences:Options": """
         input_file! output_file! language keep_titles paragraphs_as_documents

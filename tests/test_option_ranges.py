@@ -81,14 +81,3 @@ def test_other_values_than_the_choices_are_refused():
             assert hint == str | None or refused(found, field, None)
             tried += 1
     assert tried > 15
-
-
-def test_defaults_are_allowed():
-    for _, field, hint in fields_with_types():
-        within, choices = field.metadata["within"], field.metadata["choices"]
-        if field.default not in (None, dataclasses.MISSING):
-            whole = hint in (int, int | None)
-            assert not within or not within.complaint(
-                field.default, whole=whole
-            )
-            assert not choices or field.default in choices

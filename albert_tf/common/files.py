@@ -15,7 +15,7 @@ import platform
 import re
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from absl import logging
@@ -28,6 +28,8 @@ BESIDE_RECORDS = (".manifest.json", ".card.md", ".card.png", ".partial")
 
 # What `os.path.dirname` returns for gs://NAME; no folder is created for it.
 _BUCKET = re.compile(r"[a-z0-9]+:")
+# Ending of what is not complete yet; nothing else has it.
+PARTIAL = ".albert_tf.partial"
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -82,12 +84,7 @@ def remove(path: str) -> None:
 
 
 def make_folder(path: str, option: str | None = None) -> None:
-    """Create a folder and its parents; fine if it exists.
-
-    Args:
-        path: The folder; an empty string is the current one.
-        option: Name of the option the path came from, for the message.
-    """
+    """Create a folder and its parents; "" is the current one."""
     if is_remote(path):
         _gfile().makedirs(path)
         return
@@ -116,7 +113,6 @@ def expand_patterns(
     """Expand comma-separated glob patterns into a sorted list of files.
 
     Args:
-        patterns: For example `"corpus/a.txt,corpus/b/*.txt"`.
         option: Name of the option the patterns came from, for the message.
         without: Files with these endings are ignored; `BESIDE_RECORDS` where
             record files are wanted.
@@ -291,42 +287,9 @@ def require_room(folder: str, needed: int, option: str) -> None:
         )
 
 
-def require_replaceable(path: str, option: str) -> None:
-    """Refuse a local path of a folder, a pipe or a device."""
-    if not is_remote(path) and is_special(path):
-        kind = "a folder" if os.path.isdir(path) else "a pipe or a device"
-        raise errors.UserError(
-            f"`{option}`: {path} is {kind}. Only regular files are replaced. "
-            "Choose another name."
-        )
-
-
-def require_target(
-    path: str, option: str, inputs: Sequence[str], *, overwrite: bool
-) -> None:
-    """Make sure that an output file may be written.
-
-    Args:
-        path: Where it goes.
-        option: Name of the option that names it, for messages.
-        inputs: Files that are read for it.
-        overwrite: Whether an earlier file may be replaced.
-    """
-    if not path:
-        raise errors.UserError("is empty. Name a file.", option)
-    if os.path.realpath(path) in map(os.path.realpath, inputs):
-        raise errors.UserError(
-            "is one of the input files. Give another name.", option, path
-        )
-    if os.path.isdir(path) or path.endswith("/"):
-        raise errors.UserError("is a folder. Name a file in it.", option, path)
-    require_replaceable(path, option)
-    if exists(path) and not overwrite:
-        raise errors.UserError(
-            "exists. Give another name, or replace it with `overwrite`.",
-            option,
-            path,
-        )
+def partial(path: str) -> str:
+    """Return the name that a local file has until it is complete."""
+    return os.path.realpath(path) + PARTIAL
 
 
 @contextlib.contextmanager
@@ -339,9 +302,9 @@ def replace_atomically(
 ) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 
-    The bytes go to `PATH.partial`, are synced to the disk and renamed. After an
-    error inside the `with` block the partial file is removed, and an earlier
-    file at `path` is unchanged.
+    The bytes go to `partial(PATH)`, are synced to the disk and renamed. After
+    an error inside the `with` block the partial file is removed, and an
+    earlier file at `path` is unchanged.
 
     Args:
         path: The file.
@@ -364,23 +327,38 @@ def replace_atomically(
     if is_special(path) and not is_replaced:
         raise OSError(errno.EEXIST, "Not a regular file", path)
     target = path if is_replaced else os.path.realpath(path)
-    partial = f"{target}.partial"
+    unfinished = target + PARTIAL
     if unfinished_work or repeated:
         own = f"{os.getpid()}.{threading.get_native_id()}"
-        partial = f"{target}.{platform.node()}.{own}.partial"
-    if os.path.islink(partial):  # Not of this program: it makes no links.
-        os.remove(partial)
+        unfinished = f"{target}.{platform.node()}.{own}.partial"
+    if os.path.islink(unfinished):  # Not of this program: it makes no links.
+        os.remove(unfinished)
     try:
-        with name_full_disk(path), open(partial, "wb") as stream:
+        with name_full_disk(path), open(unfinished, "wb") as stream:
             yield stream
             stream.flush()
             if not unfinished_work:
                 os.fsync(stream.fileno())
-        os.replace(partial, target)
+        os.replace(unfinished, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            os.remove(partial)
+            os.remove(unfinished)
         raise
+
+
+def write_together(contents: Mapping[str, bytes]) -> None:
+    """Write several files, each of which is complete before one appears.
+
+    The first appears last. So after a kill the others belong to a
+    `partial` file, see `outputs.claim`. Links are replaced.
+    """
+    with contextlib.ExitStack() as stack:
+        for path, content in contents.items():
+            stream = stack.enter_context(
+                replace_atomically(path, through_link=False)
+            )
+            stream.write(content)
+            stream.flush()
 
 
 def sync(path: str) -> None:
@@ -406,23 +384,23 @@ def replace_folder(path: str) -> Iterator[str]:
     """
     path = path.rstrip("/")
     clear_replacement(path)
-    partial, old = _beside(path)
-    os.makedirs(partial)
+    new, old = _beside(path)
+    os.makedirs(new)
     try:
-        yield partial
-        for folder, _, names in os.walk(partial):
+        yield new
+        for folder, _, names in os.walk(new):
             for name in names:
                 sync(os.path.join(folder, name))
         if os.path.exists(path):
             os.replace(path, old)
         try:
-            os.replace(partial, path)
+            os.replace(new, path)
         except OSError:
             if os.path.exists(old):
                 os.replace(old, path)
             raise
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -444,8 +422,8 @@ def clear_replacement(path: str) -> None:
     The unfinished folder is removed. The earlier folder is put back if it was
     not replaced.
     """
-    partial, old = _beside(path)
-    shutil.rmtree(partial, ignore_errors=True)
+    new, old = _beside(path)
+    shutil.rmtree(new, ignore_errors=True)
     if os.path.exists(old) and not os.path.exists(path):
         os.replace(old, path)
     shutil.rmtree(old, ignore_errors=True)
@@ -453,4 +431,4 @@ def clear_replacement(path: str) -> None:
 
 def _beside(path: str) -> tuple[str, str]:
     """Return the temporary names of a new folder and of the one it replaces."""
-    return f"{path}.partial", f"{path}.replaced"
+    return path + PARTIAL, f"{path}.albert_tf.replaced"

@@ -109,7 +109,6 @@ def acquire(
     Closing it releases the lock.
 
     Args:
-        path: The file.
         refuse: Returns the error, given a description of the holder.
         prepare: Called before each try; creates the folder.
         patience: See `hold`.

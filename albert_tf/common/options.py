@@ -14,6 +14,7 @@ import dataclasses
 import gc
 import logging as python_logging
 import os
+import pathlib
 import re
 import sys
 import types
@@ -37,6 +38,7 @@ from albert_tf.common import (
     imports,
     option_help,
     ranges,
+    streams,
 )
 from albert_tf.common.option_help import Flag
 
@@ -50,6 +52,7 @@ _DEFINE: dict[type, Callable[..., Any]] = {
 }
 # What a byte of the command line that is not UTF-8 becomes, and NUL.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_MOST_FLAG_FILES = 100  # A file counts as often as it is included.
 _HOME = re.compile(r"(^|,\s*)(~[^/,]*)")  # May name a home folder.
 # The path of an installed package that is not this one.
 _FOREIGN = re.compile(r"site-packages/(?!(albert_tf|data_prep)/)")
@@ -191,10 +194,6 @@ def parse(options_class: type[OptionsT], words: Sequence[str]) -> OptionsT:
 
     `~` and `~NAME` at the beginning of a path, or of one in a list with commas,
     become home folders: the shell leaves them alone behind `--name=`.
-
-    Args:
-        options_class: The options of the command.
-        words: What follows the name of the command.
     """
     found = list(leaves(options_class))
     values = _values(found, words)
@@ -212,12 +211,24 @@ def parse(options_class: type[OptionsT], words: Sequence[str]) -> OptionsT:
 class _FlagValues(flags.FlagValues):
     """Flags whose files (`--flagfile`) may be recipes, found by name."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        # Its attributes are flags.
+        self.__dict__["_files_left"] = iter(range(_MOST_FLAG_FILES))
+
     def _get_flag_file_lines(
         self, filename: str, parsed_file_stack: list[str] | None = None
     ) -> list[str]:
         path = configs.find(filename)
         if path in (parsed_file_stack or ()):
             raise flags.Error(f"--flagfile={path} includes itself")
+        if next(self.__dict__["_files_left"], None) is None:
+            raise flags.Error(
+                f"--flagfile={path} is one of more than {_MOST_FLAG_FILES} "
+                "files that flag files include"
+            )
+        if pathlib.Path(path).is_char_device():
+            raise flags.Error(f"--flagfile={path} is a device")
         try:
             lines = super()._get_flag_file_lines(path, parsed_file_stack)
         except ValueError as error:  # Not UTF-8, or NUL in the name.
@@ -267,13 +278,7 @@ def _text(leaf: Flag, value: str) -> str:
 
 
 def refuse_foreign(settings: Any, names: Iterable[str], other: str) -> None:
-    """Refuse options that have no effect without another option.
-
-    Args:
-        settings: The options object.
-        names: Options that are only used together with `other`.
-        other: An option that is not given.
-    """
+    """Refuse options that are only used with `other`, which is not given."""
     for name in names:
         if getattr(settings, name) is not None:
             raise errors.UserError(
@@ -289,12 +294,8 @@ def differences(
 ) -> list[str]:
     """Return a line for each option that changed although it must not.
 
-    Args:
-        options_class: The options class of both.
-        previous: Options of an earlier start, from `to_dict`. One that is
-            missing, because an earlier version did not have it, was as by
-            default.
-        current: Options of this start.
+    Both are from `to_dict`. An option that `previous` lacks, because an earlier
+    version did not have it, was as by default.
     """
     lines = []
     for leaf in sorted(leaves(options_class), key=lambda leaf: leaf.name):
@@ -315,6 +316,7 @@ def run_script(
     for an error of a disk or file, and 130 for Ctrl-C.
     """
     imports.end()
+    streams.prepare()
     _answer_help(options_class)
     flags.FLAGS.mark_as_parsed()  # Each parser has flags of its own.
 
@@ -346,6 +348,7 @@ def check_command_line(options_class: type) -> None:
     A command calls this before it imports TensorFlow, which takes seconds, and
     `run_script` after it.
     """
+    streams.prepare()
     _answer_help(options_class)
     status = run_inside(lambda _: None, options_class, sys.argv[1:])
     if status:
@@ -360,7 +363,13 @@ def _answer_help(options_class: type) -> None:
     if full or asked & {"help", "h", "?", "helpshort"}:
         description = sys.modules["__main__"].__doc__ or ""
         found = list(leaves(options_class))
-        sys.stdout.write(option_help.text(description, found, full))
+        text = option_help.text(description, found, full)
+        try:
+            print(text, end="", flush=True)
+        except BrokenPipeError:
+            streams.drop_output()
+        except OSError as error:
+            sys.exit(_complain(f"error: {error}", 1))
         sys.exit(0)
 
 
@@ -379,9 +388,7 @@ def run_inside(
 def _guarded(start: Callable[..., None], options_class: type[OptionsT]) -> int:
     """Turn what a command raises into a message and an exit status.
 
-    Args:
-        start: Runs the command, given a function that parses its options.
-        options_class: Its options; messages show them as flags.
+    `start` runs the command, given a function that parses its options.
     """
     known, values = names(options_class), dict[str, Any]()
 
@@ -393,6 +400,7 @@ def _guarded(start: Callable[..., None], options_class: type[OptionsT]) -> int:
     try:
         with _logs_for_users(known):
             start(parser)
+            print(end="", flush=True)
     except errors.UserError as error:
         return _complain(f"error: {errors.as_flags(str(error), known)}", 2)
     except OSError as error:
@@ -456,5 +464,6 @@ def _logs_for_users(names: Container[str]) -> Iterator[None]:
 
 
 def _complain(message: str, status: int) -> int:
-    print(message, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # There may be no room for it.
+        print(message, file=sys.stderr, flush=True)
     return status

@@ -158,8 +158,6 @@ def in_order(
     Args:
         submit: Takes the function and an item, and returns a future at once.
         num_workers: Processes; they get a few items each at a time.
-        function: Returns the result of an item.
-        items: Taken as they are needed.
     """
     waiting: collections.deque[Any] = collections.deque()
     for item in items:

@@ -17,7 +17,6 @@ class Progress:
         """Describe the work, such as "tokenizing".
 
         Args:
-            what: The work.
             total: Its amount, in units; None if it is not known.
             unit: "B" for bytes; otherwise a word such as "examples".
         """

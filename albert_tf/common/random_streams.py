@@ -27,10 +27,6 @@ def derive(key: int, *numbers: int) -> int:
 
     Example:
         derive(seed, document, 3) for the fourth pass over a document
-
-    Args:
-        key: 64 bits.
-        numbers: Any integers from 0.
     """
     for number in numbers:
         key = _mix(key + (number + 1) * _INCREMENT & _BITS)
@@ -46,12 +42,7 @@ def _mix(bits: int) -> int:
 def derive_array(keys: np.ndarray, numbers: np.ndarray | int) -> np.ndarray:
     """Do what `derive` does with one number, for arrays that broadcast.
 
-    Args:
-        keys: uint64 array.
-        numbers: An integer from 0, or an array of them.
-
-    Returns:
-        uint64.
+    The keys and the result are uint64, the numbers from 0.
     """
     if isinstance(numbers, int):  # NumPy warns when scalars overflow.
         bits = keys + np.uint64((numbers + 1) * _INCREMENT & _BITS)

@@ -68,7 +68,6 @@ def read(path: str, advice: str, what: str | None = None) -> Any:
     """Return the value in a file.
 
     Args:
-        path: The file.
         advice: What to do if it is not JSON, a sentence.
         what: How messages name it; by default by its path.
     """

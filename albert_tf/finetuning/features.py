@@ -155,14 +155,19 @@ def write(
 ) -> FeatureFile:
     """Write framed records to a file, and what they follow from beside it."""
     files.make_folder(os.path.dirname(path))
-    num_records = 0
-    with files.replace_atomically(path, through_link=through_link) as stream:
-        for batch in batches:
-            stream.write(b"".join(batch))
-            num_records += len(batch)
-    facts = {**facts, _EXAMPLES: num_examples, _RECORDS: num_records}
-    text = strict_json.dumps(facts, indent=2, sort_keys=True) + "\n"
-    files.write_text(path + FACTS_ENDING, text)
+    num_records, described = 0, path + FACTS_ENDING
+    with files.replace_atomically(described, through_link=False) as beside:
+        with files.replace_atomically(
+            path, through_link=through_link
+        ) as stream:
+            for batch in batches:
+                stream.write(b"".join(batch))
+                num_records += len(batch)
+            if files.exists(described):  # It is about other records.
+                files.remove(described)
+        facts = {**facts, _EXAMPLES: num_examples, _RECORDS: num_records}
+        text = strict_json.dumps(facts, indent=2, sort_keys=True) + "\n"
+        beside.write(text.encode())
     logging.info(
         "Wrote %d records of %d examples to %s", num_records, num_examples, path
     )

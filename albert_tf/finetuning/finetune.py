@@ -112,6 +112,9 @@ def _check_number_of_runs(
             "num_runs",
             wanted,
         )
+    if wanted > 1:
+        is_own = run_folder.is_run(os.path.join(folder, "run_1"))
+        run_folder.refuse_foreign(folder, settings, is_own=is_own)
 
 
 def _check_weights(

@@ -87,6 +87,8 @@ def _prepare_folder(
     shared = settings.finetuning
     config, folder = shared.read_config(), shared.output_dir
     run = (folder, program, settings, config, shared.vocabulary)
+    if is_chief:
+        run_folder.require_free(folder, settings, shared.vocabulary)
     run_folder.check_same(*run)
     # Errors in their files come before the folder becomes the run's.
     data.make_features(shared)

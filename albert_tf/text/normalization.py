@@ -11,6 +11,7 @@ A vocabulary without such a file is normalized as the original does it.
 import dataclasses
 import functools
 import os
+from collections.abc import Mapping
 
 from absl import logging
 
@@ -84,11 +85,19 @@ def path_beside(vocabulary: str) -> str:
     return os.path.splitext(vocabulary)[0] + ENDING
 
 
-def write(vocabulary: str, normalization: Normalization) -> str:
-    """Write the description beside a vocabulary; return its path."""
-    path = path_beside(vocabulary)
-    files.write_text(path, normalization.to_json())
-    return path
+def write(
+    vocabulary: str,
+    normalization: Normalization,
+    contents: Mapping[str, bytes] = {},
+) -> None:
+    """Write the description beside a vocabulary.
+
+    Args:
+        contents: The vocabulary and other files that are written with it, by
+            path.
+    """
+    described = normalization.to_json().encode()
+    files.write_together({**contents, path_beside(vocabulary): described})
 
 
 def read(vocabulary: str, kind: str) -> Normalization | None:

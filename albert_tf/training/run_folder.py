@@ -12,9 +12,10 @@ run_card.md         the page that describes the run, with learning_curves.png
 
 import contextlib
 import dataclasses
+import fnmatch
 import itertools
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +26,7 @@ from albert_tf.common import (
     files,
     folder_lock,
     options,
+    outputs,
     scores,
     strict_json,
 )
@@ -37,6 +39,13 @@ OPTIONS_NAME = "run_options.json"
 CONFIG_NAME = "albert_config.json"
 # The folder's copy of the vocabulary, by the option that named it.
 VOCABULARY_NAMES = {"spm_model_file": "spm.model", "vocab_file": "vocab.txt"}
+# What runs and ensembles write, besides checkpoints, files with a number or key
+# in their names, and what they have copied.
+_RESULTS = (
+    *("metrics.jsonl", "run_card.md", "learning_curves.png", "scores.*"),
+    *("*_results.txt", "*.tsv", "*_outputs.npz"),
+    *("*predictions.json", "*predictions.jsonl", "null_odds.json"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +124,12 @@ def vocabulary_of(
     return {name: {files.sha256(vocabulary.path)}}
 
 
+def vocabulary_paths(folder: str) -> list[str]:
+    """Return all paths that `copy_vocabulary` may write."""
+    copies = [os.path.join(folder, n) for n in VOCABULARY_NAMES.values()]
+    return [*copies, *map(normalization.path_beside, copies)]
+
+
 def hold(
     folder: str, *, is_wanted: bool
 ) -> contextlib.AbstractContextManager[None]:
@@ -145,6 +160,7 @@ def claim(
     is named. Nothing of another run, or of an unknown one, is overwritten.
     """
     vocabulary = vocabulary.resolved()
+    require_free(folder, settings, vocabulary)
     check_same(folder, program, settings, config, vocabulary, of_records)
     files.make_folder(folder, "output_dir")
     current = _options_now(settings, vocabulary)
@@ -155,9 +171,48 @@ def claim(
     for sha256 in itertools.chain(*told.values()):
         content.setdefault("vocab_sha256", sha256)
     text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
-    files.write_text(os.path.join(folder, CONFIG_NAME), config.to_json())
-    copy_vocabulary(vocabulary, folder)
-    files.write_text(os.path.join(folder, OPTIONS_NAME), text)
+    files.write_together(
+        {
+            os.path.join(folder, OPTIONS_NAME): text.encode(),
+            os.path.join(folder, CONFIG_NAME): config.to_json().encode(),
+            **_vocabulary_files(vocabulary, folder),
+        }
+    )
+
+
+def require_free(
+    folder: str, settings: Any, vocabulary: tokenization.VocabularyOptions
+) -> None:
+    """Refuse a folder of no run with files that a run would replace."""
+    known = is_run(folder)
+    names = [] if known else [OPTIONS_NAME, CONFIG_NAME]
+    others = [os.path.join(folder, name) for name in names]
+    same = set(itertools.chain(*vocabulary_of(vocabulary).values()))
+    if not known:
+        others += [
+            path
+            for path in vocabularies(folder).values()
+            if files.sha256(path) not in same
+        ]
+    is_own = known or is_trained(folder)  # See `check_same`.
+    refuse_foreign(folder, settings, others, is_own=is_own)
+
+
+def refuse_foreign(
+    folder: str, settings: Any, others: Iterable[str] = (), *, is_own: bool
+) -> None:
+    """Refuse a folder with files that a run or an ensemble would replace.
+
+    Args:
+        others: Paths that are written besides results.
+        is_own: Whether what is there is an earlier start's.
+    """
+    paths = [
+        os.path.join(folder, name)
+        for name in files.list_folder(folder)
+        if any(fnmatch.fnmatch(name, pattern) for pattern in _RESULTS)
+    ]
+    outputs.claim(settings, "output_dir", [*others, *paths], is_own=is_own)
 
 
 def _options_now(
@@ -178,17 +233,24 @@ def copy_vocabulary(
         The name of the copy, one of `VOCABULARY_NAMES`; None without a
         vocabulary.
     """
+    contents = _vocabulary_files(vocabulary, folder)
+    files.write_together(contents)
+    return next(map(os.path.basename, contents), None)
+
+
+def _vocabulary_files(
+    vocabulary: tokenization.VocabularyOptions, folder: str
+) -> dict[str, bytes]:
+    """Return path and content of a folder's copy of a vocabulary."""
     if not vocabulary.kind or not vocabulary.path:
-        return None
-    name = VOCABULARY_NAMES[vocabulary.kind]
-    copy = os.path.join(folder, name)
+        return {}
+    copy = os.path.join(folder, VOCABULARY_NAMES[vocabulary.kind])
     tokenization.load(vocabulary)  # Nothing else is copied.
-    content = files.read_bytes(vocabulary.path)
-    described = vocabulary.normalization
-    with files.replace_atomically(copy, through_link=False) as stream:
-        stream.write(content)
-    normalization.write(copy, described)
-    return name
+    described = vocabulary.normalization.to_json().encode()
+    return {
+        copy: files.read_bytes(vocabulary.path),
+        normalization.path_beside(copy): described,
+    }
 
 
 def check_same(

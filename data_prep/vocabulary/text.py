@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import sentencepiece
 from absl import logging
 
-from albert_tf.common import errors, files, ranges
+from albert_tf.common import errors, files, outputs, ranges, shared_options
 from albert_tf.common.options import option
 from albert_tf.text import cleaning, normalization, tokenization, wordpiece
 from data_prep.vocabulary import letters, report
@@ -54,6 +54,8 @@ class TrainingOptions:
         "SentencePiece or .txt of WordPiece, separated by commas.",
     )
 
+    overwrite: bool = shared_options.overwrite("vocabulary")
+
     def __post_init__(self) -> None:
         if not self.output_prefix:
             raise errors.UserError(
@@ -89,8 +91,17 @@ def too_few_pieces(needed: int, vocab_size: int) -> errors.UserError:
     )
 
 
-def prepare(settings: TrainingOptions, kind: str) -> Text:
-    """Find the text for a vocabulary of a kind, and decide how it is used."""
+def prepare(
+    settings: TrainingOptions, kind: str, endings: Sequence[str]
+) -> Text:
+    """Find the text for a vocabulary of a kind, and decide how it is used.
+
+    Args:
+        endings: Of the files that are written, besides the description.
+    """
+    written = [settings.output_prefix + ending for ending in endings]
+    written.append(normalization.path_beside(written[0]))
+    outputs.claim(settings, "output_prefix", written)
     paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
     names = map(str.strip, settings.compare_with.split(","))
     others = report.load(filter(None, names))

@@ -29,7 +29,7 @@ from typing import IO, Any
 
 from backports import zstd
 
-from albert_tf.common import errors, files
+from albert_tf.common import errors, files, streams
 from albert_tf.common.options import checked, option
 from data_prep.writer import articles, sentences, tables, text_lines
 
@@ -41,12 +41,6 @@ MAX_DOCUMENT_BYTES = 8 * 2**20
 MAX_LINE_BYTES = 2**20
 MAX_PROSE_BYTES = 2**24  # Of a paragraph before it is cut into sentences.
 _CHUNK_BYTES = 2**20  # Read at once.
-_OPENERS: dict[str, Callable[..., Any]] = {
-    ".gz": gzip.open,
-    ".xz": lzma.open,
-    ".zst": zstd.open,
-}
-
 # Exceptions on reading a damaged packed file.
 UNPACKING_ERRORS = (
     EOFError,
@@ -208,11 +202,7 @@ def _check_format(path: str, options: CorpusOptions) -> None:
 def require_readable(path: str) -> None:
     """Make sure that an input file, or standard input, may be read."""
     if path == text_lines.STANDARD_INPUT:
-        if sys.stdin is None:
-            raise errors.UserError(
-                "--input_file=- is standard input, which is closed. Pipe text "
-                "into it, or name files."
-            )
+        streams.require_input()
     elif not (files.is_remote(path) or os.access(path, os.R_OK)):
         raise errors.UserError(
             f"--input_file={path} may not be read: permission denied. Change "
@@ -316,6 +306,49 @@ class CorpusReader:
             yield first, b"".join(block)
 
 
+class _XzFile(io.RawIOBase):
+    """The content of all streams of an .xz file.
+
+    `lzma.open` drops, in silence, a stream that is damaged at its beginning.
+    """
+
+    def __init__(self, stored: IO[bytes]) -> None:
+        self._stored = stored
+        self._decoder = lzma.LZMADecompressor()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data:
+            packed = b""
+            if self._decoder.eof:  # Zeros may be between streams.
+                packed = self._decoder.unused_data.lstrip(b"\0")
+                while not packed:
+                    packed = self._stored.read(_CHUNK_BYTES)
+                    if not packed:
+                        return 0
+                    packed = packed.lstrip(b"\0")
+                self._decoder = lzma.LZMADecompressor()
+            elif self._decoder.needs_input:
+                packed = self._stored.read(_CHUNK_BYTES)
+                if not packed:
+                    raise EOFError("it ends within a stream")
+            data = self._decoder.decompress(packed, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+# What opens an unpacked stream, by the ending of the file. Each reads all parts
+# of a file, or raises one of `UNPACKING_ERRORS`.
+_OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": gzip.open,
+    ".xz": lambda stored: io.BufferedReader(_XzFile(stored), _CHUNK_BYTES),
+    ".zst": zstd.open,
+}
+
+
 class _HashedFile(io.RawIOBase):
     """A file that counts and hashes the bytes that are read."""
 
@@ -356,7 +389,7 @@ def _unpacked(stored: _HashedFile, path: str) -> Iterator[Any]:
     try:
         if opener and not buffered.peek(1):
             raise EOFError("it is empty")
-        yield opener(buffered, "rb") if opener else buffered
+        yield opener(buffered) if opener else buffered
     except UNPACKING_ERRORS as error:
         raise errors.UserError(
             f"The input file {path} cannot be unpacked: {error}. Files that "

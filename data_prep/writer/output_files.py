@@ -1,41 +1,47 @@
 """The names of the record files, and checks of them."""
 
 import glob
+import itertools
 import os
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from albert_tf.common import errors, files
+from albert_tf.common import errors, files, outputs
 
 # What `--num_shards` appends to a name.
 _SHARD = re.compile(r"-\d{5,}-of-\d{5,}(\.gz)?$")
 
 
+# Endings of what describes the records of a folder.
+_DESCRIPTIONS = files.BESIDE_RECORDS[:3]
+
+
 def split(output_file: str, num_shards: int | None) -> list[str]:
     """Return the files that the options name."""
-    outputs = [path.strip() for path in output_file.split(",")]
-    outputs = [path for path in outputs if path]
-    if not outputs:
+    paths = [path.strip() for path in output_file.split(",")]
+    paths = [path for path in paths if path]
+    if not paths:
         raise errors.UserError(
             "--output_file is empty. Give one or more paths, separated by "
             "commas, for example --output_file=records/train.tfrecord."
         )
     if num_shards is not None:
-        if len(outputs) > 1:
+        if len(paths) > 1:
             raise errors.UserError(
-                f"--output_file names {len(outputs)} files, and --num_shards="
+                f"--output_file names {len(paths)} files, and --num_shards="
                 f"{num_shards} is given too. Name one file to be divided, or "
                 "drop --num_shards."
             )
-        name, gz = outputs[0], ""
+        name, gz = paths[0], ""
         if name.endswith(".gz"):
             name, gz = name.removesuffix(".gz"), ".gz"
-        outputs = [
+        paths = [
             f"{name}-{shard:05d}-of-{num_shards:05d}{gz}"
             for shard in range(num_shards)
         ]
     seen: set[str] = set()
-    for path in outputs:
+    for path in paths:
         if files.is_remote(path):
             raise errors.UserError(
                 f"--output_file={path} is not on this machine. Unfinished work "
@@ -48,7 +54,7 @@ def split(output_file: str, num_shards: int | None) -> list[str]:
                 "different file. Remove one of them."
             )
         seen.add(os.path.realpath(path))
-    return outputs
+    return paths
 
 
 def work_place(output_file: str) -> str:
@@ -56,11 +62,25 @@ def work_place(output_file: str) -> str:
     return f"{output_file.split(',')[0].strip()}.work"
 
 
-def check(
-    inputs: Sequence[str], outputs: Sequence[str], output_file: str
-) -> None:
-    """Refuse outputs that are inputs, patterns, folders, or among others."""
-    for path in outputs:
+def beside(paths: Sequence[str]) -> dict[str, list[str]]:
+    """Return what describes the records, by the first file of each folder."""
+    firsts = {os.path.dirname(path): path for path in reversed(paths)}
+    return {
+        path: [path + ending for ending in _DESCRIPTIONS]
+        for path in firsts.values()
+    }
+
+
+def check(settings: Any, paths: Sequence[str]) -> None:
+    """Reject outputs that are inputs, patterns, or not files.
+
+    Other shards of the same name are refused as well.
+
+    Args:
+        settings: With `output_file`, see `outputs.claim`.
+        paths: From `split`.
+    """
+    for path in paths:
         if any(character in path for character in "*?["):
             raise errors.UserError(
                 f"--output_file={path} looks like a pattern. Outputs are plain "
@@ -71,38 +91,18 @@ def check(
                 f"--output_file={path} is a folder. The name of a file is "
                 f"needed. Use {os.path.join(path, 'train.tfrecord')}."
             )
-        for ending in ("", *files.BESIDE_RECORDS):
-            files.require_replaceable(path + ending, "output_file")
-    _refuse_own_files(inputs, outputs, output_file)
-    _refuse_other_shards(outputs)
+    # `same_job` looks at what exists.
+    written = [*paths, *itertools.chain(*beside(paths).values())]
+    outputs.claim(settings, "output_file", written, is_own=True)
+    work = work_place(settings.output_file)
+    outputs.refuse_inputs(settings, "output_file", [work])
+    _refuse_other_shards(paths)
 
 
-def _refuse_own_files(
-    inputs: Sequence[str], outputs: Sequence[str], output_file: str
-) -> None:
-    """Refuse inputs that are outputs of this run, or belong to them."""
-    own = {
-        os.path.realpath(path) + ending
-        for path in outputs
-        for ending in ("", *files.BESIDE_RECORDS)
-    }
-    work = os.path.join(os.path.realpath(work_place(output_file)), "")
-    for path in inputs:
-        if os.path.realpath(path) in own or os.path.realpath(path).startswith(
-            work
-        ):
-            raise errors.UserError(
-                f"--input_file: {path} is also an input, but it is "
-                f"--output_file={output_file} or belongs to it. Inputs must be "
-                "other files. Choose another --output_file, in a folder of its "
-                "own, or a narrower --input_file."
-            )
-
-
-def _refuse_other_shards(outputs: Sequence[str]) -> None:
+def _refuse_other_shards(paths: Sequence[str]) -> None:
     """Refuse outputs beside shards of another set: a pattern would mix them."""
-    for stem in dict.fromkeys(_SHARD.sub("", path) for path in outputs):
-        if stem in outputs:
+    for stem in dict.fromkeys(_SHARD.sub("", path) for path in paths):
+        if stem in paths:
             continue  # No shard.
         pattern = glob.escape(stem) + "-[0-9]*"
         others = [
@@ -110,7 +110,7 @@ def _refuse_other_shards(outputs: Sequence[str]) -> None:
             for path in sorted(glob.glob(pattern))
             if _SHARD.sub("", path) == stem
             and _SHARD.search(path)
-            and path not in outputs
+            and path not in paths
         ]
         if others:
             raise errors.UserError(

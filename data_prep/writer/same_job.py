@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from albert_tf.common import errors, files, options
+from albert_tf.common import errors, files, options, outputs
 from albert_tf.data import manifests
-from data_prep.writer import text_lines, writer_options
+from data_prep.writer import output_files, text_lines, writer_options
 
 # Options that do not change the content of the records. The content of the
 # vocabulary and the names of the outputs are compared separately.
@@ -22,7 +22,7 @@ _FORMAT = 4  # Of unfinished work; work of another format is not continued.
 def describe(
     wanted: writer_options.CreatePretrainingDataOptions,
     inputs: Sequence[str],
-    outputs: Sequence[str],
+    paths: Sequence[str],
     vocab_sha256: str,
 ) -> dict[str, Any]:
     """Return what unfinished work depends on, as JSON values."""
@@ -37,7 +37,7 @@ def describe(
             else list(files.size_and_time(path))
             for path in inputs
         },
-        "outputs": [os.path.realpath(path) for path in outputs],
+        "outputs": [os.path.realpath(path) for path in paths],
     }
 
 
@@ -82,17 +82,20 @@ def content_options(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_other_options(
-    outputs: Sequence[str],
+    paths: Sequence[str],
     wanted: writer_options.CreatePretrainingDataOptions,
     vocab_sha256: str,
 ) -> None:
     """Protect finished records from a run with other options."""
+    for first, described in output_files.beside(paths).items():
+        is_own = manifests.find(first) is not None
+        outputs.claim(wanted, "output_file", described, is_own=is_own)
     current = content_options(options.to_dict(wanted))
-    for path in outputs:
+    for path in paths:
         if not files.exists(path):
             continue
         folder = os.path.dirname(path)
-        beside = [p for p in outputs if os.path.dirname(p) == folder]
+        beside = [p for p in paths if os.path.dirname(p) == folder]
         manifest = manifests.find(path)
         if manifest is None:
             what = "and has no manifest with the options it was made with"

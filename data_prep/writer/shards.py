@@ -20,7 +20,7 @@ class _OpenShard:
     def __init__(self, path: str) -> None:
         self._path = path
         try:
-            self._file = open(f"{path}.partial", "wb")
+            self._file = open(files.partial(path), "wb")
         except OSError as error:
             raise errors.UserError(
                 f"--output_file={path} cannot be written: {error}. Choose a "
@@ -54,14 +54,14 @@ class _OpenShard:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        os.replace(f"{self._path}.partial", self._path)
+        os.replace(files.partial(self._path), self._path)
         return self._checksum, self._sha256.hexdigest()
 
     def remove(self) -> None:
         """Remove what was written."""
         with contextlib.suppress(OSError):  # The disk may be full.
             self._file.close()
-        os.remove(f"{self._path}.partial")
+        os.remove(files.partial(self._path))
 
 
 class ShardWriter:

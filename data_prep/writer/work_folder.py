@@ -215,7 +215,7 @@ def _refuse_other_folder(path: str) -> None:
         job = WorkFolder(path).job() or {}
         # A run that has just started has no job yet.
         if job.get("owner") == _OWNER or names <= {
-            *(_LOCK, f"{_JOB}.json", f"{_JOB}.json.partial")
+            *(_LOCK, f"{_JOB}.json", f"{_JOB}.json{files.PARTIAL}")
         }:
             return
     shown = ", ".join(sorted(names)[:3])

@@ -139,7 +139,7 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
     """Find the files and load the vocabulary; warn of unusual options."""
     outputs = output_files.split(wanted.output_file, wanted.num_shards)
     inputs = corpus.find_files(wanted.text)
-    output_files.check(inputs, outputs, wanted.output_file)
+    output_files.check(wanted, outputs)
     _warn(wanted)
     segmenters.require(wanted.word_segmenter)
     tokenizer = tokenization.load(wanted.vocabulary)

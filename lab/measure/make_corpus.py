@@ -26,7 +26,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import pathlib
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -34,7 +33,7 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import files, options, strict_json
+from albert_tf.common import files, options, outputs, strict_json
 from albert_tf.common.options import checked, option
 from data_prep import split_sentences
 from data_prep.writer import corpus, sentences
@@ -131,7 +130,10 @@ def evaluation_texts(path: str) -> Iterator[str]:
     Tables give their fields, JSON its texts.
     """
     if path.endswith(".tar.xz"):
-        with tarfile.open(path) as archive:
+        with (
+            corpus.open_unpacked(path) as unpacked,
+            tarfile.open(fileobj=unpacked, mode="r|") as archive,
+        ):
             for member in archive:
                 if member.name.startswith("RACE/dev/") and member.isfile():
                     stream = archive.extractfile(member)
@@ -172,6 +174,10 @@ def run(settings: CorpusOptions) -> None:
         )
         for name in SOURCES + EVALUATION
     }
+    names = (MANIFEST_NAME, TRAIN_NAME, HELD_OUT_NAME)
+    written = [os.path.join(settings.output_dir, name) for name in names]
+    is_own = files.exists(written[0])
+    outputs.claim(settings, "output_dir", written, is_own=is_own)
     files.make_folder(settings.output_dir, "output_dir")
     parts = {
         name: hold_out(read_units(paths[name]), _HELD_OUT_SHARE, _SEED)
@@ -199,19 +205,26 @@ def run(settings: CorpusOptions) -> None:
         }
         texts[TRAIN_NAME] += "".join(f"{unit}\n\n" for unit in train)
         texts[HELD_OUT_NAME] += "".join(f"{unit}\n\n" for unit in held)
-    # The manifest is written last: without it nothing is finished.
-    manifest = pathlib.Path(settings.output_dir, MANIFEST_NAME)
-    manifest.unlink(missing_ok=True)
-    for name, text in texts.items():
-        paths[name] = os.path.join(settings.output_dir, name)
-        files.write_text(paths[name], text)
+    digests = {n: files.sha256(path) for n, path in paths.items()} | {
+        name: hashlib.sha256(text.encode()).hexdigest()
+        for name, text in texts.items()
+    }
     content = {
         "seed": _SEED,
         "held_out_share": _HELD_OUT_SHARE,
         "sources": counts,
-        "sha256": {name: files.sha256(path) for name, path in paths.items()},
+        "sha256": digests,
     }
-    files.write_text(str(manifest), strict_json.dumps(content, indent=2) + "\n")
+    texts = {
+        MANIFEST_NAME: strict_json.dumps(content, indent=2) + "\n",
+        **texts,
+    }
+    files.write_together(
+        {
+            os.path.join(settings.output_dir, name): text.encode()
+            for name, text in texts.items()
+        }
+    )
     sys.stdout.write(to_markdown(counts))
 
 

@@ -106,6 +106,7 @@ TEXTS = (
             "inputs/data/corpus/glossary.txt",
             "output_prefix": "inputs/tiny",
             "vocab_size": 400,
+            "overwrite": True,
         },
     ),
     Command(
@@ -114,6 +115,7 @@ TEXTS = (
             "input_file": "inputs/data/corpus/*.txt",
             "output_prefix": "inputs/other",
             "vocab_size": 400,
+            "overwrite": True,
         },
     ),
     *(
@@ -167,7 +169,12 @@ def _writer(name: str, **options: Any) -> Job:
 def _asking(**options: Any) -> Command:
     return Command(
         "albert_tf.predict",
-        {"input_file": "inputs/sentences.jsonl", "batch_size": 4, **options},
+        {
+            "input_file": "inputs/sentences.jsonl",
+            "batch_size": 4,
+            "overwrite": True,
+            **options,
+        },
     )
 
 

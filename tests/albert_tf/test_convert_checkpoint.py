@@ -326,7 +326,7 @@ def test_wrong_and_missing_configs_are_refused(copy, tmp_path):
 def test_existing_target_needs_overwrite(copy, tmp_path, name):
     source, target = copy / "model.ckpt-0", tmp_path / "to" / "x"
     convert(source, target, name)
-    with pytest.raises(errors.UserError, match="--to=.*already exists"):
+    with pytest.raises(errors.UserError, match="`to=.* exists"):
         convert(source, target, name)
     convert(source, target, name, overwrite=True)
     expected = contents(source)
@@ -370,7 +370,7 @@ def test_folders_of_others_are_refused(copy, tmp_path, owner):
     with pytest.raises(errors.UserError, match=f"it holds {owner}"):
         convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf2")
     if owner == "config.json":
-        with pytest.raises(errors.UserError, match="already exists"):
+        with pytest.raises(errors.UserError, match="exists"):
             convert(copy / "model.ckpt-0", tmp_path / "to", "huggingface")
     with pytest.raises(errors.UserError, match="a folder of its own"):
         convert(copy / "model.ckpt-0", copy, "huggingface")
@@ -387,7 +387,7 @@ def test_step_without_moments_travels_alone(copy, tmp_path):
 
 
 def test_left_overs_of_a_killed_conversion_are_removed(copy, tmp_path):
-    left = tmp_path / "to" / "x.partial"
+    left = tmp_path / "to" / "x.index.albert_tf.partial"
     left.mkdir(parents=True)
     (left / "x.data-00000-of-00001.tempstate123").write_bytes(b"half")
     convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf2")

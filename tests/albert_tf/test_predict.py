@@ -100,7 +100,7 @@ def test_files_that_cannot_be_used_are_named_before_the_model(tmp_path):
 
 
 def run(path, **values):
-    values = {"input_file": str(path), **values}
+    values = {"input_file": str(path), "overwrite": True, **values}
     predict.run(predict.PredictOptions(**values))
 
 

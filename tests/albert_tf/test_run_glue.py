@@ -69,7 +69,7 @@ def test_suites_that_cannot_be_run_are_refused(world, values, message):
         run_glue.choose_tasks(suite(world, "nowhere", **values))
 
 
-def test_table_of_the_suite_by_hand():
+def test_table_of_the_suite_by_hand(tmp_path):
     def summary(name, *values):
         runs = [scores.Run("f", n, 1, v) for n, v in enumerate(values)]
         return scores.Summary(name, "accuracy", tuple(runs))
@@ -91,6 +91,10 @@ def test_table_of_the_suite_by_hand():
         "10.0 / 10.0 | 3 |",
         "| average of 2 | | | 77.5 | | |",
     ]
+    # It may be replaced, other files may not.
+    for text, is_own in ((table, True), ("mine\n" + table, False)):
+        small_runs.write(tmp_path / "table.md", text)
+        assert run_glue._is_table(str(tmp_path / "table.md")) == is_own
 
 
 def test_submission_holds_the_predictions_of_all_tasks(world, tmp_path):

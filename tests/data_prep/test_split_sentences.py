@@ -1,4 +1,6 @@
+import gzip
 import io
+import lzma
 import subprocess
 import sys
 import tarfile
@@ -129,6 +131,29 @@ def test_members_are_documents_links_and_devices_none(ending, book, caplog):
     ]
     after = sorted(book.parent.iterdir())
     assert after == sorted([*before, book.parent / "out.txt"])
+
+
+@pytest.mark.parametrize("ending", ["xz", "gz"])
+def test_no_later_part_of_an_archive_is_dropped(ending, book):
+    """Also where its first part is an archive that could be whole."""
+    pack = {"xz": lzma.compress, "gz": gzip.compress}[ending]
+    packed, parts = book.with_name(f"books.tar.{ending}"), []
+    for name in ("a.txt", "b.txt"):
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as archive:
+            add(archive, name, content=b"A.")
+        parts.append(content.getvalue()[:1024])  # Without an end.
+    later = pack(parts[1] + bytes(10240))
+    packed.write_bytes(pack(parts[0]) + later)
+    assert split(packed) == ["A.", "", "A.", "", ""]
+    for damaged in (b"x" + later[1:], later[:5], later[:-3]):
+        packed.write_bytes(pack(parts[0]) + damaged)
+        book.with_name("out.txt").unlink(missing_ok=True)
+        with pytest.raises(errors.UserError, match="unpacked|damaged"):
+            split(packed)
+        packed.write_bytes(pack(parts[0] + bytes(10240)) + damaged)
+        with pytest.raises(errors.UserError, match="unpacked|damaged"):
+            split(packed)
 
 
 @pytest.mark.parametrize("content", [bytes(500), b"x" * 3000, b"x x\n" * 999])

@@ -37,6 +37,7 @@ def settings(corpus, **changes):
         "input_file": str(corpus),
         "output_prefix": str(corpus.parent / "out"),
         "vocab_size": 60,
+        "overwrite": True,
     }
     return train_sentencepiece.Options(**(values | changes))
 

@@ -23,6 +23,7 @@ def train(tmp_path, text, **changes):
         "input_file": str(tmp_path / "corpus.txt"),
         "output_prefix": str(tmp_path / "vocab"),
         "vocab_size": 120,
+        "overwrite": True,
         **changes,
     }
     train_wordpiece.run(train_wordpiece.Options(**values))

@@ -309,18 +309,6 @@ CASES = {
     ),
     "pipe as corpus": flag(CORPUS, "input_file", "{here}/pipe", "pipe"),
     "device as corpus": flag(CORPUS, "input_file", "{here}/zero", "zero"),
-    "output is the input": text_file(
-        b"a\n", "--output_file", output_file="{here}/t"
-    ),
-    "sentences over the input": given(
-        "split_sentences",
-        "input_file",
-        "t",
-        b"A b.\n",
-        "--output_file",
-        output_file="{here}/t",
-        overwrite=True,
-    ),
     "tar with a link to nothing": Case(
         "split_sentences",
         {"input_file": "{here}/a.tar.gz"},
@@ -616,9 +604,6 @@ CASES = {
     "columns by commas": own(b"text,text_pair\nA,B\n", "line 1", "tabs"),
     "a batch of nothing": own(GOOD, "--batch_size=0", batch_size=0),
     "nothing to answer": own(b"", "p.jsonl"),
-    "answers over the questions": own(
-        GOOD, "--output_file", output_file="{here}/p.jsonl"
-    ),
     # Checkpoints.
     "tensors of nothing": tensors({}),
     "header longer than the file": tensors({"a": TENSOR}, length=10**6),

@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from tests.hostile import valid_inputs
+from tests.hostile import commands, sampling, valid_inputs
+from tests.hostile.commands import SHORT
 from tests.hostile.readers import READERS
 
 
@@ -31,3 +32,22 @@ def reader_files(inputs, tmp_path, request):
     if reader.source == "features":
         shutil.copy(inputs["spm.model"], copy)
     return reader, copy, copy / reader.damaged
+
+
+@pytest.fixture
+def try_it(tmp_path, inputs, monkeypatch, capfd):
+    """Runs a command, and holds it to what must hold for every input."""
+    workspace = commands.Workspace(tmp_path, inputs)
+    workspace.make()
+    workspace.enter(monkeypatch)
+
+    def run(short, changes, says=(), leaves=()):
+        flags = workspace.flags(SHORT[short], changes)
+        before = workspace.surroundings()
+        with sampling.time_limit():
+            done = commands.run_inside(SHORT[short], flags, capfd)
+        commands.check(done, workspace, before, says, leaves)
+        return done
+
+    run.workspace = workspace
+    return run

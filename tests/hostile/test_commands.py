@@ -66,25 +66,6 @@ NOT_ALONE = (
 )
 
 
-@pytest.fixture
-def try_it(tmp_path, inputs, monkeypatch, capfd):
-    """Runs a command, and holds it to what must hold for every input."""
-    workspace = commands.Workspace(tmp_path, inputs)
-    workspace.make()
-    workspace.enter(monkeypatch)
-
-    def run(short, changes, says=()):
-        flags = workspace.flags(SHORT[short], changes)
-        before = workspace.surroundings()
-        with sampling.time_limit():
-            done = commands.run_inside(SHORT[short], flags, capfd)
-        commands.check(done, workspace, before, says)
-        return done
-
-    run.workspace = workspace
-    return run
-
-
 @pytest.mark.parametrize("short", [s for s in SHORT if s not in NOT_ALONE])
 def test_options_that_work(try_it, short):
     assert try_it(short, {}).status == 0
@@ -165,18 +146,32 @@ def test_a_module_that_the_user_names_is_imported(try_it, command):
     assert (workspace.root / "ran").exists()
 
 
-def test_a_run_that_another_process_writes_to(try_it, monkeypatch, capfd):
+@pytest.mark.parametrize(
+    ("short", "lock", "changes"),
+    [
+        ("run_pretraining", "run/.lock", {}),
+        ("run_pretraining", "run/.lock", {"do_train": False, "do_eval": True}),
+        ("run_race", "run/.lock", {}),
+        ("run_glue", "glue/.lock", {}),
+        ("ensemble", "both/.lock", {}),
+        ("export", "served.lock", {}),
+        ("convert_checkpoint", "converted/.lock", {}),
+        ("convert_checkpoint", ".lock", {"format": "tf2"}),
+    ],
+)
+def test_a_place_that_another_process_writes_to(
+    try_it, monkeypatch, capfd, short, lock, changes
+):
     monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
     workspace = try_it.workspace
-    name = SHORT["run_pretraining"]
-    changes = {"output_dir": "{out}/held", "do_eval": True}
-    with folder_lock.hold(str(workspace.out / "held"), "output_dir"):
-        for do_train in (True, False):
-            flags = workspace.flags(name, {**changes, "do_train": do_train})
-            done = commands.run_inside(name, flags, capfd)
-            assert done.status == 2 and "/held is in use by" in done.said
-        (left,) = (workspace.out / "held").iterdir()
-    assert left.name == folder_lock.NAME
+    workspace.place([], {"rte.flags": b""})
+    path = workspace.out / lock
+    with folder_lock.hold(str(workspace.out), "output_dir", lock=str(path)):
+        flags = workspace.flags(SHORT[short], changes)
+        done = commands.run_inside(SHORT[short], flags, capfd)
+        left = [p for p in workspace.out.rglob("*") if p.is_file()]
+    assert done.status == 2 and " is in use by " in done.said, done.said
+    assert left == [path]
 
 
 def test_full_disk_leaves_the_records_as_they_were(try_it, monkeypatch, capfd):

@@ -63,19 +63,6 @@ VALUES = {
         "$HOME",
     ],
 }
-# Words of a command line, and what the message must name.
-COMMAND_LINES = {
-    "--no_such_option=1": "no_such_option",
-    "input.txt": "input.txt",
-    "-output_file": "output_file",
-    "--flagfile=nowhere.flags": "nowhere.flags",
-    "--flagfile=folder": "folder",
-    "--flagfile=itself": "includes itself",
-    "--flagfile=zeros": "Unexpected argument",
-    "--flagfile=bytes": "--flagfile=bytes: 'utf-8' codec can't",
-    "--output_fil": "output_fil",
-    "--input_file=\udcff": "--input_file",
-}
 
 
 def nothing(*_):
@@ -110,21 +97,6 @@ def test_unusual_values(name, parse):
     for option, value in sampling.some(pairs, 40, name):
         said = parse(name, {option: value})
         assert not said or option in said, (value, said)
-
-
-@pytest.mark.parametrize("words", COMMAND_LINES)
-def test_command_lines(words, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "itself").write_text("--flagfile=itself\n")
-    (tmp_path / "zeros").write_bytes(bytes(1000))
-    (tmp_path / "bytes").write_bytes(b"--input_file=\xff\xfe\n")
-    name = commands.SHORT["split_sentences"]
-    workspace = commands.Workspace(tmp_path, NOWHERE)
-    flags = [*workspace.flags(name, {}), words]
-    done = commands.run_inside(name, flags, capfd)
-    assert done.status == 2 and done.said.count("error: ") == 1
-    assert COMMAND_LINES[words] in done.said
 
 
 @pytest.mark.slow

@@ -63,8 +63,12 @@ def start(workspace, short, changes, limit=None, **how):
         cwd=workspace.here,
         env=variables,
         preexec_fn=limit,
-        stderr=subprocess.PIPE,
-        **{"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, **how},
+        **{
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.PIPE,
+            **how,
+        },
     )
 
 
@@ -121,19 +125,6 @@ def test_bomb(workspace, short):
     assert done.status == 2 and "bomb.gz" in done.said
 
 
-def test_standard_input_that_is_closed(workspace):
-    def close():
-        os.close(0)
-
-    run(
-        workspace,
-        "create_pretraining_data",
-        {"input_file": "-"},
-        close,
-        says=("--input_file",),
-    )
-
-
 def test_standard_input_that_never_ends(workspace):
     with open("/dev/zero", "rb") as zeros:
         run(
@@ -144,6 +135,77 @@ def test_standard_input_that_never_ends(workspace):
             stdin=zeros,
             says=("line 1",),
         )
+
+
+def closed(*numbers):
+    """Close standard streams, as `2>&-` does in a shell."""
+
+    def close():
+        for number in numbers:
+            os.close(number)
+
+    return close
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"limit": closed(0)},
+        {"limit": closed(1)},
+        {"limit": closed(2)},
+        {"limit": closed(0, 1, 2)},
+        {"stderr": "/dev/full"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"PYTHONIOENCODING": "latin-1:strict"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        {"LC_ALL": "POSIX"},
+    ],
+    ids=lambda how: " ".join(how),
+)
+def test_streams_that_are_closed_full_or_odd(workspace, monkeypatch, how):
+    """Work is done, mistakes have their status, and files are as always."""
+    path = workspace.here / "ü 漢.txt"
+    path.write_text("Ivo slept. Mara woke.\n")
+    for name in ("PYTHONIOENCODING", "LC_ALL", "PYTHONUTF8"):
+        if name in how:
+            monkeypatch.setenv(name, how[name])
+    output = workspace.out / "ö 漢.txt"
+    changes = {"input_file": path, "output_file": output}
+    statuses, said = [], b""
+    with open(how.get("stderr", os.devnull), "wb") as full:
+        streams = {"stderr": full} if "stderr" in how else {}
+        for _ in range(2):
+            process = start(
+                workspace,
+                "split_sentences",
+                changes,
+                how.get("limit"),
+                **streams,
+            )
+            said = process.communicate(timeout=SECONDS)[1] or b""
+            statuses.append(process.returncode)
+            assert output.read_text() == "Ivo slept.\nMara woke.\n\n"
+    assert statuses == [0, 2]
+    assert not said or said.startswith(b"error: --output_file=")
+    assert said or "stderr" in how or "limit" in how
+
+
+@pytest.mark.parametrize("short", ["create_pretraining_data", "predict"])
+def test_standard_input_that_is_closed(workspace, short):
+    changes = {"input_file": "-"}
+    if short == "predict":
+        changes |= {"run_dir": None, "saved_model": "{here}/folder"}
+    says = ("--input_file=- is standard input, which is closed",)
+    leaves = ("keras.json",)
+    run(workspace, short, changes, closed(0), says=says, leaves=leaves)
+
+
+@pytest.mark.parametrize("short", ["inspect_records", "predict"])
+def test_answers_need_a_standard_output(workspace, short):
+    changes = {"output_file": "-"} if short == "predict" else {}
+    leaves = ("keras.json",)
+    says = ("Standard output is closed",)
+    run(workspace, short, changes, closed(1), says=says, leaves=leaves)
 
 
 def test_standard_output_that_is_full(workspace):

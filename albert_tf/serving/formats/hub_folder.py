@@ -61,6 +61,13 @@ class Model:
     run_dir: str | None = None
 
 
+def paths(folder: str) -> list[str]:
+    """Return all paths that `write` may write."""
+    vocabularies = VOCABULARY_NAMES.values()
+    names = [*NAMES, *map(normalization.path_beside, vocabularies)]
+    return [os.path.join(folder, name) for name in names]
+
+
 def write(folder: str, model: Model) -> None:
     """Write the folder."""
     tokenizer = model.tokenizer
@@ -110,10 +117,9 @@ def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
         path = os.path.join(folder, name)
         if files.exists(path):  # Of an earlier export.
             files.remove(path)
-    for name, content in contents.items():
-        path = os.path.join(folder, name)
-        with files.replace_atomically(path, through_link=False) as stream:
-            stream.write(content)
+    files.write_together(
+        {os.path.join(folder, n): content for n, content in contents.items()}
+    )
 
 
 def _json(values: Mapping[str, Any]) -> str:

@@ -36,11 +36,8 @@ def test_a_name_that_is_almost_known_is_proposed(path):
         configs.find_model(path)
 
 
-def test_other_paths_are_left_as_they_are():
+def test_other_paths_are_left_as_they_are(tmp_path, monkeypatch):
     assert configs.find_model("my/config.json") == "my/config.json"
-
-
-def test_a_file_of_that_name_wins(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "albert_base_v2").touch()
     assert configs.find("albert_base_v2") == "albert_base_v2"

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import importlib
 import os
 import signal
 import socket
@@ -11,7 +10,7 @@ import sys
 
 import pytest
 
-from albert_tf.common import errors, folder_lock, options
+from albert_tf.common import errors, folder_lock
 from tests.conftest import ROOT
 
 # Holds a folder until its standard input ends.
@@ -245,42 +244,3 @@ def test_it_loads_no_tensorflow():
         "sys.exit('tensorflow' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-
-
-# Who holds one. Those that train are in test_run_pretraining and
-# test_finetuning.
-TINY = "tests/fixtures/original_tiny_lamb"
-COMMANDS = [
-    (
-        "albert_tf.export:ExportOptions",
-        f"--init_checkpoint={TINY} --task=encoder --export_dir",
-        "out.lock",
-    ),
-    (
-        "albert_tf.convert_checkpoint:ConvertOptions",
-        f"--from={TINY}/model.ckpt-0 --format=tf2 --to",
-        "out/.lock",
-    ),
-    (
-        "albert_tf.run_glue:GlueOptions",
-        "--data_dir=glue --tasks=rte --output_dir",
-        "out/.lock",
-    ),
-]
-
-
-@pytest.mark.parametrize(("where", "words", "lock"), COMMANDS)
-def test_second_command_is_refused_and_changes_nothing(
-    where, words, lock, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(ROOT)
-    place = tmp_path / "out"
-    target = place / "model.ckpt-0" if words.endswith("--to") else place
-    module = importlib.import_module(where.split(":")[0])
-    options_class = getattr(module, where.split(":")[1])
-    settings = options.parse(options_class, f"{words}={target}".split())
-    with folder_lock.hold(str(place), "to", lock=str(tmp_path / lock)):
-        before = sorted(tmp_path.rglob("*"))
-        with pytest.raises(errors.UserError, match="/out.* is in use by"):
-            module.run(settings)
-        assert sorted(tmp_path.rglob("*")) == before

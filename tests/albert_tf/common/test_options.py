@@ -186,12 +186,24 @@ def interrupt(_: Outer) -> None:
         (["--flagfile=outer"], "No such file or directory: 'inner'"),
         (["--flagfile=itself"], "--flagfile=itself includes itself"),
         (["--flagfile=bytes"], "--flagfile=bytes: 'utf-8' codec can't decode"),
+        (["--flagfile=zeros"], "Unexpected argument"),
+        (["--flagfile=/dev/zero"], "--flagfile=/dev/zero is a device"),
+        (["--flagfile=deep0"], "is one of more than 100 files"),
+        (["--flagfile=two0"], "is one of more than 100 files"),
+        (["--flagfile=wide"], "is one of more than 100 files"),
     ],
 )
 def test_wrong_options(words, says, folder, capsys):
     (folder / "outer").write_bytes(b"--flagfile=inner")
     (folder / "itself").write_bytes(b"--flagfile=itself")
     (folder / "bytes").write_bytes(b"--name=x\n\xff\n")
+    (folder / "zeros").write_bytes(bytes(1000))
+    (folder / "wide").write_text("--flagfile=empty\n" * 100)
+    (folder / "empty").write_text("")
+    for number in range(100):
+        for name, times in (("deep", 1), ("two", 2)):
+            lines = f"--flagfile={name}{number + 1}\n" * times
+            (folder / f"{name}{number}").write_text(lines)
     assert options.run_inside(pytest.fail, Outer, words) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: ") and says in said

@@ -64,7 +64,7 @@ def test_links_in_the_folder_lead_nowhere_when_it_is_written(
         "spm.model",
         "spm.normalization.json",
     )
-    for name in (*names, *(f"{name}.partial" for name in names)):
+    for name in (*names, *(f"{name}.albert_tf.partial" for name in names)):
         (tmp_path / "run" / name).symlink_to("../own")
     claim(spm=tiny_vocab)
     assert (tmp_path / "own").read_text() == "the user's"

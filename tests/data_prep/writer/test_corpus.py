@@ -1,3 +1,4 @@
+import functools
 import gzip
 import hashlib
 import io
@@ -261,12 +262,54 @@ def test_packed_files_are_unpacked(tmp_path, ending, pack):
             read_all([path])
 
 
-def test_bytes_behind_a_packed_file_are_hashed(tmp_path):
-    content = lzma.compress(b"one\n") + b"trailing" * 10**4
-    path = write(tmp_path, content, "a.xz")
-    found, _, reader = read_all([path])
-    assert found == [["one"]]
-    assert reader.files[0].sha256 == hashlib.sha256(content).hexdigest()
+def test_zeros_behind_a_packed_file_are_hashed(tmp_path):
+    """The format allows them, behind each stream."""
+    for ending, pack in ((".xz", lzma.compress), (".gz", gzip.compress)):
+        zeros = bytes(3 * 2**20)
+        content = pack(b"one\n") + zeros + pack(b"two\n") + zeros
+        path = write(tmp_path, content, f"a{ending}")
+        found, _, reader = read_all([path])
+        assert found == [["one", "two"]]
+        digest = hashlib.sha256(content).hexdigest()
+        assert reader.files[0].sha256 == digest
+
+
+def parts_with_damage():
+    """Packed files of which a later part is damaged, or is no such part."""
+    text = b"".join(b"line %d\n" % i for i in range(1000))
+    checked = {zstd.CompressionParameter.checksum_flag: 1}
+    for ending, pack in (
+        (".gz", gzip.compress),
+        (".xz", lzma.compress),
+        (".zst", functools.partial(zstd.compress, options=checked)),
+    ):
+        whole = pack(text)
+        middle = bytearray(whole)
+        middle[len(whole) // 2] ^= 0xFF
+        for name, later in {
+            "beginning": b"\xff" + whole[1:],
+            "second byte": whole[:1] + b"\xff" + whole[2:],
+            "middle": bytes(middle),
+            "cut": whole[:-1],
+            "few bytes": whole[:3],
+            "text": text,
+            "zeros and text": bytes(512) + b"text",
+        }.items():
+            for between in (b"", whole, b"" if ending == ".zst" else bytes(4)):
+                content = whole + between + later
+                yield pytest.param(ending, content, id=f"{ending} {name}")
+
+
+@pytest.mark.parametrize(("ending", "content"), list(parts_with_damage()))
+def test_no_later_part_of_a_packed_file_is_dropped(tmp_path, ending, content):
+    path = write(tmp_path, content, f"a{ending}")
+    with pytest.raises(errors.UserError, match=f"a{ending} cannot be unpacked"):
+        read_all([path])
+    with (
+        pytest.raises(errors.UserError, match=f"a{ending} cannot be unpacked"),
+        corpus.open_unpacked(str(path)) as stream,
+    ):
+        stream.read()
 
 
 def test_progress_reaches_the_size_of_all_files(tmp_path):

@@ -1,5 +1,6 @@
 """The names of the record files, and which are refused."""
 
+import dataclasses
 import os
 
 import pytest
@@ -9,9 +10,15 @@ from data_prep.writer import output_files
 from tests.data_prep import writing
 
 
+@dataclasses.dataclass
+class Settings:
+    output_file: str
+    input_file: str = ""
+
+
 def test_only_regular_files_are_outputs(base, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(errors.UserError, match="pipe is a pipe or a device"):
+    with pytest.raises(errors.UserError, match="pipe` is a pipe or a device"):
         writing.run(base, output_file=str(tmp_path / "pipe"), overwrite=True)
     assert (tmp_path / "pipe").is_fifo()
     (tmp_path / "x.card.md").mkdir()
@@ -72,16 +79,16 @@ def test_unfinished_work_is_beside_the_first_file():
 def test_outputs_that_are_no_files(tmp_path, path, message):
     path = f"{tmp_path}/{path}"
     with pytest.raises(errors.UserError, match=message):
-        output_files.check([], [path], path)
+        output_files.check(Settings(path), [path])
 
 
 @pytest.mark.parametrize(
     "path, is_own",
     [
         ("x", True),
-        ("./x", True),
-        ("link", True),
         ("x.manifest.json", True),
+        ("x.card.md", True),
+        ("x.card.png", True),
         ("x.work/unit-000001.rows", True),
         ("x.works", False),
         ("x2", False),
@@ -91,12 +98,16 @@ def test_inputs_that_the_writer_would_write(
     tmp_path, monkeypatch, path, is_own
 ):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "link").symlink_to("x")
-    if not is_own:
-        output_files.check([path], ["x"], "x")
-        return
-    with pytest.raises(errors.UserError, match=f"{path} is also an input"):
-        output_files.check(["a", path], ["x"], "x")
+    (tmp_path / "x.work").mkdir()
+    (tmp_path / path).write_text("mine")
+    (tmp_path / "link").symlink_to(path)
+    for name in (path, f"./{path}", "link"):
+        settings = Settings("x", f"a,{name}")
+        if not is_own:
+            output_files.check(settings, ["x"])
+            continue
+        with pytest.raises(errors.UserError, match="the input"):
+            output_files.check(settings, ["x"])
 
 
 @pytest.mark.parametrize(
@@ -114,9 +125,9 @@ def test_shards_of_two_sets_do_not_mix(tmp_path, there, is_other):
     (tmp_path / there).touch()
     path = f"{tmp_path}/x"
     outputs = output_files.split(path, 2)
-    output_files.check([], [path], path)  # No shard.
+    output_files.check(Settings(path), [path])  # No shard.
     if not is_other:
-        output_files.check([], outputs, path)
+        output_files.check(Settings(path), outputs)
         return
     with pytest.raises(errors.UserError, match=f"{there} is a shard of anoth"):
-        output_files.check([], outputs, path)
+        output_files.check(Settings(path), outputs)

@@ -149,7 +149,7 @@ def test_own_readme_is_not_replaced_unasked(make_run, tmp_path):
     run, hub = make_run(), tmp_path / "hub"
     hub.mkdir()
     (hub / "README.md").write_text("mine")
-    with pytest.raises(errors.UserError, match="already exists"):
+    with pytest.raises(errors.UserError, match="exists"):
         convert(run, hub)
     assert (hub / "README.md").read_text() == "mine"
     (hub / "vocab.txt").write_text("of an earlier export")

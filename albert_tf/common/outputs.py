@@ -1,0 +1,172 @@
+"""What a command may write: no file that it reads, and nothing of the user's.
+
+Every command calls `claim` before its work, with every path that it writes.
+What exists is replaced with `--overwrite` only, unless the command knows it as
+its own earlier result.
+"""
+
+import errno
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from albert_tf.common import errors, files, options
+
+# Options that name something to read: files, patterns, folders, checkpoints.
+_INPUTS = re.compile(
+    r"(_file|_dirs?|checkpoint|saved_model|compare_with|from)$"
+)
+_OUTPUTS = frozenset(
+    {
+        "cached_dir",
+        "export_dir",
+        "output_dir",
+        "output_file",
+        "output_prefix",
+        "submission_file",
+        "to",
+    }
+)
+# What stands beside a checkpoint or a vocabulary that an option names.
+_BESIDE = (".index", ".data-*")
+_VOCABULARIES = ("spm_model_file", "vocab_file")
+
+
+def claim(
+    settings: Any,
+    option: str,
+    paths: Iterable[str],
+    *,
+    is_own: bool = False,
+) -> None:
+    """Refuse to write where something of the user's would be lost.
+
+    A `files.partial` beside one of the paths shows that an earlier start of the
+    command was killed after this check; then the others are its own.
+
+    Args:
+        settings: The options. What they name is an input or an output. With
+            `overwrite`, what exists may be replaced.
+        option: The one that names the output.
+        paths: All files that are written, side files included.
+        is_own: Whether what exists is known as this command's earlier result.
+    """
+    values, paths = options.to_dict(settings), list(paths)
+    given = values.get(option)
+    if given == "":
+        raise errors.UserError("is empty. Name a file.", option)
+    unfinished = {
+        path
+        for path in paths
+        if not files.is_remote(path) and os.path.lexists(files.partial(path))
+    }
+    refuse_inputs(settings, option, paths)
+    folders = {_identity(path) for path in _inputs(values) if _is_folder(path)}
+    seen: set[str] = set()
+    for path in paths:
+        named = f"`{option}={given}`" + (f": {path}" if path != given else "")
+        _require_name(path, named)
+        if os.path.realpath(path) in seen:
+            raise errors.UserError(f"{named} is written twice. Change a name.")
+        seen.add(os.path.realpath(path))
+        if is_own or unfinished - {path} or not files.exists(path):
+            continue
+        if not folders.isdisjoint(map(_identity, _parents(path))):
+            raise errors.UserError(
+                f"{named} is in a folder that is read. Give another name."
+            )
+        if not values.get("overwrite"):
+            way = "replace it with `overwrite`"
+            if "overwrite" not in values:
+                way = "move it away"
+            raise errors.UserError(
+                f"{named} exists. Give another name, or {way}."
+            )
+
+
+def refuse_inputs(settings: Any, option: str, paths: Iterable[str]) -> None:
+    """Refuse outputs that are inputs, or folders with inputs in them.
+
+    Args:
+        settings: See `claim`.
+        option: The option that names the outputs.
+        paths: Files, or folders that are replaced as a whole.
+    """
+    values = options.to_dict(settings)
+    inputs = {_identity(path): path for path in _inputs(values)}
+    inputs.pop(None, None)  # Those that do not exist.
+    for path in paths:
+        identity = _identity(path)
+        problem = "is one of the input files" if identity in inputs else ""
+        for inner in inputs.values() if _is_folder(path) else ():
+            if identity in map(_identity, _parents(inner)):
+                problem = f"holds the input {inner}"
+        if problem:
+            raise errors.UserError(
+                f"`{option}={values.get(option)}`: {path} {problem}. Give "
+                "another name."
+            )
+
+
+def _inputs(values: dict[str, Any]) -> Iterator[str]:
+    """Yield the files and folders that the options name to be read."""
+    for name, value in values.items():
+        is_input = _INPUTS.search(name) and name not in _OUTPUTS
+        if not is_input or not isinstance(value, str):
+            continue
+        for part in {value, *map(str.strip, value.split(","))}:
+            yield part
+            if not files.is_remote(part):
+                yield from glob.iglob(part)
+                for ending in _BESIDE:
+                    yield from glob.iglob(glob.escape(part) + ending)
+            if name in _VOCABULARIES:
+                yield f"{os.path.splitext(part)[0]}.normalization.json"
+
+
+def _identity(path: str) -> Any:
+    """Return what is equal for all names of a file; None if there is none."""
+    if files.is_remote(path):
+        return path
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):  # There may be NUL in the name.
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_folder(path: str) -> bool:
+    return not files.is_remote(path) and os.path.isdir(path)
+
+
+def _parents(path: str) -> Iterator[str]:
+    """Yield the folders around a local path, the nearest first."""
+    if files.is_remote(path):
+        return
+    path = os.path.realpath(path)
+    while path != os.path.dirname(path):
+        path = os.path.dirname(path)
+        yield path
+
+
+def _require_name(path: str, named: str) -> None:
+    """Refuse what cannot be the path of a new file, or of one to replace."""
+    if _is_folder(path) or path.endswith("/"):
+        raise errors.UserError(f"{named} is a folder. Name a file in it.")
+    if files.is_remote(path):
+        return
+    if files.is_special(path):
+        raise errors.UserError(
+            f"{named} is a pipe or a device. Only regular files are replaced. "
+            "Choose another name."
+        )
+    try:
+        os.lstat(files.partial(path))
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise errors.UserError(
+                f"{named} is too long for a name: while it is written it ends "
+                f"in {files.PARTIAL}. Give a shorter one."
+            ) from None

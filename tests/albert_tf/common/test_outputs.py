@@ -1,0 +1,179 @@
+"""What may be written, for any command; tests/hostile/test_outputs.py walks
+over all of them."""
+
+import dataclasses
+import os
+import re
+
+import pytest
+
+from albert_tf.common import errors, files, outputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    output_file: str
+    input_file: str = ""
+    spm_model_file: str | None = None
+    init_checkpoint: str | None = None
+    run_dir: str | None = None
+    task_name: str = "rte"
+    overwrite: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class NeverReplaces:
+    output_file: str
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("run", "rte", "other"):
+        (tmp_path / name).mkdir()
+    for name in ("a", "b,c", "v.model", "v.normalization.json", "run/x"):
+        (tmp_path / name).write_text("mine")
+    for name in ("m.index", "m.data-00000-of-00001", "rte/x", "[a]"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "linked").symlink_to("run")
+    (tmp_path / "dangling").symlink_to("new")
+    os.link("a", "hard")
+    os.mkfifo("pipe")
+    return tmp_path
+
+
+INPUT = "is one of the input files"
+
+
+@pytest.mark.parametrize(
+    "inputs, path",
+    [
+        *(({"input_file": i}, p) for i in ("a", "x, a", "?") for p in "a"),
+        ({"input_file": "a"}, "./run/../a"),
+        ({"input_file": "a"}, "link"),
+        ({"input_file": "link"}, "a"),
+        ({"input_file": "a"}, "hard"),
+        ({"input_file": "*,x"}, "link"),
+        ({"input_file": "[a]"}, "[a]"),
+        ({"input_file": "b,c"}, "b,c"),
+        ({"spm_model_file": "v.model"}, "v.model"),
+        ({"spm_model_file": "v.model"}, "v.normalization.json"),
+        ({"init_checkpoint": "m"}, "m.index"),
+        ({"init_checkpoint": "m"}, "m.data-00000-of-00001"),
+    ],
+)
+def test_an_input_is_never_replaced(inputs, path):
+    for output, paths in ((path, [path]), ("stem", ["stem", path])):
+        settings = Settings(output, **inputs, overwrite=True)
+        for is_own in (False, True):
+            with pytest.raises(errors.UserError, match=INPUT) as caught:
+                outputs.claim(settings, "output_file", paths, is_own=is_own)
+            assert f"output_file={output}" in str(caught.value)
+            assert path in str(caught.value)
+
+
+@pytest.mark.parametrize("run_dir", ["run", "linked", "./run/", "other,run"])
+def test_nothing_in_a_folder_that_is_read_is_replaced(run_dir):
+    settings = Settings("linked/x", run_dir=run_dir, overwrite=True)
+    with pytest.raises(errors.UserError, match="in a folder that is read"):
+        outputs.claim(settings, "output_file", ["linked/x"])
+    os.symlink("run/x", "into")
+    with pytest.raises(errors.UserError, match="in a folder that is read"):
+        outputs.claim(settings, "output_file", ["into"])
+    outputs.claim(settings, "output_file", ["linked/x"], is_own=True)
+    outputs.claim(settings, "output_file", ["run/new"])
+
+
+def test_a_folder_that_is_replaced_holds_no_input():
+    words = "run (holds the input (run|linked)/x|is one of the input files)\\."
+    for path in ("run/x", "linked/x", "run", "run/*"):
+        with pytest.raises(errors.UserError, match=words):
+            outputs.refuse_inputs(Settings("run", path), "output_file", ["run"])
+    outputs.refuse_inputs(Settings("run", "a"), "output_file", ["run"])
+    outputs.refuse_inputs(Settings("run/z", "run"), "output_file", ["run/z"])
+
+
+@pytest.mark.parametrize("path", ["a", "link", "rte/x"])
+def test_what_exists_needs_overwrite(path):
+    words = f"`output_file={path}` exists.* replace it with `overwrite`"
+    with pytest.raises(errors.UserError, match=words):
+        outputs.claim(Settings(path), "output_file", [path])
+    with pytest.raises(errors.UserError, match=f"`output_file=s`: {path} exi"):
+        outputs.claim(Settings("s"), "output_file", ["s", path])
+    with pytest.raises(errors.UserError, match="exists.* move it away"):
+        outputs.claim(NeverReplaces(path), "output_file", [path])
+    outputs.claim(Settings(path), "output_file", [path], is_own=True)
+    # The name of a task is no input, even where a folder is called so.
+    outputs.claim(Settings(path, overwrite=True), "output_file", [path])
+
+
+def test_a_killed_command_begins_again(folder):
+    written = ["new", "a"]  # The second one is there.
+    with files.replace_atomically("new"):
+        outputs.claim(Settings("new"), "output_file", written)
+        outputs.claim(Settings("new"), "output_file", reversed(written))
+        (folder / "new").write_text("another's, since then")
+        with pytest.raises(errors.UserError, match="new` exists"):
+            outputs.claim(Settings("new"), "output_file", written)
+        (folder / "new").unlink()
+    (folder / "new").unlink()
+    (folder / "new.partial").write_text("what a browser left")
+    with pytest.raises(errors.UserError, match="a exists"):
+        outputs.claim(Settings("new"), "output_file", written)
+    with pytest.raises(errors.UserError, match="link is written twice"):
+        outputs.claim(
+            Settings("new", overwrite=True), "output_file", ["a", "link"]
+        )
+
+
+@pytest.mark.parametrize(
+    "path, message",
+    [
+        ("", "`output_file` is empty"),
+        ("run", "`output_file=run` is a folder"),
+        ("new/", "`output_file=new/` is a folder"),
+        ("pipe", "pipe` is a pipe or a device"),
+        ("a" * 250, "is too long for a name"),
+    ],
+)
+def test_what_is_no_name_of_a_file(path, message):
+    for overwrite in (False, True):
+        settings = Settings(path, overwrite=overwrite)
+        with pytest.raises(errors.UserError, match=message):
+            outputs.claim(settings, "output_file", [path])
+
+
+def test_new_names_are_free(folder):
+    before = sorted(folder.rglob("*"))
+    for path in ("new", "dangling", "run/new", "nowhere/x", "a" * 230):
+        settings = Settings(path, "a,run/*", "v.model", "m")
+        outputs.claim(settings, "output_file", [path, path + ".json"])
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_files_that_are_written_together(folder):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    contents = {"n1": b"1", "n2": b"2", "n3": b"3"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", stop)
+        with pytest.raises(KeyboardInterrupt):
+            files.write_together(contents)
+    assert not list(folder.glob("n*"))
+    seen = []
+
+    def note(old, new):
+        sizes = {p.name: p.stat().st_size for p in folder.glob("n*")}
+        seen.append((new, sizes))
+        real(old, new)
+
+    real = os.replace
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", note)
+        files.write_together(contents)
+    # Before the first one appears, all are complete; "n1" appears last.
+    assert [re.sub(".*/", "", new) for new, _ in seen] == ["n3", "n2", "n1"]
+    assert seen[0][1] == {f"n{i}{files.PARTIAL}": 1 for i in (1, 2, 3)}
+    assert {n: (folder / n).read_bytes() for n in contents} == contents
