@@ -231,7 +231,7 @@ def choose_vocabulary(
         {
             **run_folder.vocabulary_of(given),
             f"the model in {folder}": run_folder.known_vocabularies(folder),
-            f"the vocabulary in {folder}": set().union(*copy),
+            f"the vocabulary {known.path}": set().union(*copy),
         }
     )
     if given.path is not None and not run_folder.is_run(folder):

@@ -161,7 +161,7 @@ def test_given_vocabulary_is_the_one_that_a_folder_has(
     found = source.choose_vocabulary(options["copy"], known, "r")
     assert found.path == options["copy"].path
     for given in (options["other"], VOCABULARY(undescribed_vocab)):
-        message = f"{given.path}` has another vocabulary .* than .* in r "
+        message = f"{given.path}` has another vocabulary .* {known.path} "
         with pytest.raises(errors.UserError, match=message):
             source.choose_vocabulary(given, known, "r")
 
