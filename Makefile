@@ -2,6 +2,7 @@
 #
 # Variables, given after the command (`make test PYTHON=python3.12`):
 #   PYTHON  interpreter for a new environment; default: the first suitable one
+#   NEWEST  interpreter of `make test-newest`; default: python3.13
 #   VENV    folder of the environment; default: .venv
 #   ARGS    further arguments for pytest, such as ARGS="-k tokenization"
 #   OUTPUT  folder that `make demo` writes; default: demo_output
@@ -14,6 +15,7 @@
 
 VENV = .venv
 PYTHON =
+NEWEST = python3.13
 ARGS =
 FILES =
 OUTPUT = demo_output
@@ -30,6 +32,7 @@ LINT_DONE = $(VENV)/.lint-done
 MUTANTS_DONE = $(VENV)/.mutants-done
 TORCH_DONE = $(VENV)/.torch-done
 JAX = $(VENV)-jax
+NEW = $(VENV)-newest
 ALL = not gpu and not jax and not torch
 CODE = albert_tf data_prep tests tools lab
 INSTALL = -m pip install $(PIP) --disable-pip-version-check
@@ -37,7 +40,7 @@ PIP_INSTALL = "$(PY)" $(INSTALL)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all test-lab test-jax test-torch
+.PHONY: help setup demo test test-all test-lab test-jax test-torch test-newest
 .PHONY: fuzz mutants soak lint format clean
 
 help:
@@ -48,6 +51,7 @@ help:
 	@echo "make test-lab   the tests of lab/"
 	@echo "make test-jax, test-torch   the tests that need jax, or torch and"
 	@echo "            transformers; each installs its packages"
+	@echo "make test-newest   a part of the tests with NEWEST, TensorFlow 2.21"
 	@echo "make soak   kill jobs at random moments and compare results (hours)"
 	@echo "make mutants FILES=albert_tf/data/masking.py  mutation tests of files"
 	@echo "make fuzz   try many random hostile files and flags (ROUNDS=20)"
@@ -78,6 +82,13 @@ test-torch: $(TORCH_DONE)
 	"$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py \
 	    tests/parity/test_hub_folder.py $(ARGS)
 
+# TensorFlow 2.21 writes two lines about itself, whatever the level of its log.
+test-newest: $(NEW)/.setup-done
+	"$(NEW)/bin/python" tools/run_tests.py tests/albert_tf/text \
+	    tests/albert_tf/model/network tests/albert_tf/model/heads \
+	    tests/albert_tf/serving/services/test_encoder_service.py \
+	    tests/end_to_end/test_packed_training.py tests/test_wheel.py $(ARGS)
+
 soak: setup
 	"$(PY)" -m lab.soak --output_dir="$(SOAK)" --kills=$(KILLS) \
 	    --seed="$(SEED)" $(ARGS)
@@ -104,7 +115,7 @@ format: $(LINT_DONE)
 	"$(PY)" -m ruff format $(CODE)
 
 clean:
-	rm -rf "$(VENV)" "$(JAX)" build dist *.egg-info
+	rm -rf "$(VENV)" "$(JAX)" "$(NEW)" build dist *.egg-info
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .mutants .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -137,6 +148,13 @@ $(TORCH_DONE): $(SETUP_DONE) pyproject.toml
 $(JAX)/.setup-done: requirements-jax.txt
 	sh tools/make_venv.sh "$(@D)" $(PYTHON)
 	@echo "Installing $< into $(@D): 0.6 to 1.3 GB."
+	"$(@D)/bin/python" $(INSTALL) "pip==$(PIP_VERSION)"
+	"$(@D)/bin/python" $(INSTALL) -r $<
+	@touch "$@"
+
+$(NEW)/.setup-done: requirements-newest.txt pyproject.toml
+	sh tools/make_venv.sh "$(@D)" $(NEWEST)
+	@echo "Installing $< into $(@D): 3 GB."
 	"$(@D)/bin/python" $(INSTALL) "pip==$(PIP_VERSION)"
 	"$(@D)/bin/python" $(INSTALL) -r $<
 	@touch "$@"

@@ -3,8 +3,8 @@
 #
 # Usage: sh tools/make_venv.sh FOLDER [PYTHON]
 #
-# Without PYTHON, the first of python3.11, python3.12 and python3 is taken that
-# is Python 3.11 or 3.12 and can make environments.
+# Without PYTHON, the first of python3.11, python3.12, python3.13 and python3 is
+# taken that is Python 3.11 to 3.13 and can make environments.
 
 set -eu
 
@@ -12,13 +12,13 @@ venv=$1
 wanted=${2:-}
 
 fits() {
-    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
+    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
         2>/dev/null
 }
 
 python=
 lacks_venv=
-for candidate in ${wanted:-python3.11 python3.12 python3}; do
+for candidate in ${wanted:-python3.11 python3.12 python3.13 python3}; do
     fits "$candidate" || continue
     if "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
         python=$candidate
@@ -31,10 +31,10 @@ if [ -z "$python" ]; then
     if [ -n "$lacks_venv" ]; then
         echo "$lacks_venv cannot make virtual environments: its venv module is" \
             "missing. On Debian or Ubuntu: apt install python3-venv (or" \
-            "python3.11-venv, python3.12-venv); then call make again." >&2
+            "python3.11-venv, python3.12-venv, python3.13-venv); then call make again." >&2
     else
-        echo "${wanted:-None of python3.11, python3.12 and python3} is not" \
-            "Python 3.11 or 3.12, which TensorFlow 2.20 and its companions" \
+        echo "${wanted:-None of python3.11 to python3.13 and python3} is not" \
+            "Python 3.11 to 3.13, which TensorFlow 2.20 and its companions" \
             "need here. Install one, or name it:" \
             "make setup PYTHON=/path/to/python3.12" >&2
     fi
