@@ -174,11 +174,32 @@ def run(settings: CorpusOptions) -> None:
         )
         for name in SOURCES + EVALUATION
     }
-    names = (MANIFEST_NAME, TRAIN_NAME, HELD_OUT_NAME)
-    written = [os.path.join(settings.output_dir, name) for name in names]
-    is_own = files.exists(written[0])
-    outputs.claim(settings, "output_dir", written, is_own=is_own)
+    written = {
+        name: os.path.join(settings.output_dir, name)
+        for name in (MANIFEST_NAME, TRAIN_NAME, HELD_OUT_NAME)
+    }
+    is_own = files.exists(written[MANIFEST_NAME])
+    outputs.claim(settings, "output_dir", written.values(), is_own=is_own)
     files.make_folder(settings.output_dir, "output_dir")
+    counts, texts = _divide(paths)
+    digests = {name: files.sha256(path) for name, path in paths.items()}
+    for name, text in texts.items():
+        digests[name] = hashlib.sha256(text.encode()).hexdigest()
+    content = {
+        "seed": _SEED,
+        "held_out_share": _HELD_OUT_SHARE,
+        "sources": counts,
+        "sha256": digests,
+    }
+    texts[MANIFEST_NAME] = strict_json.dumps(content, indent=2) + "\n"
+    files.write_together(
+        {path: texts[name].encode() for name, path in written.items()}
+    )
+    sys.stdout.write(to_markdown(counts))
+
+
+def _divide(paths: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the counts of each source, and the texts of both parts."""
     parts = {
         name: hold_out(read_units(paths[name]), _HELD_OUT_SHARE, _SEED)
         for name in SOURCES
@@ -205,27 +226,7 @@ def run(settings: CorpusOptions) -> None:
         }
         texts[TRAIN_NAME] += "".join(f"{unit}\n\n" for unit in train)
         texts[HELD_OUT_NAME] += "".join(f"{unit}\n\n" for unit in held)
-    digests = {n: files.sha256(path) for n, path in paths.items()} | {
-        name: hashlib.sha256(text.encode()).hexdigest()
-        for name, text in texts.items()
-    }
-    content = {
-        "seed": _SEED,
-        "held_out_share": _HELD_OUT_SHARE,
-        "sources": counts,
-        "sha256": digests,
-    }
-    texts = {
-        MANIFEST_NAME: strict_json.dumps(content, indent=2) + "\n",
-        **texts,
-    }
-    files.write_together(
-        {
-            os.path.join(settings.output_dir, name): text.encode()
-            for name, text in texts.items()
-        }
-    )
-    sys.stdout.write(to_markdown(counts))
+    return counts, texts
 
 
 def to_markdown(counts: dict[str, Any]) -> str:

@@ -75,22 +75,30 @@ def test_squad_from_training_to_ensemble(world, tmp_path, version):
     )
     again = json.loads((tmp_path / "again/predictions.json").read_text())
     assert again == both
-    # From the folder alone, without the answers.
+    file = tmp_path / "own.json"
+    check_prediction(world, folder, content, file, version)
+
+
+def check_prediction(world, folder, content, file, version):
+    """From the folder alone, and without the answers."""
+    best = scores.read(str(folder)).best
+    written = json.loads((folder / "predictions.json").read_text())
     for article in content["data"]:
         for paragraph in article["paragraphs"]:
             for question in paragraph["qas"]:
                 question.pop("answers", None)
                 question.pop("is_impossible", None)
-    small_runs.write(tmp_path / "own.json", json.dumps(content))
+    small_runs.write(file, json.dumps(content))
+    lines = file.with_suffix(".jsonl")
     predict.run(
         predict.PredictOptions(
             run_dir=str(folder),
-            input_file=str(tmp_path / "own.json"),
-            output_file=str(tmp_path / "own.jsonl"),
+            input_file=str(file),
+            output_file=str(lines),
             batch_size=5,
         )
     )
-    own = list(map(json.loads, small_runs.open_lines(tmp_path / "own.jsonl")))
+    own = list(map(json.loads, small_runs.open_lines(lines)))
     assert {a["id"]: a["prediction"] for a in own} == written
     threshold = best.scores.get("null_score_diff_threshold", 0.0)
     for answer in own:
@@ -99,7 +107,7 @@ def test_squad_from_training_to_ensemble(world, tmp_path, version):
         assert answer["prediction"] == (first if is_answered else "")
     answering = changed(
         small_runs.answerer(world, best.folder, squad_version=version),
-        predict_file=str(tmp_path / "own.json"),
+        predict_file=str(file),
         do_train=False,
         do_eval=False,
         seed=best.seed,
