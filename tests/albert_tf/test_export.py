@@ -448,8 +448,8 @@ LAYOUTS = {
             "brightmart", "saved_model", "float32", LAYER_ATOL, marks=slow
         ),
         ("brightmart", "saved_model", "bfloat16", 0.1),
+        # Its weights are too small for LiteRT's int8, which begins at 1,024.
         ("brightmart", "litert", "float32", 1e-4),
-        pytest.param("brightmart", "litert", "int8", 0.2, marks=slow),
         ("brightmart", "onnx", "float32", 1e-4),
         pytest.param("brightmart", "onnx", "int8", 0.2, marks=slow),
         pytest.param("alibi", "saved_model", "bfloat16", 0.1, marks=slow),
@@ -473,8 +473,9 @@ def test_layouts_are_exported_in_every_format(
     far = read_report(tmp_path / "run")["largest_difference"]
     assert {name for function in far.values() for name in function} == names
     largest = [max(function.values()) for function in far.values()]
+    assert max(largest) < atol, far
     # Another precision is another network, whose numbers are near.
-    assert 1e-5 * (precision != "float32") < max(largest) < atol, far
+    assert precision == "float32" or max(largest) > 1e-5, far
     if form == "saved_model":
         loaded = tf.saved_model.load(settings.export_dir)
         tables = [v for v in loaded.weights if v.shape.rank == 2]
