@@ -137,6 +137,7 @@ def test_page_is_served_and_needs_nothing_else(port):
     assert not re.search(r"https?:|@import|url\(|innerHTML", page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "texts"), [*REQUESTS[:2], *REQUESTS[-3:]])
 def test_form_asks_for_what_the_model_needs(of_kind, kind, texts):
     status, _, content = fetch(of_kind(kind), "GET", "/form")

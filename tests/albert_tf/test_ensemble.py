@@ -12,6 +12,8 @@ from albert_tf.finetuning import saved_outputs
 from albert_tf.finetuning.glue import glue_tasks
 from tests.albert_tf.finetuning import small_runs
 
+pytestmark = pytest.mark.slow
+
 
 def save_again(folder, split, **changes):
     """Change what is kept of a run's outputs."""

@@ -292,6 +292,7 @@ FAST = [
 ALL = itertools.product(LABELLED, ({}, WITHOUT_TEXT, ONNX, LITERT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "how"),
     [
@@ -306,6 +307,7 @@ def test_every_kind_of_task_is_scored(score, kind, how):
     assert len(set(ours.values())) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [BFLOAT16, {**ONNX, "precision": "int8"}])
 def test_score_of_rounded_weights_is_another(score, how):
     ours, theirs = score("RTE", **how)
@@ -441,6 +443,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "form", "precision", "atol"),
     [

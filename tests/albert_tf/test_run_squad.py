@@ -32,6 +32,7 @@ def test_a_command_needs_its_files(world, tmp_path, option, missing):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "version", ["2.0", pytest.param("1.1", marks=pytest.mark.slow)]
 )
@@ -117,6 +118,7 @@ def check_prediction(world, folder, content, file, version):
     assert json.loads(again) == written
 
 
+@pytest.mark.slow
 def test_squad_runs_with_other_windows_are_no_ensemble(world, tmp_path):
     """Their shapes are the same, but not what their numbers mean."""
     for name, values in (("a", {}), ("b", {"max_query_length": 15})):

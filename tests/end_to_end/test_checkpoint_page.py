@@ -16,6 +16,8 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs" / "checkpoints.md").read_text()
 COMMANDS = [
     command.replace("\\\n", " ")

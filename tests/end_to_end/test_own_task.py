@@ -15,6 +15,8 @@ from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import ROOT
 from tests.end_to_end import test_checkpoint_page
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs" / "own_task.md").read_text()
 TASK, JSON_TASK, HEAD = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 COMMANDS = [

@@ -197,6 +197,7 @@ def test_finished_pretraining_does_nothing_more(inputs, pretrained):
     assert [n["step"] for n in numbers(pretrained, "train")] == [2, 4, 6]
 
 
+@pytest.mark.slow
 def test_killed_pretraining_ends_like_an_undisturbed_one(
     inputs, pretrained, tmp_path
 ):
@@ -273,6 +274,7 @@ def test_classifier_features_are_made_once(inputs, finetuned):
     assert (finetuned / "test_results.tsv").read_bytes() == predictions
 
 
+@pytest.mark.slow
 def test_exported_pretrained_model_fills_masks(pretrained, tmp_path):
     run_script(
         "albert_tf.export", run_dir=pretrained, export_dir=tmp_path / "model"
@@ -283,6 +285,7 @@ def test_exported_pretrained_model_fills_masks(pretrained, tmp_path):
     assert odds == sorted(odds, reverse=True)
 
 
+@pytest.mark.slow
 def test_exported_classifier_gives_the_predictions_of_the_run(
     inputs, finetuned, tmp_path
 ):

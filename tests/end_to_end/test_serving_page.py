@@ -24,6 +24,8 @@ from albert_tf.training import run_folder
 from tests.conftest import ROOT
 from tests.end_to_end import test_checkpoint_page
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs" / "serving.md").read_text()
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.S)
 SHELL = [text.replace("\\\n", " ") for kind, text in BLOCKS if not kind]

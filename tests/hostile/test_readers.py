@@ -12,6 +12,8 @@ from albert_tf.common import errors
 from tests.hostile import damages, sampling
 from tests.hostile.readers import READERS
 
+pytestmark = pytest.mark.slow
+
 # Readers that build a network, load one or draw a picture for every file.
 SLOW = (
     "metrics.jsonl",

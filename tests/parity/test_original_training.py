@@ -23,6 +23,8 @@ from albert_tf.training import run_log, training_loop, training_options
 from tests.conftest import PARITY_ATOL, make_replicas
 from tests.parity import recordings
 
+pytestmark = pytest.mark.slow
+
 # Losses after several float32 updates; the bound.
 STEPS_RTOL = 1e-4
 # Weights and moments after eight updates, relative to the largest entry of the

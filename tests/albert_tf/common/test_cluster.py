@@ -239,6 +239,7 @@ def refuse(address, folder, message):
         pass
 
 
+@pytest.mark.slow
 def test_a_cluster_that_cannot_be_used_is_named(tmp_path, cluster_of_two):
     refuse(cluster_of_two, tmp_path / "missing", "do not see the folder .*miss")
     refuse("127.0.0.1:9", tmp_path, "cannot be reached")

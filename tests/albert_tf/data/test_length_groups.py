@@ -120,6 +120,7 @@ def test_batches_hold_records_of_similar_length(path):
     assert not orders & {tuple(range(8)), tuple(range(8))[::-1]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_step", [1, 8, 37])
 def test_first_step_leaves_out_exactly_the_batches_before(path, first_step):
     order = labels(take(train(path), first_step + 5))

@@ -13,6 +13,8 @@ from albert_tf.common import errors, folder_lock, scores
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_run_has_a_folder_and_a_seed(two_runs):
     for number, seed in ((1, 7), (2, 8)):

@@ -34,6 +34,7 @@ def test_an_encoder_with_the_rate_0_stays_as_it_was(world, mnli, tmp_path):
     assert is_changed == {n for n in encoder if "/pooler/" in n}
 
 
+@pytest.mark.slow
 def test_pooling_is_kept_with_the_run(world, mnli, tmp_path):
     """From a checkpoint of the first token, and then from this run."""
     run, make = small_runs.KINDS["race"]
@@ -129,6 +130,7 @@ def test_a_run_that_answers_one_class_says_so(
     assert f"examples get the same answer, '{label}'" in caplog.text
 
 
+@pytest.mark.slow
 def test_training_stops_when_nothing_gets_better(world, tmp_path, monkeypatch):
     accuracies = iter([0.5, 0.7, 0.6, 0.7, 0.9])
     monkeypatch.setattr(
@@ -158,6 +160,7 @@ def test_training_stops_when_nothing_gets_better(world, tmp_path, monkeypatch):
     assert small_runs.metrics(tmp_path / "run", "train")[-1]["step"] > 4
 
 
+@pytest.mark.slow
 def test_a_time_limit_that_is_not_reached_changes_nothing(world, tmp_path):
     """The schedule is adapted after the second update."""
     found = []
@@ -177,6 +180,7 @@ def test_a_time_limit_that_is_not_reached_changes_nothing(world, tmp_path):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_transfer_from_mnli_replaces_the_head(world, mnli, tmp_path):
     settings = small_runs.classifier(
         world,
@@ -202,6 +206,7 @@ def test_transfer_from_mnli_replaces_the_head(world, mnli, tmp_path):
     assert shapes["model/output_bias/.ATTRIBUTES/VARIABLE_VALUE"] == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("new_head", [False, True])
 def test_head_that_would_fit_starts_anew_on_demand(
     world, two_runs, tmp_path, new_head
@@ -276,6 +281,7 @@ def test_finetuning_in_low_precision_follows_float32(
     assert weights == {tf.float32}
 
 
+@pytest.mark.slow
 def test_the_second_of_two_runs_is_that_of_its_seed(world, two_runs, tmp_path):
     """Weights, dropout and the order of the examples."""
     run_classifier.run(small_runs.classifier(world, tmp_path / "one", seed=8))
@@ -287,6 +293,7 @@ def test_the_second_of_two_runs_is_that_of_its_seed(world, two_runs, tmp_path):
     assert len(one) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [
@@ -329,6 +336,7 @@ def test_replicas_and_batches_change_neither_losses_nor_scores(
     assert other_numbers == pytest.approx(numbers, rel=LOSS_RTOL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [
@@ -369,6 +377,7 @@ def test_outputs_are_those_of_full_padding(world, tmp_path, kind):
     assert one.best.scores == pytest.approx(two.best.scores, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_repeats_batches_of_similar_length(world, tmp_path):
     save = run_checkpoints.RunCheckpoints.save
 

@@ -15,6 +15,7 @@ from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
 
 
+@pytest.mark.slow
 def test_missing_second_dev_set_is_reported(world, tmp_path, caplog):
     shutil.copytree(world.glue, tmp_path / "glue")
     os.remove(tmp_path / "glue/MNLI/dev_mismatched.tsv")
@@ -46,6 +47,7 @@ def offline(world, output_file, **values):
     return str(output_file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["rte", pytest.param("squad", marks=pytest.mark.slow)]
 )

@@ -14,6 +14,7 @@ def test_the_profiler_writes_its_files(make_trainer, tmp_path):
     assert list((tmp_path / "run" / "plugins" / "profile").iterdir())
 
 
+@pytest.mark.slow
 def test_it_runs_from_the_first_step_to_the_second(make_trainer, monkeypatch):
     """Also where a line of the log and the end of the run come between."""
     calls = []

@@ -13,6 +13,7 @@ from albert_tf.training import distribution
 from tests.albert_tf.training import tiny_training
 
 
+@pytest.mark.slow
 def test_a_damaged_newest_checkpoint_is_left_for_the_one_before(
     make_trainer, tmp_path, caplog
 ):
@@ -63,6 +64,7 @@ def test_damage_of_any_kind_is_left_for_the_one_before(
         make_trainer()
 
 
+@pytest.mark.slow
 def test_checkpoints_outside_of_the_folder_are_not_deleted(
     make_trainer, tmp_path
 ):

@@ -14,6 +14,7 @@ from tests.albert_tf.training import head_steps, update_runs
 
 
 # The others are in test_train_step_of_choices.py: programs stay in memory.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
@@ -31,6 +32,7 @@ def test_compiled_as_a_whole_or_not_makes_no_difference(
     head_steps.assert_compiling_changes_nothing(small_config, name, parts)
 
 
+@pytest.mark.slow
 def test_fused_cross_entropy_makes_no_difference(small_config, monkeypatch):
     make, batch = head_steps.make(small_config, "pretraining", parts=2)
     plain = update_runs.run(make, batch, compiled=False)

@@ -6,6 +6,7 @@ import pytest
 from tests.albert_tf.training import head_steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("name", ["choices", "replaced_tokens"])
 def test_compiled_as_a_whole_or_not_makes_no_difference(

@@ -40,6 +40,7 @@ def test_interrupted_run_equals_an_uninterrupted_one(
     assert len(expected) == tiny_training.STEPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("replicas", "microbatches", "changes"),
     [
@@ -68,6 +69,7 @@ def test_replicas_and_microbatches_do_not_change_the_update(
         np.testing.assert_allclose(ours, theirs, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_other_replicas_go_on_with_the_same_order_of_examples(
     make_trainer, tmp_path
 ):
@@ -176,6 +178,7 @@ def test_float16_finds_a_scale_for_its_loss(make_trainer):
     assert len(losses) == 40 - skipped and np.isfinite(losses).all()
 
 
+@pytest.mark.slow
 def test_low_precision_follows_float32(make_trainer):
     trainers = make_trainer("f32"), make_trainer("bf16", precision="bfloat16")
     logs = [tiny_training.train(trainer, 4) for trainer in trainers]
@@ -184,6 +187,7 @@ def test_low_precision_follows_float32(make_trainer):
     assert {v.dtype for v in trainers[1].model.variables} == {tf.float32}
 
 
+@pytest.mark.slow
 def test_chunks_leave_no_trace(make_trainer, monkeypatch):
     logs = []
     for folder, seconds in (("fast", 1e9), ("slow", 0.0)):

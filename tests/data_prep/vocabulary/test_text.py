@@ -19,7 +19,7 @@ def test_text_is_prepared_from_all_files(tmp_path, monkeypatch, tiny_vocab):
         compare_with=f"{tiny_vocab}, ",
     )
     monkeypatch.setattr(letters, "MANY_CHARACTERS", 0.3)
-    found = text.prepare(settings, normalization.WORDPIECE)
+    found = text.prepare(settings, normalization.WORDPIECE, (".txt",))
     assert found.sample == ["one", "two ü", "天天"]
     lines = [line for line in found.lines if line.strip()]
     assert lines == ["one", "two ü", "天天", "天地"]

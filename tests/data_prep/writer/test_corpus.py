@@ -224,6 +224,7 @@ def test_memory_of_a_huge_line_is_bounded(tmp_path, idle_peak, policy):
         assert output == ["6 0 False"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "cuts"),
     [("One line.\nAnother line.\n\n", 0), ("No document ends here.\n", 15)],

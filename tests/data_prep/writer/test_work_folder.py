@@ -163,6 +163,7 @@ def damaged(base, tmp_path, monkeypatch, many_pieces):
     return Damaged(base, tmp_path, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", DAMAGES)
 def test_damaged_work_is_done_again(damaged, monkeypatch, how):
     rng = random.Random(how)

@@ -84,6 +84,7 @@ assert not BLOCKED & sys.modules.keys()
 # The files.
 
 
+@pytest.mark.slow
 def test_answers_need_tensorflow_alone(request, tmp_path):
     calls = []
     for kind in saved_services.SAVED:

@@ -47,6 +47,7 @@ def test_messages_are_those_of_the_server():
         assert found[name].numpy().tolist() == value.numpy().tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pretrained", "of_choices"])
 def test_every_signature_of_a_saved_model_is_warmed_up(request, name):
     saved = request.getfixturevalue(name)

@@ -24,6 +24,8 @@ from tests.albert_tf.serving import saved_services
 from tests.albert_tf.serving.formats import test_saved_model
 from tests.conftest import LAYER_ATOL, tiny_config
 
+pytestmark = pytest.mark.slow
+
 LENGTH = 32
 WINDOWS = squad_features.WindowOptions(doc_stride=7, max_query_length=8)
 THRESHOLD = 0.2

@@ -38,6 +38,7 @@ def test_answers_do_not_depend_on_the_rest_of_the_batch(pretrained):
             saved_services.assert_close(alone[name][0], together[name][row])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", saved_services.SAVED)
 def test_an_empty_batch_gives_empty_outputs(request, name):
     saved = request.getfixturevalue(name)
