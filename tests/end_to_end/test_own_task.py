@@ -111,7 +111,7 @@ def test_page(place, monkeypatch):
     assert {row[1] for row in rows[1:]} <= set(MOODS)
     lines = (place / "predictions.jsonl").read_text().splitlines()
     answers = [json.loads(line) for line in lines]
-    assert [a["id"] for a in answers] == ["0", "1"]
+    assert [a["line"] for a in answers] == [1, 2]
     assert list(answers[0]["probabilities"]) == list(MOODS)
     assert answers[0]["probabilities"] == answers[1]["probabilities"]
     both = (place / "runs/reviews/both/eval_results.txt").read_text()
