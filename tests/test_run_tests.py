@@ -75,6 +75,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "status", "counts", "said"),
     [

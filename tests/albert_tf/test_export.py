@@ -88,6 +88,7 @@ def no_saving(monkeypatch):
     return saved
 
 
+@pytest.mark.slow
 def test_export_saves_the_weights_of_the_run(run_dir):
     export.run(options(run_dir))
     loaded = tf.saved_model.load(str(run_dir.parent / "exported"))

@@ -84,6 +84,7 @@ def test_graph_equals_python_on_every_line(kind, lower, request):
         assert differing(tokenizer, lines) == [], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("text_set", TEXT_SETS, indirect=True)

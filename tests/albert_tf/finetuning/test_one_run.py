@@ -15,6 +15,7 @@ from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LOSS_RTOL, changed, make_replicas
 
 
+@pytest.mark.slow
 def test_an_encoder_with_the_rate_0_stays_as_it_was(world, mnli, tmp_path):
     settings = changed(
         small_runs.classifier(world, tmp_path / "run"),
@@ -109,6 +110,7 @@ def test_one_answer_to_everything_is_told(caplog, predictions, score, is_told):
     assert [m.startswith(start) for m in caplog.messages] == [True] * is_told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, answer", [("rte", 1), ("race", 2)])
 def test_a_run_that_answers_one_class_says_so(
     world, tmp_path, monkeypatch, caplog, kind, answer

@@ -97,6 +97,7 @@ def test_cut_off_features_are_refused(world, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split, record", [("train", 40), ("dev", 1)])
 def test_damaged_features_are_named(world, two_runs, tmp_path, split, record):
     for path in two_runs.glob("*.tfrecord*"):

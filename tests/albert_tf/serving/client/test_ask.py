@@ -217,6 +217,7 @@ def test_lists_of_texts(echo):
     assert found == {"line": 1, "answer": "aqb|c||", "options": options}
 
 
+@pytest.mark.slow
 def test_masks_of_a_text_do_not_depend_on_its_neighbours(pretrained):
     signature = ask.load(str(pretrained.path), "fill_mask")
     texts = ["[MASK] and [MASK].\n", "No gap.\n", "It [MASK].\n"]

@@ -85,11 +85,10 @@ def make_inputs(function, rows, length, vocab_size):
     "kinds",
     [
         ["pretraining", "classifier", "squad 2.0", "race"],
-        pytest.param(
-            ["encoder", "regression", "squad 1.1"], marks=pytest.mark.slow
-        ),
+        ["encoder", "regression", "squad 1.1"],
     ],
 )
+@pytest.mark.slow
 def test_a_stranger_gets_the_answers_of_the_live_model(
     form, kinds, tiny_vocab, tmp_path
 ):
