@@ -10,7 +10,7 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from absl import logging
@@ -163,6 +163,19 @@ def _filled(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
         )
 
 
+def require_names(
+    names: Collection[str], inputs: Iterable[str], where: str, demand: str
+) -> None:
+    """Refuse columns or keys that lack an input; `demand` begins the remedy."""
+    missing = [input_ for input_ in inputs if input_ not in names]
+    if missing:
+        raise errors.UserError(
+            f"{where} has no {missing[0]!r}; there are "
+            f"{', '.join(map(repr, names)) or 'none'}. {demand} "
+            f"{', '.join(inputs)}."
+        )
+
+
 def _columns(
     name: str, line: bytes, inputs: Sequence[str], where: str
 ) -> list[str] | None:
@@ -172,13 +185,7 @@ def _columns(
     fields = text.split("\t")
     if is_table(name) or wanted <= set(fields):
         names = column_names(decode(line, where), where)
-        missing = [input_ for input_ in inputs if input_ not in names]
-        if missing:
-            raise errors.UserError(
-                f"{where} has no {missing[0]!r}; there are "
-                f"{', '.join(map(repr, names))}. The first row must name "
-                f"{', '.join(inputs)}."
-            )
+        require_names(names, inputs, where, "The first row must name")
         return names
     # Such as `id,text` or `"id";"text"`.
     is_other = _OTHER_HEADER.fullmatch(text) and wanted <= set(

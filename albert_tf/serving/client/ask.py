@@ -177,7 +177,7 @@ def _request(
     entry: Mapping[str, Any], place: dict[str, Any], inputs: Inputs, where: str
 ) -> Request:
     """Return the inputs of the signature from an object."""
-    _check_names(list(entry), inputs, where)
+    text_files.require_names(entry, inputs, where, "The signature needs")
     texts: dict[str, Any] = {}
     for name, count in inputs.items():
         value, what = entry[name], f"{where}: {name!r}"
@@ -196,17 +196,6 @@ def _request(
         ] + [""] * (count - len(given))
     key = {"id": entry["id"]} if "id" in entry else place
     return Request(key, texts)
-
-
-def _check_names(known: Sequence[str], inputs: Inputs, where: str) -> None:
-    """Make sure that all inputs are named."""
-    missing = [name for name in inputs if name not in known]
-    if missing:
-        raise errors.UserError(
-            f"{where} has no {missing[0]!r}; there are "
-            f"{', '.join(map(repr, known)) or 'none'}. The signature needs "
-            f"{', '.join(inputs)}."
-        )
 
 
 def _text(value: Any, what: str) -> str:
