@@ -151,7 +151,7 @@ def _run(settings: ExportOptions) -> None:
     task = source.make_task(found)
     examples = _read_examples(settings, task)
     reference = source.make_service(found, task)
-    used = restoring.restore(reference.model, found.checkpoint, found.option)
+    used = _restore(reference, found)
     parent = os.path.dirname(settings.export_dir.rstrip("/"))
     files.make_folder(parent, "export_dir")
     save = _save_model if settings.format == SAVED_MODEL else _save_id_model
@@ -171,6 +171,13 @@ def _run(settings: ExportOptions) -> None:
     logging.info("Exported %s to %s:\n%s", used.path, settings.export_dir, text)
 
 
+def _restore(what: service.Service, found: source.Source) -> restoring.Restored:
+    """Give a service its weights."""
+    return restoring.restore(
+        what.model, found.checkpoint, found.option, new_scopes=what.unread
+    )
+
+
 def _save_model(
     settings: ExportOptions,
     found: source.Source,
@@ -182,7 +189,7 @@ def _save_model(
     what = reference
     if settings.precision != "float32":
         what = source.make_service(found, task, settings.precision)
-        restoring.restore(what.model, found.checkpoint, found.option)
+        _restore(what, found)
         what.freeze()
     saved_model.save(what, folder, with_text=settings.with_text)
     loaded = tf.saved_model.load(folder).signatures

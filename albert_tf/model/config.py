@@ -22,6 +22,8 @@ SHARING = ("all", "attention", "ffn", "none")
 # How the tokens' vectors become one for the whole input; see
 # `network.pooling`.
 POOLINGS = ("cls", "pair")
+# How they become the vector of one text, without a pooler.
+TEXT_POOLINGS = ("mean", "cls", "max")
 
 # What is added to attention scores for the distance of two tokens; see
 # `network.attention_bias`.

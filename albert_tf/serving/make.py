@@ -8,6 +8,7 @@ from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import (
     classification,
+    embedding,
     multiple_choice,
     pretraining,
     question_answering,
@@ -16,6 +17,7 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.services import (
     answer_service,
     choice_service,
+    embedding_service,
     encoder_service,
     service,
     text_service,
@@ -30,6 +32,18 @@ def of_encoder(
 ) -> service.Service:
     """Serve an encoder alone."""
     return encoder_service.EncoderService(encoder, tokenizer, max_seq_length)
+
+
+def of_embedding(
+    encoder: AlbertModel,
+    tokenizer: tokenization.AnyTokenizer,
+    max_seq_length: int,
+    *,
+    text_pooling: str,
+) -> service.Service:
+    """Serve the vectors of an encoder."""
+    model = embedding.AlbertEmbedder(encoder, text_pooling)
+    return embedding_service.EmbeddingService(model, tokenizer, max_seq_length)
 
 
 def of_pretraining(

@@ -30,6 +30,7 @@ from albert_tf.training import run_folder
 _FOR = {
     "num_labels": ["classifier"],
     "labels": ["classifier"],
+    "text_pooling": ["embedding"],
     "pairs": ["classifier", "regression"],
     "squad_version": ["squad"],
     "start_n_top": ["squad"],
@@ -42,6 +43,14 @@ _FOR = {
     "num_options": ["race"],
     "max_qa_length": ["race"],
 }
+# Only the others have examples.
+_WITHOUT_A_TASK = (
+    "encoder",
+    "embedding",
+    "pretraining",
+    "classifier",
+    "regression",
+)
 _OF_V2 = ("start_n_top", "end_n_top", "null_score_diff_threshold")
 
 _SHORTEST = 4  # [CLS] piece [SEP] [SEP].
@@ -78,7 +87,8 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
         known = run_.options["task_name"].lower()
     for name, value in settings.given.items():
         is_known = name in run_.options and not settings.task
-        if name in _FOR and not is_known:
+        allowed = _FOR.get(name, [settings.task])
+        if settings.task not in allowed and not is_known:
             _refuse(name, value, settings.task or known)
     _check_versions(settings, run_.options)
     _check_checkpoint(settings)
@@ -265,6 +275,9 @@ def make_service(
     given = encoder, _load_tokenizer(source), values["max_seq_length"]
     if values["task"] == "encoder":
         return make.of_encoder(*given)
+    if values["task"] == "embedding":
+        text_pooling = values.get("text_pooling", "mean")
+        return make.of_embedding(*given, text_pooling=text_pooling)
     if values["task"] == "pretraining":
         has_order = values.get("sentence_objective") != "none"
         has_order = values.get("has_sentence_order", has_order)
@@ -289,7 +302,7 @@ def make_task(source: Source) -> base.Task | None:
             "max_seq_length",
             length,
         )
-    if values["task"] in ("encoder", "pretraining", "classifier", "regression"):
+    if values["task"] in _WITHOUT_A_TASK:
         return None
     if values["task"] != "finetuned":
         values = {**values, "task_name": values["task"]}

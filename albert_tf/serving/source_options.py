@@ -7,9 +7,20 @@ from albert_tf.common import errors, options, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import race_data
 from albert_tf.finetuning.squad import squad
+from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.text import tokenization
 
-TASKS = ("encoder", "pretraining", "classifier", "regression", "squad", "race")
+TASKS = (
+    "encoder",
+    "embedding",
+    "pretraining",
+    "classifier",
+    "regression",
+    "squad",
+    "race",
+)
+# Those that any run has.
+_OF_ANY_RUN = ("encoder", "embedding")
 
 # Options for `run_dir` only, and for `init_checkpoint` only.
 _OF_RUN = ("checkpoint", "task_module")
@@ -43,9 +54,15 @@ class SourceOptions:
     )
     task: str | None = option(
         None,
-        "What --init_checkpoint was trained for. With --run_dir, only encoder: "
-        "leave its head out.",
+        "What --init_checkpoint was trained for, or embedding: a vector for "
+        "each text. With --run_dir, encoder or embedding: leave its head out.",
         choices=TASKS,
+    )
+    text_pooling: str | None = option(
+        None,
+        "embedding: how the vectors of the tokens become that of the text. "
+        "Default: mean.",
+        choices=TEXT_POOLINGS,
     )
     # Without one: that of the run, or the only one beside the checkpoint.
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
@@ -125,10 +142,10 @@ class SourceOptions:
                 "init_checkpoint",
                 self.init_checkpoint,
             )
-        if self.run_dir and self.task not in (None, "encoder"):
+        if self.run_dir and self.task not in (None, *_OF_ANY_RUN):
             raise errors.UserError(
                 "is given with `run_dir`, whose folder knows its task. Leave "
-                "`task` out, or use `task=encoder`.",
+                "`task` out, or use `task=encoder` or `task=embedding`.",
                 "task",
                 self.task,
             )

@@ -10,6 +10,9 @@ import tensorflow as tf
 
 from albert_tf.model.network import layers
 
+# What is added to padding before the largest number is taken.
+_LOWEST = -1e9
+
 
 class Pooler(layers.Dense):
     """A linear layer with tanh on what `pool` returns."""
@@ -23,13 +26,15 @@ def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """Return one vector for each sequence.
 
     Args:
-        kind: One of `config.POOLINGS`. cls: the first token. pair: the means
-            u and v of the two segments, |u - v| and u v, as in InferSent
+        kind: One of `config.POOLINGS` or `config.TEXT_POOLINGS`. cls: the
+            first token. mean, max: over tokens, for each column. pair: the
+            means u and v of the two segments, |u - v| and u v, as in InferSent
             (Conneau et al., arXiv 1705.02364); the mean of a segment without
             tokens is 0.
         x: float [B, S, H]; for cls also [B, P, H], where [CLS] is the first.
-        inputs: `input_mask` and `segment_ids` of `encoder.AlbertModel`.
-            Padding counts nothing. Special tokens count as others do.
+        inputs: `input_mask` and, for pair, `segment_ids` of
+            `encoder.AlbertModel`. Padding counts nothing. Special tokens count
+            as others do.
 
     Returns:
         [B, H], or [B, 4 H] for pair, in the dtype of x.
@@ -39,6 +44,11 @@ def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
     # Operations that LiteRT has: no einsum, no new axis in brackets.
     real = tf.cast(_is_real(inputs["input_mask"]), tf.float32)
     numbers = tf.cast(x, tf.float32)
+    if kind == "mean":
+        return tf.cast(_mean(numbers, real), x.dtype)
+    if kind == "max":
+        padding = (1.0 - tf.expand_dims(real, -1)) * _LOWEST
+        return tf.cast(tf.reduce_max(numbers + padding, 1), x.dtype)
     second = real * tf.cast(inputs["segment_ids"] > 0, tf.float32)
     u, v = _mean(numbers, real - second), _mean(numbers, second)
     return tf.cast(tf.concat([u, v, tf.abs(u - v), u * v], -1), x.dtype)

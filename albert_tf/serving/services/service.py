@@ -96,6 +96,8 @@ class Service:
     # What the tokenizer must be able to do; each makes the export larger.
     reads_masks: ClassVar[bool] = False
     reads_offsets: ClassVar[bool] = False
+    # Scopes of the model that no signature reads: a checkpoint may lack them.
+    unread: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,

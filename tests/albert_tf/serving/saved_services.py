@@ -47,6 +47,8 @@ def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
     given = AlbertModel(config), tokenizer, length
     if kind == "encoder":
         service = make.of_encoder(*given)
+    elif kind == "embedding":
+        service = make.of_embedding(*given, text_pooling="max")
     elif kind == "pretraining":
         service = make.of_pretraining(*given, sentence_order=True)
     elif kind == "classifier":

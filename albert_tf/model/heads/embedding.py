@@ -1,0 +1,92 @@
+"""A vector of length 1 for each text.
+
+Source: Reimers and Gurevych, arXiv 1908.10084, section 3.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model.heads import model_with_head
+from albert_tf.model.network import layers, pooling
+from albert_tf.model.network.encoder import AlbertModel
+
+SCOPE = "projection"
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertEmbedder(model_with_head.ModelWithHead):
+    """An encoder whose outputs for all tokens become one vector.
+
+    The encoder's pooler has no part in it and keeps its weights.
+    """
+
+    def __init__(
+        self,
+        encoder: AlbertModel,
+        text_pooling: str = "mean",
+        projection_size: int = 0,
+    ):
+        """Add what makes vectors to an encoder.
+
+        Args:
+            text_pooling: One of `config.TEXT_POOLINGS`.
+            projection_size: Width of the vectors, by a new linear layer. 0:
+                that of the encoder, without a layer.
+        """
+        super().__init__(encoder, "albert_embedder")
+        self.text_pooling = text_pooling
+        self.projection_size = projection_size
+        self.projection = None
+        if projection_size:
+            config = encoder.config
+            self.projection = layers.Dense(
+                SCOPE, config.hidden_size, projection_size, config
+            )
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Return `embedding` for each text.
+
+        Args:
+            inputs: Those of the encoder, int32 [B, S], or [B, texts, S].
+
+        Returns:
+            float32 [B, width], or [B, texts, width], of length 1.
+        """
+        ids = tf.convert_to_tensor(inputs["input_ids"])
+        shape = tf.shape(ids)
+        rows = {
+            name: tf.reshape(value, [-1, shape[-1]])
+            for name, value in inputs.items()
+        }
+        outputs = self.encode(rows, training, dropout_seed)
+        mask = rows.get("input_mask", tf.ones_like(rows["input_ids"]))
+        vectors = self.vectors(outputs["sequence_output"], mask)
+        width = tf.shape(vectors)[-1:]
+        vectors = tf.reshape(vectors, tf.concat([shape[:-1], width], 0))
+        return {"embedding": vectors}
+
+    def vectors(
+        self, sequence_output: tf.Tensor, input_mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Return float32 [B, width] for outputs [B, S, H], mask int32 [B, S].
+
+        A sequence that is all padding has some vector.
+        """
+        x = tf.cast(sequence_output, tf.float32)
+        inputs = {"input_mask": input_mask}
+        x = pooling.pool(self.text_pooling, x, inputs)
+        if self.projection is not None:
+            x = self.projection(x)
+        squares = tf.reduce_sum(tf.square(x), -1, keepdims=True)
+        return x / tf.sqrt(tf.maximum(squares, _LEAST))
+
+
+# Of a squared length: no vector is divided by 0.
+_LEAST = 1e-24

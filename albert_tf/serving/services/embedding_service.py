@@ -1,0 +1,46 @@
+"""Signatures of models that give a vector for each text."""
+
+import tensorflow as tf
+
+from albert_tf.model.heads import embedding
+from albert_tf.serving.services import service
+from albert_tf.serving.services.service import Signature, Tensors
+
+
+class EmbeddingService(service.Service):
+    """Vectors of length 1: their dot product is the cosine."""
+
+    model: embedding.AlbertEmbedder
+    texts = ("text",)
+    unread = ("bert/pooler",)
+
+    def signatures(self) -> dict[str, Signature]:
+        """Return the signatures by name."""
+        return {
+            **super().signatures(),
+            "serving_default": service.with_texts(self.embed, "text"),
+        }
+
+    def tokens(self, *ids: tf.Tensor) -> Tensors:
+        """`embedding` float32 [batch, width]; `sequence_output` as `Service`.
+
+        There is no `pooled_output`: nothing here trains a pooler.
+        """
+        inputs = dict(zip(service.IDS, ids, strict=True))
+        return self._vectors(inputs, self.encode(inputs))
+
+    def embed(self, text: tf.Tensor) -> Tensors:
+        """Give each text, string [batch], its vector.
+
+        Returns:
+            `embedding` float32 [batch, width]; `truncated` bool [batch]:
+            whether the text was too long and its end left out.
+        """
+        inputs, truncated = self.pack(self.tokenizer.tokenize(text))
+        outputs = self._vectors(inputs, self.encode(inputs, unpad=True))
+        return {"embedding": outputs["embedding"], "truncated": truncated}
+
+    def _vectors(self, inputs: Tensors, outputs: Tensors) -> Tensors:
+        sequence = outputs["sequence_output"]
+        vectors = self.model.vectors(sequence, inputs["input_mask"])
+        return {"sequence_output": sequence, "embedding": vectors}

@@ -1,0 +1,44 @@
+"""Vectors of a saved service against the live model."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model.heads import embedding
+from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving.services import embedding_service
+from tests.albert_tf.serving import saved_services
+
+TEXTS = [*saved_services.TEXTS, " ".join(saved_services.TEXTS * 5)]
+
+
+@pytest.mark.parametrize(("pooling", "width"), [("mean", 0), ("max", 6)])
+def test_vectors_of_texts_and_of_their_ids(
+    config, tokenizer, tmp_path, pooling, width
+):
+    model = embedding.AlbertEmbedder(AlbertModel(config), pooling, width)
+    service = embedding_service.EmbeddingService(
+        saved_services.spread(model), tokenizer, saved_services.MAX_SEQ_LENGTH
+    )
+    saved = saved_services.save(service, tmp_path / "model")
+    outputs = saved.signatures["serving_default"](text=tf.constant(TEXTS))
+    assert set(outputs) == {"embedding", "truncated"}
+    cut = saved_services.are_cut(tokenizer, TEXTS)
+    assert outputs["truncated"].numpy().tolist() == cut
+
+    inputs = saved_services.pack(tokenizer, TEXTS)
+    expected = model(inputs)["embedding"]
+    assert expected.shape == [4, width or config.hidden_size]
+    saved_services.assert_close(outputs["embedding"], expected)
+    lengths = np.linalg.norm(outputs["embedding"], axis=1)
+    np.testing.assert_allclose(lengths, 1, rtol=1e-6)
+    by_ids = saved.signatures["tokens"](**inputs)
+    assert set(by_ids) == {"embedding", "sequence_output"}
+    saved_services.assert_close(by_ids["embedding"], expected)
+
+
+def test_no_texts_have_no_vectors(config, tokenizer):
+    service = saved_services.make_service("embedding", config, tokenizer)
+    ask = service.functions["serving_default"]
+    vectors = ask(tf.constant([], tf.string))["embedding"]
+    assert vectors.shape == [0, config.hidden_size]
