@@ -80,7 +80,8 @@ test-jax: setup $(JAX)/.setup-done
 
 test-torch: $(TORCH_DONE)
 	"$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py \
-	    tests/parity/test_hub_folder.py $(ARGS)
+	    tests/parity/test_hub_folder.py \
+	    tests/parity/test_sentence_folder.py $(ARGS)
 
 # TensorFlow 2.21 writes two lines about itself, whatever the level of its log.
 test-newest: $(NEW)/.setup-done

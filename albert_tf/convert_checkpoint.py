@@ -13,7 +13,8 @@ import dataclasses
 import glob
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -27,8 +28,12 @@ from albert_tf.common import (
     shared_options,
 )
 from albert_tf.common.options import checked, option
-from albert_tf.model.config import AlbertConfig
+from albert_tf.model.config import TEXT_POOLINGS, AlbertConfig
 from albert_tf.text import tokenization
+
+_SENTENCES = "sentence_transformers"
+# Folders, with the tokenizer.
+_HUB_FORMATS = ("huggingface", _SENTENCES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +53,16 @@ class ConvertOptions:
     format: str = option(
         help="tf1: variables by name, as the original release has them. tf2: "
         "a checkpoint of this project. huggingface: a folder that transformers "
-        "uses, with tokenizer and model card; it needs the vocabulary.",
-        choices=("tf1", "tf2", "huggingface"),
+        "uses, with tokenizer and model card; it needs the vocabulary. "
+        "sentence_transformers: the same, and sentence-transformers makes "
+        "vectors of texts with it.",
+        choices=("tf1", "tf2", *_HUB_FORMATS),
+    )
+    text_pooling: str | None = option(
+        None,
+        "sentence_transformers: how the vectors of the tokens become that of "
+        "the text. Default: that of the run in --from, else mean.",
+        choices=TEXT_POOLINGS,
     )
     albert_config_file: str | None = option(
         None,
@@ -64,6 +77,14 @@ class ConvertOptions:
         None, "The --task_module of the run in --from, if it had one."
     )
     overwrite: bool = shared_options.overwrite("--to")
+
+    def __post_init__(self) -> None:
+        if self.text_pooling and self.format != _SENTENCES:
+            raise errors.UserError(
+                f"is for `format={_SENTENCES}`. Leave it out.",
+                "text_pooling",
+                self.text_pooling,
+            )
 
 
 if __name__ == "__main__":
@@ -84,7 +105,7 @@ from albert_tf.model.checkpoints import (
 from albert_tf.model.heads import classification, from_checkpoint
 from albert_tf.model.optimizers import optimization
 from albert_tf.serving import source as serving_source
-from albert_tf.serving.formats import hub_folder
+from albert_tf.serving.formats import hub_folder, sentence_folder
 from albert_tf.text import tokenizer_check
 from albert_tf.training import run_folder
 
@@ -118,10 +139,10 @@ def run(settings: ConvertOptions) -> None:
             f"--to={settings.to} is not a local place. Convert to one, and "
             "copy."
         )
-    if settings.format == "huggingface":
+    if settings.format in _HUB_FORMATS:
         tokenizer_check.require_library()
     folder = settings.to
-    if settings.format != "huggingface":
+    if settings.format not in _HUB_FORMATS:
         folder = os.path.dirname(settings.to) or os.curdir
     with folder_lock.hold(folder, "to"):
         _check_target(settings)
@@ -131,7 +152,7 @@ def run(settings: ConvertOptions) -> None:
 def _convert(settings: ConvertOptions) -> None:
     source = _read(settings)
     _check_neighbour(settings, source.config)
-    if settings.format == "huggingface":
+    if settings.format in _HUB_FORMATS:
         _write_huggingface(source, settings)
     else:
         details = _details_in(source)
@@ -148,7 +169,7 @@ def _convert(settings: ConvertOptions) -> None:
         folder = os.path.dirname(settings.to) or os.curdir
         if vocabulary.path and not run_folder.vocabularies(folder):
             run_folder.copy_vocabulary(vocabulary, folder)
-    has_state = source.state and settings.format != "huggingface"
+    has_state = source.state and settings.format not in _HUB_FORMATS
     logging.info(
         "Wrote %s (%s): %s with %d variables%s.",
         settings.to,
@@ -171,8 +192,9 @@ def _find_vocabulary(
 def _check_target(settings: ConvertOptions) -> None:
     """Refuse to write over something, before anything is read."""
     target = settings.to
-    if settings.format == "huggingface":
-        existing = hub_folder.paths(target)
+    if settings.format in _HUB_FORMATS:
+        is_hub = settings.format == "huggingface"
+        existing = (hub_folder if is_hub else sentence_folder).paths(target)
         if glob.glob(os.path.join(glob.escape(target), "*.index")):
             raise errors.UserError(
                 f"--to={target} holds TensorFlow checkpoints. Give Hugging "
@@ -201,7 +223,7 @@ def _check_neighbour(settings: ConvertOptions, config: AlbertConfig) -> None:
     """Refuse a folder whose config file is that of another model."""
     folder = os.path.dirname(settings.to)
     path = files.in_folder(folder, checkpoint_reader.CONFIG_NAME)
-    if settings.format == "huggingface" or not files.exists(path):
+    if settings.format in _HUB_FORMATS or not files.exists(path):
         return
     if AlbertConfig.from_json_file(path) != config:
         raise errors.UserError(
@@ -345,6 +367,7 @@ def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
         )
     tokenizer = fit.load_tokenizer(vocabulary, source.config, "the model")
     run_dir, details = None, _details_in(source)
+    values: Mapping[str, Any] = {}
     if run_folder.is_run(folder):
         run_dir, values = folder, run_folder.read(folder, "from").options
         if "task_name" in values:
@@ -354,7 +377,16 @@ def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
     model = hub_folder.Model(
         source.config, weights, vocabulary, tokenizer, details, run_dir
     )
-    hub_folder.write(settings.to, model)
+    if settings.format == "huggingface":
+        hub_folder.write(settings.to, model)
+        return
+    longest = source.config.max_position_embeddings
+    sentence_folder.write(
+        settings.to,
+        model,
+        settings.text_pooling or values.get("text_pooling", "mean"),
+        values.get("max_seq_length", longest),
+    )
 
 
 def _details_in(source: _Source) -> huggingface_config.Details | None:

@@ -9,6 +9,7 @@ from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
+    embedding,
     pretraining,
     question_answering,
     replaced_tokens,
@@ -32,6 +33,7 @@ def make_model(
     encoder = AlbertModel(config)
     heads = _heads(checkpoint)
     labels = checkpoint.shapes.get("output_weights", [0])[0]
+    width = checkpoint.shapes.get(f"{embedding.SCOPE}/bias", [0])[0]
     known: dict[frozenset[str], Callable[[AlbertModel], keras.Model]] = {
         frozenset(): lambda e: e,
         frozenset({"cls/predictions", "cls/seq_relationship"}): (
@@ -42,6 +44,9 @@ def make_model(
         ),
         frozenset({"classifier"}): (
             lambda e: classification.AlbertClassifier(e, labels)
+        ),
+        frozenset({embedding.SCOPE}): (
+            lambda e: embedding.AlbertEmbedder(e, projection_size=width)
         ),
         frozenset({"cls/squad"}): question_answering.AlbertSquadV1,
         frozenset({"squad_v2"}): question_answering.AlbertSquadV2,

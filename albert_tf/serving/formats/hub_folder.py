@@ -59,6 +59,8 @@ class Model:
     tokenizer: tokenization.AnyTokenizer  # Of this vocabulary.
     details: huggingface_config.Details | None = None
     run_dir: str | None = None
+    # One of `model_card.PIPELINES`. Default: the class of transformers.
+    shown_as: str | None = None
 
 
 def paths(folder: str) -> list[str]:
@@ -68,8 +70,10 @@ def paths(folder: str) -> list[str]:
     return [os.path.join(folder, name) for name in names]
 
 
-def write(folder: str, model: Model) -> None:
-    """Write the folder."""
+def write(
+    folder: str, model: Model, more: Mapping[str, bytes] | None = None
+) -> None:
+    """Write the folder; `more` are further files by name."""
     tokenizer = model.tokenizer
     rules = tokenizer_json.make(tokenizer)
     tokenizer_check.check(rules, tokenizer)
@@ -97,7 +101,12 @@ def write(folder: str, model: Model) -> None:
         _TOKENIZER_CONFIG_NAME: _json(tokenizer_config),
         _SPECIAL_NAME: _json(special),
         model_card.NAME: model_card.text(
-            folder, config, tokenizer, model.run_dir
+            folder,
+            {**config, "architectures": [model.shown_as]}
+            if model.shown_as
+            else config,
+            tokenizer,
+            model.run_dir,
         ),
         huggingface.CONFIG_NAME: _json(config),
     }
@@ -106,13 +115,15 @@ def write(folder: str, model: Model) -> None:
     described = os.path.basename(normalization.path_beside(vocabulary))
     texts[described] = tokenizer.normalization.to_json()
     contents = {name: text.encode() for name, text in texts.items()}
+    contents |= more or {}
     contents[vocabulary] = files.read_bytes(model.vocabulary.path)
     contents[huggingface.WEIGHTS_NAME] = weights
     _write_files(folder, contents)
 
 
 def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
-    files.make_folder(folder, "to")
+    for inner in {os.path.dirname(name) for name in contents}:
+        files.make_folder(os.path.join(folder, inner), "to")
     for name in set(VOCABULARY_NAMES.values()) - contents.keys():
         path = os.path.join(folder, name)
         if files.exists(path):  # Of an earlier export.

@@ -15,6 +15,8 @@ from albert_tf.text import tokenization
 from albert_tf.training import run_card
 
 NAME = "README.md"
+# Stands for the class where sentence-transformers is meant to be used.
+SENTENCES = "SentenceTransformer"
 # The hub's name of what each class of transformers does.
 PIPELINES = {
     "AlbertForPreTraining": "fill-mask",
@@ -23,6 +25,7 @@ PIPELINES = {
     "AlbertForQuestionAnswering": "question-answering",
     "AlbertForMultipleChoice": "multiple-choice",
     "AlbertModel": "feature-extraction",
+    SENTENCES: "sentence-similarity",
 }
 _FENCE = 3 * "-"  # Around the metadata.
 _BY_PIPELINE = ("fill-mask", "text-classification", "feature-extraction")
@@ -61,9 +64,11 @@ def text(
 
 def _header(name: str, pipeline: str, results: Mapping[str, float]) -> str:
     """Return the metadata as YAML, whose values are written as JSON."""
+    is_sentences = pipeline == PIPELINES[SENTENCES]
+    library = "sentence-transformers" if is_sentences else "transformers"
     lines = [
         _FENCE,
-        "library_name: transformers",
+        f"library_name: {library}",
         f"pipeline_tag: {pipeline}",
         "tags: [albert, albert_tf]",
         "# Not known here: license, language, datasets. Add them.",
@@ -92,6 +97,12 @@ def _use(architecture: str) -> str:
             "import transformers\n\n"
             f'model = transformers.pipeline("{pipeline}", "THIS_FOLDER")\n'
             f'model("{example}")\n'
+        )
+    elif architecture == SENTENCES:
+        code = (
+            "from sentence_transformers import SentenceTransformer\n\n"
+            'model = SentenceTransformer("THIS_FOLDER")\n'
+            'model.encode(["It is here."])\n'
         )
     else:
         code = (

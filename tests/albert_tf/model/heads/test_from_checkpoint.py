@@ -4,7 +4,7 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_reader
-from albert_tf.model.heads import from_checkpoint, replaced_tokens
+from albert_tf.model.heads import embedding, from_checkpoint, replaced_tokens
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 from tests.albert_tf.model.models import MODELS
@@ -30,6 +30,15 @@ def test_model_has_the_variables_of_the_checkpoint(small_config, name):
         small_config, checkpoint_with(shapes(saved))
     )
     assert type(model) is type(saved)
+    assert shapes(model) == shapes(saved)
+
+
+def test_a_projection_belongs_to_vectors_of_texts(small_config):
+    saved = embedding.AlbertEmbedder(AlbertModel(small_config), "max", 5)
+    model = from_checkpoint.make_model(
+        small_config, checkpoint_with(shapes(saved))
+    )
+    assert isinstance(model, embedding.AlbertEmbedder)
     assert shapes(model) == shapes(saved)
 
 

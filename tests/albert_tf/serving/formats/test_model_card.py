@@ -35,6 +35,9 @@ def test_use_of_every_architecture(architecture, tiny_tokenizer):
     if "pipeline(" in code:
         assert f'transformers.pipeline("{pipeline}", "THIS_FOLDER")' in code
         assert ("[MASK]" in code) == (pipeline == "fill-mask")
+    elif architecture == model_card.SENTENCES:
+        assert "library_name: sentence-transformers" in text
+        assert f'{architecture}("THIS_FOLDER")' in code
     else:
         assert f"{architecture}.from_pretrained" in code
 

@@ -1,0 +1,149 @@
+"""A folder that sentence-transformers uses: `hub_folder`, and what follows.
+
+modules.json                the steps from text to vector, in order
+sentence_bert_config.json   tokens of a text, at most
+1_Pooling/config.json       from the vectors of tokens to one
+2_Dense/                    the projection, where the model has one
+
+The last step, which divides by the length, has no file.
+
+Source of names and keys: sentence-transformers 6.2.0; 2.2 wrote the same.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from albert_tf.common import files, strict_json
+from albert_tf.model.checkpoints import huggingface
+from albert_tf.model.config import TEXT_POOLINGS
+from albert_tf.model.heads import embedding
+from albert_tf.serving.formats import hub_folder, model_card
+
+_MODULES_NAME = "modules.json"
+_LENGTH_NAME = "sentence_bert_config.json"
+_POOLING, _DENSE = "1_Pooling", "2_Dense"
+_CONFIG, _WEIGHTS = "config.json", "model.safetensors"
+_MODES = {
+    "mean": "pooling_mode_mean_tokens",
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+}
+assert _MODES.keys() == set(TEXT_POOLINGS)
+NAMES = (
+    _MODULES_NAME,
+    _LENGTH_NAME,
+    f"{_POOLING}/{_CONFIG}",
+    f"{_DENSE}/{_CONFIG}",
+    f"{_DENSE}/{_WEIGHTS}",
+)
+
+
+def paths(folder: str) -> list[str]:
+    """Return all paths that `write` may write."""
+    own = [os.path.join(folder, name) for name in NAMES]
+    return [*hub_folder.paths(folder), *own]
+
+
+def write(
+    folder: str,
+    model: hub_folder.Model,
+    text_pooling: str,
+    max_seq_length: int,
+) -> None:
+    """Write the folder.
+
+    Args:
+        model: Of its weights only encoder and projection are written. A pooler
+            that transformers does not have is left out: nothing reads it.
+        text_pooling: One of `config.TEXT_POOLINGS`.
+        max_seq_length: Tokens of a text; longer ones are cut.
+    """
+    config, weights = model.config, dict(model.weights)
+    projection = {
+        leaf: weights.pop(f"{embedding.SCOPE}/{leaf}", None)
+        for leaf in ("kernel", "bias")
+    }
+    has_pooler = config.pooling == "cls"
+    kept = {
+        name: value
+        for name, value in weights.items()
+        if name.startswith("bert/")
+        and (has_pooler or not name.startswith(f"{huggingface.POOLER}/"))
+    }
+    more = {
+        _LENGTH_NAME: _json(
+            {"max_seq_length": max_seq_length, "do_lower_case": False}
+        ),
+        f"{_POOLING}/{_CONFIG}": _json(
+            {
+                "word_embedding_dimension": config.hidden_size,
+                **{k: m == text_pooling for m, k in _MODES.items()},
+                "pooling_mode_mean_sqrt_len_tokens": False,
+            }
+        ),
+        **_projection_files(projection),
+    }
+    more[_MODULES_NAME] = _json(_modules(f"{_DENSE}/{_CONFIG}" in more))
+    hub_folder.write(
+        folder,
+        dataclasses.replace(
+            model,
+            config=dataclasses.replace(config, pooling="cls"),
+            weights=kept,
+            details=None,
+            shown_as=model_card.SENTENCES,
+        ),
+        more,
+    )
+    for name in NAMES:  # Of an earlier export with a projection.
+        path = os.path.join(folder, name)
+        if name not in more and files.exists(path):
+            files.remove(path)
+
+
+def _projection_files(
+    projection: Mapping[str, np.ndarray | None],
+) -> dict[str, bytes]:
+    kernel, bias = projection["kernel"], projection["bias"]
+    if kernel is None or bias is None:
+        return {}
+    config = {
+        "in_features": kernel.shape[0],
+        "out_features": kernel.shape[1],
+        "bias": True,
+        "activation_function": "torch.nn.modules.linear.Identity",
+    }
+    tensors = {
+        "linear.weight": np.ascontiguousarray(kernel.T),
+        "linear.bias": bias,
+    }
+    return {
+        f"{_DENSE}/{_CONFIG}": _json(config),
+        f"{_DENSE}/{_WEIGHTS}": safetensors.numpy.save(
+            tensors, {"format": "pt"}
+        ),
+    }
+
+
+def _modules(has_projection: bool) -> list[dict[str, Any]]:
+    kinds = ["Transformer", "Pooling", "Normalize"]
+    if has_projection:
+        kinds.insert(2, "Dense")
+    return [
+        {
+            "idx": number,
+            "name": str(number),
+            "path": f"{number}_{kind}" if number else "",
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for number, kind in enumerate(kinds)
+    ]
+
+
+def _json(value: Any) -> bytes:
+    return (strict_json.dumps(value, indent=2) + "\n").encode()

@@ -1,0 +1,91 @@
+"""What is written; what sentence-transformers makes of it is in parity."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+
+from albert_tf import convert_checkpoint
+from albert_tf.common import errors
+from albert_tf.model.heads import embedding
+from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving.formats import sentence_folder
+from albert_tf.text import tokenization
+from tests.albert_tf.serving import saved_services
+
+
+@pytest.fixture
+def convert(tmp_path, small_config, tiny_vocab):
+    """Converts a model with vectors of `width`; returns model and folder."""
+
+    def run(width, **changes):
+        encoder = AlbertModel(small_config)
+        model = embedding.AlbertEmbedder(encoder, projection_size=width)
+        saved_services.spread(model)
+        tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt"))
+        config = tmp_path / "albert_config.json"
+        config.write_text(small_config.to_json())
+        values = {
+            "from_": str(tmp_path / "model.ckpt"),
+            "to": str(tmp_path / "folder"),
+            "format": "sentence_transformers",
+            "vocabulary": tokenization.VocabularyOptions(tiny_vocab),
+            **changes,
+        }
+        convert_checkpoint.run(convert_checkpoint.ConvertOptions(**values))
+        return model, tmp_path / "folder"
+
+    return run
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def kinds(folder):
+    """The steps, and the files of those that have some."""
+    modules = read(folder / "modules.json")
+    assert [module["idx"] for module in modules] == list(range(len(modules)))
+    for module in modules[1:-1]:
+        assert (folder / module["path"] / "config.json").is_file()
+    return [module["type"].rsplit(".", 1)[-1] for module in modules]
+
+
+def test_steps_and_their_files(convert, small_config):
+    model, folder = convert(5, text_pooling="max")
+    assert kinds(folder) == ["Transformer", "Pooling", "Dense", "Normalize"]
+    pooling = read(folder / "1_Pooling" / "config.json")
+    modes = {k for k, v in pooling.items() if v is True}
+    assert modes == {"pooling_mode_max_tokens"}
+    length = read(folder / "sentence_bert_config.json")["max_seq_length"]
+    assert length == small_config.max_position_embeddings
+    content = (folder / "2_Dense" / "model.safetensors").read_bytes()
+    tensors = safetensors.numpy.load(content)
+    kernel, bias = (v.numpy() for v in model.projection.variables)
+    np.testing.assert_array_equal(tensors["linear.weight"], kernel.T)
+    np.testing.assert_array_equal(tensors["linear.bias"], bias)
+    card = (folder / "README.md").read_text()
+    assert "library_name: sentence-transformers\n" in card
+    assert "pipeline_tag: sentence-similarity\n" in card
+
+
+def test_another_model_takes_the_place_of_one(convert):
+    convert(5)
+    with pytest.raises(errors.UserError, match="exists"):
+        convert(0)
+    _, folder = convert(0, overwrite=True)
+    assert kinds(folder) == ["Transformer", "Pooling", "Normalize"]
+    assert not (folder / "2_Dense" / "model.safetensors").exists()
+    left = {path for name in sentence_folder.NAMES for path in [folder / name]}
+    assert {p.name for p in left if p.exists()} == {
+        "modules.json",
+        "sentence_bert_config.json",
+        "config.json",
+    }
+
+
+def test_pooling_is_for_this_format(convert):
+    with pytest.raises(errors.UserError, match="sentence_transformers"):
+        convert(0, format="huggingface", text_pooling="cls")

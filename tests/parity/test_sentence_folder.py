@@ -1,0 +1,71 @@
+"""Folders in sentence-transformers, against our models: `make test-torch`."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import convert_checkpoint
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import embedding
+from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving.services import embedding_service
+from albert_tf.text import tokenization
+from tests.albert_tf.serving import saved_services
+from tests.conftest import FIXTURES, PARITY_ATOL
+
+pytestmark = pytest.mark.torch
+LENGTH = 24
+TEXTS = [
+    "Mara gave Ivo the lamp.",
+    "",
+    "Café \u00a0in\u200b the boat – Ivo's “lamp”, 1,024 ropes.",
+    "Ivo slept at the mill. " * 20,
+]
+VOCABULARIES = {"spm_model_file": "spm.model", "vocab_file": "vocab.txt"}
+
+
+@pytest.mark.parametrize("kind", VOCABULARIES)
+@pytest.mark.parametrize(
+    ("text_pooling", "width", "pooling"),
+    [("mean", 0, "cls"), ("cls", 0, "cls"), ("max", 6, "pair")],
+)
+def test_vectors_are_ours(tmp_path, kind, text_pooling, width, pooling):
+    """Of a checkpoint, with a projection too, whatever its pooler reads."""
+    import sentence_transformers
+
+    path = str(FIXTURES / "own_text" / VOCABULARIES[kind])
+    vocabulary = tokenization.VocabularyOptions(**{kind: path})
+    tokenizer = tokenization.load(vocabulary)
+    config = AlbertConfig(
+        vocab_size=tokenizer.vocab_size,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=LENGTH,
+        pooling=pooling,
+    )
+    model = embedding.AlbertEmbedder(AlbertModel(config), text_pooling, width)
+    saved_services.spread(model)
+    tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt"))
+    (tmp_path / "albert_config.json").write_text(config.to_json())
+    convert_checkpoint.run(
+        convert_checkpoint.ConvertOptions(
+            from_=str(tmp_path / "model.ckpt"),
+            to=str(tmp_path / "folder"),
+            format="sentence_transformers",
+            text_pooling=text_pooling,
+            vocabulary=vocabulary,
+        )
+    )
+    theirs = sentence_transformers.SentenceTransformer(
+        str(tmp_path / "folder"), device="cpu"
+    )
+    assert theirs.max_seq_length == LENGTH
+    service = embedding_service.EmbeddingService(model, tokenizer, LENGTH)
+    ours = service.embed(tf.constant(TEXTS))
+    assert ours["truncated"].numpy().tolist() == [False, False, True, True]
+    np.testing.assert_allclose(
+        theirs.encode(TEXTS), ours["embedding"], rtol=0, atol=PARITY_ATOL
+    )
