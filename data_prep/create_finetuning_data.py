@@ -23,7 +23,7 @@ from absl import logging
 
 from albert_tf.common import errors, files, options, outputs, shared_options
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import base, features, race, registry
+from albert_tf.finetuning import base, embedding, features, race, registry
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad_features
 from albert_tf.text import tokenization
@@ -61,6 +61,9 @@ class FinetuningDataOptions:
     )
     squad_windows: squad_features.WindowOptions = dataclasses.field(
         default_factory=squad_features.WindowOptions
+    )
+    vectors: embedding.EmbeddingOptions = dataclasses.field(
+        default_factory=embedding.EmbeddingOptions
     )
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
         default_factory=tokenization.VocabularyOptions

@@ -45,6 +45,10 @@ FINETUNING = f"""
     encoder_learning_rate train_step warmup_step num_train_epochs=3.0
     warmup_proportion=0.1 {SHARED}
 """
+VECTORS = """
+    train_examples=scored dev_examples text_pooling=mean projection_size=0
+    max_score=1.0 temperature=0.05
+"""
 RACE = """
     max_qa_length=128 num_options=4 pad_options middle_only high_only
     dropout_prob=0.1
@@ -84,6 +88,10 @@ OPTIONS = {
     "albert_tf.run_race:RunRaceOptions": f"""
         data_dir! task_name=race max_seq_length=512 {RACE} {FINETUNING}
     """,
+    "albert_tf.run_embeddings:RunEmbeddingsOptions": f"""
+        train_file dev_file test_file task_name=embedding max_seq_length=512
+        {VECTORS} {FINETUNING}
+    """,
     "albert_tf.run_glue:GlueOptions": """
         data_dir! output_dir! recipe_dir=configs/glue from_mnli
         tasks=cola,sst-2,mrpc,sts-b,qqp,mnli,qnli,rte,wnli
@@ -99,7 +107,8 @@ OPTIONS = {
     """,
     "albert_tf.write_run_card:RunCardOptions": "output_dir!",
     "data_prep.create_finetuning_data:FinetuningDataOptions": f"""
-        {VOCABULARY} {RACE} task_name! input_file! output_file! is_training
+        {VOCABULARY} {RACE} {VECTORS} task_name! input_file! output_file!
+        is_training
         split max_seq_length=512 task_module num_workers=0 overwrite
         doc_stride=128 max_query_length=64
     """,

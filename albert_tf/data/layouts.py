@@ -159,6 +159,26 @@ def choice_layout(max_seq_length: int, num_options: int) -> Layout:
     )
 
 
+def texts_layout(
+    max_seq_length: int, num_texts: int = 1, *, has_score: bool = False
+) -> Layout:
+    """Return the features of texts of which each is a sequence of its own.
+
+    Returns:
+        `input_ids`, `input_mask`, `segment_ids` [num_texts, S], of one text
+        [S], padded with 0; `label_ids` scalar, a number, if there is a score;
+        `is_real_example` scalar.
+    """
+    sequences = (num_texts, max_seq_length)[num_texts == 1 :]
+    return (
+        Feature("input_ids", sequences, "int64", 0),
+        _flag("input_mask", sequences, 0),
+        Feature("segment_ids", sequences, "int64", 0),
+        *[Feature("label_ids", (), "float32")] * has_score,
+        _flag("is_real_example", ()),
+    )
+
+
 def squad_layout(max_seq_length: int, *, is_training: bool) -> Layout:
     """Return the features of a window over a paragraph.
 

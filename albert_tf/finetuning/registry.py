@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from albert_tf.common import errors, options
-from albert_tf.finetuning import base, race
+from albert_tf.finetuning import base, embedding, race
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.text import tokenization
@@ -28,6 +28,7 @@ def _maker(task: Callable[..., base.Task], options_class: type[Any]) -> Maker:
 # Tasks with a class of their own, by `task_name`. A module named by
 # `task_module` may add its own.
 MAKERS: dict[str, Maker] = {
+    embedding.NAME: _maker(embedding.EmbeddingTask, embedding.EmbeddingOptions),
     race.NAME: _maker(race.RaceTask, race.RaceOptions),
     squad.NAME: _maker(squad.SquadTask, squad.SquadOptions),
 }

@@ -12,7 +12,7 @@ import functools
 
 import tf_keras as keras
 
-from albert_tf.finetuning import base, race
+from albert_tf.finetuning import base, embedding, embedding_data, race
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import (
@@ -20,7 +20,15 @@ from albert_tf.model.heads import (
     multiple_choice,
     question_answering,
 )
-from albert_tf.model.losses import label_objectives, objectives, span_objectives
+from albert_tf.model.heads import (
+    embedding as embedding_head,
+)
+from albert_tf.model.losses import (
+    embedding_objectives,
+    label_objectives,
+    objectives,
+    span_objectives,
+)
 from albert_tf.model.network.encoder import AlbertModel
 
 
@@ -77,6 +85,21 @@ def _(task: race.RaceTask, encoder: AlbertModel) -> keras.Model:
 def _(task: race.RaceTask) -> objectives.Objective:
     del task
     return label_objectives.CLASSIFICATION
+
+
+@make_model.register
+def _(task: embedding.EmbeddingTask, encoder: AlbertModel) -> keras.Model:
+    one = task.options
+    return embedding_head.AlbertEmbedder(
+        encoder, one.text_pooling, one.projection_size
+    )
+
+
+@objective.register
+def _(task: embedding.EmbeddingTask) -> objectives.Objective:
+    if task.options.train_examples == embedding_data.SCORED:
+        return embedding_objectives.COSINE
+    return embedding_objectives.ranking(task.options.temperature)
 
 
 @make_model.register

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, race, task_models
+from albert_tf.finetuning import base, embedding, race, task_models
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import (
     classification,
-    embedding,
     multiple_choice,
     pretraining,
     question_answering,
+)
+from albert_tf.model.heads import (
+    embedding as embedding_head,
 )
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.services import (
@@ -32,18 +34,6 @@ def of_encoder(
 ) -> service.Service:
     """Serve an encoder alone."""
     return encoder_service.EncoderService(encoder, tokenizer, max_seq_length)
-
-
-def of_embedding(
-    encoder: AlbertModel,
-    tokenizer: tokenization.AnyTokenizer,
-    max_seq_length: int,
-    *,
-    text_pooling: str,
-) -> service.Service:
-    """Serve the vectors of an encoder."""
-    model = embedding.AlbertEmbedder(encoder, text_pooling)
-    return embedding_service.EmbeddingService(model, tokenizer, max_seq_length)
 
 
 def of_pretraining(
@@ -88,6 +78,9 @@ def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
         if head is classification.AlbertClassifier:
             kind = _text_service(task.labels)
             return kind(model, *rest, labels=task.labels, pairs=task.has_pairs)
+    elif isinstance(task, embedding.EmbeddingTask):
+        if head is embedding_head.AlbertEmbedder:
+            return embedding_service.EmbeddingService(model, *rest)
     elif isinstance(task, race.RaceTask):
         if head is multiple_choice.AlbertMultipleChoice:
             return choice_service.ChoiceService(model, *rest, task.options)
@@ -100,6 +93,7 @@ def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
             )
     raise errors.UserError(
         f"The task {task.name} with the head {head.__name__} cannot be "
-        "exported: only the heads of GLUE, RACE and SQuAD can. Use "
+        "exported: only the heads of GLUE, RACE, SQuAD and run_embeddings "
+        "can. Use "
         "albert_tf.predict."
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.finetuning import base, batches, race
+from albert_tf.finetuning import base, batches, embedding, embedding_data, race
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 
@@ -35,10 +35,15 @@ def by_ids(
         outputs = ask({name: batch[name] for name in names})
         return {k: v for k, v in outputs.items() if k not in _LEFT_OUT}
 
-    # Some formats have a fixed length.
-    outputs = batches.ask(
-        ask_batch, task, examples, _BATCH_SIZE, task.max_seq_length
-    )
+    def ask_all(some: Sequence[base.Example]) -> base.Outputs:
+        # Some formats have a fixed length.
+        return batches.ask(
+            ask_batch, task, some, _BATCH_SIZE, task.max_seq_length
+        )
+
+    if isinstance(task, embedding.EmbeddingTask):
+        return _score_vectors(ask_all, task, examples)
+    outputs = ask_all(examples)
     if not isinstance(task, squad.SquadTask):
         return task.score(outputs, examples)
     # With the threshold that is exported, not the best one for the examples.
@@ -47,15 +52,36 @@ def by_ids(
     return task.score_texts([a["prediction"] for a in answers], examples)
 
 
+def _score_vectors(
+    ask: Callable[[Sequence[base.Example]], base.Outputs],
+    task: embedding.EmbeddingTask,
+    examples: Sequence[embedding_data.TextGroup],
+) -> dict[str, float]:
+    """Return the metrics; `ask` takes examples of one text."""
+    vectors = []
+    for texts in zip(*(e.texts for e in examples), strict=True):
+        alone = [embedding_data.TextGroup(text, (text,)) for text in texts]
+        vectors.append(ask(alone)["embedding"])
+    return task.score({"embedding": np.stack(vectors, 1)}, examples)
+
+
 def by_texts(
     ask: Ask, task: base.Task, examples: Sequence[base.Example]
 ) -> dict[str, float]:
     """Return the task's metrics for what the signature of texts says."""
-    parts = []
-    for start in range(0, len(examples), _BATCH_SIZE):
-        outputs = ask(_texts(task, examples[start : start + _BATCH_SIZE]))
-        parts.append({k: v for k, v in outputs.items() if k in _READ})
-    found = {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
+
+    def ask_all(some: Sequence[base.Example]) -> base.Outputs:
+        parts = []
+        for start in range(0, len(some), _BATCH_SIZE):
+            outputs = ask(_texts(task, some[start : start + _BATCH_SIZE]))
+            parts.append({k: v for k, v in outputs.items() if k in _READ})
+        return {
+            k: np.concatenate([part[k] for part in parts]) for k in parts[0]
+        }
+
+    if isinstance(task, embedding.EmbeddingTask):
+        return _score_vectors(ask_all, task, examples)
+    found = ask_all(examples)
     if isinstance(task, squad.SquadTask):
         texts = [answer.decode() for answer in found["answer"]]
         return task.score_texts(texts, examples)
@@ -67,7 +93,7 @@ def by_texts(
     return task.score({"logits": logits}, examples)
 
 
-_READ = ("answer", "score", "probabilities")
+_READ = ("answer", "score", "probabilities", "embedding")
 
 
 def _texts(task: base.Task, examples: Sequence[base.Example]) -> Inputs:
@@ -87,6 +113,8 @@ def _texts(task: base.Task, examples: Sequence[base.Example]) -> Inputs:
                 for example in examples
             ],
         }
+    if isinstance(task, embedding.EmbeddingTask):
+        return {"text": [example.texts[0] for example in examples]}
     assert isinstance(task, glue.GlueTask)
     texts = {"text": [example.text_a for example in examples]}
     if task.has_pairs:

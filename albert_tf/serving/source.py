@@ -20,6 +20,7 @@ from albert_tf.model.checkpoints import (
     huggingface,
 )
 from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import embedding
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make, source_options
 from albert_tf.serving.services import service
@@ -46,7 +47,6 @@ _FOR = {
 # Only the others have examples.
 _WITHOUT_A_TASK = (
     "encoder",
-    "embedding",
     "pretraining",
     "classifier",
     "regression",
@@ -55,6 +55,7 @@ _OF_V2 = ("start_n_top", "end_n_top", "null_score_diff_threshold")
 
 _SHORTEST = 4  # [CLS] piece [SEP] [SEP].
 _SQUAD_LENGTH = 384  # Source: ALBERT appendix A.4.
+_PROJECTION_BIAS = f"{embedding.SCOPE}/bias"
 _ORDER_WEIGHTS = "cls/seq_relationship/output_weights"
 
 
@@ -173,6 +174,7 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
         "init_checkpoint",
         {
             "max_seq_length": length,
+            "projection_size": checkpoint.shapes.get(_PROJECTION_BIAS, [0])[0],
             "num_labels": checkpoint.shapes.get("output_weights", [0])[0],
             "known_labels": known_labels,
             "has_sentence_order": _ORDER_WEIGHTS in checkpoint.shapes,
@@ -275,9 +277,6 @@ def make_service(
     given = encoder, _load_tokenizer(source), values["max_seq_length"]
     if values["task"] == "encoder":
         return make.of_encoder(*given)
-    if values["task"] == "embedding":
-        text_pooling = values.get("text_pooling", "mean")
-        return make.of_embedding(*given, text_pooling=text_pooling)
     if values["task"] == "pretraining":
         has_order = values.get("sentence_objective") != "none"
         has_order = values.get("has_sentence_order", has_order)

@@ -389,8 +389,8 @@ def read(folder: str, option: str = "run_dir") -> Run:
             return read(best, option)
         raise errors.UserError(
             f"is not the folder of a run: it has no {OPTIONS_NAME}. Name the "
-            "output folder of run_pretraining, run_classifier, run_squad or "
-            "run_race.",
+            "output folder of run_pretraining, run_classifier, run_squad, "
+            "run_race or run_embeddings.",
             option,
             folder,
         )

@@ -62,6 +62,11 @@ COMMANDS: dict[str, dict[str, object]] = {
         "data_dir": "{inputs}/race",
         "max_qa_length": 16,
     },
+    "albert_tf.run_embeddings:RunEmbeddingsOptions": {
+        **_FINETUNING,
+        "train_file": "{inputs}/pairs.tsv",
+        "train_examples": "pairs",
+    },
     "albert_tf.run_glue:GlueOptions": {
         "data_dir": "{inputs}/glue",
         "output_dir": "{out}/glue",

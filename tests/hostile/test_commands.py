@@ -58,6 +58,7 @@ NOT_ALONE = (
     "demo",
     "export",
     "run_classifier",
+    "run_embeddings",
     "run_glue",
     "run_pretraining",
     "run_race",

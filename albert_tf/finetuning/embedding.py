@@ -1,0 +1,281 @@
+"""Vectors of texts: texts that have much in common get close ones.
+
+Sources: scored pairs, Reimers and Gurevych, arXiv 1908.10084, section 3;
+pairs alone, Henderson et al., arXiv 1705.00652, section 4.4.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.common import errors, files, ranges, strict_json
+from albert_tf.common.options import checked, option
+from albert_tf.data import layouts
+from albert_tf.finetuning import base, embedding_data, packing, text_files
+from albert_tf.finetuning.embedding_data import TextGroup
+from albert_tf.finetuning.glue import glue_metrics
+from albert_tf.model.config import TEXT_POOLINGS
+from albert_tf.text import tokenization
+
+NAME = "embedding"
+# Examples that are featurized together, and texts that are ranked together.
+_BATCH = 256
+_RECALLS = (1, 10)
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class EmbeddingOptions:
+    """What is compared, and how vectors are made."""
+
+    train_examples: str = option(
+        embedding_data.SCORED,
+        "What the training file has. scored: text, text_pair, score; the "
+        "cosine learns the score. pairs: text, text_pair; each text learns to "
+        "find its own among all of the batch, and the other way round. "
+        "triplets: text, positive, negative; as pairs, with the negatives "
+        "among those to choose from.",
+        choices=embedding_data.KINDS,
+    )
+    dev_examples: str | None = option(
+        None,
+        "What the development and the test file have. Default: as "
+        "--train_examples.",
+        choices=embedding_data.KINDS,
+    )
+    text_pooling: str = option(
+        "mean",
+        "How the vectors of the tokens become that of the text.",
+        choices=TEXT_POOLINGS,
+    )
+    projection_size: int = option(
+        0,
+        "Width of the vectors, by one more linear layer. 0: that of the "
+        "encoder.",
+        within=ranges.Range(0, 2**14),
+    )
+    max_score: float = option(
+        1.0,
+        "The score of texts that mean the same, such as 5 for STS-B: its "
+        "cosine is 1.",
+        within=ranges.Range(above=0, high=1e6),
+    )
+    temperature: float = option(
+        0.05,
+        "pairs, triplets: what cosines are divided by before the softmax.",
+        within=ranges.Range(above=0, high=100),
+    )
+
+
+class EmbeddingTask(base.Task):
+    """A vector for each text."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        options: EmbeddingOptions,
+    ):
+        super().__init__(tokenizer, max_seq_length)
+        self.options = options
+        self._dev_examples = options.dev_examples or options.train_examples
+        is_scored = self._dev_examples == embedding_data.SCORED
+        self.key_metric = "spearmanr" if is_scored else "mrr"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `base.Task.settings`."""
+        return {**super().settings, "max_score": self.options.max_score}
+
+    def _kind(self, split: str) -> str:
+        if split == base.TRAIN:
+            return self.options.train_examples
+        return self._dev_examples
+
+    def read(self, path: str, split: str) -> list[TextGroup]:
+        """Read a file of `embedding_data`, strictly; of PREDICT, texts."""
+        if split == base.PREDICT:
+            items = self.read_own(path)
+        else:
+            kind, has_scores = self._kind(split), split != base.TEST
+            items = embedding_data.read(path, kind, has_scores=has_scores)
+        found = list(text_files.strictly(items))
+        if not found:
+            raise errors.UserError(
+                f"{path} has no examples. Give a file that has some."
+            )
+        if split == base.TRAIN:
+            self._check_scores(path, found)
+        return found
+
+    def _check_scores(self, path: str, examples: Sequence[TextGroup]) -> None:
+        most = self.options.max_score
+        for number, example in enumerate(examples, 1):
+            if example.score is not None and abs(example.score) > most:
+                raise errors.UserError(
+                    f"is less than the score {example.score:g} of example "
+                    f"{number} in {path}. Give the score of texts that mean "
+                    "the same.",
+                    "max_score",
+                    most,
+                )
+
+    def read_own(self, path: str) -> list[TextGroup | text_files.BadLine]:
+        """Read a user's texts; see `embedding_data.read_texts`."""
+        return embedding_data.read_texts(path)
+
+    def layout(self, split: str) -> layouts.Layout:
+        """Return the layout of the texts of an example; see `layouts`."""
+        if split == base.PREDICT:
+            return layouts.texts_layout(self.max_seq_length)
+        kind = self._kind(split)
+        return layouts.texts_layout(
+            self.max_seq_length,
+            embedding_data.num_texts(kind),
+            has_score=kind == embedding_data.SCORED,
+        )
+
+    def featurize(
+        self, examples: Sequence[TextGroup], split: str
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield one record for each example: `[CLS] text [SEP]` for each text.
+
+        `label_ids` are scores divided by `max_score`; 0 where there is none.
+        """
+        layout = self.layout(split)
+        limit = packing.max_pieces((), self.max_seq_length)
+        cut: list[str] = []
+        for start in range(0, len(examples), _BATCH):
+            part = examples[start : start + _BATCH]
+            texts = [text for example in part for text in example.texts]
+            pieces = self.tokenizer.encode_batch(texts)
+            guids = [example.guid for example in part for _ in example.texts]
+            cut += dict.fromkeys(
+                guid
+                for guid, ids in zip(guids, pieces, strict=True)
+                if len(ids) > limit
+            )
+            packed = [
+                packing.pack(ids, (), self.tokenizer, self.max_seq_length)
+                for ids in pieces
+            ]
+            shape = (len(part), *layout[0].shape)
+            scores = [e.score or 0.0 for e in part]
+            values = {
+                **{
+                    k: np.stack([p[k] for p in packed]).reshape(shape)
+                    for k in packing.NAMES
+                },
+                "label_ids": np.array(scores, np.float32)
+                / np.float32(self.options.max_score),
+                "is_real_example": np.ones(len(part), np.int64),
+            }
+            yield {feature.name: values[feature.name] for feature in layout}
+        self.remark(
+            "examples have a text longer than "
+            f"`max_seq_length={self.max_seq_length}`, which is cut.",
+            cut,
+        )
+
+    @property
+    def sequences_at_once(self) -> int:
+        """Texts of an example that go through the encoder together."""
+        kinds = self.options.train_examples, self._dev_examples
+        return max(map(embedding_data.num_texts, kinds))
+
+    def score(
+        self, outputs: base.Outputs, examples: Sequence[TextGroup]
+    ) -> dict[str, float]:
+        """Return metrics of the cosines, or of the ranks.
+
+        Returns:
+            Of scored pairs `spearmanr` and `pearson`. Of others `mrr`, the mean
+            of 1 / rank of the right text among all second texts of the file
+            (and third ones), `recall_at_1` and `recall_at_10`; of triplets
+            `accuracy` too: whether the right text is closer than the wrong one.
+        """
+        vectors = np.asarray(outputs["embedding"], np.float64)
+        cosines = _cosines(vectors)
+        if self._dev_examples == embedding_data.SCORED:
+            expected = np.array([example.score for example in examples])
+            names = "spearmanr", "pearson"
+            return glue_metrics.score(names, cosines[:, 0], expected)
+        places = ranks(vectors, [example.texts for example in examples])
+        scores = {"mrr": float((1 / places).mean())}
+        for most in _RECALLS:
+            scores[f"recall_at_{most}"] = float((places <= most).mean())
+        if self._dev_examples == embedding_data.TRIPLETS:
+            scores["accuracy"] = float((cosines[:, 0] > cosines[:, 1]).mean())
+        return scores
+
+    def answers(
+        self, outputs: base.Outputs, examples: Sequence[TextGroup]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the `embedding` of a text, or the cosine as `prediction`."""
+        vectors = outputs["embedding"]
+        for example, found in zip(examples, vectors, strict=True):
+            key = text_files.key_of(example.guid)
+            if found.ndim == 1:
+                yield {**key, "embedding": found.tolist()}
+            else:
+                yield {**key, "prediction": float(_cosines(found[None])[0, 0])}
+
+    def write_predictions(
+        self,
+        outputs: base.Outputs,
+        examples: Sequence[TextGroup],
+        split: str,
+        output_dir: str,
+    ) -> None:
+        """Write `SPLIT_predictions.jsonl`: the cosine of each pair."""
+        answers = self.answers(outputs, examples)
+        text = "".join(strict_json.dumps(a) + "\n" for a in answers)
+        path = os.path.join(output_dir, f"{split}_predictions.jsonl")
+        files.write_text(path, text)
+
+    def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
+        """Join the vectors; so their cosine is the mean of the cosines."""
+        vectors = [outputs["embedding"] for outputs in runs]
+        joined = np.concatenate(vectors, -1) / np.sqrt(len(runs))
+        return {"embedding": joined}
+
+
+def _cosines(vectors: np.ndarray) -> np.ndarray:
+    """Return those of the first text with each other one, [n, texts - 1]."""
+    return np.asarray((vectors[:, :1] * vectors[:, 1:]).sum(-1))
+
+
+def ranks(vectors: np.ndarray, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
+    """Return the rank of each example's second text for its first, from 1.
+
+    It stands among all that are no first texts, each counted once, but for the
+    first text itself. Of equal cosines the rank is the mean.
+
+    Args:
+        vectors: float [n, texts, width], of length 1.
+        texts: n of them, by which the same text is known.
+    """
+    numbers: dict[str, int] = {}
+    candidates = []
+    for row, group in zip(vectors, texts, strict=True):
+        for vector, text in zip(row[1:], group[1:], strict=True):
+            if text not in numbers:
+                numbers[text] = len(numbers)
+                candidates.append(vector)
+    table = np.stack(candidates).T
+    found = []
+    for start in range(0, len(vectors), _BATCH):
+        cosines = vectors[start : start + _BATCH, 0] @ table
+        some = texts[start : start + _BATCH]
+        for row, (text, right, *_) in zip(cosines, some, strict=True):
+            own = row[numbers[right]]
+            if text in numbers and text != right:
+                row[numbers[text]] = -np.inf
+            equal = (row == own).sum() - 1
+            found.append(1 + (row > own).sum() + equal / 2)
+    return np.array(found)

@@ -1,0 +1,91 @@
+"""Files of texts that belong together, for vectors of texts."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from albert_tf.common import errors
+from albert_tf.finetuning import text_files
+
+SCORED, PAIRS, TRIPLETS = "scored", "pairs", "triplets"
+KINDS = (SCORED, PAIRS, TRIPLETS)
+_TEXTS = {
+    SCORED: ("text", "text_pair"),
+    PAIRS: ("text", "text_pair"),
+    TRIPLETS: ("text", "positive", "negative"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TextGroup:
+    """One text alone, or two or three that are compared.
+
+    Attributes:
+        texts: A text and what is compared with it: of a pair the other one;
+            of a triplet one that is closer and one that is farther.
+        score: How much a pair has in common; None where it is not known.
+    """
+
+    guid: Any  # See `text_files.key_of`.
+    texts: tuple[str, ...]
+    score: float | None = None
+
+
+def num_texts(kind: str) -> int:
+    """Return the texts of an example of one of `KINDS`."""
+    return len(_TEXTS[kind])
+
+
+def read(
+    path: str, kind: str, *, has_scores: bool = True
+) -> list[TextGroup | text_files.BadLine]:
+    """Read a table or JSON objects, see `text_files.own_entries`.
+
+    Args:
+        kind: One of `KINDS`.
+        has_scores: Whether those of SCORED are needed. They are finite.
+    """
+    texts = _TEXTS[kind]
+    wants = kind == SCORED and has_scores
+    return _read(path, texts, [*texts, *["score"] * wants])
+
+
+def read_texts(path: str) -> list[TextGroup | text_files.BadLine]:
+    """Read single texts, each `text`."""
+    return _read(path, ("text",), ["text"])
+
+
+def _read(
+    path: str, texts: Sequence[str], inputs: Sequence[str]
+) -> list[TextGroup | text_files.BadLine]:
+    def parse(
+        where: str, place: dict[str, Any], values: Mapping[str, Any]
+    ) -> Iterator[TextGroup]:
+        text_files.require_names(values, inputs, where, "It needs")
+        for name in texts:
+            if not isinstance(values[name], str):
+                raise errors.UserError(
+                    f"{where}: {name!r} is {values[name]!r}, which is no text. "
+                    "Put it into quotation marks."
+                )
+        yield TextGroup(
+            values.get("id", text_files.Place(place)),
+            tuple(values[name] for name in texts),
+            _number(values["score"], where) if "score" in inputs else None,
+        )
+
+    return list(text_files.read_own(path, inputs, parse))
+
+
+def _number(written: Any, where: str) -> float:
+    """Return a score, which may be written as text."""
+    try:
+        number = float(written)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or isinstance(written, bool):
+        raise errors.UserError(
+            f"{where}: the score {written!r} is no finite number. Correct it."
+        )
+    return number

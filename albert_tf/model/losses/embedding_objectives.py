@@ -1,0 +1,78 @@
+"""Objectives of vectors of texts."""
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model.losses import cross_entropy, objectives
+
+# The logit of a text that only fills up the batch.
+_PADDING_LOGIT = -1e9
+
+
+def _squared_error(
+    model: keras.Model,
+    batch: objectives.Batch,
+    dropout_seed: tf.Tensor | None,
+) -> objectives.Tensors:
+    vectors = objectives.outputs(model, batch, dropout_seed)["embedding"]
+    cosines = tf.reduce_sum(vectors[:, 0] * vectors[:, 1], -1)
+    return {"cosine_loss": tf.square(cosines - batch["label_ids"])}
+
+
+# `label_ids` are float32 [B], from -1 to 1.
+COSINE = objectives.Objective(
+    losses={"cosine_loss": 1.0},
+    metrics=(),
+    sample_weights=lambda batch: {
+        "cosine_loss": objectives.real_examples(batch)
+    },
+    values=_squared_error,
+)
+
+
+def ranking(temperature: float) -> objectives.Objective:
+    """Return the objective of finding the text that belongs to another.
+
+    The first text of an example is compared with the second and the third
+    texts of all examples of the batch, and the second with all first ones. Of
+    several replicas, or microbatches, each compares within its own part of the
+    batch: there a text has fewer to be told from than in one piece.
+
+    Args:
+        temperature: What cosines are divided by before the softmax.
+    """
+
+    def values(
+        model: keras.Model,
+        batch: objectives.Batch,
+        dropout_seed: tf.Tensor | None,
+    ) -> objectives.Tensors:
+        vectors = objectives.outputs(model, batch, dropout_seed)["embedding"]
+        first, second = vectors[:, 0], vectors[:, 1]
+        padding = (1.0 - objectives.real_examples(batch)) * _PADDING_LOGIT
+        labels = tf.range(tf.shape(vectors)[0])
+        others = tf.unstack(vectors, axis=1)[1:]
+        logits = _logits(first, tf.concat(others, 0), temperature)
+        logits += tf.tile(padding, [len(others)])
+        back = _logits(second, first, temperature) + padding
+        losses = [cross_entropy.compute(x, labels) for x in (logits, back)]
+        return {
+            "ranking_loss": tf.add_n(losses) / 2.0,
+            "accuracy": cross_entropy.correct(logits, labels),
+        }
+
+    return objectives.Objective(
+        losses={"ranking_loss": 1.0},
+        metrics=("accuracy",),
+        sample_weights=_ranking_weights,
+        values=values,
+    )
+
+
+def _logits(one: tf.Tensor, other: tf.Tensor, temperature: float) -> tf.Tensor:
+    return tf.matmul(one, other, transpose_b=True) / temperature
+
+
+def _ranking_weights(batch: objectives.Batch) -> objectives.Tensors:
+    real = objectives.real_examples(batch)
+    return {"ranking_loss": real, "accuracy": real}

@@ -1,0 +1,87 @@
+r"""Finetune an encoder whose vectors say how much texts have in common.
+
+    python -m albert_tf.run_embeddings --do_train --do_eval \
+        --train_file=train.tsv --dev_file=dev.tsv --max_score=5 \
+        --output_dir=runs/vectors --spm_model_file=30k-clean.model \
+        --albert_config_file=albert_base_v2 --init_checkpoint=albert_base_v2
+
+The files are TSV, whose first row names the columns, or JSON lines:
+docs/embeddings.md. Started again with the same options, it goes on from the
+last checkpoint of --output_dir.
+"""
+
+import dataclasses
+
+from albert_tf.common import errors, options
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning import (
+    base,
+    embedding,
+    embedding_data,
+    finetuning_options,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class RunEmbeddingsOptions(finetuning_options.TaskOptions):
+    """Options of run_embeddings."""
+
+    train_file: str | None = option(
+        None, "TSV or JSON lines for --do_train.", may_change=True
+    )
+    dev_file: str | None = option(
+        None, "The same for --do_eval.", may_change=True
+    )
+    test_file: str | None = option(
+        None, "The same for --do_predict, scores not needed.", may_change=True
+    )
+    task_name: str = option(
+        embedding.NAME, "The only one.", choices=(embedding.NAME,)
+    )
+    vectors: embedding.EmbeddingOptions = dataclasses.field(
+        default_factory=embedding.EmbeddingOptions
+    )
+
+    def __post_init__(self) -> None:
+        shared = self.finetuning
+        parts = shared.trainer.gradient_accumulation_steps
+        is_ranking = self.vectors.train_examples != embedding_data.SCORED
+        if is_ranking and shared.do_train and shared.train_batch_size <= parts:
+            raise errors.UserError(
+                "leaves one example at a time, with no other to tell it from: "
+                f"`train_examples={self.vectors.train_examples}` needs several "
+                "at once. Use a larger one.",
+                "train_batch_size",
+                shared.train_batch_size,
+            )
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The file of each split that has one."""
+        paths = {
+            base.TRAIN: self.train_file,
+            base.DEV: self.dev_file,
+            base.TEST: self.test_file,
+        }
+        return {split: path for split, path in paths.items() if path}
+
+
+if __name__ == "__main__":
+    options.check_command_line(RunEmbeddingsOptions)
+
+from albert_tf.finetuning import finetune
+
+
+def run(settings: RunEmbeddingsOptions) -> None:
+    """Train, evaluate and predict as the options say."""
+    task = embedding.EmbeddingTask(
+        finetuning_options.load_tokenizer(settings.finetuning),
+        settings.finetuning.max_seq_length,
+        settings.vectors,
+    )
+    finetune.run("run_embeddings", settings, task, settings.sources)
+
+
+if __name__ == "__main__":
+    options.run_script(run, RunEmbeddingsOptions)

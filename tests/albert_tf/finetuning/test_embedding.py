@@ -1,0 +1,153 @@
+"""Vectors of texts as a task: records, metrics, answers."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from albert_tf.common import errors
+from albert_tf.finetuning import base, embedding, embedding_data
+
+TEXTS = [("It rains.", "It is wet."), ("We stay.", "Nobody goes anywhere.")]
+
+
+def make(tokenizer, length=8, **options):
+    return embedding.EmbeddingTask(
+        tokenizer, length, embedding.EmbeddingOptions(**options)
+    )
+
+
+def group(*texts, score=None):
+    return embedding_data.TextGroup(texts[0], texts, score)
+
+
+def records(task, examples, split):
+    (found,) = task.featurize(examples, split)
+    layout = {feature.name: feature.shape for feature in task.layout(split)}
+    assert {name: value.shape[1:] for name, value in found.items()} == layout
+    return found
+
+
+def test_each_text_is_a_sequence_of_its_own(tiny_tokenizer):
+    task = make(tiny_tokenizer, max_score=5.0)
+    examples = [
+        group(*texts, score=s) for texts, s in zip(TEXTS, (1, 4), strict=True)
+    ]
+    task.remarks = {}
+    found = records(task, examples, base.TRAIN)
+    for row, texts in zip(found["input_ids"], TEXTS, strict=True):
+        for ids, text in zip(row, texts, strict=True):
+            pieces = tiny_tokenizer.encode(text)[:6]
+            cls, sep = tiny_tokenizer.cls_id, tiny_tokenizer.sep_id
+            expected = [cls, *pieces, sep]
+            assert ids.tolist() == expected + [0] * (8 - len(expected))
+    np.testing.assert_array_equal(found["input_mask"], found["input_ids"] > 0)
+    np.testing.assert_allclose(found["label_ids"], [0.2, 0.8])
+    assert list(task.remarks.values()) == [["It rains.", "We stay."]]
+    alone = records(task, [group("It rains.")], base.PREDICT)
+    np.testing.assert_array_equal(
+        alone["input_ids"][0], found["input_ids"][0, 0]
+    )
+
+
+def test_splits_may_have_other_examples(tiny_tokenizer):
+    task = make(
+        tiny_tokenizer, train_examples="triplets", dev_examples="scored"
+    )
+    assert task.sequences_at_once == 3
+    triplet = group("a", "b", "c")
+    assert "label_ids" not in records(task, [triplet], base.TRAIN)
+    assert "label_ids" in records(task, [group("a", "b", score=1)], base.DEV)
+
+
+def unit(*rows):
+    x = np.array(rows, np.float32)
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def test_cosines_are_compared_with_scores(tiny_tokenizer):
+    task = make(tiny_tokenizer)
+    vectors = unit(*np.random.default_rng(0).normal(size=[9, 2, 4]))
+    examples = [group("a", "b", score=n % 4) for n in range(9)]
+    cosines = np.einsum("nd,nd->n", vectors[:, 0], vectors[:, 1])
+    expected = [example.score for example in examples]
+    assert task.key_metric == "spearmanr"
+    assert task.score({"embedding": vectors}, examples) == pytest.approx(
+        {
+            "spearmanr": stats.spearmanr(cosines, expected).statistic,
+            "pearson": stats.pearsonr(cosines, expected).statistic,
+        }
+    )
+    answers = [
+        answer["prediction"]
+        for answer in task.answers({"embedding": vectors}, examples)
+    ]
+    np.testing.assert_allclose(answers, cosines, rtol=1e-5)
+
+
+def test_ranks_count_each_text_once_and_share_ties():
+    """Of three second texts, two are the same and two have one vector."""
+    x, y = [1.0, 0.0], [0.0, 1.0]
+    vectors = unit([x, x], [y, x], [y, y], [x, x])
+    texts = [("1", "a"), ("2", "a"), ("3", "b"), ("4", "c")]
+    found = embedding.ranks(vectors, texts)
+    # a and c share ranks 1 and 2 for x, ranks 2 and 3 for y.
+    np.testing.assert_allclose(found, [1.5, 2.5, 1, 1.5])
+
+
+def test_a_text_need_not_be_told_from_itself():
+    """It is the second text of another example, as in files of questions."""
+    x, near, far = [1.0, 0.0], [1.0, 0.2], [0.0, 1.0]
+    vectors = unit([x, near], [far, x], [near, far])
+    texts = [("1", "2"), ("3", "1"), ("2", "3")]
+    assert embedding.ranks(vectors, texts).tolist() == [1, 2, 2]
+
+
+def test_one_vector_for_all_is_a_rank_in_the_middle(tiny_tokenizer):
+    task = make(tiny_tokenizer, train_examples="pairs")
+    examples = [group(f"a {n}", f"b {n}") for n in range(600)]
+    vectors = np.ones([600, 2, 1], np.float32)
+    scores = task.score({"embedding": vectors}, examples)
+    assert scores == pytest.approx(
+        {"mrr": 1 / 300.5, "recall_at_1": 0, "recall_at_10": 0}
+    )
+
+
+def test_triplets_are_right_or_wrong(tiny_tokenizer):
+    task = make(tiny_tokenizer, train_examples="triplets")
+    x, y = [1.0, 0.1], [0.1, 1.0]
+    examples = [group("a", "b", "c"), group("d", "e", "f")]
+    vectors = unit([x, x, y], [x, y, x])
+    scores = task.score({"embedding": vectors}, examples)
+    assert scores["accuracy"] == 0.5
+    assert scores["recall_at_1"] == 0
+    # The best of a shares its place with f; e shares the last with c.
+    assert scores["mrr"] == pytest.approx((1 / 1.5 + 1 / 3.5) / 2)
+
+
+def test_joined_vectors_have_the_mean_of_the_cosines(tiny_tokenizer):
+    task = make(tiny_tokenizer)
+    rng = np.random.default_rng(1)
+    runs = [unit(*rng.normal(size=[3, 2, n])) for n in (4, 6)]
+    joined = task.combine([{"embedding": run} for run in runs])["embedding"]
+    cosines = [embedding._cosines(vectors) for vectors in (*runs, joined)]
+    np.testing.assert_allclose(cosines[2], np.mean(cosines[:2], 0), rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(joined, axis=-1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "has no examples"),
+        ("text\ttext_pair\tscore\na\tb\t4\n", "`max_score=1.0` is less.* 4 of"),
+    ],
+)
+def test_training_files_of_no_use_are_refused(
+    tiny_tokenizer, tmp_path, content, message
+):
+    path = tmp_path / "train.tsv"
+    path.write_text(content)
+    task = make(tiny_tokenizer)
+    with pytest.raises(errors.UserError, match=message):
+        task.read(str(path), base.TRAIN)
+    if content:  # Their scale does not matter to correlations.
+        assert len(task.read(str(path), base.DEV)) == 1

@@ -1,0 +1,62 @@
+"""Files of texts that belong together: what is read, what is refused."""
+
+import json
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.finetuning import embedding_data, text_files
+
+
+def read(path, kind, content, **how):
+    path.write_text(content)
+    items = embedding_data.read(str(path), kind, **how)
+    return [(item.texts, item.score) for item in text_files.strictly(items)]
+
+
+ROWS = {
+    "scored": (("a", "b"), 2.5),
+    "pairs": (("a", "b"), None),
+    "triplets": (("a", "c", "d"), None),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_tables_and_objects_are_read_alike(tmp_path, kind):
+    """Other columns are left out."""
+    values = {
+        "positive": "c",
+        "score": "2.5",
+        "text": "a",
+        "negative": "d",
+        "text_pair": "b",
+    }
+    table = "\t".join(values) + "\n" + "\t".join(values.values()) + "\n"
+    objects = json.dumps({**values, "score": 2.5}) + "\n"
+    expected = [ROWS[kind]]
+    assert read(tmp_path / "t.tsv", kind, table) == expected
+    assert read(tmp_path / "t.jsonl", kind, objects) == expected
+
+
+def test_scores_of_a_test_file_may_be_missing(tmp_path):
+    content = "text\ttext_pair\na\tb\n"
+    found = read(tmp_path / "t.tsv", "scored", content, has_scores=False)
+    assert found == [(("a", "b"), None)]
+    with pytest.raises(errors.UserError, match="line 1 has no 'score'"):
+        read(tmp_path / "t.tsv", "scored", content)
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "message"),
+    [
+        ("scored", {"text": "a", "text_pair": "b", "score": "x"}, "score 'x'"),
+        ("scored", {"text": "a", "text_pair": "b", "score": "nan"}, "'nan'"),
+        ("scored", {"text": "a", "text_pair": "b", "score": True}, "True"),
+        ("pairs", {"text": "a", "text_pair": 7}, "'text_pair' is 7"),
+        ("triplets", {"text": "a", "positive": "b"}, "has no 'negative'"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path, kind, line, message):
+    content = "\n" + json.dumps(line) + "\n"
+    with pytest.raises(errors.UserError, match=f"line 2.*{message}"):
+        read(tmp_path / "t.jsonl", kind, content)

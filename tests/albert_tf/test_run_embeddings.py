@@ -1,0 +1,140 @@
+"""Vectors of texts: what runs learn, and all that is made of a run."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import export, predict, run_embeddings
+from albert_tf.common import errors, scores
+from albert_tf.finetuning import embedding
+from tests.albert_tf.finetuning import small_runs
+from tests.conftest import LAYER_ATOL, changed
+from tests.export_options import make_options
+
+SENTENCES = ["It rains in the north.", "The ferry waits.", "We stay.", "A boat"]
+# Texts of the same number are one topic.
+WORDS = [f"{s} {end}" for s in SENTENCES for end in ("now", "again", "here")]
+
+
+def rows(kind):
+    """Pairs of one topic have score 5, others 0."""
+    for n, text in enumerate(WORDS):
+        near = WORDS[n // 3 * 3 + (n + 1) % 3]
+        far = WORDS[(n + 3) % len(WORDS)]
+        if kind == "scored":
+            yield {"text": text, "text_pair": near, "score": 5}
+            yield {"text": text, "text_pair": far, "score": 0}
+        elif kind == "pairs":
+            yield {"text": text, "text_pair": near}
+        else:
+            yield {"text": text, "positive": near, "negative": far}
+
+
+def options(world, folder, kind, **values):
+    path = folder.parent / f"{kind}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows(kind)))
+    settings = run_embeddings.RunEmbeddingsOptions(
+        finetuning=small_runs.shared(world, folder, max_seq_length=24),
+        train_file=str(path),
+        dev_file=str(path),
+        test_file=str(path),
+        vectors=embedding.EmbeddingOptions(
+            train_examples=kind, max_score=5.0, temperature=0.2
+        ),
+    )
+    return changed(
+        settings,
+        train_step=60,
+        learning_rate=3e-3,
+        save_checkpoints_steps=60,
+        iterations_per_loop=60,
+        **values,
+    )
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["scored", "pairs", pytest.param("triplets", marks=pytest.mark.slow)],
+)
+def test_texts_of_one_topic_become_close(world, tmp_path, kind):
+    folder = tmp_path / "run"
+    run_embeddings.run(options(world, folder, kind))
+    found = scores.read(str(folder)).best.scores
+    least = {
+        "scored": {"spearmanr": 0.8, "pearson": 0.9},
+        "pairs": {"mrr": 0.6, "recall_at_1": 0.2, "recall_at_10": 0.99},
+        "triplets": {"accuracy": 0.9, "mrr": 0.5},
+    }
+    for name, value in least[kind].items():
+        assert found[name] >= value, found
+    lines = small_runs.open_lines(folder / "test_predictions.jsonl")
+    first, second = map(json.loads, lines[:2])
+    assert {"line", "prediction"} == first.keys()
+    if kind == "scored":
+        assert first["prediction"] > second["prediction"] + 0.3
+
+
+@pytest.fixture(scope="module")
+def trained(world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vectors") / "run"
+    run_embeddings.run(
+        options(world, folder, "scored", projection_size=6, text_pooling="max")
+    )
+    return folder
+
+
+def test_run_predicts_and_exports_the_same_vectors(trained, tmp_path):
+    """And the score of the export is that of the run."""
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(WORDS) + "\n")
+    out = tmp_path / "vectors.jsonl"
+    predict.run(
+        predict.PredictOptions(
+            run_dir=str(trained), input_file=str(texts), output_file=str(out)
+        )
+    )
+    ours = [json.loads(line) for line in small_runs.open_lines(out)]
+    assert [answer["line"] for answer in ours] == list(range(1, 13))
+    vectors = np.array([answer["embedding"] for answer in ours])
+    assert vectors.shape == (12, 6)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+
+    served = tmp_path / "served"
+    dev = trained.parent / "scored.jsonl"
+    export.run(
+        make_options(
+            run_dir=str(trained), export_dir=str(served), eval_file=str(dev)
+        )
+    )
+    ask = tf.saved_model.load(str(served)).signatures["serving_default"]
+    np.testing.assert_allclose(
+        ask(text=tf.constant(WORDS))["embedding"], vectors, atol=LAYER_ATOL
+    )
+    report = json.loads((served / "export.json").read_text())
+    best = scores.read(str(trained)).best.scores
+    for name in ("scores", "scores_in_float32"):
+        for metric in ("spearmanr", "pearson"):
+            assert report[name][metric] == pytest.approx(best[metric], abs=1e-4)
+
+
+@pytest.mark.slow
+def test_started_again_after_the_end_nothing_changes(world, trained):
+    settings = options(
+        world, trained, "scored", projection_size=6, text_pooling="max"
+    )
+    before = scores.read(str(trained))
+    run_embeddings.run(settings)
+    assert scores.read(str(trained)) == before
+
+
+def test_one_example_at_a_time_has_nothing_to_be_told_from(world, tmp_path):
+    with pytest.raises(errors.UserError, match="train_batch_size.*`train_exam"):
+        options(
+            world,
+            tmp_path / "run",
+            "pairs",
+            train_batch_size=4,
+            gradient_accumulation_steps=4,
+        )
