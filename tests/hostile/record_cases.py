@@ -47,6 +47,14 @@ def another_vocabulary(whole: bytes) -> bytes:
     return json.dumps(content).encode()
 
 
+def other_records(whole: bytes) -> bytes:
+    """A manifest of records of the same vocabulary and size."""
+    content = json.loads(whole)
+    content["shard_sha256"] = ["0" * 64 for _ in content["shards"]]
+    del content["crc32c"]
+    return json.dumps(content).encode()
+
+
 def mixed(command: str, *copies: str, **changes: object):
     """Files of different vocabularies, and no option that names one."""
     values = {"spm_model_file": None, **changes}
@@ -111,6 +119,16 @@ CASES = {
     ),
     "run of another vocabulary": mixed(
         RECORDS, "pretrained", output_dir="{here}/pretrained"
+    ),
+    "run continued with other records": Case(
+        RECORDS,
+        {
+            "input_file": "{here}/records/train.tfrecord",
+            "output_dir": "{here}/pretrained",
+        },
+        ("other records", "--init_checkpoint", "--output_dir"),
+        {"records/train.tfrecord.manifest.json": other_records},
+        ("records", "pretrained"),
     ),
     "evaluated on another vocabulary": mixed(
         RECORDS,
