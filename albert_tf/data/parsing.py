@@ -80,6 +80,8 @@ def _rules(found: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         is_real = found.get("is_real_example", 1)
         holds = tf.reduce_all(tf.reduce_max(flat, 1) >= is_real)
         rules["has input_mask 0 everywhere"] = holds
+        holds = tf.reduce_all(mask[..., 1:] <= mask[..., :-1])
+        rules["has an input_mask with a gap"] = holds
     if {"input_mask", "masked_lm_positions"} <= found.keys():
         places = found["masked_lm_positions"]
         used = found["masked_lm_weights"] > 0

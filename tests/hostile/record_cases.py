@@ -79,6 +79,7 @@ CASES = {
     "piece of 33 bits": numbers("input_ids", 2**32 + 7),
     "mask of 5": numbers("input_mask", 5),
     "no tokens": numbers("input_mask", *[0] * 32),
+    "a gap in the mask": numbers("input_mask", 1, 0, 1, *[0] * 29),
     "third segment": numbers("segment_ids", 2),
     "position twice": numbers("masked_lm_positions", 3, 3),
     "position beyond the end": numbers("masked_lm_positions", 32),
