@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.common import configs, errors, files, ranges, strict_json
-from albert_tf.model.checkpoints import brightmart, huggingface_config
+from albert_tf.model.checkpoints import bert, brightmart, huggingface_config
 
 # What the encoder computes in; variables are float32 always.
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -191,7 +191,7 @@ class AlbertConfig:
 
     @classmethod
     def from_json_file(cls, path: str) -> "AlbertConfig":
-        """Read a config file: ours, Hugging Face's or brightmart's.
+        """Read a config file: ours, Hugging Face's, brightmart's or BERT's.
 
         Args:
             path: The file, or the name of a released model: `albert_base_v2`.
@@ -203,10 +203,12 @@ class AlbertConfig:
             "released models are in configs/models.",
             source,
         )
-        if huggingface_config.describes_albert(values):
+        if huggingface_config.is_config(values):
             values = huggingface_config.translate(values, source)
         elif brightmart.describes_albert(values):
             values = brightmart.translate_config(values, source)
+        elif bert.describes_bert(values, path):
+            values = bert.translate_config(values)
         return cls.from_dict(values, source)
 
     def to_json(self) -> str:

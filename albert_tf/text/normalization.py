@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
+from albert_tf.text import huggingface_rules
 
 ENDING = ".normalization.json"
 FORMAT_VERSION = 1
@@ -101,10 +102,16 @@ def write(
 
 
 def read(vocabulary: str, kind: str) -> Normalization | None:
-    """Return the description beside a vocabulary, None without one."""
+    """Return the description beside a vocabulary, None without one.
+
+    A Hugging Face folder has its own, see huggingface_rules.py.
+    """
     path = path_beside(vocabulary)
     if not files.exists(path):
-        return None
+        of_folder = None
+        if kind == WORDPIECE:
+            of_folder = huggingface_rules.settings_beside(vocabulary)
+        return Normalization(kind=kind, **of_folder) if of_folder else None
     advice = (
         f"It must be the file that was written when {vocabulary} was trained. "
         "Copy it again; without it, the original's rule is assumed."

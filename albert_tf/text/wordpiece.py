@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from albert_tf.common import errors, files
-from albert_tf.text import normalization
+from albert_tf.text import huggingface_rules, normalization
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)
@@ -158,13 +158,17 @@ class WordPieceTokenizer:
         *,
         keep_accents: bool = False,
     ) -> None:
-        """Read a file with one piece a line, the first field."""
+        """Read a file with one piece a line, the first field.
+
+        It may also be the `tokenizer.json` of Hugging Face.
+        """
         files.require_file(vocab_file, "vocab_file")
         content = files.read_bytes(vocab_file)
         self.fingerprint = hashlib.sha256(content).hexdigest()
         self.do_lower_case = do_lower_case
         self.keep_accents = keep_accents
-        self.pieces = _read_pieces(content, vocab_file)
+        lines = huggingface_rules.lines_of(content, vocab_file)
+        self.pieces = _read_pieces(lines, vocab_file)
         self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
         self._lengths = [
             len(piece.removeprefix(CONTINUATION)) for piece in self.pieces

@@ -33,7 +33,7 @@ from albert_tf.common import (
 from albert_tf.data import manifests
 from albert_tf.model.checkpoints import checkpoint_files, huggingface
 from albert_tf.model.config import AlbertConfig
-from albert_tf.text import normalization, tokenization
+from albert_tf.text import huggingface_rules, normalization, tokenization
 
 OPTIONS_NAME = "run_options.json"
 CONFIG_NAME = "albert_config.json"
@@ -88,6 +88,10 @@ def vocabularies(folder: str) -> dict[str, str]:
         names["spm_model_file"] = huggingface.VOCABULARY_NAME
     paths = {n: files.in_folder(folder, f) for n, f in names.items()}
     found = {name: path for name, path in paths.items() if files.exists(path)}
+    rules = files.in_folder(folder, huggingface_rules.TOKENIZER_NAME)
+    has_rules = not found and files.exists(rules)
+    if has_rules and huggingface_rules.is_wordpiece(rules):
+        found["vocab_file"] = rules
     for path in found.values():
         files.in_folder(
             folder, os.path.basename(normalization.path_beside(path))

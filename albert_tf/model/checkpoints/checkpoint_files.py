@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import errors, files, scores
-from albert_tf.model.checkpoints import huggingface
+from albert_tf.model.checkpoints import bert, huggingface
 
 # Name of the copy of the best evaluated checkpoint, as in the original.
 BEST_NAME = "model.ckpt-best"
@@ -62,12 +62,13 @@ def fingerprint(path: str, option: str = "init_checkpoint") -> str:
     if is_prefix(found):
         # It holds a checksum of each tensor.
         return files.sha256(f"{found}.index")
-    return files.sha256(huggingface.find_weights(found))
+    hashes = [files.sha256(path) for path in huggingface.find_weights(found)]
+    return hashes[0] if len(hashes) == 1 else "+".join(hashes)
 
 
 def _in_folder(folder: str) -> str | None:
     """Return the checkpoint that a folder means, None if it does not say."""
-    names = [BEST_NAME, "variables/variables"]
+    names = [BEST_NAME, "variables/variables", bert.CHECKPOINT_NAME]
     files.in_folder(folder, STATE_NAME)
     state = _read_state(folder)
     if state is not None:
@@ -90,7 +91,7 @@ def _ambiguous(folder: str, what: str) -> errors.UserError:
     return errors.UserError(
         f"{what} is a folder that does not say which checkpoint is meant (no "
         f"{BEST_NAME}.index, no file named checkpoint that names an existing "
-        "one, no config.json of a Hugging Face ALBERT). Name the prefix, "
+        "one, no config.json of a Hugging Face model). Name the prefix, "
         f"{hint}."
     )
 
@@ -101,7 +102,7 @@ def _hugging_face_folder_of(path: str, option: str) -> str:
     known = name == huggingface.WEIGHTS_NAME and files.exists(path)
     if not (known and huggingface.is_folder(folder)):
         raise errors.UserError(
-            f"is not the {huggingface.WEIGHTS_NAME} of a Hugging Face ALBERT "
+            f"is not the {huggingface.WEIGHTS_NAME} of a Hugging Face "
             "folder with its config.json. Name a folder that holds both.",
             option,
             path,

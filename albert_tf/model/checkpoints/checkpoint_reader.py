@@ -17,7 +17,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from albert_tf.common import errors, files
 from albert_tf.model.checkpoints import (
-    brightmart,
+    bert,
     checkpoint_files,
     huggingface,
 )
@@ -136,7 +136,7 @@ def _original_names(keys: Mapping[str, str]) -> dict[str, str]:
     named = {}
     for name, key in keys.items():
         # Variables taken out of a TF-Hub module carry one more scope.
-        name = brightmart.our_name(name.removeprefix("module/"))
+        name = bert.our_name(name.removeprefix("module/"))
         moment = _MOMENT.search(name)
         if moment:
             variable = moment[1] or moment[4]
@@ -157,7 +157,10 @@ def config_beside(path: str) -> AlbertConfig | None:
     if not checkpoint_files.is_prefix(path):
         config_file = files.in_folder(path, huggingface.CONFIG_NAME)
         return huggingface.read_config(config_file)
-    config_file = files.in_folder(os.path.dirname(path), CONFIG_NAME)
+    folder = os.path.dirname(path)
+    config_file = files.in_folder(folder, CONFIG_NAME)
+    if not files.exists(config_file):
+        config_file = files.in_folder(folder, bert.CONFIG_NAME)
     if not files.exists(config_file):
         return None
     try:

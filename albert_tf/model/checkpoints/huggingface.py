@@ -2,10 +2,7 @@
 
 Such a folder holds `config.json` and `model.safetensors`. The same numbers are
 in a checkpoint of the original release, under other names and with dense
-kernels transposed. One table below pairs the names; reading and writing both
-use it.
-
-Source of names and settings: transformers 5.23.0, models/albert.
+kernels transposed; huggingface_names.py pairs the names.
 """
 
 import dataclasses
@@ -20,12 +17,13 @@ import safetensors.numpy
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
-from albert_tf.model.checkpoints import huggingface_config
+from albert_tf.model.checkpoints import huggingface_config, huggingface_names
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.execution import plain
 
 CONFIG_NAME = huggingface_config.CONFIG_NAME
 WEIGHTS_NAME = "model.safetensors"
+INDEX_NAME = f"{WEIGHTS_NAME}.index.json"
 VOCABULARY_NAME = "spiece.model"
 
 # Other forms of weights, with what to do about them.
@@ -34,8 +32,6 @@ _SAVE_AGAIN = (
     "save_pretrained(FOLDER, safe_serialization=True)."
 )
 _OTHER_WEIGHTS = {
-    f"{WEIGHTS_NAME}.index.json": "Load the folder once with transformers and "
-    "save it again with save_pretrained(FOLDER, max_shard_size='100GB').",
     "pytorch_model.bin": _SAVE_AGAIN,
     "pytorch_model.bin.index.json": _SAVE_AGAIN,
     "tf_model.h5": "Load it once with transformers 4 and TensorFlow "
@@ -43,98 +39,26 @@ _OTHER_WEIGHTS = {
     "with save_pretrained(FOLDER, safe_serialization=True).",
 }
 
-# What each kind of layer calls its variables: ours and theirs. A `kernel` is
-# [in, out] here and [out, in] there; all else has one shape.
-_LEAVES = {
-    "table": (("", ".weight"),),
-    "bias": (("", ".bias"),),
-    "dense": (("/kernel", ".weight"), ("/bias", ".bias")),
-    "norm": (("/gamma", ".weight"), ("/beta", ".bias")),
-    "output": (("output_weights", ".weight"), ("output_bias", ".bias")),
-}
-_LAYER = (
-    "bert/encoder/transformer/group_{group}/inner_group_{inner}/",
-    "albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}.",
-)
-_MAPPING = "bert/encoder/embedding_hidden_mapping_in"
-_MAPPING_THEIRS = "albert.encoder.embedding_hidden_mapping_in"
-# The table of names: ours, the kind of layer, theirs.
-_ENCODER = (
-    *(
-        (f"bert/embeddings/{name}", kind, f"albert.embeddings.{name}")
-        for name, kind in (
-            ("word_embeddings", "table"),
-            ("token_type_embeddings", "table"),
-            ("position_embeddings", "table"),
-            ("LayerNorm", "norm"),
-        )
-    ),
-    (_MAPPING, "dense", _MAPPING_THEIRS),
-    *(
-        (_LAYER[0] + ours, kind, _LAYER[1] + theirs)
-        for ours, kind, theirs in (
-            ("attention_1/self/query", "dense", "attention.query"),
-            ("attention_1/self/key", "dense", "attention.key"),
-            ("attention_1/self/value", "dense", "attention.value"),
-            ("attention_1/output/dense", "dense", "attention.dense"),
-            ("LayerNorm", "norm", "attention.LayerNorm"),
-            ("ffn_1/intermediate/dense", "dense", "ffn"),
-            ("ffn_1/intermediate/output/dense", "dense", "ffn_output"),
-            ("LayerNorm_1", "norm", "full_layer_layer_norm"),
-        )
-    ),
-    ("bert/pooler/dense", "dense", "albert.pooler"),
-)
-_MASKED_LM = (
-    ("cls/predictions/transform/dense", "dense", "predictions.dense"),
-    ("cls/predictions/transform/LayerNorm", "norm", "predictions.LayerNorm"),
-    ("cls/predictions/output_bias", "bias", "predictions"),
-)
-_SENTENCE_ORDER = (
-    ("cls/seq_relationship/", "output", "sop_classifier.classifier"),
-)
-_CLASSIFIER = (("", "output", "classifier"),)
-_SQUAD_V1 = (("cls/squad/", "output", "qa_outputs"),)
-_HEADS = (*_MASKED_LM, *_SENTENCE_ORDER, *_CLASSIFIER, *_SQUAD_V1)
-
-# The class that transformers has for each set of heads.
-_ARCHITECTURES = {
-    "AlbertForPreTraining": (*_MASKED_LM, *_SENTENCE_ORDER),
-    "AlbertForMaskedLM": _MASKED_LM,
-    "AlbertForSequenceClassification": _CLASSIFIER,
-    "AlbertForQuestionAnswering": _SQUAD_V1,
-    "AlbertModel": (),
-}
-POOLER = "bert/pooler"
-# Those that transformers may save without a pooler.
-_WITHOUT_POOLER = {
-    "AlbertModel",
-    "AlbertForMaskedLM",
-    "AlbertForQuestionAnswering",
-}
-
-# Tensors that transformers ties: each equals another, and may replace it.
-_TIED = {
-    "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
-    "predictions.decoder.bias": "predictions.bias",
-}
 # The numbers 0, 1, 2, ..., which older versions saved, too.
 _BUFFER = "embeddings.position_ids"
 _DTYPES = ("F32", "F16", "BF16")
 
 
 def is_folder(path: str) -> bool:
-    """Tell whether `path` is a folder with the config of an ALBERT."""
+    """Tell whether `path` is a folder with a config of Hugging Face."""
     config_file = files.in_folder(path, CONFIG_NAME)
     if not files.exists(config_file):
         return False
-    return huggingface_config.describes_albert(_read_json(config_file))
+    return huggingface_config.is_config(_read_json(config_file))
 
 
 def read_config(path: str) -> AlbertConfig:
     """Read a `config.json`."""
-    values = huggingface_config.translate(_read_json(path), path)
+    theirs = _read_json(path)
+    values = huggingface_config.translate(theirs, path)
     config = AlbertConfig.from_dict(values, path)
+    if _family(theirs) is huggingface_names.BERT:
+        return config
     if config.embedding_size == config.hidden_size:
         folder = os.path.dirname(path)
         config = dataclasses.replace(
@@ -165,22 +89,28 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     this project has none.
     """
     config_file = files.in_folder(folder, CONFIG_NAME)
-    config = read_config(config_file)
-    path = find_weights(folder)
+    config, values = read_config(config_file), _read_json(config_file)
+    family = _family(values)
+    paths = find_weights(folder)
+    path = paths[0] if len(paths) == 1 else folder
     tensors = _without_token_head(
-        _read_json(config_file), _untied(_read_tensors(path), path), path
+        values, _untied(_read_all(paths), path, family), path, family
     )
+    groups = config.num_hidden_groups
+    if config.share == "none":
+        groups = config.num_hidden_layers
     ours = {
         theirs: name
-        for name, theirs in _names(config, config.num_hidden_groups)
+        for name, theirs in family.pairs(groups, config.inner_group_num)
     }
     unknown = tensors.keys() - ours.keys()
     if unknown:
         raise errors.UserError(
             f"{path} holds {_listed(unknown)}, which {CONFIG_NAME} leaves no "
-            "place for. Allowed are an ALBERT encoder with the heads of "
-            f"{', '.join(_ARCHITECTURES)}. Save only the part you need, such "
-            "as model.albert.save_pretrained(FOLDER) for the encoder."
+            "place for. Allowed are an encoder with the heads of "
+            f"{', '.join(family.architectures)}. Save only the part you need, "
+            f"such as model.{family.scope}.save_pretrained(FOLDER) for the "
+            "encoder."
         )
     weights = {
         ours[name]: _transposed(ours[name], tensor)
@@ -188,7 +118,7 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     }
     if not config.maps_embeddings:
         for leaf in ("kernel", "bias"):
-            weights.pop(f"{_MAPPING}/{leaf}", None)
+            weights.pop(f"{huggingface_names.MAPPING}/{leaf}", None)
     return weights
 
 
@@ -208,14 +138,18 @@ def files_of(
     """
     refuse_own_parts(config, "transformers", project_words_first=False)
     groups = _groups_to_write(config)
+    model_type = _model_type(config)
+    family = huggingface_names.FAMILIES[model_type]
     weights = dict(weights)
-    if not config.maps_embeddings:
-        weights[f"{_MAPPING}/kernel"] = np.eye(config.hidden_size)
-        weights[f"{_MAPPING}/bias"] = np.zeros(config.hidden_size)
-    architecture = _architecture(weights)
-    names = dict(_names(config, groups))
-    _check_complete(weights, names, architecture)
-    prefix = "albert." if architecture == "AlbertModel" else ""
+    if family is huggingface_names.ALBERT and not config.maps_embeddings:
+        mapping = huggingface_names.MAPPING
+        weights[f"{mapping}/kernel"] = np.eye(config.hidden_size)
+        weights[f"{mapping}/bias"] = np.zeros(config.hidden_size)
+    architecture = _architecture(weights, family)
+    names = dict(family.pairs(groups, config.inner_group_num))
+    _check_complete(weights, names, architecture in family.without_pooler)
+    is_alone = not family.architectures[architecture]
+    prefix = f"{family.scope}." if is_alone else ""
     tensors = {
         names[name].removeprefix(prefix): np.ascontiguousarray(
             _transposed(name, weights[name]), np.float32
@@ -224,13 +158,13 @@ def files_of(
     }
     details = details or huggingface_config.Details()
     values = {
-        **_config_values(config, groups),
+        **_config_values(config, groups, model_type),
         "architectures": [architecture],
         **details.ids,
     }
     if "output_bias" in weights:
         count = len(weights["output_bias"])
-        values |= huggingface_config.label_values(count, details)
+        values |= huggingface_config.label_values(count, details, model_type)
     return values, safetensors.numpy.save(tensors, {"format": "pt"})
 
 
@@ -254,20 +188,9 @@ def _same_groups(config: AlbertConfig, groups: int) -> bool:
     return config.layer_groups == [(group, group) for group in theirs]
 
 
-def _names(config: AlbertConfig, groups: int) -> Iterable[tuple[str, str]]:
-    """Yield every pair of names, ours and theirs, heads included."""
-    for ours, kind, theirs in (*_ENCODER, *_HEADS):
-        layers = [(0, 0)]
-        if ours.startswith(_LAYER[0]):
-            inner = range(config.inner_group_num)
-            layers = [(i, j) for i in range(groups) for j in inner]
-        for our_leaf, their_leaf in _LEAVES[kind]:
-            for group, layer in layers:
-                numbers = {"group": group, "inner": layer}
-                yield (
-                    (ours + our_leaf).format(**numbers),
-                    (theirs + their_leaf).format(**numbers),
-                )
+def _family(values: Mapping[str, Any]) -> huggingface_names.Family:
+    model_type = huggingface_config.model_type_of(values)
+    return huggingface_names.FAMILIES[model_type]
 
 
 def _transposed(name: str, value: np.ndarray) -> np.ndarray:
@@ -284,11 +207,14 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names[:3]) + more
 
 
-def find_weights(folder: str) -> str:
-    """Return the path of the weights in a folder."""
+def find_weights(folder: str) -> list[str]:
+    """Return the paths of the weights in a folder: one, or several shards."""
     path = files.in_folder(folder, WEIGHTS_NAME)
     if files.exists(path):
-        return path
+        return [path]
+    index = files.in_folder(folder, INDEX_NAME)
+    if files.exists(index):
+        return _shards(folder, index)
     for name, mend in _OTHER_WEIGHTS.items():
         if files.exists(os.path.join(folder, name)):
             raise errors.UserError(
@@ -299,6 +225,33 @@ def find_weights(folder: str) -> str:
         f"{folder} has no {WEIGHTS_NAME}. Copy or download it to its "
         f"{CONFIG_NAME}."
     )
+
+
+def _shards(folder: str, index: str) -> list[str]:
+    """Return the paths of the files that an index names."""
+    table = _read_json(index).get("weight_map")
+    names = set(map(str, table.values())) if isinstance(table, dict) else set()
+    wrong = [name for name in names if os.path.basename(name) != name]
+    if not names or wrong:
+        raise errors.UserError(
+            f"{index} names no files in its folder under weight_map. Copy or "
+            "download it again."
+        )
+    paths = [files.in_folder(folder, name) for name in sorted(names)]
+    for path in paths:
+        if not files.exists(path):
+            raise errors.UserError(
+                f"{path} does not exist, but {index} names it. Copy or "
+                "download it."
+            )
+    return paths
+
+
+def _read_all(paths: Iterable[str]) -> dict[str, np.ndarray]:
+    tensors: dict[str, np.ndarray] = {}
+    for path in paths:
+        tensors |= _read_tensors(path)
+    return tensors
 
 
 def _read_tensors(path: str) -> dict[str, np.ndarray]:
@@ -332,17 +285,13 @@ def _read_tensors(path: str) -> dict[str, np.ndarray]:
 
 
 def _untied(
-    tensors: Mapping[str, np.ndarray], path: str
+    tensors: Mapping[str, np.ndarray],
+    path: str,
+    family: huggingface_names.Family,
 ) -> dict[str, np.ndarray]:
-    """Give every tensor its full name, and tied tensors only one.
-
-    An encoder that was saved alone lacks the `albert.` before its names.
-    """
-    full = {}
-    for name, tensor in tensors.items():
-        bare = name.split(".")[0] in ("embeddings", "encoder", "pooler")
-        full[f"albert.{name}" if bare else name] = tensor
-    for copy, name in _TIED.items():
+    """Give every tensor its full name, and tied tensors only one."""
+    full = {family.full_name(name): value for name, value in tensors.items()}
+    for copy, name in family.tied.items():
         if copy not in full:
             continue
         tensor = full.pop(copy)
@@ -356,15 +305,19 @@ def _untied(
 
 
 def _without_token_head(
-    values: Mapping[str, Any], tensors: dict[str, np.ndarray], path: str
+    values: Mapping[str, Any],
+    tensors: dict[str, np.ndarray],
+    path: str,
+    family: huggingface_names.Family,
 ) -> dict[str, np.ndarray]:
     """Leave out a classifier of tokens, whose names are those of texts'."""
-    if not huggingface_config.has_class(values, "AlbertForTokenClassification"):
+    if not huggingface_config.has_class(values, family.tokens):
         return tensors
     logging.warning(
-        "%s holds a classifier of tokens (AlbertForTokenClassification), which "
-        "this project does not have. Its encoder is read.",
+        "%s holds a classifier of tokens (%s), which this project does not "
+        "have. Its encoder is read.",
         path,
+        family.tokens,
     )
     head = ("classifier.weight", "classifier.bias")
     return {name: value for name, value in tensors.items() if name not in head}
@@ -377,12 +330,15 @@ def _has_mapping(folder: str) -> bool:
     model without one. Without weights it is not known; transformers' own
     models have one.
     """
-    path = files.in_folder(folder, WEIGHTS_NAME)
-    if not files.exists(path):
+    names = WEIGHTS_NAME, INDEX_NAME
+    if not any(files.exists(files.in_folder(folder, name)) for name in names):
         return True
-    tensors = _untied(_read_tensors(path), path)
-    kernel = tensors.get(f"{_MAPPING_THEIRS}.weight")
-    bias = tensors.get(f"{_MAPPING_THEIRS}.bias")
+    paths = find_weights(folder)
+    tensors = _untied(_read_all(paths), folder, huggingface_names.ALBERT)
+    kernel, bias = (
+        tensors.get(f"{huggingface_names.MAPPING_THEIRS}.{leaf}")
+        for leaf in ("weight", "bias")
+    )
     if kernel is None or bias is None or kernel.ndim != 2:
         return True  # Restoring names what is missing.
     return not np.array_equal(kernel, np.eye(len(kernel))) or bool(bias.any())
@@ -424,20 +380,34 @@ def _groups_to_write(config: AlbertConfig) -> int:
     )
 
 
-def _architecture(weights: Mapping[str, np.ndarray]) -> str:
+def _model_type(config: AlbertConfig) -> str:
+    """Return bert where its class computes the same, else albert."""
+    is_bert = (
+        config.share == "none"
+        and config.inner_group_num == 1
+        and not config.maps_embeddings
+    )
+    return "bert" if is_bert else "albert"
+
+
+def _architecture(
+    weights: Mapping[str, np.ndarray], family: huggingface_names.Family
+) -> str:
     """Return the class of transformers that has the heads in `weights`."""
     heads = {name for name in weights if not name.startswith("bert/")}
     allowed = {
         architecture: {
-            ours + leaf for ours, kind, _ in rows for leaf, _ in _LEAVES[kind]
+            ours + leaf
+            for ours, kind, _ in rows
+            for leaf, _ in huggingface_names.LEAVES[kind]
         }
-        for architecture, rows in _ARCHITECTURES.items()
+        for architecture, rows in family.architectures.items()
     }
     for architecture, names in allowed.items():
         if heads == names:
             return architecture
     raise errors.UserError(
-        f"No ALBERT of transformers has a head with just {_listed(heads)}. "
+        f"No model of transformers has a head with just {_listed(heads)}. "
         f"Allowed are the heads of {', '.join(allowed)}; the head for SQuAD "
         "2.0 has no counterpart. Give the encoder alone, or keep this model in "
         "a checkpoint of this project."
@@ -445,14 +415,15 @@ def _architecture(weights: Mapping[str, np.ndarray]) -> str:
 
 
 def _check_complete(
-    weights: Collection[str], known: Iterable[str], architecture: str
+    weights: Collection[str], known: Iterable[str], without_pooler: bool
 ) -> None:
     """Refuse an encoder that lacks variables or has more."""
     stored = {name for name in weights if name.startswith("bert/")}
     wrong = stored ^ {name for name in known if name.startswith("bert/")}
-    has_pooler = any(name.startswith(POOLER + "/") for name in stored)
-    if architecture in _WITHOUT_POOLER and not has_pooler:
-        wrong = {n for n in wrong if not n.startswith(POOLER + "/")}
+    pooler = f"{huggingface_names.POOLER}/"
+    has_pooler = any(name.startswith(pooler) for name in stored)
+    if without_pooler and not has_pooler:
+        wrong = {name for name in wrong if not name.startswith(pooler)}
     if wrong:
         raise errors.UserError(
             f"The weights do not fit the config: {_listed(wrong)} on one side "
@@ -460,17 +431,26 @@ def _check_complete(
         )
 
 
-def _config_values(config: AlbertConfig, groups: int) -> dict[str, Any]:
+def _config_values(
+    config: AlbertConfig, groups: int, model_type: str
+) -> dict[str, Any]:
     """Return the network's part of `config.json`."""
     values = dataclasses.asdict(config)
+    ours = {key: values[key] for key in huggingface_config.SAME_KEYS}
+    dropout = "classifier_dropout_prob"
+    if model_type == "bert":
+        dropout = "classifier_dropout"
+        for key in huggingface_config.ONLY_ALBERT:
+            del ours[key]
+    else:
+        ours["num_hidden_groups"] = groups
     return {
-        **{key: values[key] for key in huggingface_config.SAME_KEYS},
-        "num_hidden_groups": groups,
+        **ours,
         "hidden_act": huggingface_config.their_activation(config.hidden_act),
-        "model_type": "albert",
+        "model_type": model_type,
         "layer_norm_eps": plain.LAYER_NORM_EPSILON,
         "tie_word_embeddings": True,
         # Dropout of their heads in training; ours have the same by default.
-        "classifier_dropout_prob": 0.1,
+        dropout: 0.1,
         "dtype": "float32",
     }

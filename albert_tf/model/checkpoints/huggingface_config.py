@@ -1,6 +1,6 @@
 """The `config.json` of Hugging Face, translated from and to our keys.
 
-Source of keys and values: transformers 5.23.0, AlbertConfig.
+Source of keys and values: transformers 5.23.0, AlbertConfig and BertConfig.
 """
 
 import dataclasses
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.common import errors
+from albert_tf.model.checkpoints import bert
 
 CONFIG_NAME = "config.json"
 
@@ -27,8 +28,14 @@ SAME_KEYS = (
     "type_vocab_size",
     "initializer_range",
 )
+ONLY_ALBERT = ("embedding_size", "num_hidden_groups", "inner_group_num")
 # What other values would mean, this project does not compute.
-FIXED_VALUES = {"layer_norm_eps": 1e-12, "position_embedding_type": "absolute"}
+FIXED_VALUES = {
+    "layer_norm_eps": 1e-12,
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+}
 # Ours and theirs; of two of theirs, the first is written.
 _ACTIVATIONS = (
     ("gelu", "gelu_new"),
@@ -40,7 +47,27 @@ _ACTIVATIONS = (
 )
 # What transformers calls a class without a name.
 _NO_NAME = "LABEL_{}"
-_CHOICE = "AlbertForMultipleChoice"
+_CHOICES = {
+    "albert": "AlbertForMultipleChoice",
+    "bert": "BertForMultipleChoice",
+}
+# Why models that look like BERT cannot be read.
+_ROBERTA = (
+    "{}, and its positions begin with 2, which this project does not compute"
+)
+_REFUSED = {
+    **dict.fromkeys(
+        ("roberta", "longformer", "bart", "mpnet"),
+        _ROBERTA.format("It is RoBERTa's kind: texts are byte-level BPE"),
+    ),
+    **dict.fromkeys(
+        ("xlm-roberta", "xlm-roberta-xl", "camembert"),
+        _ROBERTA.format(
+            "It is RoBERTa's kind: the ids of its SentencePiece vocabulary are "
+            "shifted"
+        ),
+    ),
+}
 _ONE_LABEL = "single_label_classification"
 
 
@@ -66,9 +93,20 @@ class Details:
     )
 
 
-def describes_albert(values: Mapping[str, Any]) -> bool:
+def is_config(values: Mapping[str, Any]) -> bool:
     """Tell whether the content of a JSON file is such a config."""
-    return values.get("model_type") == "albert"
+    return model_type_of(values) is not None
+
+
+def model_type_of(values: Mapping[str, Any]) -> Any:
+    """Return the model_type; of old files, which lack it, that of the class."""
+    if "model_type" in values:
+        return values["model_type"]
+    names = values.get("architectures")
+    for model_type in _CHOICES if isinstance(names, list) else ():
+        if str(names[:1]).lower().startswith(f"['{model_type}"):
+            return model_type
+    return None
 
 
 def translate(values: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -76,10 +114,13 @@ def translate(values: Mapping[str, Any], path: str) -> dict[str, Any]:
 
     Keys that say nothing about the network are left out.
     """
-    if not describes_albert(values):
+    model_type = model_type_of(values)
+    if model_type not in list(_CHOICES):
+        why = _REFUSED.get(str(model_type))
         raise errors.UserError(
-            f"{path} has model_type={values.get('model_type')!r}; only "
-            "'albert' can be read. Choose a folder with an ALBERT."
+            f"{path} has model_type={model_type!r}; only 'albert' and 'bert' "
+            f"can be read.{f' {why}.' if why else ''} Choose a folder with an "
+            "ALBERT or BERT."
         )
     for key, wanted in FIXED_VALUES.items():
         if values.get(key, wanted) != wanted:
@@ -88,8 +129,13 @@ def translate(values: Mapping[str, Any], path: str) -> dict[str, Any]:
                 f"{wanted!r} only. Choose a model that was trained with it."
             )
     ours = {key: values[key] for key in SAME_KEYS if key in values}
-    if "hidden_act" in values:
-        ours["hidden_act"] = _our_activation(values["hidden_act"], path)
+    if model_type == "bert":
+        for key in ONLY_ALBERT:
+            ours.pop(key, None)
+        ours = bert.complete(ours)
+    if "hidden_act" in values or model_type == "bert":
+        activation = values.get("hidden_act", "gelu")
+        ours["hidden_act"] = _our_activation(activation, path)
     return ours
 
 
@@ -99,10 +145,12 @@ def has_class(values: Mapping[str, Any], name: str) -> bool:
     return isinstance(names, list) and name in names
 
 
-def label_values(count: int, details: Details) -> dict[str, Any]:
+def label_values(
+    count: int, details: Details, model_type: str = "albert"
+) -> dict[str, Any]:
     """Return the keys that say what the outputs of a classifier mean."""
     if details.is_choice:
-        return {"architectures": [_CHOICE]}
+        return {"architectures": [_CHOICES[model_type]]}
     labels = details.labels or [_NO_NAME.format(i) for i in range(count)]
     if len(labels) != count:
         raise errors.UserError(
@@ -133,7 +181,7 @@ def read_details(values: Mapping[str, Any], path: str) -> Details:
     return Details(
         labels=_labels(values.get("id2label"), path),
         is_regression=kind == "regression",
-        is_choice=has_class(values, _CHOICE),
+        is_choice=any(has_class(values, n) for n in _CHOICES.values()),
     )
 
 

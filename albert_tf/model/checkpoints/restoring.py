@@ -298,11 +298,6 @@ def _explain_misfit(
             "(also base and large). The key that makes the difference is "
             "project_words_first."
         )
-    if any(name.startswith("bert/encoder/layer_") for name in stored):
-        return (
-            "This is the layout of BERT, whose layers share nothing. This "
-            "project reads ALBERT only."
-        )
     if not any(name.startswith("bert/pooler/") for name in stored) and (
         "bert/embeddings/word_embeddings" in stored
     ):

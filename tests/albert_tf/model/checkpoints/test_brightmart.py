@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import (
+    bert,
     brightmart,
     checkpoint_reader,
     restoring,
@@ -116,9 +117,9 @@ def test_a_config_without_the_key_names_the_layout(weights, tmp_path):
 
 
 def test_names_of_other_layouts_stay():
-    for layer in ("layer_0/output", "layer_shared/other"):
+    for layer in ("layer_0/other", "layer_x/output", "layer_shared/other"):
         name = f"bert/encoder/{layer}/dense/bias"
-        assert brightmart.our_name(name) == name
+        assert bert.our_name(name) == name
 
 
 def test_embeddings_of_the_encoder_s_width_are_projected_too():

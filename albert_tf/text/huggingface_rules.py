@@ -1,0 +1,104 @@
+"""How a WordPiece vocabulary of a Hugging Face folder is used.
+
+Source: tokenizers, BertNormalizer; transformers, BertTokenizerFast.
+"""
+
+import json
+import os
+from typing import Any
+
+from albert_tf.common import errors, files, strict_json
+
+TOKENIZER_NAME = "tokenizer.json"
+_CONFIG_NAME = "tokenizer_config.json"
+_ADVICE = "Copy or download it again."
+# Their names in tokenizer_config.json and in a BertNormalizer.
+_NAMES = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+
+
+def settings_beside(vocabulary: str) -> dict[str, bool] | None:
+    """Return `do_lower_case` and `keep_accents` for a vocabulary.
+
+    Returns:
+        None if no file of its folder says so.
+
+    Raises:
+        UserError: Text is cleaned in a way that this project does not have.
+    """
+    folder = os.path.dirname(vocabulary)
+    found: dict[str, Any] = {}
+    rules = files.in_folder(folder, TOKENIZER_NAME)
+    if files.exists(rules):
+        normalizer = strict_json.read_object(rules, _ADVICE).get("normalizer")
+        if isinstance(normalizer, dict) and (
+            normalizer.get("type") == "BertNormalizer"
+        ):
+            found = {key: normalizer.get(n) for key, n in _NAMES.items()}
+    path = files.in_folder(folder, _CONFIG_NAME)
+    if files.exists(path):
+        values = strict_json.read_object(path, _ADVICE)
+        found |= {key: values[key] for key in _NAMES if key in values}
+    if "do_lower_case" not in found:
+        return None
+    lower, strip = found["do_lower_case"], found.get("strip_accents")
+    for key, value in found.items():
+        allowed = (
+            (True, False, None) if key == "strip_accents" else (True, False)
+        )
+        if repr(value) not in map(repr, allowed):
+            raise errors.UserError(
+                f"{folder} has {key}={value!r} for its tokenizer; it must be "
+                f"true or false. {_ADVICE}"
+            )
+    unknown = {
+        "strip_accents": strip is True and not lower,
+        "tokenize_chinese_chars": (
+            found.get("tokenize_chinese_chars", True) is False
+        ),
+    }
+    for key, is_unknown in unknown.items():
+        if is_unknown:
+            raise errors.UserError(
+                f"The tokenizer in {folder} has {key}="
+                f"{json.dumps(found[key])}, do_lower_case={json.dumps(lower)}. "
+                "Cased text keeps its accents here, and Chinese characters are "
+                "words always. Choose another model, or give the vocabulary "
+                "alone in a folder of its own, with other ids for such text."
+            )
+    return {"do_lower_case": lower, "keep_accents": strip is False and lower}
+
+
+def is_wordpiece(path: str) -> bool:
+    """Tell whether a `tokenizer.json` holds a WordPiece vocabulary."""
+    model = strict_json.read_object(path, _ADVICE).get("model")
+    return isinstance(model, dict) and model.get("type") == "WordPiece"
+
+
+def lines_of(content: bytes, path: str) -> bytes:
+    """Return a vocabulary with one piece a line.
+
+    Args:
+        content: That of a vocabulary, or of a `tokenizer.json`.
+    """
+    if not content.startswith(b"{") or b'"model"' not in content:
+        return content
+    try:
+        values = json.loads(content)
+        pieces = dict(values["model"]["vocab"])
+        pieces |= {v["content"]: v["id"] for v in values["added_tokens"]}
+        ordered = sorted(pieces, key=pieces.__getitem__)
+        is_whole = list(range(len(ordered))) == sorted(pieces.values())
+    except (ValueError, KeyError, TypeError):
+        ordered, is_whole = [], False
+    if not is_whole:
+        raise errors.UserError(
+            "is a tokenizer.json without a WordPiece vocabulary whose ids "
+            "count from 0. Give a vocab.txt with one piece a line.",
+            "vocab_file",
+            path,
+        )
+    return "".join(f"{piece}\n" for piece in ordered).encode()

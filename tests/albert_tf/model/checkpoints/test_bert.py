@@ -1,0 +1,191 @@
+"""BERT-shaped checkpoints: Hugging Face folders and Google's TF1 files."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tf_keras as keras
+
+from albert_tf.common import errors
+from albert_tf.model.checkpoints import (
+    bert,
+    checkpoint_files,
+    checkpoint_reader,
+    huggingface,
+    restoring,
+)
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import from_checkpoint
+from albert_tf.model.network.encoder import AlbertModel
+from tests import hugging_face_files, tf1_checkpoints
+from tests.albert_tf.model import models, passes
+
+CONFIG = AlbertConfig(
+    vocab_size=11,
+    embedding_size=6,
+    hidden_size=6,
+    num_hidden_layers=3,
+    num_attention_heads=2,
+    intermediate_size=10,
+    hidden_act="gelu_erf",
+    max_position_embeddings=8,
+    share="none",
+)
+HEADS = {
+    "BertModel": "encoder",
+    "BertForPreTraining": "pretraining",
+    "BertForMaskedLM": "masked words",
+    "BertForSequenceClassification": "classifier",
+    "BertForQuestionAnswering": "squad_v1",
+}
+
+
+def random_weights(kind):
+    keras.utils.set_random_seed(1)
+    return passes.values(passes.fill(models.MODELS[kind](AlbertModel(CONFIG))))
+
+
+def assert_same(actual, expected):
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
+def google_values(weights):
+    """The same weights under the names of Google's release."""
+    renamed = {}
+    for name, value in weights.items():
+        for theirs, ours in bert.SCOPES:
+            for layer in range(CONFIG.num_hidden_layers):
+                scope = bert.OUR_LAYER.format(group=layer) + ours + "/"
+                if name.startswith(scope):
+                    name = name.replace(
+                        scope, f"bert/encoder/layer_{layer}/{theirs}/"
+                    )
+        renamed[name] = value
+    return renamed
+
+
+@pytest.mark.parametrize(("architecture", "kind"), HEADS.items())
+def test_a_bert_is_written_as_one_and_read_again(tmp_path, architecture, kind):
+    weights = random_weights(kind)
+    hugging_face_files.write(tmp_path, CONFIG, weights)
+    values = json.loads((tmp_path / "config.json").read_text())
+    assert values["architectures"] == [architecture]
+    assert values["model_type"] == "bert"
+    assert values["hidden_act"] == "gelu"
+    assert "embedding_size" not in values
+    names = safetensors.numpy.load_file(tmp_path / "model.safetensors").keys()
+    layer = "encoder.layer.2.attention.self.query.weight"
+    assert (layer if kind == "encoder" else f"bert.{layer}") in names
+    checkpoint = checkpoint_reader.read(str(tmp_path))
+    assert checkpoint.config == CONFIG
+    assert_same(checkpoint.load(checkpoint.shapes), weights)
+
+
+def test_shards_old_names_and_position_ids_are_read(tmp_path):
+    weights = random_weights("pretraining")
+    hugging_face_files.write(tmp_path, CONFIG, weights)
+    file = tmp_path / "model.safetensors"
+    tensors = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): value
+        for name, value in safetensors.numpy.load_file(file).items()
+    }
+    assert "bert.embeddings.LayerNorm.gamma" in tensors
+    tensors["bert.embeddings.position_ids"] = np.arange(8)[None]
+    tensors["cls.predictions.decoder.weight"] = tensors[
+        "bert.embeddings.word_embeddings.weight"
+    ].copy()
+    file.unlink()
+    index = {}
+    for number in range(2):
+        shard = f"model-{number}.safetensors"
+        names = sorted(tensors)[number::2]
+        index |= dict.fromkeys(names, shard)
+        safetensors.numpy.save_file(
+            {name: tensors[name] for name in names}, tmp_path / shard
+        )
+    listed = tmp_path / "model.safetensors.index.json"
+    listed.write_text(json.dumps({"weight_map": index}))
+    assert_same(huggingface.read_weights(str(tmp_path)), weights)
+    before = checkpoint_files.fingerprint(str(tmp_path))
+    # Each shard counts, and each must be there.
+    content = (tmp_path / shard).read_bytes()
+    (tmp_path / shard).write_bytes(content[:-1] + b"\x7f")
+    assert checkpoint_files.fingerprint(str(tmp_path)) != before
+    (tmp_path / shard).unlink()
+    with pytest.raises(errors.UserError, match="model-1.safetensors does not"):
+        huggingface.read_weights(str(tmp_path))
+    listed.write_text(json.dumps({"weight_map": {"x": "../x.safetensors"}}))
+    with pytest.raises(errors.UserError, match="names no files in its folder"):
+        huggingface.read_weights(str(tmp_path))
+
+
+def test_google_s_checkpoints_are_read(tmp_path):
+    weights = random_weights("pretraining")
+    values = google_values(weights)
+    assert "bert/encoder/layer_2/output/LayerNorm/gamma" in values
+    tf1_checkpoints.write(tmp_path / "bert_model.ckpt", values)
+    theirs = {
+        key: value
+        for key, value in dataclasses.asdict(CONFIG).items()
+        if key in ("vocab_size", "hidden_size", "num_hidden_layers")
+        or key in ("num_attention_heads", "intermediate_size")
+        or key == "max_position_embeddings"
+    }
+    theirs |= {"hidden_act": "gelu", "pooler_type": "first_token_transform"}
+    theirs |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (tmp_path / "bert_config.json").write_text(json.dumps(theirs))
+    for path in (tmp_path, tmp_path / "bert_model.ckpt"):
+        checkpoint = checkpoint_reader.read(str(path))
+        assert checkpoint.config == CONFIG
+        model = from_checkpoint.make_model(checkpoint.config, checkpoint)
+        assert not restoring.restore(model, checkpoint).new
+        assert_same(passes.values(model), weights)
+
+
+def test_config_and_weights_that_do_not_fit_name_the_tensor(tmp_path):
+    hugging_face_files.write(tmp_path, CONFIG, random_weights("encoder"))
+    file = tmp_path / "config.json"
+    values = json.loads(file.read_text())
+    for changes, message in (
+        ({"num_hidden_layers": 2}, "holds bert.encoder.layer.2.attention"),
+        (
+            {"vocab_size": 12},
+            r"word_embeddings: model \[12, 6\], checkpoint \[11",
+        ),
+        (
+            {"num_hidden_layers": 4},
+            r"group_3/.*query/bias: model \[6\], .*noth",
+        ),
+    ):
+        file.write_text(json.dumps({**values, **changes}))
+        with pytest.raises(errors.UserError, match=message):
+            checkpoint = checkpoint_reader.read(str(tmp_path))
+            restoring.restore(AlbertModel(checkpoint.config), checkpoint)
+
+
+def test_old_configs_without_a_model_type_are_berts_by_their_class(tmp_path):
+    weights = random_weights("encoder")
+    hugging_face_files.write(tmp_path, CONFIG, weights)
+    file = tmp_path / "config.json"
+    values = json.loads(file.read_text())
+    del values["model_type"]
+    file.write_text(json.dumps(values))
+    assert_same(huggingface.read_weights(str(tmp_path)), weights)
+
+
+@pytest.mark.parametrize("model_type", ["roberta", "xlm-roberta", "deberta"])
+def test_other_models_are_refused_by_name(tmp_path, model_type):
+    hugging_face_files.write(tmp_path, CONFIG, random_weights("encoder"))
+    file = tmp_path / "config.json"
+    values = json.loads(file.read_text())
+    file.write_text(json.dumps({**values, "model_type": model_type}))
+    with pytest.raises(errors.UserError, match=f"model_type='{model_type}'"):
+        checkpoint_reader.read(str(tmp_path))
+    with pytest.raises(errors.UserError, match=f"model_type='{model_type}'"):
+        AlbertConfig.from_json_file(str(file))
