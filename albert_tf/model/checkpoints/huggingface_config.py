@@ -102,9 +102,9 @@ def model_type_of(values: Mapping[str, Any]) -> Any:
     """Return the model_type; of old files, which lack it, that of the class."""
     if "model_type" in values:
         return values["model_type"]
-    names = values.get("architectures")
-    for model_type in _CHOICES if isinstance(names, list) else ():
-        if str(names[:1]).lower().startswith(f"['{model_type}"):
+    name = str(values.get("architectures")).lower()
+    for model_type in _CHOICES:
+        if name.startswith(f"['{model_type}"):
             return model_type
     return None
 

@@ -19,7 +19,7 @@ import numpy as np
 import safetensors.numpy
 
 from albert_tf.common import files, strict_json
-from albert_tf.model.checkpoints import huggingface
+from albert_tf.model.checkpoints import huggingface_names
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.model.heads import embedding
 from albert_tf.serving.formats import hub_folder, model_card
@@ -73,7 +73,7 @@ def write(
         name: value
         for name, value in weights.items()
         if name.startswith("bert/")
-        and (has_pooler or not name.startswith(f"{huggingface.POOLER}/"))
+        and (has_pooler or not name.startswith(f"{huggingface_names.POOLER}/"))
     }
     more = {
         _LENGTH_NAME: _json(
