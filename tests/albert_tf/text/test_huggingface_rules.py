@@ -1,0 +1,79 @@
+"""Vocabulary and casing of Hugging Face folders."""
+
+import json
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.text import huggingface_rules, normalization, wordpiece
+
+PIECES = ["[UNK]", "[CLS]", "[PAD]", "[SEP]", "[MASK]", "Ab", "##c"]
+
+
+def write_rules(folder, pieces=PIECES, **normalizer):
+    vocab = {piece: index for index, piece in enumerate(pieces)}
+    values = {
+        "model": {"type": "WordPiece", "vocab": vocab},
+        "added_tokens": [{"id": len(pieces), "content": "[NEW]"}],
+        "normalizer": {"type": "BertNormalizer", **normalizer},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+    return str(folder / "tokenizer.json")
+
+
+def test_a_tokenizer_json_is_a_vocabulary(tmp_path):
+    path = write_rules(tmp_path, lowercase=False)
+    assert huggingface_rules.is_wordpiece(path)
+    tokenizer = wordpiece.WordPieceTokenizer(path, do_lower_case=False)
+    assert tokenizer.pieces == (*PIECES, "[NEW]")
+    assert tokenizer.pad_id == 2
+    assert tokenizer.encode("Abc") == [5, 6]
+    values = json.loads((tmp_path / "tokenizer.json").read_text())
+    values["added_tokens"][0]["id"] = 99
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+    with pytest.raises(errors.UserError, match="whose ids count from 0"):
+        wordpiece.WordPieceTokenizer(path)
+
+
+@pytest.mark.parametrize(
+    ("rules", "config", "lower", "keep"),
+    [
+        ({"lowercase": False}, None, False, False),
+        ({"lowercase": True, "strip_accents": False}, None, True, True),
+        ({"lowercase": True}, {"do_lower_case": False}, False, False),
+        (
+            {"lowercase": False},
+            {"do_lower_case": True, "strip_accents": False},
+            True,
+            True,
+        ),
+    ],
+)
+def test_casing_is_the_folder_s(tmp_path, rules, config, lower, keep):
+    write_rules(tmp_path, handle_chinese_chars=True, **rules)
+    if config:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    found = normalization.read(
+        str(tmp_path / "vocab.txt"), normalization.WORDPIECE
+    )
+    assert (found.do_lower_case, found.keep_accents) == (lower, keep)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"tokenize_chinese_chars": False}, "tokenize_chinese_chars=false"),
+        ({"do_lower_case": False, "strip_accents": True}, "strip_accents=true"),
+        ({"do_lower_case": "no"}, "do_lower_case='no' for its tokenizer"),
+    ],
+)
+def test_other_rules_are_refused(tmp_path, config, message):
+    values = {"do_lower_case": True, **config}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(values))
+    with pytest.raises(errors.UserError, match=message):
+        huggingface_rules.settings_beside(str(tmp_path / "vocab.txt"))
+
+
+def test_without_these_files_nothing_is_known(tmp_path):
+    path = str(tmp_path / "vocab.txt")
+    assert huggingface_rules.settings_beside(path) is None
