@@ -154,12 +154,12 @@ class EmbeddingTask(base.Task):
             part = examples[start : start + _BATCH]
             texts = [text for example in part for text in example.texts]
             pieces = self.tokenizer.encode_batch(texts)
-            guids = [example.guid for example in part for _ in example.texts]
-            cut += dict.fromkeys(
-                guid
-                for guid, ids in zip(guids, pieces, strict=True)
-                if len(ids) > limit
-            )
+            sizes = np.reshape([len(ids) for ids in pieces], [len(part), -1])
+            cut += [
+                example.guid
+                for example, longest in zip(part, sizes.max(1), strict=True)
+                if longest > limit
+            ]
             packed = [
                 packing.pack(ids, (), self.tokenizer, self.max_seq_length)
                 for ids in pieces

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, embedding, embedding_data
+from albert_tf.finetuning import base, embedding, embedding_data, text_files
 
 TEXTS = [("It rains.", "It is wet."), ("We stay.", "Nobody goes anywhere.")]
 
@@ -17,7 +17,8 @@ def make(tokenizer, length=8, **options):
 
 
 def group(*texts, score=None):
-    return embedding_data.TextGroup(texts[0], texts, score)
+    place = text_files.Place({"text": texts[0]})  # As without an id.
+    return embedding_data.TextGroup(place, texts, score)
 
 
 def records(task, examples, split):
@@ -42,7 +43,8 @@ def test_each_text_is_a_sequence_of_its_own(tiny_tokenizer):
             assert ids.tolist() == expected + [0] * (8 - len(expected))
     np.testing.assert_array_equal(found["input_mask"], found["input_ids"] > 0)
     np.testing.assert_allclose(found["label_ids"], [0.2, 0.8])
-    assert list(task.remarks.values()) == [["It rains.", "We stay."]]
+    (cut,) = task.remarks.values()
+    assert [place.key["text"] for place in cut] == ["It rains.", "We stay."]
     alone = records(task, [group("It rains.")], base.PREDICT)
     np.testing.assert_array_equal(
         alone["input_ids"][0], found["input_ids"][0, 0]
