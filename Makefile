@@ -80,6 +80,7 @@ test-jax: setup $(JAX)/.setup-done
 
 test-torch: $(TORCH_DONE)
 	"$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py \
+	    tests/parity/test_bert.py \
 	    tests/parity/test_hub_folder.py \
 	    tests/parity/test_sentence_folder.py $(ARGS)
 

