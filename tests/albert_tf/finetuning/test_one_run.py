@@ -296,14 +296,7 @@ def test_the_second_of_two_runs_is_that_of_its_seed(world, two_runs, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "rte",
-        pytest.param("squad", marks=pytest.mark.slow),
-        pytest.param("race", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("kind", ["rte", "squad", "race"])
 def test_replicas_and_batches_change_neither_losses_nor_scores(
     world, tmp_path, monkeypatch, kind
 ):
@@ -339,15 +332,7 @@ def test_replicas_and_batches_change_neither_losses_nor_scores(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param("rte", marks=pytest.mark.slow),
-        "squad",
-        pytest.param("squad1", marks=pytest.mark.slow),
-        "race",
-    ],
-)
+@pytest.mark.parametrize("kind", ["rte", "squad", "squad1", "race"])
 def test_outputs_are_those_of_full_padding(world, tmp_path, kind):
     run, make = small_runs.KINDS[kind.rstrip("1")]
     extra = {"version_2_with_negative": False} if kind == "squad1" else {}

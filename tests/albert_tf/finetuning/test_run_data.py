@@ -48,9 +48,7 @@ def offline(world, output_file, **values):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", ["rte", pytest.param("squad", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("kind", ["rte", "squad"])
 def test_training_on_features_made_elsewhere_is_the_same(world, tmp_path, kind):
     """They are in the order of the data; training shuffles them first."""
     run, make = small_runs.KINDS[kind]

@@ -235,22 +235,6 @@ def test_white_space_alone_is_no_answer(context):
         assert sum(entry.probability for entry in entries) == pytest.approx(1)
 
 
-def test_a_planted_answer_is_found(questions, windows):
-    outputs = v1_outputs(windows)
-    pieces = windows.paragraphs[3]
-    answer = squad_data.place_answer(CONTEXTS[2], "the old woman", 0)
-    first, last = squad_features.find_pieces(pieces, answer.start, answer.end)
-    for row in range(windows.spans[3].start, windows.spans[3].stop):
-        shift = int(windows.first[row] - windows.begin[row])
-        if shift + last < LENGTH and first >= windows.begin[row]:
-            outputs["start_logits"][row, first + shift] = 9
-            outputs["end_logits"][row, last + shift] = 9
-    options = squad_answers.AnswerOptions()
-    *_, entries = squad_answers.n_best(questions, windows, outputs, options)
-    assert entries[0].text == "the old woman"
-    assert entries[0].probability > 0.9
-
-
 @pytest.mark.parametrize(
     "make_outputs, text, score",
     [(v1_outputs, "empty", 0.0), (v2_outputs, "", -1e6)],

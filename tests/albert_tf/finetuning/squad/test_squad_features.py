@@ -45,16 +45,6 @@ def test_split(arguments, expected):
     assert squad_features.split(*arguments) == expected
 
 
-def test_max_context_example():
-    found = squad_features.max_context(((0, 6), (3, 6), (6, 4)))
-    assert [row.astype(int).tolist() for row in found] == [
-        [1, 1, 1, 1, 1, 0],
-        [0, 0, 1, 1, 1, 0],
-        [0, 0, 1, 1],
-    ]
-    assert squad_features.max_context(()) == []
-
-
 def plain_max_context(windows, index, piece):
     """The original's rule for one piece of one window."""
     scores = []
@@ -71,7 +61,9 @@ def plain_max_context(windows, index, piece):
 @pytest.mark.parametrize(
     "total, room, stride",
     [
+        (0, 6, 3),
         (1, 1, 1),
+        (10, 6, 3),
         (40, 5, 7),
         (95, 6, 3),
         (95, 9, 4),

@@ -22,18 +22,6 @@ def batch():
     return passes.masked_batch()[0]
 
 
-def test_heads_have_the_names_of_the_original(model):
-    assert passes.head_of(model).keys() == {
-        "cls/predictions/transform/dense/kernel",
-        "cls/predictions/transform/dense/bias",
-        "cls/predictions/transform/LayerNorm/beta",
-        "cls/predictions/transform/LayerNorm/gamma",
-        "cls/predictions/output_bias",
-        "cls/seq_relationship/output_weights",
-        "cls/seq_relationship/output_bias",
-    }
-
-
 def test_logits_equal_plain_numpy(small_config, batch):
     """And the table of words, before the encoder, is that of the output."""
     config = dataclasses.replace(small_config, inner_group_num=1)

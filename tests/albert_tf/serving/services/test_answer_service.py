@@ -263,11 +263,7 @@ def test_tokens_are_what_the_model_says(saved):
         saved_services.assert_close(found[name], expected[name])
 
 
-@pytest.mark.parametrize(
-    "saved",
-    ["2.0", pytest.param("1.1", marks=pytest.mark.slow)],
-    indirect=True,
-)
+@pytest.mark.parametrize("saved", VERSIONS, indirect=True)
 def test_a_stranger_gets_the_same_answers(saved, tmp_path):
     questions = cases()[:8]
     texts = {
@@ -326,7 +322,6 @@ def test_too_short_sequences_are_refused(tokenizer, config):
         make_service("1.1", tokenizer, config, length=11)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_real_questions(version, shared_dir, tmp_path):
     content = lzma.decompress(
