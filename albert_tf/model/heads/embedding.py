@@ -13,6 +13,8 @@ from albert_tf.model.network import layers, pooling
 from albert_tf.model.network.encoder import AlbertModel
 
 SCOPE = "projection"
+# Of a squared length: no vector is divided by 0.
+_LEAST = 1e-24
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -86,7 +88,3 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
             x = self.projection(x)
         squares = tf.reduce_sum(tf.square(x), -1, keepdims=True)
         return x / tf.sqrt(tf.maximum(squares, _LEAST))
-
-
-# Of a squared length: no vector is divided by 0.
-_LEAST = 1e-24
