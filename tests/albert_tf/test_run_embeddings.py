@@ -10,7 +10,7 @@ from albert_tf import export, predict, run_embeddings
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import embedding
 from tests.albert_tf.finetuning import small_runs
-from tests.conftest import LAYER_ATOL, changed
+from tests.conftest import LAYER_ATOL, ROOT, changed
 from tests.export_options import make_options
 
 SENTENCES = ["It rains in the north.", "The ferry waits.", "We stay.", "A boat"]
@@ -85,8 +85,10 @@ def trained(world, tmp_path_factory):
     return folder
 
 
-def test_run_predicts_and_exports_the_same_vectors(trained, tmp_path):
-    """And the score of the export is that of the run."""
+def test_run_predicts_and_exports_the_same_vectors(
+    trained, tmp_path, monkeypatch, capsys
+):
+    """The score of the export is the run's; the page's code runs with it."""
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(WORDS) + "\n")
     out = tmp_path / "vectors.jsonl"
@@ -112,6 +114,16 @@ def test_run_predicts_and_exports_the_same_vectors(trained, tmp_path):
     np.testing.assert_allclose(
         ask(text=tf.constant(WORDS))["embedding"], vectors, atol=LAYER_ATOL
     )
+    served.rename(tmp_path / "vectors")
+    (tmp_path / "served" / "vectors").mkdir(parents=True)
+    served = (tmp_path / "vectors").rename(tmp_path / "served/vectors/1")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "embeddings.md").read_text()
+    exec(page.split("```python\n")[1].split("```")[0], {})
+    found = capsys.readouterr().out.splitlines()[-5:]
+    assert all(line.split(" ", 1)[1] in WORDS for line in found)
+    cosines = [float(line.split(" ", 1)[0]) for line in found]
+    assert sorted(cosines, reverse=True) == cosines
     report = json.loads((served / "export.json").read_text())
     best = scores.read(str(trained)).best.scores
     for name in ("scores", "scores_in_float32"):
