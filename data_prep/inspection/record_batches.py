@@ -71,8 +71,8 @@ def parse_batch(
         return examples.decode_batch(layout, batch)
     except ValueError as error:
         raise errors.UserError(
-            f"holds records of different layouts ({error}). All must be like "
-            "the first one. Write the records again.",
+            f"has a record that cannot be used: {error}. All must have the "
+            "layout of the first one. Write the records again.",
             "input_file",
             path,
         ) from error

@@ -40,6 +40,13 @@ def numbers(name: str, *values: object, **changes):
     )
 
 
+def inspected_number(value: int):
+    """A number that no record may hold, to be inspected."""
+    case = numbers("input_ids", value)
+    says = ("{here}/train.tfrecord", f"input_ids has the number {value}")
+    return case._replace(command="inspect_records", says=says)
+
+
 def another_vocabulary(whole: bytes) -> bytes:
     """A manifest that names another vocabulary."""
     content = {**json.loads(whole), "vocab_sha256": "0" * 64}
@@ -80,6 +87,7 @@ CASES = {
     "mask of 5": numbers("input_mask", 5),
     "no tokens": numbers("input_mask", *[0] * 32),
     "a gap in the mask": numbers("input_mask", 1, 0, 1, *[0] * 29),
+    "mask that starts late": numbers("input_mask", 0),
     "third segment": numbers("segment_ids", 2),
     "position twice": numbers("masked_lm_positions", 3, 3),
     "position beyond the end": numbers("masked_lm_positions", 32),
@@ -110,6 +118,7 @@ CASES = {
         "spm.model",
         spm_model_file="{here}/spm.model",
     ),
+    "inspected number of 33 bits": inspected_number(2**32 + 7),
     "pairs of two vocabularies": mixed(
         "make_word_embeddings",
         input_file="{inputs}/records/train.tfrecord,"

@@ -53,5 +53,5 @@ def test_records_of_two_layouts():
         f if f.name != "input_ids" else type(f)(f.name, (3,), f.dtype)
         for f in LAYOUT
     )
-    with pytest.raises(errors.UserError, match="of different layouts"):
+    with pytest.raises(errors.UserError, match="layout of the first one"):
         record_batches.parse_batch(layout, [example], "path")
