@@ -110,6 +110,22 @@ def test_round_trip_is_bit_equal(saved, tmp_path, name):
     assert_same(passes.values(other), expected)
 
 
+def test_a_model_of_the_shape_of_bert_becomes_one(
+    saved, small_config, tmp_path
+):
+    config = dataclasses.replace(
+        small_config,
+        embedding_size=small_config.hidden_size,
+        num_hidden_groups=1,
+        inner_group_num=1,
+        share="none",
+    )
+    prefix, _ = saved("encoder", config)
+    there = convert(prefix, tmp_path / "hf" / "x", "huggingface")
+    assert "A BERT (BertModel)" in (there / "README.md").read_text()
+    assert_same(contents(there), contents(prefix))
+
+
 def encoder_of(model):
     return getattr(model, "encoder", model)
 

@@ -17,14 +17,19 @@ from albert_tf.training import run_card
 NAME = "README.md"
 # Stands for the class where sentence-transformers is meant to be used.
 SENTENCES = "SentenceTransformer"
-# The hub's name of what each class of transformers does.
+# The hub's name of what each class of transformers does, after `Albert` or
+# `Bert`.
+_OF_CLASSES = {
+    "ForPreTraining": "fill-mask",
+    "ForMaskedLM": "fill-mask",
+    "ForSequenceClassification": "text-classification",
+    "ForQuestionAnswering": "question-answering",
+    "ForMultipleChoice": "multiple-choice",
+    "Model": "feature-extraction",
+}
 PIPELINES = {
-    "AlbertForPreTraining": "fill-mask",
-    "AlbertForMaskedLM": "fill-mask",
-    "AlbertForSequenceClassification": "text-classification",
-    "AlbertForQuestionAnswering": "question-answering",
-    "AlbertForMultipleChoice": "multiple-choice",
-    "AlbertModel": "feature-extraction",
+    **{f"Albert{name}": does for name, does in _OF_CLASSES.items()},
+    **{f"Bert{name}": does for name, does in _OF_CLASSES.items()},
     SENTENCES: "sentence-similarity",
 }
 _FENCE = 3 * "-"  # Around the metadata.
@@ -46,11 +51,13 @@ def text(
     """
     name = os.path.basename(os.path.normpath(folder))
     architecture = config["architectures"][0]
+    family = config["model_type"]
+    article = "An" if family == "albert" else "A"
     results = scores.of_best(run_dir) if run_dir else {}
     sections = [
-        _header(name, PIPELINES[architecture], results),
+        _header(name, family, PIPELINES[architecture], results),
         f"# {name}\n",
-        f"An ALBERT ({architecture}), written by albert_tf.\n",
+        f"{article} {family.upper()} ({architecture}), written by albert_tf.\n",
         "## Use\n",
         _use(architecture),
         "## Text\n",
@@ -62,7 +69,9 @@ def text(
     return "\n".join(sections)
 
 
-def _header(name: str, pipeline: str, results: Mapping[str, float]) -> str:
+def _header(
+    name: str, family: str, pipeline: str, results: Mapping[str, float]
+) -> str:
     """Return the metadata as YAML, whose values are written as JSON."""
     is_sentences = pipeline == PIPELINES[SENTENCES]
     library = "sentence-transformers" if is_sentences else "transformers"
@@ -70,7 +79,7 @@ def _header(name: str, pipeline: str, results: Mapping[str, float]) -> str:
         _FENCE,
         f"library_name: {library}",
         f"pipeline_tag: {pipeline}",
-        "tags: [albert, albert_tf]",
+        f"tags: [{family}, albert_tf]",
         "# Not known here: license, language, datasets. Add them.",
     ]
     metrics = [

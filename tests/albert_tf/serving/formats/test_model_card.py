@@ -13,7 +13,11 @@ from albert_tf.training import run_card
 def card(
     tokenizer, architecture="AlbertForMaskedLM", folder="a/my model/", **k
 ):
-    config = {"architectures": [architecture], "max_position_embeddings": 64}
+    config = {
+        "architectures": [architecture],
+        "max_position_embeddings": 64,
+        "model_type": "bert" if architecture[:4] == "Bert" else "albert",
+    }
     return model_card.text(folder, config, tokenizer, **k)
 
 
