@@ -169,12 +169,15 @@ def texts_layout(
         [S], padded with 0; `label_ids` scalar, a number, if there is a score;
         `is_real_example` scalar.
     """
-    sequences = (num_texts, max_seq_length)[num_texts == 1 :]
+    sequences: tuple[int, ...] = (max_seq_length,)
+    if num_texts > 1:
+        sequences = (num_texts, max_seq_length)
+    score = (Feature("label_ids", (), "float32"),) if has_score else ()
     return (
         Feature("input_ids", sequences, "int64", 0),
         _flag("input_mask", sequences, 0),
         Feature("segment_ids", sequences, "int64", 0),
-        *[Feature("label_ids", (), "float32")] * has_score,
+        *score,
         _flag("is_real_example", ()),
     )
 

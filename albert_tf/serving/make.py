@@ -94,6 +94,5 @@ def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
     raise errors.UserError(
         f"The task {task.name} with the head {head.__name__} cannot be "
         "exported: only the heads of GLUE, RACE, SQuAD and run_embeddings "
-        "can. Use "
-        "albert_tf.predict."
+        "can. Use albert_tf.predict."
     )

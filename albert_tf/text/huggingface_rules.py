@@ -3,7 +3,6 @@
 Source: tokenizers, BertNormalizer; transformers, BertTokenizerFast.
 """
 
-import json
 import os
 from typing import Any
 
@@ -64,7 +63,8 @@ def settings_beside(vocabulary: str) -> dict[str, bool] | None:
         if is_unknown:
             raise errors.UserError(
                 f"The tokenizer in {folder} has {key}="
-                f"{json.dumps(found[key])}, do_lower_case={json.dumps(lower)}. "
+                f"{strict_json.dumps(found[key])}, do_lower_case="
+                f"{strict_json.dumps(lower)}. "
                 "Cased text keeps its accents here, and Chinese characters are "
                 "words always. Choose another model, or give the vocabulary "
                 "alone in a folder of its own, with other ids for such text."
@@ -87,7 +87,7 @@ def lines_of(content: bytes, path: str) -> bytes:
     if not content.startswith(b"{") or b'"model"' not in content:
         return content
     try:
-        values = json.loads(content)
+        values = strict_json.loads(content)
         pieces = dict(values["model"]["vocab"])
         pieces |= {v["content"]: v["id"] for v in values["added_tokens"]}
         ordered = sorted(pieces, key=pieces.__getitem__)

@@ -32,7 +32,7 @@ OUR_LAYER = "bert/encoder/transformer/group_{group}/inner_group_0/"
 _LAYER = re.compile(r"bert/encoder/layer_(\d+|shared)/")
 
 # Keys that say nothing about the network, with those that begin with pooler_.
-IGNORED_KEYS = ("directionality", "ln_type")
+_IGNORED_KEYS = ("directionality", "ln_type")
 # Source: BertConfig; small files leave them out.
 _DEFAULTS = {
     "hidden_size": 768,
@@ -76,6 +76,15 @@ def describes_bert(values: Mapping[str, Any], path: str) -> bool:
     return is_bert and not any(key in values for key in _NOT_OF_BERT)
 
 
+def keys_of_network(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a config without what is not about the network."""
+    return {
+        key: value
+        for key, value in values.items()
+        if key not in _IGNORED_KEYS and not key.startswith("pooler_")
+    }
+
+
 def translate_config(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of Google's config under our keys.
 
@@ -83,11 +92,7 @@ def translate_config(values: Mapping[str, Any]) -> dict[str, Any]:
     tanh form in the last version of modeling.py. The exact one is taken, as in
     transformers: the same weights give the same numbers.
     """
-    ours = {
-        key: value
-        for key, value in values.items()
-        if key not in IGNORED_KEYS and not key.startswith("pooler_")
-    }
+    ours = keys_of_network(values)
     if ours.get("hidden_act", "gelu") == "gelu":
         ours["hidden_act"] = "gelu_erf"
     return complete(ours)

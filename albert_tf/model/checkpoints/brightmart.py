@@ -38,9 +38,4 @@ def translate_config(values: Mapping[str, Any], path: str) -> dict[str, Any]:
             "with postln (tiny, base, large), or one of Google's Chinese "
             "models, such as albert_xlarge_zh."
         )
-    ours = {
-        key: value
-        for key, value in values.items()
-        if key not in bert.IGNORED_KEYS and not key.startswith("pooler_")
-    }
-    return {**ours, "project_words_first": True}
+    return {**bert.keys_of_network(values), "project_words_first": True}

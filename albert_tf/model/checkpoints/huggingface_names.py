@@ -145,10 +145,10 @@ def _masked_lm(transform: str, bias: str) -> Rows:
 def _architectures(
     name: str, masked_lm: Rows, sentences: str
 ) -> dict[str, Rows]:
-    """Return the heads by class; label 1 of both kinds of `sentences` is one.
+    """Return the heads by class.
 
-    1 means random for BERT, as with `sentence_objective=nsp`, and swapped for
-    ALBERT.
+    Label 1 of the head for two sentences means swapped in an ALBERT, and random
+    in a BERT, as with `sentence_objective=nsp`.
     """
     pairs = (("cls/seq_relationship/", "output", sentences),)
     return {

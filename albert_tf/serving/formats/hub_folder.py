@@ -87,6 +87,9 @@ def write(
     config, weights = huggingface.files_of(
         model.config, model.weights, dataclasses.replace(details, ids=ids)
     )
+    shown = config
+    if model.shown_as:
+        shown = {**config, "architectures": [model.shown_as]}
     special = tokenizer_json.special_pieces(tokenizer)
     tokenizer_config = {
         # It takes `tokenizer.json` as it is; ALBERT's makes rules of its own.
@@ -101,12 +104,7 @@ def write(
         _TOKENIZER_CONFIG_NAME: _json(tokenizer_config),
         _SPECIAL_NAME: _json(special),
         model_card.NAME: model_card.text(
-            folder,
-            {**config, "architectures": [model.shown_as]}
-            if model.shown_as
-            else config,
-            tokenizer,
-            model.run_dir,
+            folder, shown, tokenizer, model.run_dir
         ),
         huggingface.CONFIG_NAME: _json(config),
     }
