@@ -1,0 +1,457 @@
+"""Files of words with tags, and of texts with spans.
+
+Three kinds are read: columns with a word in each line, as in the files of
+CoNLL; JSON objects with `words` and `tags`; JSON objects with `text` and
+`spans`. All become texts whose words have tags. Tags of entities are BIO then:
+`O`, `B-TYPE` for the first word of an entity, `I-TYPE` for its others.
+"""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from albert_tf.common import errors, ranges, strict_json
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning import text_files
+from albert_tf.text import words
+
+OUTSIDE = "O"
+# BIO and BIOES; BMES and BILOU, which say the same by other letters.
+_ENTITY = re.compile("([BIESMLU])-(.+)")
+_BEGIN, _ENDED = "BSU", "OESLU"
+_DOCUMENT = "-DOCSTART-"
+# In CoNLL-U, words that are divided later, or not written.
+_NO_WORD = re.compile(r"\d+[-.]\d+")
+_JSON_ENDINGS = (".json", ".jsonl")
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class ColumnOptions:
+    """Where words and tags stand in a file of columns."""
+
+    word_column: int = option(
+        1,
+        "Number of the column with the words, from 1. -1 is the last one.",
+        within=ranges.Range(-99, 99),
+    )
+    tag_column: int = option(
+        -1,
+        "Number of the column with the tags.",
+        within=ranges.Range(-99, 99),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedText:
+    """A text, its words, and a tag for each.
+
+    Attributes:
+        words: First character of each word, and its last one plus 1.
+        tags: None where they are not known.
+    """
+
+    guid: Any  # See `text_files.key_of`.
+    text: str
+    words: tuple[tuple[int, int], ...]
+    tags: tuple[str, ...] | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        """The words as texts."""
+        return [self.text[start:end] for start, end in self.words]
+
+
+# A text with tags as they are written, and the place of each of its words.
+_Read = tuple[TaggedText, Sequence[str]]
+
+
+def read(
+    path: str,
+    columns: ColumnOptions,
+    labels: Collection[str] | None = None,
+    *,
+    needs_tags: bool = True,
+) -> list[TaggedText]:
+    """Read a file with tags, strictly.
+
+    Tags that do not fit together are counted, and read as seqeval does: an `I-`
+    without an entity of its type before it begins one.
+
+    Args:
+        labels: All tags that are allowed. None: those of the file.
+        needs_tags: Whether a file without tags is refused.
+    """
+    if _is_json(path):
+        found = list(_objects(path, needs_tags=needs_tags))
+    else:
+        found = list(_columns(path, columns, needs_tags=needs_tags))
+    if not found:
+        raise errors.UserError(
+            f"{path} has no examples. Give a file that has some."
+        )
+    if are_entities(labels or {t for e, _ in found for t in e.tags or ()}):
+        found = _to_bio(path, found)
+    if labels is not None:
+        _check_tags(found, labels)
+    return [example for example, _ in found]
+
+
+def _check_tags(found: Iterable[_Read], labels: Collection[str]) -> None:
+    for example, places in found:
+        for tag, place in zip(example.tags or (), places, strict=False):
+            if tag not in labels:
+                raise errors.UserError(
+                    f"{place}: the tag {tag!r} is not among those of the "
+                    f"model: {', '.join(labels)}. Correct it, or add examples "
+                    "to the training file."
+                )
+
+
+def are_entities(tags: Iterable[str]) -> bool:
+    """Tell whether tags mark entities; else each word has one of its own."""
+    return any(map(_ENTITY.fullmatch, tags))
+
+
+def labels_of(examples: Iterable[TaggedText]) -> list[str]:
+    """Return the tags to learn: of entities `O`, then `B-` and `I-` by type."""
+    tags = {tag for example in examples for tag in example.tags or ()}
+    if not are_entities(tags):
+        return sorted(tags)
+    types = sorted({tag[2:] for tag in tags - {OUTSIDE}})
+    pairs = (f"{prefix}-{type_}" for type_ in types for prefix in "BI")
+    return [OUTSIDE, *pairs]
+
+
+def to_bio(tags: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Return the tags of entities as BIO, and the numbers of the misfits.
+
+    Example:
+        to_bio(["I-A", "E-A", "I-A", "O"]) = ["B-A", "I-A", "B-A", "O"], [0, 2]
+
+    Source: seqeval 1.2.2, metrics/sequence_labeling.py, start_of_chunk.
+    """
+    found, misfits = [], []
+    last, last_type = OUTSIDE, ""
+    for number, tag in enumerate(tags):
+        prefix, type_ = tag[0], tag[2:]
+        begins = prefix in _BEGIN or last in _ENDED or type_ != last_type
+        if prefix == OUTSIDE:
+            found.append(OUTSIDE)
+        else:
+            found.append(f"{'B' if begins else 'I'}-{type_}")
+            if begins and prefix not in _BEGIN:
+                misfits.append(number)
+        last, last_type = prefix, type_
+    return found, misfits
+
+
+def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return type, first word, and last word plus 1 of each entity in BIO.
+
+    Tags that are not of entities are one each.
+    """
+    found: list[tuple[str, int, int]] = []
+    for number, tag in enumerate(tags):
+        if tag == OUTSIDE:
+            continue
+        if not _ENTITY.fullmatch(tag):
+            found.append((tag, number, number + 1))
+        elif tag[0] == "B":
+            found.append((tag[2:], number, number + 1))
+        else:
+            type_, first, _ = found.pop()
+            found.append((type_, first, number + 1))
+    return found
+
+
+def read_own(path: str) -> list[TaggedText | text_files.BadLine]:
+    """Read texts, each a `text`, or its `words`."""
+
+    def parse(
+        where: str, place: dict[str, Any], values: Mapping[str, Any]
+    ) -> Iterator[TaggedText]:
+        guid = values.get("id", text_files.Place(place))
+        if "words" not in values:
+            text_files.require_names(values, ["text"], where, "It needs")
+        yield _object(guid, {**values, "tags": None, "spans": None}, where)[0]
+
+    return list(text_files.read_own(path, ["text"], parse))
+
+
+def _is_json(path: str) -> bool:
+    if path.lower().endswith(_JSON_ENDINGS):
+        return True
+    for _, fields in text_files.read_rows(path):
+        line = "\t".join(fields).strip()
+        if line:
+            try:
+                return isinstance(strict_json.loads(line), dict)
+            except strict_json.JsonError:
+                return False
+    return False
+
+
+def _to_bio(path: str, found: Sequence[_Read]) -> list[_Read]:
+    result, misfits = [], []
+    for example, places in found:
+        for tag, place in zip(example.tags or (), places, strict=False):
+            if tag != OUTSIDE and not _ENTITY.fullmatch(tag):
+                raise errors.UserError(
+                    f"{place}: {tag!r} is no tag of BIO or BIOES, as others "
+                    "of the file are: O, B-TYPE, I-TYPE, E-TYPE, S-TYPE. "
+                    "Correct it, or choose another `tag_column`."
+                )
+        if example.tags is not None:
+            tags, numbers = to_bio(example.tags)
+            misfits += [places[number] for number in numbers]
+            example = dataclasses.replace(example, tags=tuple(tags))
+        result.append((example, places))
+    if misfits:
+        logging.warning(
+            "%s: %d tags do not fit to the one before them, and begin an "
+            "entity, as in seqeval. The first: %s",
+            path,
+            len(misfits),
+            misfits[0],
+        )
+    return result
+
+
+# Columns.
+
+_Row = tuple[int, list[str]]  # Number of the line, its columns.
+
+
+def _columns(
+    path: str, columns: ColumnOptions, *, needs_tags: bool
+) -> Iterator[_Read]:
+    """Yield the sentences of a file of columns; an empty line ends one."""
+    first: _Row | None = None
+    for block in _blocks(path):
+        rows = _rows(block, columns.word_column)
+        for row in rows:
+            first = first or row
+            if len(row[1]) != len(first[1]):
+                raise errors.UserError(
+                    f"{path}, line {row[0]} has {len(row[1])} columns, but "
+                    f"line {first[0]} has {len(first[1])}. Each word needs the "
+                    "same, separated by tabs or by spaces."
+                )
+        if not rows:
+            continue
+        assert first
+        number, width = rows[0][0], len(first[1])
+        place = f"{path}, line {number}"
+        word = _column("word_column", columns.word_column, width, place)
+        has_tags = needs_tags or width > 1
+        tag = word
+        if has_tags:
+            tag = _column("tag_column", columns.tag_column, width, place)
+        if has_tags and tag == word:
+            raise errors.UserError(
+                f"is the column of the words, too: {place} has {width} "
+                "columns. Name that of the tags.",
+                "tag_column",
+                columns.tag_column,
+            )
+        places = [f"{path}, line {number}" for number, _ in rows]
+        written = [row[word] for _, row in rows]
+        tags = tuple(row[tag] for _, row in rows) if has_tags else None
+        guid = text_files.Place({"line": number})
+        yield _of_words(guid, written, tags, places), places
+
+
+def _blocks(path: str) -> Iterator[list[_Row]]:
+    """Yield lines that stand together."""
+    block: list[_Row] = []
+    for number, (_, fields) in enumerate(text_files.read_rows(path), 1):
+        if len(fields) == 1:
+            fields = [field for field in fields[0].split(" ") if field]
+        if fields:
+            block.append((number, fields))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _rows(block: Sequence[_Row], word_column: int) -> list[_Row]:
+    """Leave out comments, marks of documents, and what is no word.
+
+    A comment stands before the words, and has not their number of columns.
+    """
+    width = len(block[-1][1])
+    rows = itertools.dropwhile(
+        lambda row: row[1][0].startswith("#") and len(row[1]) != width, block
+    )
+    return [
+        (number, fields)
+        for number, fields in rows
+        if not fields[0].startswith(_DOCUMENT)
+        and (word_column == 1 or not _NO_WORD.fullmatch(fields[0]))
+    ]
+
+
+def _column(name: str, wanted: int, width: int, place: str) -> int:
+    """Return the index of a column."""
+    if not 0 < abs(wanted) <= width:
+        raise errors.UserError(
+            f"is not there: {place} has the columns 1 to {width}. Choose one "
+            "of them; -1 is the last.",
+            name,
+            wanted,
+        )
+    return wanted - 1 if wanted > 0 else width + wanted
+
+
+def _of_words(
+    guid: Any,
+    written: Sequence[str],
+    tags: tuple[str, ...] | None,
+    places: Sequence[str],
+) -> TaggedText:
+    for word, place in zip(written, places, strict=True):
+        if not word:
+            raise errors.UserError(
+                f"{place}: the word is empty. Write it, or leave the line out."
+            )
+    text, starts = words.join(written)
+    pairs = zip(starts.tolist(), written, strict=True)
+    spans = tuple((start, start + len(word)) for start, word in pairs)
+    return TaggedText(guid, text, spans, tags)
+
+
+# JSON.
+
+
+def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
+    widened: list[str] = []
+    for number, (where, values) in enumerate(text_files.read_objects(path), 1):
+        known = "tags" if "words" in values else "spans"
+        if "words" not in values and "text" not in values:
+            text_files.require_names(
+                values,
+                ["text", "spans"],
+                where,
+                "It needs `words` and `tags`, or",
+            )
+        if needs_tags:
+            text_files.require_names(values, [known], where, "It needs")
+        guid = values.get("id", text_files.Place({"object": number}))
+        example, all_fit = _object(guid, values, where)
+        if not all_fit:
+            widened.append(where)
+        yield example, [where] * len(example.words)
+    if widened:
+        logging.warning(
+            "%s: %d texts have a span that begins or ends inside a word; it is "
+            "widened. The first: %s",
+            path,
+            len(widened),
+            widened[0],
+        )
+
+
+def _object(
+    guid: Any, values: Mapping[str, Any], where: str
+) -> tuple[TaggedText, bool]:
+    """Return an example, and whether its spans begin and end with words."""
+    if "words" in values:
+        written = _texts(values["words"], "words", where)
+        tags = None
+        if values.get("tags") is not None:
+            tags = tuple(_texts(values["tags"], "tags", where))
+            if len(tags) != len(written):
+                raise errors.UserError(
+                    f"{where}: {len(written)} words, but {len(tags)} tags. "
+                    "Each word needs one."
+                )
+        places = [where] * len(written)
+        return _of_words(guid, written, tags, places), True
+    text = values["text"]
+    if not isinstance(text, str):
+        raise errors.UserError(
+            f"{where}: 'text' is {strict_json.shown(text)}, which is no text. "
+            "Put it into quotation marks."
+        )
+    starts, ends = words.ranges(text)
+    pairs = tuple(zip(starts.tolist(), ends.tolist(), strict=True))
+    example = TaggedText(guid, text, pairs)
+    if values.get("spans") is None:
+        return example, True
+    return _with_spans(example, values["spans"], where)
+
+
+def _texts(found: Any, name: str, where: str) -> list[str]:
+    if not isinstance(found, list) or not all(
+        isinstance(text, str) and text for text in found
+    ):
+        raise errors.UserError(
+            f"{where}: {name!r} is {strict_json.shown(found)}; it must be a "
+            "list of texts, none of them empty. Correct the line."
+        )
+    return found
+
+
+def _with_spans(
+    example: TaggedText, spans: Any, where: str
+) -> tuple[TaggedText, bool]:
+    """Give tags to the words that a span touches; see `_object`."""
+    tags, all_fit = [OUTSIDE] * len(example.words), True
+    checked_spans = _checked_spans(spans, example.text, where)
+    rest = iter(enumerate(example.words))
+    word = next(rest, None)
+    for start, end, label in checked_spans:
+        touched = []
+        while word and word[1][0] < end:
+            if word[1][1] > start:
+                touched.append(word)
+            word = next(rest, None)
+        for number, _ in touched:
+            tags[number] = f"{'I' if number != touched[0][0] else 'B'}-{label}"
+        stripped = example.text[start:end].strip()
+        covered = touched and example.text[touched[0][1][0] : touched[-1][1][1]]
+        all_fit &= covered == stripped
+    return dataclasses.replace(example, tags=tuple(tags)), all_fit
+
+
+def _checked_spans(
+    spans: Any, text: str, where: str
+) -> list[tuple[int, int, str]]:
+    """Return start, end and label of each span, in their order."""
+    found = []
+    for span in spans if isinstance(spans, list) else [spans]:
+        values = span if isinstance(span, dict) else {}
+        start, end, label = (values.get(n) for n in ("start", "end", "label"))
+        if not (
+            isinstance(start, int)
+            and isinstance(end, int)
+            and isinstance(label, str)
+            and label.strip()
+        ):
+            raise errors.UserError(
+                f"{where}: the span {strict_json.shown(span)} must have a "
+                "start and an end, numbers of characters, and a label. Correct "
+                "it."
+            )
+        if not 0 <= start < end <= len(text):
+            raise errors.UserError(
+                f"{where}: the span {strict_json.shown(span)} is empty or "
+                f"outside of the text, which has {len(text)} characters. "
+                "Correct it."
+            )
+        found.append((start, end, label))
+    found.sort()
+    for (_, end, _), (start, _, _) in itertools.pairwise(found):
+        if start < end:
+            raise errors.UserError(
+                f"{where}: two spans overlap at character {start}. A word has "
+                "one tag: keep one of them."
+            )
+    return found

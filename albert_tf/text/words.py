@@ -1,0 +1,83 @@
+"""Where the words of a text begin and end, for tags of words.
+
+A word is what stands between white space and marks; a mark between two letters
+or digits is a part of their word. Each character of a script that is written
+without spaces is a word of its own. word_ops.py has the same as TensorFlow
+operations.
+"""
+
+import functools
+import unicodedata
+from collections.abc import Iterable
+
+import numpy as np
+
+from albert_tf.text import wordpiece
+
+# Thai and Lao, Myanmar, Khmer, Japanese kana: full and half width.
+_ALONE = (
+    ("\u0e01", "\u0eff"),
+    ("\u1000", "\u109f"),
+    ("\u1780", "\u17ff"),
+    ("\u3040", "\u30ff"),
+    ("\u31f0", "\u31ff"),
+    ("\uff66", "\uff9f"),
+)
+_SPACE, LETTER, MARK, _ALONE_KIND = range(4)
+
+
+def stands_alone(character: str) -> bool:
+    """Tell whether a character is of a script without spaces."""
+    return wordpiece.is_cjk(character) or any(
+        low <= character <= high for low, high in _ALONE
+    )
+
+
+@functools.cache
+def kind(character: str) -> int:
+    """Return `LETTER` for what forms words with others, `MARK`, or another."""
+    if character.isspace():
+        return _SPACE
+    if stands_alone(character):
+        return _ALONE_KIND
+    is_mark = unicodedata.category(character)[0] in "PS"
+    return MARK if is_mark else LETTER
+
+
+def ranges(text: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first character of each word, and its last one plus 1.
+
+    Example:
+        "(U.S. 東京)" has the words "(", "U.S", ".", "東", "京", ")"
+        starts = [0, 1, 4, 6, 7, 8], ends = [1, 4, 5, 7, 8, 9]
+
+    Returns:
+        int64 [words] each.
+    """
+    kinds = np.fromiter(map(kind, f" {text} "), np.int8, len(text) + 2)
+    letter, space = kinds == LETTER, kinds == _SPACE
+    joins = (kinds == MARK)[1:-1] & letter[:-2] & letter[2:]
+    letter[1:-1] |= joins
+    begins = ~space[1:] & ~(letter[1:] & letter[:-1])
+    starts = np.flatnonzero(begins)
+    # A word ends where white space or the next one begins.
+    edges = np.flatnonzero(begins | space[1:])
+    return starts, edges[np.searchsorted(edges, starts, "right")]
+
+
+def join(words: Iterable[str]) -> tuple[str, np.ndarray]:
+    """Return words as a text, with spaces but in scripts without any.
+
+    Example:
+        join(["He", "saw", "東", "京"]) = "He saw 東京", starts [0, 3, 7, 8]
+
+    Returns:
+        The text; where each word begins in it, int64 [words].
+    """
+    text, starts = "", []
+    for word in words:
+        if text and not (stands_alone(text[-1]) and stands_alone(word[0])):
+            text += " "
+        starts.append(len(text))
+        text += word
+    return text, np.array(starts, np.int64)

@@ -1,0 +1,181 @@
+"""Files with tags: what is read, what is refused."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from seqeval.metrics import sequence_labeling
+
+from albert_tf.common import errors
+from albert_tf.finetuning import tagging_data, text_files
+
+COLUMNS = tagging_data.ColumnOptions()
+# Two sentences of two words.
+WORDS = [["New", "York"], ["Anna", "."]]
+TAGS = [("B-LOC", "I-LOC"), ("B-PER", "O")]
+
+
+def read(path, content, columns=COLUMNS, **how):
+    path.write_text(content)
+    return tagging_data.read(str(path), columns, **how)
+
+
+def found_in(examples):
+    return [e.texts for e in examples], [e.tags for e in examples]
+
+
+FILES = {
+    "words.tsv": "New\tB-LOC\nYork\tI-LOC\n\nAnna\tB-PER\n.\tO\n",
+    "conll03.txt": "-DOCSTART- -X- O\n\nNew NNP B-LOC\nYork NNP E-LOC\n  \n\n"
+    "Anna NNP S-PER\n. . O",
+    "crlf.conll": "New\tB-LOC\r\nYork\tI-LOC\r\n\r\nAnna\tB-PER\r\n.\tO\r\n",
+    "germeval.tsv": "#\thttp://a.b [2005]\n1\tNew\tB-LOC\tO\n2\tYork\tI-LOC\tO"
+    "\n\n#\tx\n1\tAnna\tB-PER\tO\n2\t.\tO\tO\n",
+    "conllu.conllu": "# text = New York\n1-2\tNewYork\t_\t_\n"
+    "1\tNew\tB-LOC\t_\n2\tYork\tI-LOC\t_\n\n1\tAnna\tB-PER\t_\n2\t.\tO\t_\n",
+    "words.jsonl": '{"words": ["New", "York"], "tags": ["B-LOC", "L-LOC"]}\n'
+    '{"words": ["Anna", "."], "tags": ["U-PER", "O"]}\n',
+    "spans.json": '[{"text": "New York", "spans": [{"start": 0, "end": 8, '
+    '"label": "LOC"}]},\n{"text": "Anna.", "spans": [{"start": 0, "end": 4, '
+    '"label": "PER"}]}]',
+}
+NUMBERS = {"germeval.tsv": (2, 3), "conllu.conllu": (2, -2)}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_all_kinds_of_files_say_the_same(tmp_path, name, caplog):
+    columns = tagging_data.ColumnOptions(*NUMBERS.get(name, (1, -1)))
+    examples = read(tmp_path / name, FILES[name], columns)
+    assert found_in(examples) == (WORDS, TAGS)
+    assert tagging_data.labels_of(examples) == [
+        *("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    ]
+    assert not caplog.records
+
+
+def test_a_word_that_is_a_number_sign_is_no_comment(tmp_path):
+    examples = read(tmp_path / "x", "#\tO\n#tag\tB-A\n")
+    assert found_in(examples) == ([["#", "#tag"]], [("O", "B-A")])
+
+
+@given(
+    st.lists(
+        st.sampled_from(["O", *(f"{p}-{t}" for p in "BIES" for t in "xy")])
+    )
+)
+def test_tags_mean_the_entities_of_seqeval(tags):
+    bio, misfits = tagging_data.to_bio(tags)
+    found = [
+        (type_, first, end - 1)
+        for type_, first, end in tagging_data.entities(bio)
+    ]
+    assert found == sequence_labeling.get_entities(tags)
+    assert found == sequence_labeling.get_entities(bio)
+    assert tagging_data.to_bio(bio) == (bio, [])
+    assert all(bio[i][0] == "B" and tags[i][0] in "IE" for i in misfits)
+
+
+def test_tags_that_do_not_fit_are_counted(tmp_path, caplog):
+    examples = read(tmp_path / "x", "a\tO\nb\tI-A\nc\tI-A\nd\tI-B\n")
+    assert examples[0].tags == ("O", "B-A", "I-A", "B-B")
+    assert "2 tags do not fit" in caplog.text
+    assert "x, line 2" in caplog.text
+
+
+def test_parts_of_speech_are_tags_of_their_own(tmp_path):
+    examples = read(tmp_path / "x", "It PRON\nrains VERB\n")
+    assert tagging_data.labels_of(examples) == ["PRON", "VERB"]
+    assert tagging_data.entities(examples[0].tags) == [
+        ("PRON", 0, 1),
+        ("VERB", 1, 2),
+    ]
+
+
+def test_spans_inside_words_are_widened_and_counted(tmp_path, caplog):
+    spans = [
+        {"start": 6, "end": 10, "label": "LOC"},
+        {"start": 0, "end": 5, "label": "PER"},
+    ]
+    line = json.dumps({"text": "Anna, US-Präsidentin", "spans": spans})
+    (example,) = read(tmp_path / "x.jsonl", line)
+    assert example.texts == ["Anna", ",", "US-Präsidentin"]
+    assert example.tags == ("B-PER", "I-PER", "B-LOC")
+    assert "1 texts have a span that begins or ends inside" in caplog.text
+
+
+def test_own_texts_may_have_words(tmp_path):
+    path = tmp_path / "x"
+    path.write_text('It rains.\n{"words": ["a.b"], "id": 7}\n{"x": 1}\n')
+    first, second, bad = tagging_data.read_own(str(path))
+    assert first.texts == ["It", "rains", "."]
+    assert (second.guid, second.texts) == (7, ["a.b"])
+    assert isinstance(bad, text_files.BadLine)
+
+
+def test_test_files_need_no_tags(tmp_path):
+    for name, content in (
+        ("x", "a\nb\n"),
+        ("x.jsonl", '{"words": ["a", "b"]}\n'),
+        ("x.jsonl", '{"text": "a b"}\n'),
+    ):
+        (example,) = read(tmp_path / name, content, needs_tags=False)
+        assert (example.texts, example.tags) == (["a", "b"], None)
+
+
+def of_span(**values):
+    span = {"start": 0, "end": 1, "label": "A", **values}
+    return json.dumps({"text": "a b", "spans": [span]})
+
+
+BAD = {
+    "columns differ": ("x", "a\tO\nb\n", "line 2 has 1 columns, but line 1"),
+    "one column": ("x", "\na\nb\n", "tag_column=-1.*line 2 has 1 columns"),
+    "empty word": ("x", "a\tO\n\tO\n", "line 2: the word is empty"),
+    "mixed tags": ("x", "a\tB-A\nb\tB_A\n", "line 2: 'B_A' is no tag of BIO"),
+    "nothing": ("x", "\n\n", "x has no examples"),
+    "no json": ("x.jsonl", "a\tO\n", "line 1: this is not JSON"),
+    "no tags": ("x.jsonl", '{"words": ["a"]}', "no 'tags'"),
+    "no text": ("x.jsonl", '{"txt": "a"}', "no 'text'"),
+    "numbers": ("x.jsonl", '{"words": ["a"], "tags": [0]}', "'tags' is "),
+    "fewer tags": (
+        "x.jsonl",
+        '{"words": ["a", "b"], "tags": ["O"]}',
+        "2 words, but 1 tags",
+    ),
+    "outside": ("x.jsonl", of_span(end=4), "outside of the text.* 3 char"),
+    "no end": ("x.jsonl", of_span(end="1"), "must have a start"),
+    "no label": ("x.jsonl", of_span(label=" "), "must have a start"),
+    "overlap": (
+        "x.jsonl",
+        json.dumps(
+            {
+                "text": "a b c",
+                "spans": [
+                    {"start": 2, "end": 5, "label": "A"},
+                    {"start": 0, "end": 3, "label": "B"},
+                ],
+            }
+        ),
+        "two spans overlap at character 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_files_are_refused(tmp_path, case):
+    name, content, message = BAD[case]
+    with pytest.raises(errors.UserError, match=message):
+        read(tmp_path / name, content)
+
+
+def test_tags_that_the_model_does_not_know_are_refused(tmp_path):
+    with pytest.raises(errors.UserError, match="line 3: the tag 'B-B' is not"):
+        read(tmp_path / "x", "a B-A\n\nb B-B\n", labels=["O", "B-A", "I-A"])
+
+
+@pytest.mark.parametrize("number", [0, 3, -3])
+def test_columns_that_are_not_there_are_refused(tmp_path, number):
+    columns = tagging_data.ColumnOptions(word_column=number)
+    with pytest.raises(errors.UserError, match="word_column=.*columns 1 to 2"):
+        read(tmp_path / "x", "a\tO\n", columns)

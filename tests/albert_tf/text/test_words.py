@@ -1,0 +1,30 @@
+"""Words of texts."""
+
+import pytest
+
+from albert_tf.text import words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(U.S. 東京)", ["(", "U.S", ".", "東", "京", ")"]),
+        ("", []),
+        (" \t\u3000", []),
+        ("don't -- Jean-Luc!", ["don't", "-", "-", "Jean-Luc", "!"]),
+        ("NHKのニュース", ["NHK", *"のニュース"]),
+        ("नमस्ते दुनिया।", ["नमस्ते", "दुनिया", "।"]),
+        ("a\u00a0b", ["a", "b"]),
+    ],
+)
+def test_words_are_found(text, expected):
+    starts, ends = words.ranges(text)
+    pairs = zip(starts, ends, strict=True)
+    assert [text[start:end] for start, end in pairs] == expected
+
+
+def test_words_are_joined_with_spaces_where_their_script_has_them():
+    written = ["He", "saw", "東", "京", "."]
+    text, starts = words.join(written)
+    assert text == "He saw 東京 ."
+    assert starts.tolist() == [0, 3, 7, 8, 10]
