@@ -61,7 +61,7 @@ class ConvertOptions:
     text_pooling: str | None = option(
         None,
         "sentence_transformers: how the vectors of the tokens become that of "
-        "the text. Default: that of the run in --from, else mean.",
+        "the text. Default: as --from says, a run or such a folder, else mean.",
         choices=TEXT_POOLINGS,
     )
     albert_config_file: str | None = option(
@@ -380,12 +380,16 @@ def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
     if settings.format == "huggingface":
         hub_folder.write(settings.to, model)
         return
-    longest = source.config.max_position_embeddings
+    if not run_dir:
+        modules = checkpoint_reader.modules_beside(source.path)
+        values = dataclasses.asdict(modules) if modules else {}
+    pooling = settings.text_pooling or values.get("text_pooling")
+    length = values.get("max_seq_length")
     sentence_folder.write(
         settings.to,
         model,
-        settings.text_pooling or values.get("text_pooling", "mean"),
-        values.get("max_seq_length", longest),
+        pooling or "mean",
+        length or source.config.max_position_embeddings,
     )
 
 

@@ -11,6 +11,9 @@ last checkpoint of --output_dir.
 """
 
 import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
 
 from albert_tf.common import errors, options
 from albert_tf.common.options import checked, option
@@ -71,16 +74,49 @@ if __name__ == "__main__":
     options.check_command_line(RunEmbeddingsOptions)
 
 from albert_tf.finetuning import finetune
+from albert_tf.model.checkpoints import checkpoint_files, checkpoint_reader
+from albert_tf.training import run_folder
 
 
 def run(settings: RunEmbeddingsOptions) -> None:
     """Train, evaluate and predict as the options say."""
+    settings = dataclasses.replace(settings, vectors=_with_defaults(settings))
     task = embedding.EmbeddingTask(
         finetuning_options.load_tokenizer(settings.finetuning),
         settings.finetuning.max_seq_length,
         settings.vectors,
     )
     finetune.run("run_embeddings", settings, task, settings.sources)
+
+
+def _with_defaults(
+    settings: RunEmbeddingsOptions,
+) -> embedding.EmbeddingOptions:
+    """Return the options with pooling and width, of which some may be left out.
+
+    They are those of the run that goes on, else of --init_checkpoint.
+    """
+    shared = settings.finetuning
+    path, folder = shared.init.init_checkpoint, shared.output_dir
+    known: Mapping[str, Any] = {}
+    for started in (folder, os.path.join(folder, "run_1")):
+        if run_folder.is_run(started):
+            known = run_folder.read(started).options
+            break
+    else:
+        found = path and checkpoint_files.find(path)
+        modules = found and checkpoint_reader.modules_beside(found)
+        known = dataclasses.asdict(modules) if modules else {}
+    given, usual = (
+        settings.vectors,
+        {"text_pooling": "mean", "projection_size": 0},
+    )
+    values = {
+        name: known.get(name, value)
+        for name, value in usual.items()
+        if getattr(given, name) is None
+    }
+    return dataclasses.replace(given, **values)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ FINETUNING = f"""
     warmup_proportion=0.1 {SHARED}
 """
 VECTORS = """
-    train_examples=scored dev_examples text_pooling=mean projection_size=0
+    train_examples=scored dev_examples text_pooling projection_size
     max_score=1.0 temperature=0.05
 """
 RACE = """

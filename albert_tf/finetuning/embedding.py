@@ -46,15 +46,16 @@ class EmbeddingOptions:
         "--train_examples.",
         choices=embedding_data.KINDS,
     )
-    text_pooling: str = option(
-        "mean",
-        "How the vectors of the tokens become that of the text.",
+    text_pooling: str | None = option(
+        None,
+        "How the vectors of the tokens become that of the text. Default: as in "
+        "the sentence-transformers folder of --init_checkpoint, else mean.",
         choices=TEXT_POOLINGS,
     )
-    projection_size: int = option(
-        0,
+    projection_size: int | None = option(
+        None,
         "Width of the vectors, by one more linear layer. 0: that of the "
-        "encoder.",
+        "encoder. Default: as --text_pooling, else 0.",
         within=ranges.Range(0, 2**14),
     )
     max_score: float = option(

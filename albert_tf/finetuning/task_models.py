@@ -91,7 +91,7 @@ def _(task: race.RaceTask) -> objectives.Objective:
 def _(task: embedding.EmbeddingTask, encoder: AlbertModel) -> keras.Model:
     one = task.options
     return embedding_head.AlbertEmbedder(
-        encoder, one.text_pooling, one.projection_size
+        encoder, one.text_pooling or "mean", one.projection_size or 0
     )
 
 

@@ -167,6 +167,12 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     length = config.max_position_embeddings
     if settings.task == "squad":
         length = min(length, _SQUAD_LENGTH)
+    pooling = None
+    if settings.task == "embedding":
+        modules = checkpoint_reader.modules_beside(checkpoint.path)
+        if modules:
+            pooling = modules.text_pooling
+            length = min(length, modules.max_seq_length or length)
     return Source(
         config,
         vocabulary,
@@ -174,6 +180,7 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
         "init_checkpoint",
         {
             "max_seq_length": length,
+            "text_pooling": pooling,
             "projection_size": checkpoint.shapes.get(_PROJECTION_BIAS, [0])[0],
             "num_labels": checkpoint.shapes.get("output_weights", [0])[0],
             "known_labels": known_labels,

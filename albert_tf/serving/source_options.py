@@ -61,7 +61,7 @@ class SourceOptions:
     text_pooling: str | None = option(
         None,
         "embedding: how the vectors of the tokens become that of the text. "
-        "Default: mean.",
+        "Default: as in a sentence-transformers folder, else mean.",
         choices=TEXT_POOLINGS,
     )
     # Without one: that of the run, or the only one beside the checkpoint.
@@ -71,7 +71,8 @@ class SourceOptions:
     max_seq_length: int | None = option(
         None,
         "Tokens of a sequence made from text; longer text is cut. Default: "
-        "that of the run; for a checkpoint 384 for squad, else all positions.",
+        "that of the run; for a checkpoint 384 for squad, for embedding that "
+        "of a sentence-transformers folder, else all positions.",
         within=ranges.TOKENS,
     )
     num_labels: int | None = option(

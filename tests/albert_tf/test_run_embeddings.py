@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import export, predict, run_embeddings
+from albert_tf import convert_checkpoint, export, predict, run_embeddings
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import embedding
+from albert_tf.finetuning import embedding, finetune
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LAYER_ATOL, ROOT, changed
 from tests.export_options import make_options
@@ -129,6 +129,40 @@ def test_run_predicts_and_exports_the_same_vectors(
     for name in ("scores", "scores_in_float32"):
         for metric in ("spearmanr", "pearson"):
             assert report[name][metric] == pytest.approx(best[metric], abs=1e-4)
+
+
+def test_pooling_and_width_are_those_of_the_folder(
+    world, trained, tmp_path, monkeypatch
+):
+    """Of sentence-transformers, and of a run that goes on without it."""
+    folder = tmp_path / "hub"
+    convert_checkpoint.run(
+        convert_checkpoint.ConvertOptions(
+            from_=str(trained), to=str(folder), format="sentence_transformers"
+        )
+    )
+    found = []
+
+    def run(program, settings, task, sources):
+        del program, sources
+        assert settings.vectors == task.options
+        found.append((task.options.text_pooling, task.options.projection_size))
+
+    monkeypatch.setattr(finetune, "run", run)
+    here = options(world, tmp_path / "run", "scored")
+    for settings in (
+        here,
+        changed(here, init_checkpoint=str(folder)),
+        changed(
+            here,
+            init_checkpoint=str(folder),
+            text_pooling="cls",
+            projection_size=0,
+        ),
+        changed(here, output_dir=str(trained), init_checkpoint="gone"),
+    ):
+        run_embeddings.run(settings)
+    assert found == [("mean", 0), ("max", 6), ("cls", 0), ("max", 6)]
 
 
 @pytest.mark.slow

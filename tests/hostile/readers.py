@@ -19,7 +19,11 @@ from albert_tf.finetuning import (
 )
 from albert_tf.finetuning.glue import glue, glue_tasks
 from albert_tf.finetuning.squad import squad_data
-from albert_tf.model.checkpoints import checkpoint_reader, huggingface
+from albert_tf.model.checkpoints import (
+    checkpoint_reader,
+    huggingface,
+    sentence_modules,
+)
 from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.client import ask
 from albert_tf.text import normalization, tokenization, wordpiece
@@ -169,6 +173,10 @@ def hugging_face_folder(folder: Path) -> None:
     huggingface.read_details(str(folder))
 
 
+def modules(folder: Path) -> None:
+    sentence_modules.read(str(folder))
+
+
 def run_log_and_card(folder: Path) -> None:
     run_card.write(str(folder))
 
@@ -238,6 +246,9 @@ READERS = {
     "hugging face folder": Reader(
         hugging_face_folder, "huggingface", "config.json"
     ),
+    "modules.json": Reader(modules, "sentences", "modules.json"),
+    "pooling": Reader(modules, "sentences", "1_Pooling/config.json"),
+    "linear layer": Reader(modules, "sentences", "2_Dense/config.json"),
     # Records.
     "records": binary(record_folder, "records", "train.tfrecord"),
     "records alone": binary(pretraining_records, "records/train.tfrecord"),

@@ -27,7 +27,7 @@ from data_prep import (
     make_demo_data,
 )
 from data_prep.demo import story_world
-from tests import own_tasks
+from tests import own_tasks, sentence_folders
 from tests.conftest import tiny_config
 from tests.hostile import tables
 
@@ -226,6 +226,9 @@ def _train(inputs: Inputs) -> None:
         **{"from": inputs["pretrained"]},
         to=inputs["huggingface"],
         format="huggingface",
+    )
+    sentence_folders.write(
+        inputs["sentences"], ["Pooling", "Dense", "Normalize"]
     )
     do(
         export,

@@ -5,9 +5,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import convert_checkpoint
+from albert_tf.model.checkpoints import restoring
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import embedding
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving import source, source_options
 from albert_tf.serving.services import embedding_service
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
@@ -68,4 +70,24 @@ def test_vectors_are_ours(tmp_path, kind, text_pooling, width, pooling):
     assert ours["truncated"].numpy().tolist() == [False, False, True, True]
     np.testing.assert_allclose(
         theirs.encode(TEXTS), ours["embedding"], rtol=0, atol=PARITY_ATOL
+    )
+    theirs.save(str(tmp_path / "again"))
+    found = source.find(
+        source_options.SourceOptions(
+            init_checkpoint=str(tmp_path / "again"),
+            task="embedding",
+            # transformers writes none for SentencePiece, but tokenizer.json.
+            vocabulary=tokenization.VocabularyOptions(
+                vocabulary.spm_model_file
+            ),
+        )
+    )
+    again = source.make_service(found, source.make_task(found))
+    unread = again.unread
+    restoring.restore(again.model, found.checkpoint, new_scopes=unread)
+    np.testing.assert_allclose(
+        again.embed(tf.constant(TEXTS))["embedding"],
+        ours["embedding"],
+        rtol=0,
+        atol=PARITY_ATOL,
     )

@@ -20,6 +20,7 @@ from albert_tf.model.checkpoints import (
     bert,
     checkpoint_files,
     huggingface,
+    sentence_modules,
 )
 from albert_tf.model.config import AlbertConfig
 
@@ -168,6 +169,20 @@ def config_beside(path: str) -> AlbertConfig | None:
     except errors.UserError as error:
         logging.warning("%s is not used: %s", config_file, error)
         return None
+
+
+def modules_beside(path: str) -> sentence_modules.Modules | None:
+    """Return what a folder of sentence-transformers says of its vectors.
+
+    None if `path`, that of a `Checkpoint`, is no such folder. Its remarks are
+    logged.
+    """
+    if checkpoint_files.is_prefix(path):
+        return None
+    modules = sentence_modules.read(path)
+    for remark in modules.remarks if modules else ():
+        logging.warning("%s", remark)
+    return modules
 
 
 def name_of(variable: tf.Variable) -> str:

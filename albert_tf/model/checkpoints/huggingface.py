@@ -17,7 +17,11 @@ import safetensors.numpy
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
-from albert_tf.model.checkpoints import huggingface_config, huggingface_names
+from albert_tf.model.checkpoints import (
+    huggingface_config,
+    huggingface_names,
+    sentence_modules,
+)
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.execution import plain
 
@@ -86,7 +90,8 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     Dense kernels are transposed to [in, out]. Where embeddings and encoder have
     one size, the mapping between them is left out if it is an identity: the
     original has no such layer then. A classifier of tokens is left out, too:
-    this project has none.
+    this project has none. The linear layer of a folder of sentence-transformers
+    is `projection`.
     """
     config_file = files.in_folder(folder, CONFIG_NAME)
     config, values = read_config(config_file), _read_json(config_file)
@@ -119,7 +124,30 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     if not config.maps_embeddings:
         for leaf in ("kernel", "bias"):
             weights.pop(f"{huggingface_names.MAPPING}/{leaf}", None)
-    return weights
+    return weights | _projection(folder)
+
+
+def _projection(folder: str) -> dict[str, np.ndarray]:
+    """Return the layer after the pooling, if this project has its kind."""
+    try:
+        modules = sentence_modules.read(folder)
+    except errors.UserError:  # Refused where vectors of texts are wanted.
+        return {}
+    if modules is None or modules.dense is None:
+        return {}
+    tensors = _read_all(find_weights(modules.dense))
+    kernel = tensors.get("linear.weight")
+    if kernel is None or kernel.ndim != 2:
+        raise errors.UserError(
+            f"{modules.dense} holds no linear.weight with two axes. Copy or "
+            "download it again."
+        )
+    bias = tensors.get("linear.bias", np.zeros(len(kernel), np.float32))
+    scope = sentence_modules.SCOPE
+    return {
+        f"{scope}/kernel": _transposed("/kernel", kernel),
+        f"{scope}/bias": bias,
+    }
 
 
 def files_of(

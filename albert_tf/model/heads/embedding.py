@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.model.checkpoints import sentence_modules
 from albert_tf.model.heads import model_with_head
 from albert_tf.model.network import layers, pooling
 from albert_tf.model.network.encoder import AlbertModel
 
-SCOPE = "projection"
+SCOPE = sentence_modules.SCOPE
 # Of a squared length: no vector is divided by 0.
 _LEAST = 1e-24
 

@@ -7,7 +7,7 @@ sentence_bert_config.json   tokens of a text, at most
 
 The last step, which divides by the length, has no file.
 
-Source of names and keys: sentence-transformers 6.2.0; 2.2 wrote the same.
+Source of names and keys: sentence-transformers 2.2; 6.2.0 reads them, too.
 """
 
 import dataclasses
@@ -19,20 +19,16 @@ import numpy as np
 import safetensors.numpy
 
 from albert_tf.common import files, strict_json
-from albert_tf.model.checkpoints import huggingface_names
+from albert_tf.model.checkpoints import huggingface_names, sentence_modules
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.model.heads import embedding
 from albert_tf.serving.formats import hub_folder, model_card
 
-_MODULES_NAME = "modules.json"
-_LENGTH_NAME = "sentence_bert_config.json"
+_MODULES_NAME = sentence_modules.MODULES_NAME
+_LENGTH_NAME = sentence_modules.LENGTH_NAME
 _POOLING, _DENSE = "1_Pooling", "2_Dense"
-_CONFIG, _WEIGHTS = "config.json", "model.safetensors"
-_MODES = {
-    "mean": "pooling_mode_mean_tokens",
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-}
+_CONFIG, _WEIGHTS = sentence_modules.CONFIG_NAME, "model.safetensors"
+_MODES = sentence_modules.MODES
 assert _MODES.keys() == set(TEXT_POOLINGS)
 NAMES = (
     _MODULES_NAME,
@@ -116,7 +112,7 @@ def _projection_files(
         "in_features": kernel.shape[0],
         "out_features": kernel.shape[1],
         "bias": True,
-        "activation_function": "torch.nn.modules.linear.Identity",
+        "activation_function": sentence_modules.IDENTITY,
     }
     tensors = {
         "linear.weight": np.ascontiguousarray(kernel.T),

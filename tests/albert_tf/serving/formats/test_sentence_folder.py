@@ -9,11 +9,14 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.common import errors
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import embedding
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving import source, source_options
 from albert_tf.serving.formats import sentence_folder
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
+from tests.conftest import LAYER_ATOL
 
 
 @pytest.fixture
@@ -84,6 +87,54 @@ def test_another_model_takes_the_place_of_one(convert):
         "sentence_bert_config.json",
         "config.json",
     }
+
+
+def service_of(folder, **values):
+    found = source.find(
+        source_options.SourceOptions(
+            init_checkpoint=str(folder), task="embedding", **values
+        )
+    )
+    service = source.make_service(found, source.make_task(found))
+    restoring.restore(service.model, found.checkpoint)
+    return service
+
+
+def test_a_folder_is_embedded_as_it_says(convert, tmp_path):
+    """Pooling, projection and length; and so it is written again."""
+    model, folder = convert(5, text_pooling="cls")
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
+    service = service_of(folder)
+    assert service.max_seq_length == 9
+    assert service.model.text_pooling == "cls"
+    ids = tf.constant([[2, 7, 8, 3]])
+    inputs = {"input_ids": ids, "input_mask": tf.ones_like(ids)}
+    model.text_pooling = "cls"
+    np.testing.assert_allclose(
+        service.model(inputs)["embedding"],
+        model(inputs)["embedding"],
+        atol=LAYER_ATOL,
+    )
+    assert service_of(folder, text_pooling="max").model.text_pooling == "max"
+
+    again = tmp_path / "again"
+    convert_checkpoint.run(
+        convert_checkpoint.ConvertOptions(
+            from_=str(folder), to=str(again), format="sentence_transformers"
+        )
+    )
+    for name in sentence_folder.NAMES[2:]:
+        assert (again / name).read_bytes() == (folder / name).read_bytes()
+    assert read(again / "sentence_bert_config.json")["max_seq_length"] == 9
+
+
+def test_another_layer_is_refused_for_vectors_only(convert):
+    _, folder = convert(5)
+    path = folder / "2_Dense" / "config.json"
+    path.write_text(path.read_text().replace("linear.Identity", "x.Tanh"))
+    with pytest.raises(errors.UserError, match="x.Tanh"):
+        service_of(folder)
+    assert "projection/bias" not in checkpoint_reader.read(str(folder)).shapes
 
 
 def test_pooling_is_for_this_format(convert):

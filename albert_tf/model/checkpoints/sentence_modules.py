@@ -1,0 +1,196 @@
+"""What a folder of sentence-transformers says beside its encoder.
+
+modules.json names the steps from text to vector. Those that this project has
+are an encoder, a pooling, perhaps one linear layer, and the division by the
+length.
+
+Source of names and keys: sentence-transformers 6.2.0; 2.2 wrote other ones for
+the pooling.
+"""
+
+import dataclasses
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.common import errors, files, strict_json
+
+MODULES_NAME = "modules.json"
+LENGTH_NAME = "sentence_bert_config.json"
+CONFIG_NAME = "config.json"
+# The keys of 2.2, one for each pooling, and the names of today.
+MODES = {
+    "mean": "pooling_mode_mean_tokens",
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+}
+SCOPE = "projection"  # Of the linear layer's variables.
+IDENTITY = "torch.nn.modules.linear.Identity"
+_TANH = "torch.nn.modules.activation.Tanh"  # If nothing else is said.
+
+_PROMPTS_NAME = "config_sentence_transformers.json"
+_TOKENIZER_NAME = "tokenizer_config.json"
+_OLD_MODE = "pooling_mode_"
+_ADVICE = "Copy or download it again."
+_INSTEAD = (
+    f"Choose another model, or take {MODULES_NAME} away to use the encoder "
+    "alone."
+)
+_FOLDER = re.compile(r"[\w.-]*", re.ASCII)
+_STEPS = ("Transformer", "Pooling", "Dense", "Normalize")
+
+
+@dataclasses.dataclass(frozen=True)
+class Modules:
+    """How an encoder's outputs become a vector.
+
+    Attributes:
+        text_pooling: One of `config.TEXT_POOLINGS`.
+        max_seq_length: Tokens of a text, at most; None if nothing says so.
+        dense: The folder of the linear layer, if there is one.
+        projection_size: Columns of its output, 0 without it.
+        remarks: What a user should know, sentences.
+    """
+
+    text_pooling: str
+    max_seq_length: int | None = None
+    dense: str | None = None
+    projection_size: int = 0
+    remarks: tuple[str, ...] = ()
+
+
+def read(folder: str) -> Modules | None:
+    """Return what a folder says; None if it has no modules.json.
+
+    Raises:
+        UserError: It has a step that this project does not have.
+    """
+    path = files.in_folder(folder, MODULES_NAME)
+    if not files.exists(path):
+        return None
+    steps = _steps(path)
+    expected = [kind for kind in _STEPS if kind in steps]
+    if list(steps) != expected or expected[:2] != list(_STEPS[:2]):
+        raise errors.UserError(
+            f"{path} has the steps {', '.join(steps) or 'none'}. This project "
+            f"has {', '.join(_STEPS)}, in this order, and needs the first two. "
+            f"{_INSTEAD}"
+        )
+    remarks = []
+    if "Normalize" not in steps:
+        remarks.append(
+            f"{path} has no step Normalize. Vectors get length 1 here all the "
+            "same; their cosines do not change."
+        )
+    prompt = _prompt(files.in_folder(folder, _PROMPTS_NAME))
+    if prompt:
+        remarks.append(
+            f"{folder}: sentence-transformers puts {prompt!r} before every "
+            "text. Write it there yourself: this project does not."
+        )
+    dense, size = None, 0
+    if "Dense" in steps:
+        dense = files.in_folder(folder, steps["Dense"])
+        size = _dense_size(dense)
+    pooling = os.path.join(steps["Pooling"], CONFIG_NAME)
+    return Modules(
+        _pooling(files.in_folder(folder, pooling)),
+        _length(folder),
+        dense,
+        size,
+        tuple(remarks),
+    )
+
+
+def _steps(path: str) -> dict[str, str]:
+    """Return the kinds of the steps in order, each with its folder."""
+    modules = strict_json.read(path, _ADVICE)
+    try:
+        names = [(str(m["type"]), str(m["path"])) for m in modules]
+    except (TypeError, KeyError):
+        names = [("", "?")]
+    if not all(_FOLDER.fullmatch(place) for _, place in names):
+        raise errors.UserError(
+            f"{path} is no list of steps, each with type and path, a folder "
+            f"beside it. {_ADVICE}"
+        )
+    steps = {kind.rsplit(".", 1)[-1]: place for kind, place in names}
+    if len(steps) < len(names):
+        raise errors.UserError(f"{path} has a step twice. {_INSTEAD}")
+    return steps
+
+
+def _pooling(path: str) -> str:
+    values = _object(path)
+    modes = values.get("pooling_mode")
+    if modes is None:
+        old = {key: name for name, key in MODES.items()}
+        modes = [
+            old.get(key, key.removeprefix(_OLD_MODE))
+            for key, value in values.items()
+            if key.startswith(_OLD_MODE) and value is True
+        ]
+    if isinstance(modes, str):
+        modes = [modes]
+    if (
+        not isinstance(modes, list)
+        or len(modes) != 1
+        or (modes[0] not in list(MODES))
+    ):
+        raise errors.UserError(
+            f"{path} has the pooling {strict_json.dumps(modes)}; this project "
+            f"has {', '.join(MODES)}, one at a time. {_INSTEAD}"
+        )
+    return str(modes[0])
+
+
+def _length(folder: str) -> int | None:
+    for name, key in (
+        (LENGTH_NAME, "max_seq_length"),
+        (_TOKENIZER_NAME, "model_max_length"),
+    ):
+        path = files.in_folder(folder, name)
+        value = _object(path).get(key) if files.exists(path) else None
+        # A tokenizer without a limit has 10^30.
+        if type(value) is int and 0 < value < 10**6:
+            return value
+    return None
+
+
+def _dense_size(folder: str) -> int:
+    """Return the columns of a layer's output; only a linear one is allowed."""
+    path = os.path.join(folder, CONFIG_NAME)
+    values = _object(path)
+    allowed: Mapping[str, Any] = {
+        "activation_function": IDENTITY,
+        "use_residual": False,
+        "module_input_name": "sentence_embedding",
+    }
+    for key, wanted in allowed.items():
+        default = _TANH if wanted == IDENTITY else wanted
+        found = values.get(key, default)
+        if found != wanted:
+            raise errors.UserError(
+                f"{path} has {key}={found!r}; this project computes "
+                f"{wanted!r} only. {_INSTEAD}"
+            )
+    size = values.get("out_features")
+    if type(size) is not int or size < 1:
+        raise errors.UserError(
+            f"{path} has out_features={size!r}, which is no width. {_ADVICE}"
+        )
+    return size
+
+
+def _prompt(path: str) -> Any:
+    """Return what stands before every text."""
+    values = _object(path) if files.exists(path) else {}
+    name, prompts = values.get("default_prompt_name"), values.get("prompts")
+    return isinstance(prompts, dict) and prompts.get(name)
+
+
+def _object(path: str) -> dict[str, Any]:
+    if not files.exists(path):
+        raise errors.UserError(f"{path} does not exist. {_ADVICE}")
+    return strict_json.read_object(path, _ADVICE)

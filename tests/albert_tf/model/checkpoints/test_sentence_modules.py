@@ -1,0 +1,90 @@
+"""Folders of sentence-transformers: what is read, and what is refused."""
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.model.checkpoints import sentence_modules
+from tests.sentence_folders import DENSE, OLD, write
+
+
+@pytest.mark.parametrize(
+    ("pooling", "expected"),
+    [
+        (OLD, "mean"),
+        ({"pooling_mode": "cls"}, "cls"),
+        ({"pooling_mode": ["max"]}, "max"),
+    ],
+)
+def test_pooling_of_old_and_new_files(tmp_path, pooling, expected):
+    folder = write(tmp_path, ["Pooling", "Normalize"], pooling)
+    assert sentence_modules.read(folder) == sentence_modules.Modules(expected)
+
+
+def test_all_that_a_folder_says(tmp_path):
+    folder = write(
+        tmp_path,
+        ["Pooling", "Dense"],
+        sentence_bert_config={"max_seq_length": None},
+        tokenizer_config={"model_max_length": 77},
+        config_sentence_transformers={
+            "default_prompt_name": "ask",
+            "prompts": {"ask": "query: "},
+        },
+    )
+    found = sentence_modules.read(folder)
+    assert found.max_seq_length == 77
+    assert found.dense == f"{folder}/2_Dense"
+    assert found.projection_size == 5
+    no_step, prompt = found.remarks
+    assert "no step Normalize" in no_step and "'query: '" in prompt
+
+
+def test_other_folders_say_nothing(tmp_path):
+    assert sentence_modules.read(str(tmp_path)) is None
+
+
+TANH = {k: v for k, v in DENSE.items() if k != "activation_function"}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "given", "message"),
+    [
+        (["Pooling"], {"pooling": {"pooling_mode": "lasttoken"}}, "lasttoken"),
+        (
+            ["Pooling"],
+            {"pooling": OLD | {"pooling_mode_mean_sqrt_len_tokens": True}},
+            r'\["mean", "mean_sqrt_len_tokens"\].*has mean, cls, max',
+        ),
+        (["Pooling"], {"pooling": {}}, r"the pooling \[\]"),
+        (["Pooling"], {"pooling": {"pooling_mode": [["cls"]]}}, "the pooling"),
+        (["LSTM", "Pooling"], {}, "the steps Transformer, LSTM, Pooling"),
+        (["Normalize", "Pooling"], {}, "in this order"),
+        ([], {}, "needs the first two"),
+        (["Pooling", "Pooling"], {}, "has a step twice"),
+        (["Pooling", "Dense"], {"dense": TANH}, "activation_function='.*Tanh'"),
+        (
+            ["Pooling", "Dense"],
+            {"dense": DENSE | {"use_residual": True}},
+            "use_residual=True",
+        ),
+        (
+            ["Pooling", "Dense"],
+            {"dense": DENSE | {"out_features": "5"}},
+            "out_features='5', which is no width",
+        ),
+        (["Pooling"], {"modules": {"Pooling": 1}}, "is no list of steps"),
+    ],
+)
+def test_what_this_project_does_not_have_is_named(
+    tmp_path, kinds, given, message
+):
+    folder = write(tmp_path, kinds, **given)
+    with pytest.raises(errors.UserError, match=message):
+        sentence_modules.read(folder)
+
+
+def test_a_missing_part_is_named(tmp_path):
+    folder = write(tmp_path, ["Pooling"])
+    (tmp_path / "1_Pooling" / "config.json").unlink()
+    with pytest.raises(errors.UserError, match="1_Pooling/config.json does no"):
+        sentence_modules.read(folder)
