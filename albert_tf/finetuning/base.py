@@ -35,6 +35,7 @@ class Task(abc.ABC):
     Attributes:
         key_metric: The score that chooses the best checkpoint; larger is
             better.
+        has_pairs: Whether sequences have a second segment.
         eval_splits: Splits with labels that are scored after each checkpoint.
             The scores of the first one have the plain names.
         outputs_are_positions: Whether outputs are positions in the records.
@@ -45,6 +46,7 @@ class Task(abc.ABC):
 
     name: str
     key_metric: str
+    has_pairs: bool = False
     eval_splits: tuple[str, ...] = (DEV,)
     test_splits: tuple[str, ...] = (TEST,)
     outputs_are_positions: bool = False

@@ -20,6 +20,7 @@ from albert_tf.finetuning import (
     run_data,
     saved_outputs,
 )
+from albert_tf.model import fit
 from albert_tf.training import (
     distribution,
     memory_check,
@@ -51,6 +52,8 @@ def run(
             shared.init.init_checkpoint,
             shared.vocabulary,
         )
+    if task.has_pairs:
+        fit.check_pairs(shared.read_config(), shared.albert_config_file)
     _check_memory(shared, task, strategy)
     data = run_data.RunData(shared, task, sources, strategy)
     _check_weights([one.finetuning for one in runs])

@@ -1,4 +1,4 @@
-"""Whether sequence length and vocabulary fit an architecture."""
+"""Whether length, segments and vocabulary fit an architecture."""
 
 from albert_tf.common import errors
 from albert_tf.model.config import AlbertConfig
@@ -16,6 +16,16 @@ def check_length(
             "max_position_embeddings.",
             "max_seq_length",
             max_seq_length,
+        )
+
+
+def check_pairs(config: AlbertConfig, config_file: str) -> None:
+    """Make sure that a second text has a segment of its own."""
+    if config.type_vocab_size < 2:
+        raise errors.UserError(
+            f"{config_file} has type_vocab_size {config.type_vocab_size}, but "
+            "in pairs of texts the second has the segment 1. Use a model with "
+            "type_vocab_size 2."
         )
 
 

@@ -309,10 +309,14 @@ def make_task(source: Source) -> base.Task | None:
             length,
         )
     if values["task"] in _WITHOUT_A_TASK:
+        if values.get("pairs"):
+            fit.check_pairs(source.config, "the model")
         return None
     if values["task"] != "finetuned":
         values = {**values, "task_name": values["task"]}
     task = registry.make(values, _load_tokenizer(source))
+    if task.has_pairs:
+        fit.check_pairs(source.config, "the model")
     if source.option != "init_checkpoint":
         task.remember(scores.of_best(values["run_dir"]))
     return task

@@ -8,11 +8,17 @@ import sys
 import pytest
 
 from albert_tf.common import folder_lock, options
-from tests.hostile import cases, commands, record_cases, sampling
+from tests.hostile import (
+    cases,
+    commands,
+    finetuning_cases,
+    record_cases,
+    sampling,
+)
 from tests.hostile.cases import RUN_READERS
 from tests.hostile.commands import SHORT
 
-CASES = {**cases.CASES, **record_cases.CASES}
+CASES = {**cases.CASES, **finetuning_cases.CASES, **record_cases.CASES}
 # Options that name something to read.
 INPUTS = (
     "albert_config_file",

@@ -102,6 +102,7 @@ class SquadTask(base.Task):
 
     name = NAME
     key_metric = "f1"
+    has_pairs = True
     outputs_are_positions = True
 
     def __init__(

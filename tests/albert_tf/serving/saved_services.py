@@ -110,9 +110,7 @@ def assert_close(output, expected):
     1.2e-6, and 9e-7 among numbers below 1.
     """
     rounding = np.finfo(np.float32).eps
-    np.testing.assert_allclose(
-        output, expected, atol=LAYER_ATOL, rtol=rounding
-    )
+    np.testing.assert_allclose(output, expected, atol=LAYER_ATOL, rtol=rounding)
 
 
 QUESTIONS = [

@@ -226,3 +226,28 @@ def test_bare_checkpoint_of_a_task_gets_that_task(tiny_vocab):
     )
     task = source.make_task(found)
     assert (task.name, task.max_seq_length) == ("race", 32)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"task": "classifier", "pairs": True},
+        {"task": "race", "max_qa_length": 8},
+        {
+            "task": "squad",
+            "squad_version": "2.0",
+            "max_query_length": 8,
+            "doc_stride": 8,
+        },
+    ],
+)
+def test_a_model_of_one_segment_has_no_pairs(tiny_vocab, values):
+    found = source.Source(
+        tiny_config(type_vocab_size=1),
+        VOCABULARY(tiny_vocab),
+        "c",
+        "init_checkpoint",
+        {**values, "max_seq_length": 32},
+    )
+    with pytest.raises(errors.UserError, match="type_vocab_size 1"):
+        source.make_task(found)
