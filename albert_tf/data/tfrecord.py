@@ -10,12 +10,12 @@ lib/io/record_writer.h for the frame of a record.
 """
 
 import functools
-import gzip
+import io
 import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import google_crc32c
 import numpy as np
@@ -39,10 +39,14 @@ _BLOCK = 256
 # holds checksums itself is still a good one (lib/hash/crc32c.h).
 _MASK_DELTA = 0xA282EAD8
 # What reading a damaged file raises.
-_DAMAGES = ValueError, EOFError, zlib.error, gzip.BadGzipFile
-_BAD_LENGTH = "the length is damaged"
+_DAMAGES = ValueError, EOFError, zlib.error
+_BAD_LENGTH, _NO_GZIP = "the length is damaged", "incorrect header check"
 # Bytes of a record's length, and of a checksum, in a TFRecord file.
 _LENGTH_BYTES, _CHECKSUM_BYTES = 8, 4
+# Read from a packed file at a time.
+_CHUNK_BYTES = 1 << 16
+# Header and checksum of gzip around the data, in zlib's terms.
+_AS_GZIP = 16 + zlib.MAX_WBITS
 # A message is shorter: protobuf's limit. TensorFlow asks for as much memory as
 # the length says, and ends with a segmentation fault where there is none.
 _TOO_LONG = 2**31
@@ -329,6 +333,38 @@ def read_frames(
         yield body[:count]
 
 
+class _GzipFile(io.RawIOBase):
+    """The content of all streams of a .gz file, and of nothing else.
+
+    `gzip.open` accepts zeros between and behind them, at which TensorFlow
+    stops with an error.
+    """
+
+    def __init__(self, stored: IO[bytes]) -> None:
+        self._stored = stored
+        self._decoder = zlib.decompressobj(_AS_GZIP)
+        self._is_first = True
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data:
+            packed = self._decoder.unused_data or self._decoder.unconsumed_tail
+            packed = packed or self._stored.read(_CHUNK_BYTES)
+            if self._decoder.eof or self._is_first:
+                if not packed:
+                    return 0
+                self._decoder = zlib.decompressobj(_AS_GZIP)
+                self._is_first = False
+            data = self._decoder.decompress(packed, len(buffer))
+            if not packed and not data and not self._decoder.eof:
+                raise EOFError("it ends within a stream")
+        buffer[: len(data)] = data
+        return len(data)
+
+
 def count_records(path: str, remedy: str = REMEDY) -> int:
     """Count the records of a file, and make sure that it holds all of them.
 
@@ -352,13 +388,14 @@ def read_records(
         with files.open_binary(path) as stored:
             frames = read_frames(stored, files.size(path), skip=skip)
             if path.endswith(".gz"):
-                frames = read_frames(cast(IO[bytes], gzip.open(stored)))
+                unpacked = io.BufferedReader(_GzipFile(stored), _CHUNK_BYTES)
+                frames = read_frames(cast(IO[bytes], unpacked))
             for message in frames:
                 yield message
                 number += 1
     except _DAMAGES as error:
-        is_other = isinstance(error, gzip.BadGzipFile)
-        if number == 1 and (is_other or str(error) == _BAD_LENGTH):
+        is_other = _NO_GZIP in str(error) or str(error) == _BAD_LENGTH
+        if number == 1 and is_other:
             raise errors.UserError(
                 f"The record file {path} is not a TFRecord file, or its first "
                 "bytes are damaged. A TFRecord file is needed, such as "

@@ -1,8 +1,10 @@
+import gzip
 import io
 
 import numpy as np
 import pytest
 
+from albert_tf.common import errors
 from albert_tf.data import layouts, tfrecord
 from tests import record_files
 
@@ -156,3 +158,28 @@ def test_damaged_frame_is_an_error_behind_the_whole_ones(damage, message):
     assert next(frames) == b"one"
     with pytest.raises(ValueError, match=message):
         next(frames)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda packed: packed + bytes(512), "record 3 .*header"),
+        (lambda packed: packed + bytes(8) + packed, "record 3 .*header"),
+        (lambda packed: packed + b"text", "record 3 .*header"),
+        (lambda packed: packed + packed[:2], "record 3 .*within a stream"),
+        (lambda packed: packed + packed[:-1], "record 5 .*within a stream"),
+        (lambda packed: packed[:-1], "within a stream"),
+        (lambda packed: packed[:-4] + bytes(4), "incorrect length check"),
+        (lambda packed: bytes(8) + packed, "is not a TFRecord file"),
+    ],
+)
+def test_packed_file_holds_whole_streams_only(tmp_path, damage, message):
+    path = tmp_path / "a.tfrecord.gz"
+    messages = [b"one" * 100_000, b"two"]
+    packed = gzip.compress(b"".join(tfrecord.frame_batch(messages)))
+    for content, expected in ((packed, 1), (packed * 2, 2), (b"", 0)):
+        path.write_bytes(content)
+        assert list(tfrecord.read_records(str(path))) == messages * expected
+    path.write_bytes(damage(packed))
+    with pytest.raises(errors.UserError, match=message):
+        tfrecord.count_records(str(path))
