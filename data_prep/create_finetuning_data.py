@@ -23,7 +23,14 @@ from absl import logging
 
 from albert_tf.common import errors, files, options, outputs, shared_options
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import base, embedding, features, race, registry
+from albert_tf.finetuning import (
+    base,
+    embedding,
+    features,
+    race,
+    registry,
+    tagging,
+)
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad_features
 from albert_tf.text import tokenization
@@ -64,6 +71,9 @@ class FinetuningDataOptions:
     )
     vectors: embedding.EmbeddingOptions = dataclasses.field(
         default_factory=embedding.EmbeddingOptions
+    )
+    words: tagging.TaggingOptions = dataclasses.field(
+        default_factory=tagging.TaggingOptions
     )
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
         default_factory=tokenization.VocabularyOptions

@@ -49,6 +49,7 @@ VECTORS = """
     train_examples=scored dev_examples text_pooling projection_size
     max_score=1.0 temperature=0.05
 """
+TAGGING = "tags word_column=1 tag_column=-1"
 RACE = """
     max_qa_length=128 num_options=4 pad_options middle_only high_only
     dropout_prob=0.1
@@ -92,6 +93,10 @@ OPTIONS = {
         train_file dev_file test_file task_name=embedding max_seq_length=512
         {VECTORS} {FINETUNING}
     """,
+    "albert_tf.run_tagger:RunTaggerOptions": f"""
+        train_file dev_file test_file task_name=tagging max_seq_length=512
+        {TAGGING} {FINETUNING}
+    """,
     "albert_tf.run_glue:GlueOptions": """
         data_dir! output_dir! recipe_dir=configs/glue from_mnli
         tasks=cola,sst-2,mrpc,sts-b,qqp,mnli,qnli,rte,wnli
@@ -107,8 +112,8 @@ OPTIONS = {
     """,
     "albert_tf.write_run_card:RunCardOptions": "output_dir!",
     "data_prep.create_finetuning_data:FinetuningDataOptions": f"""
-        {VOCABULARY} {RACE} {VECTORS} task_name! input_file! output_file!
-        is_training
+        {VOCABULARY} {RACE} {VECTORS} {TAGGING} task_name!
+        input_file! output_file! is_training
         split max_seq_length=512 task_module num_workers=0 overwrite
         doc_stride=128 max_query_length=64
     """,

@@ -182,6 +182,27 @@ def texts_layout(
     )
 
 
+def tagging_layout(max_seq_length: int, num_labels: int | None) -> Layout:
+    """Return the features of a window over a text whose words have tags.
+
+    Returns:
+        `input_ids`, `input_mask`, `segment_ids` [S], padded with 0; unless
+        `num_labels` is None, `label_ids` [S], the number of the tag, from 1, at
+        the first piece of a word, 0 elsewhere; `is_real_example` scalar.
+    """
+    sequence = (max_seq_length,)
+    labels: Layout = ()
+    if num_labels is not None:
+        labels = (Feature("label_ids", sequence, "int64", 0, 0, num_labels),)
+    return (
+        Feature("input_ids", sequence, "int64", 0),
+        _flag("input_mask", sequence, 0),
+        Feature("segment_ids", sequence, "int64", 0),
+        *labels,
+        _flag("is_real_example", ()),
+    )
+
+
 def squad_layout(max_seq_length: int, *, is_training: bool) -> Layout:
     """Return the features of a window over a paragraph.
 

@@ -247,7 +247,9 @@ def warn_of_one_answer(
     split: str, score: float, answers: Iterable[Mapping[str, Any]]
 ) -> None:
     """Say so if all examples get the same answer, and not all are right."""
-    found = [answer["prediction"] for answer in answers]
+    found = [
+        answer.get("prediction", answer.get("spans")) for answer in answers
+    ]
     different = {
         f"{one:.3g}" if isinstance(one, float) else str(one) for one in found
     }

@@ -117,14 +117,28 @@ def are_entities(tags: Iterable[str]) -> bool:
     return any(map(_ENTITY.fullmatch, tags))
 
 
-def labels_of(examples: Iterable[TaggedText]) -> list[str]:
-    """Return the tags to learn: of entities `O`, then `B-` and `I-` by type."""
-    tags = {tag for example in examples for tag in example.tags or ()}
+def bio_of(labels: Iterable[str]) -> tuple[str, ...]:
+    """Return all tags of BIO for the types in some, `O` first.
+
+    Tags that are not of entities stay as they are, sorted.
+    """
+    tags = set(labels)
     if not are_entities(tags):
-        return sorted(tags)
+        return tuple(sorted(tags))
     types = sorted({tag[2:] for tag in tags - {OUTSIDE}})
     pairs = (f"{prefix}-{type_}" for type_ in types for prefix in "BI")
-    return [OUTSIDE, *pairs]
+    return (OUTSIDE, *pairs)
+
+
+def labels_of(examples: Iterable[TaggedText], path: str) -> tuple[str, ...]:
+    """Return the tags that a training file has, two at least."""
+    found = bio_of(tag for example in examples for tag in example.tags or ())
+    if len(found) < 2:
+        raise errors.UserError(
+            f"{path}: every word has the tag {found[0]}. Training needs others "
+            "too; give another file, or name their column as `tag_column`."
+        )
+    return found
 
 
 def to_bio(tags: Sequence[str]) -> tuple[list[str], list[int]]:
@@ -148,6 +162,11 @@ def to_bio(tags: Sequence[str]) -> tuple[list[str], list[int]]:
                 misfits.append(number)
         last, last_type = prefix, type_
     return found, misfits
+
+
+def continued(tag: str) -> str:
+    """Return the tag for a word that shares a piece with one of this tag."""
+    return _ENTITY.sub(r"I-\2", tag)
 
 
 def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:

@@ -12,13 +12,14 @@ import functools
 
 import tf_keras as keras
 
-from albert_tf.finetuning import base, embedding, embedding_data, race
+from albert_tf.finetuning import base, embedding, embedding_data, race, tagging
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import (
     classification,
     multiple_choice,
     question_answering,
+    token_classification,
 )
 from albert_tf.model.heads import (
     embedding as embedding_head,
@@ -120,3 +121,14 @@ def _(task: squad.SquadTask) -> objectives.Objective:
     if task.has_null:
         return span_objectives.V2
     return span_objectives.V1
+
+
+@make_model.register
+def _(task: tagging.TaggingTask, encoder: AlbertModel) -> keras.Model:
+    return token_classification.AlbertTokenClassifier(encoder, len(task.labels))
+
+
+@objective.register
+def _(task: tagging.TaggingTask) -> objectives.Objective:
+    del task
+    return label_objectives.TOKENS

@@ -91,7 +91,8 @@ def concatenate(
         if name not in widths:
             return values
         missing = widths[name] - values.shape[1]
-        return np.pad(values, [(0, 0), (0, missing)])
+        rest = [(0, 0)] * (values.ndim - 2)
+        return np.pad(values, [(0, 0), (0, missing), *rest])
 
     return {
         name: np.concatenate([widened(name, part[name]) for part in parts])

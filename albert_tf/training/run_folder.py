@@ -394,7 +394,7 @@ def read(folder: str, option: str = "run_dir") -> Run:
         raise errors.UserError(
             f"is not the folder of a run: it has no {OPTIONS_NAME}. Name the "
             "output folder of run_pretraining, run_classifier, run_squad, "
-            "run_race or run_embeddings.",
+            "run_race, run_embeddings or run_tagger.",
             option,
             folder,
         )

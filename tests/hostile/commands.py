@@ -67,6 +67,10 @@ COMMANDS: dict[str, dict[str, object]] = {
         "train_file": "{inputs}/pairs.tsv",
         "train_examples": "pairs",
     },
+    "albert_tf.run_tagger:RunTaggerOptions": {
+        **_FINETUNING,
+        "train_file": "{inputs}/tags.conll",
+    },
     "albert_tf.run_glue:GlueOptions": {
         "data_dir": "{inputs}/glue",
         "output_dir": "{out}/glue",

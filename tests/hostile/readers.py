@@ -16,6 +16,7 @@ from albert_tf.finetuning import (
     features,
     race,
     saved_outputs,
+    tagging_data,
 )
 from albert_tf.finetuning.glue import glue, glue_tasks
 from albert_tf.finetuning.squad import squad_data
@@ -122,6 +123,10 @@ def letters(folder: Path) -> wordpiece.WordPieceTokenizer:
 def glue_file(name: str, split: str) -> Callable[[Path], object]:
     """Read a split of a task."""
     return lambda path: task(name, path.parent).read(str(path), split)
+
+
+def tags(path: Path) -> object:
+    return tagging_data.read(str(path), tagging_data.ColumnOptions())
 
 
 def race_file(path: Path) -> object:
@@ -271,6 +276,8 @@ READERS = {
     "own questions": Reader(
         lambda p: squad_data.read_own(str(p)), "questions.jsonl"
     ),
+    "tags": Reader(tags, "tags.conll"),
+    "spans": Reader(tags, "spans.jsonl"),
     "race file": Reader(race_file, "race/train/high/1.txt"),
     "race folder": Reader(race_folder, "race/train", "middle/1.txt"),
     "requests.tsv": Reader(requests, "pairs.tsv"),

@@ -69,6 +69,7 @@ NOT_ALONE = (
     "run_pretraining",
     "run_race",
     "run_squad",
+    "run_tagger",
     "write_run_card",
 )
 

@@ -138,6 +138,10 @@ def _write_tasks(inputs: Inputs) -> None:
     inputs["questions.jsonl"].write_text(
         '{"question": "Who slept?", "context": "Ivo slept at the mill."}\n'
     )
+    inputs["tags.conll"].write_text("Ivo\tB-PER\nslept\tO\n\nMara\tB-PER\n")
+    inputs["spans.jsonl"].write_text(
+        '{"text": "Ivo", "spans": [{"start": 0, "end": 3, "label": "A"}]}'
+    )
     inputs["request.json"].write_text('{"text": "Ivo slept.", "id": 1}')
 
 

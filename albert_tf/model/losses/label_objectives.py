@@ -1,4 +1,4 @@
-"""Objectives of classifiers, regressions and multiple choice."""
+"""Objectives of classifiers, of tokens too, regressions, multiple choice."""
 
 import tensorflow as tf
 import tf_keras as keras
@@ -51,4 +51,32 @@ REGRESSION = objectives.Objective(
         "regression_loss": objectives.real_examples(batch)
     },
     values=_squared_error,
+)
+
+
+def _token_weights(batch: objectives.Batch) -> objectives.Tensors:
+    labels = tf.cast(batch["label_ids"] > 0, tf.float32)
+    learnt = labels * objectives.real_examples(batch)[:, None]
+    return {"classification_loss": learnt, "accuracy": learnt}
+
+
+def _token_values(
+    model: keras.Model,
+    batch: objectives.Batch,
+    dropout_seed: tf.Tensor | None,
+) -> objectives.Tensors:
+    logits = objectives.outputs(model, batch, dropout_seed)["logits"]
+    labels = tf.maximum(batch["label_ids"] - 1, 0)
+    return {
+        "classification_loss": cross_entropy.compute(logits, labels),
+        "accuracy": cross_entropy.correct(logits, labels),
+    }
+
+
+# `label_ids` are int32 [B, S], from 1; tokens with 0 do not count.
+TOKENS = objectives.Objective(
+    losses={"classification_loss": 1.0},
+    metrics=("accuracy",),
+    sample_weights=_token_weights,
+    values=_token_values,
 )

@@ -48,9 +48,8 @@ def test_all_kinds_of_files_say_the_same(tmp_path, name, caplog):
     columns = tagging_data.ColumnOptions(*NUMBERS.get(name, (1, -1)))
     examples = read(tmp_path / name, FILES[name], columns)
     assert found_in(examples) == (WORDS, TAGS)
-    assert tagging_data.labels_of(examples) == [
-        *("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-    ]
+    labels = "O", "B-LOC", "I-LOC", "B-PER", "I-PER"
+    assert tagging_data.labels_of(examples, name) == labels
     assert not caplog.records
 
 
@@ -85,7 +84,7 @@ def test_tags_that_do_not_fit_are_counted(tmp_path, caplog):
 
 def test_parts_of_speech_are_tags_of_their_own(tmp_path):
     examples = read(tmp_path / "x", "It PRON\nrains VERB\n")
-    assert tagging_data.labels_of(examples) == ["PRON", "VERB"]
+    assert tagging_data.labels_of(examples, "x") == ("PRON", "VERB")
     assert tagging_data.entities(examples[0].tags) == [
         ("PRON", 0, 1),
         ("VERB", 1, 2),
@@ -179,3 +178,9 @@ def test_columns_that_are_not_there_are_refused(tmp_path, number):
     columns = tagging_data.ColumnOptions(word_column=number)
     with pytest.raises(errors.UserError, match="word_column=.*columns 1 to 2"):
         read(tmp_path / "x", "a\tO\n", columns)
+
+
+def test_files_with_one_tag_cannot_be_learnt(tmp_path):
+    examples = read(tmp_path / "x", "a\tO\n")
+    with pytest.raises(errors.UserError, match="every word has the tag O"):
+        tagging_data.labels_of(examples, "x")

@@ -41,3 +41,19 @@ def test_numbers_have_a_squared_error():
     )
     assert found == {"regression_loss": [1.5**2 + 3**2, 2]}
     assert label_objectives.REGRESSION.losses == {"regression_loss": 1.0}
+
+
+def test_tokens_without_a_label_do_not_count():
+    """Labels are numbers from 1; of the last example none counts."""
+    labels = np.array([[3, 0, 1], [0, 0, 2], [1, 1, 1]])
+    logits = np.stack([LOGITS] * 3)
+    logs = LOGITS - np.log(np.exp(LOGITS).sum(1, keepdims=True))
+    loss = -(logs[0, 2] + logs[2, 0] + logs[2, 1])
+    found = passes.compute(
+        label_objectives.TOKENS,
+        model_of(logits),
+        {"label_ids": labels, "is_real_example": REAL},
+    )
+    expected = {"classification_loss": (loss, 3), "accuracy": (1, 3)}
+    for name, pair in expected.items():
+        np.testing.assert_allclose(found[name], pair, rtol=LOSS_RTOL)

@@ -1,0 +1,417 @@
+"""Tags of words: entities, and parts of speech.
+
+A word has the tag of its first piece, and only first pieces are learnt. A long
+text is divided into overlapping windows; each piece counts in the window where
+it has most context.
+
+Source: Devlin et al., arXiv 1810.04805, section 5.3.
+"""
+
+import collections
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from albert_tf.common import errors, files, strict_json
+from albert_tf.common.options import checked, option
+from albert_tf.data import layouts
+from albert_tf.finetuning import base, probabilities, tagging_data, text_files
+from albert_tf.finetuning.squad import squad_features
+from albert_tf.finetuning.tagging_data import OUTSIDE, TaggedText
+from albert_tf.text import tokenization
+
+NAME = "tagging"
+NUM_SPECIAL = 2  # [CLS], [SEP].
+SEPARATOR = "\t"
+# The tag of a word, and its probability: NaN where the word has no piece of its
+# own.
+_Word = tuple[str, float]
+# Share of the words whose tags follow from what cleaning removes; more of them
+# are worth a warning.
+_MOST_LOST = 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class TaggingOptions:
+    """Which tags there are, and where files of columns have them."""
+
+    tags: str | None = option(
+        None,
+        "All tags, in the order of the model's outputs, with tabs between "
+        "them. Default: those of --train_file; without it, of the run or of "
+        "the Hugging Face folder that is continued.",
+    )
+    columns: tagging_data.ColumnOptions = dataclasses.field(
+        default_factory=tagging_data.ColumnOptions
+    )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The tags; none where they are not known."""
+        return tuple(self.tags.split(SEPARATOR)) if self.tags else ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """A text in pieces, and windows over them.
+
+    Attributes:
+        ids: int32 [pieces].
+        first: int64 [words], the first piece of each word; -1 for a word that
+            has none of its own.
+        goes_on: bool [words], which of the latter are a part of the piece that
+            a word before them begins. Of others nothing is left by cleaning.
+        windows: First piece and length of each window.
+        counts: For each window, bool [length], the pieces that count there.
+    """
+
+    ids: np.ndarray
+    first: np.ndarray
+    goes_on: np.ndarray
+    windows: tuple[tuple[int, int], ...]
+    counts: Sequence[np.ndarray]
+
+
+def stride(max_seq_length: int) -> int:
+    """Return the pieces from the start of one window to that of the next."""
+    return max(1, (max_seq_length - NUM_SPECIAL) // 2)
+
+
+def lay_out(
+    example: TaggedText,
+    tokenizer: tokenization.AnyTokenizer,
+    max_seq_length: int,
+) -> Layout:
+    """Cut a text into pieces, and lay windows over it.
+
+    Example, "(Obama", of the words "(" and "Obama":
+        pieces ["▁(", "obam", "a"], first = [0, 1], goes_on = [False, False]
+    """
+    ids, starts, ends = tokenizer.encode_with_offsets(example.text)
+    first, goes_on = find_pieces(example, starts, ends)
+    windows = squad_features.split(
+        len(ids), max_seq_length - NUM_SPECIAL, stride(max_seq_length)
+    )
+    counts = squad_features.max_context(windows)
+    return Layout(ids, first, goes_on, windows, counts)
+
+
+def find_pieces(
+    example: TaggedText, starts: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `Layout.first` and `goes_on`.
+
+    A piece belongs to the word in which its first character lies that is no
+    space.
+
+    Args:
+        starts: int [pieces], first character of each piece in the text.
+        ends: int [pieces], last character plus 1.
+    """
+    text, count = example.text, len(example.words)
+    pairs = np.array(example.words, np.int64).reshape(-1, 2)
+    word_of = np.full(len(text) + 1, count)
+    for number, (start, end) in enumerate(example.words):
+        word_of[start:end] = number
+    # From each character on, the first one of a word.
+    place = np.where(word_of < count, np.arange(len(text) + 1), len(text))
+    place = np.minimum.accumulate(place[::-1])[::-1]
+    begins = place[starts]
+    is_real = begins < ends
+    owner = np.where(is_real, word_of[begins], count)
+    first = np.full(count + 1, len(starts))
+    np.minimum.at(first, owner, np.arange(len(starts)))
+    first = np.where(first < len(starts), first, -1)[:count]
+    reached = np.append(0, np.maximum.accumulate(np.where(is_real, ends, 0)))
+    before = np.searchsorted(starts, pairs[:, 0], "right")
+    return first, (first < 0) & (reached[before] > pairs[:, 0])
+
+
+class TaggingTask(base.Task):
+    """Tags of words. An example is a text, its records are windows.
+
+    Attributes:
+        labels: All tags, in the order of the model's outputs; none before the
+            training file is read that says which there are.
+    """
+
+    name = NAME
+    outputs_are_positions = True
+
+    def __init__(
+        self,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        options: TaggingOptions,
+    ):
+        super().__init__(tokenizer, max_seq_length)
+        if max_seq_length <= NUM_SPECIAL:
+            raise errors.UserError(
+                f"leaves no tokens beside {NUM_SPECIAL} special ones. Use "
+                "more.",
+                "max_seq_length",
+                max_seq_length,
+            )
+        self.options = options
+        self.labels = options.labels
+
+    @property
+    def has_entities(self) -> bool:
+        """Whether the tags mark entities."""
+        return tagging_data.are_entities(self.labels)
+
+    @property
+    def key_metric(self) -> str:  # type: ignore[override]
+        """F1 of entities; of other tags the share that is right."""
+        return "f1" if self.has_entities else "accuracy"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `base.Task.settings`."""
+        columns = dataclasses.asdict(self.options.columns)
+        return {**super().settings, "tags": list(self.labels), **columns}
+
+    # Text to records.
+
+    def read(self, path: str, split: str) -> list[TaggedText]:
+        """Read a file of `tagging_data`, strictly; of PREDICT, texts."""
+        if split == base.PREDICT:
+            return list(text_files.strictly(self.read_own(path)))
+        examples = tagging_data.read(
+            path,
+            self.options.columns,
+            tagging_data.bio_of(self.labels) if self.labels else None,
+            needs_tags=split != base.TEST,
+        )
+        if split == base.TRAIN:
+            self.labels = self.labels or tagging_data.labels_of(examples, path)
+            _warn_of_cleaning(self.tokenizer, examples, path)
+        return examples
+
+    def read_own(self, path: str) -> list[TaggedText | text_files.BadLine]:
+        """See `tagging_data.read_own`."""
+        return tagging_data.read_own(path)
+
+    def layout(self, split: str) -> layouts.Layout:
+        """Return the layout of a window."""
+        num_labels = None if split == base.PREDICT else len(self.labels)
+        return layouts.tagging_layout(self.max_seq_length, num_labels)
+
+    def featurize(
+        self, examples: Sequence[TaggedText], split: str
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the windows of all texts.
+
+        Example, max_seq_length 6, [CLS] 2, [SEP] 3, a text of the pieces 11 and
+        12, which are one word with the tag number 4:
+            input_ids = [2, 11, 12, 3, 0, 0], label_ids = [0, 5, 0, 0, 0, 0]
+        """
+        numbers = {label: i for i, label in enumerate(self.labels, 1)}
+        rows: list[np.ndarray] = []
+        lost = []
+        for example in examples:
+            laid = self._lay_out(example)
+            own = laid.first >= 0
+            if (~own & ~laid.goes_on).any():
+                lost.append(str(example.guid))
+            labels = np.zeros(len(laid.ids), np.int64)
+            if example.tags is not None:
+                found = np.array([numbers.get(t, 0) for t in example.tags])
+                labels[laid.first[own]] = found[own]
+            rows += self._rows(laid, labels)
+        self.remark(
+            "examples have words of which cleaning leaves nothing.", lost
+        )
+        ids, mask, labels = (
+            np.array(rows, np.int64)
+            .reshape(-1, 3, self.max_seq_length)
+            .transpose(1, 0, 2)
+        )
+        values = {
+            "input_ids": ids,
+            "input_mask": mask,
+            "segment_ids": np.zeros_like(ids),
+            "label_ids": labels,
+            "is_real_example": np.ones(len(ids), np.int64),
+        }
+        yield {f.name: values[f.name] for f in self.layout(split)}
+
+    def _lay_out(self, example: TaggedText) -> Layout:
+        return lay_out(example, self.tokenizer, self.max_seq_length)
+
+    def _rows(self, laid: Layout, labels: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield ids, mask and labels of each window, int64 [3, S]."""
+        ends = self.tokenizer.cls_id, self.tokenizer.sep_id
+        for (begin, length), counts in zip(
+            laid.windows, laid.counts, strict=True
+        ):
+            row = np.zeros([3, self.max_seq_length], np.int64)
+            part = slice(begin, begin + length)
+            row[0, [0, length + 1]] = ends
+            row[0, 1 : length + 1] = laid.ids[part]
+            row[1, : length + NUM_SPECIAL] = 1
+            row[2, 1 : length + 1] = np.where(counts, labels[part], 0)
+            yield row
+
+    @property
+    def output_widths(self) -> Mapping[str, int]:
+        """The logits have a row for each token."""
+        return {"logits": self.max_seq_length}
+
+    # Outputs to results.
+
+    def score(
+        self, outputs: base.Outputs, examples: Sequence[TaggedText]
+    ) -> dict[str, float]:
+        """Return `accuracy` of words, and `precision`, `recall`, `f1`.
+
+        The last three are for entities only, over all types: see seqeval.
+        """
+        from seqeval import metrics  # Loads scikit-learn, which is slow.
+
+        expected = [list(example.tags or ()) for example in examples]
+        found = [
+            [tag for tag, _ in words] for words in self._tags(outputs, examples)
+        ]
+        scores = {"accuracy": float(metrics.accuracy_score(expected, found))}
+        if self.has_entities:
+            for name in ("precision", "recall", "f1"):
+                compute = getattr(metrics, f"{name}_score")
+                value = compute(expected, found, zero_division=0)
+                scores[name] = float(value)
+        return scores
+
+    def answers(
+        self, outputs: base.Outputs, examples: Sequence[TaggedText]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the `text` of each example, and its `spans`.
+
+        Each span has `start` and `end`, characters of the text, `label`,
+        `score`, the mean probability of the tags of its words, and its `text`.
+        """
+        tags = self._tags(outputs, examples)
+        for example, words in zip(examples, tags, strict=True):
+            yield {
+                **text_files.key_of(example.guid),
+                "text": example.text,
+                "spans": _spans(example, words),
+            }
+
+    def write_predictions(
+        self,
+        outputs: base.Outputs,
+        examples: Sequence[TaggedText],
+        split: str,
+        output_dir: str,
+    ) -> None:
+        """Write `SPLIT_predictions.jsonl`, and tags as columns.
+
+        `SPLIT_predictions.tsv` has the words, their tags if they are known, and
+        the predicted ones, which conlleval takes.
+        """
+        path = os.path.join(output_dir, f"{split}_predictions")
+        answers = self.answers(outputs, examples)
+        text = "".join(strict_json.dumps(a) + "\n" for a in answers)
+        files.write_text(f"{path}.jsonl", text)
+        blocks = []
+        tags = self._tags(outputs, examples)
+        for example, words in zip(examples, tags, strict=True):
+            found = [tag for tag, _ in words]
+            known = [] if example.tags is None else [example.tags]
+            rows = zip(example.texts, *known, found, strict=True)
+            blocks.append("".join("\t".join(row) + "\n" for row in rows))
+        files.write_text(f"{path}.tsv", "\n".join(blocks))
+
+    def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
+        """Average the probabilities of the tags."""
+        logits = [outputs["logits"] for outputs in runs]
+        return {"logits": probabilities.average(logits)}
+
+    def _tags(
+        self, outputs: base.Outputs, examples: Sequence[TaggedText]
+    ) -> Iterator[list[_Word]]:
+        """Yield the tag of each word of each example."""
+        row = 0
+        for example in examples:
+            laid = self._lay_out(example)
+            stop = row + len(laid.windows)
+            yield self._tags_of_one(laid, outputs["logits"][row:stop])
+            row = stop
+
+    def _tags_of_one(self, laid: Layout, logits: np.ndarray) -> list[_Word]:
+        """Return the tags of words; logits are [windows, S, labels]."""
+        found = np.zeros([len(laid.ids), len(self.labels)])
+        for row, (begin, length), counts in zip(
+            logits, laid.windows, laid.counts, strict=True
+        ):
+            window = probabilities.softmax(row[1 : length + 1])
+            found[begin : begin + length][counts] = window[counts]
+        own = [
+            self.labels[found[first].argmax()] if first >= 0 else OUTSIDE
+            for first in laid.first[~laid.goes_on]
+        ]
+        if self.has_entities:
+            own, _ = tagging_data.to_bio(own)
+        rest, tags = iter(own), [OUTSIDE]
+        for goes_on in laid.goes_on:
+            last = tags[-1]
+            tags.append(tagging_data.continued(last) if goes_on else next(rest))
+        best = np.append(found.max(-1, initial=0), np.nan)[laid.first]
+        return list(zip(tags[1:], best.tolist(), strict=True))
+
+
+def _spans(example: TaggedText, words: Sequence[_Word]) -> list[dict[str, Any]]:
+    """Return the spans of a text, as JSON."""
+    tags = [tag for tag, _ in words]
+    best = np.array([probability for _, probability in words])
+    spans = []
+    for label, first, stop in tagging_data.entities(tags):
+        start, end = example.words[first][0], example.words[stop - 1][1]
+        spans.append(
+            {
+                "start": start,
+                "end": end,
+                "label": label,
+                "score": float(np.nanmean(best[first:stop])),
+                "text": example.text[start:end],
+            }
+        )
+    return spans
+
+
+def _warn_of_cleaning(
+    tokenizer: tokenization.AnyTokenizer,
+    examples: Sequence[TaggedText],
+    path: str,
+) -> None:
+    """Say so where words that cleaning makes equal have different tags."""
+    counts: dict[str, dict[str, collections.Counter[str]]] = {}
+    for example in examples:
+        pairs = zip(example.texts, example.tags or (), strict=True)
+        for word, tag in pairs:
+            same = counts.setdefault(tokenizer.clean(word), {})
+            kind = tag[2:] or tag if tag[1:2] == "-" else tag
+            same.setdefault(word, collections.Counter())[kind] += 1
+    lost = 0
+    for same in counts.values():
+        usual = _usual(sum(same.values(), collections.Counter()))
+        lost += sum(c.total() for c in same.values() if _usual(c) != usual)
+    total = sum(len(example.words) for example in examples)
+    if lost > _MOST_LOST * total:
+        logging.warning(
+            "%s: %d of %d words become equal to words that mostly have another "
+            "tag, since the vocabulary lower-cases or removes accents. A cased "
+            "vocabulary would tell them apart.",
+            path,
+            lost,
+            total,
+        )
+
+
+def _usual(counts: collections.Counter[str]) -> str:
+    return counts.most_common(1)[0][0]

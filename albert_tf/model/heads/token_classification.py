@@ -1,0 +1,65 @@
+"""One linear layer on the output for each token: tags of words.
+
+Source: Devlin et al., arXiv 1810.04805, section 5.3.
+"""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model.heads import classification, model_with_head
+from albert_tf.model.network import layers
+from albert_tf.model.network.encoder import AlbertModel
+
+SCOPE = "cls/tags"
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertTokenClassifier(model_with_head.ModelWithHead):
+    """An encoder with one linear layer on its sequence output.
+
+    The encoder's pooler has no part in it and keeps its weights.
+    """
+
+    def __init__(
+        self,
+        encoder: AlbertModel,
+        num_labels: int,
+        dropout: float = classification.DROPOUT,
+    ):
+        """Add a new classifier to an encoder.
+
+        Args:
+            dropout: Share of the sequence output that is dropped in training.
+        """
+        super().__init__(encoder, "albert_token_classifier", dropout)
+        self.num_labels = num_labels
+        self.output_weights = self.add_weight(
+            name=f"{SCOPE}/output_weights",
+            shape=[num_labels, encoder.config.hidden_size],
+            initializer=layers.truncated_normal(
+                classification.INITIALIZER_RANGE
+            ),
+        )
+        self.output_bias = self.add_weight(
+            name=f"{SCOPE}/output_bias", shape=[num_labels], initializer="zeros"
+        )
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Return `logits` float32 [B, S, num_labels], for padding too."""
+        outputs = self.encode(inputs, training, dropout_seed)
+        dropout = self.head_dropout(training, dropout_seed)
+        x = dropout(outputs["sequence_output"], self.dropout)
+        return {"logits": self.logits(x)}
+
+    def logits(self, sequence_output: tf.Tensor) -> tf.Tensor:
+        """Return float32 [B, S, num_labels] for the output [B, S, H]."""
+        x = tf.cast(sequence_output, tf.float32)
+        scores = tf.einsum("BSH,CH->BSC", x, self.output_weights)
+        return scores + self.output_bias

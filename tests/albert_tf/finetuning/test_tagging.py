@@ -1,0 +1,195 @@
+"""Tags of words as a task: alignment, records, metrics, answers."""
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.finetuning import base, tagging, tagging_data, text_files
+from albert_tf.text import tokenization, wordpiece, words
+from tests.albert_tf.finetuning import tagged
+from tests.conftest import FIXTURES
+
+LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+OWN_TEXT = FIXTURES / "own_text"
+TOKENIZERS = {
+    "sentencepiece": lambda: tokenization.Tokenizer(
+        str(OWN_TEXT / "spm.model")
+    ),
+    "cased": lambda: tokenization.Tokenizer(
+        str(OWN_TEXT / "spm.model"), False, keep_accents=True
+    ),
+    "wordpiece": lambda: wordpiece.WordPieceTokenizer(
+        str(OWN_TEXT / "vocab.txt")
+    ),
+}
+
+
+def make(tokenizer, length=16, labels=LABELS):
+    options = tagging.TaggingOptions("\t".join(labels) or None)
+    return tagging.TaggingTask(tokenizer, length, options)
+
+
+def of_text(text, tags=None):
+    pairs = zip(*(x.tolist() for x in words.ranges(text)), strict=True)
+    guid = text_files.Place({"line": 1})
+    return tagging_data.TaggedText(guid, text, tuple(pairs), tags)
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+@pytest.mark.parametrize("text", tagged.HARD)
+def test_a_word_has_the_first_piece_that_begins_in_it(kind, text):
+    """Looked for character by character."""
+    tokenizer = TOKENIZERS[kind]()
+    example = of_text(text)
+    laid = tagging.lay_out(example, tokenizer, 16)
+    ids, starts, ends = tokenizer.encode_with_offsets(text)
+    expected = [-1] * len(example.words)
+    for piece in reversed(range(len(ids))):
+        inside = range(starts[piece], ends[piece])
+        begin = next((i for i in inside if not text[i].isspace()), -1)
+        for number, (start, end) in enumerate(example.words):
+            if start <= begin < end:
+                expected[number] = piece
+    assert laid.first.tolist() == expected
+    np.testing.assert_array_equal(laid.ids, ids)
+    counts = np.zeros(len(ids), int)
+    for (begin, length), counting in zip(
+        laid.windows, laid.counts, strict=True
+    ):
+        assert length <= 14
+        counts[begin : begin + length] += counting
+    assert (counts == 1).all()
+    for (start, end), first, goes_on in zip(
+        example.words, laid.first, laid.goes_on, strict=True
+    ):
+        if first < 0 and not goes_on:
+            assert not tokenizer.encode(text[start:end])
+
+
+def test_words_of_one_piece_share_its_tag(tiny_tokenizer):
+    """In a script without spaces a piece may hold several words."""
+
+    class Pairs:
+        def encode_with_offsets(self, text):
+            starts = np.arange(0, len(text), 2)
+            return starts + 7, starts, np.minimum(starts + 2, len(text))
+
+    example = of_text("東京大学\u200b")
+    laid = tagging.lay_out(example, Pairs(), 16)
+    assert laid.first.tolist() == [0, -1, 1, -1, 2]
+    assert laid.goes_on.tolist() == [False, True, False, True, False]
+    task = make(tiny_tokenizer)
+    logits = np.zeros([1, 16, 5])
+    logits[0, [1, 2, 3], [3, 2, 0]] = 50  # B-LOC, I-PER, O.
+    found = task._tags_of_one(laid, logits)
+    assert [tag for tag, _ in found] == [
+        "B-LOC",
+        "I-LOC",
+        "B-PER",
+        "I-PER",
+        "O",
+    ]
+
+
+def records(task, examples, split=base.TRAIN):
+    (found,) = task.featurize(examples, split)
+    layout = {feature.name: feature.shape for feature in task.layout(split)}
+    assert {name: value.shape[1:] for name, value in found.items()} == layout
+    return found
+
+
+def test_every_word_is_learnt_once_at_its_first_piece(tiny_tokenizer):
+    task = make(tiny_tokenizer)
+    text = tagged.HARD[-2]
+    example = of_text(text)
+    tags = ["B-PER" if w in tagged.NAMES else "O" for w in example.texts]
+    found = records(task, [of_text("Ivo", ("B-PER",)), of_text(text, tags)])
+    assert found["label_ids"][0, :3].tolist() == [0, 2, 0]
+    mask = found["input_mask"]
+    assert (found["input_ids"][:, 0] == tiny_tokenizer.cls_id).all()
+    last = found["input_ids"][np.arange(len(mask)), mask.sum(1) - 1]
+    assert (last == tiny_tokenizer.sep_id).all()
+    learnt = found["label_ids"][1:]
+    assert len(learnt) > 5
+    assert (learnt == 1).sum() == tags.count("O")
+    assert (learnt == 2).sum() == tags.count("B-PER")
+    assert "label_ids" not in records(task, [example], base.PREDICT)
+    assert records(task, [of_text("")])["input_ids"].shape == (0, 16)
+
+
+def outputs_of(task, examples, labels):
+    """Logits that say `labels` at all pieces of the words."""
+    rows = []
+    for example, tags in zip(examples, labels, strict=True):
+        laid = task._lay_out(example)
+        wanted = np.zeros([len(laid.ids), len(task.labels)])
+        for first, tag in zip(laid.first, tags, strict=True):
+            wanted[first, task.labels.index(tag)] = 9
+        for begin, length in laid.windows:
+            row = np.zeros([task.max_seq_length, len(task.labels)])
+            row[1 : length + 1] = wanted[begin : begin + length]
+            rows.append(row)
+    return {"logits": np.array(rows)}
+
+
+def test_scores_are_those_of_seqeval(tiny_tokenizer):
+    task = make(tiny_tokenizer)
+    tags = ("B-PER", "O", "B-LOC", "I-LOC", "O", "B-PER")
+    example = of_text("Ivo saw Nord Farm, Mara", tags)
+    # Right, right type but too short, wrong; an I- begins an entity.
+    found = ["I-PER", "O", "B-LOC", "O", "I-PER", "B-LOC"]
+    scores = task.score(outputs_of(task, [example], [found]), [example])
+    assert scores == {
+        "accuracy": pytest.approx(3 / 6),
+        "precision": 1 / 4,
+        "recall": 1 / 3,
+        "f1": pytest.approx(2 / 7),
+    }
+    assert task.key_metric == "f1"
+
+
+def test_parts_of_speech_are_scored_by_words(tiny_tokenizer):
+    task = make(tiny_tokenizer, labels=("NOUN", "VERB"))
+    example = of_text("Ivo saw", ("NOUN", "VERB"))
+    outputs = outputs_of(task, [example], [["NOUN", "NOUN"]])
+    assert task.score(outputs, [example]) == {"accuracy": 0.5}
+    assert task.key_metric == "accuracy"
+    (answer,) = task.answers(outputs, [example])
+    assert [s["label"] for s in answer["spans"]] == ["NOUN", "NOUN"]
+
+
+def test_answers_can_be_learnt_again(tiny_tokenizer, tmp_path):
+    """They are files of texts with spans; columns are written too."""
+    task = make(tiny_tokenizer)
+    example = of_text("Ivo saw Nord Farm, Mara")
+    tags = ["B-PER", "O", "B-LOC", "I-LOC", "O", "B-PER"]
+    outputs = outputs_of(task, [example], [tags])
+    (answer,) = task.answers(outputs, [example])
+    assert [s["text"] for s in answer["spans"]] == ["Ivo", "Nord Farm", "Mara"]
+    probability = np.exp(9) / (np.exp(9) + 4)
+    for span in answer["spans"]:
+        assert span["score"] == pytest.approx(probability)
+    task.write_predictions(outputs, [example], "test", str(tmp_path))
+    for ending in ("jsonl", "tsv"):
+        path = tmp_path / f"test_predictions.{ending}"
+        (found,) = task.read(str(path), base.DEV)
+        assert found.texts == example.texts
+        assert list(found.tags) == tags
+    mean = task.combine([outputs, outputs])
+    tagged_example = of_text(example.text, found.tags)
+    assert task.score(mean, [tagged_example])["f1"] == 1
+
+
+def test_a_vocabulary_that_hides_names_is_warned_of(
+    tiny_tokenizer, tmp_path, caplog
+):
+    path = tmp_path / "x"
+    lines = ["May\tB-PER", "may\tO", "rain\tO", "may\tO", "Nord\tB-LOC"]
+    path.write_text("\n".join(lines))
+    make(tiny_tokenizer).read(str(path), base.TRAIN)
+    assert "1 of 5 words become equal" in caplog.text
+
+
+def test_lengths_without_text_are_refused(tiny_tokenizer):
+    with pytest.raises(errors.UserError, match="max_seq_length=2.* leaves no"):
+        make(tiny_tokenizer, 2)

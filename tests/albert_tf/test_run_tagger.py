@@ -1,0 +1,94 @@
+"""Tags of words: what runs learn, and all that is made of a run."""
+
+import json
+
+import pytest
+
+from albert_tf import predict, run_tagger
+from albert_tf.common import errors, scores
+from albert_tf.finetuning import tagging
+from tests.albert_tf.finetuning import small_runs, tagged
+from tests.conftest import changed
+
+
+def options(world, folder, kind="columns", **values):
+    path = tagged.write(folder.parent / f"{kind}.txt", kind=kind)
+    settings = run_tagger.RunTaggerOptions(
+        finetuning=small_runs.shared(
+            world, folder, max_seq_length=24, pad_to_max=True
+        ),
+        train_file=path,
+        dev_file=path,
+        test_file=path,
+    )
+    return changed(
+        settings,
+        **{
+            "train_step": 60,
+            "learning_rate": 3e-3,
+            "save_checkpoints_steps": 60,
+            "iterations_per_loop": 60,
+            **values,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tags") / "run"
+    run_tagger.run(options(world, folder))
+    return folder
+
+
+def test_entities_are_learnt(trained):
+    found = scores.read(str(trained)).best.scores
+    assert found["f1"] > 0.9, found
+    lines = small_runs.open_lines(trained / "test_predictions.jsonl")
+    first = json.loads(lines[0])
+    assert {"line", "text", "spans"} == first.keys()
+    assert first["spans"][0]["text"] == "Mara"
+    rows = small_runs.open_lines(trained / "test_predictions.tsv")
+    assert rows[0].split("\t")[:2] == ["Mara", "B-PER"]
+
+
+def test_a_run_is_evaluated_without_its_training_file(world, trained):
+    settings = options(world, trained, do_train=False)
+    before = scores.read(str(trained))
+    settings = changed(settings, train_file=None)
+    run_tagger.run(settings)
+    assert scores.read(str(trained)).best.scores == before.best.scores
+
+
+def test_own_texts_get_spans(trained, tmp_path):
+    path, out = tmp_path / "texts.txt", tmp_path / "out.jsonl"
+    path.write_text("Mara went to Nord Mill.\n" + '{"text": "", "id": "x"}\n')
+    predict.run(
+        predict.PredictOptions(
+            run_dir=str(trained), input_file=str(path), output_file=str(out)
+        )
+    )
+    first, second = map(json.loads, small_runs.open_lines(out))
+    assert second == {"id": "x", "text": "", "spans": []}
+    assert (first["line"], first["text"]) == (1, "Mara went to Nord Mill.")
+    spans = [(s["start"], s["end"], s["label"]) for s in first["spans"]]
+    assert spans == [(0, 4, "PER"), (13, 22, "LOC")]
+
+
+def test_tags_must_be_known(world, tmp_path):
+    settings = options(world, tmp_path / "run", do_train=False)
+    settings = changed(settings, train_file=None)
+    with pytest.raises(errors.UserError, match="The tags are not known"):
+        run_tagger.run(settings)
+
+
+def test_a_head_of_other_tags_is_not_continued(world, trained, tmp_path):
+    path = tmp_path / "pos.txt"
+    path.write_text("Ivo\tNOUN\nsaw\tVERB\n")
+    settings = options(world, tmp_path / "run", init_checkpoint=str(trained))
+    settings = changed(settings, train_file=str(path))
+    with pytest.raises(errors.UserError, match="of other tags .*`new_head`"):
+        run_tagger.run(settings)
+
+
+def test_tags_are_separated_by_tabs():
+    assert tagging.TaggingOptions("O\t,\tB-a b").labels == ("O", ",", "B-a b")
