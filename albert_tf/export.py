@@ -173,9 +173,7 @@ def _run(settings: ExportOptions) -> None:
 
 def _restore(what: service.Service, found: source.Source) -> restoring.Restored:
     """Give a service its weights."""
-    return restoring.restore(
-        what.model, found.checkpoint, found.option, new_scopes=what.unread
-    )
+    return restoring.restore(what.model, found.checkpoint, found.option)
 
 
 def _save_model(

@@ -13,6 +13,8 @@ from absl import logging
 from albert_tf.common import errors, options, scores
 from albert_tf.data import manifests
 from albert_tf.finetuning import base, registry
+from albert_tf.finetuning import embedding as embedding_task
+from albert_tf.finetuning.squad import squad
 from albert_tf.model import fit
 from albert_tf.model.checkpoints import (
     checkpoint_files,
@@ -20,7 +22,7 @@ from albert_tf.model.checkpoints import (
     huggingface,
 )
 from albert_tf.model.config import AlbertConfig
-from albert_tf.model.heads import embedding
+from albert_tf.model.heads import embedding, from_checkpoint
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make, source_options
 from albert_tf.serving.services import service
@@ -184,6 +186,7 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             "projection_size": checkpoint.shapes.get(_PROJECTION_BIAS, [0])[0],
             "num_labels": checkpoint.shapes.get("output_weights", [0])[0],
             "known_labels": known_labels,
+            "lacks_pooler": bool(from_checkpoint.missing_scopes(checkpoint)),
             "has_sentence_order": _ORDER_WEIGHTS in checkpoint.shapes,
             **settings.given,
         },
@@ -277,10 +280,14 @@ def make_service(
     source: Source, task: base.Task | None, precision: str = "float32"
 ) -> service.Service:
     """Build a model, with new weights, and its signatures."""
-    encoder = AlbertModel(source.config, precision=precision)
+    values = source.values
+    encoder = AlbertModel(
+        source.config,
+        precision=precision,
+        with_pooler=_needs_pooler(values, task),
+    )
     if task:
         return make.of_task(task, encoder)
-    values = source.values
     given = encoder, _load_tokenizer(source), values["max_seq_length"]
     if values["task"] == "encoder":
         return make.of_encoder(*given)
@@ -291,6 +298,16 @@ def make_service(
     labels = _labels(values) if values["task"] == "classifier" else []
     pairs = values.get("pairs", False)
     return make.of_labels(*given, labels=labels, pairs=pairs)
+
+
+def _needs_pooler(values: Mapping[str, Any], task: base.Task | None) -> bool:
+    """Tell whether a service reads a pooler, and the checkpoint has one."""
+    if isinstance(task, embedding_task.EmbeddingTask):
+        return False
+    is_optional = values["task"] in ("encoder", "pretraining") or (
+        isinstance(task, squad.SquadTask) and not task.has_null
+    )
+    return not (is_optional and values.get("lacks_pooler"))
 
 
 def make_task(source: Source) -> base.Task | None:

@@ -230,10 +230,14 @@ def test_bare_checkpoints_get_the_service_of_their_task(
 
 
 def assert_restored(service, model):
+    """Vectors of texts have no pooler."""
+    has_pooler = not isinstance(service.model, embedding.AlbertEmbedder)
+    variables = [
+        v for v in model.variables if has_pooler or "pooler" not in v.name
+    ]
     restored = service.model.variables
-    for one, other in zip(model.variables, restored, strict=True):
-        if not checkpoint_reader.name_of(one).startswith(service.unread):
-            np.testing.assert_array_equal(one, other)
+    for one, other in zip(variables, restored, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize(
@@ -253,18 +257,75 @@ def test_classifier_gets_the_signature_of_its_task(
 def test_a_run_gives_vectors_of_its_encoder_as_an_option_says(
     tmp_path, config, tiny_vocab, no_saving
 ):
-    """The pooler is not read: a checkpoint may lack it."""
+    """The pooler is left out, whatever it reads."""
+    config = dataclasses.replace(config, pooling="pair")
     model = make_run(tmp_path / "run", config, tiny_vocab, "RTE")
     export.run(options(tmp_path / "run", task="embedding", text_pooling="max"))
     ((_, _, service, _),) = no_saving
     assert service.model.text_pooling == "max"
-    ours, theirs = (
-        [v for v in one.encoder.variables if "pooler" not in v.name]
-        for one in (service.model, model)
-    )
+    ours = service.model.encoder.variables
+    theirs = [v for v in model.encoder.variables if "pooler" not in v.name]
     assert len(ours) == len(theirs) > 10
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+WITHOUT_POOLER = {
+    "encoder": BARE["encoder"],
+    "embedding": BARE["embedding"],
+    "pretraining": BARE["pretraining"],
+    "squad": BARE["squad"],
+}
+
+
+@pytest.mark.parametrize("task", WITHOUT_POOLER)
+def test_a_checkpoint_without_a_pooler_is_exported(
+    tmp_path, config, tiny_vocab, task
+):
+    make, _, changes = WITHOUT_POOLER[task]
+    model = saved_services.spread(make(AlbertModel(config, with_pooler=False)))
+    tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt"))
+    (tmp_path / "albert_config.json").write_text(config.to_json())
+    settings = make_options(
+        export_dir=str(tmp_path / "exported"),
+        init_checkpoint=str(tmp_path / "model.ckpt"),
+        task=task,
+        **with_vocabulary(tiny_vocab),
+        **changes,
+    )
+    export.run(settings)
+    saved = tf.saved_model.load(str(tmp_path / "exported"))
+    names = [variable.name for variable in saved.weights]
+    assert len(names) > 10
+    assert not any("pooler" in name for name in names)
+    inputs = {"input_ids": tf.constant([[2, 7, 8, 3]])}
+    inputs |= {"input_mask": tf.ones_like(inputs["input_ids"])}
+    ask = saved.signatures["tokens"]
+    outputs = ask(**inputs, segment_ids=tf.zeros_like(inputs["input_ids"]))
+    assert "pooled_output" not in outputs
+    encoder = model if task == "encoder" else model.encoder
+    np.testing.assert_allclose(
+        outputs["sequence_output"],
+        encoder(inputs)["sequence_output"],
+        atol=LAYER_ATOL,
+    )
+
+
+def test_a_classifier_without_a_pooler_is_refused(
+    tmp_path, config, tiny_vocab, no_saving
+):
+    encoder = AlbertModel(config, with_pooler=False)
+    tf.train.Checkpoint(model=encoder).write(str(tmp_path / "model.ckpt"))
+    (tmp_path / "albert_config.json").write_text(config.to_json())
+    settings = make_options(
+        export_dir=str(tmp_path / "exported"),
+        init_checkpoint=str(tmp_path / "model.ckpt"),
+        task="regression",
+        **with_vocabulary(tiny_vocab),
+    )
+    with pytest.raises(errors.UserError, match="has no pooler.*need none"):
+        export.run(settings)
+    assert not no_saving
 
 
 SQUAD = {"doc_stride": 8, "max_query_length": 8, "max_answer_length": 12}

@@ -66,8 +66,8 @@ def restore(
     """Put the weights of a checkpoint into the variables of `model`.
 
     Parts of the checkpoint that the model does not have, such as the heads when
-    an encoder is restored, are not read. Nothing is assigned unless everything
-    fits.
+    an encoder is restored, or the pooler, are not read. Nothing is assigned
+    unless everything fits.
 
     Source: the original's modeling.get_assignment_map_from_checkpoint, which
     leaves random what it does not find.
@@ -76,7 +76,8 @@ def restore(
         source: A checkpoint, or its path, see `checkpoint_files.find`.
         new_heads: Whether heads that the checkpoint lacks altogether keep their
             values too. So does the pooler where the model has another
-            `pooling`, and the checkpoint the original's.
+            `pooling`, and the checkpoint the original's, or where neither the
+            head nor the checkpoint needs one.
     """
     base.require_built(model)
     checkpoint = source
@@ -86,14 +87,20 @@ def restore(
     variables = {checkpoint_reader.name_of(v): v for v in model.variables}
     encoder = getattr(model, "encoder", model)
     pooler = f"{encoder.name}/{_POOLER}"
+    has_pooler = f"{pooler}/kernel" in variables
     own = encoder.config.pooling
     stored = checkpoint.config.pooling if checkpoint.config else None
-    if new_heads and stored == "cls" != own:
+    lacks_pooler = not any(
+        name.startswith(f"{pooler}/") for name in checkpoint.shapes
+    )
+    is_unread = lacks_pooler and not getattr(model, "reads_pooler", True)
+    if new_heads and has_pooler and (stored == "cls" != own or is_unread):
         new_scopes = [*new_scopes, pooler]
     is_new = _new_variables(
         variables, encoder.name, checkpoint, new_scopes, new_heads
     )
-    if stored not in (None, own) and not is_new(f"{pooler}/kernel"):
+    reads_pooler = has_pooler and not is_new(f"{pooler}/kernel")
+    if stored not in (None, own) and reads_pooler:
         # The weights of a pooler that reads something else.
         raise errors.UserError(
             f"{what} was trained with pooling={stored}, says the config file "
@@ -104,7 +111,12 @@ def restore(
         )
     kept = [name for name in variables if not is_new(name)]
     partners = _find_partners(encoder, checkpoint, kept, layers, what)
-    _check_partners(variables, partners, checkpoint.shapes, is_new, what)
+    stored_shapes = {
+        name: shape
+        for name, shape in checkpoint.shapes.items()
+        if has_pooler or not name.startswith(f"{pooler}/")
+    }
+    _check_partners(variables, partners, stored_shapes, is_new, what)
     if checkpoint.config:
         _check_config(encoder.config, checkpoint.config, layers, what)
     return _assign(variables, partners, checkpoint, what)
@@ -305,8 +317,9 @@ def _explain_misfit(
             "The checkpoint has no pooler, as transformers saves "
             "AlbertForMaskedLM, AlbertForQuestionAnswering and "
             "AlbertForTokenClassification. A run that starts from it gets a "
-            "new one with `new_weights=bert/pooler`; convert_checkpoint "
-            "converts it without one; the exports of this project need one."
+            "new one with `new_weights=bert/pooler`; convert_checkpoint and "
+            "the exports of encoders, masked words, SQuAD 1.1 and vectors of "
+            "texts need none."
         )
     parts = {checkpoint_reader.part_of(name) for name in lacking}
     if parts and parts <= _PARTS_OF_OBJECTIVES:

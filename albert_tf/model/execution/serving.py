@@ -139,8 +139,11 @@ class ServedEncoder:
         else:
             x = self._apply(self._layers, x, biases, unpadding)
         x = unpadding.pad(x)
-        pooled = model.pooler(pooling.pool(config.pooling, x, inputs))
-        return {"sequence_output": x, "pooled_output": pooled}
+        outputs = {"sequence_output": x}
+        if model.pooler is not None:
+            pooled = model.pooler(pooling.pool(config.pooling, x, inputs))
+            outputs["pooled_output"] = pooled
+        return outputs
 
     def _loop(
         self, x: tf.Tensor, biases: list[tf.Tensor], unpadding: Unpadding

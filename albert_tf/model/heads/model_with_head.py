@@ -1,7 +1,7 @@
 """The base of models with a head: an encoder, and what a head needs of it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -18,6 +18,8 @@ class ModelWithHead(base.BuiltModel):
     A head's `call` takes inputs, `training` and `dropout_seed` as that of the
     encoder, and begins with `encode`.
     """
+
+    reads_pooler: ClassVar[bool] = True
 
     def __init__(self, encoder: AlbertModel, name: str, dropout: float = 0.0):
         super().__init__(name)

@@ -22,6 +22,8 @@ MASKED_LOGIT = 1e30
 class AlbertSquadV1(model_with_head.ModelWithHead):
     """One linear layer that scores every token as start and end (SQuAD 1.1)."""
 
+    reads_pooler = False
+
     def __init__(self, encoder: AlbertModel):
         super().__init__(encoder, "albert_squad_v1")
         self.output_weights = self.add_weight(

@@ -52,6 +52,7 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
         if cls_vectors is not None:
             if self.encoder.config.pooling != "cls":
                 raise ValueError("Rows of several instances need pooling=cls.")
+            assert self.encoder.pooler is not None
             pooled_output = self.encoder.pooler(cls_vectors)
         logits = self.sentence_order_logits(pooled_output)
         return {"sentence_order_logits": logits}

@@ -106,6 +106,7 @@ class AlbertModel(base.BuiltModel):
         precision: str | None = None,
         recompute: bool = False,
         loop_layers: bool = False,
+        with_pooler: bool = True,
     ):
         """Create the encoder and all its variables, in float32.
 
@@ -120,6 +121,7 @@ class AlbertModel(base.BuiltModel):
             loop_layers: Whether the layers are a loop in training; see
                 `layer_stack.apply_in_loop`. `all_encoder_layers` then holds
                 only the last.
+            with_pooler: Without one, there is no `pooled_output`.
         """
         super().__init__(name=scope)
         self.config = config
@@ -149,12 +151,14 @@ class AlbertModel(base.BuiltModel):
                 "loop_layers",
                 True,
             )
-        self.pooler = pooling.Pooler(
-            f"{scope}/pooler/dense",
-            config.pooled_width,
-            config.hidden_size,
-            config,
-        )
+        self.pooler = None
+        if with_pooler:
+            self.pooler = pooling.Pooler(
+                f"{scope}/pooler/dense",
+                config.pooled_width,
+                config.hidden_size,
+                config,
+            )
 
     def _add_groups(self) -> None:
         config = self.config
@@ -221,13 +225,15 @@ class AlbertModel(base.BuiltModel):
         if self.embedding_mapping is not None:
             x = self.embedding_mapping(x)  # To [B, S, H], ALBERT §3.1.
         encoded, pooled = self._apply_layers(x, inputs, seed, output_positions)
-        return {
+        outputs = {
             "word_embedding_output": words,
             "embedding_output": embedded,
             "all_encoder_layers": encoded,
             "sequence_output": encoded[-1],
-            "pooled_output": self.pooler(pooled),
         }
+        if self.pooler is not None:
+            outputs["pooled_output"] = self.pooler(pooled)
+        return outputs
 
     def _apply_layers(
         self,

@@ -12,7 +12,6 @@ class EmbeddingService(service.Service):
 
     model: embedding.AlbertEmbedder
     texts = ("text",)
-    unread = ("bert/pooler",)
 
     def signatures(self) -> dict[str, Signature]:
         """Return the signatures by name."""

@@ -23,7 +23,7 @@ class EncoderService(service.Service):
         }
 
     def embed(self, text: tf.Tensor) -> Tensors:
-        """`pooled_output`, `mean_output` (over tokens), and `truncated`.
+        """`mean_output` (over tokens), `truncated`, perhaps `pooled_output`.
 
         Returns:
             float32 [batch, hidden] twice, and bool [batch]: whether the text
@@ -32,9 +32,9 @@ class EncoderService(service.Service):
         inputs, truncated = self.pack(self.tokenizer.tokenize(text))
         outputs = self.encode(inputs, unpad=True)
         mask = tf.cast(inputs["input_mask"], tf.float32)[:, :, None]
-        total = tf.reduce_sum(outputs["sequence_output"] * mask, 1)
+        total = tf.reduce_sum(outputs.pop("sequence_output") * mask, 1)
         return {
-            "pooled_output": outputs["pooled_output"],
+            **outputs,
             "mean_output": total / tf.reduce_sum(mask, 1),
             "truncated": truncated,
         }

@@ -96,8 +96,6 @@ class Service:
     # What the tokenizer must be able to do; each makes the export larger.
     reads_masks: ClassVar[bool] = False
     reads_offsets: ClassVar[bool] = False
-    # Scopes of the model that no signature reads: a checkpoint may lack them.
-    unread: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -160,7 +158,8 @@ class Service:
     def tokens(self, *ids: tf.Tensor) -> Tensors:
         """`sequence_output` and `pooled_output`, given int32 [batch, seq].
 
-        Both are float32, [batch, seq, hidden] and [batch, hidden].
+        Both are float32, [batch, seq, hidden] and [batch, hidden]. An encoder
+        without a pooler has only the first.
 
         Source: original release, export_to_tfhub, signature `tokens`.
         """
@@ -176,8 +175,11 @@ class Service:
         inputs = of_one_shape(inputs)
         ids = self._checked(inputs["input_ids"])
         outputs = self._served({**inputs, "input_ids": ids}, unpad=unpad)
-        names = "sequence_output", "pooled_output"
-        return {name: tf.cast(outputs[name], tf.float32) for name in names}
+        return {
+            name: tf.cast(outputs[name], tf.float32)
+            for name in ("sequence_output", "pooled_output")
+            if name in outputs
+        }
 
     def _checked(self, ids: tf.Tensor) -> tf.Tensor:
         """Refuse ids whose last axis is empty or too long."""

@@ -11,7 +11,12 @@ from albert_tf.common import errors
 from albert_tf.model import model_options
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.config import AlbertConfig
-from albert_tf.model.heads import classification, pretraining, replaced_tokens
+from albert_tf.model.heads import (
+    classification,
+    embedding,
+    pretraining,
+    replaced_tokens,
+)
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from tests import tf1_checkpoints
@@ -311,6 +316,18 @@ def test_a_head_with_other_pooling_gets_a_new_pooler(small_config, tmp_path):
         model.encoder.embeddings.word_embeddings,
         stored.embeddings.word_embeddings,
     )
+
+
+def test_a_head_that_reads_no_pooler_needs_none(small_config, tmp_path):
+    stored = AlbertModel(small_config, with_pooler=False)
+    assert "pooled_output" not in stored({"input_ids": [[2, 3]]})
+    prefix = write_with_config(stored, tmp_path)
+    model = embedding.AlbertEmbedder(AlbertModel(small_config))
+    restored = restoring.restore(model, prefix, new_heads=True)
+    assert all(name.startswith("bert/pooler/") for name in restored.new)
+    model = classification.AlbertClassifier(AlbertModel(small_config), 2)
+    with pytest.raises(errors.UserError, match="The checkpoint has no pooler"):
+        restoring.restore(model, prefix, new_heads=True)
 
 
 def test_a_pooler_of_other_pooling_is_never_dropped(small_config, tmp_path):
