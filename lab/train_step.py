@@ -460,6 +460,16 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def new_file(text: str) -> str:
+    """Read the name of an npz file that is not there yet."""
+    path = pathlib.Path(text if text.endswith(".npz") else f"{text}.npz")
+    if os.path.lexists(path):
+        raise argparse.ArgumentTypeError(f"{path} exists; give another name")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{path.parent} is not a folder")
+    return str(path)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of `run` and `compile`."""
     parser = argparse.ArgumentParser(
@@ -479,7 +489,11 @@ def make_parser() -> argparse.ArgumentParser:
         type=pathlib.Path,
         help="npz files. Default: a random batch.",
     )
-    add("--save", help="File for the variables after the last update.")
+    add(
+        "--save",
+        type=new_file,
+        help="File for the variables after the last update.",
+    )
     return parser
 
 

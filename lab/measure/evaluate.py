@@ -31,7 +31,14 @@ from typing import Any
 from absl import logging
 
 from albert_tf import run_classifier
-from albert_tf.common import errors, files, options, ranges, strict_json
+from albert_tf.common import (
+    errors,
+    files,
+    options,
+    outputs,
+    ranges,
+    strict_json,
+)
 from albert_tf.common.options import checked, option
 from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.text import tokenization
@@ -277,8 +284,11 @@ def _require_same(
 def run(settings: EvaluateOptions) -> None:
     """Measure the parts that are not there yet; print the table."""
     wanted = plan(settings)
-    files.make_folder(settings.output_dir, "output_dir")
     done = report.read(settings.output_dir)
+    names = report.FILE_NAME, report.TABLE_NAME
+    written = [os.path.join(settings.output_dir, name) for name in names]
+    outputs.claim(settings, "output_dir", written, is_own=bool(done))
+    files.make_folder(settings.output_dir, "output_dir")
     if settings.overwrite:
         done = {k: part for k, part in done.items() if k not in wanted}
     _require_same(settings, done, wanted)

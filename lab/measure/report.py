@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.common import files, strict_json
+from albert_tf.common import errors, files, strict_json
 from lab.measure import finetuning
 
 FILE_NAME = "measure.json"
@@ -17,7 +17,10 @@ def read(folder: str) -> dict[str, Any]:
     path = os.path.join(folder, FILE_NAME)
     if not files.exists(path):
         return {}
-    parts: dict[str, Any] = strict_json.read(path, _DAMAGED)["parts"]
+    content = strict_json.read(path, _DAMAGED)
+    parts = content.get("parts") if isinstance(content, dict) else None
+    if not isinstance(parts, dict):
+        raise errors.UserError(f"{path} holds no measure. {_DAMAGED}")
     return parts
 
 

@@ -1,6 +1,6 @@
 r"""Classification sets of German, Chinese and Japanese, as finetuning tasks.
 
-    python -m lab.trials.language_tasks DATA OUTPUT
+    python -m lab.trials.language_tasks --data_dir=DATA --output_dir=OUTPUT
 
 writes OUTPUT/TASK/{train,dev}.tsv for each set below; with
 `--task_module=lab.trials.language_tasks --data_dir=OUTPUT` the commands
@@ -12,17 +12,28 @@ plain or compressed as .xz:
     jnli          ja/jnli_{train,dev}.jsonl           inference
 """
 
+import dataclasses
 import json
+import os
 import pathlib
-import sys
 from collections.abc import Iterable, Iterator
 
-from albert_tf.common import files
+from albert_tf.common import files, options, outputs
+from albert_tf.common.options import checked, option
 from albert_tf.finetuning.glue import glue_tasks
 from data_prep.writer import corpus
 
 SPLITS = "train", "dev"
 _INFERENCE = ("contradiction", "entailment", "neutral")
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class LanguageOptions:
+    """Options of language_tasks."""
+
+    data_dir: str = option(help="Folder of the authors' files.")
+    output_dir: str = option(help="Folder for the tables.")
 
 
 def _spec(
@@ -74,21 +85,26 @@ def _read_lines(path: pathlib.Path) -> list[str]:
         return stream.read().decode("utf-8").removesuffix("\n").split("\n")
 
 
-def write_all(data: pathlib.Path, output: pathlib.Path) -> None:
+def run(settings: LanguageOptions) -> None:
     """Write the files of all sets in the layout of their `Split`."""
+    texts = {}
     for name, pattern in _FILES.items():
-        (output / name).mkdir(parents=True, exist_ok=True)
         names = ["text", "text_pair"][: 1 + SPECS[name].has_pairs]
         for split in SPLITS:
-            lines = _read_lines(data / pattern.format(split))
-            table = [[*names, "label"], *rows(name, lines)]
-            files.write_text(
-                str(output / name / f"{split}.tsv"),
-                "".join("\t".join(row) + "\n" for row in table),
-            )
+            path = pathlib.Path(settings.data_dir, pattern.format(split))
+            table = [[*names, "label"], *rows(name, _read_lines(path))]
+            target = f"{settings.output_dir}/{name}/{split}.tsv"
+            texts[target] = "".join("\t".join(row) + "\n" for row in table)
+    missing = [
+        path
+        for path, text in texts.items()
+        if not files.exists(path) or files.read_bytes(path) != text.encode()
+    ]
+    outputs.claim(settings, "output_dir", missing)
+    for path in missing:
+        files.make_folder(os.path.dirname(path), "output_dir")
+        files.write_text(path, texts[path])
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    write_all(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+    options.run_script(run, LanguageOptions)

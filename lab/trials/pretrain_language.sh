@@ -31,16 +31,20 @@ zh) text=zh-more/wikipedia_hans.txt.xz task=ocnli segmenter=jieba ;;
 ja) text=ja/aozora.txt.xz task=jnli segmenter=mecab ;;
 *) echo "LANGUAGE is de, zh or ja, not $language" >&2 && exit 2 ;;
 esac
-mkdir -p "$output"
+vocabulary=$output/vocab.model
+. "$(dirname "$0")/pretraining_stages.sh"
+begin
 
 if [ ! -e "$output/train.txt" ]; then
     # A paragraph is one line there; split_sentences expects empty lines between
     # paragraphs. So each document becomes a file.
     rm -rf "$output/documents"
     mkdir "$output/documents"
-    xz -dc "$data/$text" | awk -v RS= -v ORS='\n' -v to="$output/documents" '
+    xz -dc "$data/$text" >"$output/text.txt"
+    awk -v RS= -v ORS='\n' -v to="$output/documents" '
         { gsub(/\n/, "\n\n"); file = sprintf("%s/%06d.txt", to, NR)
-          print > file; close(file) }'
+          print > file; close(file) }
+    ' "$output/text.txt"
     "$python" -m data_prep.split_sentences --language="$language" \
         --input_file="$output/documents/*.txt" \
         --output_file="$output/sentences.txt" --overwrite
@@ -55,9 +59,6 @@ fi
 sed "s/\"vocab_size\": [0-9]*/\"vocab_size\": $vocab_size/" \
     configs/models/albert_small.json >"$output/albert_config.json"
 
-vocabulary=$output/vocab.model
-. "$(dirname "$0")/pretraining_stages.sh"
-
 # Sequences of 16 first: the model learns attention to neighbouring tokens sooner.
 # The learning rate is constant there, because the second stage goes on with it. With
 # 1e-3 after a warm-up of 100 steps the model did not use the context of words.
@@ -71,7 +72,8 @@ train long run --albert_config_file="$output/albert_config.json" \
     --init_checkpoint="$output/short" --num_warmup_steps=600 --learning_rate=5e-4 \
     --new_weights=cls/seq_relationship --max_minutes=25 "$@"
 
-"$python" -m lab.trials.language_tasks "$data" "$output/tasks"
+"$python" -m lab.trials.language_tasks \
+    --data_dir="$data" --output_dir="$output/tasks"
 # finetune NAME [flags]
 finetune() {
     name=$1

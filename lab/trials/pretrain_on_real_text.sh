@@ -25,7 +25,9 @@ shift $(($# > 3 ? 3 : $#))
 python=${PYTHON:-.venv/bin/python}
 records=$objective
 [ "$objective" != none ] || records=sop
-mkdir -p "$output"
+vocabulary=$data/vocab/30k-clean.model
+. "$(dirname "$0")/pretraining_stages.sh"
+begin
 
 if [ ! -e "$output/train.txt" ]; then
     "$python" -m data_prep.split_sentences \
@@ -42,9 +44,6 @@ if [ ! -e "$output/train.txt" ]; then
     ' "$output/books.txt" "$output/reviews.txt" >"$output/train.partial"
     mv "$output/train.partial" "$output/train.txt"
 fi
-
-vocabulary=$data/vocab/30k-clean.model
-. "$(dirname "$0")/pretraining_stages.sh"
 
 if [ "${SHORT_STEPS:-0}" -gt 0 ]; then
     write short 1 16 3 --sentence_objective=sop

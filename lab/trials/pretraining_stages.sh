@@ -1,6 +1,17 @@
 # The stages that pretrain_on_real_text.sh and pretrain_language.sh share. They read
 # this file after they have set python, output and vocabulary (a SentencePiece model).
 
+# begin: makes OUTPUT, unless it holds files of something else.
+begin() {
+    mark=$output/pretraining_stages
+    if [ -n "$(ls -A "$output" 2>/dev/null)" ] && [ ! -e "$mark" ]; then
+        echo "OUTPUT=$output holds files of something else. Name a new folder." >&2
+        exit 2
+    fi
+    mkdir -p "$output"
+    : >"$mark"
+}
+
 # write NAME PASSES LENGTH PREDICTIONS [flags]: records of train.txt and dev.txt, if
 # they are not there yet.
 write() {

@@ -302,3 +302,16 @@ def test_without_an_export_numpy_and_jax_are_enough():
                 names = [str(node.module)]
             if isinstance(node, ast.Import | ast.ImportFrom):
                 assert {name.split(".")[0] for name in names} <= known
+
+
+@pytest.mark.parametrize("name", ["mine.npz", "mine", "nowhere/mine"])
+def test_variables_are_saved_in_a_new_file_only(tmp_path, capsys, name):
+    path = tmp_path / "mine.npz"
+    path.write_text("mine")
+    words = ["run", "--program=x", f"--save={tmp_path}/{name}"]
+    with pytest.raises(SystemExit, match="2"):
+        train_step.make_parser().parse_args(words)
+    assert "--save" in capsys.readouterr().err
+    words[-1] = f"--save={tmp_path}/new"
+    given = train_step.make_parser().parse_args(words)
+    assert given.save == str(tmp_path / "new.npz")

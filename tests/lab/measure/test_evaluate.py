@@ -70,6 +70,22 @@ def test_parts_are_written_and_not_measured_again(
     assert report.read(settings.output_dir) == parts
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("measure.md", "mine", "measure.md is in a folder that is read"),
+        ("measure.json", '["mine"]', "measure.json holds no measure"),
+    ],
+)
+def test_files_of_others_stay(settings, tmp_path, name, content, message):
+    path = tmp_path / "out" / name
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(errors.UserError, match=message):
+        evaluate.run(dataclasses.replace(settings, parts="held_out"))
+    assert path.read_text() == content
+
+
 def test_other_settings_and_weights_are_refused(settings, tmp_path, tiny_vocab):
     settings = dataclasses.replace(settings, parts="held_out")
     evaluate.run(settings)
