@@ -11,8 +11,8 @@ has SQuAD's own layout. For RACE it is one article a line, as in `all.txt`,
 with or without answers. The output has the prediction and the probabilities
 for each: JSON lines, or a table if its name ends in .tsv.
 
-A file is a table if its name ends in .tsv, in any case, or if its first line
-names all inputs, separated by tabs. Other tables, such as .csv, are refused.
+A file is a table if its name ends in .tsv or .csv, in any case, or if its first
+line names all inputs, separated by tabs.
 
     python -m albert_tf.predict --saved_model=served/cola/1 < sentences.txt
 

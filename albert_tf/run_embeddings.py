@@ -5,7 +5,7 @@ r"""Finetune an encoder whose vectors say how much texts have in common.
         --output_dir=runs/vectors --spm_model_file=30k-clean.model \
         --albert_config_file=albert_base_v2 --init_checkpoint=albert_base_v2
 
-The files are TSV, whose first row names the columns, or JSON lines:
+The files are TSV or CSV, whose first row names the columns, or JSON lines:
 docs/embeddings.md. Started again with the same options, it goes on from the
 last checkpoint of --output_dir.
 """
@@ -31,7 +31,7 @@ class RunEmbeddingsOptions(finetuning_options.TaskOptions):
     """Options of run_embeddings."""
 
     train_file: str | None = option(
-        None, "TSV or JSON lines for --do_train.", may_change=True
+        None, "TSV, CSV or JSON lines for --do_train.", may_change=True
     )
     dev_file: str | None = option(
         None, "The same for --do_eval.", may_change=True

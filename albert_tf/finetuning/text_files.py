@@ -5,6 +5,7 @@ cannot be used becomes a `BadLine`, so that the other lines get their answers;
 `strictly` stops at the first one.
 """
 
+import csv
 import dataclasses
 import functools
 import itertools
@@ -118,17 +119,21 @@ def own_entries(
 ) -> Iterator[Entry | BadLine]:
     """Yield the entries of a user's file; its name and first line say its kind.
 
-    It is a table if the name ends in .tsv, in any case, or if tabs divide the
-    first line into fields that name all inputs; this line names the columns.
-    Tables of other kinds are refused. Other files are JSON: one object a line,
-    a list of objects, or one object. Where `text` is the only input, lines that
-    do not begin as an object are texts. Empty lines are counted and left out.
+    It is a table if the name ends in .tsv or .csv, in any case, or if tabs
+    divide the first line into fields that name all inputs; this line names the
+    columns. Tables of other kinds are refused. Other files are JSON: one object
+    a line, a list of objects, or one object. Where `text` is the only input,
+    lines that do not begin as an object are texts. Empty lines are counted and
+    left out.
 
     Args:
         lines: As many are read as are needed.
         name: For messages.
         inputs: Names that each entry must have.
     """
+    if name.lower().endswith(".csv"):
+        yield from _csv_entries(lines, name, inputs)
+        return
     filled = _filled(lines, name)
     first = next(filled, None)
     if first is None:
@@ -153,14 +158,76 @@ def _filled(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
             yield where, key, line
         else:
             empty.append(key["line"])
-    if empty:
+    _warn_of_empty(name, empty, '{"text": ""}')
+
+
+def _warn_of_empty(name: str, lines: Sequence[int], empty_text: str) -> None:
+    if lines:
         logging.warning(
             "%s: left out %d empty lines; the first is line %d. Write an empty "
-            'text as {"text": ""}.',
+            "text as %s.",
             name,
-            len(empty),
-            empty[0],
+            len(lines),
+            lines[0],
+            empty_text,
         )
+
+
+def _csv_entries(
+    lines: Iterable[bytes], name: str, inputs: Sequence[str]
+) -> Iterator[Entry | BadLine]:
+    """Yield the entries of a table with commas.
+
+    A field in quotation marks may hold line breaks; `line` is then the first of
+    its row.
+    """
+    texts = (
+        # A byte that is not UTF-8 spoils its row only, see `_csv_row`.
+        line.decode(errors="surrogateescape").removesuffix("\n") + "\n"
+        for *_, line in _numbered(lines, name)
+    )
+    reader = csv.reader(texts, strict=True)
+    names: list[str] = []
+    empty = []
+    while True:
+        key = {"line": reader.line_num + 1}
+        where = f"{name}, line {key['line']}"
+        try:
+            fields = _csv_row(reader, where)
+            if fields is None:
+                break
+            if not fields:
+                empty.append(key["line"])
+            elif names:
+                yield where, key, _by_names(fields, names, where, "comma")
+            else:
+                demand = "The first row must name, separated by commas,"
+                require_names(fields, inputs, where, demand)
+                names = _checked_names(fields, where)
+        except errors.UserError as error:
+            if not names:
+                raise
+            yield BadLine(key, str(error))
+    _warn_of_empty(name, empty, '""')
+
+
+def _csv_row(reader: Iterator[list[str]], where: str) -> list[str] | None:
+    """Return the fields of the next row, none for an empty line.
+
+    Returns:
+        None at the end.
+    """
+    try:
+        fields = next(reader, None)
+    except csv.Error as error:
+        raise errors.UserError(
+            f"{where}: this row is not CSV ({error}). Put a field that holds "
+            'commas, line breaks or " into quotation marks, and write " in it '
+            "twice."
+        ) from None
+    if fields is not None:
+        decode("".join(fields).encode(errors="surrogateescape"), where)
+    return fields
 
 
 def require_names(
@@ -192,10 +259,11 @@ def _columns(
         re.findall(r"\w+", text)
     )
     has_tabs = len(fields) > 1 and not _LIKE_JSON.match(text)
-    if is_other or has_tabs or name.lower().endswith(".csv"):
+    if is_other or has_tabs:
         raise errors.UserError(
             f"{where}: this looks like a table that cannot be read. Separate "
-            "its columns by tabs, and name them in the first row, among them "
+            "its columns by tabs (by commas where the file's name ends in "
+            ".csv), and name them in the first row, among them "
             f"{', '.join(inputs)}; or write one JSON object a line."
         )
     return None
@@ -331,7 +399,10 @@ def decode(line: bytes, where: str) -> str:
 
 def column_names(text: str, where: str) -> list[str]:
     """Return the names in the first row of a table."""
-    names = text.split("\t")
+    return _checked_names(text.split("\t"), where)
+
+
+def _checked_names(names: list[str], where: str) -> list[str]:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise errors.UserError(
@@ -343,11 +414,16 @@ def column_names(text: str, where: str) -> list[str]:
 
 def row(line: bytes, names: Sequence[str], where: str) -> dict[str, str]:
     """Return the fields of a row by the names of their columns."""
-    fields = decode(line, where).split("\t")
+    return _by_names(decode(line, where).split("\t"), names, where, "tab")
+
+
+def _by_names(
+    fields: Sequence[str], names: Sequence[str], where: str, separator: str
+) -> dict[str, str]:
     if len(fields) != len(names):
         raise errors.UserError(
             f"{where}: {len(fields)} columns, but the first row names "
-            f"{len(names)}. Columns are separated by one tab each."
+            f"{len(names)}. Columns are separated by one {separator} each."
         )
     return dict(zip(names, fields, strict=True))
 

@@ -269,6 +269,7 @@ READERS = {
     "mnli dev": glue_split("mnli", "dev_matched"),
     "ax": glue_split("ax", "ax"),
     "own pairs.tsv": Reader(own_pairs, "pairs.tsv"),
+    "own pairs.csv": Reader(own_pairs, "pairs.csv"),
     "own pairs.jsonl": Reader(own_pairs, "pairs.jsonl"),
     "squad": Reader(
         lambda p: squad_data.read(str(p), "train_file"), "squad.json"

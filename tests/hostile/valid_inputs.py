@@ -131,6 +131,10 @@ def _write_tasks(inputs: Inputs) -> None:
         "id\ttext\ttext_pair\na\tIvo slept.\tIvo was awake.\n"
         "b\tMara gave Ivo the ring.\tIvo has the ring.\n"
     )
+    inputs["pairs.csv"].write_text(
+        'id,text,text_pair\na,"Ivo\nslept, he said.",Ivo was awake.\n'
+        'b,"""Mara"" slept",\n'
+    )
     inputs["pairs.jsonl"].write_text(
         '{"id": "a", "text": "Ivo slept.", "text_pair": "Ivo was awake."}\n'
         '{"id": "b", "text": "Mara slept.", "text_pair": "Ivo slept."}\n'

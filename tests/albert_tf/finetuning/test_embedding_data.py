@@ -35,6 +35,7 @@ def test_tables_and_objects_are_read_alike(tmp_path, kind):
     objects = json.dumps({**values, "score": 2.5}) + "\n"
     expected = [ROWS[kind]]
     assert read(tmp_path / "t.tsv", kind, table) == expected
+    assert read(tmp_path / "t.csv", kind, table.replace("\t", ",")) == expected
     assert read(tmp_path / "t.jsonl", kind, objects) == expected
 
 

@@ -30,6 +30,66 @@ def own(path):
     return list(text_files.read_own(path, ["n"], parse))
 
 
+CSV = """\ufeffid,text,n\r
+"a, b","It ""rains"".\r
+Still.",1\r
+\r
+c,"",1\r
+d,5" pipes,1
+""".encode()
+
+
+@pytest.mark.parametrize("name", ["own.csv", "reviews.CSV"])
+def test_commas_quotes_and_line_breaks(file, name):
+    found = list(text_files.own_entries(io.BytesIO(CSV), name, ["text", "n"]))
+    assert [key for _, key, _ in found] == [{"line": n} for n in (2, 5, 6)]
+    assert [where for where, *_ in found][1] == f"{name}, line 5"
+    values = [tuple(entry.values()) for *_, entry in found]
+    assert values == [
+        ("a, b", 'It "rains".\r\nStill.', "1"),
+        ("c", "", "1"),
+        ("d", '5" pipes', "1"),
+    ]
+    assert own(file(CSV, name)) == [(2, "1"), (5, "1"), (6, "1")]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (b'"a"b,1', "this row is not CSV .*twice"),
+        (b"a\rb,1", "this row is not CSV"),
+        (b"a;1", "1 columns, but the first row names 2. .* one comma each"),
+        (b'"\n\xff",1', "is not UTF-8: byte 2 of"),
+    ],
+)
+def test_a_bad_row_of_csv_keeps_its_place(file, row, message):
+    bad, good = own(file(b"id,n\n" + row + b"\nb,1\n", "own.csv"))
+    assert (bad.key, good[1]) == ({"line": 2}, "1")
+    with pytest.raises(errors.UserError, match=f"own.csv, line 2.* ?{message}"):
+        list(text_files.strictly([bad]))
+
+
+def test_a_quote_that_is_never_closed_is_named(file):
+    (bad,) = own(file(b'id,n\n"a,1\nb,1\n', "own.csv"))
+    assert bad.key == {"line": 2}
+    assert "this row is not CSV (unexpected end of data)" in bad.message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"It rains.\n", "no 'n'; there are 'It rains.'.*separated by commas"),
+        (b"id;n\na;1\n", "has no 'n'; there are 'id;n'"),
+        (b"n,n\n", "the column 'n' is there 2 times"),
+        (b"\xff,n\n1,1\n", "is not UTF-8: byte 1 of"),
+        (b'"n\n1', "this row is not CSV"),
+    ],
+)
+def test_first_row_of_csv_must_be_good(file, content, message):
+    with pytest.raises(errors.UserError, match=f"own.csv, line 1.*{message}"):
+        own(file(content, "own.csv"))
+
+
 def test_an_entry_gives_any_number_of_examples(file):
     path = file(b'{"n": 2}\n\n{"n": 0}\r\n{"n": 1}\n')
     assert own(path) == [(1, 2), (1, 2), (4, 1)]
@@ -107,8 +167,6 @@ def test_a_table_has_the_names_of_inputs_in_its_first_line(file, name, content):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("reviews.csv", b"It rains.\n"),
-        ("reviews.CSV", b'{"n": 1}\n'),
         ("own.txt", b"id,n\na,1\n"),
         ("own.txt", b'"id"; "n"\r\n"a"; "1"\r\n'),
         ("own.jsonl", b"n|label\n1|a\n"),
