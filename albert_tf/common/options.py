@@ -53,6 +53,8 @@ _DEFINE: dict[type, Callable[..., Any]] = {
 # What a byte of the command line that is not UTF-8 becomes, and NUL.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _MOST_FLAG_FILES = 100  # A file counts as often as it is included.
+# Those of the command line that was parsed last.
+flag_files: list[str] = []
 _HOME = re.compile(r"(^|,\s*)(~[^/,]*)")  # May name a home folder.
 # The path of an installed package that is not this one.
 _FOREIGN = re.compile(r"site-packages/(?!(albert_tf|data_prep)/)")
@@ -213,8 +215,7 @@ class _FlagValues(flags.FlagValues):
 
     def __init__(self) -> None:
         super().__init__()
-        # Its attributes are flags.
-        self.__dict__["_files_left"] = iter(range(_MOST_FLAG_FILES))
+        flag_files.clear()
 
     def _get_flag_file_lines(
         self, filename: str, parsed_file_stack: list[str] | None = None
@@ -222,13 +223,14 @@ class _FlagValues(flags.FlagValues):
         path = configs.find(filename)
         if path in (parsed_file_stack or ()):
             raise flags.Error(f"--flagfile={path} includes itself")
-        if next(self.__dict__["_files_left"], None) is None:
+        if len(flag_files) == _MOST_FLAG_FILES:
             raise flags.Error(
                 f"--flagfile={path} is one of more than {_MOST_FLAG_FILES} "
                 "files that flag files include"
             )
         if pathlib.Path(path).is_char_device():
             raise flags.Error(f"--flagfile={path} is a device")
+        flag_files.append(path)
         try:
             lines = super()._get_flag_file_lines(path, parsed_file_stack)
         except ValueError as error:  # Not UTF-8, or NUL in the name.

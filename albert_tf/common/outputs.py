@@ -5,8 +5,10 @@ What exists is replaced with `--overwrite` only, unless the command knows it as
 its own earlier result.
 """
 
+import contextlib
 import errno
 import glob
+import importlib.util
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -75,7 +77,8 @@ def claim(
             continue
         if not folders.isdisjoint(map(_identity, _parents(path))):
             raise errors.UserError(
-                f"{named} is in a folder that is read. Give another name."
+                f"{named} exists, in a folder that is read, where nothing is "
+                "replaced. Give another name."
             )
         if not values.get("overwrite"):
             way = "replace it with `overwrite`"
@@ -112,6 +115,11 @@ def refuse_inputs(settings: Any, option: str, paths: Iterable[str]) -> None:
 
 def _inputs(values: dict[str, Any]) -> Iterator[str]:
     """Yield the files and folders that the options name to be read."""
+    yield from options.flag_files
+    if values.get("task_module"):
+        with contextlib.suppress(ImportError, ValueError):
+            found = importlib.util.find_spec(values["task_module"])
+            yield found and found.origin or ""
     for name, value in values.items():
         is_input = _INPUTS.search(name) and name not in _OUTPUTS
         if not is_input or not isinstance(value, str):

@@ -136,17 +136,44 @@ def test_an_export_holds_no_input(try_it, prepared):
 
 
 @pytest.mark.parametrize(
-    "path", ["served/saved_model.pb", "served/variables/variables.index"]
+    ("model", "path"),
+    [
+        ("saved_model", "served/saved_model.pb"),
+        ("saved_model", "served/variables/variables.index"),
+        ("run_dir", "rte/model.ckpt-best.index"),
+        ("run_dir", "rte/run_options.json"),
+        ("run_dir", "rte/test_results.tsv"),
+    ],
 )
-def test_predictions_replace_no_part_of_a_model(try_it, prepared, path):
-    prepared.place(["served"], {})
+def test_predictions_replace_no_part_of_a_model(try_it, prepared, model, path):
+    folder = path.split("/")[0]
+    prepared.place([folder], {f"{folder}/test_results.tsv": b"mine"})
     changes = {
         "run_dir": None,
-        "saved_model": "{here}/served",
+        model: "{here}/" + folder,
         "output_file": "{here}/" + path,
         "overwrite": True,
     }
     says = (f"--output_file={prepared.here}/{path}", "a folder that is read")
+    assert try_it("predict", changes, says).status == 2
+
+
+@pytest.mark.parametrize("name", ["my.flags", "inner.flags", "payload.py"])
+def test_flag_files_and_modules_are_inputs(try_it, prepared, monkeypatch, name):
+    contents = {
+        "my.flags": b"--flagfile=inner.flags\n",
+        "inner.flags": b"--batch_size=2\n",
+        "payload.py": b"x = 1\n",
+    }
+    prepared.place([], contents)
+    monkeypatch.syspath_prepend(prepared.here)
+    changes = {
+        "flagfile": "my.flags",
+        "task_module": "payload",
+        "output_file": "{here}/" + name,
+        "overwrite": True,
+    }
+    says = (f"--output_file={prepared.here}/{name}", "is one of the input")
     assert try_it("predict", changes, says).status == 2
 
 

@@ -73,7 +73,7 @@ def test_parts_are_written_and_not_measured_again(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("measure.md", "mine", "measure.md is in a folder that is read"),
+        ("measure.md", "mine", "measure.md exists, in a folder that is read"),
         ("measure.json", '["mine"]', "measure.json holds no measure"),
     ],
 )
