@@ -27,8 +27,7 @@ from albert_tf.text import tokenization
 NAME = "tagging"
 NUM_SPECIAL = 2  # [CLS], [SEP].
 SEPARATOR = "\t"
-# The tag of a word, and its probability: NaN where the word has no piece of its
-# own.
+# The tag of a word, and its probability.
 _Word = tuple[str, float]
 # Share of the words whose tags follow from what cleaning removes; more of them
 # are worth a warning.
@@ -127,9 +126,10 @@ def find_pieces(
     first = np.full(count + 1, len(starts))
     np.minimum.at(first, owner, np.arange(len(starts)))
     first = np.where(first < len(starts), first, -1)[:count]
-    reached = np.append(0, np.maximum.accumulate(np.where(is_real, ends, 0)))
-    before = np.searchsorted(starts, pairs[:, 0], "right")
-    return first, (first < 0) & (reached[before] > pairs[:, 0])
+    # Where the last piece ends that begins before a word.
+    before = np.searchsorted(starts[is_real], pairs[:, 0], "right")
+    reached = np.append(0, ends[is_real])[before]
+    return first, (first < 0) & (reached > pairs[:, 0])
 
 
 class TaggingTask(base.Task):
@@ -272,12 +272,18 @@ class TaggingTask(base.Task):
 
         The last three are for entities only, over all types: see seqeval.
         """
+        words = self._tags(outputs, examples)
+        found = [[tag for tag, _ in one] for one in words]
+        return self.score_tags(found, examples)
+
+    def score_tags(
+        self, tags: Sequence[Sequence[str]], examples: Sequence[TaggedText]
+    ) -> dict[str, float]:
+        """Do what `score` does, for the tags of each example."""
         from seqeval import metrics  # Loads scikit-learn, which is slow.
 
         expected = [list(example.tags or ()) for example in examples]
-        found = [
-            [tag for tag, _ in words] for words in self._tags(outputs, examples)
-        ]
+        found = list(map(list, tags))
         scores = {"accuracy": float(metrics.accuracy_score(expected, found))}
         if self.has_entities:
             for name in ("precision", "recall", "f1"):
@@ -352,17 +358,20 @@ class TaggingTask(base.Task):
             window = probabilities.softmax(row[1 : length + 1])
             found[begin : begin + length][counts] = window[counts]
         own = [
-            self.labels[found[first].argmax()] if first >= 0 else OUTSIDE
+            (self.labels[found[first].argmax()], float(found[first].max()))
+            if first >= 0
+            else (OUTSIDE, 0.0)
             for first in laid.first[~laid.goes_on]
         ]
         if self.has_entities:
-            own, _ = tagging_data.to_bio(own)
-        rest, tags = iter(own), [OUTSIDE]
+            tags, _ = tagging_data.to_bio([tag for tag, _ in own])
+            own = list(zip(tags, [best for _, best in own], strict=True))
+        rest, words = iter(own), [(OUTSIDE, 0.0)]
         for goes_on in laid.goes_on:
-            last = tags[-1]
-            tags.append(tagging_data.continued(last) if goes_on else next(rest))
-        best = np.append(found.max(-1, initial=0), np.nan)[laid.first]
-        return list(zip(tags[1:], best.tolist(), strict=True))
+            tag, best = words[-1]
+            again = tagging_data.continued(tag), best
+            words.append(again if goes_on else next(rest))
+        return words[1:]
 
 
 def _spans(example: TaggedText, words: Sequence[_Word]) -> list[dict[str, Any]]:
@@ -377,7 +386,7 @@ def _spans(example: TaggedText, words: Sequence[_Word]) -> list[dict[str, Any]]:
                 "start": start,
                 "end": end,
                 "label": label,
-                "score": float(np.nanmean(best[first:stop])),
+                "score": float(best[first:stop].mean()),
                 "text": example.text[start:end],
             }
         )

@@ -22,7 +22,8 @@ from albert_tf.text import words
 OUTSIDE = "O"
 # BIO and BIOES; BMES and BILOU, which say the same by other letters.
 _ENTITY = re.compile("([BIESMLU])-(.+)")
-_BEGIN, _ENDED = "BSU", "OESLU"
+# Prefixes that begin an entity, and those after which none goes on.
+BEGIN, ENDED = "BSU", "OESLU"
 _DOCUMENT = "-DOCSTART-"
 # In CoNLL-U, words that are divided later, or not written.
 _NO_WORD = re.compile(r"\d+[-.]\d+")
@@ -153,12 +154,12 @@ def to_bio(tags: Sequence[str]) -> tuple[list[str], list[int]]:
     last, last_type = OUTSIDE, ""
     for number, tag in enumerate(tags):
         prefix, type_ = tag[0], tag[2:]
-        begins = prefix in _BEGIN or last in _ENDED or type_ != last_type
+        begins = prefix in BEGIN or last in ENDED or type_ != last_type
         if prefix == OUTSIDE:
             found.append(OUTSIDE)
         else:
             found.append(f"{'B' if begins else 'I'}-{type_}")
-            if begins and prefix not in _BEGIN:
+            if begins and prefix not in BEGIN:
                 misfits.append(number)
         last, last_type = prefix, type_
     return found, misfits
@@ -404,7 +405,8 @@ def _object(
     example = TaggedText(guid, text, pairs)
     if values.get("spans") is None:
         return example, True
-    return _with_spans(example, values["spans"], where)
+    spans = _checked_spans(values["spans"], text, where)
+    return with_spans(example, spans)
 
 
 def _texts(found: Any, name: str, where: str) -> list[str]:
@@ -418,15 +420,21 @@ def _texts(found: Any, name: str, where: str) -> list[str]:
     return found
 
 
-def _with_spans(
-    example: TaggedText, spans: Any, where: str
+def with_spans(
+    example: TaggedText, spans: Iterable[tuple[int, int, str]]
 ) -> tuple[TaggedText, bool]:
-    """Give tags to the words that a span touches; see `_object`."""
+    """Give tags of BIO to the words that spans touch.
+
+    Args:
+        spans: Start, end and label of each, in their order.
+
+    Returns:
+        The example, and whether all spans begin and end with words.
+    """
     tags, all_fit = [OUTSIDE] * len(example.words), True
-    checked_spans = _checked_spans(spans, example.text, where)
     rest = iter(enumerate(example.words))
     word = next(rest, None)
-    for start, end, label in checked_spans:
+    for start, end, label in spans:
         touched = []
         while word and word[1][0] < end:
             if word[1][1] > start:

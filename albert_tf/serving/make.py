@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, embedding, race, task_models
+from albert_tf.finetuning import base, embedding, race, tagging, task_models
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import (
@@ -11,6 +11,7 @@ from albert_tf.model.heads import (
     multiple_choice,
     pretraining,
     question_answering,
+    token_classification,
 )
 from albert_tf.model.heads import (
     embedding as embedding_head,
@@ -22,6 +23,7 @@ from albert_tf.serving.services import (
     embedding_service,
     encoder_service,
     service,
+    tag_service,
     text_service,
 )
 from albert_tf.text import tokenization
@@ -74,13 +76,16 @@ def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
     rest = task.tokenizer, task.max_seq_length
     # A subclass of a head may compute something else.
     head = type(model)
+    is_embedder = head is embedding_head.AlbertEmbedder
+    is_tagger = head is token_classification.AlbertTokenClassifier
     if isinstance(task, glue.GlueTask):
         if head is classification.AlbertClassifier:
             kind = _text_service(task.labels)
             return kind(model, *rest, labels=task.labels, pairs=task.has_pairs)
-    elif isinstance(task, embedding.EmbeddingTask):
-        if head is embedding_head.AlbertEmbedder:
-            return embedding_service.EmbeddingService(model, *rest)
+    elif isinstance(task, embedding.EmbeddingTask) and is_embedder:
+        return embedding_service.EmbeddingService(model, *rest)
+    elif isinstance(task, tagging.TaggingTask) and is_tagger:
+        return tag_service.TagService(model, *rest, task.labels)
     elif isinstance(task, race.RaceTask):
         if head is multiple_choice.AlbertMultipleChoice:
             return choice_service.ChoiceService(model, *rest, task.options)
@@ -93,6 +98,6 @@ def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
             )
     raise errors.UserError(
         f"The task {task.name} with the head {head.__name__} cannot be "
-        "exported: only the heads of GLUE, RACE, SQuAD and run_embeddings "
-        "can. Use albert_tf.predict."
+        "exported: only the heads of GLUE, RACE, SQuAD, run_embeddings "
+        "and run_tagger can. Use albert_tf.predict."
     )

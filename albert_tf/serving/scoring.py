@@ -6,7 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.finetuning import base, batches, embedding, embedding_data, race
+from albert_tf.finetuning import (
+    base,
+    batches,
+    embedding,
+    embedding_data,
+    race,
+    tagging,
+    tagging_data,
+)
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 
@@ -81,6 +89,8 @@ def by_texts(
 
     if isinstance(task, embedding.EmbeddingTask):
         return _score_vectors(ask_all, task, examples)
+    if isinstance(task, tagging.TaggingTask):
+        return _score_spans(ask, task, examples)
     found = ask_all(examples)
     if isinstance(task, squad.SquadTask):
         texts = [answer.decode() for answer in found["answer"]]
@@ -91,6 +101,26 @@ def by_texts(
     tiny = np.finfo(np.float32).tiny
     logits = np.log(np.maximum(found["probabilities"], tiny))
     return task.score({"logits": logits}, examples)
+
+
+def _score_spans(
+    ask: Ask,
+    task: tagging.TaggingTask,
+    examples: Sequence[tagging_data.TaggedText],
+) -> dict[str, float]:
+    """Return the metrics of the words that spans touch."""
+    tags = []
+    for example in examples:
+        found = ask({"text": [example.text]})
+        labels = [label.decode() for label in found["span_label"][0]]
+        edges = found["span_start"][0], found["span_end"][0]
+        spans = zip(*edges, labels, strict=True)
+        tagged, _ = tagging_data.with_spans(example, spans)
+        ours = tagged.tags or ()
+        if not task.has_entities:  # Tags have no prefixes.
+            ours = tuple(tag.removeprefix("B-") for tag in ours)
+        tags.append(ours)
+    return task.score_tags(tags, examples)
 
 
 _READ = ("answer", "score", "probabilities", "embedding")

@@ -23,25 +23,32 @@ _ALONE = (
     ("\u31f0", "\u31ff"),
     ("\uff66", "\uff9f"),
 )
-_SPACE, LETTER, MARK, _ALONE_KIND = range(4)
+_LAST_CJK = "\U0002fa1f"
+_SPACE, _LETTER, _MARK, _ALONE_KIND = range(4)
 
 
 def stands_alone(character: str) -> bool:
     """Tell whether a character is of a script without spaces."""
+    if not _ALONE[0][0] <= character <= _LAST_CJK:  # Most are decided here.
+        return False
     return wordpiece.is_cjk(character) or any(
         low <= character <= high for low, high in _ALONE
     )
 
 
+def is_mark(character: str) -> bool:
+    """Tell whether a character is punctuation or a symbol."""
+    is_one = unicodedata.category(character)[0] in "PS"
+    return is_one and not stands_alone(character)
+
+
 @functools.cache
-def kind(character: str) -> int:
-    """Return `LETTER` for what forms words with others, `MARK`, or another."""
+def _kind(character: str) -> int:
     if character.isspace():
         return _SPACE
     if stands_alone(character):
         return _ALONE_KIND
-    is_mark = unicodedata.category(character)[0] in "PS"
-    return MARK if is_mark else LETTER
+    return _MARK if is_mark(character) else _LETTER
 
 
 def ranges(text: str) -> tuple[np.ndarray, np.ndarray]:
@@ -54,9 +61,9 @@ def ranges(text: str) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         int64 [words] each.
     """
-    kinds = np.fromiter(map(kind, f" {text} "), np.int8, len(text) + 2)
-    letter, space = kinds == LETTER, kinds == _SPACE
-    joins = (kinds == MARK)[1:-1] & letter[:-2] & letter[2:]
+    kinds = np.fromiter(map(_kind, f" {text} "), np.int8, len(text) + 2)
+    letter, space = kinds == _LETTER, kinds == _SPACE
+    joins = (kinds == _MARK)[1:-1] & letter[:-2] & letter[2:]
     letter[1:-1] |= joins
     begins = ~space[1:] & ~(letter[1:] & letter[:-1])
     starts = np.flatnonzero(begins)

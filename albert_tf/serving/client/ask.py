@@ -81,7 +81,7 @@ class Signature:
                 count = sum(bool(best) for best, *_ in answer["pieces"])
                 for key in ("pieces", "probabilities"):
                     answer[key] = answer[key][:count]
-            answers.append({**request.key, **answer})
+            answers.append({**request.key, **_with_spans(answer)})
         return answers
 
 
@@ -142,6 +142,20 @@ def answer_all(
         item.answer if isinstance(item, text_files.BadLine) else next(found)
         for item in items
     ]
+
+
+def _with_spans(answer: dict[str, Any]) -> dict[str, Any]:
+    """Join the lists `span_start`, `span_end`, ... to a list of `spans`."""
+    if "num_spans" not in answer:
+        return answer
+    count = answer.pop("num_spans")
+    names = [name for name in answer if name.startswith("span_")]
+    lists = {name.removeprefix("span_"): answer.pop(name) for name in names}
+    spans = [
+        {name: values[i] for name, values in lists.items()}
+        for i in range(count)
+    ]
+    return {**answer, "spans": spans}
 
 
 def _plain(value: Any) -> Any:

@@ -157,9 +157,9 @@ def find_spans(
     start, end = proposals.start - first, proposals.end - first
     valid = (start >= 0) & (start < length) & (end >= start) & (end < length)
     valid &= end - start < max_answer_length
-    sees_best = _sees_best(windows, starts)
-    piece = tf.clip_by_value(start[..., 0], 0, tf.shape(sees_best)[1] - 1)
-    valid &= tf.gather(sees_best, piece, batch_dims=1)[..., None]
+    is_best = sees_best(windows, starts)
+    piece = tf.clip_by_value(start[..., 0], 0, tf.shape(is_best)[1] - 1)
+    valid &= tf.gather(is_best, piece, batch_dims=1)[..., None]
 
     def of_valid(values: tf.Tensor) -> tf.Tensor:
         return tf.boolean_mask(tf.broadcast_to(values, tf.shape(valid)), valid)
@@ -178,7 +178,7 @@ def find_spans(
     )
 
 
-def _sees_best(windows: WindowTensors, contexts: tf.RaggedTensor) -> tf.Tensor:
+def sees_best(windows: WindowTensors, contexts: tf.RaggedTensor) -> tf.Tensor:
     """Do what `squad_features.max_context` does, for many questions.
 
     Returns:

@@ -7,13 +7,10 @@ import tensorflow as tf
 
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import question_answering
-from albert_tf.serving.services import answer_ops, service
+from albert_tf.serving.services import answer_ops, in_parts, service
 from albert_tf.serving.services.service import Signature, Tensors
 from albert_tf.text import tokenization
 
-# Windows that go through the network together. A long context has hundreds;
-# so the memory does not grow with it.
-_AT_ONCE = 16
 Model = question_answering.AlbertSquadV1 | question_answering.AlbertSquadV2
 
 
@@ -103,7 +100,9 @@ class AnswerService(service.Service, abc.ABC):
             self.max_seq_length,
             self._options.windows.doc_stride,
         )
-        outputs = self._ask_all(self._lay_out(queries, pieces, windows))
+        inputs = self._lay_out(queries, pieces, windows)
+        rows = [inputs[name] for name in self.ids]
+        outputs = in_parts.ask(self.ask, rows, self.parts)
         answers = self._options.answers
         found = answer_ops.n_best(
             context,
@@ -139,36 +138,6 @@ class AnswerService(service.Service, abc.ABC):
         )
         length = tf.shape(inputs["input_ids"])[1]
         return {**inputs, "p_mask": answer_ops.p_mask(windows, length)}
-
-    def _ask_all(self, inputs: Tensors) -> Tensors:
-        """Return `parts` for all windows, some at a time."""
-        total = tf.shape(inputs["input_ids"])[0]
-        count = tf.maximum(1, -(-total // _AT_ONCE))
-        arrays = {
-            name: tf.TensorArray(
-                spec.dtype, count, infer_shape=False, element_shape=spec.shape
-            )
-            for name, spec in self.parts.items()
-        }
-
-        def step(
-            number: tf.Tensor, arrays: dict[str, tf.TensorArray]
-        ) -> tuple[tf.Tensor, dict[str, tf.TensorArray]]:
-            begin = number * _AT_ONCE
-            rows = [inputs[name][begin : begin + _AT_ONCE] for name in self.ids]
-            outputs = self.ask(*rows)
-            return number + 1, {
-                name: array.write(number, outputs[name])
-                for name, array in arrays.items()
-            }
-
-        _, arrays = tf.while_loop(
-            lambda number, _: number < count,
-            step,
-            (0, arrays),
-            parallel_iterations=1,
-        )
-        return {name: array.concat() for name, array in arrays.items()}
 
 
 class AnswerServiceV1(AnswerService):

@@ -54,3 +54,8 @@ HARD = [
     " ".join(["Mara went to Nord Farm and Ivo stayed."] * 12),
     "x" * 300,
 ]
+
+
+def line(text):
+    """Return a text as a line of JSON."""
+    return json.dumps({"text": text}) + "\n"

@@ -1,0 +1,216 @@
+"""Signatures of models that tag words."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.finetuning import tagging, tagging_data
+from albert_tf.model.heads import token_classification
+from albert_tf.serving.services import answer_ops, in_parts, service
+from albert_tf.serving.services.service import Signature, Tensors
+from albert_tf.text import tokenization, word_ops
+
+_WITHOUT_QUESTION = -1  # Pieces; not even its marker is there.
+
+
+class _Tags(NamedTuple):
+    """The tags of words by number, and those of words without a piece last."""
+
+    types: Sequence[str]
+    type: Sequence[int]  # Number in `types`, -1 for none.
+    begins: Sequence[bool]  # Whether the tag begins an entity.
+    ended: Sequence[bool]  # Whether nothing goes on after it.
+
+
+def _tags(labels: Sequence[str]) -> _Tags:
+    has_entities = tagging_data.are_entities(labels)
+    labels = [*labels, tagging_data.OUTSIDE]
+    names = [
+        "" if label == tagging_data.OUTSIDE else label[2 * has_entities :]
+        for label in labels
+    ]
+    types = sorted({name for name in names if name})
+    return _Tags(
+        types,
+        [types.index(name) if name else -1 for name in names],
+        [
+            not has_entities or label[0] in tagging_data.BEGIN
+            for label in labels
+        ],
+        [
+            not has_entities or label[0] in tagging_data.ENDED
+            for label in labels
+        ],
+    )
+
+
+class TagService(service.Service):
+    """Finds spans in texts of any length.
+
+    A long text is divided into windows, as in `finetuning.tagging`.
+    """
+
+    model: token_classification.AlbertTokenClassifier
+    texts = ("text",)
+    unread = ("bert/pooler",)
+    reads_offsets = True
+
+    def __init__(
+        self,
+        model: token_classification.AlbertTokenClassifier,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        labels: Sequence[str],
+    ):
+        """Keep what the signatures need.
+
+        Args:
+            labels: In the order of the logits.
+        """
+        super().__init__(model, tokenizer, max_seq_length)
+        self._tags = _tags(labels)
+        self._has_entities = tagging_data.are_entities(labels)
+
+    def signatures(self) -> dict[str, Signature]:
+        """Return the signatures by name."""
+        return {
+            **super().signatures(),
+            "serving_default": service.with_texts(self.find, "text"),
+        }
+
+    def tokens(self, *ids: tf.Tensor) -> Tensors:
+        """`logits` float32 [batch, seq, tags]; `sequence_output` as `Service`.
+
+        There is no `pooled_output`: nothing here trains a pooler.
+        """
+        outputs = self.encode(dict(zip(service.IDS, ids, strict=True)))
+        sequence = outputs["sequence_output"]
+        return {
+            "sequence_output": sequence,
+            "logits": self.model.logits(sequence),
+        }
+
+    def find(self, text: tf.Tensor) -> Tensors:
+        """Find the spans of texts, string [batch].
+
+        Returns:
+            `num_spans` int32 [batch]; [batch, spans], filled up with "" and 0:
+            `span_label` and `span_text` string; `span_score` float32, the mean
+            probability of the tags of its words; `span_start` and `span_end`
+            int32, the first character in the text and the last one plus 1;
+            `span_start_byte` and `span_end_byte` int32, the same in bytes.
+        """
+        pieces, starts, ends = self.tokenizer.tokenize_with_offsets(text)
+        found, characters = word_ops.find(text)
+        first, goes_on = word_ops.find_pieces(
+            text, found, characters, starts, ends
+        )
+        probabilities = self._probabilities(pieces)
+        # What a word without a piece says: the last of the tags.
+        last = tf.one_hot([self.model.num_labels], self.model.num_labels + 1)
+        probabilities = tf.pad(probabilities, [(0, 0), (0, 1)])
+        probabilities = tf.concat([probabilities, last], 0)
+        nothing = tf.shape(probabilities)[0] - 1
+        of_words = tf.gather(probabilities, tf.minimum(first, nothing))
+        return self._spans(text, found, of_words, goes_on)
+
+    def _probabilities(self, pieces: tf.RaggedTensor) -> tf.Tensor:
+        """Return those of the tags of all pieces, float32 [pieces, tags]."""
+        counts = tf.cast(pieces.row_lengths(), tf.int32)
+        windows = answer_ops.make_windows(
+            tf.fill(tf.shape(counts), _WITHOUT_QUESTION),
+            counts,
+            self.max_seq_length,
+            tagging.stride(self.max_seq_length),
+        )
+        inputs, _ = self.pack(answer_ops.cut(windows, pieces))
+        tags = self.model.num_labels
+        logits = in_parts.ask(
+            self.tokens,
+            [inputs[name] for name in service.IDS],
+            {"logits": tf.TensorSpec([None, None, tags])},
+        )["logits"]
+        # Of each piece, the window where it counts, and its place there.
+        where = tf.where(answer_ops.sees_best(windows, pieces))
+        window, place = tf.unstack(tf.cast(where, tf.int32), axis=1)
+        rows = tf.cast(pieces.row_starts(), tf.int32)
+        begin = windows.begin + tf.gather(rows, windows.question)
+        piece = tf.gather(begin, window) + place
+        position = tf.stack([window, place + 1], 1)  # After [CLS].
+        values = tf.nn.softmax(tf.gather_nd(logits, position))
+        shape = [tf.size(pieces.flat_values), tags]
+        return tf.scatter_nd(piece[:, None], values, shape)
+
+    def _spans(
+        self,
+        text: tf.Tensor,
+        found: word_ops.Words,
+        probabilities: tf.Tensor,
+        goes_on: tf.Tensor,
+    ) -> Tensors:
+        """Join words to spans; see `tagging_data.to_bio` and `entities`.
+
+        Args:
+            probabilities: float32 [words, tags + 1].
+            goes_on: bool [words], which words share the piece, and the tag, of
+                the one before them.
+        """
+        tags = self._tags
+        own = ~goes_on
+        label = tf.boolean_mask(tf.argmax(probabilities, -1), own)
+        row = tf.boolean_mask(found.row, own)
+        type_ = tf.gather(tags.type, label)
+        same_row = _shifted(row, -1) == row
+        continues = same_row & (_shifted(type_, -1) == type_)
+        continues &= ~_shifted(tf.gather(tags.ended, label), True)
+        begins = (type_ >= 0) & (tf.gather(tags.begins, label) | ~continues)
+        # Back to all words, from those of their own.
+        carrier = tf.cumsum(tf.cast(own, tf.int32)) - 1
+        inside = tf.gather(type_, carrier) >= 0
+        begins = tf.gather(begins, carrier)
+        if self._has_entities:
+            begins &= own
+        span = tf.cumsum(tf.cast(begins, tf.int32)) - 1
+        count = tf.reduce_sum(tf.cast(begins, tf.int32))
+        span = tf.boolean_mask(span, inside)
+        best = tf.boolean_mask(tf.reduce_max(probabilities, -1), own)
+        best = tf.boolean_mask(tf.gather(best, carrier), inside)
+
+        def first_of(values: tf.Tensor) -> tf.Tensor:
+            return tf.boolean_mask(values, begins)
+
+        def last_of(values: tf.Tensor) -> tf.Tensor:
+            kept = tf.boolean_mask(values, inside)
+            return tf.math.unsorted_segment_max(kept, span, count)
+
+        start, end = first_of(found.start), last_of(found.end)
+        rows = first_of(found.row)
+        texts = tf.strings.substr(tf.gather(text, rows), start, end - start)
+        values = {
+            "label": tf.gather(
+                [*tags.types, ""], first_of(tf.gather(type_, carrier))
+            ),
+            "text": texts,
+            "score": tf.math.unsorted_segment_mean(best, span, count),
+            "start": first_of(found.start_character),
+            "end": last_of(found.end_character),
+            "start_byte": start,
+            "end_byte": end,
+        }
+        ragged = {
+            f"span_{name}": tf.RaggedTensor.from_value_rowids(
+                value, tf.cast(rows, tf.int64), tf.size(text, tf.int64)
+            )
+            for name, value in values.items()
+        }
+        sizes = ragged["span_start"].row_lengths()
+        return {
+            "num_spans": tf.cast(sizes, tf.int32),
+            **{name: value.to_tensor() for name, value in ragged.items()},
+        }
+
+
+def _shifted(values: tf.Tensor, first: int | bool) -> tf.Tensor:
+    """Return the value before each; `first` before the first one."""
+    return tf.concat([[first], values], 0)[:-1]
