@@ -102,7 +102,11 @@ from albert_tf.model.checkpoints import (
     huggingface_config,
     restoring,
 )
-from albert_tf.model.heads import classification, from_checkpoint
+from albert_tf.model.heads import (
+    classification,
+    from_checkpoint,
+    token_classification,
+)
 from albert_tf.model.optimizers import optimization
 from albert_tf.serving import source as serving_source
 from albert_tf.serving.formats import hub_folder, sentence_folder
@@ -395,7 +399,11 @@ def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
 
 def _details_in(source: _Source) -> huggingface_config.Details | None:
     """Return what a Hugging Face folder says about a classifier's outputs."""
-    is_classifier = isinstance(source.model, classification.AlbertClassifier)
+    heads = (
+        classification.AlbertClassifier
+        | token_classification.AlbertTokenClassifier
+    )
+    is_classifier = isinstance(source.model, heads)
     if not is_classifier or checkpoint_files.is_prefix(source.path):
         return None
     return huggingface.read_details(source.path)

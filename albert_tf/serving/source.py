@@ -5,14 +5,14 @@ was finetuned for, and to its service.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import logging
 
 from albert_tf.common import errors, options, scores
 from albert_tf.data import manifests
-from albert_tf.finetuning import base, registry
+from albert_tf.finetuning import base, registry, tagging
 from albert_tf.finetuning import embedding as embedding_task
 from albert_tf.finetuning.squad import squad
 from albert_tf.model import fit
@@ -34,6 +34,7 @@ _FOR = {
     "num_labels": ["classifier"],
     "labels": ["classifier"],
     "text_pooling": ["embedding"],
+    "tags": ["tagging"],
     "pairs": ["classifier", "regression"],
     "squad_version": ["squad"],
     "start_n_top": ["squad"],
@@ -166,6 +167,9 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     is_prefix = checkpoint_files.is_prefix(checkpoint.path)
     if settings.task == "classifier" and not settings.labels and not is_prefix:
         known_labels = list(huggingface.read_details(checkpoint.path).labels)
+    tags = None
+    if settings.task == "tagging":
+        tags = settings.tags or _tags_of(checkpoint)
     length = config.max_position_embeddings
     if settings.task == "squad":
         length = min(length, _SQUAD_LENGTH)
@@ -183,6 +187,7 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
         {
             "max_seq_length": length,
             "text_pooling": pooling,
+            "tags": tags,
             "projection_size": checkpoint.shapes.get(_PROJECTION_BIAS, [0])[0],
             "num_labels": checkpoint.shapes.get("output_weights", [0])[0],
             "known_labels": known_labels,
@@ -191,6 +196,21 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             **settings.given,
         },
     )
+
+
+def _tags_of(checkpoint: checkpoint_reader.Checkpoint) -> str:
+    """Return the tags that a Hugging Face folder names."""
+    names: Sequence[str] = ()
+    if not checkpoint_files.is_prefix(checkpoint.path):
+        names = huggingface.read_details(checkpoint.path).labels
+    if not names:
+        raise errors.UserError(
+            "does not say what its tags are called. Give their names as "
+            "`tags`, or export the run as `run_dir`.",
+            "init_checkpoint",
+            checkpoint.path,
+        )
+    return tagging.SEPARATOR.join(names)
 
 
 def _refuse(name: str, value: Any, kind: str | None) -> NoReturn:
@@ -302,7 +322,7 @@ def make_service(
 
 def _needs_pooler(values: Mapping[str, Any], task: base.Task | None) -> bool:
     """Tell whether a service reads a pooler, and the checkpoint has one."""
-    if isinstance(task, embedding_task.EmbeddingTask):
+    if isinstance(task, embedding_task.EmbeddingTask | tagging.TaggingTask):
         return False
     is_optional = values["task"] in ("encoder", "pretraining") or (
         isinstance(task, squad.SquadTask) and not task.has_null

@@ -16,6 +16,7 @@ TASKS = (
     "pretraining",
     "classifier",
     "regression",
+    "tagging",
     "squad",
     "race",
 )
@@ -24,7 +25,13 @@ _OF_ANY_RUN = ("encoder", "embedding")
 
 # Options for `run_dir` only, and for `init_checkpoint` only.
 _OF_RUN = ("checkpoint", "task_module")
-_OF_CHECKPOINT = ("albert_config_file", "num_labels", "labels", "pairs")
+_OF_CHECKPOINT = (
+    "albert_config_file",
+    "num_labels",
+    "labels",
+    "pairs",
+    "tags",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +94,11 @@ class SourceOptions:
     )
     pairs: bool | None = option(
         None, "Whether --task=classifier or regression takes pairs of texts."
+    )
+    tags: str | None = option(
+        None,
+        "Tags of --task=tagging, with tabs between them. Default: those of a "
+        "Hugging Face folder.",
     )
     squad_version: str | None = option(
         None,

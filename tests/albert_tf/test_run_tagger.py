@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from albert_tf import predict, run_tagger
+from albert_tf import convert_checkpoint, export, predict, run_tagger
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import tagging
 from tests.albert_tf.finetuning import small_runs, tagged
 from tests.conftest import changed
+from tests.export_options import make_options
 
 
 def options(world, folder, kind="columns", **values):
@@ -72,6 +73,73 @@ def test_own_texts_get_spans(trained, tmp_path):
     assert (first["line"], first["text"]) == (1, "Mara went to Nord Mill.")
     spans = [(s["start"], s["end"], s["label"]) for s in first["spans"]]
     assert spans == [(0, 4, "PER"), (13, 22, "LOC")]
+
+
+def spans_of(path):
+    """The spans of each line, without bytes."""
+    keys = "start", "end", "label", "text"
+    return [
+        [[span[key] for key in keys] for span in json.loads(line)["spans"]]
+        for line in small_runs.open_lines(path)
+    ]
+
+
+def ask(texts, out, **model):
+    given = {"input_file": texts, "output_file": out, **model}
+    values = {name: str(value) for name, value in given.items()}
+    predict.run(predict.PredictOptions(**values))
+    return spans_of(out)
+
+
+def test_an_export_finds_what_the_run_finds(trained, tmp_path):
+    served = tmp_path / "served"
+    dev = trained.parent / "columns.txt"
+    export.run(
+        make_options(
+            run_dir=str(trained), export_dir=str(served), eval_file=str(dev)
+        )
+    )
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text("".join(map(tagged.line, tagged.HARD)))
+    ours = ask(texts, tmp_path / "ours.jsonl", run_dir=trained)
+    theirs = ask(texts, tmp_path / "theirs.jsonl", saved_model=served)
+    assert ours == theirs
+    assert sum(map(len, ours)) > 20
+    report = json.loads((served / "export.json").read_text())
+    best = scores.read(str(trained)).best.scores
+    for name in ("scores", "scores_in_float32"):
+        for metric in ("f1", "accuracy"):
+            assert report[name][metric] == pytest.approx(best[metric], abs=1e-6)
+
+
+@pytest.mark.slow
+def test_a_folder_for_transformers_is_the_same_model(world, trained, tmp_path):
+    folder = tmp_path / "hub"
+    convert_checkpoint.run(
+        convert_checkpoint.ConvertOptions(
+            from_=str(trained), to=str(folder), format="huggingface"
+        )
+    )
+    config = json.loads((folder / "config.json").read_text())
+    assert config["architectures"] == ["AlbertForTokenClassification"]
+    tags = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    assert list(config["id2label"].values()) == tags
+    settings = options(
+        world, tmp_path / "run", do_train=False, init_checkpoint=str(folder)
+    )
+    run_tagger.run(changed(settings, train_file=None))
+    best = scores.read(str(trained)).best.scores
+    assert scores.read(str(tmp_path / "run")).best.scores == best
+    served = tmp_path / "served"
+    export.run(
+        make_options(
+            init_checkpoint=str(folder), task="tagging", export_dir=str(served)
+        )
+    )
+    texts = tmp_path / "texts.txt"
+    texts.write_text("Mara went to Nord Mill.\n")
+    found = ask(texts, tmp_path / "out", saved_model=served)
+    assert found == ask(texts, tmp_path / "out2", run_dir=trained)
 
 
 def test_tags_must_be_known(world, tmp_path):

@@ -19,6 +19,7 @@ from albert_tf.model.heads import (
     multiple_choice,
     pretraining,
     question_answering,
+    token_classification,
 )
 from albert_tf.model.network.encoder import AlbertModel
 from tests import hugging_face_files
@@ -237,7 +238,9 @@ READ = {
     ),
     "AlbertForMultipleChoice": multiple_choice.AlbertMultipleChoice,
     "AlbertForQuestionAnswering": question_answering.AlbertSquadV1,
-    "AlbertForTokenClassification": lambda encoder: encoder,
+    "AlbertForTokenClassification": (
+        lambda e: token_classification.AlbertTokenClassifier(e, 2)
+    ),
 }
 # What they have instead of a name of ours.
 OUTPUTS = {
@@ -302,8 +305,6 @@ def test_outputs_of_what_transformers_saves_are_equal(
         "attention_mask": batch["input_mask"],
         "token_type_ids": batch["segment_ids"],
     }
-    if architecture == "AlbertForTokenClassification":
-        theirs = theirs.albert
     with torch.no_grad():
         expected = theirs(**{n: torch.tensor(v) for n, v in inputs.items()})
     actual = ours(batch)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import safetensors
 import safetensors.numpy
-from absl import logging
 
 from albert_tf.common import errors, files, strict_json
 from albert_tf.model.checkpoints import (
@@ -89,25 +88,23 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
 
     Dense kernels are transposed to [in, out]. Where embeddings and encoder have
     one size, the mapping between them is left out if it is an identity: the
-    original has no such layer then. A classifier of tokens is left out, too:
-    this project has none. The linear layer of a folder of sentence-transformers
-    is `projection`.
+    original has no such layer then. The linear layer of a folder of
+    sentence-transformers is `projection`.
     """
     config_file = files.in_folder(folder, CONFIG_NAME)
     config, values = read_config(config_file), _read_json(config_file)
     family = _family(values)
     paths = find_weights(folder)
     path = paths[0] if len(paths) == 1 else folder
-    tensors = _without_token_head(
-        values, _untied(_read_all(paths), path, family), path, family
-    )
+    tensors = _untied(_read_all(paths), path, family)
     groups = config.num_hidden_groups
     if config.share == "none":
         groups = config.num_hidden_layers
-    ours = {
-        theirs: name
-        for name, theirs in family.pairs(groups, config.inner_group_num)
-    }
+    ours = family.ours(
+        groups,
+        config.inner_group_num,
+        is_of_tokens=huggingface_config.has_class(values, family.tokens),
+    )
     unknown = tensors.keys() - ours.keys()
     if unknown:
         raise errors.UserError(
@@ -190,9 +187,12 @@ def files_of(
         "architectures": [architecture],
         **details.ids,
     }
-    if "output_bias" in weights:
-        count = len(weights["output_bias"])
-        values |= huggingface_config.label_values(count, details, model_type)
+    for name in ("output_bias", f"{huggingface_names.TAGS}output_bias"):
+        if name in weights:
+            count = len(weights[name])
+            values |= huggingface_config.label_values(
+                count, details, model_type
+            )
     return values, safetensors.numpy.save(tensors, {"format": "pt"})
 
 
@@ -330,25 +330,6 @@ def _untied(
                 "that was trained with tie_word_embeddings."
             )
     return full
-
-
-def _without_token_head(
-    values: Mapping[str, Any],
-    tensors: dict[str, np.ndarray],
-    path: str,
-    family: huggingface_names.Family,
-) -> dict[str, np.ndarray]:
-    """Leave out a classifier of tokens, whose names are those of texts'."""
-    if not huggingface_config.has_class(values, family.tokens):
-        return tensors
-    logging.warning(
-        "%s holds a classifier of tokens (%s), which this project does not "
-        "have. Its encoder is read.",
-        path,
-        family.tokens,
-    )
-    head = ("classifier.weight", "classifier.bias")
-    return {name: value for name, value in tensors.items() if name not in head}
 
 
 def _has_mapping(folder: str) -> bool:

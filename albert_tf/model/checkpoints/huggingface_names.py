@@ -35,6 +35,10 @@ _EMBEDDINGS = (
 MAPPING = "bert/encoder/embedding_hidden_mapping_in"
 MAPPING_THEIRS = "albert.encoder.embedding_hidden_mapping_in"
 POOLER = "bert/pooler"
+# The scope of a classifier of tokens, and what that of texts begins with: both
+# are `classifier` there.
+TAGS = "cls/tags/"
+_CLASSES = "output_"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +52,8 @@ class Family:
         without_pooler: Classes that transformers may save without a pooler.
         tied: Tensors that transformers ties: each equals another, and may
             replace it.
-        tokens: The class whose head classifies tokens.
+        tokens: The class whose head classifies tokens; another class, that of
+            texts, has the same names.
     """
 
     scope: str
@@ -76,6 +81,21 @@ class Family:
                         (ours + our_leaf).format(**numbers),
                         (theirs + their_leaf).format(**numbers),
                     )
+
+    def ours(
+        self, groups: int, inner: int, *, is_of_tokens: bool
+    ) -> dict[str, str]:
+        """Return our name of each of theirs; see `pairs`.
+
+        Args:
+            is_of_tokens: Whether the class is `tokens`.
+        """
+        foreign = _CLASSES if is_of_tokens else TAGS
+        return {
+            theirs: name
+            for name, theirs in self.pairs(groups, inner)
+            if not name.startswith(foreign)
+        }
 
     def full_name(self, name: str) -> str:
         """Return today's name of a tensor.
@@ -158,6 +178,7 @@ def _architectures(
         f"{name}ForQuestionAnswering": (
             ("cls/squad/", "output", "qa_outputs"),
         ),
+        f"{name}ForTokenClassification": ((TAGS, "output", "classifier"),),
         f"{name}Model": (),
     }
 
@@ -167,7 +188,12 @@ def _family(
 ) -> Family:
     """Return the family whose classes begin with the scope's name."""
     name, bias = scope.capitalize(), masked_lm[-1][-1]
-    without_pooler = ("Model", "ForMaskedLM", "ForQuestionAnswering")
+    without_pooler = (
+        "Model",
+        "ForMaskedLM",
+        "ForQuestionAnswering",
+        "ForTokenClassification",
+    )
     decoder = f"{bias}.decoder"
     return Family(
         scope,

@@ -318,8 +318,8 @@ def _explain_misfit(
             "AlbertForMaskedLM, AlbertForQuestionAnswering and "
             "AlbertForTokenClassification. A run that starts from it gets a "
             "new one with `new_weights=bert/pooler`; convert_checkpoint and "
-            "the exports of encoders, masked words, SQuAD 1.1 and vectors of "
-            "texts need none."
+            "the exports of encoders, masked words, SQuAD 1.1, tags and "
+            "vectors of texts need none."
         )
     parts = {checkpoint_reader.part_of(name) for name in lacking}
     if parts and parts <= _PARTS_OF_OBJECTIVES:

@@ -13,12 +13,14 @@ from albert_tf.model.heads import (
     pretraining,
     question_answering,
     replaced_tokens,
+    token_classification,
 )
 from albert_tf.model.network.encoder import AlbertModel
 
 _ENCODER = "bert"
-# Heads of models that do not need a pooler: none, masked words, SQuAD 1.1.
-_WITHOUT_POOLER = [set(), {"cls/predictions"}, {"cls/squad"}]
+_TAGS = token_classification.SCOPE
+# Heads of models without need of a pooler: none, masked words, SQuAD 1.1, tags.
+_WITHOUT_POOLER = [set(), {"cls/predictions"}, {"cls/squad"}, {_TAGS}]
 
 
 def make_model(
@@ -33,6 +35,7 @@ def make_model(
     encoder = AlbertModel(config)
     heads = _heads(checkpoint)
     labels = checkpoint.shapes.get("output_weights", [0])[0]
+    tags = checkpoint.shapes.get(f"{_TAGS}/output_bias", [0])[0]
     width = checkpoint.shapes.get(f"{embedding.SCOPE}/bias", [0])[0]
     known: dict[frozenset[str], Callable[[AlbertModel], keras.Model]] = {
         frozenset(): lambda e: e,
@@ -44,6 +47,9 @@ def make_model(
         ),
         frozenset({"classifier"}): (
             lambda e: classification.AlbertClassifier(e, labels)
+        ),
+        frozenset({_TAGS}): (
+            lambda e: token_classification.AlbertTokenClassifier(e, tags)
         ),
         frozenset({embedding.SCOPE}): (
             lambda e: embedding.AlbertEmbedder(e, projection_size=width)

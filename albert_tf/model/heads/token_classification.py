@@ -22,6 +22,8 @@ class AlbertTokenClassifier(model_with_head.ModelWithHead):
     The encoder's pooler has no part in it and keeps its weights.
     """
 
+    reads_pooler = False
+
     def __init__(
         self,
         encoder: AlbertModel,

@@ -83,6 +83,23 @@ def show_choice(texts: Texts, answer: Answer) -> View:
     return View(headline, (), charts, _notes(answer))
 
 
+def show_spans(texts: Texts, answer: Answer) -> View:
+    """Highlight the spans, and chart how sure each is."""
+    text, spans, passage, stop = texts["text"], answer["spans"], [], 0
+    for span in spans:
+        start, end = span["start"], span["end"]
+        passage += [(text[stop:start], False), (text[start:end], True)]
+        stop = end
+    passage.append((text[stop:], False))
+    names, scores, labels = (
+        [span[key] for span in spans] for key in ("text", "score", "label")
+    )
+    charts = {"Spans": _bars(names, scores, labels)} if spans else {}
+    count = len(spans)
+    headline = f"{count or 'No'} span{'' if count == 1 else 's'}"
+    return View(headline, passage, charts, _notes(answer))
+
+
 def show_label(texts: Texts, answer: Answer) -> View:
     """Chart the classes."""
     del texts
@@ -159,6 +176,9 @@ KINDS = {
             "options": ["tickets", "lamps", "boats", "maps"],
         },
         show_choice,
+    ),
+    "num_spans": Kind(
+        "Spans", "Names and the like are marked.", {"text": _STORY}, show_spans
     ),
     "label": Kind("Classes", "The text is classified.", _PAIR, show_label),
     "score": Kind("Score", "The text gets a number.", _PAIR, show_score),

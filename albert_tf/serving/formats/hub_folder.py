@@ -17,7 +17,7 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import files, strict_json
-from albert_tf.finetuning import base, race
+from albert_tf.finetuning import base, race, tagging
 from albert_tf.finetuning.glue import glue
 from albert_tf.model.checkpoints import huggingface, huggingface_config
 from albert_tf.model.config import AlbertConfig
@@ -138,7 +138,7 @@ def _json(values: Mapping[str, Any]) -> str:
 def details_of(task: base.Task) -> huggingface_config.Details:
     """Return what the outputs of a task's model mean."""
     labels: tuple[str, ...] = ()
-    if isinstance(task, glue.GlueTask):
+    if isinstance(task, glue.GlueTask | tagging.TaggingTask):
         labels = tuple(task.labels)
     return huggingface_config.Details(
         labels=labels,

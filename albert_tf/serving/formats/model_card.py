@@ -24,6 +24,7 @@ _OF_CLASSES = {
     "ForMaskedLM": "fill-mask",
     "ForSequenceClassification": "text-classification",
     "ForQuestionAnswering": "question-answering",
+    "ForTokenClassification": "token-classification",
     "ForMultipleChoice": "multiple-choice",
     "Model": "feature-extraction",
 }
@@ -33,7 +34,12 @@ PIPELINES = {
     SENTENCES: "sentence-similarity",
 }
 _FENCE = 3 * "-"  # Around the metadata.
-_BY_PIPELINE = ("fill-mask", "text-classification", "feature-extraction")
+_BY_PIPELINE = (
+    "fill-mask",
+    "text-classification",
+    "token-classification",
+    "feature-extraction",
+)
 # A folder in front of a name, of this machine: not of a URL.
 _FOLDERS = re.compile(r"(?<![\w./:~])~?/(?:[^\s/|,]+/)*(?=[^\s/|,])")
 

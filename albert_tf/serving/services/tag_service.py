@@ -53,7 +53,6 @@ class TagService(service.Service):
 
     model: token_classification.AlbertTokenClassifier
     texts = ("text",)
-    unread = ("bert/pooler",)
     reads_offsets = True
 
     def __init__(

@@ -311,13 +311,19 @@ def test_config_has_the_special_pieces_and_the_dropout_of_the_heads(folder):
     assert values["classifier_dropout_prob"] == 0.1
 
 
-def test_the_encoder_of_a_classifier_of_tokens_is_read(tmp_path, caplog):
+def test_classifiers_of_tokens_and_of_texts_are_told_apart_by_class(tmp_path):
     weights = random_weights(kind="classifier")
     hugging_face_files.write(tmp_path, CONFIG, weights)
     change_config(tmp_path, architectures=["AlbertForTokenClassification"])
     found = huggingface.read_weights(str(tmp_path))
-    assert "holds a classifier of tokens" in caplog.text
-    assert found.keys() == {n for n in weights if n.startswith("bert/")}
+    for leaf in ("output_weights", "output_bias"):
+        np.testing.assert_array_equal(found[f"cls/tags/{leaf}"], weights[leaf])
+        assert leaf not in found
+    hugging_face_files.write(tmp_path, CONFIG, found)
+    values = config_of(tmp_path)
+    assert values["architectures"] == ["AlbertForTokenClassification"]
+    again = huggingface.read_weights(str(tmp_path))
+    assert again.keys() == found.keys()
 
 
 def test_groups_that_transformers_rounds_otherwise_are_refused(folder):

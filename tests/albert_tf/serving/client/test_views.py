@@ -104,6 +104,24 @@ def test_labels_and_scores():
     assert views.show_score({}, {"score": 2.346}).headline == "Score 2.35"
 
 
+def test_spans_are_marked():
+    spans = [
+        {"start": 0, "end": 3, "label": "PER", "score": 0.9, "text": "Ivo"},
+        {"start": 8, "end": 12, "label": "LOC", "score": 0.5, "text": "Nord"},
+    ]
+    view = views.show_spans({"text": "Ivo saw Nord."}, {"spans": spans})
+    assert view.headline == "2 spans"
+    assert [part for part in view.passage if part[0]] == [
+        ("Ivo", True),
+        (" saw ", False),
+        ("Nord", True),
+        (".", False),
+    ]
+    assert view.charts["Spans"] == [("Ivo", 0.9, "PER"), ("Nord", 0.5, "LOC")]
+    empty = views.show_spans({"text": "Rain."}, {"spans": []})
+    assert (empty.headline, empty.charts) == ("No spans", {})
+
+
 class Signature:
     """Takes texts, and chooses the longest option."""
 
