@@ -91,6 +91,7 @@ def ask(texts, out, **model):
     return spans_of(out)
 
 
+@pytest.mark.slow
 def test_an_export_finds_what_the_run_finds(trained, tmp_path):
     served = tmp_path / "served"
     dev = trained.parent / "columns.txt"
