@@ -147,7 +147,7 @@ def test_a_piece_is_answered_by_the_window_that_sees_it_best():
     """Piece 3 stands in the windows 0 (with one piece behind it) and 1."""
     assert spans_of([7, 0, 0, 0], [7, 0, 0, 0])[0][-1] == 1
     assert spans_of([0, 4, 0, 0], [0, 4, 0, 0])[0][-1] == 0
-    found = answer_ops._sees_best(WINDOWS, ragged(range(9), [], range(3)))
+    found = answer_ops.sees_best(WINDOWS, ragged(range(9), [], range(3)))
     expected = squad_features.max_context(((0, 5), (3, 5), (6, 3)))
     for row, best in zip(found.numpy(), expected, strict=False):
         assert row[: len(best)].tolist() == best.tolist()
