@@ -34,6 +34,7 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import pathlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
@@ -160,7 +161,8 @@ def run(settings: PredictOptions) -> None:
 
 def _require_readable(path: str) -> None:
     """Refuse what can be no input; a named pipe can."""
-    if not files.exists(path) or os.path.isdir(path):
+    is_device = pathlib.Path(path).is_char_device()
+    if not files.exists(path) or os.path.isdir(path) or is_device:
         raise errors.UserError(
             f"--input_file={path} is not a file. Check the path (the current "
             f"folder is {os.getcwd()})."

@@ -144,12 +144,19 @@ def expand_patterns(
 def match(pattern: str) -> list[str]:
     """Return what a glob pattern matches, sorted.
 
-    If something has the pattern as its very name, it is only that.
+    If something has the pattern as its very name, it is only that. A name that
+    is not UTF-8 is an error, because it cannot be written into a report.
     """
     if exists(pattern):
         return [pattern]
-    found = _gfile().glob if is_remote(pattern) else glob.glob
-    return sorted(found(pattern))
+    found = sorted((_gfile() if is_remote(pattern) else glob).glob(pattern))
+    for path in found:
+        if re.search("[\ud800-\udfff]", path):
+            raise errors.UserError(
+                f"{pattern} matches {path!a}, whose name is not UTF-8. Rename "
+                "the file."
+            )
+    return found
 
 
 def each_once(paths: Sequence[str]) -> list[str]:
@@ -227,6 +234,7 @@ def in_folder(folder: str, name: str) -> str:
             f"{path} is a link to {target}, outside of its folder. Put the "
             "file itself in its place if it belongs there."
         )
+    require_regular(path)
     return path
 
 
@@ -246,8 +254,22 @@ def open_binary(path: str) -> IO[bytes]:
     return open(path, "rb")
 
 
+def require_regular(path: str) -> None:
+    """Refuse a pipe or a device: reading it may never end.
+
+    What a shell makes of <(COMMAND) is allowed.
+    """
+    if is_remote(path) or path.startswith("/dev/fd/") or os.path.isdir(path):
+        return
+    if is_special(path):
+        raise errors.UserError(
+            f"{path} is a pipe or a device. Put a regular file in its place."
+        )
+
+
 def read_bytes(path: str) -> bytes:
-    """Read a whole file."""
+    """Read a whole file, a regular one."""
+    require_regular(path)
     with open_binary(path) as stream:
         return bytes(stream.read())
 
@@ -255,6 +277,7 @@ def read_bytes(path: str) -> bytes:
 def sha256(path: str) -> str:
     """Return the hexadecimal SHA-256 of a file's content."""
     digest = hashlib.sha256()
+    require_regular(path)
     with open_binary(path) as stream:
         while content := stream.read(2**20):
             digest.update(content)

@@ -383,6 +383,7 @@ def read_records(
             f"The record file {path} does not exist. Check the path (the "
             f"current folder is {os.getcwd()})."
         )
+    files.require_regular(path)
     number = 1
     try:
         with files.open_binary(path) as stored:

@@ -402,6 +402,7 @@ def _open_stored(path: str) -> contextlib.AbstractContextManager[Any]:
     """Open the bytes of a file as they are stored."""
     if path == text_lines.STANDARD_INPUT:
         return contextlib.nullcontext(sys.stdin.buffer)
+    files.require_regular(path)
     return files.open_binary(path)
 
 

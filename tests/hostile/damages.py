@@ -158,4 +158,6 @@ KINDS: dict[str, Callable[[pathlib.Path], None]] = {
     "link to itself": _to_loop,
     "link to a folder": lambda path: path.symlink_to("/"),
     "link to /dev/null": lambda path: path.symlink_to(os.devnull),
+    "link to /dev/zero": lambda path: path.symlink_to("/dev/zero"),
+    "pipe": os.mkfifo,
 }

@@ -9,10 +9,11 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
-from albert_tf.common import scores
+from albert_tf.common import files, scores
 from albert_tf.data import record_check, tfrecord
 from albert_tf.finetuning import (
     base,
+    embedding,
     features,
     race,
     saved_outputs,
@@ -125,6 +126,17 @@ def glue_file(name: str, split: str) -> Callable[[Path], object]:
     return lambda path: task(name, path.parent).read(str(path), split)
 
 
+def vectors(kind: str) -> Callable[[Path], object]:
+    """Read examples of vectors of texts."""
+
+    def read(path: Path) -> object:
+        options = embedding.EmbeddingOptions(train_examples=kind)
+        given = letters(path.parent), valid_inputs.LENGTH, options
+        return embedding.EmbeddingTask(*given).read(str(path), base.TRAIN)
+
+    return read
+
+
 def tags(path: Path) -> object:
     return tagging_data.read(str(path), tagging_data.ColumnOptions())
 
@@ -144,6 +156,7 @@ def race_folder(folder: Path) -> object:
 
 
 def requests(path: Path) -> None:
+    files.require_regular(str(path))  # A pipe would be waited for.
     with open(path, "rb") as lines:
         list(ask.read(lines, str(path), {"text": 1, "text_pair": 1}))
 
@@ -277,6 +290,9 @@ READERS = {
     "own questions": Reader(
         lambda p: squad_data.read_own(str(p)), "questions.jsonl"
     ),
+    "pairs": Reader(vectors("pairs"), "pairs.tsv"),
+    "scored pairs": Reader(vectors("scored"), "scored.jsonl"),
+    "triplets": Reader(vectors("triplets"), "triplets.csv"),
     "tags": Reader(tags, "tags.conll"),
     "spans": Reader(tags, "spans.jsonl"),
     "race file": Reader(race_file, "race/train/high/1.txt"),

@@ -93,6 +93,16 @@ def test_damaged_files(reader_files, request):
         note(damage, lambda: check(*reader_files))
 
 
+@pytest.mark.parametrize("reader_files", READERS, indirect=True)
+@pytest.mark.parametrize("kind", ["pipe", "link to /dev/zero"])
+def test_what_may_never_end(reader_files, kind):
+    """In the place of any file, also of one that is read by its name only."""
+    _, _, damaged = reader_files
+    os.remove(damaged)
+    damages.KINDS[kind](damaged)
+    assert check(*reader_files)
+
+
 def note(damage, call):
     """Name the damage in what goes wrong with it."""
     try:

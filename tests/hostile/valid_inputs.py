@@ -139,6 +139,14 @@ def _write_tasks(inputs: Inputs) -> None:
         '{"id": "a", "text": "Ivo slept.", "text_pair": "Ivo was awake."}\n'
         '{"id": "b", "text": "Mara slept.", "text_pair": "Ivo slept."}\n'
     )
+    inputs["scored.jsonl"].write_text(
+        '{"text": "Ivo slept.", "text_pair": "Ivo woke.", "score": 0.5}\n'
+        '{"text": "Mara slept.", "text_pair": "It rains.", "score": "0"}\n'
+    )
+    inputs["triplets.csv"].write_text(
+        'text,positive,negative\nIvo slept.,"Ivo, he slept.",It rains.\n'
+        "Mara woke.,Mara is awake.,Ivo slept.\n"
+    )
     inputs["questions.jsonl"].write_text(
         '{"question": "Who slept?", "context": "Ivo slept at the mill."}\n'
     )

@@ -6,6 +6,7 @@ Text are loaded.
 """
 
 import dataclasses
+import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -98,6 +99,9 @@ def open_model(path: str) -> Any:
             "saved_model",
             path,
         )
+    if not files.is_remote(path):
+        for name in glob.iglob("**", root_dir=path, recursive=True):
+            files.in_folder(path, name)
     try:
         return tf.saved_model.load(path)
     except _DAMAGED as error:

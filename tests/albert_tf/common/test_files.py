@@ -327,3 +327,33 @@ def test_size_and_time_of_a_file(tmp_path):
     assert files.size_and_time(str(tmp_path / "abc")) == (3, 7)
     files.write_text("ram://test_size/a", "abcd")
     assert files.size_and_time("ram://test_size/a")[0] == 4
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        files.read_bytes,
+        files.sha256,
+        lambda path: files.in_folder(*os.path.split(path)),
+    ],
+)
+def test_what_may_never_end_is_not_read(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.UserError, match="pipe is a pipe or a device"):
+        read(str(tmp_path / "pipe"))
+    with pytest.raises(errors.UserError, match="zero is a pipe or a device"):
+        read("/dev/zero")
+    inner, outer = os.pipe()
+    os.write(outer, b"Ivo")
+    os.close(outer)
+    assert read(f"/dev/fd/{inner}")
+    os.close(inner)
+
+
+def test_names_that_are_no_text_are_not_matched(tmp_path):
+    path = os.path.join(os.fsencode(tmp_path), b"\xff.txt")
+    with open(path, "w"):
+        pass
+    assert files.match(f"{tmp_path}/*.md") == []
+    with pytest.raises(errors.UserError, match=r"udcff.txt', whose name is no"):
+        files.match(f"{tmp_path}/*.txt")
