@@ -291,7 +291,9 @@ def _check_state(source: _Source, path: str) -> None:
 
 def _write_tf1(source: _Source, prefix: str) -> None:
     """Write variables by name, as TensorFlow 1's Saver does."""
-    huggingface.refuse_own_parts(source.config, "the original release")
+    huggingface.refuse_own_parts(
+        source.config, "the original release", layer_norm_eps=1e-12
+    )
     values = {**source.weights(), **source.state}
     names = sorted(values)
 

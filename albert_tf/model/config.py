@@ -53,6 +53,7 @@ _RANGES = {
     "max_position_embeddings": ranges.TOKENS,
     "type_vocab_size": ranges.TOKENS,
     "initializer_range": ranges.Range(0, below=1),
+    "layer_norm_eps": ranges.Range(above=0, high=0.1),
 }
 
 # Keys that the original does not have.
@@ -63,6 +64,7 @@ _OWN_KEYS = (
     "map_equal_sizes",
     "pooling",
     "position_bias",
+    "layer_norm_eps",
 )
 
 # Keys of released config files that no released code reads.
@@ -112,6 +114,7 @@ class AlbertConfig:
             are equal, as transformers does. The original does not.
         pooling: One of `POOLINGS`; cls in the original.
         position_bias: One of `POSITION_BIASES`; none in the original.
+        layer_norm_eps: What norms add to the variance; 1e-12 in the original.
     """
 
     vocab_size: int
@@ -134,6 +137,7 @@ class AlbertConfig:
     map_equal_sizes: bool = False
     pooling: str = "cls"
     position_bias: str = "none"
+    layer_norm_eps: float = 1e-12
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

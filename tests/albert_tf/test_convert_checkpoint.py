@@ -255,6 +255,7 @@ def test_tf1_checkpoint_has_the_names_of_the_original(tmp_path):
         {"share": "ffn"},
         {"pooling": "pair"},
         {"position_bias": "alibi"},
+        {"layer_norm_eps": 1e-5},
     ],
 )
 def test_own_parts_travel_and_others_do_not_read_them(
@@ -269,7 +270,11 @@ def test_own_parts_travel_and_others_do_not_read_them(
         there = convert(prefix, tmp_path / "other" / "x", "tf1")
         assert_same(contents(prefix), contents(there))
         return
-    for name in ("tf1", "huggingface"):
+    formats = ["tf1", "huggingface"]
+    if "layer_norm_eps" in changes:  # transformers has it, too.
+        there = convert(prefix, tmp_path / "other" / "x", formats.pop())
+        assert checkpoint_reader.read(str(there)).config.layer_norm_eps == 1e-5
+    for name in formats:
         with pytest.raises(errors.UserError, match="has no counterpart"):
             convert(prefix, tmp_path / "to" / "x", name)
     assert not list(tmp_path.glob("to/*"))

@@ -54,7 +54,7 @@ class Encoder:
 
     def norm(self, x, scope):
         mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-        normed = (x - mean) / np.sqrt(variance + 1e-12)
+        normed = (x - mean) / np.sqrt(variance + self.config.layer_norm_eps)
         gamma, beta = (self.weights[f"{scope}/{n}"] for n in ("gamma", "beta"))
         return normed * gamma + beta
 

@@ -22,7 +22,6 @@ from albert_tf.model.checkpoints import (
     sentence_modules,
 )
 from albert_tf.model.config import AlbertConfig
-from albert_tf.model.execution import plain
 
 CONFIG_NAME = huggingface_config.CONFIG_NAME
 WEIGHTS_NAME = "model.safetensors"
@@ -457,7 +456,6 @@ def _config_values(
         **ours,
         "hidden_act": huggingface_config.their_activation(config.hidden_act),
         "model_type": model_type,
-        "layer_norm_eps": plain.LAYER_NORM_EPSILON,
         "tie_word_embeddings": True,
         # Dropout of their heads in training; ours have the same by default.
         dropout: 0.1,

@@ -27,11 +27,11 @@ SAME_KEYS = (
     "max_position_embeddings",
     "type_vocab_size",
     "initializer_range",
+    "layer_norm_eps",
 )
 ONLY_ALBERT = ("embedding_size", "num_hidden_groups", "inner_group_num")
 # What other values would mean, this project does not compute.
 FIXED_VALUES = {
-    "layer_norm_eps": 1e-12,
     "position_embedding_type": "absolute",
     "is_decoder": False,
     "add_cross_attention": False,

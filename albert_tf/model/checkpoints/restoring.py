@@ -25,6 +25,7 @@ _SILENT_KEYS = (
     "num_attention_heads",
     "num_hidden_layers",
     "position_bias",
+    "layer_norm_eps",
 )
 _POOLER = "pooler/dense"  # Below the scope of the encoder.
 

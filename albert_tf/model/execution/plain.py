@@ -15,9 +15,6 @@ import tensorflow as tf
 
 from albert_tf.model.seeds import Dropout
 
-# Original release, modeling.layer_norm; Keras would default to 1e-3.
-LAYER_NORM_EPSILON = 1e-12
-
 
 def linear(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Return x @ kernel + bias.
@@ -135,16 +132,19 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     return tf.cast(y, x.dtype)
 
 
-def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
+def layer_norm(
+    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
+) -> tf.Tensor:
     """Normalize float [..., W] over its last axis.
 
     Args:
         x: float [..., W].
         gamma: float32 [W], the factor.
         beta: float32 [W], what is added.
+        epsilon: What is added to the variance.
     """
     y = tf.cast(x, tf.float32)
     y -= tf.reduce_mean(y, -1, keepdims=True)
     variance = tf.reduce_mean(tf.square(y), -1, keepdims=True)
-    scale = tf.math.rsqrt(variance + LAYER_NORM_EPSILON)
+    scale = tf.math.rsqrt(variance + epsilon)
     return tf.cast(y * scale * gamma + beta, x.dtype)

@@ -171,10 +171,13 @@ class ServedEncoder:
         """Apply layers to rows [R, H]; weights are read once."""
         parts = dict.fromkeys(part for pair in layers for part in pair)
         found = {part: self._weights(part, x.dtype) for part in parts}
-        act = self._model.config.hidden_act
+        config = self._model.config
+        epsilon = config.layer_norm_eps
         for attention, feed_forward in layers:
-            x = _attend(x, found[attention], biases, unpadding)
-            x = _feed_forward(x, found[feed_forward], act)
+            x = _attend(x, found[attention], epsilon, biases, unpadding)
+            x = _feed_forward(
+                x, found[feed_forward], epsilon, config.hidden_act
+            )
         return x
 
     def _weights(self, part: Part, dtype: tf.DType) -> PartWeights:
@@ -186,6 +189,7 @@ class ServedEncoder:
 def _attend(
     x: tf.Tensor,
     part: PartWeights,
+    epsilon: float,
     biases: list[tf.Tensor],
     unpadding: Unpadding,
 ) -> tf.Tensor:
@@ -197,10 +201,12 @@ def _attend(
         scores += tf.cast(bias, scores.dtype)
     context = unpadding.merge(tf.matmul(tf.nn.softmax(scores), value))
     y = plain.linear(context, part.output_kernel, part.output_bias)
-    return plain.layer_norm(x + y, part.gamma, part.beta)
+    return plain.layer_norm(x + y, part.gamma, part.beta, epsilon)
 
 
-def _feed_forward(x: tf.Tensor, part: PartWeights, act: str) -> tf.Tensor:
+def _feed_forward(
+    x: tf.Tensor, part: PartWeights, epsilon: float, act: str
+) -> tf.Tensor:
     """Do what `FeedForward` does, for rows [R, H]."""
     hidden = plain.linear(x, part.kernel, part.bias)
     # This GELU is fused with the product before it.
@@ -210,7 +216,7 @@ def _feed_forward(x: tf.Tensor, part: PartWeights, act: str) -> tf.Tensor:
         else plain.activation(act)(hidden)
     )
     y = plain.linear(hidden, part.output_kernel, part.output_bias)
-    return plain.layer_norm(x + y, part.gamma, part.beta)
+    return plain.layer_norm(x + y, part.gamma, part.beta, epsilon)
 
 
 def _read(part: Part, dtype: tf.DType) -> PartWeights:

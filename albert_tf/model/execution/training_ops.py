@@ -206,28 +206,34 @@ def _gelu_and_gradient(
     return tf.cast(y * half, x.dtype), tf.cast(dy * slope, x.dtype)
 
 
-@tf.custom_gradient
 def layer_norm(
-    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor
-) -> tuple[tf.Tensor, Gradient]:
+    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
+) -> tf.Tensor:
     """See `plain.layer_norm`; keeps the input, and two numbers of each row."""
-    # Matrices: the gradients of gamma and beta are sums of columns, which XLA
-    # computes five times as fast as sums over several axes.
-    rows = tf.reshape(x, [-1, x.shape[-1]])
-    y, mean, scale = _normalize(rows, gamma, beta)
 
-    def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        drows, dgamma, dbeta = _layer_norm_gradient(
-            rows, mean, scale, gamma, tf.reshape(dy, tf.shape(rows))
-        )
-        return tf.reshape(drows, tf.shape(x)), dgamma, dbeta
+    @tf.custom_gradient
+    def normalize(
+        x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor
+    ) -> tuple[tf.Tensor, Gradient]:
+        # Matrices: the gradients of gamma and beta are sums of columns, which
+        # XLA computes five times as fast as sums over several axes.
+        rows = tf.reshape(x, [-1, x.shape[-1]])
+        y, mean, scale = _normalize(rows, gamma, beta, epsilon)
 
-    return tf.ensure_shape(tf.reshape(y, tf.shape(x)), x.shape), gradient
+        def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            drows, dgamma, dbeta = _layer_norm_gradient(
+                rows, mean, scale, gamma, tf.reshape(dy, tf.shape(rows))
+            )
+            return tf.reshape(drows, tf.shape(x)), dgamma, dbeta
+
+        return tf.ensure_shape(tf.reshape(y, tf.shape(x)), x.shape), gradient
+
+    return normalize(x, gamma, beta)
 
 
 @xla_compiled
 def _normalize(
-    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor
+    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return the result, the mean, and 1 / the standard deviation.
 
@@ -236,7 +242,7 @@ def _normalize(
     y = tf.cast(x, tf.float32)
     mean = tf.reduce_mean(y, -1, keepdims=True)
     variance = tf.reduce_mean(tf.square(y - mean), -1, keepdims=True)
-    scale = tf.math.rsqrt(variance + plain.LAYER_NORM_EPSILON)
+    scale = tf.math.rsqrt(variance + epsilon)
     return tf.cast((y - mean) * scale * gamma + beta, x.dtype), mean, scale
 
 

@@ -47,7 +47,9 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
             config,
         )
         self.transform_norm = layers.LayerNorm(
-            f"{scope}/predictions/transform/LayerNorm", width
+            f"{scope}/predictions/transform/LayerNorm",
+            width,
+            config.layer_norm_eps,
         )
         self.output_bias = self.add_weight(
             name=f"{scope}/predictions/output_bias",

@@ -93,7 +93,9 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
 
         self.start_dense = dense("start_logits/dense", width, 1)
         self.end_hidden = dense("end_logits/dense_0", 2 * width, width)
-        self.end_norm = layers.LayerNorm("end_logits/LayerNorm", width)
+        self.end_norm = layers.LayerNorm(
+            "end_logits/LayerNorm", width, config.layer_norm_eps
+        )
         self.end_dense = dense("end_logits/dense_1", width, 1)
         self.answer_hidden = dense("answer_class/dense_0", 2 * width, width)
         self.answer_kernel = self.add_weight(

@@ -31,7 +31,9 @@ class Attention(keras.layers.Layer):
         self.output_dense = layers.Dense(
             f"{path}/output/dense", width, width, config
         )
-        self.layer_norm = layers.LayerNorm(f"{scope}/LayerNorm", width)
+        self.layer_norm = layers.LayerNorm(
+            f"{scope}/LayerNorm", width, config.layer_norm_eps
+        )
 
     def call(
         self,

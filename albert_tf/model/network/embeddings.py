@@ -41,7 +41,9 @@ class Embeddings(keras.layers.Layer):
             config.max_position_embeddings,
             width,
         )
-        self.layer_norm = layers.LayerNorm(f"{scope}/LayerNorm", width)
+        self.layer_norm = layers.LayerNorm(
+            f"{scope}/LayerNorm", width, config.layer_norm_eps
+        )
 
     def _table(self, name: str, rows: int, columns: int) -> tf.Variable:
         return self.add_weight(

@@ -25,7 +25,9 @@ class FeedForward(keras.layers.Layer):
         self.output_dense = layers.Dense(
             f"{path}/output/dense", intermediate, width, config
         )
-        self.layer_norm = layers.LayerNorm(f"{scope}/LayerNorm_1", width)
+        self.layer_norm = layers.LayerNorm(
+            f"{scope}/LayerNorm_1", width, config.layer_norm_eps
+        )
 
     def call(
         self,

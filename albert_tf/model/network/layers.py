@@ -68,18 +68,18 @@ class Dense(keras.layers.Layer):
 class LayerNorm(keras.layers.Layer):
     """Layer normalization over the last axis, in float32.
 
-    Epsilon and variable names, `SCOPE/beta` and `SCOPE/gamma`, are those of the
-    original.
+    Variable names, `SCOPE/beta` and `SCOPE/gamma`, are those of the original.
 
     Source: original release, modeling.layer_norm.
     """
 
     weights_dtype = tf.float32
 
-    def __init__(self, scope: str, size: int):
+    def __init__(self, scope: str, size: int, epsilon: float):
         super().__init__(
             name=scope.rsplit("/", 1)[-1], autocast=False, dtype="float32"
         )
+        self.epsilon = epsilon
         self.beta = self.add_weight(
             name=f"{scope}/beta", shape=[size], initializer="zeros"
         )
@@ -91,4 +91,4 @@ class LayerNorm(keras.layers.Layer):
         """Normalize float [..., size]."""
         gamma = weights.read(self.gamma, tf.float32)
         beta = weights.read(self.beta, tf.float32)
-        return operations(training).layer_norm(x, gamma, beta)
+        return operations(training).layer_norm(x, gamma, beta, self.epsilon)

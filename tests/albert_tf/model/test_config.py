@@ -37,6 +37,7 @@ def test_historic_keys_are_accepted_and_one_is_required(small_config):
         ({"hidden_act": "swish"}, "hidden_act='swish' is not known. Allowed"),
         ({"hidden_dropout_prob": 1}, "hidden_dropout_prob=1 is not below 1"),
         ({"initializer_range": -0.1}, "initializer_range=-0.1 is below 0"),
+        ({"layer_norm_eps": 0}, "layer_norm_eps=0 is not above 0"),
         ({"num_attention_heads": 3}, "hidden_size=16 is not a multiple of num"),
         ({"num_hidden_groups": 5}, "num_hidden_groups=5 is more than num_hid"),
         ({"share": "norm"}, "share='norm' is not known. Allowed are all, att"),
@@ -76,7 +77,8 @@ def test_wrong_files_are_named(tmp_path, text, message):
 
 
 @pytest.mark.parametrize(
-    "own", [{}, {"share": "ffn", "float_group_index": True}]
+    "own",
+    [{}, {"share": "ffn", "float_group_index": True}, {"layer_norm_eps": 1e-7}],
 )
 def test_files_have_sorted_keys_and_only_the_own_ones_that_differ(
     small_config, tmp_path, own
@@ -87,7 +89,7 @@ def test_files_have_sorted_keys_and_only_the_own_ones_that_differ(
     assert AlbertConfig.from_json_file(str(path)) == config
     # The others that are ours have their defaults.
     ours = "share float_group_index project_words_first map_equal_sizes"
-    ours = {*ours.split(), "pooling", "position_bias"}
+    ours = {*ours.split(), "pooling", "position_bias", "layer_norm_eps"}
     keys = (dataclasses.asdict(config).keys() - ours) | own.keys()
     assert list(json.loads(path.read_text())) == sorted(keys)
 

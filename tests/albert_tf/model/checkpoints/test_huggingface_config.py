@@ -36,7 +36,6 @@ def test_keys_that_mean_the_same_keep_their_values_and_others_go():
     ("values", "message"),
     [
         ({"hidden_act": "silu"}, "hidden_act='silu'. Allowed are gelu_new"),
-        ({"layer_norm_eps": 1e-5}, "layer_norm_eps=1e-05"),
         ({"position_embedding_type": "relative_key"}, "'absolute' only"),
         ({"model_type": "t5"}, "config.json has model_type='t5'; only"),
         ({"model_type": "roberta"}, "byte-level BPE, and its positions begin"),

@@ -42,6 +42,8 @@ def run(module, name, arguments, dropout=tf.identity):
     function = getattr(module, name)
     if name == "feed_forward":
         function = functools.partial(function, hidden_act="gelu")
+    if name == "layer_norm":
+        function = functools.partial(function, epsilon=0.5)
     with tf.GradientTape() as tape:
         tape.watch(arguments)
         if name == "attention":

@@ -151,7 +151,13 @@ def test_layers_apply_the_parameters_of_their_group(
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"embedding_size": 16}, {"num_hidden_groups": 4}]
+    "changes",
+    [
+        {},
+        {"embedding_size": 16},
+        {"num_hidden_groups": 4},
+        {"layer_norm_eps": 0.1},
+    ],
 )
 def test_outputs_equal_plain_numpy(small_config, batch, changes):
     config = dataclasses.replace(

@@ -24,7 +24,7 @@ def test_dense_transforms_the_last_axis(training):
 
 @pytest.mark.parametrize("training", [False, True])
 def test_norm_of_a_row_has_mean_beta_and_deviation_gamma(training):
-    norm = layers.LayerNorm("a/LayerNorm", 50)
+    norm = layers.LayerNorm("a/LayerNorm", 50, 1e-12)
     assert [v.name for v in norm.variables] == [
         "a/LayerNorm/beta:0",
         "a/LayerNorm/gamma:0",
