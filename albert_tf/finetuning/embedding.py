@@ -14,7 +14,13 @@ import numpy as np
 from albert_tf.common import errors, files, ranges, strict_json
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, embedding_data, packing, text_files
+from albert_tf.finetuning import (
+    base,
+    embedding_data,
+    packing,
+    retrieval,
+    text_files,
+)
 from albert_tf.finetuning.embedding_data import TextGroup
 from albert_tf.finetuning.glue import glue_metrics
 from albert_tf.model.config import TEXT_POOLINGS
@@ -23,7 +29,6 @@ from albert_tf.text import tokenization
 NAME = "embedding"
 # Examples that are featurized together, and texts that are ranked together.
 _BATCH = 256
-_RECALLS = (1, 10)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,9 +47,10 @@ class EmbeddingOptions:
     )
     dev_examples: str | None = option(
         None,
-        "What the development and the test file have. Default: as "
+        "What the development and the test file have. retrieval: texts, and "
+        "queries with the ids of those that answer them. Default: as "
         "--train_examples.",
-        choices=embedding_data.KINDS,
+        choices=(*embedding_data.KINDS, embedding_data.RETRIEVAL),
     )
     text_pooling: str | None = option(
         None,
@@ -100,8 +106,11 @@ class EmbeddingTask(base.Task):
 
     def read(self, path: str, split: str) -> list[TextGroup]:
         """Read a file of `embedding_data`, strictly; of PREDICT, texts."""
+        items: Sequence[TextGroup | text_files.BadLine]
         if split == base.PREDICT:
             items = self.read_own(path)
+        elif self._kind(split) == embedding_data.RETRIEVAL:
+            items = retrieval.read(path)
         else:
             kind, has_scores = self._kind(split), split != base.TEST
             items = embedding_data.read(path, kind, has_scores=has_scores)
@@ -199,8 +208,12 @@ class EmbeddingTask(base.Task):
             of 1 / rank of the right text among all second texts of the file
             (and third ones), `recall_at_1` and `recall_at_10`; of triplets
             `accuracy` too: whether the right text is closer than the wrong one.
+            Of RETRIEVAL see `retrieval.score`.
         """
         vectors = np.asarray(outputs["embedding"], np.float64)
+        if self._dev_examples == embedding_data.RETRIEVAL:
+            flat = vectors.reshape(len(examples), -1)
+            return retrieval.score(flat, _entries(examples))
         cosines = _cosines(vectors)
         if self._dev_examples == embedding_data.SCORED:
             expected = np.array([example.score for example in examples])
@@ -208,7 +221,7 @@ class EmbeddingTask(base.Task):
             return glue_metrics.score(names, cosines[:, 0], expected)
         places = ranks(vectors, [example.texts for example in examples])
         scores = {"mrr": float((1 / places).mean())}
-        for most in _RECALLS:
+        for most in retrieval.RECALLS:
             scores[f"recall_at_{most}"] = float((places <= most).mean())
         if self._dev_examples == embedding_data.TRIPLETS:
             scores["accuracy"] = float((cosines[:, 0] > cosines[:, 1]).mean())
@@ -217,8 +230,15 @@ class EmbeddingTask(base.Task):
     def answers(
         self, outputs: base.Outputs, examples: Sequence[TextGroup]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the `embedding` of a text, or the cosine as `prediction`."""
+        """Yield the `embedding` of a text, or the cosine as `prediction`.
+
+        For queries it is the ids of the nearest texts.
+        """
         vectors = outputs["embedding"]
+        if entries := _entries(examples):
+            flat = np.reshape(vectors, [len(examples), -1])
+            yield from retrieval.answers(flat, entries)
+            return
         for example, found in zip(examples, vectors, strict=True):
             key = text_files.key_of(example.guid)
             if found.ndim == 1:
@@ -233,7 +253,7 @@ class EmbeddingTask(base.Task):
         split: str,
         output_dir: str,
     ) -> None:
-        """Write `SPLIT_predictions.jsonl`: the cosine of each pair."""
+        """Write `SPLIT_predictions.jsonl`: see `answers`."""
         answers = self.answers(outputs, examples)
         text = "".join(strict_json.dumps(a) + "\n" for a in answers)
         path = os.path.join(output_dir, f"{split}_predictions.jsonl")
@@ -244,6 +264,11 @@ class EmbeddingTask(base.Task):
         vectors = [outputs["embedding"] for outputs in runs]
         joined = np.concatenate(vectors, -1) / np.sqrt(len(runs))
         return {"embedding": joined}
+
+
+def _entries(examples: Sequence[TextGroup]) -> list[retrieval.Entry]:
+    """Return the examples if they are those of RETRIEVAL, else none."""
+    return [one for one in examples if isinstance(one, retrieval.Entry)]
 
 
 def _cosines(vectors: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from albert_tf.finetuning import text_files
 
 SCORED, PAIRS, TRIPLETS = "scored", "pairs", "triplets"
 KINDS = (SCORED, PAIRS, TRIPLETS)
+RETRIEVAL = "retrieval"  # For development files only, see `retrieval`.
 _TEXTS = {
     SCORED: ("text", "text_pair"),
     PAIRS: ("text", "text_pair"),
@@ -33,8 +34,8 @@ class TextGroup:
 
 
 def num_texts(kind: str) -> int:
-    """Return the texts of an example of one of `KINDS`."""
-    return len(_TEXTS[kind])
+    """Return the texts of an example of one of `KINDS`, or of RETRIEVAL."""
+    return len(_TEXTS.get(kind, "1"))
 
 
 def read(

@@ -16,6 +16,7 @@ from albert_tf.finetuning import (
     embedding,
     features,
     race,
+    retrieval,
     saved_outputs,
     tagging_data,
 )
@@ -284,6 +285,7 @@ READERS = {
     "own pairs.tsv": Reader(own_pairs, "pairs.tsv"),
     "own pairs.csv": Reader(own_pairs, "pairs.csv"),
     "own pairs.jsonl": Reader(own_pairs, "pairs.jsonl"),
+    "retrieval": Reader(lambda p: retrieval.read(str(p)), "queries.jsonl"),
     "squad": Reader(
         lambda p: squad_data.read(str(p), "train_file"), "squad.json"
     ),

@@ -147,6 +147,10 @@ def _write_tasks(inputs: Inputs) -> None:
         'text,positive,negative\nIvo slept.,"Ivo, he slept.",It rains.\n'
         "Mara woke.,Mara is awake.,Ivo slept.\n"
     )
+    inputs["queries.jsonl"].write_text(
+        '{"id": "a", "text": "Ivo slept."}\n{"id": 7, "text": "Mara sat."}\n'
+        '{"query": "Who slept?", "relevant": ["a"]}\n'
+    )
     inputs["questions.jsonl"].write_text(
         '{"question": "Who slept?", "context": "Ivo slept at the mill."}\n'
     )

@@ -1,0 +1,149 @@
+"""Queries and the texts that answer them: their file, and how many are found.
+
+A file has one JSON object a line: {"id": "7", "text": "..."} for each text, and
+{"query": "...", "relevant": ["7"]} for each query; in any order.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.common import errors
+from albert_tf.finetuning import embedding_data, text_files
+
+RECALLS = (1, 10)
+# Queries that are compared together, and answers of each.
+_BATCH = 256
+_MOST_ANSWERS = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry(embedding_data.TextGroup):
+    """A text that is searched, or a query.
+
+    Attributes:
+        guid: Of a text its id. Of a query see `text_files.key_of`.
+        texts: One.
+        relevant: The ids of what a query should find; of a text none.
+    """
+
+    relevant: tuple[Any, ...] = ()
+
+
+def read(path: str) -> list[Entry]:
+    """Read a file, strictly."""
+
+    def parse(
+        where: str, place: dict[str, Any], values: Mapping[str, Any]
+    ) -> Iterator[Entry]:
+        is_query = "query" in values
+        needed = ("query", "relevant") if is_query else ("id", "text")
+        text_files.require_names(values, needed, where, "It needs")
+        text = values["query" if is_query else "text"]
+        if not isinstance(text, str):
+            raise errors.UserError(
+                f"{where}: {text!r} is no text. Put it into quotation marks."
+            )
+        if not is_query:
+            yield Entry(_checked_id(values["id"], where), (text,))
+            return
+        relevant = values["relevant"]
+        if not isinstance(relevant, list) or not relevant:
+            raise errors.UserError(
+                f"{where}: 'relevant' is {relevant!r}. Give a list of the ids "
+                "of the texts that answer the query, one at least."
+            )
+        ids = tuple(dict.fromkeys(_checked_id(id_, where) for id_ in relevant))
+        yield Entry(
+            values.get("id", text_files.Place(place)), (text,), relevant=ids
+        )
+
+    items = text_files.read_own(path, ["query", "relevant"], parse)
+    found = list(text_files.strictly(items))
+    _check(found, path)
+    return found
+
+
+def _checked_id(id_: Any, where: str) -> Any:
+    if type(id_) not in (str, int):
+        raise errors.UserError(
+            f"{where}: the id {id_!r} is neither text nor a whole number. "
+            "Correct it."
+        )
+    return id_
+
+
+def _check(entries: Sequence[Entry], path: str) -> None:
+    known = set()
+    for entry in entries:
+        if not entry.relevant and entry.guid in known:
+            raise errors.UserError(
+                f"{path} has the id {entry.guid!r} twice. Give every text an "
+                "id of its own."
+            )
+        if not entry.relevant:
+            known.add(entry.guid)
+    for entry in entries:
+        for id_ in entry.relevant:
+            if id_ not in known:
+                raise errors.UserError(
+                    f"{path}: the query {entry.texts[0]!r} names the id "
+                    f"{id_!r}, but no text has it. Add the text."
+                )
+    if len(known) == len(entries):
+        raise errors.UserError(
+            f"{path} has no queries. Add objects with 'query' and 'relevant'."
+        )
+
+
+def score(vectors: np.ndarray, entries: Sequence[Entry]) -> dict[str, float]:
+    """Return `mrr`, `recall_at_1` and `recall_at_10`, means over the queries.
+
+    `mrr` is 1 / the rank of the first relevant text, recall the share of the
+    relevant texts among the first ones. Of equal cosines the rank is the mean.
+
+    Args:
+        vectors: float [entries, width], of length 1.
+    """
+    numbers = {guid: n for n, guid in enumerate(_ids(entries))}
+    reciprocals, recalls = [], []
+    for entry, row in _cosines(vectors, entries):
+        own = row[[numbers[id_] for id_ in entry.relevant], None]
+        equal = (row == own).sum(1) - 1
+        places = 1 + (row > own).sum(1) + equal / 2
+        reciprocals.append(1 / places.min())
+        recalls.append([(places <= most).mean() for most in RECALLS])
+    shares = np.mean(recalls, 0)
+    return {"mrr": float(np.mean(reciprocals))} | {
+        f"recall_at_{most}": float(share)
+        for most, share in zip(RECALLS, shares, strict=True)
+    }
+
+
+def answers(
+    vectors: np.ndarray, entries: Sequence[Entry]
+) -> Iterator[dict[str, Any]]:
+    """Yield the ids of the nearest texts for each query, as `prediction`."""
+    ids = _ids(entries)
+    for entry, row in _cosines(vectors, entries):
+        nearest = np.argsort(-row, kind="stable")[:_MOST_ANSWERS]
+        found = [ids[number] for number in nearest]
+        yield {**text_files.key_of(entry.guid), "prediction": found}
+
+
+def _ids(entries: Sequence[Entry]) -> list[Any]:
+    return [entry.guid for entry in entries if not entry.relevant]
+
+
+def _cosines(
+    vectors: np.ndarray, entries: Sequence[Entry]
+) -> Iterator[tuple[Entry, np.ndarray]]:
+    """Yield each query with the cosines of all texts."""
+    is_query = np.array([bool(entry.relevant) for entry in entries])
+    texts, queries = vectors[~is_query].T, vectors[is_query]
+    asked = [entry for entry in entries if entry.relevant]
+    for start in range(0, len(asked), _BATCH):
+        rows = queries[start : start + _BATCH] @ texts
+        yield from zip(asked[start : start + _BATCH], rows, strict=True)
