@@ -17,7 +17,7 @@ from albert_tf.finetuning.squad import (
 )
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
-from albert_tf.serving.services import answer_service, in_parts
+from albert_tf.serving.services import in_parts
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
 from tests.albert_tf.serving.formats import test_saved_model
