@@ -49,6 +49,16 @@ class TaggingOptions:
         default_factory=tagging_data.ColumnOptions
     )
 
+    def __post_init__(self) -> None:
+        found = self.labels
+        if found and (len(set(found)) < max(2, len(found)) or not all(found)):
+            raise errors.UserError(
+                "must be two tags or more, none empty and none twice, with "
+                "tabs between them. Leave it out with `train_file`.",
+                "tags",
+                self.tags,
+            )
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The tags; none where they are not known."""
@@ -190,6 +200,7 @@ class TaggingTask(base.Task):
         )
         if split == base.TRAIN:
             self.labels = self.labels or tagging_data.labels_of(examples, path)
+            _warn_of_single_examples(examples, path)
             _warn_of_cleaning(self.tokenizer, examples, path)
         return examples
 
@@ -391,6 +402,21 @@ def _spans(example: TaggedText, words: Sequence[_Word]) -> list[dict[str, Any]]:
             }
         )
     return spans
+
+
+def _warn_of_single_examples(examples: Sequence[TaggedText], path: str) -> None:
+    counts = collections.Counter(
+        label
+        for example in examples
+        for label, _, _ in tagging_data.entities(example.tags or ())
+    )
+    single = sorted(label for label, count in counts.items() if count == 1)
+    if single:
+        logging.warning(
+            "%s has only one example of %s, too few to learn from.",
+            path,
+            ", ".join(single),
+        )
 
 
 def _warn_of_cleaning(

@@ -188,6 +188,13 @@ def test_a_vocabulary_that_hides_names_is_warned_of(
     path.write_text("\n".join(lines))
     make(tiny_tokenizer).read(str(path), base.TRAIN)
     assert "1 of 5 words become equal" in caplog.text
+    assert "has only one example of LOC, PER" in caplog.text
+
+
+@pytest.mark.parametrize("tags", ["O", "O\tB-A\tO", "O\t\tB-A"])
+def test_tags_that_are_no_list_are_refused(tags):
+    with pytest.raises(errors.UserError, match="tags=.*two tags or more"):
+        tagging.TaggingOptions(tags)
 
 
 def test_lengths_without_text_are_refused(tiny_tokenizer):
