@@ -131,6 +131,43 @@ def test_run_predicts_and_exports_the_same_vectors(
             assert report[name][metric] == pytest.approx(best[metric], abs=1e-4)
 
 
+def test_queries_find_what_pairs_find(world, trained, tmp_path):
+    """Of the same texts; without training, from a run's weights."""
+    first, second = WORDS[0::3], WORDS[1::3]
+    pairs = [
+        {"text": a, "text_pair": b} for a, b in zip(first, second, strict=True)
+    ]
+    queries = [{"id": n, "text": text} for n, text in enumerate(second)]
+    queries += [
+        {"query": text, "relevant": [n]} for n, text in enumerate(first)
+    ]
+    found = []
+    for kind, rows in (("pairs", pairs), ("retrieval", queries)):
+        path = tmp_path / f"{kind}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        settings = options(world, tmp_path / kind, "scored")
+        settings = changed(
+            settings,
+            dev_examples=kind,
+            dev_file=str(path),
+            test_file=str(path),
+            do_train=False,
+            init_checkpoint=str(trained),
+            text_pooling="max",
+            projection_size=6,
+        )
+        run_embeddings.run(settings)
+        found.append(scores.read(str(tmp_path / kind)).best.scores)
+    assert found[1] == pytest.approx(found[0])
+    assert found[0]["recall_at_10"] == 1
+    lines = small_runs.open_lines(
+        tmp_path / "retrieval" / "test_predictions.jsonl"
+    )
+    answers = [json.loads(line) for line in lines]
+    assert [answer["line"] for answer in answers] == [5, 6, 7, 8]
+    assert all(sorted(a["prediction"]) == [0, 1, 2, 3] for a in answers)
+
+
 def test_pooling_and_width_are_those_of_the_folder(
     world, trained, tmp_path, monkeypatch
 ):
