@@ -3,10 +3,11 @@
     python -m albert_tf.convert_checkpoint --from=albert_base/model.ckpt-best \
         --to=albert_base_hf --format=huggingface
 
-Weights keep every bit. Moments and global step travel between TF1 and TF2
-checkpoints, where the source has them; Hugging Face has no place for them. A
-vocabulary that is known travels, with the file that says how its text is
-normalized. A folder for Hugging Face also gets the tokenizer and a model card.
+Weights keep every bit, but with --format=bfloat16. Moments and global step
+travel between TF1 and TF2 checkpoints, where the source has them; the other
+formats have no place for them. A vocabulary that is known travels, with the
+file that says how its text is normalized. A folder for Hugging Face also gets
+the tokenizer and a model card.
 """
 
 import dataclasses
@@ -34,6 +35,7 @@ from albert_tf.text import tokenization
 _SENTENCES = "sentence_transformers"
 # Folders, with the tokenizer.
 _HUB_FORMATS = ("huggingface", _SENTENCES)
+_BFLOAT16 = "bfloat16"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +48,8 @@ class ConvertOptions:
         positional=True,
     )
     to: str = option(
-        help="Prefix to write, such as FOLDER/model.ckpt-best, or for "
-        "--format=huggingface a folder. An albert_config.json is written "
+        help="Prefix to write, such as FOLDER/model.ckpt-best, or for a format "
+        "other than tf1 and tf2 a folder. An albert_config.json is written "
         "beside a prefix."
     )
     format: str = option(
@@ -55,8 +57,9 @@ class ConvertOptions:
         "a checkpoint of this project. huggingface: a folder that transformers "
         "uses, with tokenizer and model card; it needs the vocabulary. "
         "sentence_transformers: the same, and sentence-transformers makes "
-        "vectors of texts with it.",
-        choices=("tf1", "tf2", *_HUB_FORMATS),
+        "vectors of texts with it. bfloat16: a folder of this project with the "
+        "weights rounded, in half the space.",
+        choices=("tf1", "tf2", *_HUB_FORMATS, _BFLOAT16),
     )
     text_pooling: str | None = option(
         None,
@@ -146,7 +149,7 @@ def run(settings: ConvertOptions) -> None:
     if settings.format in _HUB_FORMATS:
         tokenizer_check.require_library()
     folder = settings.to
-    if settings.format not in _HUB_FORMATS:
+    if settings.format in _WRITERS:
         folder = os.path.dirname(settings.to) or os.curdir
     with folder_lock.hold(folder, "to"):
         _check_target(settings)
@@ -158,6 +161,9 @@ def _convert(settings: ConvertOptions) -> None:
     _check_neighbour(settings, source.config)
     if settings.format in _HUB_FORMATS:
         _write_huggingface(source, settings)
+    elif settings.format == _BFLOAT16:
+        vocabulary, _ = _find_vocabulary(source, settings)
+        _write_bfloat16(source, vocabulary, settings.to)
     else:
         details = _details_in(source)
         if details and details.labels:
@@ -173,7 +179,7 @@ def _convert(settings: ConvertOptions) -> None:
         folder = os.path.dirname(settings.to) or os.curdir
         if vocabulary.path and not run_folder.vocabularies(folder):
             run_folder.copy_vocabulary(vocabulary, folder)
-    has_state = source.state and settings.format not in _HUB_FORMATS
+    has_state = source.state and settings.format in _WRITERS
     logging.info(
         "Wrote %s (%s): %s with %d variables%s.",
         settings.to,
@@ -189,14 +195,18 @@ def _find_vocabulary(
 ) -> tuple[tokenization.VocabularyOptions, str]:
     """Return the vocabulary of a model, if it is known, and its folder."""
     given = settings.vocabulary
-    known, folder = serving_source.vocabulary_beside(source.path, given)
+    known, folder = run_folder.vocabulary_beside(source.path, given)
     return serving_source.choose_vocabulary(given, known, folder), folder
 
 
 def _check_target(settings: ConvertOptions) -> None:
     """Refuse to write over something, before anything is read."""
     target = settings.to
-    if settings.format in _HUB_FORMATS:
+    if settings.format == _BFLOAT16:
+        names = huggingface.WEIGHTS_NAME, checkpoint_reader.CONFIG_NAME
+        existing = [os.path.join(target, name) for name in names]
+        existing += run_folder.vocabulary_paths(target)
+    elif settings.format in _HUB_FORMATS:
         is_hub = settings.format == "huggingface"
         existing = (hub_folder if is_hub else sentence_folder).paths(target)
         if glob.glob(os.path.join(glob.escape(target), "*.index")):
@@ -227,7 +237,7 @@ def _check_neighbour(settings: ConvertOptions, config: AlbertConfig) -> None:
     """Refuse a folder whose config file is that of another model."""
     folder = os.path.dirname(settings.to)
     path = files.in_folder(folder, checkpoint_reader.CONFIG_NAME)
-    if settings.format in _HUB_FORMATS or not files.exists(path):
+    if settings.format not in _WRITERS or not files.exists(path):
         return
     if AlbertConfig.from_json_file(path) != config:
         raise errors.UserError(
@@ -360,6 +370,22 @@ def _write_prefix(
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def _write_bfloat16(
+    source: _Source, vocabulary: tokenization.VocabularyOptions, folder: str
+) -> None:
+    """Write a folder with weights in bfloat16, config and vocabulary."""
+    files.make_folder(folder, "to")
+    run_folder.copy_vocabulary(vocabulary, folder)
+    weights = huggingface.bfloat16_file(source.weights())
+    described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
+    files.write_together(
+        {
+            described: source.config.to_json().encode(),
+            os.path.join(folder, huggingface.WEIGHTS_NAME): weights,
+        }
+    )
+
+
 def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
     """Write a folder for transformers."""
     vocabulary, folder = _find_vocabulary(source, settings)
@@ -406,7 +432,7 @@ def _details_in(source: _Source) -> huggingface_config.Details | None:
         | token_classification.AlbertTokenClassifier
     )
     is_classifier = isinstance(source.model, heads)
-    if not is_classifier or checkpoint_files.is_prefix(source.path):
+    if not is_classifier or not huggingface.is_folder(source.path):
         return None
     return huggingface.read_details(source.path)
 

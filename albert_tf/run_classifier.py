@@ -32,12 +32,15 @@ class ClassifierOptions(finetuning_options.TaskOptions):
         "Python module that adds tasks of your own to "
         "albert_tf.finetuning.glue.glue_tasks.TASKS, see docs/own_task.md.",
     )
+    teaching: finetuning_options.TeacherOptions = dataclasses.field(
+        default_factory=finetuning_options.TeacherOptions
+    )
 
 
 if __name__ == "__main__":
     options.check_command_line(ClassifierOptions)
 
-from albert_tf.finetuning import finetune
+from albert_tf.finetuning import finetune, lesson
 
 
 def run(settings: ClassifierOptions) -> None:
@@ -57,7 +60,13 @@ def run(settings: ClassifierOptions) -> None:
             f"{type(task).__name__} has no method sources(data_dir), which "
             "names the file of each split. Add it as in docs/own_task.md."
         )
-    finetune.run("run_classifier", settings, task, sources(settings.data_dir))
+    finetune.run(
+        "run_classifier",
+        settings,
+        task,
+        sources(settings.data_dir),
+        lesson.soft_labels(settings.teaching),
+    )
 
 
 if __name__ == "__main__":

@@ -50,6 +50,13 @@ class RunEmbeddingsOptions(finetuning_options.TaskOptions):
         shared = self.finetuning
         parts = shared.trainer.gradient_accumulation_steps
         is_ranking = self.vectors.train_examples != embedding_data.SCORED
+        if self.vectors.train_examples == embedding_data.TEXTS:
+            raise errors.UserError(
+                "has nothing to learn from but a teacher. Use python -m "
+                "albert_tf.distill.",
+                "train_examples",
+                self.vectors.train_examples,
+            )
         if is_ranking and shared.do_train and shared.train_batch_size <= parts:
             raise errors.UserError(
                 "leaves one example at a time, with no other to tell it from: "

@@ -27,12 +27,15 @@ class RunRaceOptions(finetuning_options.TaskOptions):
     questions: race.RaceOptions = dataclasses.field(
         default_factory=race.RaceOptions
     )
+    teaching: finetuning_options.TeacherOptions = dataclasses.field(
+        default_factory=finetuning_options.TeacherOptions
+    )
 
 
 if __name__ == "__main__":
     options.check_command_line(RunRaceOptions)
 
-from albert_tf.finetuning import finetune
+from albert_tf.finetuning import finetune, lesson
 
 
 def run(settings: RunRaceOptions) -> None:
@@ -42,7 +45,13 @@ def run(settings: RunRaceOptions) -> None:
         settings.finetuning.max_seq_length,
         settings.questions,
     )
-    finetune.run("run_race", settings, task, task.sources(settings.data_dir))
+    finetune.run(
+        "run_race",
+        settings,
+        task,
+        task.sources(settings.data_dir),
+        lesson.soft_labels(settings.teaching),
+    )
 
 
 if __name__ == "__main__":

@@ -48,6 +48,9 @@ class RunSquadOptions(finetuning_options.TaskOptions):
     questions: squad.SquadOptions = dataclasses.field(
         default_factory=squad.SquadOptions
     )
+    teaching: finetuning_options.TeacherOptions = dataclasses.field(
+        default_factory=finetuning_options.TeacherOptions
+    )
 
     def __post_init__(self) -> None:
         shared = self.finetuning
@@ -85,7 +88,7 @@ class RunSquadOptions(finetuning_options.TaskOptions):
 if __name__ == "__main__":
     options.check_command_line(RunSquadOptions)
 
-from albert_tf.finetuning import finetune
+from albert_tf.finetuning import finetune, lesson
 
 
 def run(settings: RunSquadOptions) -> None:
@@ -98,7 +101,13 @@ def run(settings: RunSquadOptions) -> None:
     folder = settings.finetuning.output_dir
     if files.exists(os.path.join(folder, scores.FILE_NAME)):
         task.remember(scores.read(folder).best.scores)
-    finetune.run("run_squad", settings, task, settings.sources)
+    finetune.run(
+        "run_squad",
+        settings,
+        task,
+        settings.sources,
+        lesson.soft_labels(settings.teaching),
+    )
 
 
 if __name__ == "__main__":

@@ -50,6 +50,10 @@ VECTORS = """
     max_score=1.0 temperature=0.05
 """
 TAGGING = "tags word_column=1 tag_column=-1"
+OF_TEXTS = VECTORS.replace("=scored", "=texts").replace(
+    "dev_examples", "dev_examples=scored"
+)
+TEACHER = "teacher teacher_weight temperature"
 RACE = """
     max_qa_length=128 num_options=4 pad_options middle_only high_only
     dropout_prob=0.1
@@ -78,16 +82,19 @@ OPTIONS = {
         best_metric follow_checkpoints {OBJECTIVE} {SHARED}
     """,
     "albert_tf.run_classifier:ClassifierOptions": f"""
-        data_dir! task_name! task_module max_seq_length=512 {FINETUNING}
+        data_dir! task_name! task_module max_seq_length=512 {TEACHER}
+        {FINETUNING}
     """,
     "albert_tf.run_squad:RunSquadOptions": f"""
         train_file predict_file task_name=squad squad_version=2.0
         start_n_top=5 end_n_top=5 dropout_prob=0.1 null_score_diff_threshold
         answer_units original_threshold doc_stride=128 max_query_length=64
-        n_best_size=20 max_answer_length=30 max_seq_length=384 {FINETUNING}
+        n_best_size=20 max_answer_length=30 max_seq_length=384 {TEACHER}
+        {FINETUNING}
     """,
     "albert_tf.run_race:RunRaceOptions": f"""
-        data_dir! task_name=race max_seq_length=512 {RACE} {FINETUNING}
+        data_dir! task_name=race max_seq_length=512 {RACE} {TEACHER}
+        {FINETUNING}
     """,
     "albert_tf.run_embeddings:RunEmbeddingsOptions": f"""
         train_file dev_file test_file task_name=embedding max_seq_length=512
@@ -96,6 +103,11 @@ OPTIONS = {
     "albert_tf.run_tagger:RunTaggerOptions": f"""
         train_file dev_file test_file task_name=tagging max_seq_length=512
         {TAGGING} {FINETUNING}
+    """,
+    "albert_tf.distill:DistillOptions": f"""
+        teacher! train_file dev_file test_file teacher_pooling
+        similarity_weight=10.0 word_embeddings=teacher task_name=embedding
+        max_seq_length=512 {OF_TEXTS} {FINETUNING}
     """,
     "albert_tf.run_glue:GlueOptions": """
         data_dir! output_dir! recipe_dir=configs/glue from_mnli

@@ -1,4 +1,4 @@
-"""The configs and recipes that come with this package, found by name."""
+"""Configs, recipes and weights that come with this package, found by name."""
 
 import difflib
 import os
@@ -21,19 +21,33 @@ def names() -> list[str]:
     return sorted(path.stem for path in folder().glob("models/*.json"))
 
 
+def find_checkpoint(path: str) -> str:
+    """Return the folder of weights of this package; another path as it is.
+
+    Args:
+        path: A path, or the name of such a folder: `albert_small_en`.
+    """
+    ours = folder() / "checkpoints" / path
+    is_name = os.path.basename(path) == path and not os.path.exists(path)
+    return str(ours) if path and is_name and ours.is_dir() else path
+
+
 def find(path: str) -> str:
     """Return the path of a config or recipe of this package.
 
     An existing file is preferred. What names none of them is returned as it is.
 
     Args:
-        path: A path, the name of a model config (`albert_base_v2`), or a path
-            that begins with `configs/`.
+        path: A path, the name of a model config (`albert_base_v2`) or of
+            weights of this package, or a path that begins with `configs/`.
     """
     if os.path.exists(path):
         return path
     inside = path.removeprefix("configs/")
-    if path in names():
+    checkpoint = find_checkpoint(path)
+    if checkpoint != path:
+        inside = f"checkpoints/{path}/albert_config.json"
+    elif path in names():
         inside = f"models/{path}.json"
     elif inside == path:
         return path

@@ -296,6 +296,11 @@ def frame_batch(messages: Sequence[bytes]) -> list[bytes]:
     ]
 
 
+def unframed(record: bytes) -> bytes:
+    """Return the message in a record of `frame_batch`."""
+    return record[_LENGTH_BYTES + _CHECKSUM_BYTES : -_CHECKSUM_BYTES]
+
+
 def read_frames(
     stream: IO[bytes], size: int | None = None, *, skip: bool = False
 ) -> Iterator[bytes]:

@@ -20,6 +20,7 @@ def of_examples(
     examples: Sequence[base.Example],
     batch_size: int,
     shortest: int | None = None,
+    split: str = base.PREDICT,
 ) -> Iterator[tuple[Batch, np.ndarray]]:
     """Yield batches of records of similar length.
 
@@ -28,13 +29,14 @@ def of_examples(
 
     Args:
         shortest: See `lengths.allowed`. Default: the task's.
+        split: That the examples are of.
 
     Yields:
         By name [batch_size, *shape], int32 and float32; and the numbers of the
         records, int64 [records], which are the first rows.
     """
-    records = _records(task, examples)
-    layout = task.layout(base.PREDICT)
+    records = _records(task, examples, split)
+    layout = task.layout(split)
     sequences = lengths.sequence_features(layout)
     sizes = np.zeros(len(records[layout[0].name]), np.int64)
     if sequences:
@@ -64,6 +66,8 @@ def ask(
     examples: Sequence[base.Example],
     batch_size: int,
     shortest: int | None = None,
+    *,
+    split: str = base.PREDICT,
 ) -> base.Outputs:
     """Return the outputs of a model for all records of examples, in order.
 
@@ -71,37 +75,42 @@ def ask(
 
     Args:
         model: Takes a batch by name, returns outputs by name.
+        split: That the examples are of.
     """
     parts, found = [], [np.zeros(0, np.int64)]
-    for batch, numbers in of_examples(task, examples, batch_size, shortest):
+    for batch, numbers in of_examples(
+        task, examples, batch_size, shortest, split
+    ):
         outputs = model(batch)
         parts.append({k: v[: len(numbers)] for k, v in outputs.items()})
         found.append(numbers)
     if not parts:
-        empty = model(_zeros(task, batch_size))
+        empty = model(_zeros(task, batch_size, split))
         parts = [{name: values[:0] for name, values in empty.items()}]
     joined = evaluation.concatenate(parts, task.output_widths)
     order = np.argsort(np.concatenate(found))
     return {name: values[order] for name, values in joined.items()}
 
 
-def _records(task: base.Task, examples: Sequence[base.Example]) -> Batch:
+def _records(
+    task: base.Task, examples: Sequence[base.Example], split: str
+) -> Batch:
     """Return all records of examples, by name [records, *shape]."""
-    found = list(task.featurize(examples, base.PREDICT))
+    found = list(task.featurize(examples, split))
     return {
         name: np.concatenate([empty, *(part[name] for part in found)]).astype(
             empty.dtype
         )
-        for name, empty in _zeros(task, 0).items()
+        for name, empty in _zeros(task, 0, split).items()
     }
 
 
-def _zeros(task: base.Task, batch_size: int) -> Batch:
+def _zeros(task: base.Task, batch_size: int, split: str) -> Batch:
     """Return a batch of zeros, in full length."""
     kinds = {"int64": np.int32, "float32": np.float32}
     return {
         feature.name: np.zeros(
             (batch_size, *feature.shape), kinds[feature.dtype]
         )
-        for feature in task.layout(base.PREDICT)
+        for feature in task.layout(split)
     }

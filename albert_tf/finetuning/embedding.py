@@ -42,8 +42,8 @@ class EmbeddingOptions:
         "cosine learns the score. pairs: text, text_pair; each text learns to "
         "find its own among all of the batch, and the other way round. "
         "triplets: text, positive, negative; as pairs, with the negatives "
-        "among those to choose from.",
-        choices=embedding_data.KINDS,
+        "among those to choose from. texts: text alone, for distill.",
+        choices=(*embedding_data.KINDS, embedding_data.TEXTS),
     )
     dev_examples: str | None = option(
         None,

@@ -11,7 +11,9 @@ from albert_tf.finetuning import text_files
 SCORED, PAIRS, TRIPLETS = "scored", "pairs", "triplets"
 KINDS = (SCORED, PAIRS, TRIPLETS)
 RETRIEVAL = "retrieval"  # For development files only, see `retrieval`.
+TEXTS = "texts"  # For training files only, see `distill`.
 _TEXTS = {
+    TEXTS: ("text",),
     SCORED: ("text", "text_pair"),
     PAIRS: ("text", "text_pair"),
     TRIPLETS: ("text", "positive", "negative"),
@@ -34,7 +36,7 @@ class TextGroup:
 
 
 def num_texts(kind: str) -> int:
-    """Return the texts of an example of one of `KINDS`, or of RETRIEVAL."""
+    """Return the texts of an example of a kind."""
     return len(_TEXTS.get(kind, "1"))
 
 
@@ -44,7 +46,7 @@ def read(
     """Read a table or JSON objects, see `text_files.own_entries`.
 
     Args:
-        kind: One of `KINDS`.
+        kind: TEXTS, or one of KINDS.
         has_scores: Whether those of SCORED are needed. They are finite.
     """
     texts = _TEXTS[kind]

@@ -12,7 +12,7 @@ import operator
 import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from absl import logging
 
@@ -39,6 +39,21 @@ class FeatureFile:
 
     path: str
     num_records: int
+
+
+class Added(Protocol):
+    """Features that do not follow from the text, such as a teacher's outputs.
+
+    Attributes:
+        facts: What they follow from.
+    """
+
+    facts: Mapping[str, Any]
+
+    def joined(
+        self, framed: Iterable[Sequence[bytes]]
+    ) -> Iterator[Sequence[bytes]]:
+        """Add them to framed records, which come in order."""
 
 
 def describe(task: base.Task, source: str, split: str) -> dict[str, Any]:
@@ -180,18 +195,26 @@ def cached(
     split: str,
     folder: str,
     examples: Sequence[base.Example],
+    added: Added | None = None,
 ) -> FeatureFile:
     """Return the features of a split; make them if they are not there.
 
     The name holds a key of everything that they follow from. The records of
     training are shuffled, so that batches do not follow the order of the data.
+
+    Args:
+        added: What else the records hold.
     """
     facts = describe(task, source, split)
+    if added:
+        facts["added"] = added.facts
     path = _place(folder, task.name, facts)
     found = _reused(path)
     if found:
         return found
-    batches = encode(task, examples, split)
+    batches: Iterable[Sequence[bytes]] = encode(task, examples, split)
+    if added:
+        batches = added.joined(batches)
     if split == base.TRAIN:
         batches = _shuffled(batches)
     return write(path, batches, len(examples), facts)

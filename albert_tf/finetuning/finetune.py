@@ -16,6 +16,7 @@ from albert_tf.common import errors, options, preemption, scores
 from albert_tf.finetuning import (
     base,
     finetuning_options,
+    lesson,
     one_run,
     run_data,
     saved_outputs,
@@ -34,6 +35,7 @@ def run(
     settings: finetuning_options.TaskOptions,
     task: base.Task,
     sources: Mapping[str, str],
+    taught: lesson.Lesson | None = None,
 ) -> None:
     """Train, evaluate and predict one task, once or several times.
 
@@ -55,7 +57,7 @@ def run(
     if task.has_pairs:
         fit.check_pairs(shared.read_config(), shared.albert_config_file)
     _check_memory(shared, task, strategy)
-    data = run_data.RunData(shared, task, sources, strategy)
+    data = run_data.RunData(shared, task, sources, strategy, taught)
     _check_weights([one.finetuning for one in runs])
     is_chief, several = distribution.is_chief(strategy), len(runs) > 1
     done = []

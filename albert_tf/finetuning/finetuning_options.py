@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from albert_tf.common import errors, ranges, shared_options
+from albert_tf.common import errors, options, ranges, shared_options
 from albert_tf.common.options import checked, option
 from albert_tf.model import fit, model_options
 from albert_tf.model.config import POOLINGS, AlbertConfig
@@ -206,6 +206,38 @@ class FinetuningOptions:
         given = {name: getattr(self, name) for name in names}
         changes = {k: v for k, v in given.items() if v is not None}
         return dataclasses.replace(config, **changes)
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class TeacherOptions:
+    """What is learned from another model beside the labels."""
+
+    teacher: str | None = option(
+        None,
+        "Model that knows the task, whose answers for the training data are "
+        "learned, too: the folder of a finetuned run, a Hugging Face folder "
+        "with the task's head, or the folder teacher-TASK-... that an earlier "
+        "run wrote for the same data. Its vocabulary may be another, but not "
+        "for SQuAD.",
+    )
+    teacher_weight: float | None = option(
+        None,
+        "Share of the teacher in the loss; the labels have the rest. Default: "
+        "0.5.",
+        within=ranges.SHARE,
+    )
+    temperature: float | None = option(
+        None,
+        "What the logits of both are divided by: more than 1 shows more of "
+        "what the teacher thinks of the wrong answers. Default: 1.",
+        within=ranges.Range(above=0, high=100),
+    )
+
+    def __post_init__(self) -> None:
+        if not self.teacher:
+            names = "teacher_weight", "temperature"
+            options.refuse_foreign(self, names, "teacher")
 
 
 @dataclasses.dataclass(frozen=True)

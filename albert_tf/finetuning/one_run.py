@@ -56,9 +56,9 @@ def run_once(
             encoder_factor=shared.encoder_factor,
             precision=training.precision,
         )
-    objective = task_models.objective(task)
+    data.start(model)
     trainer = training_loop.Trainer(
-        model, optimizer, objective, folder, training
+        model, optimizer, data.objective, folder, training
     )
     init = _initial_weights(shared, model)
     trainer.restore_or_initialize(init, new_heads=True)

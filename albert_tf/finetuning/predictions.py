@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tf_keras as keras
 from absl import logging
 
 from albert_tf.common import errors, scores
@@ -33,10 +34,28 @@ _BATCHES = 8
 Item = base.Example | text_files.BadLine
 
 
+Call = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+def compiled(model: keras.Model) -> Call:
+    """Return a function of batches by name, to outputs by name."""
+    # Batches have several lengths; they share one trace.
+    call = tf.function(
+        lambda batch: model(batch), autograph=False, reduce_retracing=True
+    )
+
+    def ask(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        outputs = call({k: tf.constant(v) for k, v in batch.items()})
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    return ask
+
+
 class RunPredictor:
     """The model of a run.
 
     Attributes:
+        task: What it was finetuned for.
         group: Number of items that `answers` should get at a time.
     """
 
@@ -47,13 +66,15 @@ class RunPredictor:
         batch_size: int,
         *,
         task_module: str | None = None,
+        option: str = "run_dir",
     ) -> None:
         """Find the task of a run; its model is loaded by `load`.
 
         Args:
             checkpoint: The one to use; None for the best, else the latest.
+            option: The one that names the folder.
         """
-        self._source = run_folder.read(run_dir)
+        self._source = run_folder.read(run_dir, option)
         options = self._source.options
         if "task_name" not in options:
             raise errors.UserError(
@@ -63,11 +84,11 @@ class RunPredictor:
                 f"--run_dir={run_dir} --export_dir=EXPORT, then python -m "
                 "albert_tf.predict --saved_model=EXPORT "
                 "[--signature=fill_mask].",
-                "run_dir",
+                option,
                 run_dir,
             )
         registry.load_module_for(options, self._source.folder, task_module)
-        known = {"run_dir": run_dir, "checkpoint": checkpoint}
+        known = {option: run_dir, "checkpoint": checkpoint}
         manifests.check_vocabularies(
             {
                 f"`{name}={folder}`": run_folder.known_vocabularies(folder)
@@ -76,19 +97,19 @@ class RunPredictor:
             | run_folder.vocabulary_of(self._source.vocabulary)
         )
         vocabulary = tokenization.load(self._source.vocabulary)
-        self._task = registry.make(options, vocabulary)
-        self._task.remember(scores.of_best(run_dir))
+        self.task = registry.make(options, vocabulary)
+        self.task.remember(scores.of_best(run_dir))
         self._named = (
             checkpoint or run_dir,
-            ("checkpoint" if checkpoint else "run_dir"),
+            ("checkpoint" if checkpoint else option),
         )
         self._batch_size = batch_size
-        self._call: Callable[..., Mapping[str, np.ndarray]] | None = None
+        self._call: Call | None = None
         self.group = _BATCHES * batch_size
 
     def read(self, path: str) -> list[Item]:
         """Read a file of the user's; see `base.Task.read_own`."""
-        items = self._task.read_own(path)
+        items = self.task.read_own(path)
         if not items:
             raise errors.UserError(
                 f"{path} has no examples. Give a file that has some."
@@ -97,28 +118,20 @@ class RunPredictor:
             next(text_files.strictly(items))
         return items
 
-    def load(self) -> None:
-        """Build the model."""
+    def load(self) -> keras.Model:
+        """Build the model, and return it."""
         self._check_memory()
         model = task_models.make_model(
-            self._task, AlbertModel(self._source.config)
+            self.task, AlbertModel(self._source.config)
         )
         used = restoring.restore(model, *self._named).path
         logging.info("Predicting with %s", used)
-        # Batches have several lengths; they share one trace.
-        call = tf.function(
-            lambda batch: model(batch), autograph=False, reduce_retracing=True
-        )
-
-        def ask(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-            outputs = call({k: tf.constant(v) for k, v in batch.items()})
-            return {name: value.numpy() for name, value in outputs.items()}
-
-        self._call = ask
-        self._task.remarks = {}
+        self._call = compiled(model)
+        self.task.remarks = {}
+        return model
 
     def _check_memory(self) -> None:
-        task = self._task
+        task = self.task
         step = memory_check.Step(
             self._source.config, task.max_seq_length, task.sequences_at_once
         )
@@ -134,7 +147,7 @@ class RunPredictor:
         """
         examples = [i for i in items if not isinstance(i, text_files.BadLine)]
         found = iter(
-            self._task.answers(self._outputs(examples), examples)
+            self.task.answers(self._outputs(examples), examples)
             if examples
             else ()
         )
@@ -145,9 +158,9 @@ class RunPredictor:
 
     def log_remarks(self) -> None:
         """Log what was cut or left out."""
-        base.log_remarks(self._task.remarks or {})
+        base.log_remarks(self.task.remarks or {})
 
     def _outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
         """Return the outputs of the model for all records of the examples."""
         assert self._call is not None, "`load` comes first."
-        return batches.ask(self._call, self._task, examples, self._batch_size)
+        return batches.ask(self._call, self.task, examples, self._batch_size)

@@ -5,11 +5,20 @@ import os
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
+import tf_keras as keras
 from absl import logging
 
 from albert_tf.common import errors, files
 from albert_tf.data import inputs, layouts, lengths
-from albert_tf.finetuning import base, features, finetuning_options
+from albert_tf.finetuning import (
+    base,
+    features,
+    finetuning_options,
+    lesson,
+    task_models,
+    teacher_outputs,
+)
+from albert_tf.model.losses import objectives
 from albert_tf.training import distribution
 
 
@@ -22,12 +31,19 @@ class RunData:
         task: base.Task,
         sources: Mapping[str, str],
         strategy: tf.distribute.Strategy,
+        taught: lesson.Lesson | None = None,
     ):
-        """Read the examples of all wanted splits."""
+        """Read the examples of all wanted splits.
+
+        Args:
+            taught: What is learned from a teacher while training.
+        """
         self.task = task
         self.sources = sources
         self._settings = settings
         self._strategy = strategy
+        self._lesson = taught if settings.do_train else None
+        self._outputs: teacher_outputs.StoredOutputs | None = None
         self._features: dict[str, features.FeatureFile] = {}
         self.eval_splits = self._available(
             settings.do_eval, task.eval_splits, "do_eval"
@@ -41,6 +57,15 @@ class RunData:
             wanted = {**dict.fromkeys(splits), **wanted}
         self.examples = {s: task.read(sources[s], s) for s in wanted}
         self._check_batches()
+        if self._lesson and settings.train_feature_file:
+            raise errors.UserError(
+                "holds records without the text that a teacher is asked for. "
+                "Leave it out.",
+                "train_feature_file",
+                settings.train_feature_file,
+            )
+        if self._lesson:
+            self._lesson.prepare(task, sources[base.TRAIN])
 
     def _available(
         self, wanted: bool, splits: Sequence[str], option_name: str
@@ -94,11 +119,29 @@ class RunData:
         files.make_folder(folder, option)
         if given:
             self._features[base.TRAIN] = features.shuffled(given, task, folder)
+        if self._lesson:
+            self._outputs = self._lesson.outputs(
+                self.examples[base.TRAIN], folder
+            )
         for split, examples in self.examples.items():
             if split not in self._features:
+                added = self._outputs if split == base.TRAIN else None
                 self._features[split] = features.cached(
-                    task, sources[split], split, folder, examples
+                    task, sources[split], split, folder, examples, added
                 )
+
+    def start(self, model: keras.Model) -> None:
+        """Give a new model what it has of a teacher from the start."""
+        if self._lesson:
+            self._lesson.start(model, self.task)
+
+    @property
+    def objective(self) -> objectives.Objective:
+        """What the model is trained for."""
+        own = task_models.objective(self.task)
+        if self._lesson and self._outputs:
+            return self._lesson.objective(own, self._outputs.names)
+        return own
 
     @property
     def training_key(self) -> str:
@@ -147,8 +190,11 @@ class RunData:
     def _layout(self, split: str) -> layouts.Layout:
         """Return the layout of a split, with the ids that the model knows."""
         config = self._settings.read_config()
+        layout = self.task.layout(split)
+        if split == base.TRAIN and self._outputs:
+            layout += self._outputs.layout
         return layouts.for_model(
-            self.task.layout(split), config.vocab_size, config.type_vocab_size
+            layout, config.vocab_size, config.type_vocab_size
         )
 
     def _shortest(self, split: str) -> int | None:

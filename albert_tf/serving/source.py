@@ -10,14 +10,13 @@ from typing import Any, NoReturn
 
 from absl import logging
 
-from albert_tf.common import errors, options, scores
+from albert_tf.common import errors, scores
 from albert_tf.data import manifests
 from albert_tf.finetuning import base, registry, tagging
 from albert_tf.finetuning import embedding as embedding_task
 from albert_tf.finetuning.squad import squad
 from albert_tf.model import fit
 from albert_tf.model.checkpoints import (
-    checkpoint_files,
     checkpoint_reader,
     huggingface,
 )
@@ -150,7 +149,7 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     checkpoint = checkpoint_reader.read(settings.init_checkpoint)
     given = settings.vocabulary
     vocabulary = choose_vocabulary(
-        given, *vocabulary_beside(checkpoint.path, given)
+        given, *run_folder.vocabulary_beside(checkpoint.path, given)
     )
     vocabulary.require()
     config = checkpoint.config
@@ -164,8 +163,8 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             settings.init_checkpoint,
         )
     known_labels: list[str] = []
-    is_prefix = checkpoint_files.is_prefix(checkpoint.path)
-    if settings.task == "classifier" and not settings.labels and not is_prefix:
+    has_labels = huggingface.is_folder(checkpoint.path)
+    if settings.task == "classifier" and not settings.labels and has_labels:
         known_labels = list(huggingface.read_details(checkpoint.path).labels)
     tags = None
     if settings.task == "tagging":
@@ -201,7 +200,7 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
 def _tags_of(checkpoint: checkpoint_reader.Checkpoint) -> str:
     """Return the tags that a Hugging Face folder names."""
     names: Sequence[str] = ()
-    if not checkpoint_files.is_prefix(checkpoint.path):
+    if huggingface.is_folder(checkpoint.path):
         names = huggingface.read_details(checkpoint.path).labels
     if not names:
         raise errors.UserError(
@@ -240,26 +239,6 @@ def _check_versions(
                 name,
                 given[name],
             )
-
-
-def vocabulary_beside(
-    checkpoint: str, given: tokenization.VocabularyOptions
-) -> tuple[tokenization.VocabularyOptions, str]:
-    """Return the vocabulary in a checkpoint's folder, and the folder.
-
-    The folder of a run also says how the vocabulary is used; else the options
-    do.
-    """
-    folder = run_folder.folder_of(checkpoint)
-    if run_folder.is_run(folder):
-        return run_folder.read(folder).vocabulary, folder
-    found = run_folder.vocabularies(folder)
-    if len(found) > 1:  # It is not known which one is right.
-        found = {}
-    return options.from_dict(
-        tokenization.VocabularyOptions,
-        {**given.settings, **found},
-    ), folder
 
 
 def choose_vocabulary(

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import hashlib
 import itertools
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ import numpy as np
 import sentencepiece
 from absl import logging
 
-from albert_tf.common import errors, files
+from albert_tf.common import configs, errors, files
 from albert_tf.common.options import option
 from albert_tf.text import cleaning, normalization, offsets, wordpiece
 
@@ -437,6 +438,11 @@ class VocabularyOptions:
     )
 
     def __post_init__(self) -> None:
+        if self.vocab_file:
+            folder = configs.find_checkpoint(self.vocab_file)
+            if folder != self.vocab_file:  # That of weights with this name.
+                path = os.path.join(folder, "vocab.txt")
+                object.__setattr__(self, "vocab_file", path)
         if self.spm_model_file is not None and self.vocab_file is not None:
             _warn_of_both(self.spm_model_file, self.vocab_file)
         if self.kind == "vocab_file" and self.strip_spurious_marker:

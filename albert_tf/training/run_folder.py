@@ -99,6 +99,26 @@ def vocabularies(folder: str) -> dict[str, str]:
     return found
 
 
+def vocabulary_beside(
+    checkpoint: str, given: tokenization.VocabularyOptions
+) -> tuple[tokenization.VocabularyOptions, str]:
+    """Return the vocabulary in a checkpoint's folder, and the folder.
+
+    The folder of a run also says how the vocabulary is used; else the options
+    do.
+    """
+    folder = folder_of(checkpoint)
+    if is_run(folder):
+        return read(folder).vocabulary, folder
+    found = vocabularies(folder)
+    if len(found) > 1:  # It is not known which one is right.
+        found = {}
+    return options.from_dict(
+        tokenization.VocabularyOptions,
+        {**given.settings, **found},
+    ), folder
+
+
 def known_vocabularies(folder: str | None) -> set[str]:
     """Return the SHA-256 of what may be the vocabulary of a folder.
 

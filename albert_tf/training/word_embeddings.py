@@ -9,6 +9,7 @@ import tf_keras as keras
 from albert_tf.common import errors, files
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import replaced_tokens
+from albert_tf.text import tokenization
 
 _OPTION = "word_embeddings_file"
 _ADVICE = "Write it with data_prep.make_word_embeddings"
@@ -58,6 +59,54 @@ def _damaged(path: str) -> errors.UserError:
     return errors.UserError(
         f"is not a whole NumPy file. {_ADVICE}.", _OPTION, path
     )
+
+
+def reduced(table: np.ndarray, size: int) -> np.ndarray:
+    """Return the table, float32 [V, size], that is closest to [V, E].
+
+    The products of its rows are nearly those of the rows of `table`: it holds
+    the first singular vectors, with their singular values.
+    """
+    if size > table.shape[1]:
+        raise errors.UserError(
+            f"has word embeddings of {table.shape[1]} numbers, the student's "
+            f"have {size}. Use an embedding_size of at most that, or "
+            "`word_embeddings=random`.",
+            "teacher",
+        )
+    if size == table.shape[1]:
+        return table
+    _, axes = np.linalg.eigh(table.T.astype(np.float64) @ table)
+    return (table @ axes[:, : -size - 1 : -1]).astype(np.float32)
+
+
+def for_vocabulary(
+    table: np.ndarray,
+    of: tokenization.AnyTokenizer,
+    tokenizer: tokenization.AnyTokenizer,
+) -> np.ndarray:
+    """Return rows for the pieces of a vocabulary from those of another.
+
+    A piece gets its own row where vocabularies of one kind have it. Else it
+    gets the mean of the pieces that the other vocabulary makes of its text.
+    Special pieces get those of their role.
+    """
+    if of.fingerprint == tokenizer.fingerprint:
+        return table
+    roles = "pad_id", "unk_id", "cls_id", "sep_id", "mask_id"
+    known = {getattr(tokenizer, n): getattr(of, n) for n in roles}
+    ids = range(tokenizer.vocab_size)
+    if type(of) is type(tokenizer):
+        theirs = of.pieces_to_ids(tokenizer.ids_to_pieces(ids))
+        same = {i: j for i, j in zip(ids, theirs, strict=True)}
+        known = {i: j for i, j in same.items() if j != of.unk_id} | known
+    others = [id_ for id_ in ids if id_ not in known]
+    texts = of.encode_batch([tokenizer.decode([id_]) for id_ in others])
+    found = table[[known.get(id_, of.unk_id) for id_ in ids]]
+    for id_, pieces in zip(others, texts, strict=True):
+        if pieces:
+            found[id_] = table[pieces].mean(0)
+    return found
 
 
 def assign(model: keras.Model, table: np.ndarray) -> None:

@@ -19,6 +19,7 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.text import normalization, tokenization, wordpiece
+from albert_tf.training import run_folder
 from tests import brightmart_files, hugging_face_files, tf1_checkpoints
 from tests.albert_tf.model import passes
 from tests.albert_tf.model.models import MODELS
@@ -355,6 +356,27 @@ def test_existing_target_needs_overwrite(copy, tmp_path, name):
         names = checkpoint_reader.read(str(source)).shapes
         expected = {name: expected[name] for name in names}
     assert_same(expected, contents(target))
+
+
+@pytest.mark.parametrize("name", ["encoder", "classifier"])
+def test_a_small_folder_has_rounded_weights(saved, tmp_path, name):
+    """It is read, and found by its name where the package has it."""
+    prefix, model = saved(name)
+    vocabulary = vocabulary_of(tmp_path, 400)
+    target = tmp_path / "small"
+    convert(prefix, target, "bfloat16", vocabulary=vocabulary)
+    expected = {
+        name: value.astype(tf.bfloat16.as_numpy_dtype).astype("f4")
+        for name, value in contents(prefix).items()
+    }
+    assert_same(contents(target), expected)
+    found = checkpoint_reader.read(str(target))
+    assert found.config == encoder_of(model).config
+    assert run_folder.vocabularies(str(target)).keys() == {"vocab_file"}
+    with pytest.raises(errors.UserError, match="`to=.* exists"):
+        convert(prefix, target, "bfloat16", vocabulary=vocabulary)
+    back = convert(target, tmp_path / "back" / "model.ckpt-best", "tf2")
+    assert_same(contents(back), expected)
 
 
 def test_folder_of_another_model_is_refused(copy, saved, tmp_path):

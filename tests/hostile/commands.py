@@ -71,6 +71,11 @@ COMMANDS: dict[str, dict[str, object]] = {
         **_FINETUNING,
         "train_file": "{inputs}/tags.conll",
     },
+    "albert_tf.distill:DistillOptions": {
+        **_FINETUNING,
+        "teacher": "{inputs}/rte",
+        "train_file": "{inputs}/pairs.tsv",
+    },
     "albert_tf.run_glue:GlueOptions": {
         "data_dir": "{inputs}/glue",
         "output_dir": "{out}/glue",

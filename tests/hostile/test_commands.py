@@ -62,6 +62,7 @@ OUTPUTS = {
 # more than it has.
 NOT_ALONE = (
     "demo",
+    "distill",
     "export",
     "run_classifier",
     "run_embeddings",

@@ -104,6 +104,7 @@ WRITES = (
     Writes("run_race", "output_dir", RUN, "albert_config_file"),
     Writes("run_embeddings", "output_dir", RUN, "train_file"),
     Writes("run_tagger", "output_dir", RUN, "albert_config_file"),
+    Writes("distill", "output_dir", RUN, "train_file"),
     Writes("run_glue", "output_dir", ("/glue_table.md",), "vocab_file"),
     Writes("run_glue", "submission_file", ("",), "vocab_file"),
     Writes("ensemble", "output_dir", ("/ensemble.json", *RUN[1:]), None),

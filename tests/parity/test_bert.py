@@ -14,8 +14,8 @@ from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import from_checkpoint
 from albert_tf.model.network.encoder import AlbertModel
-from albert_tf.serving import source
 from albert_tf.text import tokenization
+from albert_tf.training import run_folder
 from tests import hugging_face_files
 from tests.conftest import FIXTURES, PARITY_ATOL
 
@@ -70,7 +70,7 @@ def theirs_of(folder, texts):
 
 def ours_of(folder):
     given = tokenization.VocabularyOptions()
-    found, _ = source.vocabulary_beside(str(folder), given)
+    found, _ = run_folder.vocabulary_beside(str(folder), given)
     return tokenization.load(found.resolved())
 
 

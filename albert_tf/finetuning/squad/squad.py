@@ -238,8 +238,12 @@ class SquadTask(base.Task):
 
     @property
     def output_widths(self) -> Mapping[str, int]:
-        """The logits of 1.1, which have a value for each token."""
-        names = () if self.has_null else ("start_logits", "end_logits")
+        """The outputs with a value for each token.
+
+        Those of 2.0 are there where the right starts are known.
+        """
+        kind = "log_probs" if self.has_null else "logits"
+        names = f"start_{kind}", f"end_{kind}"
         return dict.fromkeys(names, self.max_seq_length)
 
     # Outputs to results.

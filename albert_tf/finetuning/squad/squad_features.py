@@ -27,8 +27,8 @@ from albert_tf.text import tokenization
 
 FIRST_UNIQUE_ID = 1_000_000_000
 NUM_SPECIAL = 3  # [CLS], [SEP], [SEP].
-# Bytes of a framed record: length and checksum, the number, checksum.
-_FRAME_HEAD, _NUMBER, _FRAME_TAIL = 12, 5, 4
+# Bytes of the number at the end of a message.
+_NUMBER = 5
 _BLOCK = 1024  # Windows that become arrays together; bounds the memory.
 
 
@@ -314,7 +314,7 @@ def renumber(framed: Sequence[bytes], first: int) -> list[bytes]:
     numbers = FIRST_UNIQUE_ID + first + np.arange(len(framed), dtype=np.int64)
     encoded = tfrecord.encode_batch(layout, {"unique_ids": numbers})
     messages = [
-        record[_FRAME_HEAD:-_FRAME_TAIL][:-_NUMBER] + number[-_NUMBER:]
+        tfrecord.unframed(record)[:-_NUMBER] + number[-_NUMBER:]
         for record, number in zip(framed, encoded, strict=True)
     ]
     return tfrecord.frame_batch(messages)

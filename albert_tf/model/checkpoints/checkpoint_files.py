@@ -12,13 +12,14 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.common import errors, files, scores
+from albert_tf.common import configs, errors, files, scores
 from albert_tf.model.checkpoints import bert, huggingface
 
 # Name of the copy of the best evaluated checkpoint, as in the original.
 BEST_NAME = "model.ckpt-best"
 # The file in which TensorFlow lists the checkpoints of a folder.
 STATE_NAME = "checkpoint"
+CONFIG_NAME = "albert_config.json"
 _SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
 
@@ -29,11 +30,13 @@ def find(path: str, option: str = "init_checkpoint") -> str:
         path: A prefix (`.../model.ckpt-best`) or one of its files; a folder,
             which means its best checkpoint, else its latest, or those of the
             best of several runs in it; an unpacked TF-Hub module; a Hugging
-            Face folder or the weights in it.
+            Face folder or the weights in it; a folder with weights in
+            bfloat16; or the name of one that comes with this package.
 
     Returns:
-        A prefix without `.index`, or a Hugging Face folder.
+        A prefix without `.index`, or one of the last folders.
     """
+    path = configs.find_checkpoint(path)
     if path.endswith(".safetensors"):
         return _hugging_face_folder_of(path, option)
     prefix = _SUFFIX.sub("", path.rstrip("/"))
@@ -79,7 +82,8 @@ def _in_folder(folder: str) -> str | None:
             for path in glob.glob(f"{glob.escape(folder)}/{name}.*"):
                 files.in_folder(folder, os.path.relpath(path, folder))
             return os.path.join(folder, name)
-    return folder if huggingface.is_folder(folder) else None
+    is_known = huggingface.is_folder(folder) or is_bfloat16(folder)
+    return folder if is_known else None
 
 
 def _ambiguous(folder: str, what: str) -> errors.UserError:
@@ -108,6 +112,16 @@ def _hugging_face_folder_of(path: str, option: str) -> str:
             path,
         )
     return folder
+
+
+def is_bfloat16(folder: str) -> bool:
+    """Tell whether a folder has our config and weights in one small file.
+
+    The weights have the original's names.
+    """
+    names = CONFIG_NAME, huggingface.WEIGHTS_NAME
+    paths = [files.in_folder(folder, name) for name in names]
+    return all(map(files.exists, paths)) and not huggingface.is_folder(folder)
 
 
 def is_prefix(prefix: str) -> bool:

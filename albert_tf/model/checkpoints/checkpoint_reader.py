@@ -24,7 +24,7 @@ from albert_tf.model.checkpoints import (
 )
 from albert_tf.model.config import AlbertConfig
 
-CONFIG_NAME = "albert_config.json"
+CONFIG_NAME = checkpoint_files.CONFIG_NAME
 # Where a TF2 checkpoint keeps its object graph; TF1 checkpoints have none.
 _OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # Names of the optimizer's variables: VARIABLE/adam_m in TF1 checkpoints,
@@ -60,7 +60,7 @@ class Checkpoint:
     """The weights of a checkpoint, by the original's variable names.
 
     Attributes:
-        path: Prefix without `.index`, or a Hugging Face folder.
+        path: What `checkpoint_files.find` returns.
         shapes: Variable name to its shape, without optimizer state.
         config: The architecture in the config file beside it, if there is one.
         load: Variable names to their values. A damaged file is a `UserError`.
@@ -79,7 +79,11 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
     """Open a checkpoint of any kind that `find` knows."""
     found = checkpoint_files.find(path, option)
     if not checkpoint_files.is_prefix(found):
-        weights = huggingface.read_weights(found)
+        weights = (
+            huggingface.read_own(found)
+            if checkpoint_files.is_bfloat16(found)
+            else huggingface.read_weights(found)
+        )
         return Checkpoint(
             path=found,
             shapes={n: list(value.shape) for n, value in weights.items()},
@@ -155,10 +159,12 @@ def config_beside(path: str) -> AlbertConfig | None:
     None if there is no such file, or none that can be understood, which a
     warning says.
     """
-    if not checkpoint_files.is_prefix(path):
+    folder = os.path.dirname(path)
+    if checkpoint_files.is_bfloat16(path):
+        folder = path
+    elif not checkpoint_files.is_prefix(path):
         config_file = files.in_folder(path, huggingface.CONFIG_NAME)
         return huggingface.read_config(config_file)
-    folder = os.path.dirname(path)
     config_file = files.in_folder(folder, CONFIG_NAME)
     if not files.exists(config_file):
         config_file = files.in_folder(folder, bert.CONFIG_NAME)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import safetensors
 import safetensors.numpy
+import tensorflow as tf
 
 from albert_tf.common import errors, files, strict_json
 from albert_tf.model.checkpoints import (
@@ -121,6 +122,18 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
         for leaf in ("kernel", "bias"):
             weights.pop(f"{huggingface_names.MAPPING}/{leaf}", None)
     return weights | _projection(folder)
+
+
+def read_own(folder: str) -> dict[str, np.ndarray]:
+    """Read weights that have the original's names, as float32."""
+    return _read_all(find_weights(folder))
+
+
+def bfloat16_file(weights: Mapping[str, np.ndarray]) -> bytes:
+    """Return the file of `read_own`: weights rounded to bfloat16."""
+    dtype = tf.bfloat16.as_numpy_dtype
+    small = {name: value.astype(dtype) for name, value in weights.items()}
+    return bytes(safetensors.numpy.save(small))
 
 
 def _projection(folder: str) -> dict[str, np.ndarray]:

@@ -43,7 +43,7 @@ def make(monkeypatch):
             program="run_pretraining",
         )
         task = Task(items)
-        monkeypatch.setattr(run_folder, "read", lambda folder: source)
+        monkeypatch.setattr(run_folder, "read", lambda *given: source)
         monkeypatch.setattr(registry, "load_module_for", lambda *given: None)
         monkeypatch.setattr(registry, "make", lambda *given: task)
         monkeypatch.setattr(tokenization, "load", lambda given: None)

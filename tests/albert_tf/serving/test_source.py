@@ -173,7 +173,7 @@ def test_only_vocabulary_beside_a_checkpoint_is_taken(
     kinds = ("spm_model_file", "vocab_file")
     paths = {kinds[i]: str(tmp_path / name) for i, name in enumerate(names)}
     monkeypatch.setattr(run_folder, "vocabularies", lambda folder: paths)
-    found, folder = source.vocabulary_beside(
+    found, folder = run_folder.vocabulary_beside(
         str(tmp_path / "model.ckpt"), VOCABULARY(do_lower_case=False)
     )
     assert folder == str(tmp_path)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
+from albert_tf.text import tokenization
 from albert_tf.training import (
     pretraining_options,
     pretraining_recipe,
@@ -89,3 +90,42 @@ def test_a_damaged_header_is_an_error_or_harmless(small_config, tmp_path):
         path.write_bytes(damaged)
         with contextlib.suppress(errors.UserError):
             word_embeddings.read(str(path), small_config)
+
+
+def test_fewer_columns_keep_the_products_of_rows():
+    """Exactly, if the rest is 0; a table that fits stays as it is."""
+    generator = np.random.default_rng(1)
+    table = generator.normal(size=[50, 3]) @ generator.normal(size=[3, 8])
+    table = table.astype(np.float32)
+    found = word_embeddings.reduced(table, 3)
+    assert found.shape == (50, 3)
+    np.testing.assert_allclose(found @ found.T, table @ table.T, atol=1e-4)
+    assert word_embeddings.reduced(table, 8) is table
+    with pytest.raises(errors.UserError, match=r"8 numbers.* 9"):
+        word_embeddings.reduced(table, 9)
+
+
+def test_pieces_of_another_vocabulary_get_the_mean_of_the_same_text(tmp_path):
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    theirs = [*special, "rain", "##ing", "bow", "##s"]
+    ours = ["[UNK]", "[MASK]", "##s", "raining", "[SEP]", "[CLS]", "[PAD]"]
+    of, tokenizer = (
+        tokenization.load(
+            tokenization.VocabularyOptions(
+                vocab_file=write_vocabulary(tmp_path / name, pieces),
+                do_lower_case=True,
+            )
+        )
+        for name, pieces in (("theirs", theirs), ("ours", [*ours, "snow"]))
+    )
+    table = np.random.default_rng(2).normal(size=[9, 4]).astype(np.float32)
+    found = word_embeddings.for_vocabulary(table, of, tokenizer)
+    mean = table[[5, 6]].mean(0)
+    expected = np.stack([*table[[1, 4, 8]], mean, *table[[3, 2, 0, 1]]])
+    np.testing.assert_array_equal(found, expected)
+    assert word_embeddings.for_vocabulary(table, of, of) is table
+
+
+def write_vocabulary(path, pieces):
+    path.write_text("\n".join(pieces) + "\n")
+    return str(path)

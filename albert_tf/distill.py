@@ -1,0 +1,159 @@
+r"""Teach a small encoder to give the vectors that a large one gives.
+
+    python -m albert_tf.distill --flagfile=configs/distill.flags \
+        --teacher=all-MiniLM-L6-v2 --train_file=sentences.txt \
+        --dev_file=sts_dev.tsv --max_score=5 --do_train --do_eval \
+        --albert_config_file=student.json --vocab_file=teacher/vocab.txt \
+        --output_dir=runs/student
+
+The training file is plain text, one sentence a line, in any number: it needs
+no labels. The teacher is asked once for each; its vectors are kept in
+--cached_dir, where other students with the same text find them. The result is a
+run as those of run_embeddings. Started again with the same options, it goes on
+from the last checkpoint of --output_dir. See docs/distillation.md.
+"""
+
+import dataclasses
+
+from albert_tf.common import errors, options, ranges
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning import (
+    base,
+    embedding,
+    embedding_data,
+    finetuning_options,
+)
+from albert_tf.model.config import TEXT_POOLINGS
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class DistillOptions(finetuning_options.TaskOptions):
+    """Options of distill."""
+
+    teacher: str = option(
+        help="A run of run_embeddings or distill, any ALBERT- or BERT-shaped "
+        "checkpoint with config and vocabulary beside it, or a folder "
+        "teacher-embedding-... of an earlier run, with the same text."
+    )
+    train_file: str | None = option(
+        None,
+        "Text for --do_train, one sentence a line, or JSON lines with `text`.",
+        may_change=True,
+    )
+    dev_file: str | None = option(
+        None,
+        "TSV or JSON lines for --do_eval, as --dev_examples says.",
+        may_change=True,
+    )
+    test_file: str | None = option(
+        None, "The same for --do_predict, scores not needed.", may_change=True
+    )
+    teacher_pooling: str | None = option(
+        None,
+        "How a teacher that is no run of run_embeddings makes one vector of "
+        "those of its tokens. Default: as its folder of sentence-transformers "
+        "says, else mean.",
+        choices=TEXT_POOLINGS,
+    )
+    similarity_weight: float = option(
+        10.0,
+        "Factor of the second loss, the difference of the cosines within a "
+        "batch; the first one is the distance from the teacher's vector.",
+        within=ranges.Range(0, 1e6),
+    )
+    word_embeddings: str = option(
+        "teacher",
+        "Where those of a new student come from. teacher: from the teacher's, "
+        "by the pieces' text if the vocabulary is another, and by the first "
+        "singular vectors if they are wider.",
+        choices=("teacher", "random"),
+    )
+    task_name: str = option(
+        embedding.NAME, "The only one.", choices=(embedding.NAME,)
+    )
+    vectors: embedding.EmbeddingOptions = dataclasses.field(
+        default_factory=lambda: embedding.EmbeddingOptions(
+            train_examples=embedding_data.TEXTS,
+            dev_examples=embedding_data.SCORED,
+        )
+    )
+
+    def __post_init__(self) -> None:
+        if self.vectors.train_examples != embedding_data.TEXTS:
+            raise errors.UserError(
+                "is for run_embeddings; distill learns from single texts. "
+                "Leave it out.",
+                "train_examples",
+                self.vectors.train_examples,
+            )
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The file of each split that has one."""
+        paths = {
+            base.TRAIN: self.train_file,
+            base.DEV: self.dev_file,
+            base.TEST: self.test_file,
+        }
+        return {split: path for split, path in paths.items() if path}
+
+
+if __name__ == "__main__":
+    options.check_command_line(DistillOptions)
+
+from albert_tf.finetuning import finetune, lesson
+from albert_tf.model.losses import distillation
+
+
+def run(settings: DistillOptions) -> None:
+    """Train, evaluate and predict as the options say."""
+    known = lesson.vectors_of(settings.teacher)
+    settings = _complete(settings, known.width)
+    shared, vectors = settings.finetuning, settings.vectors
+    tokenizer = finetuning_options.load_tokenizer(shared)
+
+    def task_of(wanted: embedding.EmbeddingOptions) -> embedding.EmbeddingTask:
+        return embedding.EmbeddingTask(tokenizer, shared.max_seq_length, wanted)
+
+    asked = dataclasses.replace(
+        vectors,
+        text_pooling=settings.teacher_pooling or known.text_pooling,
+        projection_size=known.projection_size,
+    )
+    wanted = lesson.Lesson(
+        settings.teacher,
+        lambda *_: distillation.vectors(settings.similarity_weight),
+        asked=task_of(asked),
+        gives_words=settings.word_embeddings == "teacher"
+        and not shared.init.init_checkpoint,
+    )
+    finetune.run(
+        "distill", settings, task_of(vectors), settings.sources, wanted
+    )
+
+
+def _complete(settings: DistillOptions, width: int) -> DistillOptions:
+    """Fill in what the student has; its vectors are `width` wide."""
+    vectors = settings.vectors
+    hidden_size = settings.finetuning.read_config().hidden_size
+    size = vectors.projection_size
+    if size is None:
+        size = 0 if hidden_size == width else width
+    if (size or hidden_size) != width:
+        raise errors.UserError(
+            f"does not give the width of the teacher's vectors, {width}. Leave "
+            "it out.",
+            "projection_size",
+            size,
+        )
+    vectors = dataclasses.replace(
+        vectors,
+        text_pooling=vectors.text_pooling or "mean",
+        projection_size=size,
+    )
+    return dataclasses.replace(settings, vectors=vectors)
+
+
+if __name__ == "__main__":
+    options.run_script(run, DistillOptions)

@@ -1,0 +1,140 @@
+"""What a student learns from a teacher while it is trained."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tf_keras as keras
+
+from albert_tf.common import errors
+from albert_tf.finetuning import (
+    base,
+    finetuning_options,
+    teacher,
+    teacher_outputs,
+)
+from albert_tf.model.checkpoints import checkpoint_files, checkpoint_reader
+from albert_tf.model.losses import distillation, objectives
+from albert_tf.training import run_folder, word_embeddings
+
+_WEIGHT = 0.5  # Share of a teacher in the loss.
+
+LessonObjective = Callable[
+    [objectives.Objective, Sequence[str]], objectives.Objective
+]
+
+
+class Lesson:
+    """What a student learns from a teacher, beside its own labels."""
+
+    def __init__(
+        self,
+        path: str,
+        objective: LessonObjective,
+        *,
+        asked: base.Task | None = None,
+        gives_words: bool = False,
+    ):
+        """Say what is to be learned; `prepare` opens the teacher.
+
+        Args:
+            path: See `teacher.open_teacher`; or a folder of stored outputs.
+            objective: From the objective of the labels, and the names of the
+                teacher's outputs, to that of the student.
+            asked: The task as a teacher without one gets it. Default: the
+                student's.
+            gives_words: Whether the student's word embeddings start from the
+                teacher's.
+        """
+        self.objective = objective
+        self._path = path
+        self._asked = asked
+        self._gives_words = gives_words
+        self._teacher: teacher.Teacher | None = None
+        self._facts: dict[str, Any] = {}
+        self._stored: teacher_outputs.StoredOutputs | None = None
+
+    def prepare(self, task: base.Task, source: str) -> None:
+        """Open the teacher, and refuse it if it does not fit."""
+        if not teacher_outputs.is_stored(self._path):
+            asked = self._asked or task
+            self._teacher = teacher.open_teacher(self._path, asked)
+            self._facts = teacher_outputs.facts_of(self._teacher, task, source)
+            return
+        if self._gives_words:
+            raise errors.UserError(
+                "holds outputs alone, no word embeddings. Use "
+                "`word_embeddings=random`, or name the teacher itself.",
+                teacher.OPTION,
+                self._path,
+            )
+        self._stored = teacher_outputs.open_stored(self._path, task, source)
+
+    def outputs(
+        self, examples: Sequence[base.Example], folder: str
+    ) -> teacher_outputs.StoredOutputs:
+        """Return the teacher's outputs; ask for what `folder` lacks."""
+        if self._stored is None:
+            assert self._teacher is not None, "`prepare` comes first."
+            self._stored = teacher_outputs.store(
+                self._teacher, self._facts, examples, folder
+            )
+        return self._stored
+
+    def start(self, model: keras.Model, task: base.Task) -> None:
+        """Give a new student the teacher's word embeddings, if it gets them."""
+        if not (self._gives_words and self._teacher):
+            return
+        theirs = self._teacher.model.encoder.embeddings.word_embeddings.numpy()
+        rows = word_embeddings.for_vocabulary(
+            theirs, self._teacher.task.tokenizer, task.tokenizer
+        )
+        size = model.encoder.config.embedding_size
+        word_embeddings.assign(model, word_embeddings.reduced(rows, size))
+
+
+def soft_labels(
+    settings: finetuning_options.TeacherOptions,
+) -> Lesson | None:
+    """Return the lesson of a finetuned teacher, if there is one."""
+    if settings.teacher is None:
+        return None
+    weight = settings.teacher_weight
+    weight = _WEIGHT if weight is None else weight
+    temperature = settings.temperature or 1.0
+    return Lesson(
+        settings.teacher,
+        lambda hard, names: distillation.soft_labels(
+            hard, names, weight, temperature
+        ),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Vectors:
+    """What is known of a teacher's vectors before it is loaded."""
+
+    width: int
+    text_pooling: str = "mean"
+    projection_size: int = 0
+
+
+def vectors_of(path: str) -> Vectors:
+    """Return what a run, a checkpoint or a folder of outputs says."""
+    if teacher_outputs.is_stored(path):
+        (feature,) = teacher_outputs.StoredOutputs(path).layout
+        return Vectors(feature.shape[0])
+    if run_folder.is_run(path):
+        run = run_folder.read(path, teacher.OPTION)
+        size = run.options.get("projection_size")
+        return Vectors(int(size or run.config.hidden_size))
+    found = checkpoint_files.find(path, teacher.OPTION)
+    config = checkpoint_reader.config_beside(found)
+    if config is None:
+        raise teacher.no_config(path)
+    modules = checkpoint_reader.modules_beside(found)
+    if modules is None:
+        return Vectors(config.hidden_size)
+    size = modules.projection_size
+    pooling = modules.text_pooling
+    return Vectors(size or config.hidden_size, pooling, size)

@@ -1,0 +1,159 @@
+"""A model that teaches: a finetuned run, or any checkpoint."""
+
+import copy
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import tf_keras as keras
+
+from albert_tf.common import errors
+from albert_tf.finetuning import (
+    base,
+    batches,
+    embedding,
+    predictions,
+    task_models,
+)
+from albert_tf.model import fit
+from albert_tf.model.checkpoints import (
+    checkpoint_reader,
+    huggingface,
+    restoring,
+)
+from albert_tf.model.losses import distillation
+from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.text import tokenization
+from albert_tf.training import run_folder
+
+OPTION = "teacher"
+_BATCH = 64  # Examples. The number decides about no output.
+_POOLER = "bert/pooler"
+
+
+class Teacher:
+    """A model with its own vocabulary, for the student's task."""
+
+    def __init__(self, task: base.Task, model: keras.Model):
+        self.task = task
+        self.model = model
+        self._call = predictions.compiled(model)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What its outputs follow from."""
+        digest = hashlib.sha256()
+        for variable in sorted(self.model.variables, key=lambda v: v.name):
+            digest.update(variable.name.encode() + variable.numpy().tobytes())
+        return {
+            "weights_sha256": digest.hexdigest(),
+            "vocab_sha256": self.task.tokenizer.fingerprint,
+            "options": {**self.task.settings, **self.task.tokenizer.settings},
+            "config": dataclasses.asdict(self.model.encoder.config),
+            "text_pooling": getattr(self.model, "text_pooling", None),
+        }
+
+    def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
+        """Return what can be learned, for all records of training examples."""
+        found = batches.ask(
+            self._call, self.task, examples, _BATCH, split=base.TRAIN
+        )
+        known = (*distillation.SOFT, distillation.VECTOR)
+        return {k: v for k, v in found.items() if k in known}
+
+
+def open_teacher(path: str, task: base.Task) -> Teacher:
+    """Load a finetuned run, or a checkpoint, that knows a student's task.
+
+    Args:
+        path: The folder of a run, or any checkpoint with config and vocabulary
+            beside it. Vectors need no head.
+        task: That of the student. A run's own has to be of its kind.
+    """
+    wants_vectors = isinstance(task, embedding.EmbeddingTask)
+    if run_folder.is_run(path):
+        name = run_folder.read(path, OPTION).options.get("task_name")
+        if name == task.name or not wants_vectors:
+            predictor = predictions.RunPredictor(
+                path, None, _BATCH, option=OPTION
+            )
+            _check_task(predictor.task, task, path)
+            return Teacher(predictor.task, predictor.load())
+    return _of_checkpoint(path, task, needs_head=not wants_vectors)
+
+
+def _of_checkpoint(path: str, task: base.Task, *, needs_head: bool) -> Teacher:
+    checkpoint = checkpoint_reader.read(path, OPTION)
+    if checkpoint.config is None:
+        raise no_config(path)
+    vocabulary, folder = run_folder.vocabulary_beside(
+        checkpoint.path, tokenization.VocabularyOptions()
+    )
+    if vocabulary.path is None:
+        raise errors.UserError(
+            f"has no vocabulary in {folder}, or several. Put the one it was "
+            "trained with there.",
+            OPTION,
+            path,
+        )
+    own = copy.copy(task)
+    own.tokenizer = fit.load_tokenizer(
+        vocabulary.resolved(), checkpoint.config, path
+    )
+    positions = checkpoint.config.max_position_embeddings
+    own.max_seq_length = min(task.max_seq_length, positions)
+    _check_labels(checkpoint.path, task, path)
+    model = task_models.make_model(own, AlbertModel(checkpoint.config))
+    has_pooler = any(n.startswith(_POOLER) for n in checkpoint.shapes)
+    new = [] if needs_head or has_pooler else [_POOLER]
+    restoring.restore(model, checkpoint, OPTION, new_scopes=new)
+    return Teacher(own, model)
+
+
+def no_config(path: str) -> errors.UserError:
+    """Return the error of a checkpoint whose architecture is not known."""
+    return errors.UserError(
+        "has no config file beside it. Give it its config.json, or "
+        "albert_config.json.",
+        OPTION,
+        path,
+    )
+
+
+def _check_labels(checkpoint: str, task: base.Task, path: str) -> None:
+    """Refuse a Hugging Face folder whose classes have other names."""
+    wanted = getattr(task, "labels", None)
+    if not wanted or not huggingface.is_folder(checkpoint):
+        return
+    known = list(huggingface.read_details(checkpoint).labels)
+    nameless = [f"LABEL_{number}" for number in range(len(known))]
+    if known and known != nameless and known != list(wanted):
+        raise _other_labels(known, wanted, path)
+
+
+def _check_task(its: base.Task, task: base.Task, path: str) -> None:
+    """Refuse a teacher of another kind of task."""
+    if type(its) is not type(task):
+        raise errors.UserError(
+            f"was finetuned for {its.name}, the student is for {task.name}. "
+            "Name a run of the same task.",
+            OPTION,
+            path,
+        )
+    its_labels = getattr(its, "labels", None)
+    labels = getattr(task, "labels", None)
+    if its_labels != labels:
+        raise _other_labels(its_labels, labels, path)
+
+
+def _other_labels(its: Any, wanted: Any, path: str) -> errors.UserError:
+    def named(labels: Any) -> str:
+        return ", ".join(map(str, labels)) or "a number instead of labels"
+
+    return errors.UserError(
+        f"knows the labels {named(its)}, the task has {named(wanted)}. Name a "
+        "teacher with the same labels in the same order.",
+        OPTION,
+        path,
+    )

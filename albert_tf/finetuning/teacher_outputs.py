@@ -1,0 +1,217 @@
+"""The outputs of a teacher for a student's training data, kept in a folder.
+
+The teacher is asked once. The folder has parts, each of the same number of
+examples; asking goes on behind the last part that is there.
+"""
+
+import hashlib
+import io
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from albert_tf.common import errors, files, progress, strict_json
+from albert_tf.data import layouts, tfrecord
+from albert_tf.finetuning import base, features, teacher
+from albert_tf.model.losses import distillation
+
+_MANIFEST = "teacher_outputs.json"
+_PART = 2048  # Examples of a file. The number decides about no output.
+
+
+class StoredOutputs:
+    """The outputs of a teacher for the records of one training file.
+
+    Attributes:
+        facts: What they follow from.
+        layout: The features that they become.
+    """
+
+    def __init__(self, folder: str):
+        """Open a folder that `store` has filled."""
+        self._folder = folder
+        self.facts: Mapping[str, Any] = _read_manifest(folder)["facts"]
+        self.layout = _layout(next(self._parts()))
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the outputs."""
+        return [f.name.removeprefix(distillation.PREFIX) for f in self.layout]
+
+    def _parts(self) -> Iterator[base.Outputs]:
+        manifest = _read_manifest(self._folder)
+        for number, sha256 in enumerate(manifest["sha256"]):
+            path = _part(self._folder, number)
+            if not files.exists(path) or files.sha256(path) != sha256:
+                raise errors.UserError(
+                    f"{path} is missing or damaged. Remove the folder; the "
+                    "same command asks the teacher again."
+                )
+            with np.load(io.BytesIO(files.read_bytes(path))) as arrays:
+                yield {name: arrays[name] for name in arrays.files}
+
+    def joined(
+        self, framed: Iterable[Sequence[bytes]]
+    ) -> Iterator[Sequence[bytes]]:
+        """Add the outputs to records, in order, framed for a TFRecord file."""
+        added = self._messages()
+        for batch in framed:
+            # Two messages, one behind the other, are one with the features of
+            # both (protobuf: "Last One Wins", embedded messages are merged).
+            yield tfrecord.frame_batch(
+                [tfrecord.unframed(record) + next(added) for record in batch]
+            )
+
+    def _messages(self) -> Iterator[bytes]:
+        for part in self._parts():
+            named = {f"{distillation.PREFIX}{k}": v for k, v in part.items()}
+            yield from tfrecord.encode_batch(self.layout, named)
+
+
+def _layout(outputs: base.Outputs) -> layouts.Layout:
+    """Return a feature for each output; those of tokens can be cut."""
+    return tuple(
+        layouts.Feature(
+            f"{distillation.PREFIX}{name}",
+            outputs[name].shape[1:],
+            "float32",
+            0 if name in distillation.OF_TOKENS else None,
+        )
+        for name in sorted(outputs)
+    )
+
+
+def facts_of(
+    asked: teacher.Teacher, task: base.Task, source: str
+) -> dict[str, Any]:
+    """Return what a teacher's outputs for a training file follow from.
+
+    A teacher that cuts texts otherwise is refused where that matters.
+    """
+    facts = _data_facts(task, source)
+    if facts["records"] and facts["records"] != _records(asked.task):
+        raise errors.UserError(
+            "has another vocabulary or cuts texts in another way than the "
+            "student. Here the outputs belong to single tokens: use the same "
+            "vocabulary, `max_seq_length` and windows.",
+            teacher.OPTION,
+        )
+    return {**facts, "teacher": asked.facts}
+
+
+def store(
+    asked: teacher.Teacher,
+    facts: Mapping[str, Any],
+    examples: Sequence[base.Example],
+    folder: str,
+) -> StoredOutputs:
+    """Ask a teacher for the outputs of all examples, if nobody has yet.
+
+    Args:
+        facts: Those of `facts_of`.
+        folder: Where outputs are kept, in a folder of their own.
+    """
+    text = strict_json.dumps(facts, sort_keys=True)
+    key = hashlib.sha256(text.encode()).hexdigest()[:16]
+    place = os.path.join(folder, f"teacher-{facts['task']}-{key}")
+    if not files.exists(os.path.join(place, _MANIFEST)):
+        _fill(place, asked, examples, facts)
+    return StoredOutputs(place)
+
+
+def _data_facts(task: base.Task, source: str) -> dict[str, Any]:
+    found = features.describe(task, source, base.TRAIN)
+    return {
+        "content_sha256": found["content_sha256"],
+        "split": base.TRAIN,
+        "task": task.name,
+        "records": _records(task),
+    }
+
+
+def _records(task: base.Task) -> dict[str, Any] | None:
+    """Return what records follow from, if they are not one an example."""
+    if not (task.output_widths or task.outputs_are_positions):
+        return None
+    tokenizer = task.tokenizer
+    return {
+        "vocab_sha256": tokenizer.fingerprint,
+        **task.settings,
+        **tokenizer.settings,
+    }
+
+
+def _fill(
+    folder: str,
+    asked: teacher.Teacher,
+    examples: Sequence[base.Example],
+    facts: Mapping[str, Any],
+) -> None:
+    """Write all parts that are not there yet, and then the manifest."""
+    files.make_folder(folder)
+    asked.task.remarks = {}
+    starts = range(0, len(examples), _PART)
+    with progress.Progress("teacher", len(examples), "examples") as bar:
+        for number, start in enumerate(starts):
+            some = examples[start : start + _PART]
+            path = _part(folder, number)
+            if not files.exists(path):
+                _write_part(path, asked.outputs(some))
+            bar.update(start + len(some))
+    base.log_remarks(asked.task.remarks)
+    sums = [files.sha256(_part(folder, n)) for n in range(len(starts))]
+    content = {"facts": facts, "num_examples": len(examples), "sha256": sums}
+    text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
+    files.write_text(os.path.join(folder, _MANIFEST), text)
+    logging.info("Wrote the teacher's outputs to %s", folder)
+
+
+def _write_part(path: str, outputs: base.Outputs) -> None:
+    for name, values in outputs.items():
+        if not np.isfinite(values).all():
+            raise errors.UserError(
+                f"has outputs {name!r} that are not finite. Its weights are "
+                "damaged, or too large; name another one.",
+                teacher.OPTION,
+            )
+    content = io.BytesIO()
+    arrays: dict[str, Any] = {**outputs}
+    np.savez(content, **arrays)
+    with files.replace_atomically(path, through_link=False) as stream:
+        stream.write(content.getvalue())
+
+
+def _part(folder: str, number: int) -> str:
+    return os.path.join(folder, f"{number:05d}.npz")
+
+
+def is_stored(path: str) -> bool:
+    """Tell whether a folder holds the outputs of a teacher."""
+    return files.exists(os.path.join(path, _MANIFEST))
+
+
+def _read_manifest(folder: str) -> dict[str, Any]:
+    path = files.in_folder(folder, _MANIFEST)
+    advice = "Remove the folder; the teacher can be asked again"
+    found = strict_json.read_object(path, advice)
+    sums, facts = found.get("sha256"), found.get("facts")
+    if not (isinstance(sums, list) and sums and isinstance(facts, dict)):
+        raise errors.UserError(f"{path} is damaged. {advice}.")
+    return found
+
+
+def open_stored(folder: str, task: base.Task, source: str) -> StoredOutputs:
+    """Open a folder that an earlier run left, for the same training file."""
+    found, wanted = StoredOutputs(folder), _data_facts(task, source)
+    names = [n for n in wanted if found.facts.get(n) != wanted[n]]
+    if names:
+        raise errors.UserError(
+            "holds the outputs for other training data: it differs in "
+            f"{', '.join(names)}. Name the teacher itself.",
+            teacher.OPTION,
+            folder,
+        )
+    return found

@@ -1,0 +1,134 @@
+"""Objectives of a student: to give the outputs that a teacher gives.
+
+A batch holds the teacher's outputs as `teacher_NAME`, for each NAME of the
+model's outputs that are learned.
+
+Source: Hinton et al., arXiv 1503.02531, section 2; of vectors Reimers and
+Gurevych, arXiv 2004.09813.
+"""
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.model.losses import objectives
+
+PREFIX = "teacher_"
+VECTOR = "embedding"
+# Outputs that say how probable each token is, each class or option, and yes.
+OF_TOKENS = ("start_logits", "end_logits", "start_log_probs", "end_log_probs")
+_OF_CLASSES = "logits"
+_YES_OR_NO = "cls_logits"
+SOFT = (_OF_CLASSES, *OF_TOKENS, _YES_OR_NO)
+_LOSS = "teacher_loss"
+# Of a token that cannot be the answer; e to this power is 0.
+_MASKED = -1e9
+
+
+def soft_labels(
+    hard: objectives.Objective,
+    names: Collection[str],
+    weight: float,
+    temperature: float,
+) -> objectives.Objective:
+    """Return the objective that learns from labels and from a teacher.
+
+    Args:
+        hard: The objective of the labels.
+        names: The outputs to learn, of `SOFT`.
+        weight: Share of the teacher in the loss; that of the labels is the
+            rest.
+        temperature: What logits are divided by before both softmaxes. The loss
+            is multiplied by its square, as in the source, so that its
+            gradients keep their size. A regression has none.
+    """
+
+    def values(
+        model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
+    ) -> objectives.Tensors:
+        outputs = _ask(model, batch, dropout_seed)
+        # The model has been asked: the other objective gets its outputs.
+        found = hard.values(lambda *_, **__: outputs, batch, dropout_seed)
+        losses = [
+            _difference(name, outputs[name], batch, temperature)
+            for name in names
+        ]
+        return {**found, _LOSS: tf.add_n(losses) / len(losses)}
+
+    def weights(batch: objectives.Batch) -> objectives.Tensors:
+        real = objectives.real_examples(batch)
+        return {**hard.sample_weights(batch), _LOSS: real}
+
+    losses = {name: f * (1.0 - weight) for name, f in hard.losses.items()}
+    return dataclasses.replace(
+        hard,
+        losses={**losses, _LOSS: weight},
+        sample_weights=weights,
+        values=values,
+    )
+
+
+def _ask(
+    model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
+) -> objectives.Tensors:
+    """Return a model's outputs; it does not know what the teacher said."""
+    own = {k: v for k, v in batch.items() if not k.startswith(PREFIX)}
+    return objectives.outputs(model, own, dropout_seed)
+
+
+def _difference(
+    name: str, student: tf.Tensor, batch: objectives.Batch, temperature: float
+) -> tf.Tensor:
+    """Return how far a student is from the teacher, float32 [B]."""
+    teacher = batch[f"{PREFIX}{name}"]
+    student = tf.cast(student, tf.float32)
+    if name == _OF_CLASSES and teacher.shape[-1] == 1:  # A regression.
+        return tf.square(student[:, 0] - teacher[:, 0])
+    if name == _YES_OR_NO:
+        zeros = tf.zeros_like(teacher)
+        teacher = tf.stack([zeros, teacher], -1)
+        student = tf.stack([zeros, student], -1)
+    elif name in OF_TOKENS:
+        masked = tf.cast(batch["p_mask"], tf.float32) * _MASKED
+        teacher, student = teacher + masked, student + masked
+    wanted = tf.nn.log_softmax(teacher / temperature)
+    found = tf.nn.log_softmax(student / temperature)
+    divergence = tf.reduce_sum(tf.exp(wanted) * (wanted - found), -1)
+    return divergence * temperature**2
+
+
+def vectors(similarity_weight: float) -> objectives.Objective:
+    """Return the objective of having a teacher's vectors, of length 1.
+
+    Its losses are 1 minus the cosine of both vectors of a text, and the mean
+    squared difference of the cosines with all texts of the batch. Of several
+    replicas, or microbatches, each compares within its own part of the batch.
+
+    Args:
+        similarity_weight: Factor of the second one.
+    """
+    names = "vector_loss", "similarity_loss"
+
+    def values(
+        model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
+    ) -> objectives.Tensors:
+        student = _ask(model, batch, dropout_seed)[VECTOR]
+        teacher = batch[f"{PREFIX}{VECTOR}"]
+        real = objectives.real_examples(batch)
+        difference = tf.matmul(student, student, transpose_b=True)
+        difference -= tf.matmul(teacher, teacher, transpose_b=True)
+        sums = tf.reduce_sum(tf.square(difference) * real, -1)
+        cosines = tf.reduce_sum(student * teacher, -1)
+        similarity = tf.math.divide_no_nan(sums, tf.reduce_sum(real))
+        return dict(zip(names, (1.0 - cosines, similarity), strict=True))
+
+    return objectives.Objective(
+        losses=dict(zip(names, (1.0, similarity_weight), strict=True)),
+        metrics=(),
+        sample_weights=lambda batch: dict.fromkeys(
+            names, objectives.real_examples(batch)
+        ),
+        values=values,
+    )

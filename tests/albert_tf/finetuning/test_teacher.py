@@ -1,0 +1,86 @@
+"""Which models can teach a task."""
+
+import json
+import shutil
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.finetuning import (
+    embedding,
+    finetuning_options,
+    race,
+    teacher,
+)
+from albert_tf.finetuning.glue import glue
+from albert_tf.model.network.encoder import AlbertModel
+from tests.albert_tf.finetuning import small_runs
+from tests.conftest import tiny_config
+
+
+@pytest.fixture
+def tokenizer(world):
+    return finetuning_options.load_tokenizer(small_runs.shared(world, "x"))
+
+
+@pytest.fixture
+def encoder(world, tmp_path):
+    """A folder with weights of an encoder, config and vocabulary."""
+    folder = tmp_path / "encoder"
+    AlbertModel(tiny_config()).save_weights(str(folder / "model.ckpt"))
+    shutil.copy(world.config, folder / "albert_config.json")
+    shutil.copy(world.vocabulary, folder / "spm.model")
+    return folder
+
+
+def vectors(tokenizer):
+    wanted = embedding.EmbeddingOptions(train_examples="texts")
+    return embedding.EmbeddingTask(tokenizer, 24, wanted)
+
+
+def test_outputs_are_those_that_can_be_learned(two_runs, tokenizer):
+    task = glue.GlueTask("rte", tokenizer, 48)
+    found = teacher.open_teacher(str(two_runs / "run_1"), task)
+    examples = []
+    assert found.outputs(examples)["logits"].shape == (0, 2)
+    other = teacher.open_teacher(str(two_runs / "run_2"), task)
+    facts, others = found.facts, other.facts
+    assert facts.pop("weights_sha256") != others.pop("weights_sha256")
+    assert facts == others
+    json.dumps(facts)
+
+
+def test_a_finetuned_encoder_gives_vectors_too(two_runs, tokenizer):
+    found = teacher.open_teacher(str(two_runs / "run_1"), vectors(tokenizer))
+    assert found.outputs([])["embedding"].shape == (0, 16)
+
+
+def test_teachers_of_other_tasks_are_refused(two_runs, tokenizer):
+    run = str(two_runs / "run_1")
+    mnli = glue.GlueTask("mnli", tokenizer, 48)
+    with pytest.raises(errors.UserError, match="entailment, not_entailment"):
+        teacher.open_teacher(run, mnli)
+    other = race.RaceTask(tokenizer, 300, race.RaceOptions())
+    with pytest.raises(errors.UserError, match="finetuned for rte"):
+        teacher.open_teacher(run, other)
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("albert_config.json", "no config file beside it"),
+        ("spm.model", "no vocabulary in .*encoder, or several"),
+        ("model.ckpt.index", "does not say which checkpoint"),
+    ],
+)
+def test_a_checkpoint_needs_config_and_vocabulary(
+    encoder, tokenizer, missing, message
+):
+    teacher.open_teacher(str(encoder / "model.ckpt"), vectors(tokenizer))
+    with pytest.raises(errors.UserError, match="output_bias: model"):
+        task = glue.GlueTask("rte", tokenizer, 48)
+        teacher.open_teacher(str(encoder / "model.ckpt"), task)
+    (encoder / missing).unlink()
+    path = encoder if "ckpt" in missing else encoder / "model.ckpt"
+    with pytest.raises(errors.UserError, match=message):
+        teacher.open_teacher(str(path), vectors(tokenizer))

@@ -1,0 +1,142 @@
+"""What a student learns from a teacher: against NumPy, for given outputs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.model.losses import (
+    distillation,
+    label_objectives,
+    span_objectives,
+)
+from tests.albert_tf.model import passes
+from tests.conftest import LOSS_RTOL
+
+REAL = np.array([1, 1, 1, 0])  # The last example is padding.
+
+
+def draw(*shape):
+    return np.random.default_rng(len(shape)).normal(size=shape).astype("f4")
+
+
+def model_of(**outputs):
+    def model(batch, training, dropout_seed):
+        assert not any(name.startswith("teacher_") for name in batch)
+        return {name: tf.constant(value) for name, value in outputs.items()}
+
+    return model
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def divergence(teacher, student, temperature=1.0):
+    p, q = (softmax(x.astype("f8") / temperature) for x in (teacher, student))
+    return temperature**2 * (p * np.log(p / q)).sum(-1)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 4.0])
+def test_classes(temperature):
+    """The divergence beside the labels' loss, in given shares."""
+    student, teacher = draw(4, 3), draw(3, 4).T.copy()
+    batch = {
+        "label_ids": np.array([0, 2, 1, 0]),
+        "teacher_logits": teacher,
+        "is_real_example": REAL,
+    }
+    hard = label_objectives.CLASSIFICATION
+    objective = distillation.soft_labels(hard, ["logits"], 0.3, temperature)
+    assert objective.losses == {
+        "classification_loss": 0.7,
+        "teacher_loss": 0.3,
+    }
+    found = passes.compute(objective, model_of(logits=student), batch)
+    expected = divergence(teacher, student, temperature)[:3].sum()
+    np.testing.assert_allclose(
+        found["teacher_loss"], [expected, 3], rtol=LOSS_RTOL
+    )
+    labels = {k: v for k, v in batch.items() if k != "teacher_logits"}
+    alone = passes.compute(hard, model_of(logits=student), labels)
+    for name, sums in alone.items():
+        np.testing.assert_array_equal(found[name], sums)
+    same = passes.compute(objective, model_of(logits=teacher), batch)
+    assert same["teacher_loss"][0] == pytest.approx(0, abs=1e-6)
+
+
+def test_numbers():
+    student, teacher = draw(4, 1), draw(1, 4).T.copy()
+    objective = distillation.soft_labels(
+        label_objectives.REGRESSION, ["logits"], 1.0, 1.0
+    )
+    batch = {
+        "label_ids": np.zeros(4, "f4"),
+        "teacher_logits": teacher,
+        "is_real_example": REAL,
+    }
+    found = passes.compute(objective, model_of(logits=student), batch)
+    expected = ((student - teacher)[:3] ** 2).sum()
+    np.testing.assert_allclose(
+        found["teacher_loss"], [expected, 3], rtol=LOSS_RTOL
+    )
+
+
+def test_spans():
+    """Tokens that can be no answer count for neither; the mean of both ends."""
+    names = "start_logits", "end_logits"
+    student = {name: draw(4, 6) + n for n, name in enumerate(names)}
+    teacher = {name: draw(6, 4).T.copy() - n for n, name in enumerate(names)}
+    masked = np.arange(6) > 3
+    batch = {
+        "start_positions": np.array([1, 0, 2, 0]),
+        "end_positions": np.array([1, 0, 3, 0]),
+        "p_mask": np.repeat(masked[None], 4, 0).astype("i4"),
+        "is_real_example": REAL,
+        **{f"teacher_{name}": value for name, value in teacher.items()},
+    }
+    objective = distillation.soft_labels(span_objectives.V1, names, 0.5, 1.0)
+    found = passes.compute(objective, model_of(**student), batch)
+    expected = sum(
+        divergence(teacher[name][:, :4], student[name][:, :4])[:3].sum() / 2
+        for name in names
+    )
+    np.testing.assert_allclose(
+        found["teacher_loss"], [expected, 3], rtol=LOSS_RTOL
+    )
+
+
+def test_yes_or_no():
+    student, teacher = draw(4), draw(4)[::-1].copy()
+    objective = distillation.soft_labels(
+        label_objectives.REGRESSION, ["cls_logits"], 1.0, 1.0
+    )
+    batch = {
+        "label_ids": np.zeros(4, "f4"),
+        "teacher_cls_logits": teacher,
+        "is_real_example": REAL,
+    }
+    model = model_of(cls_logits=student, logits=draw(4, 1))
+    found = passes.compute(objective, model, batch)
+    two = [np.stack([np.zeros(4), x], -1) for x in (teacher, student)]
+    np.testing.assert_allclose(
+        found["teacher_loss"][0], divergence(*two)[:3].sum(), rtol=1e-5
+    )
+
+
+def test_vectors():
+    def of_length_1(x):
+        return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+    student, teacher = of_length_1(draw(4, 5)), of_length_1(draw(5, 4).T)
+    objective = distillation.vectors(10.0)
+    assert objective.losses == {"vector_loss": 1.0, "similarity_loss": 10.0}
+    batch = {"teacher_embedding": teacher, "is_real_example": REAL}
+    found = passes.compute(objective, model_of(embedding=student), batch)
+    s, t = student[:3].astype("f8"), teacher[:3].astype("f8")
+    expected = {
+        "vector_loss": (1 - (s * t).sum(-1)).sum(),
+        "similarity_loss": ((s @ s.T - t @ t.T) ** 2).sum() / 3,
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], [value, 3], rtol=LOSS_RTOL)

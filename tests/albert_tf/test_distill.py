@@ -1,0 +1,205 @@
+"""Students: of vectors, and of a finetuned teacher's answers."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf import distill, run_classifier, run_squad
+from albert_tf.common import errors, scores
+from albert_tf.finetuning import (
+    embedding,
+    finetuning_options,
+    teacher,
+)
+from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.training import run_folder
+from tests.albert_tf.finetuning import small_runs
+from tests.albert_tf.model import passes
+from tests.conftest import changed, tiny_config
+
+STARTS = ("It rains", "The ferry waits", "We stay", "A boat", "She sings")
+ENDS = ("in the north.", "again.", "here.", "at the old harbour.", "now.")
+TEXTS = [f"{start} {end}" for start in STARTS for end in ENDS]
+
+
+@pytest.fixture(scope="module")
+def encoder(world, tmp_path_factory):
+    """A teacher of another shape, with spread weights, in a folder."""
+    folder = tmp_path_factory.mktemp("teacher")
+    config = tiny_config(hidden_size=24, num_attention_heads=4)
+    model = passes.fill(AlbertModel(config))
+    model.save_weights(str(folder / "model.ckpt"))
+    (folder / "albert_config.json").write_text(config.to_json())
+    shutil.copy(world.vocabulary, folder / "spm.model")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    (folder / "train.txt").write_text("\n".join(TEXTS) + "\n")
+    rows = [
+        f"{a}\t{b}\t{int(a[:5] == b[:5])}"
+        for a, b in zip(TEXTS, TEXTS[::-1], strict=True)
+    ]
+    rows = ["text\ttext_pair\tscore", *rows]
+    (folder / "dev.tsv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def options(world, teacher_, texts, folder, **values):
+    settings = distill.DistillOptions(
+        finetuning=small_runs.shared(
+            world, folder, max_seq_length=24, do_predict=False
+        ),
+        teacher=str(teacher_),
+        train_file=str(texts / "train.txt"),
+        dev_file=str(texts / "dev.tsv"),
+    )
+    return changed(settings, **values)
+
+
+def losses(folder):
+    lines = small_runs.open_lines(pathlib.Path(folder) / "metrics.jsonl")
+    rows = [r for r in map(json.loads, lines) if r["split"] == "train"]
+    return [row["vector_loss"] for row in rows]
+
+
+def test_student_gets_the_vectors_of_its_teacher(
+    world, encoder, texts, tmp_path
+):
+    """It is as wide as they are, and a teacher itself."""
+    folder = tmp_path / "student"
+    distill.run(
+        options(
+            world,
+            encoder,
+            texts,
+            folder,
+            train_step=120,
+            learning_rate=1e-2,
+            save_checkpoints_steps=60,
+            iterations_per_loop=60,
+        )
+    )
+    first, last = losses(folder)
+    assert last < first / 2
+    assert run_folder.read(str(folder)).options["projection_size"] == 24
+    assert "spearmanr" in scores.read(str(folder)).best.scores
+
+    asked = teacher.open_teacher(str(folder), embedding_task(world))
+    known = teacher.open_teacher(str(encoder), embedding_task(world))
+    examples = asked.task.read(str(texts / "train.txt"), "train")
+    one, other = (t.outputs(examples)["embedding"] for t in (asked, known))
+    assert (one * other).sum(-1).mean() > 0.9
+
+
+def embedding_task(world):
+    tokenizer = finetuning_options.load_tokenizer(
+        small_runs.shared(world, "unused")
+    )
+    wanted = embedding.EmbeddingOptions(train_examples="texts")
+    return embedding.EmbeddingTask(tokenizer, 24, wanted)
+
+
+@pytest.mark.slow
+def test_kept_outputs_teach_as_the_teacher(world, encoder, texts, tmp_path):
+    """Bit by bit."""
+    folders = tmp_path / "one", tmp_path / "other"
+    teachers = [encoder]
+    for folder in folders:
+        wanted = options(world, teachers[-1], texts, folder)
+        distill.run(changed(wanted, word_embeddings="random"))
+        teachers += folder.glob("teacher-*")
+    assert len(teachers) == 2
+    one, other = (checkpoint_reader.read(str(folder)) for folder in folders)
+    ours, theirs = one.load(one.shapes), other.load(one.shapes)
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+    wanted = options(world, teachers[1], texts, tmp_path / "third")
+    with pytest.raises(errors.UserError, match="no word embeddings"):
+        distill.run(wanted)
+    assert not (tmp_path / "third").exists()
+
+
+def test_new_student_has_the_words_of_its_teacher(
+    world, encoder, texts, tmp_path
+):
+    """Both have 8 numbers for each piece: nothing is left out."""
+    folder = tmp_path / "student"
+    distill.run(
+        options(world, encoder, texts, folder, train_step=1, learning_rate=1e-9)
+    )
+    name = "bert/embeddings/word_embeddings"
+    found, wanted = (
+        checkpoint_reader.read(str(place)).load([name])[name]
+        for place in (folder, encoder)
+    )
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"projection_size": 5}, r"`?projection_size.*teacher's vectors, 24"),
+        ({"train_examples": "pairs"}, "is for run_embeddings"),
+        ({"teacher": "nowhere"}, "nowhere"),
+        ({"train_file": None}, "has no file for it: train"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    world, encoder, texts, tmp_path, changes, message
+):
+    with pytest.raises(errors.UserError, match=message):
+        distill.run(options(world, encoder, texts, tmp_path / "run", **changes))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def rte(world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rte") / "run"
+    run_classifier.run(small_runs.classifier(world, folder))
+    return folder
+
+
+def taught(settings, folder, **values):
+    return changed(settings, teacher=str(folder), **values)
+
+
+@pytest.mark.slow
+def test_finetuned_teacher_has_a_share_in_the_loss(world, rte, tmp_path):
+    """Without a share the run is the one without a teacher, bit by bit."""
+    folders = [tmp_path / name for name in ("alone", "none", "all")]
+    for folder, share in zip(folders, (None, 0.0, 1.0), strict=True):
+        settings = small_runs.classifier(world, folder, do_predict=False)
+        if share is not None:
+            settings = taught(settings, rte, teacher_weight=share)
+        run_classifier.run(settings)
+    weights = []
+    for folder in folders:
+        found = checkpoint_reader.read(str(folder))
+        weights.append(found.load(found.shapes))
+    for name, value in weights[0].items():
+        np.testing.assert_array_equal(value, weights[1][name], err_msg=name)
+    assert any(
+        (value != weights[2][name]).any() for name, value in weights[0].items()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["1.1", "2.0"])
+def test_spans_of_a_teacher(world, tmp_path, version):
+    one, other = tmp_path / "teacher", tmp_path / "student"
+    settings = small_runs.answerer(world, one, squad_version=version)
+    run_squad.run(settings)
+    settings = changed(settings, output_dir=str(other))
+    run_squad.run(taught(settings, one))
+    lines = small_runs.open_lines(other / "metrics.jsonl")
+    rows = [r for r in map(json.loads, lines) if r["split"] == "train"]
+    assert all(np.isfinite(row["teacher_loss"]) for row in rows)
+    with pytest.raises(errors.UserError, match="single tokens"):
+        run_squad.run(taught(changed(settings, max_query_length=8), one))
