@@ -18,6 +18,7 @@ if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
 import dataclasses
+import io
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -179,7 +180,9 @@ def run(settings: WordEmbeddingsOptions) -> None:
     # Opened first: whether it can be written shows before a minute of counting.
     with files.replace_atomically(settings.output_file) as stream:
         table = make_embeddings(settings, paths, model)
-        np.save(stream, table)
+        content = io.BytesIO()  # NumPy itself does not say why writing failed.
+        np.save(content, table)
+        stream.write(content.getvalue())
     logging.info(
         "Wrote %s: %d embeddings of %d numbers.",
         settings.output_file,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from albert_tf.common import errors, files, ranges, strict_json
 from albert_tf.common.options import checked, option
@@ -120,17 +121,30 @@ class EmbeddingTask(base.Task):
                 f"{path} has no examples. Give a file that has some."
             )
         if split == base.TRAIN:
-            self._check_scores(path, found)
+            self._check_training(path, found)
+        elif split == base.DEV and len({e.score for e in found} - {None}) == 1:
+            logging.warning(
+                "%s: every score is %g, so no correlation with them is "
+                "defined; it is given as 0.",
+                path,
+                found[0].score,
+            )
         return found
 
-    def _check_scores(self, path: str, examples: Sequence[TextGroup]) -> None:
+    def _check_training(self, path: str, examples: Sequence[TextGroup]) -> None:
         most = self.options.max_score
+        is_alone = len({example.texts for example in examples}) == 1
+        if is_alone and self.options.train_examples == embedding_data.PAIRS:
+            raise errors.UserError(
+                f"{path} has one pair only, with no other to tell it from. "
+                "Give a file with more."
+            )
         for number, example in enumerate(examples, 1):
             if example.score is not None and abs(example.score) > most:
                 raise errors.UserError(
-                    f"is less than the score {example.score:g} of example "
-                    f"{number} in {path}. Give the score of texts that mean "
-                    "the same.",
+                    f"allows scores from {-most:g} to {most:g}; that of "
+                    f"example {number} in {path} is {example.score:g}. Give "
+                    "the score of texts that mean the same.",
                     "max_score",
                     most,
                 )

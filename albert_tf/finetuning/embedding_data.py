@@ -83,10 +83,7 @@ def _read(
 
 def _number(written: Any, where: str) -> float:
     """Return a score, which may be written as text."""
-    try:
-        number = float(written)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = text_files.number(written)
     if not math.isfinite(number) or isinstance(written, bool):
         raise errors.UserError(
             f"{where}: the score {written!r} is no finite number. Correct it."

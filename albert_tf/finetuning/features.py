@@ -178,11 +178,12 @@ def write(
             for batch in batches:
                 stream.write(b"".join(batch))
                 num_records += len(batch)
+            facts = {**facts, _EXAMPLES: num_examples, _RECORDS: num_records}
+            text = strict_json.dumps(facts, indent=2, sort_keys=True) + "\n"
+            beside.write(text.encode())
+            beside.flush()  # If the disk is full, neither file appears.
             if files.exists(described):  # It is about other records.
                 files.remove(described)
-        facts = {**facts, _EXAMPLES: num_examples, _RECORDS: num_records}
-        text = strict_json.dumps(facts, indent=2, sort_keys=True) + "\n"
-        beside.write(text.encode())
     logging.info(
         "Wrote %d records of %d examples to %s", num_records, num_examples, path
     )

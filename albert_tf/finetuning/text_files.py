@@ -9,6 +9,7 @@ import csv
 import dataclasses
 import functools
 import itertools
+import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -395,6 +396,20 @@ def decode(line: bytes, where: str) -> str:
             f"{where} is not UTF-8: {errors.bad_byte(line, 'the line')}. "
             "Convert the file first."
         ) from None
+
+
+def number(written: Any) -> float:
+    """Return a number, which may be written as text; NaN if it is none.
+
+    `float` also takes 1_0, for 10, and the digits of any script.
+    """
+    is_odd = isinstance(written, str) and (
+        "_" in written or not written.isascii()
+    )
+    try:
+        return math.nan if is_odd else float(written)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def column_names(text: str, where: str) -> list[str]:

@@ -1,5 +1,7 @@
 """Bad inputs of finetuning; see `cases`."""
 
+import functools
+
 from tests.hostile.cases import CLASSIFIER, Case, config
 
 ONE_SEGMENT = config(type_vocab_size=1)
@@ -27,6 +29,18 @@ def span(start: object, end: object) -> str:
 
 
 JSON = {"name": "t.jsonl"}
+
+
+def vectors(content: str, *says: str, name="t.tsv", **changes: object) -> Case:
+    """A file that training of vectors reads."""
+    where = {"train_file": "{here}/" + name, **changes}
+    return Case("run_embeddings", where, says, {name: content.encode()})
+
+
+scored = functools.partial(vectors, train_examples="scored")
+PAIRS, SCORES = "text\ttext_pair\n", "text\ttext_pair\tscore\n"
+TWO = f"{PAIRS}a\tb\nc\td\n"
+
 CASES = {
     "tags, empty file": tags("", "has no examples"),
     "tags, no tags": tags("Ivo\nslept\n", "line 1", "tag_column"),
@@ -43,13 +57,50 @@ CASES = {
     "spans backwards": tags(span(2, 1), "is empty or outside", **JSON),
     "spans of a huge number": tags(span(0, "1e400"), **JSON),
     "words without tags": tags('{"words": ["a"]}', "no 'tags'", **JSON),
+    "no pairs": vectors(PAIRS, "{here}/t.tsv has no examples"),
+    "pairs of nothing": vectors(f"{PAIRS}\t\n\t\n", "{here}/t.tsv"),
+    "pairs without a header": vectors("a\tb\nc\td\n", "line 1 has no 'text'"),
+    "one pair, three times": vectors(PAIRS + 3 * "a\tb\n", "one pair only"),
+    "half a pair": vectors(f"{PAIRS}a\tb\nc\n", "{here}/t.tsv, line 3"),
+    "pairs as triplets": vectors(
+        TWO, "has no 'positive'", train_examples="triplets"
+    ),
+    "a quotation without an end": vectors(
+        'text,text_pair\n"a,b\n', "{here}/t.csv, line 2", name="t.csv"
+    ),
+    "pair of null": vectors(
+        '{"text": null, "text_pair": "b"}', "line 1: 'text'", name="t.jsonl"
+    ),
+    "half a character in a pair": vectors(
+        '{"text": "\\ud800", "text_pair": "b"}', "line 1", name="t.jsonl"
+    ),
+    "one pair at a time": vectors(
+        TWO, "--train_batch_size=1", train_batch_size=1
+    ),
+    "no pairs to evaluate": vectors(
+        TWO, "{here}/empty", do_eval=True, dev_file="{here}/empty"
+    ),
+    "no file to predict": vectors(TWO, "--do_predict", do_predict=True),
+    "temperature of nothing": vectors(TWO, "--temperature=0", temperature=0),
+    "vectors without end": vectors(
+        TWO, "--projection_size", projection_size=10**9
+    ),
+    **{
+        f"score of {score!r}": scored(
+            f"{SCORES}a\tb\t0\nc\td\t{score}\n", "{here}/t.tsv", says
+        )
+        for score, says in (
+            ("nan", "line 3: the score 'nan'"),
+            ("inf", "line 3: the score 'inf'"),
+            ("1e999", "line 3: the score '1e999'"),
+            ("", "line 3: the score ''"),
+            ("1_0", "line 3: the score '1_0'"),
+            ("0,5", "line 3: the score '0,5'"),
+            ("-4", "--max_score=1.0 allows"),
+        )
+    },
     **{
         f"one segment, {command}": one_segment(command)
         for command in (CLASSIFIER, "run_squad", "run_race")
     },
-    "one segment is enough for vectors": Case(
-        "run_embeddings",
-        {"albert_config_file": "{here}/c.json", "init_checkpoint": None},
-        files={"c.json": ONE_SEGMENT},
-    ),
 }

@@ -99,6 +99,32 @@ def test_full_disk(workspace, short):
     assert str(workspace.out) in done.said and "File too large" in done.said
 
 
+@pytest.mark.parametrize(
+    ("short", "most"),
+    [
+        ("create_finetuning_data", 50),  # The records.
+        ("create_finetuning_data", 700),  # What is said about them.
+        ("make_word_embeddings", 1000),
+    ],
+)
+def test_the_same_command_succeeds_when_there_is_room(workspace, short, most):
+    """As the message promises; no half of the result is in its way."""
+    changes, path = {}, workspace.inputs["glue/RTE/train.tsv"]
+    if short == "create_finetuning_data":
+        rows = path.read_text().splitlines(keepends=True)
+        changes["input_file"] = workspace.here / "train.tsv"
+        changes["input_file"].write_text("".join(rows[:3]))
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    done = run(workspace, short, changes, limit)
+    assert done.status == 1
+    assert str(workspace.out) in done.said and "File too large" in done.said
+    leaves = ("*",)
+    assert run(workspace, short, changes, leaves=leaves).status == 0
+
+
 @pytest.mark.parametrize("short", READERS)
 def test_folder_that_may_not_be_written_to(workspace, short):
     workspace.out.chmod(0o500)

@@ -169,11 +169,7 @@ def _is_value(
         return written.isdecimal()
     if not spec.is_regression:
         return written in spec.labels
-    try:
-        float(written)
-    except ValueError:
-        return False
-    return True
+    return not math.isnan(text_files.number(written))
 
 
 def _parse(
@@ -195,10 +191,7 @@ def _parse(
 
 def _parse_label(spec: glue_tasks.TaskSpec, written: str, where: str) -> float:
     if spec.is_regression:
-        try:
-            number = float(written)
-        except ValueError:
-            number = math.nan
+        number = text_files.number(written)
         lowest, highest = spec.bounds
         if not lowest <= number <= highest:
             raise errors.UserError(

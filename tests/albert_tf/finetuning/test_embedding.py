@@ -137,19 +137,32 @@ def test_joined_vectors_have_the_mean_of_the_cosines(tiny_tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("kind", "rows", "message"),
     [
-        ("", "has no examples"),
-        ("text\ttext_pair\tscore\na\tb\t4\n", "`max_score=1.0` is less.* 4 of"),
+        ("scored", [], "has no examples"),
+        ("scored", ["a\tb\t4"], "`max_score=1.0` allows .* to 1; .* 1 .* is 4"),
+        ("scored", ["a\tb\t0", "c\td\t-2"], "from -1 .* 2 .* is -2"),
+        ("pairs", ["a\tb\t1"], "has one pair only"),
+        ("pairs", ["a\tb\t1"] * 3, "has one pair only"),
     ],
 )
 def test_training_files_of_no_use_are_refused(
-    tiny_tokenizer, tmp_path, content, message
+    tiny_tokenizer, tmp_path, kind, rows, message
 ):
     path = tmp_path / "train.tsv"
-    path.write_text(content)
-    task = make(tiny_tokenizer)
+    lines = ["text\ttext_pair\tscore", *rows, ""]
+    path.write_text("\n".join(lines if rows else rows))
+    task = make(tiny_tokenizer, train_examples=kind)
     with pytest.raises(errors.UserError, match=message):
         task.read(str(path), base.TRAIN)
-    if content:  # Their scale does not matter to correlations.
-        assert len(task.read(str(path), base.DEV)) == 1
+    if rows:  # The scale of scores does not matter to correlations.
+        assert len(task.read(str(path), base.DEV)) == len(rows)
+
+
+def test_equal_scores_of_a_development_file_are_told(
+    tiny_tokenizer, tmp_path, caplog
+):
+    path = tmp_path / "dev.tsv"
+    path.write_text("text\ttext_pair\tscore\na\tb\t3\nc\td\t3\n")
+    make(tiny_tokenizer).read(str(path), base.DEV)
+    assert "every score is 3" in caplog.text

@@ -53,6 +53,7 @@ def test_scores_of_a_test_file_may_be_missing(tmp_path):
         ("scored", {"text": "a", "text_pair": "b", "score": "x"}, "score 'x'"),
         ("scored", {"text": "a", "text_pair": "b", "score": "nan"}, "'nan'"),
         ("scored", {"text": "a", "text_pair": "b", "score": True}, "True"),
+        ("scored", {"text": "a", "text_pair": "b", "score": "1_0"}, "'1_0'"),
         ("pairs", {"text": "a", "text_pair": 7}, "'text_pair' is 7"),
         ("triplets", {"text": "a", "positive": "b"}, "has no 'negative'"),
     ],
