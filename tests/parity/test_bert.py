@@ -9,15 +9,20 @@ import os
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from albert_tf import export
+from albert_tf.finetuning import packing
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import from_checkpoint
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving.formats import onnx_model
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
 from tests import hugging_face_files
 from tests.conftest import FIXTURES, PARITY_ATOL
+from tests.export_options import make_options
 
 pytestmark = pytest.mark.torch
 
@@ -136,6 +141,75 @@ def test_outputs_with_real_weights_are_equal(minilm):
     assert compared == ["sequence_output", "pooled_output"]
 
 
+@pytest.mark.parametrize("form", ["saved_model", "onnx"])
+def test_exports_of_real_weights_give_the_same_vectors(minilm, tmp_path, form):
+    """Those of sentence-transformers, with its pooling and length."""
+    import sentence_transformers
+
+    theirs = sentence_transformers.SentenceTransformer(minilm, device="cpu")
+    texts = [*HARD_TEXTS, *own_lines()[:20], " ".join(own_lines()[:40])]
+    expected = theirs.encode(texts)
+    assert len(theirs.tokenizer(texts[-1])["input_ids"]) > 256
+    folder = str(tmp_path / form)
+    settings = make_options(
+        init_checkpoint=minilm,
+        task="embedding",
+        export_dir=folder,
+        format=form,
+    )
+    export.run(settings)
+    report = json.loads((tmp_path / form / "export.json").read_text())
+    for differences in report["largest_difference"].values():
+        assert max(differences.values()) <= PARITY_ATOL
+    if form == "saved_model":
+        saved = tf.saved_model.load(folder)
+        assert len(saved.weights) == 101  # The pooler is left out.
+        ask = saved.signatures["serving_default"]
+        outputs = ask(text=tf.constant(texts))
+        assert outputs["truncated"].numpy().tolist().index(True) == 28
+    else:
+        tokenizer = ours_of(minilm)
+        rows = [
+            packing.pack(tokenizer.encode(text), (), tokenizer, 256)
+            for text in texts
+        ]
+        inputs = {
+            name: np.array([row[name] for row in rows], np.int32)
+            for name in packing.NAMES
+        }
+        path = f"{folder}/{onnx_model.FORMAT.file_name}"
+        outputs = onnx_model.FORMAT.ask(path, "tokens", inputs)
+    np.testing.assert_allclose(
+        outputs["embedding"], expected, atol=PARITY_ATOL, rtol=0
+    )
+
+
+def test_real_weights_know_which_sentences_mean_the_same(
+    minilm, shared_dir, tmp_path
+):
+    """Without finetuning; 750 pairs of STS-B, scored by the SavedModel."""
+    content = (shared_dir / "data/glue/STS-B/dev.tsv").read_text()
+    rows = [line.split("\t") for line in content.rstrip("\n").split("\n")]
+    columns = [rows[0].index(n) for n in ("sentence1", "sentence2")]
+    lines = ["text\ttext_pair\tscore\n"]
+    for row in rows[1:]:
+        first, second = (row[number] for number in columns)
+        lines.append(f"{first}\t{second}\t{row[-1].strip()}\n")
+    (tmp_path / "dev.tsv").write_text("".join(lines))
+    settings = make_options(
+        init_checkpoint=minilm,
+        task="embedding",
+        export_dir=str(tmp_path / "served"),
+        eval_file=str(tmp_path / "dev.tsv"),
+        max_seq_length=64,
+    )
+    export.run(settings)
+    report = json.loads((tmp_path / "served/export.json").read_text())
+    for scores in (report["scores"], report["scores_in_float32"]):
+        assert scores["spearmanr"] == pytest.approx(0.9164, abs=5e-4)
+        assert scores["pearson"] == pytest.approx(0.9072, abs=5e-4)
+
+
 CONFIG = AlbertConfig(
     vocab_size=53,
     embedding_size=24,
@@ -146,6 +220,7 @@ CONFIG = AlbertConfig(
     hidden_act="gelu_erf",
     max_position_embeddings=32,
     share="none",
+    layer_norm_eps=1e-3,
 )
 CLASSES = [
     "BertModel",
