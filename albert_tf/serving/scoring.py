@@ -110,16 +110,19 @@ def _score_spans(
 ) -> dict[str, float]:
     """Return the metrics of the words that spans touch."""
     tags = []
-    for example in examples:
-        found = ask({"text": [example.text]})
-        labels = [label.decode() for label in found["span_label"][0]]
-        edges = found["span_start"][0], found["span_end"][0]
-        spans = zip(*edges, labels, strict=True)
-        tagged, _ = tagging_data.with_spans(example, spans)
-        ours = tagged.tags or ()
-        if not task.has_entities:  # Tags have no prefixes.
-            ours = tuple(tag.removeprefix("B-") for tag in ours)
-        tags.append(ours)
+    for start in range(0, len(examples), _BATCH_SIZE):
+        part = examples[start : start + _BATCH_SIZE]
+        found = ask({"text": [example.text for example in part]})
+        names = "span_start", "span_end", "span_label"
+        for row, example in enumerate(part):
+            count = found["num_spans"][row]
+            starts, ends, labels = (found[n][row, :count] for n in names)
+            spans = zip(starts, ends, map(bytes.decode, labels), strict=True)
+            tagged, _ = tagging_data.with_spans(example, spans)
+            ours = tagged.tags or ()
+            if not task.has_entities:  # Tags have no prefixes.
+                ours = tuple(tag.removeprefix("B-") for tag in ours)
+            tags.append(ours)
     return task.score_tags(tags, examples)
 
 

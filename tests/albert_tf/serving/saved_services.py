@@ -5,7 +5,7 @@ import types
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning import embedding, packing, race
+from albert_tf.finetuning import embedding, packing, race, tagging
 from albert_tf.finetuning.squad import squad, squad_features
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
@@ -56,6 +56,10 @@ def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
         task = embedding.EmbeddingTask(
             tokenizer, length, embedding.EmbeddingOptions(text_pooling="max")
         )
+        service = make.of_task(task, given[0])
+    elif kind == "tagging":
+        options_of_tags = tagging.TaggingOptions("O\tB-x\tI-x")
+        task = tagging.TaggingTask(tokenizer, length, options_of_tags)
         service = make.of_task(task, given[0])
     elif kind == "pretraining":
         service = make.of_pretraining(*given, sentence_order=True)

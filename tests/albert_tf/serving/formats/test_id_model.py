@@ -85,7 +85,7 @@ def make_inputs(function, rows, length, vocab_size):
     "kinds",
     [
         ["pretraining", "classifier", "squad 2.0", "race"],
-        ["encoder", "embedding", "regression", "squad 1.1"],
+        ["encoder", "embedding", "tagging", "regression", "squad 1.1"],
     ],
 )
 @pytest.mark.slow
