@@ -33,8 +33,9 @@ class DistillOptions(finetuning_options.TaskOptions):
 
     teacher: str = option(
         help="A run of run_embeddings or distill, any ALBERT- or BERT-shaped "
-        "checkpoint with config and vocabulary beside it, or a folder "
-        "teacher-embedding-... of an earlier run, with the same text."
+        "checkpoint with config and vocabulary beside it, a SavedModel of "
+        "vectors, or a folder teacher-embedding-... of an earlier run, with "
+        "the same text."
     )
     train_file: str | None = option(
         None,

@@ -63,7 +63,7 @@ def describe(task: base.Task, source: str, split: str) -> dict[str, Any]:
         "options": {**task.settings, **task.tokenizer.settings},
         "vocab_sha256": task.tokenizer.fingerprint,
         "layout": repr(task.layout(split)),
-        _CONTENT: _content_sha256(source),
+        _CONTENT: content_sha256(source),
     }
 
 
@@ -89,14 +89,14 @@ def _with_options(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {"keep_accents": False, **facts, **facts.get("options", {})}
 
 
-def _content_sha256(path: str) -> str:
+def content_sha256(path: str) -> str:
     """Return the fingerprint of a file, or of all files below a folder."""
     names = files.list_folder(path)
     if not names and files.exists(path):
         return files.sha256(path)
     digest = hashlib.sha256()
     for name in names:
-        inner = _content_sha256(os.path.join(path, name))
+        inner = content_sha256(os.path.join(path, name))
         digest.update(f"{name}\0{inner}\0".encode())
     return digest.hexdigest()
 

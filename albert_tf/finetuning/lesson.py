@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.common import errors
@@ -50,25 +51,25 @@ class Lesson:
         self._path = path
         self._asked = asked
         self._gives_words = gives_words
-        self._teacher: teacher.Teacher | None = None
+        self._teacher: teacher.Teacher | teacher.SavedVectors | None = None
         self._facts: dict[str, Any] = {}
         self._stored: teacher_outputs.StoredOutputs | None = None
 
     def prepare(self, task: base.Task, source: str) -> None:
         """Open the teacher, and refuse it if it does not fit."""
-        if not teacher_outputs.is_stored(self._path):
+        if teacher_outputs.is_stored(self._path):
+            self._stored = teacher_outputs.open_stored(self._path, task, source)
+        else:
             asked = self._asked or task
             self._teacher = teacher.open_teacher(self._path, asked)
             self._facts = teacher_outputs.facts_of(self._teacher, task, source)
-            return
-        if self._gives_words:
+        if self._gives_words and not isinstance(self._teacher, teacher.Teacher):
             raise errors.UserError(
-                "holds outputs alone, no word embeddings. Use "
-                "`word_embeddings=random`, or name the teacher itself.",
+                "shows outputs alone, no word embeddings. Use "
+                "`word_embeddings=random`, or name the model itself.",
                 teacher.OPTION,
                 self._path,
             )
-        self._stored = teacher_outputs.open_stored(self._path, task, source)
 
     def outputs(
         self, examples: Sequence[base.Example], folder: str
@@ -83,8 +84,9 @@ class Lesson:
 
     def start(self, model: keras.Model, task: base.Task) -> None:
         """Give a new student the teacher's word embeddings, if it gets them."""
-        if not (self._gives_words and self._teacher):
+        if not self._gives_words:
             return
+        assert isinstance(self._teacher, teacher.Teacher)
         theirs = self._teacher.model.encoder.embeddings.word_embeddings.numpy()
         rows = word_embeddings.for_vocabulary(
             theirs, self._teacher.task.tokenizer, task.tokenizer
@@ -124,6 +126,9 @@ def vectors_of(path: str) -> Vectors:
     if teacher_outputs.is_stored(path):
         (feature,) = teacher_outputs.StoredOutputs(path).layout
         return Vectors(feature.shape[0])
+    if tf.saved_model.contains_saved_model(path):
+        task: Any = None  # Not asked yet.
+        return Vectors(teacher.SavedVectors(path, task).width)
     if run_folder.is_run(path):
         run = run_folder.read(path, teacher.OPTION)
         size = run.options.get("projection_size")

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.common import errors
@@ -13,6 +15,7 @@ from albert_tf.finetuning import (
     base,
     batches,
     embedding,
+    features,
     predictions,
     task_models,
 )
@@ -59,19 +62,60 @@ class Teacher:
         found = batches.ask(
             self._call, self.task, examples, _BATCH, split=base.TRAIN
         )
-        known = (*distillation.SOFT, distillation.VECTOR)
-        return {k: v for k, v in found.items() if k in known}
+        # Tokens that can be no answer have numbers that records cannot hold.
+        return {
+            name: np.maximum(found[name], distillation.MASKED)
+            for name in (*distillation.SOFT, distillation.VECTOR)
+            if name in found
+        }
 
 
-def open_teacher(path: str, task: base.Task) -> Teacher:
-    """Load a finetuned run, or a checkpoint, that knows a student's task.
+class SavedVectors:
+    """A SavedModel of ours that gives vectors."""
+
+    def __init__(self, path: str, task: base.Task):
+        self.task = task
+        self._path = path
+        self._model = tf.saved_model.load(path)
+        self._ask = self._model.signatures.get("serving_default")
+        outputs = self._ask.structured_outputs if self._ask else {}
+        if distillation.VECTOR not in outputs:
+            raise errors.UserError(
+                "is a SavedModel that gives no vectors of texts. Export one "
+                "with `task=embedding`, or name the run or checkpoint.",
+                OPTION,
+                path,
+            )
+        self.width = int(outputs[distillation.VECTOR].shape[-1])
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What its outputs follow from."""
+        return {"saved_model_sha256": features.content_sha256(self._path)}
+
+    def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
+        """Return the vectors of texts, in order."""
+        texts = [example.texts[0] for example in examples]
+        order = np.argsort([len(text) for text in texts], kind="stable")
+        found = np.zeros([len(texts), self.width], np.float32)
+        for start in range(0, len(texts), _BATCH):
+            rows = order[start : start + _BATCH]
+            some = tf.constant([texts[row] for row in rows])
+            found[rows] = self._ask(text=some)[distillation.VECTOR]
+        return {distillation.VECTOR: found}
+
+
+def open_teacher(path: str, task: base.Task) -> Teacher | SavedVectors:
+    """Load a model that knows a student's task.
 
     Args:
         path: The folder of a run, or any checkpoint with config and vocabulary
-            beside it. Vectors need no head.
+            beside it; for vectors, which need no head, a SavedModel, too.
         task: That of the student. A run's own has to be of its kind.
     """
     wants_vectors = isinstance(task, embedding.EmbeddingTask)
+    if wants_vectors and tf.saved_model.contains_saved_model(path):
+        return SavedVectors(path, task)
     if run_folder.is_run(path):
         name = run_folder.read(path, OPTION).options.get("task_name")
         if name == task.name or not wants_vectors:

@@ -66,9 +66,10 @@ class StoredOutputs:
             )
 
     def _messages(self) -> Iterator[bytes]:
+        layout = layouts.with_padding(self.layout)
         for part in self._parts():
             named = {f"{distillation.PREFIX}{k}": v for k, v in part.items()}
-            yield from tfrecord.encode_batch(self.layout, named)
+            yield from tfrecord.encode_batch(layout, named)
 
 
 def _layout(outputs: base.Outputs) -> layouts.Layout:
@@ -85,7 +86,7 @@ def _layout(outputs: base.Outputs) -> layouts.Layout:
 
 
 def facts_of(
-    asked: teacher.Teacher, task: base.Task, source: str
+    asked: teacher.Teacher | teacher.SavedVectors, task: base.Task, source: str
 ) -> dict[str, Any]:
     """Return what a teacher's outputs for a training file follow from.
 
@@ -103,7 +104,7 @@ def facts_of(
 
 
 def store(
-    asked: teacher.Teacher,
+    asked: teacher.Teacher | teacher.SavedVectors,
     facts: Mapping[str, Any],
     examples: Sequence[base.Example],
     folder: str,
@@ -146,7 +147,7 @@ def _records(task: base.Task) -> dict[str, Any] | None:
 
 def _fill(
     folder: str,
-    asked: teacher.Teacher,
+    asked: teacher.Teacher | teacher.SavedVectors,
     examples: Sequence[base.Example],
     facts: Mapping[str, Any],
 ) -> None:

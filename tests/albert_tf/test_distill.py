@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from albert_tf import distill, run_classifier, run_squad
+from albert_tf import distill, export, run_classifier, run_squad
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import (
     embedding,
@@ -17,6 +17,7 @@ from albert_tf.finetuning import (
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training import run_folder
+from tests import export_options
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.model import passes
 from tests.conftest import changed, tiny_config
@@ -120,6 +121,20 @@ def test_kept_outputs_teach_as_the_teacher(world, encoder, texts, tmp_path):
     ours, theirs = one.load(one.shapes), other.load(one.shapes)
     for name, value in ours.items():
         np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+    served = tmp_path / "served"
+    settings = export_options.make_options(
+        task="embedding",
+        init_checkpoint=str(encoder / "model.ckpt"),
+        export_dir=str(served),
+        max_seq_length=24,
+    )
+    export.run(settings)
+    asked = teacher.open_teacher(str(served), embedding_task(world))
+    known = teacher.open_teacher(str(encoder), embedding_task(world))
+    examples = asked.task.read(str(texts / "train.txt"), "train")
+    one, other = (t.outputs(examples)["embedding"] for t in (asked, known))
+    np.testing.assert_allclose(one, other, atol=1e-5)
+
     wanted = options(world, teachers[1], texts, tmp_path / "third")
     with pytest.raises(errors.UserError, match="no word embeddings"):
         distill.run(wanted)
@@ -181,7 +196,7 @@ def test_finetuned_teacher_has_a_share_in_the_loss(world, rte, tmp_path):
         run_classifier.run(settings)
     weights = []
     for folder in folders:
-        found = checkpoint_reader.read(str(folder))
+        found = checkpoint_reader.read(str(folder / "model.ckpt-2"))
         weights.append(found.load(found.shapes))
     for name, value in weights[0].items():
         np.testing.assert_array_equal(value, weights[1][name], err_msg=name)
@@ -190,11 +205,26 @@ def test_finetuned_teacher_has_a_share_in_the_loss(world, rte, tmp_path):
     )
 
 
+def answered(source, folder):
+    """The same file without questions that have no answer."""
+    content = json.loads(source.read_text())
+    for article in content["data"]:
+        for paragraph in article["paragraphs"]:
+            paragraph["qas"] = [
+                q for q in paragraph["qas"] if not q["is_impossible"]
+            ]
+    (folder / "answered.json").write_text(json.dumps(content))
+    return str(folder / "answered.json")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["1.1", "2.0"])
 def test_spans_of_a_teacher(world, tmp_path, version):
     one, other = tmp_path / "teacher", tmp_path / "student"
     settings = small_runs.answerer(world, one, squad_version=version)
+    if version == "1.1":
+        path = answered(pathlib.Path(settings.train_file), tmp_path)
+        settings = changed(settings, train_file=path, predict_file=path)
     run_squad.run(settings)
     settings = changed(settings, output_dir=str(other))
     run_squad.run(taught(settings, one))

@@ -24,7 +24,7 @@ _YES_OR_NO = "cls_logits"
 SOFT = (_OF_CLASSES, *OF_TOKENS, _YES_OR_NO)
 _LOSS = "teacher_loss"
 # Of a token that cannot be the answer; e to this power is 0.
-_MASKED = -1e9
+MASKED = -1e9
 
 
 def soft_labels(
@@ -91,7 +91,7 @@ def _difference(
         teacher = tf.stack([zeros, teacher], -1)
         student = tf.stack([zeros, student], -1)
     elif name in OF_TOKENS:
-        masked = tf.cast(batch["p_mask"], tf.float32) * _MASKED
+        masked = tf.cast(batch["p_mask"], tf.float32) * MASKED
         teacher, student = teacher + masked, student + masked
     wanted = tf.nn.log_softmax(teacher / temperature)
     found = tf.nn.log_softmax(student / temperature)

@@ -18,6 +18,7 @@ class EmbeddingService(service.Service):
         return {
             **super().signatures(),
             "serving_default": service.with_texts(self.embed, "text"),
+            "compare": service.with_texts(self.compare, "text", "text_pair"),
         }
 
     def tokens(self, *ids: tf.Tensor) -> Tensors:
@@ -38,6 +39,21 @@ class EmbeddingService(service.Service):
         inputs, truncated = self.pack(self.tokenizer.tokenize(text))
         outputs = self._vectors(inputs, self.encode(inputs, unpad=True))
         return {"embedding": outputs["embedding"], "truncated": truncated}
+
+    def compare(self, text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
+        """Compare each text, string [batch], with another one.
+
+        Returns:
+            `cosine` float32 [batch]; `truncated` bool [batch]: whether one of
+            both was too long.
+        """
+        found = self.embed(tf.concat([text, text_pair], 0))
+        one, other = tf.split(found["embedding"], 2)
+        cut = tf.split(found["truncated"], 2)
+        return {
+            "cosine": tf.reduce_sum(one * other, -1),
+            "truncated": tf.logical_or(*cut),
+        }
 
     def _vectors(self, inputs: Tensors, outputs: Tensors) -> Tensors:
         sequence = outputs["sequence_output"]

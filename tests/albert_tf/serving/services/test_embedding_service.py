@@ -32,6 +32,14 @@ def test_vectors_of_texts_and_of_their_ids(
     saved_services.assert_close(outputs["embedding"], expected)
     lengths = np.linalg.norm(outputs["embedding"], axis=1)
     np.testing.assert_allclose(lengths, 1, rtol=1e-6)
+    compared = saved.signatures["compare"](
+        text=tf.constant(TEXTS), text_pair=tf.constant(TEXTS[::-1])
+    )
+    products = (expected.numpy() * expected.numpy()[::-1]).sum(-1)
+    saved_services.assert_close(compared["cosine"], products)
+    assert compared["truncated"].numpy().tolist() == [
+        a or b for a, b in zip(cut, cut[::-1], strict=True)
+    ]
     by_ids = saved.signatures["tokens"](**inputs)
     assert set(by_ids) == {"embedding", "sequence_output"}
     saved_services.assert_close(by_ids["embedding"], expected)
