@@ -19,7 +19,9 @@ def _maker(task: Callable[..., base.Task], options_class: type[Any]) -> Maker:
     def make_task(
         values: Options, tokenizer: tokenization.AnyTokenizer
     ) -> base.Task:
-        own: Any = options.from_dict(options_class, values)
+        # A run of another kind may have options of these names, without value.
+        given = {name: v for name, v in values.items() if v is not None}
+        own: Any = options.from_dict(options_class, given)
         return task(tokenizer, values["max_seq_length"], own)
 
     return make_task
