@@ -129,6 +129,7 @@ class AlbertModel(base.BuiltModel):
         self.precision = precisions.choose(precision)
         self.recompute = recompute
         self.loop_layers = loop_layers
+        self.with_pooler = with_pooler
         self.embeddings = embeddings.Embeddings(config, f"{scope}/embeddings")
         self.embedding_mapping = None
         if config.maps_embeddings:
