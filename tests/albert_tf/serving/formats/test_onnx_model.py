@@ -81,4 +81,4 @@ def test_exact_gelu_is_written_with_erf(tiny_vocab, tmp_path):
     near = id_model.differences(function, inputs, answers)
     far = id_model.differences(of_other, inputs, answers)
     assert max(near.values()) < 1e-5
-    assert far["sequence_output"] > 1e-3
+    assert far["sequence_output"] > 1e-4  # Ten times as much as allowed.
