@@ -45,6 +45,7 @@ PLACES = {
     "output_dir": "output",
     "output_file": "records",
     "spm_model_file": "spm.model",
+    "teacher": "teacher",
     "train_file": "train.json",
     "predict_file": "dev.json",
 }
@@ -67,7 +68,7 @@ RECIPE_NUMBERS = {
     "race": (1e-5, 32, 12000, 1000, 512, 0.0),
 }
 # One that trains nothing, and our own.
-OTHER_RECIPES = {"ax", "cola_tiny"}
+OTHER_RECIPES = {"ax", "cola_tiny", "vectors"}
 MODELS = {path.stem: path for path in (ROOT / "configs/models").iterdir()}
 RECIPES = sorted((ROOT / "configs").rglob("*.flags"))
 FINETUNING_RECIPES = {
@@ -121,7 +122,7 @@ def read_recipe(path):
 def test_recipe_is_understood_by_its_script(path):
     settings = read_recipe(path)
     if "albert_config_file" in settings:
-        assert (ROOT / settings["albert_config_file"]) in MODELS.values()
+        assert (ROOT / settings["albert_config_file"]).is_file()
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,14 @@ GROUPS = {
     "Model": """
         albert_config_file run_dir run_dirs saved_model from to checkpoint
         init_checkpoint word_embeddings_file task
+        teacher teacher_pooling teacher_weight temperature
         spm_model_file vocab_file do_lower_case
         squad_version num_labels labels pairs new_head
         pooling hidden_dropout_prob attention_probs_dropout_prob
     """,
     "Data": """
-        input_file eval_input_file train_file predict_file data_dir
+        input_file eval_input_file train_file dev_file test_file predict_file
+        data_dir train_examples dev_examples max_score
         squad_file race_dir task_name tasks task_module eval_file
         input_format text_column split_sentences language
         paragraphs_as_documents max_document_sentences vocab_size

@@ -48,7 +48,6 @@ awk -F'\t' 'NR == 1 { print "text\ttext_pair\tscore" }
     --flagfile=configs/distillation/vectors.flags \
     --teacher="$teacher" --train_file="$output/sentences.txt" \
     --dev_file="$output/sts_dev.tsv" --max_score=5 \
-    --albert_config_file=albert_small_en --vocab_file=albert_small_en \
-    --do_lower_case --output_dir="$output/run" --cached_dir="$output"
+    --vocab_file=albert_small_en --output_dir="$output/run" --cached_dir="$output"
 "$python" -m albert_tf.convert_checkpoint --from="$output/run" \
     --to="$output/albert_small_en" --format=bfloat16
