@@ -29,7 +29,7 @@ def find_checkpoint(path: str) -> str:
     """
     ours = folder() / "checkpoints" / path
     is_name = os.path.basename(path) == path and not os.path.exists(path)
-    return str(ours) if path and is_name and ours.is_dir() else path
+    return str(ours) if path and is_name and os.path.isdir(ours) else path
 
 
 def find(path: str) -> str:

@@ -12,7 +12,7 @@ from tests.hostile.commands import SHORT
 from tests.hostile.writes import WRITES
 
 # They know their earlier results, so they need no --overwrite for them.
-CONTINUES = {"create_pretraining_data", "ensemble", "make_demo_data"}
+CONTINUES = {"create_pretraining_data", "distill", "ensemble", "make_demo_data"}
 # Neither writes files that a user may have. `demo` serves until it is ended.
 NO_FILES = {"demo", "inspect_records"}
 # Others than of `WRITES`: a folder as a whole, and a card in the run's own.
