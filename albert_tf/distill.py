@@ -1,10 +1,10 @@
 r"""Teach a small encoder to give the vectors that a large one gives.
 
-    python -m albert_tf.distill --flagfile=configs/distill.flags \
+    python -m albert_tf.distill \
+        --flagfile=configs/distillation/vectors.flags \
         --teacher=all-MiniLM-L6-v2 --train_file=sentences.txt \
-        --dev_file=sts_dev.tsv --max_score=5 --do_train --do_eval \
-        --albert_config_file=student.json --vocab_file=teacher/vocab.txt \
-        --output_dir=runs/student
+        --dev_file=sts_dev.tsv --max_score=5 \
+        --vocab_file=albert_small_en --output_dir=runs/student
 
 The training file is plain text, one sentence a line, in any number: it needs
 no labels. The teacher is asked once for each; its vectors are kept in
@@ -18,7 +18,6 @@ import dataclasses
 from albert_tf.common import errors, options, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import (
-    base,
     embedding,
     embedding_data,
     finetuning_options,
@@ -26,9 +25,9 @@ from albert_tf.finetuning import (
 from albert_tf.model.config import TEXT_POOLINGS
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 @checked
-class DistillOptions(finetuning_options.TaskOptions):
+class DistillOptions(finetuning_options.FileOptions):
     """Options of distill."""
 
     teacher: str = option(
@@ -46,9 +45,6 @@ class DistillOptions(finetuning_options.TaskOptions):
         None,
         "TSV or JSON lines for --do_eval, as --dev_examples says.",
         may_change=True,
-    )
-    test_file: str | None = option(
-        None, "The same for --do_predict, scores not needed.", may_change=True
     )
     teacher_pooling: str | None = option(
         None,
@@ -88,16 +84,6 @@ class DistillOptions(finetuning_options.TaskOptions):
                 "train_examples",
                 self.vectors.train_examples,
             )
-
-    @property
-    def sources(self) -> dict[str, str]:
-        """The file of each split that has one."""
-        paths = {
-            base.TRAIN: self.train_file,
-            base.DEV: self.dev_file,
-            base.TEST: self.test_file,
-        }
-        return {split: path for split, path in paths.items() if path}
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from typing import Any
 from albert_tf.common import errors, options
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import (
-    base,
     embedding,
     embedding_data,
     finetuning_options,
@@ -27,17 +26,11 @@ from albert_tf.finetuning import (
 
 @dataclasses.dataclass(frozen=True)
 @checked
-class RunEmbeddingsOptions(finetuning_options.TaskOptions):
+class RunEmbeddingsOptions(finetuning_options.FileOptions):
     """Options of run_embeddings."""
 
     train_file: str | None = option(
         None, "TSV, CSV or JSON lines for --do_train.", may_change=True
-    )
-    dev_file: str | None = option(
-        None, "The same for --do_eval.", may_change=True
-    )
-    test_file: str | None = option(
-        None, "The same for --do_predict, scores not needed.", may_change=True
     )
     task_name: str = option(
         embedding.NAME, "The only one.", choices=(embedding.NAME,)
@@ -65,16 +58,6 @@ class RunEmbeddingsOptions(finetuning_options.TaskOptions):
                 "train_batch_size",
                 shared.train_batch_size,
             )
-
-    @property
-    def sources(self) -> dict[str, str]:
-        """The file of each split that has one."""
-        paths = {
-            base.TRAIN: self.train_file,
-            base.DEV: self.dev_file,
-            base.TEST: self.test_file,
-        }
-        return {split: path for split, path in paths.items() if path}
 
 
 if __name__ == "__main__":
@@ -114,10 +97,8 @@ def _with_defaults(
         found = path and checkpoint_files.find(path)
         modules = found and checkpoint_reader.modules_beside(found)
         known = dataclasses.asdict(modules) if modules else {}
-    given, usual = (
-        settings.vectors,
-        {"text_pooling": "mean", "projection_size": 0},
-    )
+    given = settings.vectors
+    usual = {"text_pooling": "mean", "projection_size": 0}
     values = {
         name: known.get(name, value)
         for name, value in usual.items()

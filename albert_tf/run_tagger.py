@@ -15,22 +15,16 @@ from collections.abc import Sequence
 
 from albert_tf.common import errors, options, scores
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import base, finetuning_options, tagging, tagging_data
+from albert_tf.finetuning import finetuning_options, tagging, tagging_data
 
 
 @dataclasses.dataclass(frozen=True)
 @checked
-class RunTaggerOptions(finetuning_options.TaskOptions):
+class RunTaggerOptions(finetuning_options.FileOptions):
     """Options of run_tagger."""
 
     train_file: str | None = option(
         None, "Columns or JSON lines for --do_train.", may_change=True
-    )
-    dev_file: str | None = option(
-        None, "The same for --do_eval.", may_change=True
-    )
-    test_file: str | None = option(
-        None, "The same for --do_predict, tags not needed.", may_change=True
     )
     task_name: str = option(
         tagging.NAME, "The only one.", choices=(tagging.NAME,)
@@ -38,16 +32,6 @@ class RunTaggerOptions(finetuning_options.TaskOptions):
     words: tagging.TaggingOptions = dataclasses.field(
         default_factory=tagging.TaggingOptions
     )
-
-    @property
-    def sources(self) -> dict[str, str]:
-        """The file of each split that has one."""
-        paths = {
-            base.TRAIN: self.train_file,
-            base.DEV: self.dev_file,
-            base.TEST: self.test_file,
-        }
-        return {split: path for split, path in paths.items() if path}
 
 
 if __name__ == "__main__":

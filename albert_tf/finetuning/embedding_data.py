@@ -14,6 +14,7 @@ RETRIEVAL = "retrieval"  # For development files only, see `retrieval`.
 TEXTS = "texts"  # For training files only, see `distill`.
 _TEXTS = {
     TEXTS: ("text",),
+    RETRIEVAL: ("text",),
     SCORED: ("text", "text_pair"),
     PAIRS: ("text", "text_pair"),
     TRIPLETS: ("text", "positive", "negative"),
@@ -37,7 +38,7 @@ class TextGroup:
 
 def num_texts(kind: str) -> int:
     """Return the texts of an example of a kind."""
-    return len(_TEXTS.get(kind, "1"))
+    return len(_TEXTS[kind])
 
 
 def read(

@@ -4,6 +4,7 @@ import dataclasses
 
 from albert_tf.common import errors, options, ranges, shared_options
 from albert_tf.common.options import checked, option
+from albert_tf.finetuning import base
 from albert_tf.model import fit, model_options
 from albert_tf.model.config import POOLINGS, AlbertConfig
 from albert_tf.text import tokenization
@@ -245,6 +246,34 @@ class TaskOptions:
     """What the options of every finetuning command have; each adds its own."""
 
     finetuning: FinetuningOptions
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class FileOptions(TaskOptions):
+    """The options of commands that take a file for each split."""
+
+    train_file: str | None = option(
+        None, "Examples for --do_train.", may_change=True
+    )
+    dev_file: str | None = option(
+        None, "The same for --do_eval.", may_change=True
+    )
+    test_file: str | None = option(
+        None,
+        "The same for --do_predict, scores or tags not needed.",
+        may_change=True,
+    )
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The file of each split that has one."""
+        paths = {
+            base.TRAIN: self.train_file,
+            base.DEV: self.dev_file,
+            base.TEST: self.test_file,
+        }
+        return {split: path for split, path in paths.items() if path}
 
 
 def load_tokenizer(settings: FinetuningOptions) -> tokenization.AnyTokenizer:

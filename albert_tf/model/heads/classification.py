@@ -9,11 +9,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model.heads import model_with_head
-from albert_tf.model.network import layers
 from albert_tf.model.network.encoder import AlbertModel
 
-# Fixed in the original, whatever the config's `initializer_range` is.
-INITIALIZER_RANGE = 0.02
 # "Classifier DR" in the paper's Table 14.
 DROPOUT = 0.1
 
@@ -37,14 +34,7 @@ class AlbertClassifier(model_with_head.ModelWithHead):
         """
         super().__init__(encoder, "albert_classifier", dropout)
         self.num_labels = num_labels
-        self.output_weights = self.add_weight(
-            name="output_weights",
-            shape=[num_labels, encoder.config.hidden_size],
-            initializer=layers.truncated_normal(INITIALIZER_RANGE),
-        )
-        self.output_bias = self.add_weight(
-            name="output_bias", shape=[num_labels], initializer="zeros"
-        )
+        self.add_output("", num_labels)
 
     def call(
         self,

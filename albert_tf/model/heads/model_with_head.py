@@ -6,10 +6,14 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from albert_tf.model import base, model_inputs, seeds
+from albert_tf.model.network import layers
 from albert_tf.model.network.encoder import AlbertModel
 
 # Separates the seed of a head's dropout from those of the encoder.
 _DROPOUT_STREAM = 2**30
+# Of heads that one linear layer ends. Fixed in the original, whatever the
+# config's `initializer_range` is.
+_INITIALIZER_RANGE = 0.02
 
 
 class ModelWithHead(base.BuiltModel):
@@ -25,6 +29,27 @@ class ModelWithHead(base.BuiltModel):
         super().__init__(name)
         self.encoder = encoder
         self.dropout = dropout
+
+    def add_output(self, scope: str, units: int) -> None:
+        """Create `output_weights` [units, H] and `output_bias` [units].
+
+        Args:
+            scope: What their names begin with, such as `cls/tags/`.
+        """
+        self.output_weights = self.add_weight(
+            name=f"{scope}output_weights",
+            shape=[units, self.encoder.config.hidden_size],
+            initializer=layers.truncated_normal(_INITIALIZER_RANGE),
+        )
+        self.output_bias = self.add_weight(
+            name=f"{scope}output_bias", shape=[units], initializer="zeros"
+        )
+
+    def token_scores(self, sequence_output: tf.Tensor) -> tf.Tensor:
+        """Return float32 [B, S, units] for the encoder's output [B, S, H]."""
+        x = tf.cast(sequence_output, tf.float32)
+        scores = tf.einsum("BSH,CH->BSC", x, self.output_weights)
+        return scores + self.output_bias
 
     def encode(
         self,

@@ -26,16 +26,7 @@ class AlbertSquadV1(model_with_head.ModelWithHead):
 
     def __init__(self, encoder: AlbertModel):
         super().__init__(encoder, "albert_squad_v1")
-        self.output_weights = self.add_weight(
-            name="cls/squad/output_weights",
-            shape=[2, encoder.config.hidden_size],
-            initializer=layers.truncated_normal(
-                classification.INITIALIZER_RANGE
-            ),
-        )
-        self.output_bias = self.add_weight(
-            name="cls/squad/output_bias", shape=[2], initializer="zeros"
-        )
+        self.add_output("cls/squad/", 2)
 
     def call(
         self,
@@ -52,9 +43,7 @@ class AlbertSquadV1(model_with_head.ModelWithHead):
 
     def logits(self, sequence_output: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return what `call` does for float [B, S, H]."""
-        x = tf.cast(sequence_output, tf.float32)
-        scores = tf.einsum("BSH,CH->BSC", x, self.output_weights)
-        scores += self.output_bias
+        scores = self.token_scores(sequence_output)
         return {"start_logits": scores[..., 0], "end_logits": scores[..., 1]}
 
 

@@ -9,7 +9,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model.heads import classification, model_with_head
-from albert_tf.model.network import layers
 from albert_tf.model.network.encoder import AlbertModel
 
 SCOPE = "cls/tags"
@@ -37,16 +36,7 @@ class AlbertTokenClassifier(model_with_head.ModelWithHead):
         """
         super().__init__(encoder, "albert_token_classifier", dropout)
         self.num_labels = num_labels
-        self.output_weights = self.add_weight(
-            name=f"{SCOPE}/output_weights",
-            shape=[num_labels, encoder.config.hidden_size],
-            initializer=layers.truncated_normal(
-                classification.INITIALIZER_RANGE
-            ),
-        )
-        self.output_bias = self.add_weight(
-            name=f"{SCOPE}/output_bias", shape=[num_labels], initializer="zeros"
-        )
+        self.add_output(f"{SCOPE}/", num_labels)
 
     def call(
         self,
@@ -58,10 +48,4 @@ class AlbertTokenClassifier(model_with_head.ModelWithHead):
         outputs = self.encode(inputs, training, dropout_seed)
         dropout = self.head_dropout(training, dropout_seed)
         x = dropout(outputs["sequence_output"], self.dropout)
-        return {"logits": self.logits(x)}
-
-    def logits(self, sequence_output: tf.Tensor) -> tf.Tensor:
-        """Return float32 [B, S, num_labels] for the output [B, S, H]."""
-        x = tf.cast(sequence_output, tf.float32)
-        scores = tf.einsum("BSH,CH->BSC", x, self.output_weights)
-        return scores + self.output_bias
+        return {"logits": self.token_scores(x)}

@@ -1,35 +1,60 @@
 """Objectives of classifiers, of tokens too, regressions, multiple choice."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model.losses import cross_entropy, objectives
 
 
-def _class_weights(batch: objectives.Batch) -> objectives.Tensors:
-    real = objectives.real_examples(batch)
-    return {"classification_loss": real, "accuracy": real}
+def _of_classes(
+    labels: Callable[[objectives.Batch], tf.Tensor],
+    weights: Callable[[objectives.Batch], tf.Tensor],
+) -> objectives.Objective:
+    """Return the objective of `logits` [..., classes].
 
+    Args:
+        labels: Batch to the number of the right class, int32 [...].
+        weights: Batch to the weight of each label, float32 [...].
+    """
 
-def _class_values(
-    model: keras.Model,
-    batch: objectives.Batch,
-    dropout_seed: tf.Tensor | None,
-) -> objectives.Tensors:
-    logits = objectives.outputs(model, batch, dropout_seed)["logits"]
-    labels = batch["label_ids"]
-    return {
-        "classification_loss": cross_entropy.compute(logits, labels),
-        "accuracy": cross_entropy.correct(logits, labels),
-    }
+    def values(
+        model: keras.Model,
+        batch: objectives.Batch,
+        dropout_seed: tf.Tensor | None,
+    ) -> objectives.Tensors:
+        logits = objectives.outputs(model, batch, dropout_seed)["logits"]
+        wanted = labels(batch)
+        return {
+            "classification_loss": cross_entropy.compute(logits, wanted),
+            "accuracy": cross_entropy.correct(logits, wanted),
+        }
+
+    return objectives.Objective(
+        losses={"classification_loss": 1.0},
+        metrics=("accuracy",),
+        sample_weights=lambda batch: dict.fromkeys(
+            ("classification_loss", "accuracy"), weights(batch)
+        ),
+        values=values,
+    )
 
 
 # Of classifiers, and of multiple choice.
-CLASSIFICATION = objectives.Objective(
-    losses={"classification_loss": 1.0},
-    metrics=("accuracy",),
-    sample_weights=_class_weights,
-    values=_class_values,
+CLASSIFICATION = _of_classes(
+    lambda batch: batch["label_ids"], objectives.real_examples
+)
+
+
+def _token_weights(batch: objectives.Batch) -> tf.Tensor:
+    labels = tf.cast(batch["label_ids"] > 0, tf.float32)
+    return labels * objectives.real_examples(batch)[:, None]
+
+
+# `label_ids` are int32 [B, S], from 1; tokens with 0 do not count.
+TOKENS = _of_classes(
+    lambda batch: tf.maximum(batch["label_ids"] - 1, 0), _token_weights
 )
 
 
@@ -51,32 +76,4 @@ REGRESSION = objectives.Objective(
         "regression_loss": objectives.real_examples(batch)
     },
     values=_squared_error,
-)
-
-
-def _token_weights(batch: objectives.Batch) -> objectives.Tensors:
-    labels = tf.cast(batch["label_ids"] > 0, tf.float32)
-    learnt = labels * objectives.real_examples(batch)[:, None]
-    return {"classification_loss": learnt, "accuracy": learnt}
-
-
-def _token_values(
-    model: keras.Model,
-    batch: objectives.Batch,
-    dropout_seed: tf.Tensor | None,
-) -> objectives.Tensors:
-    logits = objectives.outputs(model, batch, dropout_seed)["logits"]
-    labels = tf.maximum(batch["label_ids"] - 1, 0)
-    return {
-        "classification_loss": cross_entropy.compute(logits, labels),
-        "accuracy": cross_entropy.correct(logits, labels),
-    }
-
-
-# `label_ids` are int32 [B, S], from 1; tokens with 0 do not count.
-TOKENS = objectives.Objective(
-    losses={"classification_loss": 1.0},
-    metrics=("accuracy",),
-    sample_weights=_token_weights,
-    values=_token_values,
 )

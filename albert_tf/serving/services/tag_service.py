@@ -87,7 +87,7 @@ class TagService(service.Service):
         sequence = outputs["sequence_output"]
         return {
             "sequence_output": sequence,
-            "logits": self.model.logits(sequence),
+            "logits": self.model.token_scores(sequence),
         }
 
     def find(self, text: tf.Tensor) -> Tensors:
