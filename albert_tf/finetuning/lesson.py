@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -54,6 +55,7 @@ class Lesson:
         self._teacher: teacher.Teacher | teacher.SavedVectors | None = None
         self._facts: dict[str, Any] = {}
         self._stored: teacher_outputs.StoredOutputs | None = None
+        self._words: np.ndarray | None = None
 
     def prepare(self, task: base.Task, source: str) -> None:
         """Open the teacher, and refuse it if it does not fit."""
@@ -63,13 +65,20 @@ class Lesson:
             asked = self._asked or task
             self._teacher = teacher.open_teacher(self._path, asked)
             self._facts = teacher_outputs.facts_of(self._teacher, task, source)
-        if self._gives_words and not isinstance(self._teacher, teacher.Teacher):
+        if not self._gives_words:
+            return
+        if not isinstance(self._teacher, teacher.Teacher):
             raise errors.UserError(
                 "shows outputs alone, no word embeddings. Use "
                 "`word_embeddings=random`, or name the model itself.",
                 teacher.OPTION,
                 self._path,
             )
+        self._words = word_embeddings.for_vocabulary(
+            self._teacher.model.encoder.embeddings.word_embeddings.numpy(),
+            self._teacher.task.tokenizer,
+            task.tokenizer,
+        )
 
     def outputs(
         self, examples: Sequence[base.Example], folder: str
@@ -80,19 +89,15 @@ class Lesson:
             self._stored = teacher_outputs.store(
                 self._teacher, self._facts, examples, folder
             )
+            self._teacher = None  # The student gets its memory.
         return self._stored
 
-    def start(self, model: keras.Model, task: base.Task) -> None:
+    def start(self, model: keras.Model) -> None:
         """Give a new student the teacher's word embeddings, if it gets them."""
-        if not self._gives_words:
-            return
-        assert isinstance(self._teacher, teacher.Teacher)
-        theirs = self._teacher.model.encoder.embeddings.word_embeddings.numpy()
-        rows = word_embeddings.for_vocabulary(
-            theirs, self._teacher.task.tokenizer, task.tokenizer
-        )
-        size = model.encoder.config.embedding_size
-        word_embeddings.assign(model, word_embeddings.reduced(rows, size))
+        if self._words is not None:
+            size = model.encoder.config.embedding_size
+            table = word_embeddings.reduced(self._words, size)
+            word_embeddings.assign(model, table)
 
 
 def soft_labels(

@@ -133,7 +133,7 @@ class RunData:
     def start(self, model: keras.Model) -> None:
         """Give a new model what it has of a teacher from the start."""
         if self._lesson:
-            self._lesson.start(model, self.task)
+            self._lesson.start(model)
 
     @property
     def objective(self) -> objectives.Objective:

@@ -98,8 +98,8 @@ def for_vocabulary(
     ids = range(tokenizer.vocab_size)
     if type(of) is type(tokenizer):
         theirs = of.pieces_to_ids(tokenizer.ids_to_pieces(ids))
-        same = {i: j for i, j in zip(ids, theirs, strict=True)}
-        known = {i: j for i, j in same.items() if j != of.unk_id} | known
+        pairs = zip(ids, theirs, strict=True)
+        known = {i: j for i, j in pairs if j != of.unk_id} | known
     others = [id_ for id_ in ids if id_ not in known]
     texts = of.encode_batch([tokenizer.decode([id_]) for id_ in others])
     found = table[[known.get(id_, of.unk_id) for id_ in ids]]
