@@ -7,6 +7,7 @@ position, 0, for each sequence. docs/serving.md shows how it is asked.
 """
 
 import functools
+import os
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,8 @@ def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
     from onnxruntime import quantization
 
     (function,) = functions.values()
+    # Else it copies the graph before each of its passes.
+    os.environ.setdefault("TF2ONNX_CATCH_ERRORS", "false")
     model, _ = tf2onnx.convert.from_function(
         function,
         function.input_signature,
