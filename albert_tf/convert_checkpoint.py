@@ -359,7 +359,8 @@ def _write_prefix(
     shutil.rmtree(partial, ignore_errors=True)  # Of a killed conversion.
     try:
         os.mkdir(partial)
-        write(os.path.join(partial, "x"))
+        with files.name_full_disk(prefix):
+            write(os.path.join(partial, "x"))
         for suffix in (_DATA_SUFFIX, ".index"):
             files.sync(os.path.join(partial, "x" + suffix))
         for suffix in (_DATA_SUFFIX, ".index"):

@@ -1,6 +1,7 @@
 """The exception for mistakes of the user."""
 
 import re
+import sys
 from collections.abc import Container
 from typing import Any
 
@@ -42,6 +43,12 @@ def as_flags(message: str, names: Container[str]) -> str:
         ),
         message,
     )
+
+
+def or_tensorflow(*kinds: type[Exception]) -> tuple[type[Exception], ...]:
+    """Return kinds for `except`, and that of TensorFlow, if it is loaded."""
+    tensorflow = sys.modules.get("tensorflow")
+    return (*kinds, tensorflow.errors.OpError) if tensorflow else kinds
 
 
 def bad_byte(content: bytes, of: str) -> str:

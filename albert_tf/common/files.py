@@ -286,16 +286,25 @@ def sha256(path: str) -> str:
 
 @contextlib.contextmanager
 def name_full_disk(path: str) -> Iterator[None]:
-    """Name the written file in errors about a full disk."""
+    """Name the written file in errors about a full disk, TensorFlow's too."""
     try:
         yield
-    except OSError as error:
-        is_named = not str(error.filename or ".partial").endswith(".partial")
-        if error.errno not in NO_ROOM or is_named:
+    except errors.or_tensorflow(OSError) as error:
+        number = _no_room(error)
+        if number is None or is_remote(path):
             raise
         free = shutil.disk_usage(os.path.dirname(path) or ".").free
-        reason = f"{error.strerror} ({free:,} bytes are free)"
-        raise OSError(error.errno, reason, path) from error
+        reason = f"{os.strerror(number)} ({free:,} bytes are free)"
+        raise OSError(number, reason, path) from error
+
+
+def _no_room(error: Exception) -> int | None:
+    """Return the number of an error about a full disk that names no file."""
+    if isinstance(error, OSError):
+        is_named = not str(error.filename or ".partial").endswith(".partial")
+        return None if is_named or error.errno not in NO_ROOM else error.errno
+    said = str(error)  # TensorFlow's have no number.
+    return next((n for n in NO_ROOM if os.strerror(n) in said), None)
 
 
 def require_room(folder: str, needed: int, option: str) -> None:

@@ -414,10 +414,7 @@ def _guarded(start: Callable[..., None], options_class: type[OptionsT]) -> int:
         )
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
-    except Exception as error:
-        tensorflow = sys.modules.get("tensorflow")
-        if not tensorflow or not isinstance(error, tensorflow.errors.OpError):
-            raise
+    except errors.or_tensorflow() as error:
         return _complain(f"error in TensorFlow: {error}", 1)
     return 0
 

@@ -77,19 +77,31 @@ class RunCheckpoints:
 
     def save(self) -> None:
         """Save this step as a numbered checkpoint."""
-        self._write(lambda: self._manager.save(checkpoint_number=self.step))
+        self._write(
+            lambda: self._manager.save(checkpoint_number=self.step),
+            f"model.ckpt-{self.step}",
+        )
 
     def save_best(self) -> None:
         """Save this step as the best one, in the place of an earlier one."""
-        path = os.path.join(self._folder, checkpoint_files.BEST_NAME)
-        self._write(lambda: self._state.write(path))
+        name = checkpoint_files.BEST_NAME
+        path = os.path.join(self._folder, name)
+        self._write(lambda: self._state.write(path), name)
         # No worker may read it before it is complete.
         self._workers.gather(0.0)
 
-    def _write(self, write: Callable[[], object]) -> None:
-        """Write a checkpoint; an earlier one stays until it is complete."""
+    def _write(self, write: Callable[[], object], name: str) -> None:
+        """Write a checkpoint; an earlier one stays until it is complete.
+
+        Its half is removed if it cannot be completed.
+        """
         try:
-            write()
+            with files.name_full_disk(os.path.join(self._folder, name)):
+                write()
+        except OSError:
+            is_best = name == checkpoint_files.BEST_NAME
+            self.remove_unfinished(numbered=not is_best, best=is_best)
+            raise
         except tf.errors.OpError as error:
             raise checkpoint_files.not_written(
                 f"a checkpoint to `output_dir={self.output_dir}`", error

@@ -203,7 +203,8 @@ class RunLog:
         ]
         self._lines.append(line)
         self._save()
-        with self._writer(split).as_default(step):
+        events = os.path.join(self._output_dir, split)
+        with files.name_full_disk(events), self._writer(split).as_default(step):
             for name, value in numbers.items():
                 tf.summary.scalar(name, value)
         print(self._format(line, steps_per_second, seconds_left), flush=True)

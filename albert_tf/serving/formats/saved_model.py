@@ -1,8 +1,6 @@
 """Services to SavedModels."""
 
-import contextlib
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -36,19 +34,7 @@ def save(what: service.Service, path: str, *, with_text: bool = True) -> None:
     root.weights = list(_variables(signatures))
     if with_text:
         root.tokenizer = what.tokenizer
-    with files.name_full_disk(path), _as_python_says():
+    with files.name_full_disk(path):
         tf.saved_model.save(root, path, signatures=signatures)
         samples = what.samples()
         warm_up.write(path, {name: samples[name] for name in signatures})
-
-
-@contextlib.contextmanager
-def _as_python_says() -> Iterator[None]:
-    """Turn TensorFlow's error about a full disk into Python's."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        for number in files.NO_ROOM:
-            if os.strerror(number) in str(error):
-                raise OSError(number, os.strerror(number)) from error
-        raise

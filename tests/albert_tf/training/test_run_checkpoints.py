@@ -91,17 +91,29 @@ def test_checkpoints_outside_of_the_folder_are_not_deleted(
     assert kept == [str(tmp_path / "run" / "model.ckpt-6")]
 
 
-def test_full_disk_is_named_with_the_folder(make_trainer, tmp_path):
+@pytest.mark.parametrize("kind", ["model.ckpt-3", "model.ckpt-best"])
+def test_a_full_disk_leaves_no_half_and_the_next_start_saves(
+    make_trainer, tmp_path, kind
+):
     trainer = make_trainer()
+    evaluate = (lambda: {"loss": 1.0}) if "best" in kind else None
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
-    try:  # A file that grows above the limit finds no room.
-        with pytest.raises(OSError, match="checkpoint to .*File too la") as e:
-            tiny_training.train(trainer, 3)
+
+    def fill_the_disk():  # A file that grows above the limit finds no room.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
+        return {"loss": 1.0}
+
+    try:
+        with pytest.raises(OSError, match="File too large.*are free") as e:
+            if evaluate is None:
+                fill_the_disk()
+            tiny_training.train(trainer, 3, evaluate and fill_the_disk)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert f"`output_dir={tmp_path / 'run'}`" in str(e.value)
-    assert not checkpoint_files.numbered(str(tmp_path / "run"))
+    assert e.value.filename == str(tmp_path / "run" / kind)
+    assert not list((tmp_path / "run").glob(f"{kind}*"))
+    tiny_training.train(make_trainer(), 3, evaluate)
+    assert (tmp_path / "run" / f"{kind}.index").exists()
 
 
 def test_a_disk_without_room_is_refused_before_the_first_update(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import resource
 
 import pytest
 
@@ -163,3 +164,19 @@ def test_restart_with_other_training_data_is_warned_of(tmp_path, caplog):
     assert not start(4, "b")
     assert "goes on with them from step 4" in start(4, "c")[0]
     assert not start(4, "c")
+
+
+def test_a_full_disk_is_named_by_the_folder_of_the_events(log, tmp_path):
+    numbers = {f"number_{index}": 0.5 for index in range(100)}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))
+    try:  # The line fits, its events do not.
+        with pytest.raises(OSError, match="too large.*bytes are free") as error:
+            log.write("train", 5, numbers)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert error.value.filename == str(tmp_path / "train")
+    again = run_log.RunLog(str(tmp_path), batch_size=8)
+    again.start(0, 10, FACTS)
+    again.write("train", 5, numbers)
+    assert splits_and_steps(tmp_path)[-1] == ("train", 5)
