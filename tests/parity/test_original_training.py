@@ -173,11 +173,9 @@ def replay(recording, rates, folder, **devices):
     ("make_strategy", "microbatches"),
     [
         (lambda: None, 1),
-        (make_replicas, 1),
-        (lambda: None, 2),
         (make_replicas, 2),
     ],
-    ids=["one device", "two replicas", "two microbatches", "both"],
+    ids=["one device", "two replicas with two microbatches"],
 )
 def test_losses_gradient_norm_and_state(
     replayed, tmp_path, make_strategy, microbatches
