@@ -1,8 +1,8 @@
 r"""JSON, read strictly by orjson; no other module parses it.
 
 NaN, Infinity, numbers that no float can hold, and half of a character (a lone
-surrogate such as "\ud83d", which cannot be stored as UTF-8) are refused. If an
-object has a key twice, the last value counts, as in Python and in the original.
+surrogate such as "\ud83d", which cannot be stored as UTF-8) are refused, and so
+is an object that has a key twice: one of the values would be lost.
 """
 
 import json
@@ -25,6 +25,8 @@ _ESCAPE = re.compile(
     r"|\\.",
     re.DOTALL,
 )
+# Every key, and strings that only look like one.
+_KEY = re.compile(r'"[ \t\r\n]*:')
 
 
 class JsonError(ValueError):
@@ -52,7 +54,31 @@ def loads(text: str | bytes) -> Any:
             "lists and objects are nested too deeply, in more than "
             f"{_MAX_DEPTH} levels"
         )
+    if len(_KEY.findall(text)) != _count_keys(value):
+        _refuse_doubled_keys(text)
     return value
+
+
+def _count_keys(value: Any) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(map(_count_keys, value.values()))
+    return sum(map(_count_keys, value)) if isinstance(value, list) else 0
+
+
+def _refuse_doubled_keys(text: str) -> None:
+    """Read once more, slowly: orjson does not tell."""
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise JsonError(
+                    f"an object has the key {shown(key)} twice. Keep one of "
+                    "them"
+                )
+            seen.add(key)
+
+    json.loads(text, object_pairs_hook=check, parse_int=str, parse_float=str)
 
 
 def _is_deep(value: Any, limit: int) -> bool:

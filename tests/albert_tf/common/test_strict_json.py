@@ -27,7 +27,10 @@ BAD = {
     rb'{"a":' + b"\n" + rb'{"\uDE00": 1}}': "surrogate .*line 2 column 3",
     rb'"\\\ud83d"': "surrogate",
     '"\ud83d"': "surrogate",
+    b'{"a": 1, "a": 2}': 'an object has the key "a" twice',
+    b'[{"b": {"a": ":", "c":1, "\\u0061" : []}}]': '"a" twice',
 }
+NESTED = {"a": {"b": ":", "a": 'b":'}, "b": [{}]}
 
 
 @pytest.mark.parametrize("text", BAD, ids=lambda text: repr(text[:12]))
@@ -43,7 +46,7 @@ def test_what_is_refused(text):
         (rb'"\ud83d\ude00 \uD83D\uDE00"', "\U0001f600 \U0001f600"),
         (rb'"\\ud83d"', "\\ud83d"),
         ('"\U0001f600"'.encode(), "\U0001f600"),
-        (b'{"a": 1, "a": 2}', {"a": 2}),
+        (b'{"a": {"b": ":", "a": "b\\":"}, "b": [{}]}', NESTED),
         (b"[" * 100 + b"]" * 100, json.loads("[" * 100 + "]" * 100)),
         (b"[" + b"[]," * 999 + b"[]]", [[]] * 1000),
         (b"1e308", 1e308),
