@@ -32,6 +32,7 @@ answer is written. The exit status is 0 if any line was answered.
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 import pathlib
@@ -59,6 +60,8 @@ from albert_tf.finetuning import text_files
 STANDARD = "-"
 # Bytes at the beginning of a file that tell text from other content.
 _LOOKED_AT = 65536
+# Bytes of one line, which may be a list of many examples.
+_LONGEST_LINE = 2**27
 _DEFAULT_SIGNATURE = "serving_default"
 _Answers = list[dict[str, Any]]
 # Columns that a table of answers may have, beside those of classes.
@@ -265,10 +268,22 @@ def _write(path: str, batches: Iterable[_Answers]) -> None:
 def _input(path: str) -> Iterator[Iterable[bytes]]:
     """Open a file, or standard input, which stays open."""
     if path == STANDARD:
-        yield sys.stdin.buffer
+        yield _lines(sys.stdin.buffer, "standard input")
     else:
         with files.open_binary(path) as stream:
-            yield stream
+            yield _lines(stream, path)
+
+
+def _lines(stream: IO[bytes], name: str) -> Iterator[bytes]:
+    """Yield the lines of a stream; one may never end."""
+    read = functools.partial(stream.readline, _LONGEST_LINE + 1)
+    for number, line in enumerate(iter(read, b""), 1):
+        if len(line) > _LONGEST_LINE:
+            raise errors.UserError(
+                f"{name}: line {number} has more than {_LONGEST_LINE:,} bytes. "
+                "Give one example a line, as text."
+            )
+        yield line
 
 
 @contextlib.contextmanager

@@ -488,3 +488,9 @@ def test_folder_of_several_runs_means_the_best_one(two_runs, tmp_path):
     path = write(tmp_path / "own.tsv", text)
     outer = ask(str(moved), path, tmp_path / "outer")
     assert outer == ask(str(moved / best), path, tmp_path / "inner")
+
+
+def test_a_line_that_never_ends_is_refused():
+    with open("/dev/zero", "rb") as zeros:
+        with pytest.raises(errors.UserError, match="input: line 1 has more th"):
+            next(predict._lines(zeros, "standard input"))
