@@ -12,6 +12,9 @@ from albert_tf.model.heads import replaced_tokens
 from albert_tf.text import tokenization
 
 _OPTION = "word_embeddings_file"
+# Half of the distance between two float32 numbers above it is 0.001: smaller
+# updates are rounded away.
+_LARGEST = 2.0**14
 _ADVICE = "Write it with data_prep.make_word_embeddings"
 
 
@@ -39,6 +42,15 @@ def read(path: str, config: AlbertConfig) -> np.ndarray:
     if not np.isfinite(table).all():
         raise errors.UserError(
             f"holds numbers that are not finite. {_ADVICE}.", _OPTION, path
+        )
+    largest = float(np.abs(table).max(initial=0))
+    if largest > _LARGEST:
+        raise errors.UserError(
+            f"holds the number {largest:.4g}. Above {_LARGEST:,.0f}, float32 "
+            "rounds updates of less than 0.001 away, so it could not be "
+            f"trained. {_ADVICE}, or divide all by a power of ten.",
+            _OPTION,
+            path,
         )
     return table
 
