@@ -31,7 +31,11 @@ from albert_tf.common import (
     strict_json,
 )
 from albert_tf.data import manifests
-from albert_tf.model.checkpoints import checkpoint_files, huggingface
+from albert_tf.model.checkpoints import (
+    checkpoint_files,
+    huggingface,
+    restoring,
+)
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import huggingface_rules, normalization, tokenization
 
@@ -381,6 +385,8 @@ def check_start(
         )
         _check_normalization(vocabulary, folder_of(found))
     manifests.check_vocabularies(facts)
+    if init_checkpoint and not is_trained(folder):
+        restoring.require_numbers(init_checkpoint)
 
 
 def _check_normalization(

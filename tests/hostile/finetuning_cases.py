@@ -2,6 +2,9 @@
 
 import functools
 
+import numpy as np
+import safetensors.numpy
+
 from tests.hostile.cases import CLASSIFIER, Case, config
 
 ONE_SEGMENT = config(type_vocab_size=1)
@@ -26,6 +29,24 @@ def span(start: object, end: object) -> str:
     """A text of three characters with a span."""
     edges = f'"start": {start}, "end": {end}'
     return f'{{"text": "Ivo", "spans": [{{{edges}, "label": "A"}}]}}'
+
+
+def not_finite(command: str, value: float) -> Case:
+    """Weights that are no numbers: refused before anything is made of data."""
+
+    def damage(whole: bytes) -> bytes:
+        tensors = safetensors.numpy.load(whole)
+        name = "albert.embeddings.LayerNorm.weight"
+        tensors[name] = np.full_like(tensors[name], value)
+        return safetensors.numpy.save(tensors, {"format": "pt"})
+
+    return Case(
+        command,
+        {"init_checkpoint": "{here}/huggingface"},
+        ("--init_checkpoint=", "/huggingface holds numbers", "not finite"),
+        {"huggingface/model.safetensors": damage},
+        ("huggingface",),
+    )
 
 
 JSON = {"name": "t.jsonl"}
@@ -102,5 +123,13 @@ CASES = {
     **{
         f"one segment, {command}": one_segment(command)
         for command in (CLASSIFIER, "run_squad", "run_race")
+    },
+    **{
+        f"weights of {value}, {command}": not_finite(command, value)
+        for command, value in (
+            (CLASSIFIER, np.nan),
+            ("run_tagger", np.inf),
+            ("run_pretraining", np.nan),
+        )
     },
 }

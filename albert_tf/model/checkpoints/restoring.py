@@ -27,6 +27,7 @@ _SILENT_KEYS = (
     "position_bias",
     "layer_norm_eps",
 )
+_ENCODER = "bert"
 _POOLER = "pooler/dense"  # Below the scope of the encoder.
 
 
@@ -239,6 +240,19 @@ def _shallower_names(
         )
 
     return {name: renamed(name) for name in variables}
+
+
+def require_numbers(path: str) -> None:
+    """Refuse an `init_checkpoint` whose encoder is damaged, before any work.
+
+    One variable after the other is read. Heads that are used are looked at when
+    they are restored.
+    """
+    checkpoint = checkpoint_reader.read(path)
+    for name in checkpoint.shapes:
+        if checkpoint_reader.part_of(name) == _ENCODER:
+            values = checkpoint.load([name])
+            _check_numbers(values, f"`init_checkpoint={checkpoint.path}`")
 
 
 def _check_numbers(values: Mapping[str, np.ndarray], what: str) -> None:
