@@ -5,6 +5,7 @@ import json
 import pathlib
 
 import pytest
+import tensorflow as tf
 
 from albert_tf.common import errors, files
 from albert_tf.common.options import option
@@ -127,7 +128,7 @@ def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path, named):
         ours = tokenization.VocabularyOptions(tiny_vocab)
     claim(of_records=["of a start that trained nothing"])
     assert claim(**same).vocab_sha256 == sha256
-    (tmp_path / "run" / "model.ckpt-best.index").write_text("")
+    tf.train.Checkpoint().write(f"{tmp_path}/run/model.ckpt-best")
     claim(**same)
     assert claim().vocab_sha256 == sha256  # It is not forgotten.
     other = tmp_path / "other.model"
@@ -224,7 +225,7 @@ def test_a_checkpoint_of_another_normalization_is_refused(
 ):
     claim(spm=undescribed_vocab)
     checkpoint = str(tmp_path / "run" / "model.ckpt-best")
-    (tmp_path / "run" / "model.ckpt-best.index").write_text("")
+    tf.train.Checkpoint().write(checkpoint)
     same = tokenization.VocabularyOptions(undescribed_vocab)
     run_folder.check_start("new", checkpoint, same)
     other = dataclasses.replace(same, keep_accents=True)
