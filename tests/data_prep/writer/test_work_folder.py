@@ -1,3 +1,4 @@
+import itertools
 import os
 import pathlib
 import random
@@ -184,15 +185,18 @@ def test_damaged_work_is_done_again(damaged, monkeypatch, how):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", DAMAGES)
 def test_any_damaged_file_of_the_work_leaves_the_records_alone(
-    damaged, monkeypatch, how
+    damaged, monkeypatch
 ):
-    rng = random.Random(how)
+    """One damage each: the test above has all for each kind of file.
+
+    `test_folder_lock` has the lock, which may hold somebody's text.
+    """
+    rng = random.Random(1)
     paths = [p for p in damaged.kept.rglob("*") if p.is_file()]
-    paths = sorted(path for path in paths if path.stat().st_size)
+    paths = sorted(p for p in paths if p.stat().st_size and p.name != "lock")
     assert len(paths) > 30
-    for path in paths:
+    for path, how in zip(paths, itertools.cycle(DAMAGES), strict=False):
         name = path.relative_to(damaged.kept)
         damaged.resume(name, how, rng, monkeypatch)
 
