@@ -16,7 +16,7 @@ from tests.albert_tf.data import short_records
 from tests.conftest import LOSS_RTOL, tiny_config
 from tests.end_to_end import processes
 
-# Each process takes some ten seconds; test_pipeline.py kills one run, too.
+# Each process takes some ten seconds. test_pipeline.py kills a run alone.
 pytestmark = pytest.mark.slow
 STEPS = 12
 SIZES = {"vocab_size": short_records.VOCABULARY, "num_hidden_layers": 2}
@@ -92,15 +92,6 @@ def whole(folder):
     """The undisturbed run."""
     processes.finish(start(folder, "whole"))
     return folder / "whole"
-
-
-def test_a_killed_run_repeats_the_undisturbed_one(folder, whole):
-    # Before the checkpoint of the step is written.
-    at = ("SIGKILL", "train", 8)
-    processes.finish(start(folder, "killed", signal_at=at), -signal.SIGKILL)
-    output = processes.finish(start(folder, "killed"))
-    assert "Going on from" in output
-    assert_same_run(whole, folder / "killed")
 
 
 def start_workers(folder, name, **changes):

@@ -21,9 +21,8 @@ from tests.albert_tf.training import head_steps, update_runs
         ("pretraining", 2),
         ("regression", 2),
         ("squad_v2", 2),
-        pytest.param("classes", 1, marks=pytest.mark.slow),
-        pytest.param("squad_v1", 2, marks=pytest.mark.slow),
-        pytest.param("squad_v2", 1, marks=pytest.mark.slow),
+        ("classes", 1),
+        ("squad_v1", 2),
     ],
 )
 def test_compiled_as_a_whole_or_not_makes_no_difference(
