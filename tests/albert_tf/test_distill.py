@@ -114,7 +114,7 @@ def test_kept_outputs_teach_as_the_teacher(world, encoder, texts, tmp_path):
     teachers = [encoder]
     for folder in folders:
         wanted = options(world, teachers[-1], texts, folder)
-        distill.run(changed(wanted, word_embeddings="random"))
+        distill.run(changed(wanted, word_embeddings="random", do_eval=False))
         teachers += folder.glob("teacher-*")
     assert len(teachers) == 2
     one, other = (checkpoint_reader.read(str(folder)) for folder in folders)
@@ -147,7 +147,15 @@ def test_new_student_has_the_words_of_its_teacher(
     """Both have 8 numbers for each piece: nothing is left out."""
     folder = tmp_path / "student"
     distill.run(
-        options(world, encoder, texts, folder, train_step=1, learning_rate=1e-9)
+        options(
+            world,
+            encoder,
+            texts,
+            folder,
+            train_step=1,
+            learning_rate=1e-9,
+            do_eval=False,
+        )
     )
     name = "bert/embeddings/word_embeddings"
     found, wanted = (
@@ -177,7 +185,8 @@ def test_what_does_not_fit_is_refused(
 @pytest.fixture(scope="module")
 def rte(world, tmp_path_factory):
     folder = tmp_path_factory.mktemp("rte") / "run"
-    run_classifier.run(small_runs.classifier(world, folder))
+    settings = small_runs.classifier(world, folder, do_predict=False)
+    run_classifier.run(changed(settings, do_eval=False))
     return folder
 
 
@@ -190,7 +199,9 @@ def test_finetuned_teacher_has_a_share_in_the_loss(world, rte, tmp_path):
     """Without a share the run is the one without a teacher, bit by bit."""
     folders = [tmp_path / name for name in ("alone", "none", "all")]
     for folder, share in zip(folders, (None, 0.0, 1.0), strict=True):
-        settings = small_runs.classifier(world, folder, do_predict=False)
+        settings = small_runs.classifier(
+            world, folder, do_eval=False, do_predict=False
+        )
         if share is not None:
             settings = taught(settings, rte, teacher_weight=share)
         run_classifier.run(settings)
@@ -221,7 +232,9 @@ def answered(source, folder):
 @pytest.mark.parametrize("version", ["1.1", "2.0"])
 def test_spans_of_a_teacher(world, tmp_path, version):
     one, other = tmp_path / "teacher", tmp_path / "student"
-    settings = small_runs.answerer(world, one, squad_version=version)
+    settings = small_runs.answerer(
+        world, one, squad_version=version, do_eval=False, do_predict=False
+    )
     if version == "1.1":
         path = answered(pathlib.Path(settings.train_file), tmp_path)
         settings = changed(settings, train_file=path, predict_file=path)

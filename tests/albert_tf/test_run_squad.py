@@ -33,9 +33,7 @@ def test_a_command_needs_its_files(world, tmp_path, option, missing):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "version", ["2.0", pytest.param("1.1", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("version", ["2.0", "1.1"])
 def test_squad_from_training_to_ensemble(world, tmp_path, version):
     """Two runs, their ensemble, and prediction from a folder alone."""
     folder = tmp_path / "runs"
@@ -54,6 +52,7 @@ def test_squad_from_training_to_ensemble(world, tmp_path, version):
         train_file=file,
         predict_file=file,
         num_runs=2,
+        train_step=1,
     )
     run_squad.run(settings)
     best = scores.read(str(folder)).best
@@ -107,7 +106,9 @@ def check_prediction(world, folder, content, file, version):
         first = answer["n_best"][0]["text"]
         assert answer["prediction"] == (first if is_answered else "")
     answering = changed(
-        small_runs.answerer(world, best.folder, squad_version=version),
+        small_runs.answerer(
+            world, best.folder, squad_version=version, train_step=1
+        ),
         predict_file=str(file),
         do_train=False,
         do_eval=False,

@@ -24,7 +24,7 @@ def test_pretraining_at_base_shape_is_one_program_for_xla(precision):
         str(ROOT / "configs/models/albert_base_v2.json")
     )
     # Compiled programs stay in memory, and all layers are the same.
-    config = dataclasses.replace(config, num_hidden_layers=4)
+    config = dataclasses.replace(config, num_hidden_layers=2)
     encoder = AlbertModel(config, precision=precision)
     model = pretraining.AlbertPretrainer(encoder)
     objective = pretraining_objective.OBJECTIVE
