@@ -167,8 +167,8 @@ def _require_readable(path: str) -> None:
     is_device = pathlib.Path(path).is_char_device()
     if not files.exists(path) or os.path.isdir(path) or is_device:
         raise errors.UserError(
-            f"--input_file={path} is not a file. Check the path (the current "
-            f"folder is {os.getcwd()})."
+            f"--input_file={path} is not a file.{files.similar(path)} Check "
+            f"the path (the current folder is {os.getcwd()})."
         )
     if os.path.isfile(path):
         with files.open_binary(path) as stream:

@@ -21,6 +21,11 @@ def names() -> list[str]:
     return sorted(path.stem for path in folder().glob("models/*.json"))
 
 
+def checkpoint_names() -> list[str]:
+    """Return the names of the folders of weights: `albert_small_en`."""
+    return sorted(path.name for path in folder().glob("checkpoints/*/"))
+
+
 def find_checkpoint(path: str) -> str:
     """Return the folder of weights of this package; another path as it is.
 

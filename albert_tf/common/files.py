@@ -6,6 +6,7 @@ them.
 """
 
 import contextlib
+import difflib
 import errno
 import glob
 import hashlib
@@ -30,6 +31,8 @@ BESIDE_RECORDS = (".manifest.json", ".card.md", ".card.png", ".partial")
 _BUCKET = re.compile(r"[a-z0-9]+:")
 # Ending of what is not complete yet; nothing else has it.
 PARTIAL = ".albert_tf.partial"
+# Names of a folder that a wrong one is compared with; they take 0.1 s at most.
+_MOST_COMPARED = 1000
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -191,9 +194,9 @@ def _no_match(pattern: str) -> str:
             "standard input."
         )
     return (
-        "matches no file. Check the spelling (the current folder is "
-        f"{os.getcwd()}), and quote patterns so that the shell leaves them "
-        "alone."
+        f"matches no file.{similar(pattern)} Check the spelling (the "
+        f"current folder is {os.getcwd()}), and quote patterns so that the "
+        "shell leaves them alone."
     )
 
 
@@ -211,7 +214,30 @@ def require_file(path: str, option: str) -> str:
         raise errors.UserError(
             "is not a file but a folder. Name a file in it.", option, path
         )
-    raise errors.UserError(f"is not a file. {reason}", option, path)
+    raise errors.UserError(
+        f"is not a file.{similar(path)} {reason}", option, path
+    )
+
+
+def similar(path: str, others: Sequence[str] = ()) -> str:
+    """Ask whether a name was meant that is much like that of a missing path.
+
+    Args:
+        others: Names that need not exist.
+
+    Example:
+        For "sqad.json" beside squad.json: " Did you mean squad.json?"
+    """
+    if is_remote(path):
+        return ""
+    folder, name = os.path.split(path.rstrip("/"))
+    while folder and not os.path.isdir(folder) and folder != "/":
+        folder, name = os.path.split(folder)
+    known = list(others)
+    with contextlib.suppress(OSError):  # It may not be readable.
+        known += list_folder(folder or ".")[:_MOST_COMPARED]
+    near = difflib.get_close_matches(name, known, 1, 0.8)
+    return f" Did you mean {os.path.join(folder, near[0])}?" if near else ""
 
 
 def in_folder(folder: str, name: str) -> str:

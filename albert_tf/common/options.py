@@ -230,6 +230,9 @@ class _FlagValues(flags.FlagValues):
             )
         if pathlib.Path(path).is_char_device():
             raise flags.Error(f"--flagfile={path} is a device")
+        if not os.path.exists(path):
+            near = files.similar(path)
+            raise flags.Error(f"--flagfile={path} is not a file.{near}")
         flag_files.append(path)
         try:
             lines = super()._get_flag_file_lines(path, parsed_file_stack)
@@ -250,8 +253,8 @@ def _values(found: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
         _, *rest = parser(["", *words])
     except (flags.Error, ValueError) as error:
         raise errors.UserError(
-            f"{error} (Options are written as --name=value; --helpfull lists "
-            "them.)"
+            f"{_explain(error, found)} (Options are written as --name=value; "
+            "--helpfull lists them.)"
         ) from None
     values = {
         leaf.name: parser[leaf.name].value
@@ -266,6 +269,17 @@ def _values(found: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
             "or false; --help lists them."
         )
     return {**values, takers[0]: ",".join(rest)} if rest else values
+
+
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
+
+
+def _explain(error: Exception, found: Iterable[Flag]) -> str:
+    """Return the message of an error of absl; of a wrong value, our own."""
+    wrong = re.match(r"flag --((\w+)=.*?): ", str(error), re.DOTALL)
+    kinds = {leaf.name: _KINDS.get(leaf.type) for leaf in found}
+    kind = kinds.get(wrong[2]) if wrong else None
+    return f"--{wrong[1]} is not {kind}." if wrong and kind else str(error)
 
 
 def _text(leaf: Flag, value: str) -> str:

@@ -51,8 +51,8 @@ def find(path: str, option: str = "init_checkpoint") -> str:
     if not is_prefix(prefix):
         raise errors.UserError(
             f"is neither a folder nor a checkpoint: {prefix}.index does not "
-            "exist. Check the path, and give it up to, not including, "
-            "'.index'.",
+            f"exist.{files.similar(path, configs.checkpoint_names())} Check "
+            "the path, and give it up to, not including, '.index'.",
             option,
             path,
         )
