@@ -13,7 +13,7 @@ numbers of a regression; each task says how, in its `combine`. Source: ALBERT
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from absl import logging
 
@@ -99,7 +99,7 @@ def _combine(
     settings: EnsembleOptions,
     folders: list[str],
     task: base.Task,
-    splits: Iterable[str],
+    splits: Collection[str],
     moved: Mapping[str, str],
 ) -> None:
     """Write the mean of the outputs of each split, its scores, predictions."""
@@ -124,7 +124,8 @@ def _combine(
         if split in task.eval_splits:
             found = task.score(combined, examples)
             task.remember(found)
-            numbers |= scores.named(found, split, task.eval_splits)
+            scored = [s for s in splits if s in task.eval_splits]
+            numbers |= scores.named(found, split, scored)
             for folder, one in zip(folders, saved, strict=True):
                 single = task.score(one.outputs, examples)[task.key_metric]
                 logging.info("%s, %s: %.4f", split, folder, single)

@@ -1,58 +1,162 @@
-r"""Finetune ALBERT on a GLUE task, evaluate it, predict its test set.
+r"""Finetune ALBERT to classify texts: a table of your own, or a GLUE task.
+
+    python -m albert_tf.run_classifier --do_train --do_eval \\
+        --train_file=reviews.csv --text_columns=title,review \\
+        --label_column=mood --output_dir=runs/mood --max_seq_length=128 \\
+        --spm_model_file=30k-clean.model --init_checkpoint=albert_base_v2 \\
+        --albert_config_file=albert_base_v2
 
     python -m albert_tf.run_classifier --flagfile=configs/glue/cola.flags \
         --data_dir=glue --output_dir=runs/cola \
         --spm_model_file=30k-clean.model --init_checkpoint=albert_base_v2
 
-Started again with the same options, it goes on from the last checkpoint of
---output_dir.
+Tables are CSV, TSV, JSON lines or Parquet: docs/own_task.md. Started again with
+the same options, it goes on from the last checkpoint of --output_dir.
 """
 
 import dataclasses
 
 from albert_tf.common import errors, options
-from albert_tf.common.options import option
-from albert_tf.finetuning import finetuning_options, race, registry
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning import (
+    base,
+    finetuning_options,
+    race,
+    registry,
+    tables,
+)
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassifierOptions(finetuning_options.TaskOptions):
+@checked
+class ClassifierOptions(finetuning_options.FileOptions):
     """Options of run_classifier."""
 
-    data_dir: str = option(
-        help="Folder that holds the GLUE task folders.", may_change=True
+    train_file: str | None = option(
+        None,
+        "CSV, TSV, JSON lines or Parquet for --do_train, with --text_columns.",
+        may_change=True,
     )
-    task_name: str = option(
-        help=f"One of {', '.join(sorted(glue_tasks.TASKS))}, in any case."
+    data_dir: str | None = option(
+        None,
+        "Folder that holds the GLUE task folders, with --task_name.",
+        may_change=True,
+    )
+    task_name: str | None = option(
+        None,
+        f"One of {', '.join(sorted(glue_tasks.TASKS))}, in any case. Default: "
+        f"{tables.NAME}, with --text_columns.",
     )
     task_module: str | None = option(
         None,
         "Python module that adds tasks of your own to "
         "albert_tf.finetuning.glue.glue_tasks.TASKS, see docs/own_task.md.",
     )
+    table: tables.TableOptions = dataclasses.field(
+        default_factory=tables.TableOptions
+    )
     teaching: finetuning_options.TeacherOptions = dataclasses.field(
         default_factory=finetuning_options.TeacherOptions
     )
+
+    def __post_init__(self) -> None:
+        if not self.is_table:
+            for name in ("task_name", "data_dir"):
+                if not getattr(self, name):
+                    raise errors.UserError(
+                        "is required, or for a table of your own "
+                        "`text_columns`.",
+                        name,
+                    )
+            names = "train_file", "dev_file", "test_file"
+            options.refuse_foreign(self, names, "text_columns")
+            return
+        for name in ("data_dir", "task_module"):
+            if getattr(self, name):
+                raise errors.UserError(
+                    "does not go with `text_columns`, which says that each "
+                    "file is named by its own option.",
+                    name,
+                    getattr(self, name),
+                )
+        shared, table = self.finetuning, self.table
+        if not table.label_column and (shared.do_train or shared.do_eval):
+            raise errors.UserError(
+                "is not given. Name the column that holds the labels.",
+                "label_column",
+            )
+        if shared.train_feature_file:
+            raise errors.UserError(
+                "does not go with `text_columns`. Give `train_file`.",
+                "train_feature_file",
+                shared.train_feature_file,
+            )
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the task is a table that options describe."""
+        return bool(self.table.text_columns)
 
 
 if __name__ == "__main__":
     options.check_command_line(ClassifierOptions)
 
-from albert_tf.finetuning import finetune, lesson
+from albert_tf.finetuning import finetune, known_labels, lesson
+
+_NAMES = known_labels.Names(
+    "labels",
+    lambda labels: tables.TableOptions(labels=labels).names,
+    "output_bias",
+)
 
 
 def run(settings: ClassifierOptions) -> None:
     """Train, evaluate and predict as the options say."""
     registry.load_module(settings.task_module)
     tokenizer = finetuning_options.load_tokenizer(settings.finetuning)
+    if settings.is_table:
+        settings = _with_labels(settings)
     task = registry.make(options.to_dict(settings), tokenizer)
     if task.name in (race.NAME, squad.NAME):
         raise errors.UserError(
             f"--task_name={settings.task_name} has a script of its own: python "
             f"-m albert_tf.run_{task.name}."
         )
+    finetune.run(
+        "run_classifier",
+        settings,
+        task,
+        _sources(settings, task),
+        lesson.soft_labels(settings.teaching),
+    )
+
+
+def _with_labels(settings: ClassifierOptions) -> ClassifierOptions:
+    """Return the options with what was left out: labels, share, name."""
+    table = settings.table
+    if not table.labels:
+        found = _NAMES.choose(
+            settings.finetuning,
+            settings.train_file,
+            lambda path: tables.find_labels(path, table),
+        )
+        table = dataclasses.replace(table, labels=tables.SEPARATOR.join(found))
+    if table.dev_share is None:
+        share = 0.0 if settings.dev_file else tables.DEV_SHARE
+        table = dataclasses.replace(table, dev_share=share)
+    return dataclasses.replace(settings, table=table, task_name=tables.NAME)
+
+
+def _sources(settings: ClassifierOptions, task: base.Task) -> dict[str, str]:
+    """Return the file of each split that has one."""
+    if isinstance(task, tables.TableTask):
+        paths = settings.sources
+        if settings.train_file and settings.table.dev_share:
+            paths[tables.HELD_OUT] = settings.train_file
+        task.eval_splits = tuple(s for s in task.eval_splits if s in paths)
+        return paths
     sources = getattr(task, "sources", None)
     if sources is None:
         raise errors.UserError(
@@ -60,13 +164,8 @@ def run(settings: ClassifierOptions) -> None:
             f"{type(task).__name__} has no method sources(data_dir), which "
             "names the file of each split. Add it as in docs/own_task.md."
         )
-    finetune.run(
-        "run_classifier",
-        settings,
-        task,
-        sources(settings.data_dir),
-        lesson.soft_labels(settings.teaching),
-    )
+    found: dict[str, str] = sources(settings.data_dir)
+    return found
 
 
 if __name__ == "__main__":

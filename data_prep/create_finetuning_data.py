@@ -29,6 +29,7 @@ from albert_tf.finetuning import (
     features,
     race,
     registry,
+    tables,
     tagging,
 )
 from albert_tf.finetuning.glue import glue_tasks
@@ -74,6 +75,9 @@ class FinetuningDataOptions:
     )
     words: tagging.TaggingOptions = dataclasses.field(
         default_factory=tagging.TaggingOptions
+    )
+    table: tables.TableOptions = dataclasses.field(
+        default_factory=tables.TableOptions
     )
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
         default_factory=tokenization.VocabularyOptions

@@ -11,6 +11,7 @@ from albert_tf.common import options
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import pretraining
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.run_classifier import ClassifierOptions
 from tests.conftest import ROOT
 
 # Variables of the encoder, and with the pretraining heads. The released sizes
@@ -112,6 +113,8 @@ def read_recipe(path):
         f"--{name}={value}"
         for name, value in PLACES.items()
         if name in options.names(options_class)
+        # A task's files are in a folder.
+        and (name, options_class) != ("train_file", ClassifierOptions)
     ]
     return options.to_dict(
         options.parse(options_class, [*places, f"--flagfile={path}"])

@@ -53,6 +53,10 @@ TAGGING = "tags word_column=1 tag_column=-1"
 OF_TEXTS = VECTORS.replace("=scored", "=texts").replace(
     "dev_examples", "dev_examples=scored"
 )
+TABLE = """
+    text_columns label_column id_column header=True labels
+    class_weights=none best_score=accuracy dev_share split_seed=12345
+"""
 TEACHER = "teacher teacher_weight temperature"
 RACE = """
     max_qa_length=128 num_options=4 pad_options middle_only high_only
@@ -82,8 +86,8 @@ OPTIONS = {
         best_metric follow_checkpoints {OBJECTIVE} {SHARED}
     """,
     "albert_tf.run_classifier:ClassifierOptions": f"""
-        data_dir! task_name! task_module max_seq_length=512 {TEACHER}
-        {FINETUNING}
+        data_dir task_name task_module train_file dev_file test_file {TABLE}
+        max_seq_length=512 {TEACHER} {FINETUNING}
     """,
     "albert_tf.run_squad:RunSquadOptions": f"""
         train_file predict_file task_name=squad squad_version=2.0
@@ -124,7 +128,7 @@ OPTIONS = {
     """,
     "albert_tf.write_run_card:RunCardOptions": "output_dir!",
     "data_prep.create_finetuning_data:FinetuningDataOptions": f"""
-        {VOCABULARY} {RACE} {VECTORS} {TAGGING} task_name!
+        {VOCABULARY} {RACE} {VECTORS} {TAGGING} {TABLE} task_name!
         input_file! output_file! is_training
         split max_seq_length=512 task_module num_workers=0 overwrite
         doc_stride=128 max_query_length=64

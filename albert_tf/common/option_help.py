@@ -25,6 +25,7 @@ GROUPS = {
     """,
     "Data": """
         input_file eval_input_file train_file dev_file test_file predict_file
+        text_columns label_column id_column class_weights dev_share
         data_dir train_examples dev_examples max_score
         squad_file race_dir task_name tasks task_module eval_file
         input_format text_column split_sentences language

@@ -15,6 +15,7 @@ from absl import logging
 from albert_tf.data import layouts, lengths
 from albert_tf.finetuning import text_files
 from albert_tf.text import tokenization
+from albert_tf.training import confusion
 
 # Splits that every task has; a task may have more.
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -135,6 +136,13 @@ class Task(abc.ABC):
         self, outputs: Outputs, examples: Sequence[Example]
     ) -> dict[str, float]:
         """Return the official metrics; `key_metric` is among them."""
+
+    def confusion(
+        self, outputs: Outputs, examples: Sequence[Example]
+    ) -> confusion.Confusion | None:
+        """Return how often each label is taken for which; None without."""
+        del outputs, examples
+        return None
 
     def remember(self, scores: Mapping[str, float]) -> None:
         """Keep what new examples need from an earlier result of `score`."""

@@ -22,6 +22,7 @@ from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
+    confusion,
     distribution,
     run_card,
     run_folder,
@@ -210,6 +211,10 @@ class _TaskTrainer:
             found = task.score(outputs, examples)
             numbers |= scores.named(found, split, splits)
             if save:
+                mixed_up = task.confusion(outputs, examples)
+                if mixed_up:
+                    folder = self._settings.output_dir
+                    confusion.write(folder, split, mixed_up)
                 score = found[task.key_metric]
                 warn_of_one_answer(
                     split, score, task.answers(outputs, examples)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from albert_tf.common import errors, options
-from albert_tf.finetuning import base, embedding, race, tagging
+from albert_tf.finetuning import base, embedding, race, tables, tagging
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.text import tokenization
@@ -33,6 +33,7 @@ MAKERS: dict[str, Maker] = {
     embedding.NAME: _maker(embedding.EmbeddingTask, embedding.EmbeddingOptions),
     race.NAME: _maker(race.RaceTask, race.RaceOptions),
     squad.NAME: _maker(squad.SquadTask, squad.SquadOptions),
+    tables.NAME: _maker(tables.TableTask, tables.TableOptions),
     tagging.NAME: _maker(tagging.TaggingTask, tagging.TaggingOptions),
 }
 

@@ -12,7 +12,14 @@ import functools
 
 import tf_keras as keras
 
-from albert_tf.finetuning import base, embedding, embedding_data, race, tagging
+from albert_tf.finetuning import (
+    base,
+    embedding,
+    embedding_data,
+    race,
+    tables,
+    tagging,
+)
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import (
@@ -64,15 +71,20 @@ def _missing(function: str, task: base.Task) -> str:
 
 
 @make_model.register
-def _(task: glue.GlueTask, encoder: AlbertModel) -> keras.Model:
+def _(task: glue.TextTask, encoder: AlbertModel) -> keras.Model:
     return classification.AlbertClassifier(encoder, len(task.labels) or 1)
 
 
 @objective.register
-def _(task: glue.GlueTask) -> objectives.Objective:
+def _(task: glue.TextTask) -> objectives.Objective:
     if task.is_regression:
         return label_objectives.REGRESSION
     return label_objectives.CLASSIFICATION
+
+
+@objective.register
+def _(task: tables.TableTask) -> objectives.Objective:
+    return label_objectives.weighted(task.class_weights)
 
 
 @make_model.register

@@ -18,8 +18,11 @@ from typing import Any, TypeVar
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
+from albert_tf.finetuning import parquet_files
 
 T = TypeVar("T")
+# What may divide the columns of a table, and its name.
+_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _ADVICE = (
     "The file must hold one JSON object a line, or one list of objects; so is "
     'a text written that begins with "{".'
@@ -91,13 +94,24 @@ _Line = tuple[str, dict[str, Any], bytes]
 
 
 def read_own(
-    path: str, inputs: Sequence[str], parse: Parse[T]
+    path: str, inputs: Sequence[str], parse: Parse[T], *, header: bool = True
 ) -> Iterator[T | BadLine]:
     """Yield what `parse` makes of each entry of a file; see `own_entries`.
 
-    Where it raises a `UserError`, the line is bad.
+    Where it raises a `UserError`, the line is bad. A file whose name ends in
+    .parquet is a table of Parquet.
     """
-    for entry in own_entries(_split(path), path, inputs):
+    entries: Iterable[Entry | BadLine]
+    if path.lower().endswith(parquet_files.ENDING):
+        names, rows = parquet_files.read(_read(path), path)
+        require_names(names, inputs, path, "It must have the columns")
+        entries = (
+            (f"{path}, row {number}", {"row": number}, values)
+            for number, values in enumerate(rows, 1)
+        )
+    else:
+        entries = own_entries(_split(path), path, inputs, header=header)
+    for entry in entries:
         if isinstance(entry, BadLine):
             yield entry
             continue
@@ -116,7 +130,11 @@ def is_table(name: str) -> bool:
 
 
 def own_entries(
-    lines: Iterable[bytes], name: str, inputs: Sequence[str]
+    lines: Iterable[bytes],
+    name: str,
+    inputs: Sequence[str],
+    *,
+    header: bool = True,
 ) -> Iterator[Entry | BadLine]:
     """Yield the entries of a user's file; its name and first line say its kind.
 
@@ -131,16 +149,22 @@ def own_entries(
         lines: As many are read as are needed.
         name: For messages.
         inputs: Names that each entry must have.
+        header: Whether the first row of a table names its columns. If not, the
+            names are their numbers, from 1.
     """
     if name.lower().endswith(".csv"):
-        yield from _csv_entries(lines, name, inputs)
+        yield from _csv_entries(lines, name, inputs, header=header)
         return
     filled = _filled(lines, name)
     first = next(filled, None)
     if first is None:
         return
     where, _, line = first
-    names = _columns(name, line, inputs, where)
+    if header:
+        names = _columns(name, line, inputs, where)
+    else:
+        names = _numbers(decode(line, where).split("\t"), inputs, where)
+        filled = itertools.chain([first], filled)
     if names:
         for where, key, line in filled:
             yield _entry(where, key, functools.partial(row, line, names, where))
@@ -174,10 +198,31 @@ def _warn_of_empty(name: str, lines: Sequence[int], empty_text: str) -> None:
         )
 
 
+def _numbers(
+    fields: Sequence[str], inputs: Sequence[str], where: str
+) -> list[str]:
+    """Return the names of the columns of a table that has none."""
+    names = [str(number) for number in range(1, len(fields) + 1)]
+    demand = "Without a header, columns are their numbers from 1. It needs"
+    require_names(names, inputs, where, demand)
+    return names
+
+
+def _separator(first: str, inputs: Sequence[str], *, header: bool) -> str:
+    """Return what divides the first row of a table: the comma in doubt."""
+
+    def columns(separator: str) -> tuple[int, int]:
+        row = csv.reader([first], delimiter=separator)
+        fields = next(row, [])
+        return len({*inputs} & {*fields}) if header else 0, len(fields)
+
+    return max(_SEPARATORS, key=columns)
+
+
 def _csv_entries(
-    lines: Iterable[bytes], name: str, inputs: Sequence[str]
+    lines: Iterable[bytes], name: str, inputs: Sequence[str], *, header: bool
 ) -> Iterator[Entry | BadLine]:
-    """Yield the entries of a table with commas.
+    """Yield the entries of a table with commas, or what else divides columns.
 
     A field in quotation marks may hold line breaks; `line` is then the first of
     its row.
@@ -187,7 +232,11 @@ def _csv_entries(
         line.decode(errors="surrogateescape").removesuffix("\n") + "\n"
         for *_, line in _numbered(lines, name)
     )
-    reader = csv.reader(texts, strict=True)
+    first = list(itertools.islice(texts, 1))
+    separator = _separator("".join(first), inputs, header=header)
+    reader = csv.reader(
+        itertools.chain(first, texts), strict=True, delimiter=separator
+    )
     names: list[str] = []
     empty = []
     while True:
@@ -199,12 +248,14 @@ def _csv_entries(
                 break
             if not fields:
                 empty.append(key["line"])
-            elif names:
-                yield where, key, _by_names(fields, names, where, "comma")
-            else:
+                continue
+            if not names and header:
                 demand = "The first row must name, separated by commas,"
                 require_names(fields, inputs, where, demand)
                 names = _checked_names(fields, where)
+                continue
+            names = names or _numbers(fields, inputs, where)
+            yield where, key, _by_names(fields, names, where, separator)
         except errors.UserError as error:
             if not names:
                 raise
@@ -429,7 +480,7 @@ def _checked_names(names: list[str], where: str) -> list[str]:
 
 def row(line: bytes, names: Sequence[str], where: str) -> dict[str, str]:
     """Return the fields of a row by the names of their columns."""
-    return _by_names(decode(line, where).split("\t"), names, where, "tab")
+    return _by_names(decode(line, where).split("\t"), names, where, "\t")
 
 
 def _by_names(
@@ -438,7 +489,8 @@ def _by_names(
     if len(fields) != len(names):
         raise errors.UserError(
             f"{where}: {len(fields)} columns, but the first row names "
-            f"{len(names)}. Columns are separated by one {separator} each."
+            f"{len(names)}. Columns are separated by one "
+            f"{_SEPARATORS[separator]} each."
         )
     return dict(zip(names, fields, strict=True))
 

@@ -78,7 +78,7 @@ def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
     head = type(model)
     is_embedder = head is embedding_head.AlbertEmbedder
     is_tagger = head is token_classification.AlbertTokenClassifier
-    if isinstance(task, glue.GlueTask):
+    if isinstance(task, glue.TextTask):
         if head is classification.AlbertClassifier:
             kind = _text_service(task.labels)
             return kind(model, *rest, labels=task.labels, pairs=task.has_pairs)

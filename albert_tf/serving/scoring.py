@@ -148,7 +148,7 @@ def _texts(task: base.Task, examples: Sequence[base.Example]) -> Inputs:
         }
     if isinstance(task, embedding.EmbeddingTask):
         return {"text": [example.texts[0] for example in examples]}
-    assert isinstance(task, glue.GlueTask)
+    assert isinstance(task, glue.TextTask)
     texts = {"text": [example.text_a for example in examples]}
     if task.has_pairs:
         texts["text_pair"] = [example.text_b for example in examples]

@@ -23,7 +23,7 @@ import tf_keras as keras
 import albert_tf
 from albert_tf.common import files
 from albert_tf.model.config import AlbertConfig
-from albert_tf.training import run_folder, run_log
+from albert_tf.training import confusion, run_folder, run_log
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -71,12 +71,20 @@ def write(output_dir: str) -> str:
     lines = _lines(output_dir)
     picture = io.BytesIO()
     _draw(lines).savefig(picture, format="png", dpi=80)
-    curves = os.path.join(output_dir, CURVES_NAME)
-    with files.replace_atomically(curves, through_link=False) as stream:
-        stream.write(picture.getvalue())
+    _write(os.path.join(output_dir, CURVES_NAME), picture.getvalue())
+    pictures = [f"![curves]({CURVES_NAME})\n"]
+    for split, found in confusion.read(output_dir).items():
+        name = f"confusion_{split}.png"
+        _write(os.path.join(output_dir, name), found.draw())
+        pictures.append(f"![{split}]({name})\n")
     path = os.path.join(output_dir, CARD_NAME)
-    files.write_text(path, _card(lines, run, f"![curves]({CURVES_NAME})\n"))
+    files.write_text(path, _card(lines, run, *pictures))
     return path
+
+
+def _write(path: str, picture: bytes) -> None:
+    with files.replace_atomically(path, through_link=False) as stream:
+        stream.write(picture)
 
 
 def text(output_dir: str) -> str:
@@ -117,6 +125,8 @@ def _card(
         chosen = _of_split(lines, split)
         if chosen:
             sections += [f"## {title}\n", _table(chosen[-1])]
+    for split, found in confusion.read(run.folder).items():
+        sections += [f"## Labels of {split}\n", found.to_markdown()]
     speed = _speed(lines)
     if speed:
         sections += ["## Speed and memory\n", _table(speed)]

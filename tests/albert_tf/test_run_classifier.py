@@ -1,13 +1,17 @@
 """GLUE tasks with more than one development or test set."""
 
+import json
+
 import numpy as np
 import pytest
 
-from albert_tf import run_classifier
+from albert_tf import export, predict, run_classifier
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import registry, saved_outputs
+from albert_tf.finetuning import registry, saved_outputs, tables
 from albert_tf.finetuning.glue import glue, glue_tasks
 from tests.albert_tf.finetuning import small_runs
+from tests.conftest import changed
+from tests.export_options import make_options
 
 
 def test_both_dev_sets_of_mnli_are_scored(mnli):
@@ -79,3 +83,116 @@ def test_an_own_task_says_where_its_files_are(world, tmp_path, monkeypatch):
     settings = small_runs.classifier(world, tmp_path / "run", "own")
     with pytest.raises(errors.UserError, match="Own has no method sources"):
         run_classifier.run(settings)
+
+
+def own_table(world, folder, **values):
+    """A run with a table; the body says which mood it is."""
+    moods = "glad", "cross, very"
+    bodies = "We, we, we", "The lamp. " * 2
+    rows = [
+        f'{n},"Letter {n}","{bodies[n % 2]}","{moods[n % 2]}"'
+        for n in range(60)
+    ]
+    for name in ("train", "test"):
+        path = folder.parent / f"{name}.csv"
+        path.write_text("\n".join(["nr,title,body,mood", *rows]) + "\n")
+    settings = run_classifier.ClassifierOptions(
+        finetuning=small_runs.shared(world, folder, max_seq_length=24),
+        train_file=str(folder.parent / "train.csv"),
+        test_file=str(folder.parent / "test.csv"),
+        table=tables.TableOptions(
+            text_columns="title,body",
+            label_column="mood",
+            id_column="nr",
+            class_weights="balanced",
+            best_score="macro_f1",
+        ),
+    )
+    return changed(
+        settings,
+        **{
+            "train_step": 100,
+            "learning_rate": 3e-3,
+            "save_checkpoints_steps": 100,
+            "iterations_per_loop": 100,
+            **values,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def table_run(world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("table") / "run"
+    run_classifier.run(own_table(world, folder))
+    return folder
+
+
+def test_a_table_is_learnt(table_run):
+    found = scores.read(str(table_run)).best.scores
+    assert found["macro_f1"] > 0.8, found
+    card = (table_run / "run_card.md").read_text()
+    assert "| label | examples | precision" in card
+    assert (table_run / "confusion_held_out.png").is_file()
+    lines = small_runs.open_lines(table_run / "test_predictions.jsonl")
+    first = json.loads(lines[0])
+    assert first["id"] == "0"
+    assert first["prediction"] in ("cross, very", "glad")
+    assert len(lines) == 60
+
+
+def test_a_table_s_run_is_scored_without_its_training_file(world, table_run):
+    before = scores.read(str(table_run)).best.scores
+    settings = changed(own_table(world, table_run), do_train=False)
+    run_classifier.run(settings)
+    assert scores.read(str(table_run)).best.scores == before
+    path = settings.test_file
+    run_classifier.run(
+        changed(settings, train_file=None, dev_file=path, dev_share=0.1)
+    )
+    assert scores.read(str(table_run)).best.scores["accuracy"] > 0.8
+
+
+@pytest.mark.slow
+def test_a_table_s_export_answers_as_its_run(table_run, tmp_path):
+    served = tmp_path / "served"
+    export.run(
+        make_options(
+            run_dir=str(table_run),
+            export_dir=str(served),
+            eval_file=str(table_run.parent / "train.csv"),
+        )
+    )
+    hard = [
+        {"text": "", "text_pair": ""},
+        {"text": "Letter", "text_pair": "sun " * 99},
+        {"text": "\ud7ff\u0000 fog", "text_pair": "\n"},
+        {"text": "rain", "text_pair": "", "id": 5},
+    ]
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text("".join(json.dumps(row) + "\n" for row in hard))
+    answers = []
+    for model in ({"run_dir": table_run}, {"saved_model": served}):
+        out = tmp_path / f"{len(answers)}.jsonl"
+        given = {"input_file": texts, "output_file": out, **model}
+        predict.run(
+            predict.PredictOptions(**{k: str(v) for k, v in given.items()})
+        )
+        answers.append([json.loads(x) for x in small_runs.open_lines(out)])
+    for ours, theirs in zip(*answers, strict=True):
+        assert ours["prediction"] == theirs["label"]
+        odds = list(ours["probabilities"].values())
+        np.testing.assert_allclose(theirs["probabilities"], odds, atol=1e-6)
+
+
+def test_options_of_tables_and_of_tasks_exclude_each_other(world, tmp_path):
+    good = own_table(world, tmp_path / "run")
+    for changes, message in (
+        ({"data_dir": "glue"}, "`data_dir=glue` does not go with"),
+        ({"label_column": None}, "`label_column` is not given"),
+        ({"text_columns": None}, "`task_name` is required"),
+        ({"text_columns": "title,mood"}, "none of them `label_column`"),
+        ({"text_columns": "a,b,c"}, "`text_columns=a,b,c` must name one"),
+        ({"labels": "one"}, "`labels=one` must be two labels"),
+    ):
+        with pytest.raises(errors.UserError, match=message):
+            changed(good, **changes)

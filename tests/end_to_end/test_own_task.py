@@ -19,10 +19,13 @@ pytestmark = pytest.mark.slow
 
 PAGE = (ROOT / "docs" / "own_task.md").read_text()
 TASK, JSON_TASK, HEAD = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-COMMANDS = [
-    command.replace("\\\n", " ")
-    for command in re.findall(r"```\n(python -m .*?)```", PAGE, re.S)
+ALL = [
+    command.replace("\\\n", " ").strip()
+    for block in re.findall(r"```\n(python -m .*?)```", PAGE, re.S)
+    for command in re.split(r"\n(?=python)", block)
 ]
+COMMANDS = [command for command in ALL if "task_module" in command]
+OF_TABLES = [command for command in ALL if "task_module" not in command]
 TABLES = re.findall(r"```\n((?:title|id)\t.*?)```", PAGE, re.S)
 MOODS = ("angry", "content", "neither")
 
@@ -76,7 +79,7 @@ def place(request, tmp_path, small_config, tiny_vocab):
 
 def test_a_task_is_short():
     assert len(TASK.splitlines()) < 40
-    assert len(COMMANDS) == 4
+    assert [len(COMMANDS), len(OF_TABLES)] == [4, 3]
     assert all("--task_module=my_task" in command for command in COMMANDS)
     assert len(TABLES) == 2
 
@@ -116,3 +119,20 @@ def test_page(place, monkeypatch):
     assert answers[0]["probabilities"] == answers[1]["probabilities"]
     both = (place / "runs/reviews/both/eval_results.txt").read_text()
     assert both.startswith("accuracy = ")
+
+
+def test_commands_of_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f'"Day {n}","It rains; {n}.",{MOODS[n % 2]}' for n in range(40)]
+    lines = "\n".join(["title,review,mood", *rows]) + "\n"
+    (tmp_path / "reviews.csv").write_text(lines)
+    (tmp_path / "new.csv").write_text(lines)
+    train, *others = OF_TABLES
+    test_checkpoint_page.run(f"{train} --train_step=2")
+    for command in others:
+        test_checkpoint_page.run(command)
+    card = (tmp_path / "runs/mood/run_card.md").read_text()
+    assert "## Labels of held_out" in card
+    answers = (tmp_path / "moods.jsonl").read_text().splitlines()
+    assert len(answers) == 40
+    assert (tmp_path / "served/mood/1/saved_model.pb").is_file()

@@ -58,6 +58,19 @@ def vectors(content: str, *says: str, name="t.tsv", **changes: object) -> Case:
     return Case("run_embeddings", where, says, {name: content.encode()})
 
 
+def table(content: str, *says: str, name="t.csv", **changes: object) -> Case:
+    """A table that run_classifier reads."""
+    given = {
+        "train_file": "{here}/" + name,
+        "text_columns": "text",
+        "label_column": "label",
+        "data_dir": None,
+        "task_name": None,
+        **changes,
+    }
+    return Case(CLASSIFIER, given, says, {name: content.encode()})
+
+
 scored = functools.partial(vectors, train_examples="scored")
 PAIRS, SCORES = "text\ttext_pair\n", "text\ttext_pair\tscore\n"
 TWO = f"{PAIRS}a\tb\nc\td\n"
@@ -78,6 +91,29 @@ CASES = {
     "spans backwards": tags(span(2, 1), "is empty or outside", **JSON),
     "spans of a huge number": tags(span(0, "1e400"), **JSON),
     "words without tags": tags('{"words": ["a"]}', "no 'tags'", **JSON),
+    "table without the column": table(
+        "text,lable\na,1\n", "no 'label'", "'text', 'lable'"
+    ),
+    "table of one label": table("text,label\na,1\nb,1\n", "these labels", "1"),
+    "table, empty": table("", "has 0 examples"),
+    "table, empty label": table("text,label\na,1\nb,\n", "line 3", "no label"),
+    "table, unseen label": table(
+        "text,label\na,x\nb,y\n", "line 3", "'y'", labels="x,z"
+    ),
+    "table, a number for a text": table(
+        '{"text": 1, "label": "a"}', "line 1: 'text' is 1", name="t.jsonl"
+    ),
+    "table without a header": table(
+        "a,1\nb,2\n", "line 1 has no '3'", text_columns="3", header=False
+    ),
+    "table, open quotation": table('text,label\n"a,1\n', "line 2", "not CSV"),
+    "table, no Parquet": table("PAR1", "no whole Parquet", name="t.parquet"),
+    "table, a weight of nothing": table(
+        "text,label\na,x\nb,y\nc,y\n",
+        "cannot weigh the label 'z'",
+        labels="x,y,z",
+        class_weights="balanced",
+    ),
     "no pairs": vectors(PAIRS, "{here}/t.tsv has no examples"),
     "pairs of nothing": vectors(f"{PAIRS}\t\n\t\n", "{here}/t.tsv"),
     "pairs without a header": vectors("a\tb\nc\td\n", "line 1 has no 'text'"),

@@ -11,15 +11,21 @@ import numpy as np
 
 from albert_tf.common import errors, files
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, packing, probabilities, text_files
+from albert_tf.finetuning import (
+    base,
+    packing,
+    probabilities,
+    text_files,
+)
 from albert_tf.finetuning.glue import glue_data, glue_metrics, glue_tasks
 from albert_tf.text import tokenization
+from albert_tf.training import confusion
 
 # Examples that are featurized together.
 _BATCH = 256
 
 
-class GlueTask(base.Task):
+class TextTask(base.Task):
     """A task with one label or number for each text or pair of texts."""
 
     def __init__(
@@ -27,79 +33,21 @@ class GlueTask(base.Task):
         name: str,
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
+        labels: Sequence[str],
+        metrics: Sequence[str],
     ):
-        """Look up a task of `glue_tasks.TASKS` by its name, in any case."""
+        """Make a task.
+
+        Args:
+            labels: None of them for a number.
+            metrics: See `glue_metrics.score`; the first is the `key_metric`.
+        """
         super().__init__(tokenizer, max_seq_length)
-        self.name = name.lower()
-        known = {task.lower(): spec for task, spec in glue_tasks.TASKS.items()}
-        if self.name not in known:
-            raise errors.UserError(
-                f"is not known. Allowed are {', '.join(sorted(known))}, and "
-                "those of `task_module`.",
-                "task_name",
-                name,
-            )
-        self._spec = known[self.name]
-        self.labels = self._spec.labels
-        self.is_regression = self._spec.is_regression
-        self.has_pairs = self._spec.has_pairs
-        self.key_metric = self._spec.metrics[0]
-        splits = self._spec.splits
-        self.eval_splits = tuple(s for s in splits if s.startswith(base.DEV))
-        self.test_splits = tuple(s for s in splits if splits[s].label is None)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """See `base.Task.settings`; with labels and columns."""
-        columns = {
-            name: [split.text_a, split.text_b, split.label, split.header]
-            for name, split in self._spec.splits.items()
-        }
-        labels = list(self.labels)
-        return {**super().settings, "labels": labels, "columns": columns}
-
-    def sources(self, data_dir: str) -> dict[str, str]:
-        """Return the path of each split, such as `DATA_DIR/RTE/dev.tsv`.
-
-        Those that may be missing, and are, have none.
-        """
-        files.refuse_file(data_dir, "data_dir")
-        needed = {base.TRAIN, *self.eval_splits[:1], *self.test_splits[:1]}
-        paths = {}
-        for split_name, split in self._spec.splits.items():
-            names = [split.file, *filter(None, [split.other_file])]
-            found = [os.path.join(data_dir, name) for name in names]
-            there = [path for path in found if files.exists(path)]
-            if there or split_name in needed:
-                paths[split_name] = (there or found)[0]
-        return paths
-
-    def read(self, path: str, split: str) -> list[glue_data.TextExample]:
-        """Read a split; rows are strict, and quotes are ordinary characters.
-
-        DIFFERS: the original skips rows of QQP that are too short in silence;
-        here they are counted and reported. It lower-cases labels; here they
-        keep their case.
-        """
-        if split == base.PREDICT:
-            examples = list(text_files.strictly(self.read_own(path)))
-        else:
-            examples = list(glue_data.read(self._spec, self.name, path, split))
-        if not examples:
-            raise errors.UserError(
-                f"{path} has no examples. Give a file that has some."
-            )
-        return examples
-
-    def read_own(
-        self, path: str
-    ) -> list[glue_data.TextExample | text_files.BadLine]:
-        """Read a user's texts: TSV with a header, or JSON objects.
-
-        Their names are `text`, `text_pair` where the task has pairs, and, if
-        wanted, `id`.
-        """
-        return glue_data.read_own(self._spec, self.name, path)
+        self.name = name
+        self.labels = tuple(labels)
+        self.is_regression = not labels
+        self._metrics = metrics
+        self.key_metric = metrics[0]
 
     def layout(self, split: str) -> layouts.Layout:
         """Return the layout of a classification or regression record."""
@@ -160,11 +108,21 @@ class GlueTask(base.Task):
         logits = outputs["logits"]
         if self.is_regression:
             numbers = logits[:, 0]
-            return glue_metrics.score(self._spec.metrics, numbers, expected)
-        scores = glue_metrics.score(
-            self._spec.metrics, logits.argmax(-1), expected
-        )
+            return glue_metrics.score(self._metrics, numbers, expected)
+        scores = glue_metrics.score(self._metrics, logits.argmax(-1), expected)
         return {**scores, "loss": probabilities.cross_entropy(logits, expected)}
+
+    def confusion(
+        self, outputs: base.Outputs, examples: Sequence[glue_data.TextExample]
+    ) -> confusion.Confusion | None:
+        """Return how often each label is taken for which; not for numbers."""
+        if self.is_regression:
+            return None
+        return confusion.Confusion.of(
+            outputs["logits"].argmax(-1),
+            np.array([example.label for example in examples]),
+            self.labels,
+        )
 
     def answers(
         self, outputs: base.Outputs, examples: Sequence[glue_data.TextExample]
@@ -188,6 +146,96 @@ class GlueTask(base.Task):
                     zip(self.labels, row.tolist(), strict=True)
                 ),
             }
+
+    def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
+        """Average probabilities, or numbers."""
+        logits = [outputs["logits"] for outputs in runs]
+        if self.is_regression:
+            return {"logits": np.mean(logits, 0)}
+        return {"logits": probabilities.average(logits)}
+
+
+class GlueTask(TextTask):
+    """One of `glue_tasks.TASKS`."""
+
+    def __init__(
+        self,
+        name: str,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+    ):
+        """Look up a task by its name, in any case."""
+        known = {task.lower(): spec for task, spec in glue_tasks.TASKS.items()}
+        if name.lower() not in known:
+            raise errors.UserError(
+                f"is not known. Allowed are {', '.join(sorted(known))}, and "
+                "those of `task_module`.",
+                "task_name",
+                name,
+            )
+        spec = known[name.lower()]
+        labels, metrics = spec.labels, spec.metrics
+        super().__init__(
+            name.lower(), tokenizer, max_seq_length, labels, metrics
+        )
+        self._spec = spec
+        self.has_pairs = spec.has_pairs
+        splits = spec.splits
+        self.eval_splits = tuple(s for s in splits if s.startswith(base.DEV))
+        self.test_splits = tuple(s for s in splits if splits[s].label is None)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `base.Task.settings`; with labels and columns."""
+        columns = {
+            name: [split.text_a, split.text_b, split.label, split.header]
+            for name, split in self._spec.splits.items()
+        }
+        labels = list(self.labels)
+        return {**super().settings, "labels": labels, "columns": columns}
+
+    def sources(self, data_dir: str) -> dict[str, str]:
+        """Return the path of each split, such as `DATA_DIR/RTE/dev.tsv`.
+
+        Those that may be missing, and are, have none.
+        """
+        files.refuse_file(data_dir, "data_dir")
+        needed = {base.TRAIN, *self.eval_splits[:1], *self.test_splits[:1]}
+        paths = {}
+        for split_name, split in self._spec.splits.items():
+            names = [split.file, *filter(None, [split.other_file])]
+            found = [os.path.join(data_dir, name) for name in names]
+            there = [path for path in found if files.exists(path)]
+            if there or split_name in needed:
+                paths[split_name] = (there or found)[0]
+        return paths
+
+    def read(self, path: str, split: str) -> list[glue_data.TextExample]:
+        """Read a split; rows are strict, and quotes are ordinary characters.
+
+        DIFFERS: the original skips rows of QQP that are too short in silence;
+        here they are counted and reported. It lower-cases labels; here they
+        keep their case.
+        """
+        if split == base.PREDICT:
+            examples = list(text_files.strictly(self.read_own(path)))
+        else:
+            examples = list(glue_data.read(self._spec, self.name, path, split))
+        if not examples:
+            raise errors.UserError(
+                f"{path} has no examples. Give a file that has some."
+            )
+        return examples
+
+    def read_own(
+        self, path: str
+    ) -> list[glue_data.TextExample | text_files.BadLine]:
+        """Read a user's texts: TSV with a header, or JSON objects.
+
+        Their names are `text`, `text_pair` where the task has pairs, and, if
+        wanted, `id`.
+        """
+        return glue_data.read_own(self._spec, self.name, path)
 
     def write_predictions(
         self,
@@ -227,13 +275,6 @@ class GlueTask(base.Task):
             ]
         if submission:
             _write_lines(output_dir, submission, [header, *lines])
-
-    def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
-        """Average probabilities, or numbers."""
-        logits = [outputs["logits"] for outputs in runs]
-        if self.is_regression:
-            return {"logits": np.mean(logits, 0)}
-        return {"logits": probabilities.average(logits)}
 
 
 def _write_lines(folder: str, name: str, lines: Sequence[str]) -> None:

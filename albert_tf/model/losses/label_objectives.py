@@ -1,6 +1,6 @@
 """Objectives of classifiers, of tokens too, regressions, multiple choice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 import tf_keras as keras
@@ -11,12 +11,14 @@ from albert_tf.model.losses import cross_entropy, objectives
 def _of_classes(
     labels: Callable[[objectives.Batch], tf.Tensor],
     weights: Callable[[objectives.Batch], tf.Tensor],
+    class_weights: Sequence[float] | None = None,
 ) -> objectives.Objective:
     """Return the objective of `logits` [..., classes].
 
     Args:
         labels: Batch to the number of the right class, int32 [...].
         weights: Batch to the weight of each label, float32 [...].
+        class_weights: What labels of each class count in the loss.
     """
 
     def values(
@@ -31,20 +33,35 @@ def _of_classes(
             "accuracy": cross_entropy.correct(logits, wanted),
         }
 
+    def sample_weights(batch: objectives.Batch) -> objectives.Tensors:
+        found = dict.fromkeys(
+            ("classification_loss", "accuracy"), weights(batch)
+        )
+        if class_weights is not None:
+            found["classification_loss"] *= tf.gather(
+                tf.constant(class_weights, tf.float32), labels(batch)
+            )
+        return found
+
     return objectives.Objective(
         losses={"classification_loss": 1.0},
         metrics=("accuracy",),
-        sample_weights=lambda batch: dict.fromkeys(
-            ("classification_loss", "accuracy"), weights(batch)
-        ),
+        sample_weights=sample_weights,
         values=values,
     )
 
 
+def weighted(class_weights: Sequence[float] | None) -> objectives.Objective:
+    """Return the objective of classifiers whose classes count differently."""
+    return _of_classes(
+        lambda batch: batch["label_ids"],
+        objectives.real_examples,
+        class_weights,
+    )
+
+
 # Of classifiers, and of multiple choice.
-CLASSIFICATION = _of_classes(
-    lambda batch: batch["label_ids"], objectives.real_examples
-)
+CLASSIFICATION = weighted(None)
 
 
 def _token_weights(batch: objectives.Batch) -> tf.Tensor:

@@ -138,11 +138,11 @@ def _json(values: Mapping[str, Any]) -> str:
 def details_of(task: base.Task) -> huggingface_config.Details:
     """Return what the outputs of a task's model mean."""
     labels: tuple[str, ...] = ()
-    if isinstance(task, glue.GlueTask | tagging.TaggingTask):
+    if isinstance(task, glue.TextTask | tagging.TaggingTask):
         labels = tuple(task.labels)
     return huggingface_config.Details(
         labels=labels,
-        is_regression=isinstance(task, glue.GlueTask) and not labels,
+        is_regression=isinstance(task, glue.TextTask) and not labels,
         is_choice=isinstance(task, race.RaceTask),
     )
 

@@ -37,3 +37,13 @@ def test_cross_entropy_by_hand():
     logits = np.log([[0.25, 0.75], [0.5, 0.5]]) + 3
     loss = probabilities.cross_entropy(logits, np.array([1, 0]))
     assert loss == pytest.approx(-(np.log(0.75) + np.log(0.5)) / 2)
+
+
+def test_area_under_curve_by_hand():
+    """Of six pairs of a right and a wrong example, half of one is wrong."""
+    second = np.array([0.1, 0.4, 0.4, 0.6, 0.9])
+    rows = np.stack([1 - second, second], 1)
+    expected = np.array([0, 0, 1, 1, 1])
+    found = probabilities.area_under_curve(rows, expected)
+    assert found == pytest.approx(5.5 / 6)
+    assert probabilities.area_under_curve(rows, expected * 0) == 0.5

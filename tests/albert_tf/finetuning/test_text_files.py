@@ -79,7 +79,7 @@ def test_a_quote_that_is_never_closed_is_named(file):
     ("content", "message"),
     [
         (b"It rains.\n", "no 'n'; there are 'It rains.'.*separated by commas"),
-        (b"id;n\na;1\n", "has no 'n'; there are 'id;n'"),
+        (b"id;m\na;1\n", "has no 'n'; there are 'id', 'm'"),
         (b"n,n\n", "the column 'n' is there 2 times"),
         (b"\xff,n\n1,1\n", "is not UTF-8: byte 1 of"),
         (b'"n\n1', "this row is not CSV"),
@@ -88,6 +88,24 @@ def test_a_quote_that_is_never_closed_is_named(file):
 def test_first_row_of_csv_must_be_good(file, content, message):
     with pytest.raises(errors.UserError, match=f"own.csv, line 1.*{message}"):
         own(file(content, "own.csv"))
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("header", [True, False])
+def test_what_divides_columns_is_found(file, separator, header):
+    rows = [["id", "n"]] * header + [["a,;;|b", "1"], ["c\nd", "2"]]
+    lines = (separator.join(f'"{cell}"' for cell in row) for row in rows)
+    path = file("\n".join(lines).encode(), "own.csv")
+    number = "n" if header else "2"
+
+    def take(where, key, values):
+        return [(key["line"], *values.values(), values[number])]
+
+    found = list(text_files.read_own(path, [number], take, header=header))
+    assert found == [
+        (1 + header, "a,;;|b", "1", "1"),
+        (2 + header, "c\nd", "2", "2"),
+    ]
 
 
 def test_an_entry_gives_any_number_of_examples(file):

@@ -33,6 +33,21 @@ def test_classes_have_cross_entropy_and_accuracy():
     assert factors == {"classification_loss": 1.0}
 
 
+def test_weights_of_classes_are_in_the_loss_alone():
+    labels = np.array([1, 2, 0])
+    logs = LOGITS - np.log(np.exp(LOGITS).sum(1, keepdims=True))
+    found = passes.compute(
+        label_objectives.weighted([7.0, 0.5, 3.0]),
+        model_of(LOGITS),
+        {"label_ids": labels, "is_real_example": REAL},
+    )
+    loss = -(0.5 * logs[0, 1] + 3 * logs[1, 2])
+    np.testing.assert_allclose(
+        found["classification_loss"], (loss, 3.5), rtol=LOSS_RTOL
+    )
+    np.testing.assert_allclose(found["accuracy"], (2, 2))
+
+
 def test_numbers_have_a_squared_error():
     found = passes.compute(
         label_objectives.REGRESSION,

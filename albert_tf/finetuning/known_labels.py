@@ -1,0 +1,71 @@
+"""Which labels a run has: those of its file, of its folder, of a checkpoint."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from albert_tf.common import errors, scores
+from albert_tf.finetuning import finetuning_options
+from albert_tf.model.checkpoints import checkpoint_reader, huggingface
+from albert_tf.training import run_folder
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """How the labels of a kind of task are kept.
+
+    Attributes:
+        option: The option of a run that lists them.
+        parse: From its value to the labels; none of None.
+        head: A variable that Hugging Face folders have with such a head.
+    """
+
+    option: str
+    parse: Callable[[str | None], Sequence[str]]
+    head: str
+
+    def of_model(self, model: str) -> Sequence[str]:
+        """Return those of a run, or of a Hugging Face folder; else none."""
+        folder = run_folder.folder_of(model)
+        if run_folder.is_run(folder):
+            return self.parse(run_folder.read(folder).options.get(self.option))
+        if not huggingface.is_folder(folder):
+            return ()
+        if self.head not in checkpoint_reader.read(folder).shapes:
+            return ()
+        return huggingface.read_details(folder).labels
+
+    def choose(
+        self,
+        settings: finetuning_options.FinetuningOptions,
+        path: str | None,
+        find: Callable[[str], Sequence[str]],
+    ) -> Sequence[str]:
+        """Return the labels of a training file, else those of a model.
+
+        Args:
+            path: The file, if it is given.
+            find: From it to its labels.
+        """
+        init = settings.init.init_checkpoint
+        known: Sequence[str] = ()
+        if init and not settings.new_head:
+            known = self.of_model(init)
+        if not path:
+            folder = scores.best_folder(settings.output_dir)
+            known = self.of_model(folder) or known
+            if not known:
+                raise errors.UserError(
+                    f"The {self.option} are not known. Give `train_file`, or "
+                    f"list them as `{self.option}`."
+                )
+            return known
+        found = find(path)
+        if known and set(known) != set(found):
+            raise errors.UserError(
+                f"holds a model of other {self.option} than {path}: "
+                f"{', '.join(known)}. To train a new head for those of the "
+                "file, add `new_head`.",
+                "init_checkpoint",
+                init,
+            )
+        return known or found

@@ -1,0 +1,415 @@
+"""A user's own table: options say which columns have texts and labels."""
+
+import collections
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from albert_tf.common import errors, files, ranges, strict_json
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning import base, probabilities, text_files
+from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.text import tokenization
+
+NAME = "table"
+# The part of the training file that is not learnt.
+HELD_OUT = "held_out"
+# Between labels: no label holds it.
+SEPARATOR = "\t"
+_NO_WEIGHTS, _BALANCED = "none", "balanced"
+_LEAST_LABELS = 2
+# Of the training file, where no other is given.
+DEV_SHARE = 0.1
+_TEXTS = "text", "text_pair"
+_SHOWN = 20  # Labels in a message.
+_Read = list[TextExample | text_files.BadLine]
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class TableOptions:
+    """Columns and labels of a table."""
+
+    text_columns: str | None = option(
+        None,
+        "Column of the text in --train_file and the others; or of two texts, "
+        "with a comma between the names. With --noheader their numbers, from "
+        "1.",
+    )
+    label_column: str | None = option(None, "Column of the label.")
+    id_column: str | None = option(
+        None,
+        "Column of what predictions for --test_file are named by. Default: "
+        "the number of the line.",
+    )
+    header: bool = option(
+        True, "Whether the first row of a table names its columns."
+    )
+    labels: str | None = option(
+        None,
+        "All labels, in the order of the model's outputs, with commas between "
+        "them; or with tabs, if a label holds a comma. Default: those of "
+        "--train_file, sorted; without it, of the run that is continued.",
+    )
+    class_weights: str = option(
+        _NO_WEIGHTS,
+        "Weights of examples in the loss. balanced: all labels count the same "
+        "in total, however many examples they have.",
+        choices=(_NO_WEIGHTS, _BALANCED),
+    )
+    best_score: str = option(
+        "accuracy",
+        "Score of --dev_file that chooses the best checkpoint.",
+        choices=("accuracy", "macro_f1", "matthew_corr", "auc"),
+    )
+    dev_share: float | None = option(
+        None,
+        "Share of --train_file that is split off and not learnt: of each "
+        "label as much, equal texts together. Default: 0.1 without "
+        "--dev_file, else 0.",
+        within=ranges.Range(0, 0.9),
+    )
+    split_seed: int = option(
+        12345, "Seed of that choice.", within=ranges.Range(0, 2**31 - 1)
+    )
+
+    def __post_init__(self) -> None:
+        columns = self.inputs
+        named = [*columns, *filter(None, [self.label_column])]
+        if len(columns) > len(_TEXTS) or len({*named}) < len(named):
+            raise errors.UserError(
+                "must name one column, or two with a comma between them, none "
+                "of them `label_column`. To use more, join them in the file.",
+                "text_columns",
+                self.text_columns,
+            )
+        found = self.names
+        if found and (len({*found}) < max(2, len(found)) or not all(found)):
+            raise errors.UserError(
+                "must be two labels or more, none empty and none twice, with "
+                "commas between them.",
+                "labels",
+                self.labels,
+            )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns of the texts."""
+        return _divided(self.text_columns, ",")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The labels; none where they are not known."""
+        has_tabs = SEPARATOR in (self.labels or "")
+        return _divided(self.labels, SEPARATOR if has_tabs else ",")
+
+
+def _divided(written: str | None, separator: str) -> tuple[str, ...]:
+    if not written:
+        return ()
+    return tuple(part.strip() for part in written.split(separator))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Row:
+    """A row of a file; `label` is as written, None where it is not needed."""
+
+    where: str
+    guid: Any  # See `text_files.key_of`.
+    texts: tuple[str, ...]
+    label: str | None
+
+
+def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
+    """Return the labels of a training file, sorted; numbers by size."""
+    rows = _rows(path, options, needs_label=True)
+    counts = collections.Counter(str(row.label) for row in rows)
+    total = sum(counts.values())
+    if len(counts) < _LEAST_LABELS:
+        raise errors.UserError(
+            f"{path} has {total} examples and these labels in the column "
+            f"{options.label_column!r}: {', '.join(counts) or 'none'}. Two or "
+            "more are needed."
+        )
+    if len(counts) > total / 2:
+        logging.warning(
+            "%s: %d examples have %d different labels. Is the column %r that "
+            "of the labels?",
+            path,
+            total,
+            len(counts),
+            options.label_column,
+        )
+    single = [label for label, count in counts.items() if count == 1]
+    if single:
+        logging.warning(
+            "%s: %d labels have one example each, such as %r. None of these "
+            "can be both learnt and tested.",
+            path,
+            len(single),
+            single[0],
+        )
+    try:
+        return tuple(sorted(counts, key=int))
+    except ValueError:
+        return tuple(sorted(counts))
+
+
+class TableTask(glue.TextTask):
+    """One label for each row."""
+
+    def __init__(
+        self,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        options: TableOptions,
+    ):
+        self.options = options
+        labels = options.names
+        for name, value in (
+            ("text_columns", options.inputs),
+            ("labels", labels),
+        ):
+            if not value:
+                raise errors.UserError(
+                    f"The task {NAME} needs `{name}`, which is not given."
+                )
+        metrics = ["accuracy", "matthew_corr"]
+        metrics += ["f1"] * (len(labels) == _LEAST_LABELS)
+        super().__init__(NAME, tokenizer, max_seq_length, labels, metrics)
+        self.has_pairs = len(options.inputs) > 1
+        self.key_metric = options.best_score
+        self.eval_splits = (base.DEV, *[HELD_OUT] * bool(options.dev_share))
+        # Examples of each label in the training file, once it is read.
+        self._counts: np.ndarray | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `base.Task.settings`; with columns, labels and the choice."""
+        one = self.options
+        return {
+            "task_name": self.name,
+            "max_seq_length": self.max_seq_length,
+            "labels": list(self.labels),
+            "columns": [list(one.inputs), one.label_column, one.id_column],
+            "header": one.header,
+            "dev_share": [one.dev_share, one.split_seed],
+        }
+
+    @property
+    def class_weights(self) -> tuple[float, ...] | None:
+        """The weight of each label, as scikit-learn's "balanced".
+
+        Their mean over the training examples is 1. None without weights, and
+        before the training file is read.
+        """
+        counts = self._counts
+        if counts is None or self.options.class_weights == _NO_WEIGHTS:
+            return None
+        return tuple((counts.sum() / len(counts) / counts).tolist())
+
+    def read(self, path: str, split: str) -> list[TextExample]:
+        """Read a file strictly; see `text_files.read_own`.
+
+        Where `dev_share` is not 0, TRAIN is what is not HELD_OUT.
+        """
+        if split == base.PREDICT:
+            return list(text_files.strictly(self.read_own(path)))
+        is_known = split in (base.TRAIN, base.DEV, HELD_OUT)
+        rows = _rows(path, self.options, needs_label=is_known)
+        labels = self._numbers(rows) if is_known else [None] * len(rows)
+        examples = [
+            TextExample(row.guid, row.texts[0], "".join(row.texts[1:]), label)
+            for row, label in zip(rows, labels, strict=True)
+        ]
+        share = self.options.dev_share
+        if share and split in (base.TRAIN, HELD_OUT):
+            chosen = choose(examples, share, self.options.split_seed)
+            examples = [
+                example
+                for example, is_chosen in zip(examples, chosen, strict=True)
+                if is_chosen == (split == HELD_OUT)
+            ]
+        if not examples:
+            raise errors.UserError(
+                f"{path} has no examples for {split}. Give a file that has "
+                "more."
+            )
+        if split == base.TRAIN:
+            self._count(examples, path)
+        return examples
+
+    def _numbers(self, rows: Sequence[_Row]) -> list[int]:
+        number_of = {label: i for i, label in enumerate(self.labels)}
+        for row in rows:
+            if row.label not in number_of:
+                known = ", ".join(self.labels[:_SHOWN])
+                more = ", ..." * (len(self.labels) > _SHOWN)
+                raise errors.UserError(
+                    f"{row.where}: the label {row.label!r} is not one of "
+                    f"{known}{more}. Correct the row; or list all labels as "
+                    "`labels`."
+                )
+        return [number_of[row.label] for row in rows if row.label is not None]
+
+    def _count(self, examples: Sequence[TextExample], path: str) -> None:
+        found = [int(example.label or 0) for example in examples]
+        counts = np.bincount(found, minlength=len(self.labels))
+        missing = [self.labels[i] for i in np.flatnonzero(counts == 0)]
+        if missing and self.options.class_weights == _BALANCED:
+            raise errors.UserError(
+                f"cannot weigh the label {missing[0]!r}, of which {path} has "
+                "no example. Leave it out of `labels`.",
+                "class_weights",
+                _BALANCED,
+            )
+        if missing:
+            logging.warning(
+                "%s has no example of %s.", path, ", ".join(missing)
+            )
+        self._counts = counts
+
+    def read_own(self, path: str) -> _Read:
+        """Read a user's texts, in the columns of the training file.
+
+        Or, in a file without these, in `text` and `text_pair`, as exports have
+        them.
+        """
+        one = self.options
+        usual = dataclasses.replace(
+            one, text_columns=",".join(_TEXTS[: len(one.inputs)]), header=True
+        )
+        try:
+            found = _own(path, one)
+        except errors.UserError:
+            found = []
+        if not any(isinstance(item, TextExample) for item in found):
+            with contextlib.suppress(errors.UserError):
+                items = _own(path, usual)
+                if any(isinstance(item, TextExample) for item in items):
+                    return items
+        return found or _own(path, one)
+
+    def score(
+        self, outputs: base.Outputs, examples: Sequence[TextExample]
+    ) -> dict[str, float]:
+        """Return accuracy, F1, correlation, area under the curve, `loss`."""
+        expected = np.array([example.label for example in examples])
+        rows = probabilities.softmax(outputs["logits"])
+        found = self.confusion(outputs, examples)
+        assert found
+        return {
+            **super().score(outputs, examples),
+            "macro_f1": found.macro_f1,
+            "auc": probabilities.area_under_curve(rows, expected),
+        }
+
+    def write_predictions(
+        self,
+        outputs: base.Outputs,
+        examples: Sequence[TextExample],
+        split: str,
+        output_dir: str,
+    ) -> None:
+        """Write `SPLIT_predictions.jsonl`: see `answers`."""
+        answers = self.answers(outputs, examples)
+        text = "".join(strict_json.dumps(a) + "\n" for a in answers)
+        path = os.path.join(output_dir, f"{split}_predictions.jsonl")
+        files.write_text(path, text)
+
+
+def choose(
+    examples: Sequence[TextExample], share: float, seed: int
+) -> list[bool]:
+    """Choose a share of the examples of each label, at random.
+
+    Equal texts are chosen together, with the label of the first. Of a label
+    with two or more different texts, one at least is chosen, and one is not.
+
+    Returns:
+        For each example, whether it is chosen.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, example in enumerate(examples):
+        groups.setdefault((example.text_a, example.text_b), []).append(number)
+    by_label: dict[Any, list[list[int]]] = {}
+    for group in groups.values():
+        by_label.setdefault(examples[group[0]].label, []).append(group)
+    chosen = [False] * len(examples)
+    random = np.random.default_rng(seed)
+    for label in sorted(by_label):
+        members = by_label[label]
+        count = round(share * len(members))
+        count = min(max(count, 1), len(members) - 1)
+        for at in random.permutation(len(members))[:count]:
+            for number in members[at]:
+                chosen[number] = True
+    return chosen
+
+
+def _own(path: str, options: TableOptions) -> _Read:
+    wanted = options.inputs
+
+    def parse(
+        where: str, place: dict[str, Any], values: Mapping[str, Any]
+    ) -> Iterator[TextExample]:
+        texts = _texts(values, wanted, where)
+        guid = values.get("id", text_files.Place(place))
+        yield TextExample(guid, texts[0], "".join(texts[1:]))
+
+    found = text_files.read_own(path, wanted, parse, header=options.header)
+    return list(found)
+
+
+def _rows(path: str, options: TableOptions, *, needs_label: bool) -> list[_Row]:
+    label, id_ = options.label_column, options.id_column
+    wanted = [*options.inputs, *([label] if label and needs_label else [])]
+    wanted += [id_] if id_ and not needs_label else []
+
+    def parse(
+        where: str, place: dict[str, Any], values: Mapping[str, Any]
+    ) -> Iterator[_Row]:
+        text_files.require_names(values, wanted, where, "It needs")
+        yield _Row(
+            where,
+            values[id_] if id_ in wanted else text_files.Place(place),
+            _texts(values, options.inputs, where),
+            _label(values[label], label, where) if label in wanted else None,
+        )
+
+    found = text_files.read_own(path, wanted, parse, header=options.header)
+    return list(text_files.strictly(found))
+
+
+def _texts(
+    values: Mapping[str, Any], names: Sequence[str], where: str
+) -> tuple[str, ...]:
+    text_files.require_names(values, names, where, "It needs")
+    texts = [values[name] for name in names]
+    # An empty cell of Parquet, or null.
+    texts = ["" if text is None else text for text in texts]
+    for name, text in zip(names, texts, strict=True):
+        if not isinstance(text, str):
+            raise errors.UserError(
+                f"{where}: {name!r} is {text!r}, which is no text. Put it into "
+                "quotation marks, or name another column."
+            )
+    return tuple(texts)
+
+
+def _label(written: Any, name: str, where: str) -> str:
+    """Return a label as text: numbers and truth values of JSON as there."""
+    is_scalar = isinstance(written, str | int)  # Truth values are numbers.
+    text = str(written).strip() if is_scalar else ""
+    if not text or set(text) & {*"\t\n\r"}:
+        raise errors.UserError(
+            f"{where}: the column {name!r} holds {written!r}, which is no "
+            "label: one line of text. Correct the row, or remove it."
+        )
+    return text

@@ -1,0 +1,125 @@
+"""Which label is taken for which: on the card of a run, table and picture."""
+
+import dataclasses
+import io
+import os
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from albert_tf.common import files, strict_json
+
+_NAME = re.compile(r"confusion_(.+)\.json")
+# More labels do not fit into a table.
+_MOST_COLUMNS = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Confusion:
+    """Counts of examples.
+
+    Attributes:
+        counts: int64 [right label, predicted label].
+    """
+
+    labels: tuple[str, ...]
+    counts: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        predicted: np.ndarray,
+        expected: np.ndarray,
+        labels: Sequence[str],
+    ) -> "Confusion":
+        """Count examples by the numbers of their labels, int [examples]."""
+        count = len(labels)
+        pairs = expected.astype(np.int64) * count + predicted
+        counts = np.bincount(pairs, minlength=count**2)
+        return cls(tuple(labels), counts.reshape(count, count))
+
+    @property
+    def scores(self) -> dict[str, np.ndarray]:
+        """Precision, recall and F1 of each label; 0 where there is nothing."""
+        right = self.counts.diagonal()
+        of_label, predicted = self.counts.sum(1), self.counts.sum(0)
+        return {
+            "precision": right / np.maximum(predicted, 1),
+            "recall": right / np.maximum(of_label, 1),
+            "F1": 2 * right / np.maximum(predicted + of_label, 1),
+        }
+
+    @property
+    def macro_f1(self) -> float:
+        """The mean F1 of the labels that are right or predicted somewhere."""
+        is_there = self.counts.sum(0) + self.counts.sum(1) > 0
+        return float(self.scores["F1"][is_there].mean())
+
+    def to_markdown(self) -> str:
+        """Return a row for each label; with few labels, all counts too."""
+        shown = self.labels if len(self.labels) <= _MOST_COLUMNS else ()
+        names = [name.replace("|", "/") for name in self.labels]
+        heads = ["label", "examples", *self.scores]
+        heads += [f"as {name}" for name in names[: len(shown)]]
+        lines = [
+            f"| {' | '.join(heads)} |",
+            f"| --- |{' ---: |' * (len(heads) - 1)}",
+        ]
+        for number, name in enumerate(names):
+            cells = [name, f"{self.counts[number].sum():,}"]
+            cells += [f"{v[number]:.3f}" for v in self.scores.values()]
+            cells += [f"{n:,}" for n in self.counts[number, : len(shown)]]
+            lines.append(f"| {' | '.join(cells)} |")
+        return "\n".join(lines) + "\n"
+
+    def draw(self) -> bytes:
+        """Return a picture, PNG: dark is a large share of the right label."""
+        import matplotlib.figure  # Slow to import, and needed only here.
+
+        size = len(self.labels)
+        side = min(20.0, 2.5 + 0.45 * size)
+        figure = matplotlib.figure.Figure(
+            figsize=(side, side), layout="constrained"
+        )
+        axes = figure.add_subplot(xlabel="predicted", ylabel="right")
+        totals = np.maximum(self.counts.sum(1, keepdims=True), 1)
+        shares = self.counts / totals
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+        names = [name[:20] for name in self.labels]
+        axes.set_xticks(range(size), names, rotation=90)
+        axes.set_yticks(range(size), names)
+        if size <= 2 * _MOST_COLUMNS:
+            for (row, column), share in np.ndenumerate(shares):
+                axes.text(
+                    column,
+                    row,
+                    f"{self.counts[row, column]:,}",
+                    ha="center",
+                    va="center",
+                    color="white" if share > 0.5 else "black",
+                )
+        picture = io.BytesIO()
+        figure.savefig(picture, format="png", dpi=80)
+        return picture.getvalue()
+
+
+def write(folder: str, split: str, found: Confusion) -> None:
+    """Keep the counts of a split in a run's folder."""
+    values = {"labels": list(found.labels), "counts": found.counts.tolist()}
+    path = os.path.join(folder, f"confusion_{split}.json")
+    files.write_text(path, strict_json.dumps(values) + "\n")
+
+
+def read(folder: str) -> dict[str, Confusion]:
+    """Return what a run's folder has, by the names of the splits."""
+    found = {}
+    for name in files.list_folder(folder):
+        if match := _NAME.fullmatch(name):
+            values = strict_json.read_object(
+                os.path.join(folder, name), "Remove it."
+            )
+            found[match[1]] = Confusion(
+                tuple(values["labels"]), np.array(values["counts"], np.int64)
+            )
+    return found

@@ -1,0 +1,189 @@
+"""Tables of a user's: rows, labels, the part that is not learnt, weights."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn import metrics
+from sklearn.utils import class_weight
+
+from albert_tf.common import errors
+from albert_tf.finetuning import base, probabilities, tables, text_files
+from albert_tf.finetuning.glue.glue_data import TextExample
+from tests.albert_tf.finetuning.glue.small_tasks import Markers
+
+ROWS = [
+    {"nr": "a", "title": 'He said "go"', "body": "x, y", "mood": "glad"},
+    {"nr": "b", "title": "Two\nlines", "body": "", "mood": " sad"},
+    {"nr": "c", "title": "—", "body": "It rains; it pours.", "mood": "glad"},
+]
+
+
+def options(**values):
+    given = {"text_columns": "title,body", "label_column": "mood", **values}
+    return tables.TableOptions(**given)
+
+
+def task_of(**values):
+    return tables.TableTask(
+        Markers(), 16, options(**{"labels": "glad,sad", **values})
+    )
+
+
+def quoted(row, separator):
+    cells = (f'"{value.replace(chr(34), chr(34) * 2)}"' for value in row)
+    return separator.join(cells) + "\r\n"
+
+
+def write(folder, kind, rows=ROWS):
+    path = folder / f"own.{kind.removeprefix('semicolon.')}"
+    if kind == "parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        separator = ";" if kind.startswith("semicolon") else ","
+        lines = [list(rows[0]), *(row.values() for row in rows)]
+        path.write_text("".join(quoted(line, separator) for line in lines))
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "semicolon.csv", "jsonl", "parquet"])
+def test_all_kinds_of_files_have_the_same_rows(tmp_path, kind):
+    path = write(tmp_path, kind)
+    assert tables.find_labels(path, options()) == ("glad", "sad")
+    examples = task_of().read(path, base.DEV)
+    assert [(e.text_a, e.text_b, e.label) for e in examples] == [
+        ('He said "go"', "x, y", 0),
+        ("Two\nlines", "", 1),
+        ("—", "It rains; it pours.", 0),
+    ]
+    named = task_of(id_column="nr").read(path, base.TEST)
+    assert [e.guid for e in named] == ["a", "b", "c"]
+    assert {e.label for e in named} == {None}
+
+
+def test_columns_by_number(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text('1\t"good"\n0\tbad\n1\tnice\n')
+    given = {"text_columns": "2", "label_column": "1", "header": False}
+    assert tables.find_labels(str(path), options(**given)) == ("0", "1")
+    found = task_of(labels="0,1", **given).read(str(path), base.TRAIN)
+    assert [(e.text_a, e.label) for e in found] == [
+        ('"good"', 1),
+        ("bad", 0),
+        ("nice", 1),
+    ]
+    # An export asks for `text`; so this file may, too.
+    path = tmp_path / "new.jsonl"
+    path.write_text('{"text": "fine"}\n')
+    own = task_of(labels="0,1", **given).read_own(str(path))
+    assert [e.text_a for e in own] == ["fine"]
+
+
+def test_labels_are_text_and_numbers_are_sorted_by_size(tmp_path):
+    rows = [{"title": "a", "body": "b", "mood": n} for n in (10, 9, 2)]
+    path = write(tmp_path, "jsonl", rows)
+    assert tables.find_labels(path, options()) == ("2", "9", "10")
+    rows = [{"title": "a", "body": "b", "mood": n} for n in (True, False)]
+    path = write(tmp_path, "parquet", rows)
+    assert tables.find_labels(path, options()) == ("False", "True")
+
+
+def test_new_texts_in_own_columns_or_as_an_export_has_them(tmp_path):
+    task = task_of()
+    own = write(tmp_path, "csv")
+    texts = [(e.text_a, e.text_b) for e in task.read_own(own)]
+    assert texts[0] == ('He said "go"', "x, y")
+    usual = tmp_path / "usual.jsonl"
+    usual.write_text('{"id": 7, "text": "a", "text_pair": "b"}\n{"text": 1}\n')
+    good, bad = task.read_own(str(usual))
+    assert (good.guid, good.text_a, good.text_b) == (7, "a", "b")
+    assert isinstance(bad, text_files.BadLine)
+    neither = tmp_path / "neither.csv"
+    neither.write_text("headline,text\na,b\n")
+    with pytest.raises(errors.UserError, match="has no 'title'; .*'headline'"):
+        task.read_own(str(neither))
+
+
+EXAMPLES = [
+    TextExample(n, f"text {n // 2}", label=n // 2 % 20 // 15) for n in range(80)
+] + [TextExample(99, "alone", label=2)]
+
+
+def test_a_share_of_each_label_is_held_out():
+    """Of label 1 a quarter of the examples; every text is there twice."""
+    chosen = np.array(tables.choose(EXAMPLES, 0.25, seed=3))
+    labels = np.array([e.label for e in EXAMPLES])
+    assert [chosen[labels == n].sum() for n in (0, 1, 2)] == [16, 4, 0]
+    assert (chosen[:80:2] == chosen[1:80:2]).all()
+    again = np.array(tables.choose(EXAMPLES, 0.25, seed=3))
+    other = np.array(tables.choose(EXAMPLES, 0.25, seed=4))
+    assert (again == chosen).all()
+    assert (other != chosen).any()
+    least = np.array(tables.choose(EXAMPLES, 0.001, seed=3))
+    assert [least[labels == n].sum() for n in (0, 1, 2)] == [2, 2, 0]
+
+
+def test_both_parts_are_the_file(tmp_path):
+    rows = [
+        {"title": f"t{n}", "body": "", "mood": "glad" if n % 3 else "sad"}
+        for n in range(30)
+    ]
+    path = write(tmp_path, "jsonl", rows)
+    task = task_of(dev_share=0.2)
+    learnt, kept = (task.read(path, s) for s in (base.TRAIN, tables.HELD_OUT))
+    assert len(kept) == 6
+    assert {e.text_a for e in learnt} | {e.text_a for e in kept} == {
+        row["title"] for row in rows
+    }
+    assert len(learnt) + len(kept) == 30
+    assert len(task.read(path, base.DEV)) == 30
+    assert task.eval_splits == (base.DEV, tables.HELD_OUT)
+
+
+def test_balanced_weights_are_those_of_scikit_learn(tmp_path):
+    path = write(tmp_path, "csv", ROWS * 3 + ROWS[:1])
+    task = task_of(class_weights="balanced")
+    assert task.class_weights is None
+    labels = np.array([e.label for e in task.read(path, base.TRAIN)])
+    expected = class_weight.compute_class_weight(
+        "balanced", classes=np.arange(2), y=labels
+    )
+    np.testing.assert_allclose(task.class_weights, expected)
+    assert np.take(task.class_weights, labels).mean() == pytest.approx(1)
+    assert task_of().class_weights is None
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_scores_are_those_of_scikit_learn(count):
+    random = np.random.default_rng(5)
+    labels = random.integers(0, count, 50)
+    logits = random.normal(size=(50, count)).round(1) + np.eye(count)[labels]
+    names = ",".join(f"l{n}" for n in range(count))
+    task = task_of(labels=names, best_score="auc")
+    examples = [
+        TextExample(n, "", label=label) for n, label in enumerate(labels)
+    ]
+    found = task.score({"logits": logits}, examples)
+    best, odds = logits.argmax(-1), probabilities.softmax(logits)
+    expected = {
+        "accuracy": metrics.accuracy_score(labels, best),
+        "macro_f1": metrics.f1_score(labels, best, average="macro"),
+        "matthew_corr": metrics.matthews_corrcoef(labels, best),
+        "auc": metrics.roc_auc_score(
+            labels, odds[:, 1] if count == 2 else odds, multi_class="ovr"
+        ),
+        "loss": metrics.log_loss(labels, odds),
+    }
+    if count == 2:
+        expected["f1"] = metrics.f1_score(labels, best)
+    assert found == pytest.approx(expected)
+    assert task.key_metric == "auc"
+    counts = task.confusion({"logits": logits}, examples).counts
+    np.testing.assert_array_equal(
+        counts, metrics.confusion_matrix(labels, best)
+    )

@@ -1,0 +1,47 @@
+"""Counts of right and predicted labels: scores, table, picture, file."""
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from albert_tf.training import confusion
+
+LABELS = ("a", "b|c", "never")
+RIGHT = np.array([0, 0, 0, 1, 1])
+FOUND = np.array([0, 0, 1, 1, 0])
+
+
+def test_scores_are_those_of_scikit_learn():
+    one = confusion.Confusion.of(FOUND, RIGHT, LABELS)
+    assert one.counts.tolist() == [[2, 1, 0], [1, 1, 0], [0, 0, 0]]
+    expected = metrics.precision_recall_fscore_support(
+        RIGHT, FOUND, labels=range(3), zero_division=0
+    )
+    for values, wanted in zip(one.scores.values(), expected, strict=False):
+        np.testing.assert_allclose(values, wanted)
+    wanted = metrics.f1_score(RIGHT, FOUND, average="macro")
+    assert one.macro_f1 == pytest.approx(wanted)
+
+
+def test_table():
+    lines = confusion.Confusion.of(FOUND, RIGHT, LABELS).to_markdown()
+    first, _, *rows, last = lines.split("\n")
+    assert first == (
+        "| label | examples | precision | recall | F1 | as a | as b/c | "
+        "as never |"
+    )
+    assert rows[0] == "| a | 3 | 0.667 | 0.667 | 0.667 | 2 | 1 | 0 |"
+    assert rows[2] == "| never | 0 | 0.000 | 0.000 | 0.000 | 0 | 0 | 0 |"
+    assert not last
+    many = confusion.Confusion.of(FOUND, RIGHT, [f"l{n}" for n in range(50)])
+    assert "as l1" not in many.to_markdown()
+
+
+def test_a_folder_keeps_it(tmp_path):
+    one = confusion.Confusion.of(FOUND, RIGHT, LABELS)
+    confusion.write(str(tmp_path), "dev", one)
+    (found,) = confusion.read(str(tmp_path)).items()
+    assert found[0] == "dev"
+    assert found[1].labels == LABELS
+    np.testing.assert_array_equal(found[1].counts, one.counts)
+    assert one.draw().startswith(b"\x89PNG")
