@@ -52,6 +52,8 @@ UNPACKING_ERRORS = (
 
 # Names of archives, which are not text.
 _ARCHIVE = re.compile(r"\.(tar(\.\w+)?|t[gx]z|zip|7z|bz2)$")
+# How no sentence begins.
+_JSON_OBJECT = re.compile(r'\{\s*"[^"]*"\s*:')
 
 
 # Options that are for some formats only.
@@ -273,7 +275,7 @@ class CorpusReader:
             if text.peek(3).startswith(codecs.BOM_UTF8):
                 text.read(3)
             if options.input_format == "lines":
-                _refuse_articles(text.peek(_CHUNK_BYTES), path)
+                _refuse_other_layouts(text.peek(_CHUNK_BYTES), path)
             yield from text_lines.read_lines([text], longest, on_long)
             while stored.read(_CHUNK_BYTES):
                 pass  # There may be bytes after packed text.
@@ -439,14 +441,20 @@ def _decode_prose(stream: IO[bytes], path: str) -> Iterator[str]:
         yield decoded.removesuffix("\n")
 
 
-def _refuse_articles(begin: bytes, path: str) -> None:
-    """Refuse a text with WikiExtractor's tags; its lines are no sentences."""
+def _refuse_other_layouts(begin: bytes, path: str) -> None:
+    """Refuse WikiExtractor's tags and JSON: their lines are no sentences."""
     first = begin.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace")
     if articles.is_tag(first):
         raise errors.UserError(
             f"{text_lines.tell_file(path)} is WikiExtractor's output, whose "
             "lines are paragraphs and tags. Sentences are needed. Cut it first "
             "with data_prep/split_sentences.py."
+        )
+    if _JSON_OBJECT.match(first):
+        raise errors.UserError(
+            f"{text_lines.tell_file(path)} begins with a JSON object, which is "
+            "no sentence. Use --input_format=jsonl, or cut it first with "
+            "data_prep/split_sentences.py."
         )
 
 

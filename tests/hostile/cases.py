@@ -298,6 +298,7 @@ CASES = {
         "{here}/t",
         "split_sentences",
     ),
+    "JSON as corpus": text_file(b'\n {"text": "a"', "{here}/t", "=jsonl"),
     "archive as corpus": given(CORPUS, "input_file", "a.zip", b"PK", "a.zip"),
     "packed archive as corpus": given(
         CORPUS, "input_file", "a.tar.gz", b"PK", "a.tar.gz", "is an archive"
