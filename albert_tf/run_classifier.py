@@ -1,9 +1,9 @@
 r"""Finetune ALBERT to classify texts: a table of your own, or a GLUE task.
 
-    python -m albert_tf.run_classifier --do_train --do_eval \\
-        --train_file=reviews.csv --text_columns=title,review \\
-        --label_column=mood --output_dir=runs/mood --max_seq_length=128 \\
-        --spm_model_file=30k-clean.model --init_checkpoint=albert_base_v2 \\
+    python -m albert_tf.run_classifier --do_train --do_eval \
+        --train_file=reviews.csv --text_columns=title,review \
+        --label_column=mood --output_dir=runs/mood --max_seq_length=128 \
+        --spm_model_file=30k-clean.model --init_checkpoint=albert_base_v2 \
         --albert_config_file=albert_base_v2
 
     python -m albert_tf.run_classifier --flagfile=configs/glue/cola.flags \

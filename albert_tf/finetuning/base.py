@@ -6,12 +6,14 @@ the same for all tasks. They import no TensorFlow, for create_finetuning_data.
 """
 
 import abc
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
+from albert_tf.common import files, strict_json
 from albert_tf.data import layouts, lengths
 from albert_tf.finetuning import text_files
 from albert_tf.text import tokenization
@@ -174,6 +176,15 @@ class Task(abc.ABC):
 
         Source: ALBERT §4.9.
         """
+
+
+def write_answers(
+    answers: Iterable[Mapping[str, Any]], split: str, output_dir: str
+) -> None:
+    """Write `SPLIT_predictions.jsonl`: see `Task.answers`."""
+    text = "".join(strict_json.dumps(answer) + "\n" for answer in answers)
+    path = os.path.join(output_dir, f"{split}_predictions.jsonl")
+    files.write_text(path, text)
 
 
 def log_remarks(remarks: Remarks) -> None:

@@ -5,14 +5,13 @@ pairs alone, Henderson et al., arXiv 1705.00652, section 4.4.
 """
 
 import dataclasses
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, files, ranges, strict_json
+from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
 from albert_tf.finetuning import (
@@ -269,9 +268,7 @@ class EmbeddingTask(base.Task):
     ) -> None:
         """Write `SPLIT_predictions.jsonl`: see `answers`."""
         answers = self.answers(outputs, examples)
-        text = "".join(strict_json.dumps(a) + "\n" for a in answers)
-        path = os.path.join(output_dir, f"{split}_predictions.jsonl")
-        files.write_text(path, text)
+        base.write_answers(answers, split, output_dir)
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
         """Join the vectors; so their cosine is the mean of the cosines."""

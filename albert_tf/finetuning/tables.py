@@ -3,14 +3,13 @@
 import collections
 import contextlib
 import dataclasses
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, files, ranges, strict_json
+from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base, probabilities, text_files
 from albert_tf.finetuning.glue import glue
@@ -319,9 +318,7 @@ class TableTask(glue.TextTask):
     ) -> None:
         """Write `SPLIT_predictions.jsonl`: see `answers`."""
         answers = self.answers(outputs, examples)
-        text = "".join(strict_json.dumps(a) + "\n" for a in answers)
-        path = os.path.join(output_dir, f"{split}_predictions.jsonl")
-        files.write_text(path, text)
+        base.write_answers(answers, split, output_dir)
 
 
 def choose(

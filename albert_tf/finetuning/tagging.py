@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, files, strict_json
+from albert_tf.common import errors, files
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
 from albert_tf.finetuning import base, probabilities, tagging_data, text_files
@@ -331,10 +331,8 @@ class TaggingTask(base.Task):
         `SPLIT_predictions.tsv` has the words, their tags if they are known, and
         the predicted ones, which conlleval takes.
         """
-        path = os.path.join(output_dir, f"{split}_predictions")
         answers = self.answers(outputs, examples)
-        text = "".join(strict_json.dumps(a) + "\n" for a in answers)
-        files.write_text(f"{path}.jsonl", text)
+        base.write_answers(answers, split, output_dir)
         blocks = []
         tags = self._tags(outputs, examples)
         for example, words in zip(examples, tags, strict=True):
@@ -342,7 +340,8 @@ class TaggingTask(base.Task):
             known = [] if example.tags is None else [example.tags]
             rows = zip(example.texts, *known, found, strict=True)
             blocks.append("".join("\t".join(row) + "\n" for row in rows))
-        files.write_text(f"{path}.tsv", "\n".join(blocks))
+        path = os.path.join(output_dir, f"{split}_predictions.tsv")
+        files.write_text(path, "\n".join(blocks))
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
         """Average the probabilities of the tags."""
