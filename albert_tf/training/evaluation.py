@@ -23,7 +23,8 @@ class Evaluator:
         self._objective = objective
         self._strategy = model.distribute_strategy
         # Without AutoGraph, whose rewriting takes longer than all the tracing.
-        trace = tf.function(autograph=False)
+        # Batches have several lengths; they share one trace.
+        trace = tf.function(autograph=False, reduce_retracing=True)
         self._evaluate_batch = trace(self._run_evaluation)
         self._predict_batch = trace(self._run_prediction)
 
