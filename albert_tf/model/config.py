@@ -82,13 +82,13 @@ class AlbertConfig:
     """The shape of an ALBERT encoder, with the original's JSON keys.
 
     Source: ALBERT Table 1; in the original, modeling.AlbertConfig, whose
-    defaults (those of xxlarge) are kept.
+    defaults (those of xxlarge v2, without dropout) are kept.
 
     Attributes:
         vocab_size: Number of pieces V.
         embedding_size: Width E of the embedding tables.
         hidden_size: Width H of the encoder.
-        num_hidden_layers: Layers applied in a row.
+        num_hidden_layers: Layers applied in a row, where inner_group_num is 1.
         num_hidden_groups: Groups of layers; the layers of a group share
             parameters, see `share`. 1 shares over all layers.
         inner_group_num: Layers in the place of each, with parameters of their
@@ -239,7 +239,12 @@ class AlbertConfig:
 
     @property
     def layer_groups(self) -> list[tuple[int, int]]:
-        """Which attention and feed-forward parameters each layer uses."""
+        """Which attention and feed-forward parameters each layer uses.
+
+        Example:
+            Two layers: [(0, 0), (0, 0)] share all, [(0, 0), (0, 1)] attention
+            only, [(0, 0), (1, 1)] nothing.
+        """
         own = range(self.num_hidden_layers)
         groups = [self.group_of_layer(layer) for layer in own]
         attentions = groups if self.share in ("all", "attention") else own

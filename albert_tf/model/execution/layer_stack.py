@@ -31,7 +31,7 @@ def apply(
     *,
     recompute: bool,
 ) -> list[tf.Tensor]:
-    """Return the output of each layer, float [B, S, H].
+    """Return the output of each layer, float [B, S, H]; see `positions`.
 
     Args:
         x: float [B, S, H].

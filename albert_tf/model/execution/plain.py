@@ -1,12 +1,12 @@
 """The four operations of a transformer layer, by their definitions.
 
-The network computes with them wherever there is no training: `linear`,
-`attention`, `feed_forward` and `layer_norm`. `training_ops` has the same four
-with gradients of their own, `serving` its own attention and activation; a
-change here needs the same change there.
+`linear`, `attention`, `feed_forward` and `layer_norm`: the network computes
+with them outside of training. `training_ops` has the same four with gradients
+of their own, `serving` its own attention and activation; a change here needs
+the same change there. What else is here is used in training, too.
 
-Softmax, norm and GELU compute in float32, whatever the dtype of inputs and
-outputs. Dimensions are those of `network.encoder`.
+Softmax and norm compute in float32, whatever the dtype of inputs and outputs;
+so does the GELU with tanh. Dimensions are those of `network.encoder`.
 """
 
 from collections.abc import Callable, Sequence

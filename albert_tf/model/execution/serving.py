@@ -1,4 +1,4 @@
-"""The encoder as a program for serving: weights for good, no padding.
+"""The encoder as a program for exports: weights for good, no padding.
 
 What it computes is defined by `network`; the tests compare both.
 """

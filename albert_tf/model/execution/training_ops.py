@@ -65,6 +65,10 @@ def attention(
 ) -> tf.Tensor:
     """See `plain.attention`; keeps queries, keys, values and the result.
 
+    The gradient is that of a softmax of scaled products. For another function
+    of the scores begin with `plain.attention` in its place: TensorFlow derives
+    the gradient and keeps all probabilities.
+
     Source of the gradient: Dao et al., arXiv 2205.14135, appendix B.2.
     """
 
@@ -106,9 +110,9 @@ def _probabilities(
 ) -> tf.Tensor:
     """Return softmax(query · key / √D + biases), float [B, N, S, T].
 
-    In float32 oneDNN's softmax takes half of XLA's time. In bfloat16
-    and float16 it is not used: on other devices, and compiled by XLA as part of
-    a whole step, TensorFlow's softmax would compute in the scores' dtype.
+    In float32 oneDNN's softmax takes half of XLA's time. In bfloat16 and
+    float16 XLA computes it, from float32: on other devices, and as part of a
+    compiled step, `tf.nn.softmax` would compute in the scores' dtype.
     """
     scores = tf.matmul(query, key, transpose_b=True)
     scale = plain.scale_of(query)

@@ -3,7 +3,8 @@
 `Dense` and `LayerNorm` read their variables here and nowhere else. So a layer
 can be computed with other tensors in their place, as a functional call: those
 that were read once for a whole pass, or the arguments of a function that is
-computed again.
+computed again. Weights of a transformer layer that are neither of a `Dense` nor
+of a `LayerNorm` would not be replaced.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def substituted(
 class SharedWeights:
     """The weights of layers, read once in a pass, however often they are used.
 
+    Which layers share parameters, `AlbertModel.transformer_layers` says.
     Without this, a model that applies one layer twelve times would cast its
     kernels twelve times. With `fan_out` the gradients of uses are added up one
     by one.

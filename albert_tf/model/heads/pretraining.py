@@ -81,7 +81,7 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
         outputs = self.encode(
             inputs, training, dropout_seed, tf.concat([first, masked], 1)
         )
-        x = outputs["sequence_output"]
+        x = outputs["sequence_output"]  # At `first`, then at `masked`.
         count, cls_vectors = 1, None
         if "cls_positions" in inputs:
             count = tf.shape(first)[1]
@@ -94,7 +94,12 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
     def masked_lm_logits(
         self, sequence_output: tf.Tensor, positions: tf.Tensor
     ) -> tf.Tensor:
-        """Return float [B, P, V] from sequence [B, S, H], positions [B, P]."""
+        """Return float [B, P, V] from a whole sequence, for exports.
+
+        Args:
+            sequence_output: float [B, S, H].
+            positions: int32 [B, P].
+        """
         x = tf.gather(sequence_output, positions, batch_dims=1)
         return self.word_logits(x)
 

@@ -46,7 +46,8 @@ class Attention(keras.layers.Layer):
         """Return float [B, S, H].
 
         Args:
-            x: float [B, S, H], what attends.
+            x: float [B, S, H], what attends. In the last layer S may be fewer
+                positions, P, than are attended to.
             biases: Added to the attention scores, see `attention_bias`.
             attended: float [B, T, H], what is attended to; x by default.
         """

@@ -11,7 +11,7 @@ from albert_tf.model.network import layers
 
 
 class Embeddings(keras.layers.Layer):
-    """Sum of word, segment and position embeddings, normalized, [B, S, E].
+    """Sum of word, segment and position embeddings, norm, dropout: [B, S, E].
 
     With `config.project_words_first` words are projected before the sum, which
     is [B, S, H] then.
@@ -58,7 +58,7 @@ class Embeddings(keras.layers.Layer):
         dropout: seeds.DropoutSeeds = seeds.NO_DROPOUT,
         training: bool = False,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the words alone and the sum, both [B, S, E] or [B, S, H]."""
+        """Return the words alone and the result, [B, S, E] or [B, S, H]."""
         del training  # Keras passes it on to the norm.
         # Looked up in a tensor: a variable in which rows are looked up directly
         # is copied by TensorFlow whenever the optimizer reads or writes it.

@@ -147,8 +147,7 @@ class AlbertModel(base.BuiltModel):
         if loop_layers and len(set(self.transformer_layers)) > 1:
             raise errors.UserError(
                 "is for models whose layers share all weights. This one has "
-                f"{config.num_hidden_groups} groups of "
-                f"{config.inner_group_num} layers; do not set it.",
+                f"{config.sharing}; do not set it.",
                 "loop_layers",
                 True,
             )
@@ -185,7 +184,10 @@ class AlbertModel(base.BuiltModel):
 
     @property
     def transformer_layers(self) -> list[TransformerLayer]:
-        """All layers in order of application; those of a group share parts."""
+        """All layers in order of application (ALBERT §3.1).
+
+        Layers of a group hold the same objects, and so the same parameters.
+        """
         return [
             TransformerLayer(*parts)
             for group, ffn_group in self.config.layer_groups
@@ -220,7 +222,7 @@ class AlbertModel(base.BuiltModel):
         """
         inputs = self.fill_defaults(inputs)
         seed = seeds.fold_in(dropout_seed, 0) if training else None
-        # Sum of word, segment and position embeddings, normalized: [B, S, E].
+        # Sum of embeddings, norm, dropout: [B, S, E].
         words, embedded = self.embeddings(inputs, seeds.DropoutSeeds(seed))
         x = tf.cast(embedded, self.precision)
         if self.embedding_mapping is not None:

@@ -88,6 +88,6 @@ def test_loop_returns_the_last_layer_only():
 
 def test_loop_is_refused_for_layers_of_their_own(small_config):
     with pytest.raises(
-        errors.UserError, match="`loop_layers=True` .* 2 groups of 2 layers"
+        errors.UserError, match="`loop_layers=True` .* in 2 group"
     ):
         AlbertModel(small_config, loop_layers=True)
