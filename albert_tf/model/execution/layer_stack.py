@@ -45,7 +45,7 @@ def apply(
             1,369 MiB instead of 1,613.
     """
     recompute = recompute and seed is not None
-    shared = weights.SharedWeights(layers, x.dtype, fan_out=recompute)
+    shared = weights.WeightsOfPass(layers, x.dtype, fan_out=recompute)
     outputs = []
     for number, layer in enumerate(layers, 1):
         seed = None if seed is None else seeds.fold_in(seed, 1)
@@ -71,7 +71,7 @@ def apply_in_loop(
     1.41.
     """
     layer, times = layers[0], len(layers)
-    shared = weights.SharedWeights([layer], x.dtype, fan_out=False)
+    shared = weights.WeightsOfPass([layer], x.dtype, fan_out=False)
     tensors = *biases, *shared.take(layer)
 
     def body(

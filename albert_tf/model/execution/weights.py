@@ -48,7 +48,7 @@ def substituted(
         _local.stand_ins = before
 
 
-class SharedWeights:
+class WeightsOfPass:
     """The weights of layers, read once in a pass, however often they are used.
 
     Which layers share parameters, `AlbertModel.transformer_layers` says.

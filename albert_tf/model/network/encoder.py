@@ -58,6 +58,7 @@ class TransformerLayer:
             positions: int32 [B, P]: only these are queries; keys and values
                 are those of all positions.
         """
+        # A seed is given in training only.
         dropout, training = seeds.DropoutSeeds(seed), seed is not None
         attended = x
         if positions is not None:

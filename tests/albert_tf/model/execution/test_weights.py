@@ -33,7 +33,7 @@ def test_tensors_stand_in_for_variables_in_one_thread_only():
 def test_weights_are_read_in_the_dtype_of_the_input_but_those_of_norms():
     model = AlbertModel(tiny_config(num_hidden_layers=3))
     layers = model.transformer_layers
-    shared = weights.SharedWeights(layers, tf.bfloat16, fan_out=False)
+    shared = weights.WeightsOfPass(layers, tf.bfloat16, fan_out=False)
     names = [v.name for v in weights.variables(layers[0])]
     assert len(names) == len(set(names)) == 16
     for layer in layers:
