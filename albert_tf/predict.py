@@ -55,7 +55,7 @@ from albert_tf.common import (
     strict_json,
 )
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import text_files
+from albert_tf.finetuning import parquet_files, text_files
 
 STANDARD = "-"
 # Bytes at the beginning of a file that tell text from other content.
@@ -81,8 +81,8 @@ class PredictOptions:
     )
     input_file: str | None = option(
         None,
-        "TSV or JSON lines, without labels. - is standard input, the default "
-        "with --saved_model.",
+        "TSV, CSV or JSON lines, without labels; with --run_dir Parquet, too. "
+        "- is standard input, the default with --saved_model.",
         positional=True,
     )
     output_file: str = option(
@@ -157,12 +157,13 @@ def run(settings: PredictOptions) -> None:
         outputs.claim(settings, "output_file", [settings.output_file])
         files.make_folder(os.path.dirname(settings.output_file), "output_file")
     if path != STANDARD and not (settings.run_dir and files.is_remote(path)):
-        _require_readable(path)
+        is_parquet = path.lower().endswith(parquet_files.ENDING)
+        _require_readable(path, is_text=not (settings.run_dir and is_parquet))
     ask = _ask_run if settings.run_dir else _ask_saved_model
     _write(settings.output_file, ask(settings, path))
 
 
-def _require_readable(path: str) -> None:
+def _require_readable(path: str, *, is_text: bool = True) -> None:
     """Refuse what can be no input; a named pipe can."""
     is_device = pathlib.Path(path).is_char_device()
     if not files.exists(path) or os.path.isdir(path) or is_device:
@@ -170,7 +171,7 @@ def _require_readable(path: str) -> None:
             f"--input_file={path} is not a file.{files.similar(path)} Check "
             f"the path (the current folder is {os.getcwd()})."
         )
-    if os.path.isfile(path):
+    if is_text and os.path.isfile(path):
         with files.open_binary(path) as stream:
             if b"\0" in stream.read(_LOOKED_AT):
                 raise errors.UserError(

@@ -15,8 +15,9 @@ the same options, it goes on from the last checkpoint of --output_dir.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
-from albert_tf.common import errors, options
+from albert_tf.common import errors, files, options
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import (
     base,
@@ -103,7 +104,14 @@ class ClassifierOptions(finetuning_options.FileOptions):
 if __name__ == "__main__":
     options.check_command_line(ClassifierOptions)
 
-from albert_tf.finetuning import finetune, known_labels, lesson
+from albert_tf.finetuning import (
+    features,
+    finetune,
+    known_labels,
+    lesson,
+    saved_outputs,
+)
+from albert_tf.training import run_folder
 
 _NAMES = known_labels.Names(
     "labels",
@@ -135,18 +143,45 @@ def run(settings: ClassifierOptions) -> None:
 
 def _with_labels(settings: ClassifierOptions) -> ClassifierOptions:
     """Return the options with what was left out: labels, share, name."""
-    table = settings.table
-    if not table.labels:
-        found = _NAMES.choose(
-            settings.finetuning,
+    table, shared = settings.table, settings.finetuning
+    labels: Sequence[str] = table.names
+    if not labels:
+        labels = _NAMES.choose(
+            shared,
             settings.train_file,
             lambda path: tables.find_labels(path, table),
         )
-        table = dataclasses.replace(table, labels=tables.SEPARATOR.join(found))
+    table = dataclasses.replace(table, labels=tables.SEPARATOR.join(labels))
     if table.dev_share is None:
+        started = run_folder.first(shared.output_dir)
         share = 0.0 if settings.dev_file else tables.DEV_SHARE
+        if started:
+            share = run_folder.read(started).options.get("dev_share", share)
         table = dataclasses.replace(table, dev_share=share)
+    _check_held_out(settings, table)
     return dataclasses.replace(settings, table=table, task_name=tables.NAME)
+
+
+def _check_held_out(
+    settings: ClassifierOptions, table: tables.TableOptions
+) -> None:
+    """Refuse another training file: some held-out rows would be learnt ones."""
+    path = settings.train_file
+    started = run_folder.first(settings.finetuning.output_dir)
+    if not (path and files.exists(path) and started and table.dev_share):
+        return
+    if not files.exists(saved_outputs.path(started, tables.HELD_OUT)):
+        return
+    facts = saved_outputs.load(started, tables.HELD_OUT).facts
+    if features.content_sha256(path) != facts[features.CONTENT]:
+        raise errors.UserError(
+            f"has changed since the run in {started}, so another part of it "
+            "would be held out, with examples that were learnt. Give the "
+            "same file, or another `output_dir`; to score other examples give "
+            "them as `dev_file`, without `train_file`.",
+            "train_file",
+            path,
+        )
 
 
 def _sources(settings: ClassifierOptions, task: base.Task) -> dict[str, str]:

@@ -11,7 +11,6 @@ last checkpoint of --output_dir.
 """
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,10 +88,9 @@ def _with_defaults(
     shared = settings.finetuning
     path, folder = shared.init.init_checkpoint, shared.output_dir
     known: Mapping[str, Any] = {}
-    for started in (folder, os.path.join(folder, "run_1")):
-        if run_folder.is_run(started):
-            known = run_folder.read(started).options
-            break
+    started = run_folder.first(folder)
+    if started:
+        known = run_folder.read(started).options
     else:
         found = path and checkpoint_files.find(path)
         modules = found and checkpoint_reader.modules_beside(found)

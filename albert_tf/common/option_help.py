@@ -25,7 +25,7 @@ GROUPS = {
     """,
     "Data": """
         input_file eval_input_file train_file dev_file test_file predict_file
-        text_columns label_column id_column class_weights dev_share
+        text_columns label_column id_column header class_weights dev_share
         data_dir train_examples dev_examples max_score
         squad_file race_dir task_name tasks task_module eval_file
         input_format text_column split_sentences language
@@ -45,7 +45,8 @@ GROUPS = {
         warmup_proportion train_step warmup_step max_minutes
         objective sentence_objective
         eval_batch_size predict_batch_size batch_size
-        max_eval_steps best_metric save_checkpoints_steps keep_checkpoint_max
+        max_eval_steps best_metric best_score save_checkpoints_steps
+        keep_checkpoint_max
         early_stopping_evaluations num_runs from_mnli recipe_dir overrides seed
     """,
     "Devices": """

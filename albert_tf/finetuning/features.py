@@ -23,7 +23,7 @@ from albert_tf.finetuning import base
 
 FACTS_ENDING = ".json"
 _EXAMPLES, _RECORDS = "num_examples", "num_records"
-_CONTENT = "content_sha256"
+CONTENT = "content_sha256"
 # Of the order of training records in cached files. The order in which they are
 # learnt follows from `seed`, by shuffling again.
 _SEED = 12345
@@ -63,13 +63,13 @@ def describe(task: base.Task, source: str, split: str) -> dict[str, Any]:
         "options": {**task.settings, **task.tokenizer.settings},
         "vocab_sha256": task.tokenizer.fingerprint,
         "layout": repr(task.layout(split)),
-        _CONTENT: content_sha256(source),
+        CONTENT: content_sha256(source),
     }
 
 
 def same_content(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Tell whether two descriptions are of the same data."""
-    return bool(one[_CONTENT] == other[_CONTENT])
+    return bool(one[CONTENT] == other[CONTENT])
 
 
 def differences(
@@ -305,7 +305,7 @@ def opened(
     facts = _read_facts(path)
     wanted = describe(task, source or "", split)
     if source is None:
-        wanted.pop(_CONTENT)
+        wanted.pop(CONTENT)
     lines = differences(facts, wanted)
     if lines:
         raise errors.UserError(

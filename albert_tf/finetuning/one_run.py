@@ -204,6 +204,7 @@ class _TaskTrainer:
     def evaluate(self, *, save: bool = False) -> dict[str, float]:
         """Return the scores of all evaluation splits; see `scores.named`."""
         numbers: dict[str, float] = {}
+        mixed_up: dict[str, confusion.Confusion] = {}
         splits = self._data.eval_splits
         for split in splits:
             outputs = self.predict(split, save=save)
@@ -211,14 +212,14 @@ class _TaskTrainer:
             found = task.score(outputs, examples)
             numbers |= scores.named(found, split, splits)
             if save:
-                mixed_up = task.confusion(outputs, examples)
-                if mixed_up:
-                    folder = self._settings.output_dir
-                    confusion.write(folder, split, mixed_up)
+                one = task.confusion(outputs, examples)
+                mixed_up |= {split: one} if one else {}
                 score = found[task.key_metric]
                 warn_of_one_answer(
                     split, score, task.answers(outputs, examples)
                 )
+        if save:
+            confusion.write(self._settings.output_dir, mixed_up)
         return numbers
 
     def predict(self, split: str, *, save: bool = False) -> base.Outputs:

@@ -81,7 +81,7 @@ class RunData:
             raise errors.UserError(
                 f"is set, but the task {self.task.name} has no file for it"
                 f"{': ' if splits else ''}{', '.join(splits)}. "
-                f"Leave `{option_name}` out.",
+                f"Give one, or leave `{option_name}` out.",
                 option_name,
             )
         return found

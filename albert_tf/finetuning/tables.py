@@ -44,8 +44,9 @@ class TableOptions:
     label_column: str | None = option(None, "Column of the label.")
     id_column: str | None = option(
         None,
-        "Column of what predictions for --test_file are named by. Default: "
-        "the number of the line.",
+        "Column of what predictions are named by. Default: the number of the "
+        "line.",
+        may_change=True,
     )
     header: bool = option(
         True, "Whether the first row of a table names its columns."
@@ -70,8 +71,8 @@ class TableOptions:
     dev_share: float | None = option(
         None,
         "Share of --train_file that is split off and not learnt: of each "
-        "label as much, equal texts together. Default: 0.1 without "
-        "--dev_file, else 0.",
+        "label as much, equal texts together. Default: that of the run that "
+        "is continued; else 0.1 without --dev_file, and 0 with it.",
         within=ranges.Range(0, 0.9),
     )
     split_seed: int = option(
@@ -185,8 +186,10 @@ class TableTask(glue.TextTask):
         self.has_pairs = len(options.inputs) > 1
         self.key_metric = options.best_score
         self.eval_splits = (base.DEV, *[HELD_OUT] * bool(options.dev_share))
-        # Examples of each label in the training file, once it is read.
+        # Examples of each label, and texts, of the training file, once it is
+        # read.
         self._counts: np.ndarray | None = None
+        self._learnt: set[tuple[str, str]] = set()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -196,7 +199,7 @@ class TableTask(glue.TextTask):
             "task_name": self.name,
             "max_seq_length": self.max_seq_length,
             "labels": list(self.labels),
-            "columns": [list(one.inputs), one.label_column, one.id_column],
+            "columns": [list(one.inputs), one.label_column],
             "header": one.header,
             "dev_share": [one.dev_share, one.split_seed],
         }
@@ -242,18 +245,34 @@ class TableTask(glue.TextTask):
             )
         if split == base.TRAIN:
             self._count(examples, path)
+            self._learnt = {(e.text_a, e.text_b) for e in examples}
+            logging.info(
+                "%s: %d of %d examples are learnt.",
+                path,
+                len(examples),
+                len(rows),
+            )
+        elif split == base.DEV:
+            known = {(e.text_a, e.text_b) for e in examples} & self._learnt
+            if known:
+                logging.warning(
+                    "%s: %d texts are in the training file, too. So the "
+                    "scores are better than those of new texts will be.",
+                    path,
+                    len(known),
+                )
         return examples
 
     def _numbers(self, rows: Sequence[_Row]) -> list[int]:
         number_of = {label: i for i, label in enumerate(self.labels)}
         for row in rows:
             if row.label not in number_of:
-                known = ", ".join(self.labels[:_SHOWN])
+                known = ", ".join(map(repr, self.labels[:_SHOWN]))
                 more = ", ..." * (len(self.labels) > _SHOWN)
                 raise errors.UserError(
                     f"{row.where}: the label {row.label!r} is not one of "
                     f"{known}{more}. Correct the row; or list all labels as "
-                    "`labels`."
+                    "`labels`, with tabs between them if one has a comma."
                 )
         return [number_of[row.label] for row in rows if row.label is not None]
 
@@ -284,16 +303,14 @@ class TableTask(glue.TextTask):
         usual = dataclasses.replace(
             one, text_columns=",".join(_TEXTS[: len(one.inputs)]), header=True
         )
-        try:
-            found = _own(path, one)
-        except errors.UserError:
-            found = []
-        if not any(isinstance(item, TextExample) for item in found):
+        # A header must not be taken for a row.
+        tried = (one, usual) if one.header else (usual, one)
+        for options in tried:
             with contextlib.suppress(errors.UserError):
-                items = _own(path, usual)
+                items = _own(path, options)
                 if any(isinstance(item, TextExample) for item in items):
                     return items
-        return found or _own(path, one)
+        return _own(path, one)
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
@@ -357,7 +374,8 @@ def _own(path: str, options: TableOptions) -> _Read:
         where: str, place: dict[str, Any], values: Mapping[str, Any]
     ) -> Iterator[TextExample]:
         texts = _texts(values, wanted, where)
-        guid = values.get("id", text_files.Place(place))
+        named = values.get("id", text_files.Place(place))
+        guid = values.get(options.id_column or "id", named)
         yield TextExample(guid, texts[0], "".join(texts[1:]))
 
     found = text_files.read_own(path, wanted, parse, header=options.header)
@@ -402,6 +420,8 @@ def _texts(
 
 def _label(written: Any, name: str, where: str) -> str:
     """Return a label as text: numbers and truth values of JSON as there."""
+    if isinstance(written, float) and written.is_integer():
+        written = int(written)  # pandas makes them of a column with gaps.
     is_scalar = isinstance(written, str | int)  # Truth values are numbers.
     text = str(written).strip() if is_scalar else ""
     if not text or set(text) & {*"\t\n\r"}:

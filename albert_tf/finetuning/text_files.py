@@ -21,6 +21,8 @@ from albert_tf.common import errors, files, strict_json
 from albert_tf.finetuning import parquet_files
 
 T = TypeVar("T")
+# Of a field of CSV; Python's own limit is 131,072.
+csv.field_size_limit(2**27)
 # What may divide the columns of a table, and its name.
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _ADVICE = (
@@ -212,8 +214,10 @@ def _separator(first: str, inputs: Sequence[str], *, header: bool) -> str:
     """Return what divides the first row of a table: the comma in doubt."""
 
     def columns(separator: str) -> tuple[int, int]:
-        row = csv.reader([first], delimiter=separator)
-        fields = next(row, [])
+        try:
+            fields = next(csv.reader([first], delimiter=separator), [])
+        except csv.Error:  # The reader of the table says what is wrong.
+            fields = []
         return len({*inputs} & {*fields}) if header else 0, len(fields)
 
     return max(_SEPARATORS, key=columns)

@@ -4,7 +4,7 @@ import dataclasses
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -104,11 +104,16 @@ class Confusion:
         return picture.getvalue()
 
 
-def write(folder: str, split: str, found: Confusion) -> None:
-    """Keep the counts of a split in a run's folder."""
-    values = {"labels": list(found.labels), "counts": found.counts.tolist()}
-    path = os.path.join(folder, f"confusion_{split}.json")
-    files.write_text(path, strict_json.dumps(values) + "\n")
+def write(folder: str, found: Mapping[str, Confusion]) -> None:
+    """Keep the counts of all splits of an evaluation in a run's folder."""
+    for name in files.list_folder(folder):
+        match = _NAME.fullmatch(name)
+        if match and match[1] not in found:  # Of an earlier evaluation.
+            files.remove(os.path.join(folder, name))
+    for split, one in found.items():
+        values = {"labels": list(one.labels), "counts": one.counts.tolist()}
+        path = os.path.join(folder, f"confusion_{split}.json")
+        files.write_text(path, strict_json.dumps(values) + "\n")
 
 
 def read(folder: str) -> dict[str, Confusion]:

@@ -351,6 +351,12 @@ def is_run(folder: str) -> bool:
     return files.exists(os.path.join(folder, OPTIONS_NAME))
 
 
+def first(folder: str) -> str | None:
+    """Return the folder of a run, or of the first of several; None for none."""
+    folders = folder, os.path.join(folder, "run_1")
+    return next(filter(is_run, folders), None)
+
+
 def is_trained(folder: str) -> bool:
     """Tell whether a folder holds checkpoints, of a run or of a release."""
     return bool(checkpoint_files.numbered(folder)) or any(

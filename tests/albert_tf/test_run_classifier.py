@@ -147,9 +147,25 @@ def test_a_table_s_run_is_scored_without_its_training_file(world, table_run):
     assert scores.read(str(table_run)).best.scores == before
     path = settings.test_file
     run_classifier.run(
-        changed(settings, train_file=None, dev_file=path, dev_share=0.1)
+        changed(
+            settings,
+            train_file=None,
+            dev_file=path,
+            id_column=None,
+            labels="cross, very\tglad",
+        )
     )
+    assert not (table_run / "confusion_held_out.json").exists()
     assert scores.read(str(table_run)).best.scores["accuracy"] > 0.8
+
+
+def test_another_training_file_holds_out_no_learnt_rows(world, table_run):
+    settings = changed(own_table(world, table_run), do_train=False)
+    path = table_run.parent / "more.csv"
+    before = (table_run.parent / "train.csv").read_text()
+    path.write_text(f'{before}x,"T","B",glad\n')
+    with pytest.raises(errors.UserError, match="more.csv` has changed since"):
+        run_classifier.run(changed(settings, train_file=str(path)))
 
 
 @pytest.mark.slow

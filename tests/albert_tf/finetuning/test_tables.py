@@ -82,10 +82,14 @@ def test_columns_by_number(tmp_path):
     path.write_text('{"text": "fine"}\n')
     own = task_of(labels="0,1", **given).read_own(str(path))
     assert [e.text_a for e in own] == ["fine"]
+    path = tmp_path / "new.csv"
+    path.write_text("text,date\nfine,2026\n")
+    own = task_of(labels="0,1", **given).read_own(str(path))
+    assert [e.text_a for e in own] == ["fine"]
 
 
 def test_labels_are_text_and_numbers_are_sorted_by_size(tmp_path):
-    rows = [{"title": "a", "body": "b", "mood": n} for n in (10, 9, 2)]
+    rows = [{"title": "a", "body": "b", "mood": n} for n in (10, 9.0, 2)]
     path = write(tmp_path, "jsonl", rows)
     assert tables.find_labels(path, options()) == ("2", "9", "10")
     rows = [{"title": "a", "body": "b", "mood": n} for n in (True, False)]
@@ -97,6 +101,8 @@ def test_new_texts_in_own_columns_or_as_an_export_has_them(tmp_path):
     task = task_of()
     own = write(tmp_path, "csv")
     texts = [(e.text_a, e.text_b) for e in task.read_own(own)]
+    named = task_of(id_column="nr").read_own(own)
+    assert [e.guid for e in named] == ["a", "b", "c"]
     assert texts[0] == ('He said "go"', "x, y")
     usual = tmp_path / "usual.jsonl"
     usual.write_text('{"id": 7, "text": "a", "text_pair": "b"}\n{"text": 1}\n')
@@ -143,6 +149,14 @@ def test_both_parts_are_the_file(tmp_path):
     assert len(learnt) + len(kept) == 30
     assert len(task.read(path, base.DEV)) == 30
     assert task.eval_splits == (base.DEV, tables.HELD_OUT)
+
+
+def test_texts_of_both_files_are_told(tmp_path, caplog):
+    task, path = task_of(), write(tmp_path, "csv")
+    task.read(path, base.TRAIN)
+    assert "texts are in the training file" not in caplog.text
+    task.read(path, base.DEV)
+    assert "own.csv: 3 texts are in the training file, too" in caplog.text
 
 
 def test_balanced_weights_are_those_of_scikit_learn(tmp_path):

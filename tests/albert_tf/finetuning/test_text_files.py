@@ -108,6 +108,23 @@ def test_what_divides_columns_is_found(file, separator, header):
     ]
 
 
+def test_a_long_field_is_read(file):
+    path = file(b'text,n\n"' + b"a, " * 10**5 + b'",1\n', "own.csv")
+    assert own(path) == [(2, "1")]
+
+
+@pytest.mark.parametrize("ending", ["utf-16", "\r"])
+def test_other_programs_tables_are_refused_in_words(file, ending):
+    text = "text,n\na,1\nb,2\n"
+    content = (
+        text.encode("utf-16")
+        if ending == "utf-16"
+        else (text.replace("\n", "\r").encode())
+    )
+    with pytest.raises(errors.UserError, match="own.csv, line 1"):
+        own(file(content, "own.csv"))
+
+
 def test_an_entry_gives_any_number_of_examples(file):
     path = file(b'{"n": 2}\n\n{"n": 0}\r\n{"n": 1}\n')
     assert own(path) == [(1, 2), (1, 2), (4, 1)]

@@ -39,7 +39,8 @@ def test_table():
 
 def test_a_folder_keeps_it(tmp_path):
     one = confusion.Confusion.of(FOUND, RIGHT, LABELS)
-    confusion.write(str(tmp_path), "dev", one)
+    confusion.write(str(tmp_path), {"old": one})
+    confusion.write(str(tmp_path), {"dev": one})
     (found,) = confusion.read(str(tmp_path)).items()
     assert found[0] == "dev"
     assert found[1].labels == LABELS
