@@ -8,6 +8,7 @@ model.ckpt-N.*      checkpoints; model.ckpt-best.* the best evaluated one
 metrics.jsonl       every number that was logged
 train/, eval/       TensorBoard summaries
 run_card.md         the page that describes the run, with learning_curves.png
+                    and confusion_SPLIT.png, whose numbers are in .json
 """
 
 import contextlib
@@ -47,6 +48,7 @@ VOCABULARY_NAMES = {"spm_model_file": "spm.model", "vocab_file": "vocab.txt"}
 # in their names, and what they have copied.
 _RESULTS = (
     *("metrics.jsonl", "run_card.md", "learning_curves.png", "scores.*"),
+    "confusion_*",
     *("*_results.txt", "*.tsv", "*_outputs.npz"),
     *("*predictions.json", "*predictions.jsonl", "null_odds.json"),
 )
