@@ -132,11 +132,14 @@ def run(settings: ClassifierOptions) -> None:
             f"--task_name={settings.task_name} has a script of its own: python "
             f"-m albert_tf.run_{task.name}."
         )
+    sources = _sources(settings, task)
+    if settings.is_table:  # Of GLUE's files one that is missing is told.
+        task.eval_splits = tuple(s for s in task.eval_splits if s in sources)
     finetune.run(
         "run_classifier",
         settings,
         task,
-        _sources(settings, task),
+        sources,
         lesson.soft_labels(settings.teaching),
     )
 
@@ -190,7 +193,6 @@ def _sources(settings: ClassifierOptions, task: base.Task) -> dict[str, str]:
         paths = settings.sources
         if settings.train_file and settings.table.dev_share:
             paths[tables.HELD_OUT] = settings.train_file
-        task.eval_splits = tuple(s for s in task.eval_splits if s in paths)
         return paths
     sources = getattr(task, "sources", None)
     if sources is None:

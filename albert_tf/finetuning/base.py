@@ -7,13 +7,13 @@ the same for all tasks. They import no TensorFlow, for create_finetuning_data.
 
 import abc
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from albert_tf.common import files, strict_json
+from albert_tf.common import errors, files, strict_json
 from albert_tf.data import layouts, lengths
 from albert_tf.finetuning import text_files
 from albert_tf.text import tokenization
@@ -160,7 +160,6 @@ class Task(abc.ABC):
             `id`, `prediction`, and probabilities or scores.
         """
 
-    @abc.abstractmethod
     def write_predictions(
         self,
         outputs: Outputs,
@@ -168,7 +167,14 @@ class Task(abc.ABC):
         split: str,
         output_dir: str,
     ) -> None:
-        """Write the prediction files of a split, under their official names."""
+        """Write the prediction files of a split, under their official names.
+
+        By default `SPLIT_predictions.jsonl`: see `answers`.
+        """
+        answers = self.answers(outputs, examples)
+        text = "".join(strict_json.dumps(answer) + "\n" for answer in answers)
+        path = os.path.join(output_dir, f"{split}_predictions.jsonl")
+        files.write_text(path, text)
 
     @abc.abstractmethod
     def combine(self, runs: Sequence[Outputs]) -> Outputs:
@@ -178,13 +184,23 @@ class Task(abc.ABC):
         """
 
 
-def write_answers(
-    answers: Iterable[Mapping[str, Any]], split: str, output_dir: str
+def check_labels(
+    option: str, written: str | None, labels: Sequence[str], separators: str
 ) -> None:
-    """Write `SPLIT_predictions.jsonl`: see `Task.answers`."""
-    text = "".join(strict_json.dumps(answer) + "\n" for answer in answers)
-    path = os.path.join(output_dir, f"{split}_predictions.jsonl")
-    files.write_text(path, text)
+    """Refuse an option that lists labels if it cannot be such a list.
+
+    Args:
+        labels: What it lists; none where it is not given.
+        separators: What stands between them, in words.
+    """
+    is_odd = len(set(labels)) < max(2, len(labels)) or not all(labels)
+    if labels and is_odd:
+        raise errors.UserError(
+            f"must be two {option} or more, none empty and none twice, with "
+            f"{separators} between them. Leave it out with `train_file`.",
+            option,
+            written,
+        )
 
 
 def log_remarks(remarks: Remarks) -> None:

@@ -259,17 +259,6 @@ class EmbeddingTask(base.Task):
             else:
                 yield {**key, "prediction": float(_cosines(found[None])[0, 0])}
 
-    def write_predictions(
-        self,
-        outputs: base.Outputs,
-        examples: Sequence[TextGroup],
-        split: str,
-        output_dir: str,
-    ) -> None:
-        """Write `SPLIT_predictions.jsonl`: see `answers`."""
-        answers = self.answers(outputs, examples)
-        base.write_answers(answers, split, output_dir)
-
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
         """Join the vectors; so their cosine is the mean of the cosines."""
         vectors = [outputs["embedding"] for outputs in runs]

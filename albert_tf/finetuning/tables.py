@@ -89,14 +89,7 @@ class TableOptions:
                 "text_columns",
                 self.text_columns,
             )
-        found = self.names
-        if found and (len({*found}) < max(2, len(found)) or not all(found)):
-            raise errors.UserError(
-                "must be two labels or more, none empty and none twice, with "
-                "commas between them.",
-                "labels",
-                self.labels,
-            )
+        base.check_labels("labels", self.labels, self.names, "commas")
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -325,17 +318,6 @@ class TableTask(glue.TextTask):
             "macro_f1": found.macro_f1,
             "auc": probabilities.area_under_curve(rows, expected),
         }
-
-    def write_predictions(
-        self,
-        outputs: base.Outputs,
-        examples: Sequence[TextExample],
-        split: str,
-        output_dir: str,
-    ) -> None:
-        """Write `SPLIT_predictions.jsonl`: see `answers`."""
-        answers = self.answers(outputs, examples)
-        base.write_answers(answers, split, output_dir)
 
 
 def choose(

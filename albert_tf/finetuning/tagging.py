@@ -50,14 +50,7 @@ class TaggingOptions:
     )
 
     def __post_init__(self) -> None:
-        found = self.labels
-        if found and (len(set(found)) < max(2, len(found)) or not all(found)):
-            raise errors.UserError(
-                "must be two tags or more, none empty and none twice, with "
-                "tabs between them. Leave it out with `train_file`.",
-                "tags",
-                self.tags,
-            )
+        base.check_labels("tags", self.tags, self.labels, "tabs")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -331,8 +324,7 @@ class TaggingTask(base.Task):
         `SPLIT_predictions.tsv` has the words, their tags if they are known, and
         the predicted ones, which conlleval takes.
         """
-        answers = self.answers(outputs, examples)
-        base.write_answers(answers, split, output_dir)
+        super().write_predictions(outputs, examples, split, output_dir)
         blocks = []
         tags = self._tags(outputs, examples)
         for example, words in zip(examples, tags, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.common import files, strict_json
 
-_NAME = re.compile(r"confusion_(.+)\.json")
+_NAME = re.compile(r"confusion_(.+)\.(json|png)")
 # More labels do not fit into a table.
 _MOST_COLUMNS = 12
 
@@ -104,6 +104,11 @@ class Confusion:
         return picture.getvalue()
 
 
+def name_of(split: str, ending: str) -> str:
+    """Return the name of the counts of a split, json, or their picture, png."""
+    return f"confusion_{split}.{ending}"
+
+
 def write(folder: str, found: Mapping[str, Confusion]) -> None:
     """Keep the counts of all splits of an evaluation in a run's folder."""
     for name in files.list_folder(folder):
@@ -112,7 +117,7 @@ def write(folder: str, found: Mapping[str, Confusion]) -> None:
             files.remove(os.path.join(folder, name))
     for split, one in found.items():
         values = {"labels": list(one.labels), "counts": one.counts.tolist()}
-        path = os.path.join(folder, f"confusion_{split}.json")
+        path = os.path.join(folder, name_of(split, "json"))
         files.write_text(path, strict_json.dumps(values) + "\n")
 
 
@@ -120,7 +125,8 @@ def read(folder: str) -> dict[str, Confusion]:
     """Return what a run's folder has, by the names of the splits."""
     found = {}
     for name in files.list_folder(folder):
-        if match := _NAME.fullmatch(name):
+        match = _NAME.fullmatch(name)
+        if match and match[2] == "json":
             values = strict_json.read_object(
                 os.path.join(folder, name), "Remove it."
             )

@@ -15,6 +15,7 @@ import os
 import platform
 import statistics
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -73,12 +74,13 @@ def write(output_dir: str) -> str:
     _draw(lines).savefig(picture, format="png", dpi=80)
     _write(os.path.join(output_dir, CURVES_NAME), picture.getvalue())
     pictures = [f"![curves]({CURVES_NAME})\n"]
-    for split, found in confusion.read(output_dir).items():
-        name = f"confusion_{split}.png"
+    mixed_up = confusion.read(output_dir)
+    for split, found in mixed_up.items():
+        name = confusion.name_of(split, "png")
         _write(os.path.join(output_dir, name), found.draw())
         pictures.append(f"![{split}]({name})\n")
     path = os.path.join(output_dir, CARD_NAME)
-    files.write_text(path, _card(lines, run, *pictures))
+    files.write_text(path, _card(lines, run, mixed_up, *pictures))
     return path
 
 
@@ -90,7 +92,7 @@ def _write(path: str, picture: bytes) -> None:
 def text(output_dir: str) -> str:
     """Return the card of a run without its picture."""
     run = run_folder.read(output_dir, "output_dir")
-    return _card(_lines(output_dir), run)
+    return _card(_lines(output_dir), run, confusion.read(output_dir))
 
 
 def _lines(output_dir: str) -> list[dict[str, Any]]:
@@ -114,7 +116,10 @@ def summary(config: AlbertConfig, facts: run_log.Facts) -> str:
 
 
 def _card(
-    lines: list[dict[str, Any]], run: run_folder.Run, *pictures: str
+    lines: list[dict[str, Any]],
+    run: run_folder.Run,
+    mixed_up: Mapping[str, confusion.Confusion],
+    *pictures: str,
 ) -> str:
     facts = _of_split(lines, "facts")
     sections = [f"# Run card: {run.program}\n", *pictures]
@@ -125,7 +130,7 @@ def _card(
         chosen = _of_split(lines, split)
         if chosen:
             sections += [f"## {title}\n", _table(chosen[-1])]
-    for split, found in confusion.read(run.folder).items():
+    for split, found in mixed_up.items():
         sections += [f"## Labels of {split}\n", found.to_markdown()]
     speed = _speed(lines)
     if speed:
