@@ -123,12 +123,12 @@ def _combine(
         )
         if split in task.eval_splits:
             found = task.score(combined, examples)
-            task.remember(found)
             scored = [s for s in splits if s in task.eval_splits]
             numbers |= scores.named(found, split, scored)
             for folder, one in zip(folders, saved, strict=True):
                 single = task.score(one.outputs, examples)[task.key_metric]
                 logging.info("%s, %s: %.4f", split, folder, single)
+            task.remember(found)
         if split in task.test_splits:
             task.write_predictions(
                 combined, examples, split, settings.output_dir

@@ -33,7 +33,7 @@ from albert_tf.common import (
     strict_json,
 )
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import base
+from albert_tf.finetuning import base, multi_label
 from albert_tf.finetuning.squad import squad
 from albert_tf.serving import source_options
 from albert_tf.text import tokenization
@@ -211,6 +211,8 @@ def _save_id_model(
     kept = {k: v for k, v in found.values.items() if k in _TEXT_OPTIONS}
     if isinstance(task, squad.SquadTask) and task.has_null:
         kept["null_score_diff_threshold"] = task.threshold
+    if isinstance(task, multi_label.MultiLabelTask):
+        kept["thresholds"] = task.thresholds
     description = id_model.save(
         id_model.IdModel(reference, found.vocabulary, settings.precision, kept),
         folder,

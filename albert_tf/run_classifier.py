@@ -83,6 +83,13 @@ class ClassifierOptions(finetuning_options.FileOptions):
                     getattr(self, name),
                 )
         shared, table = self.finetuning, self.table
+        if table.multi_label and self.teaching.teacher:
+            raise errors.UserError(
+                "does not go with `multi_label`: it teaches which label is the "
+                "right one. Leave it out.",
+                "teacher",
+                self.teaching.teacher,
+            )
         if not table.label_column and (shared.do_train or shared.do_eval):
             raise errors.UserError(
                 "is not given. Name the column that holds the labels.",
@@ -154,7 +161,11 @@ def _with_labels(settings: ClassifierOptions) -> ClassifierOptions:
             settings.train_file,
             lambda path: tables.find_labels(path, table),
         )
-    table = dataclasses.replace(table, labels=tables.SEPARATOR.join(labels))
+    table = dataclasses.replace(
+        table,
+        labels=tables.SEPARATOR.join(labels),
+        best_score=table.key_metric,
+    )
     if table.dev_share is None:
         started = run_folder.first(shared.output_dir)
         share = 0.0 if settings.dev_file else tables.DEV_SHARE

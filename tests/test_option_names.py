@@ -55,7 +55,8 @@ OF_TEXTS = VECTORS.replace("=scored", "=texts").replace(
 )
 TABLE = """
     text_columns label_column id_column header=True labels
-    class_weights=none best_score=accuracy dev_share split_seed=12345
+    class_weights=none best_score dev_share split_seed=12345
+    multi_label label_separator label_thresholds
 """
 TEACHER = "teacher teacher_weight temperature"
 RACE = """

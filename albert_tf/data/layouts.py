@@ -143,6 +143,16 @@ def classification_layout(
     )
 
 
+def with_labels(layout: Layout, num_labels: int) -> Layout:
+    """Return the layout with a 0 or 1 for each label: `label_ids` [labels]."""
+    return tuple(
+        _flag(feature.name, (num_labels,))
+        if feature.name == "label_ids"
+        else feature
+        for feature in layout
+    )
+
+
 def choice_layout(max_seq_length: int, num_options: int) -> Layout:
     """Return the features of a question with options.
 

@@ -64,10 +64,14 @@ def run_once(
     init = _initial_weights(shared, model)
     trainer.restore_or_initialize(init, new_heads=True)
     task_trainer = _TaskTrainer(shared, data, trainer)
+    # What training decides, later evaluations do not.
+    known = {} if shared.do_train and shared.do_eval else scores.of_best(folder)
+    task.remember(known)
     if shared.do_train:
         task_trainer.train(_start_log(shared, data, trainer, strategy))
     trainer.restore_best()
     numbers = task_trainer.evaluate(save=is_chief) if shared.do_eval else {}
+    task.remember(numbers or known)
     done = scores.Run(folder, training.seed, trainer.step, numbers)
     if is_chief and shared.do_eval:
         run_log.write_eval_results(folder, trainer.step, numbers)

@@ -42,16 +42,40 @@ def area_under_curve(rows: np.ndarray, expected: np.ndarray) -> float:
     Args:
         rows: float [examples, classes], probabilities.
     """
+    is_right = expected[:, None] == np.arange(rows.shape[1])
+    first = 1 if rows.shape[1] == 2 else 0
+    return mean_area(rows[:, first:], is_right[:, first:])
+
+
+def mean_area(rows: np.ndarray, is_right: np.ndarray) -> float:
+    """Return the mean area under the ROC curves of several columns.
+
+    Args:
+        rows: float [examples, columns], probabilities.
+        is_right: bool of this shape. Columns that are all right or all wrong
+            do not count; without others it is 0.5.
+    """
     from scipy import stats  # Takes half a second.
 
-    count = rows.shape[1]
     areas = []
-    for class_ in [1] if count == 2 else range(count):
-        is_right = expected == class_
-        positive = int(is_right.sum())
-        negative = len(expected) - positive
+    for values, right in zip(rows.T, is_right.T, strict=True):
+        positive = int(right.sum())
+        negative = len(right) - positive
         if positive and negative:
-            ranks = stats.rankdata(rows[:, class_])[is_right].sum()
+            ranks = stats.rankdata(values)[right].sum()
             pairs = positive * negative
             areas.append((ranks - positive * (positive + 1) / 2) / pairs)
     return float(np.mean(areas)) if areas else 0.5
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """Return the probabilities, float64 of the same shape, of logits."""
+    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * np.asarray(logits, np.float64)))
+
+
+def logit(chances: np.ndarray) -> np.ndarray:
+    """Return the logits of probabilities; those of 0 and 1 are finite."""
+    least = np.finfo(np.float32).tiny
+    yes = np.maximum(np.asarray(chances, np.float64), least)
+    no = np.maximum(1 - np.asarray(chances, np.float64), least)
+    return np.asarray(np.log(yes) - np.log(no))

@@ -5,7 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from albert_tf.common import errors, options
-from albert_tf.finetuning import base, embedding, race, tables, tagging
+from albert_tf.finetuning import (
+    base,
+    embedding,
+    multi_label,
+    race,
+    tables,
+    tagging,
+)
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.text import tokenization
@@ -27,13 +34,22 @@ def _maker(task: Callable[..., base.Task], options_class: type[Any]) -> Maker:
     return make_task
 
 
+def _make_table(
+    tokenizer: tokenization.AnyTokenizer,
+    max_seq_length: int,
+    own: tables.TableOptions,
+) -> base.Task:
+    kinds = {"label": tables.TableTask, "labels": multi_label.MultiLabelTask}
+    return kinds[own.kind](tokenizer, max_seq_length, own)
+
+
 # Tasks with a class of their own, by `task_name`. A module named by
 # `task_module` may add its own.
 MAKERS: dict[str, Maker] = {
     embedding.NAME: _maker(embedding.EmbeddingTask, embedding.EmbeddingOptions),
     race.NAME: _maker(race.RaceTask, race.RaceOptions),
     squad.NAME: _maker(squad.SquadTask, squad.SquadOptions),
-    tables.NAME: _maker(tables.TableTask, tables.TableOptions),
+    tables.NAME: _maker(_make_table, tables.TableOptions),
     tagging.NAME: _maker(tagging.TaggingTask, tagging.TaggingOptions),
 }
 

@@ -3,14 +3,15 @@
 import collections
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, refuse_foreign
 from albert_tf.finetuning import base, probabilities, text_files
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.glue.glue_data import TextExample
@@ -21,11 +22,21 @@ NAME = "table"
 HELD_OUT = "held_out"
 # Between labels: no label holds it.
 SEPARATOR = "\t"
-_NO_WEIGHTS, _BALANCED = "none", "balanced"
+NO_WEIGHTS, _BALANCED = "none", "balanced"
+# Thresholds of probabilities: one for all labels, or one for each.
+ONE, EACH = "one", "each"
+# That can choose the best checkpoint, by what is predicted; the first is the
+# default.
+_SCORES = {
+    "label": ("accuracy", "macro_f1", "matthew_corr", "auc"),
+    "labels": ("micro_f1", "macro_f1", "accuracy", "auc"),
+}
 _LEAST_LABELS = 2
+_NO_LABEL = -1  # Stands for no label at all.
 # Of the training file, where no other is given.
 DEV_SHARE = 0.1
 _TEXTS = "text", "text_pair"
+_COMMA = ","
 _SHOWN = 20  # Labels in a message.
 _Read = list[TextExample | text_files.BadLine]
 
@@ -58,15 +69,31 @@ class TableOptions:
         "--train_file, sorted; without it, of the run that is continued.",
     )
     class_weights: str = option(
-        _NO_WEIGHTS,
+        NO_WEIGHTS,
         "Weights of examples in the loss. balanced: all labels count the same "
         "in total, however many examples they have.",
-        choices=(_NO_WEIGHTS, _BALANCED),
+        choices=(NO_WEIGHTS, _BALANCED),
     )
-    best_score: str = option(
-        "accuracy",
-        "Score of --dev_file that chooses the best checkpoint.",
-        choices=("accuracy", "macro_f1", "matthew_corr", "auc"),
+    best_score: str | None = option(
+        None,
+        "Score of the development part that chooses the best checkpoint. "
+        "Default: accuracy; with --multi_label micro_f1.",
+        choices=tuple(dict.fromkeys(sum(_SCORES.values(), ()))),
+    )
+    multi_label: bool = option(
+        False, "Whether a text may have several labels, or none."
+    )
+    label_separator: str | None = option(
+        None,
+        "What stands between the labels of a text, with --multi_label. "
+        "Default: a comma. JSON and Parquet may have lists instead.",
+    )
+    label_thresholds: str | None = option(
+        None,
+        "With --multi_label a text gets the labels whose probability is above "
+        "a threshold. one: the one with the best micro F1 on the development "
+        "part. each: each label has its own, with its best F1. Default: one.",
+        choices=(ONE, EACH),
     )
     dev_share: float | None = option(
         None,
@@ -90,6 +117,31 @@ class TableOptions:
                 self.text_columns,
             )
         base.check_labels("labels", self.labels, self.names, "commas")
+        if not self.multi_label:
+            names = "label_separator", "label_thresholds"
+            refuse_foreign(self, names, "multi_label")
+        if self.label_separator == "":
+            raise errors.UserError(
+                "is empty. Give what stands between two labels.",
+                "label_separator",
+            )
+        if self.best_score not in (None, *_SCORES[self.kind]):
+            raise errors.UserError(
+                f"is no score of such a table. Use "
+                f"{' or '.join(_SCORES[self.kind])}.",
+                "best_score",
+                self.best_score,
+            )
+
+    @property
+    def kind(self) -> str:
+        """What is predicted: a `label`, or `labels`."""
+        return "labels" if self.multi_label else "label"
+
+    @property
+    def key_metric(self) -> str:
+        """The score that chooses the best checkpoint."""
+        return self.best_score or _SCORES[self.kind][0]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -111,19 +163,19 @@ def _divided(written: str | None, separator: str) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class _Row:
-    """A row of a file; `label` is as written, None where it is not needed."""
+    """A row of a file; `labels` are as written, none where not needed."""
 
     where: str
     guid: Any  # See `text_files.key_of`.
     texts: tuple[str, ...]
-    label: str | None
+    labels: tuple[str, ...]
 
 
 def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
     """Return the labels of a training file, sorted; numbers by size."""
     rows = _rows(path, options, needs_label=True)
-    counts = collections.Counter(str(row.label) for row in rows)
-    total = sum(counts.values())
+    counts = collections.Counter(x for row in rows for x in row.labels)
+    total = len(rows)
     if len(counts) < _LEAST_LABELS:
         raise errors.UserError(
             f"{path} has {total} examples and these labels in the column "
@@ -147,6 +199,12 @@ def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
             path,
             len(single),
             single[0],
+        )
+    if options.multi_label and all(len(row.labels) < 2 for row in rows):
+        logging.warning(
+            "%s: no text has two labels. Is `label_separator=%s` right?",
+            path,
+            options.label_separator or _COMMA,
         )
     try:
         return tuple(sorted(counts, key=int))
@@ -177,11 +235,12 @@ class TableTask(glue.TextTask):
         metrics += ["f1"] * (len(labels) == _LEAST_LABELS)
         super().__init__(NAME, tokenizer, max_seq_length, labels, metrics)
         self.has_pairs = len(options.inputs) > 1
-        self.key_metric = options.best_score
+        self.key_metric = options.key_metric
         self.eval_splits = (base.DEV, *[HELD_OUT] * bool(options.dev_share))
-        # Examples of each label, and texts, of the training file, once it is
-        # read.
+        # Of the training file, once it is read: examples with each label, all
+        # examples, and their texts.
         self._counts: np.ndarray | None = None
+        self._total = 0
         self._learnt: set[tuple[str, str]] = set()
 
     @property
@@ -195,19 +254,20 @@ class TableTask(glue.TextTask):
             "columns": [list(one.inputs), one.label_column],
             "header": one.header,
             "dev_share": [one.dev_share, one.split_seed],
+            "kind": [one.kind, one.label_separator],
         }
 
     @property
-    def class_weights(self) -> tuple[float, ...] | None:
+    def class_weights(self) -> Sequence[Any] | None:
         """The weight of each label, as scikit-learn's "balanced".
 
         Their mean over the training examples is 1. None without weights, and
         before the training file is read.
         """
         counts = self._counts
-        if counts is None or self.options.class_weights == _NO_WEIGHTS:
+        if counts is None or self.options.class_weights == NO_WEIGHTS:
             return None
-        return tuple((counts.sum() / len(counts) / counts).tolist())
+        return tuple((self._total / len(counts) / counts).tolist())
 
     def read(self, path: str, split: str) -> list[TextExample]:
         """Read a file strictly; see `text_files.read_own`.
@@ -218,14 +278,14 @@ class TableTask(glue.TextTask):
             return list(text_files.strictly(self.read_own(path)))
         is_known = split in (base.TRAIN, base.DEV, HELD_OUT)
         rows = _rows(path, self.options, needs_label=is_known)
-        labels = self._numbers(rows) if is_known else [None] * len(rows)
+        labels = self._labels(rows) if is_known else [None] * len(rows)
         examples = [
             TextExample(row.guid, row.texts[0], "".join(row.texts[1:]), label)
             for row, label in zip(rows, labels, strict=True)
         ]
         share = self.options.dev_share
         if share and split in (base.TRAIN, HELD_OUT):
-            chosen = choose(examples, share, self.options.split_seed)
+            chosen = self._choose(examples, share)
             examples = [
                 example
                 for example, is_chosen in zip(examples, chosen, strict=True)
@@ -256,21 +316,33 @@ class TableTask(glue.TextTask):
                 )
         return examples
 
-    def _numbers(self, rows: Sequence[_Row]) -> list[int]:
+    def _choose(
+        self, examples: Sequence[TextExample], share: float
+    ) -> list[bool]:
+        """Choose the examples that are held out; see `choose`."""
+        labels = [numbers_of(example) for example in examples]
+        return choose(examples, labels, share, self.options.split_seed)
+
+    def _labels(self, rows: Sequence[_Row]) -> Sequence[Any]:
+        """Return the label of each row as an example has it."""
+        return [numbers[0] for numbers in self._numbers(rows)]
+
+    def _numbers(self, rows: Sequence[_Row]) -> list[tuple[int, ...]]:
+        """Return the numbers of the labels of each row, ascending."""
         number_of = {label: i for i, label in enumerate(self.labels)}
         for row in rows:
-            if row.label not in number_of:
+            for label in set(row.labels) - number_of.keys():
                 known = ", ".join(map(repr, self.labels[:_SHOWN]))
                 more = ", ..." * (len(self.labels) > _SHOWN)
                 raise errors.UserError(
-                    f"{row.where}: the label {row.label!r} is not one of "
+                    f"{row.where}: the label {label!r} is not one of "
                     f"{known}{more}. Correct the row; or list all labels as "
                     "`labels`, with tabs between them if one has a comma."
                 )
-        return [number_of[row.label] for row in rows if row.label is not None]
+        return [tuple(sorted({number_of[x] for x in r.labels})) for r in rows]
 
     def _count(self, examples: Sequence[TextExample], path: str) -> None:
-        found = [int(example.label or 0) for example in examples]
+        found = [n for example in examples for n in numbers_of(example)]
         counts = np.bincount(found, minlength=len(self.labels))
         missing = [self.labels[i] for i in np.flatnonzero(counts == 0)]
         if missing and self.options.class_weights == _BALANCED:
@@ -284,7 +356,7 @@ class TableTask(glue.TextTask):
             logging.warning(
                 "%s has no example of %s.", path, ", ".join(missing)
             )
-        self._counts = counts
+        self._counts, self._total = counts, len(examples)
 
     def read_own(self, path: str) -> _Read:
         """Read a user's texts, in the columns of the training file.
@@ -320,13 +392,29 @@ class TableTask(glue.TextTask):
         }
 
 
+def numbers_of(example: TextExample) -> tuple[int, ...]:
+    """Return the numbers of the labels of an example."""
+    label = example.label
+    return label if isinstance(label, tuple) else (int(label or 0),)
+
+
 def choose(
-    examples: Sequence[TextExample], share: float, seed: int
+    examples: Sequence[TextExample],
+    labels: Sequence[tuple[int, ...]],
+    share: float,
+    seed: int,
 ) -> list[bool]:
     """Choose a share of the examples of each label, at random.
 
-    Equal texts are chosen together, with the label of the first. Of a label
+    Equal texts are chosen together, with the labels of the first. Of a label
     with two or more different texts, one at least is chosen, and one is not.
+    Where texts have several labels, rare labels come first.
+
+    Source: for several labels Sechidis et al., "On the stratification of
+    multi-label data" (2011), algorithm 1, for two parts.
+
+    Args:
+        labels: Of each example; those without any are a label of their own.
 
     Returns:
         For each example, whether it is chosen.
@@ -334,19 +422,25 @@ def choose(
     groups: dict[tuple[str, str], list[int]] = {}
     for number, example in enumerate(examples):
         groups.setdefault((example.text_a, example.text_b), []).append(number)
-    by_label: dict[Any, list[list[int]]] = {}
-    for group in groups.values():
-        by_label.setdefault(examples[group[0]].label, []).append(group)
-    chosen = [False] * len(examples)
+    by_label: dict[int, list[int]] = {}
+    for first, *_ in groups.values():
+        for label in labels[first] or [_NO_LABEL]:
+            by_label.setdefault(label, []).append(first)
+    are_several = any(len(numbers) != 1 for numbers in labels)
+    order = sorted(by_label, key=lambda x: (are_several * len(by_label[x]), x))
+    decided: dict[int, bool] = {}
     random = np.random.default_rng(seed)
-    for label in sorted(by_label):
+    for label in order:
         members = by_label[label]
         count = round(share * len(members))
         count = min(max(count, 1), len(members) - 1)
-        for at in random.permutation(len(members))[:count]:
-            for number in members[at]:
-                chosen[number] = True
-    return chosen
+        count -= sum(decided.get(first, False) for first in members)
+        rest = [first for first in members if first not in decided]
+        taken = random.permutation(len(rest))[: max(count, 0)]
+        decided |= dict.fromkeys(rest, False)
+        decided |= {rest[at]: True for at in taken}
+    first_of = {n: group[0] for group in groups.values() for n in group}
+    return [decided[first_of[number]] for number in range(len(examples))]
 
 
 def _own(path: str, options: TableOptions) -> _Read:
@@ -368,6 +462,10 @@ def _rows(path: str, options: TableOptions, *, needs_label: bool) -> list[_Row]:
     label, id_ = options.label_column, options.id_column
     wanted = [*options.inputs, *([label] if label and needs_label else [])]
     wanted += [id_] if id_ and not needs_label else []
+    parse_labels: Callable[..., tuple[str, ...]] = _label
+    if options.multi_label:
+        separator = options.label_separator or _COMMA
+        parse_labels = functools.partial(_several, separator)
 
     def parse(
         where: str, place: dict[str, Any], values: Mapping[str, Any]
@@ -377,7 +475,9 @@ def _rows(path: str, options: TableOptions, *, needs_label: bool) -> list[_Row]:
             where,
             values[id_] if id_ in wanted else text_files.Place(place),
             _texts(values, options.inputs, where),
-            _label(values[label], label, where) if label in wanted else None,
+            parse_labels(values[label], label, where)
+            if label in wanted
+            else (),
         )
 
     found = text_files.read_own(path, wanted, parse, header=options.header)
@@ -400,7 +500,18 @@ def _texts(
     return tuple(texts)
 
 
-def _label(written: Any, name: str, where: str) -> str:
+def _several(
+    separator: str, written: Any, name: str, where: str
+) -> tuple[str, ...]:
+    """Return the labels of a text: of a list, or between separators."""
+    if written is None or isinstance(written, str):
+        text = (written or "").strip()
+        written = text.split(separator) if text else []
+    labels = written if isinstance(written, list) else [written]
+    return tuple(x for label in labels for x in _label(label, name, where))
+
+
+def _label(written: Any, name: str, where: str) -> tuple[str, ...]:
     """Return a label as text: numbers and truth values of JSON as there."""
     if isinstance(written, float) and written.is_integer():
         written = int(written)  # pandas makes them of a column with gaps.
@@ -411,4 +522,4 @@ def _label(written: Any, name: str, where: str) -> str:
             f"{where}: the column {name!r} holds {written!r}, which is no "
             "label: one line of text. Correct the row, or remove it."
         )
-    return text
+    return (text,)

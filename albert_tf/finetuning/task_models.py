@@ -16,6 +16,7 @@ from albert_tf.finetuning import (
     base,
     embedding,
     embedding_data,
+    multi_label,
     race,
     tables,
     tagging,
@@ -85,6 +86,11 @@ def _(task: glue.TextTask) -> objectives.Objective:
 @objective.register
 def _(task: tables.TableTask) -> objectives.Objective:
     return label_objectives.weighted(task.class_weights)
+
+
+@objective.register
+def _(task: multi_label.MultiLabelTask) -> objectives.Objective:
+    return label_objectives.multi_label(task.class_weights)
 
 
 @make_model.register

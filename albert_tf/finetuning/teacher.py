@@ -170,7 +170,14 @@ def _check_labels(checkpoint: str, task: base.Task, path: str) -> None:
     wanted = getattr(task, "labels", None)
     if not wanted or not huggingface.is_folder(checkpoint):
         return
-    known = list(huggingface.read_details(checkpoint).labels)
+    details = huggingface.read_details(checkpoint)
+    if details.are_several:
+        raise errors.UserError(
+            "gives a text several labels, the task one. Name another teacher.",
+            OPTION,
+            path,
+        )
+    known = list(details.labels)
     nameless = [f"LABEL_{number}" for number in range(len(known))]
     if known and known != nameless and known != list(wanted):
         raise _other_labels(known, wanted, path)

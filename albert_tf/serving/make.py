@@ -1,9 +1,17 @@
 """From a task, or the name of a kind of task, to its service."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, embedding, race, tagging, task_models
+from albert_tf.finetuning import (
+    base,
+    embedding,
+    multi_label,
+    race,
+    tagging,
+    task_models,
+)
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import (
@@ -70,6 +78,24 @@ def _text_service(labels: Sequence[str]) -> type[text_service.TextService]:
     return text_service.RegressionService
 
 
+def _of_texts(
+    task: glue.TextTask, model: classification.AlbertClassifier
+) -> service.Service:
+    kind: Callable[..., text_service.TextService] = _text_service(task.labels)
+    if isinstance(task, multi_label.MultiLabelTask):
+        kind = functools.partial(
+            text_service.MultiLabelService,
+            thresholds=list(task.thresholds.values()),
+        )
+    return kind(
+        model,
+        task.tokenizer,
+        task.max_seq_length,
+        labels=task.labels,
+        pairs=task.has_pairs,
+    )
+
+
 def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
     """Serve the model of a task, with a new head."""
     model = task_models.make_model(task, encoder)
@@ -80,8 +106,7 @@ def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
     is_tagger = head is token_classification.AlbertTokenClassifier
     if isinstance(task, glue.TextTask):
         if head is classification.AlbertClassifier:
-            kind = _text_service(task.labels)
-            return kind(model, *rest, labels=task.labels, pairs=task.has_pairs)
+            return _of_texts(task, model)
     elif isinstance(task, embedding.EmbeddingTask) and is_embedder:
         return embedding_service.EmbeddingService(model, *rest)
     elif isinstance(task, tagging.TaggingTask) and is_tagger:

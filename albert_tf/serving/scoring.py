@@ -11,6 +11,8 @@ from albert_tf.finetuning import (
     batches,
     embedding,
     embedding_data,
+    multi_label,
+    probabilities,
     race,
     tagging,
     tagging_data,
@@ -97,6 +99,9 @@ def by_texts(
         return task.score_texts(texts, examples)
     if "score" in found:
         return task.score({"logits": found["score"][:, None]}, examples)
+    if isinstance(task, multi_label.MultiLabelTask):
+        logits = probabilities.logit(found["probabilities"])
+        return task.score({"logits": logits}, examples)
     # A float32 of 0 may stand for a very small number.
     tiny = np.finfo(np.float32).tiny
     logits = np.log(np.maximum(found["probabilities"], tiny))

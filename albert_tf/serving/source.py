@@ -162,10 +162,7 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             "init_checkpoint",
             settings.init_checkpoint,
         )
-    known_labels: list[str] = []
-    has_labels = huggingface.is_folder(checkpoint.path)
-    if settings.task == "classifier" and not settings.labels and has_labels:
-        known_labels = list(huggingface.read_details(checkpoint.path).labels)
+    known_labels = _labels_of(checkpoint, settings)
     tags = None
     if settings.task == "tagging":
         tags = settings.tags or _tags_of(checkpoint)
@@ -195,6 +192,25 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             **settings.given,
         },
     )
+
+
+def _labels_of(
+    checkpoint: checkpoint_reader.Checkpoint,
+    settings: source_options.SourceOptions,
+) -> list[str]:
+    """Return the labels that a Hugging Face folder names, for a classifier."""
+    is_folder = huggingface.is_folder(checkpoint.path)
+    if settings.task != "classifier" or not is_folder:
+        return []
+    details = huggingface.read_details(checkpoint.path)
+    if details.are_several:
+        raise errors.UserError(
+            "gives a text several labels. Export the run instead, as "
+            "`run_dir`: it knows the thresholds.",
+            "init_checkpoint",
+            settings.init_checkpoint,
+        )
+    return list(details.labels)
 
 
 def _tags_of(checkpoint: checkpoint_reader.Checkpoint) -> str:

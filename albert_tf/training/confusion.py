@@ -20,7 +20,8 @@ class Confusion:
     """Counts of examples.
 
     Attributes:
-        counts: int64 [right label, predicted label].
+        counts: int64 [right label, predicted label]; where examples have
+            several labels [label, is right, is predicted].
     """
 
     labels: tuple[str, ...]
@@ -39,37 +40,68 @@ class Confusion:
         counts = np.bincount(pairs, minlength=count**2)
         return cls(tuple(labels), counts.reshape(count, count))
 
+    @classmethod
+    def of_several(
+        cls,
+        predicted: np.ndarray,
+        expected: np.ndarray,
+        labels: Sequence[str],
+    ) -> "Confusion":
+        """Count examples with several labels, 0 or 1 [examples, labels]."""
+        pairs = expected.astype(np.int64) * 2 + predicted
+        counts = [(pairs == number).sum(0) for number in range(4)]
+        return cls(tuple(labels), np.stack(counts, -1).reshape(-1, 2, 2))
+
+    @property
+    def are_several(self) -> bool:
+        """Whether examples have several labels."""
+        return self.counts.ndim > 2
+
+    @property
+    def _of_labels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Examples with each label, predictions of it, and right ones."""
+        counts = self.counts
+        if self.are_several:
+            return counts[:, 1].sum(1), counts[:, :, 1].sum(1), counts[:, 1, 1]
+        return counts.sum(1), counts.sum(0), counts.diagonal()
+
     @property
     def scores(self) -> dict[str, np.ndarray]:
         """Precision, recall and F1 of each label; 0 where there is nothing."""
-        right = self.counts.diagonal()
-        of_label, predicted = self.counts.sum(1), self.counts.sum(0)
-        return {
-            "precision": right / np.maximum(predicted, 1),
-            "recall": right / np.maximum(of_label, 1),
-            "F1": 2 * right / np.maximum(predicted + of_label, 1),
-        }
+        return _scores(*self._of_labels)
 
     @property
     def macro_f1(self) -> float:
         """The mean F1 of the labels that are right or predicted somewhere."""
-        is_there = self.counts.sum(0) + self.counts.sum(1) > 0
-        return float(self.scores["F1"][is_there].mean())
+        of_label, predicted, _ = self._of_labels
+        is_there = of_label + predicted > 0
+        return (
+            float(self.scores["F1"][is_there].mean()) if is_there.any() else 0.0
+        )
+
+    @property
+    def micro(self) -> dict[str, float]:
+        """Precision, recall and F1 over all labels together."""
+        scores = _scores(*(np.sum(counts) for counts in self._of_labels))
+        return {f"micro_{k.lower()}": float(v) for k, v in scores.items()}
 
     def to_markdown(self) -> str:
         """Return a row for each label; with few labels, all counts too."""
-        shown = self.labels if len(self.labels) <= _MOST_COLUMNS else ()
+        is_square = not self.are_several
+        is_shown = is_square and len(self.labels) <= _MOST_COLUMNS
+        shown = self.labels if is_shown else ()
         names = [name.replace("|", "/") for name in self.labels]
-        heads = ["label", "examples", *self.scores]
+        (of_label, *_), scores = self._of_labels, self.scores
+        heads = ["label", "examples", *scores]
         heads += [f"as {name}" for name in names[: len(shown)]]
         lines = [
             f"| {' | '.join(heads)} |",
             f"| --- |{' ---: |' * (len(heads) - 1)}",
         ]
         for number, name in enumerate(names):
-            cells = [name, f"{self.counts[number].sum():,}"]
-            cells += [f"{v[number]:.3f}" for v in self.scores.values()]
-            cells += [f"{n:,}" for n in self.counts[number, : len(shown)]]
+            cells = [name, f"{of_label[number]:,}"]
+            cells += [f"{v[number]:.3f}" for v in scores.values()]
+            cells += [f"{n:,}" for n in self.counts[number][: len(shown)]]
             lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines) + "\n"
 
@@ -102,6 +134,16 @@ class Confusion:
         picture = io.BytesIO()
         figure.savefig(picture, format="png", dpi=80)
         return picture.getvalue()
+
+
+def _scores(
+    of_label: np.ndarray, predicted: np.ndarray, right: np.ndarray
+) -> dict[str, np.ndarray]:
+    return {
+        "precision": right / np.maximum(predicted, 1),
+        "recall": right / np.maximum(of_label, 1),
+        "F1": 2 * right / np.maximum(predicted + of_label, 1),
+    }
 
 
 def name_of(split: str, ending: str) -> str:

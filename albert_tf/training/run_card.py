@@ -76,6 +76,8 @@ def write(output_dir: str) -> str:
     pictures = [f"![curves]({CURVES_NAME})\n"]
     mixed_up = confusion.read(output_dir)
     for split, found in mixed_up.items():
+        if found.are_several:  # Each is right or wrong by itself.
+            continue
         name = confusion.name_of(split, "png")
         _write(os.path.join(output_dir, name), found.draw())
         pictures.append(f"![{split}]({name})\n")
@@ -190,6 +192,7 @@ def _draw(lines: list[dict[str, Any]]) -> "matplotlib.figure.Figure":
         name
         for line in _of_split(lines, "train") + _of_split(lines, "eval")
         for name in line.keys() - run_log.NOT_METRICS
+        if not name.startswith("threshold_of_")  # There may be hundreds.
     }
     ordered = sorted(names, key=lambda name: (not name.endswith("loss"), name))
     columns = 3

@@ -68,7 +68,6 @@ class TextTask(base.Task):
         A label that is not known becomes 0, as in the original.
         """
         del split
-        kind = np.float32 if self.is_regression else np.int64
         cut: list[str] = []
         for start in range(0, len(examples), _BATCH):
             part = examples[start : start + _BATCH]
@@ -91,7 +90,7 @@ class TextTask(base.Task):
             ]
             yield {
                 **{k: np.stack([p[k] for p in packed]) for k in packing.NAMES},
-                "label_ids": np.array([e.label or 0 for e in part], kind),
+                "label_ids": self.label_ids(part),
                 "is_real_example": np.ones(len(part), np.int64),
             }
         self.remark(
@@ -99,6 +98,13 @@ class TextTask(base.Task):
             "and cut.",
             cut,
         )
+
+    def label_ids(
+        self, examples: Sequence[glue_data.TextExample]
+    ) -> np.ndarray:
+        """Return the labels as records have them, [examples, ...]."""
+        kind = np.float32 if self.is_regression else np.int64
+        return np.array([example.label or 0 for example in examples], kind)
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[glue_data.TextExample]

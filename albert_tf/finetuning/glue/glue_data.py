@@ -24,14 +24,14 @@ class TextExample:
 
     Attributes:
         text_b: Second text; empty if there is only one.
-        label: Index of the right label, or the right number; None where it is
-            not known.
+        label: Index of the right label, or the right number; of tables with
+            several labels their indices; None where it is not known.
     """
 
     guid: Any  # See `text_files.key_of`.
     text_a: str
     text_b: str = ""
-    label: float | None = None
+    label: Any = None
 
 
 def read(

@@ -69,6 +69,7 @@ _REFUSED = {
     ),
 }
 _ONE_LABEL = "single_label_classification"
+_SEVERAL_LABELS = "multi_label_classification"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Details:
 
     labels: Sequence[str] = ()
     is_regression: bool = False
+    are_several: bool = False  # Whether a text may have several labels.
     is_choice: bool = False
     ids: Mapping[str, int] = dataclasses.field(
         default_factory=lambda: {
@@ -164,6 +166,8 @@ def label_values(
     }
     if details.is_regression:
         values["problem_type"] = "regression"
+    elif details.are_several:
+        values["problem_type"] = _SEVERAL_LABELS
     elif details.labels:
         values["problem_type"] = _ONE_LABEL
     return values
@@ -172,15 +176,16 @@ def label_values(
 def read_details(values: Mapping[str, Any], path: str) -> Details:
     """Return what a `config.json` says about the outputs of a classifier."""
     kind = values.get("problem_type")
-    if kind not in (None, "regression", _ONE_LABEL):
+    allowed = None, "regression", _ONE_LABEL, _SEVERAL_LABELS
+    if kind not in allowed:
         raise errors.UserError(
-            f"{path} has problem_type={kind!r}: a classifier that gives a text "
-            "several labels, which this project does not have. Allowed are "
-            f"regression and {_ONE_LABEL}."
+            f"{path} has problem_type={kind!r}. Allowed are "
+            f"{', '.join(map(str, allowed[1:]))}. Mend the file."
         )
     return Details(
         labels=_labels(values.get("id2label"), path),
         is_regression=kind == "regression",
+        are_several=kind == _SEVERAL_LABELS,
         is_choice=any(has_class(values, n) for n in _CHOICES.values()),
     )
 

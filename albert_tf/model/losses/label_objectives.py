@@ -64,6 +64,48 @@ def weighted(class_weights: Sequence[float] | None) -> objectives.Objective:
 CLASSIFICATION = weighted(None)
 
 
+def multi_label(
+    class_weights: Sequence[Sequence[float]] | None,
+) -> objectives.Objective:
+    """Return the objective of classifiers that give several labels, or none.
+
+    `label_ids` are int32 [B, labels], 0 or 1. The loss is the binary
+    cross-entropy, in nats, of the mean label.
+
+    Args:
+        class_weights: What 0 and 1 count of each label, [labels][2].
+    """
+
+    def values(
+        model: keras.Model,
+        batch: objectives.Batch,
+        dropout_seed: tf.Tensor | None,
+    ) -> objectives.Tensors:
+        logits = objectives.outputs(model, batch, dropout_seed)["logits"]
+        labels = tf.cast(batch["label_ids"], tf.float32)
+        return {
+            "classification_loss": tf.nn.sigmoid_cross_entropy_with_logits(
+                labels, tf.cast(logits, tf.float32)
+            )
+        }
+
+    def sample_weights(batch: objectives.Batch) -> objectives.Tensors:
+        labels = batch["label_ids"]
+        found = tf.ones(tf.shape(labels))
+        if class_weights is not None:
+            no, yes = tf.unstack(tf.constant(class_weights, tf.float32), axis=1)
+            found = tf.where(labels > 0, yes, no)
+        found *= objectives.real_examples(batch)[:, None]
+        return {"classification_loss": found}
+
+    return objectives.Objective(
+        losses={"classification_loss": 1.0},
+        metrics=(),
+        sample_weights=sample_weights,
+        values=values,
+    )
+
+
 def _token_weights(batch: objectives.Batch) -> tf.Tensor:
     labels = tf.cast(batch["label_ids"] > 0, tf.float32)
     return labels * objectives.real_examples(batch)[:, None]

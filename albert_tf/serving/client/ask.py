@@ -82,6 +82,8 @@ class Signature:
                 count = sum(bool(best) for best, *_ in answer["pieces"])
                 for key in ("pieces", "probabilities"):
                     answer[key] = answer[key][:count]
+            if "predicted" in answer:  # Filled up with empty labels.
+                answer["predicted"] = [*filter(None, answer["predicted"])]
             answers.append({**request.key, **_with_spans(answer)})
         return answers
 

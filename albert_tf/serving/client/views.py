@@ -107,6 +107,14 @@ def show_label(texts: Texts, answer: Answer) -> View:
     return View(answer["label"], (), charts, _notes(answer))
 
 
+def show_labels(texts: Texts, answer: Answer) -> View:
+    """List the labels that are given, and chart all."""
+    del texts
+    headline = ", ".join(answer["predicted"]) or "No label"
+    charts = {"Labels": _bars(answer["labels"], answer["probabilities"])}
+    return View(headline, (), charts, _notes(answer))
+
+
 def show_score(texts: Texts, answer: Answer) -> View:
     """Give the number of a regression."""
     del texts
@@ -181,6 +189,7 @@ KINDS = {
         "Spans", "Names and the like are marked.", {"text": _STORY}, show_spans
     ),
     "label": Kind("Classes", "The text is classified.", _PAIR, show_label),
+    "predicted": Kind("Labels", "The text is labelled.", _PAIR, show_labels),
     "score": Kind("Score", "The text gets a number.", _PAIR, show_score),
 }
 

@@ -17,7 +17,7 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import files, strict_json
-from albert_tf.finetuning import base, race, tagging
+from albert_tf.finetuning import base, multi_label, race, tagging
 from albert_tf.finetuning.glue import glue
 from albert_tf.model.checkpoints import huggingface, huggingface_config
 from albert_tf.model.config import AlbertConfig
@@ -143,6 +143,7 @@ def details_of(task: base.Task) -> huggingface_config.Details:
     return huggingface_config.Details(
         labels=labels,
         is_regression=isinstance(task, glue.TextTask) and not labels,
+        are_several=isinstance(task, multi_label.MultiLabelTask),
         is_choice=isinstance(task, race.RaceTask),
     )
 

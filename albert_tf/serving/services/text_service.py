@@ -1,7 +1,8 @@
 """Signatures of finetuned classifiers and regressions."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,6 +16,8 @@ class TextService(service.Service, abc.ABC):
     """A finetuned model of one text or of pairs of texts."""
 
     model: classification.AlbertClassifier
+    # From logits to probabilities.
+    chances: Callable[[tf.Tensor], tf.Tensor] = staticmethod(tf.nn.softmax)
 
     def __init__(
         self,
@@ -52,8 +55,8 @@ class TextService(service.Service, abc.ABC):
 
     def _with_logits(self, outputs: Tensors) -> Tensors:
         logits = self.model.logits(outputs["pooled_output"])
-        probabilities = tf.nn.softmax(logits)
-        return {**outputs, "logits": logits, "probabilities": probabilities}
+        chances = self.chances(logits)
+        return {**outputs, "logits": logits, "probabilities": chances}
 
     @abc.abstractmethod
     def answer(self, *texts: tf.Tensor) -> Tensors:
@@ -84,6 +87,47 @@ class ClassifierService(TextService):
             "label": tf.gather(labels, tf.argmax(probabilities, -1)),
             "labels": tf.broadcast_to(labels, tf.shape(probabilities)),
             "probabilities": probabilities,
+            "truncated": outputs["truncated"],
+        }
+
+
+class MultiLabelService(TextService):
+    """A finetuned classifier that gives any number of labels."""
+
+    chances = staticmethod(tf.nn.sigmoid)
+
+    def __init__(
+        self,
+        *args: Any,
+        thresholds: Sequence[float],
+        **kwargs: Any,
+    ):
+        """Keep what the signatures need; see `TextService`.
+
+        Args:
+            thresholds: Of each label, in the order of `labels`.
+        """
+        super().__init__(*args, **kwargs)
+        self.thresholds = tuple(thresholds)
+
+    def answer(self, *texts: tf.Tensor) -> Tensors:
+        """Label texts.
+
+        Returns:
+            `predicted` string [batch, labels], those whose probability is above
+            their threshold, filled up with empty ones; `labels` string and
+            `probabilities` float32, both [batch, labels]; `truncated` bool
+            [batch].
+        """
+        outputs = self._outputs(texts)
+        chances = outputs["probabilities"]
+        labels = tf.broadcast_to(tf.constant(self.labels), tf.shape(chances))
+        is_given = chances > tf.constant(self.thresholds, tf.float32)
+        found = tf.ragged.boolean_mask(labels, is_given)
+        return {
+            "predicted": found.to_tensor("", tf.shape(chances)),
+            "labels": labels,
+            "probabilities": chances,
             "truncated": outputs["truncated"],
         }
 

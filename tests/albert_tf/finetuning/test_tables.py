@@ -120,17 +120,22 @@ EXAMPLES = [
 ] + [TextExample(99, "alone", label=2)]
 
 
+def choose(share, seed):
+    numbers = [tables.numbers_of(example) for example in EXAMPLES]
+    return np.array(tables.choose(EXAMPLES, numbers, share, seed))
+
+
 def test_a_share_of_each_label_is_held_out():
     """Of label 1 a quarter of the examples; every text is there twice."""
-    chosen = np.array(tables.choose(EXAMPLES, 0.25, seed=3))
+    chosen = choose(0.25, seed=3)
     labels = np.array([e.label for e in EXAMPLES])
     assert [chosen[labels == n].sum() for n in (0, 1, 2)] == [16, 4, 0]
     assert (chosen[:80:2] == chosen[1:80:2]).all()
-    again = np.array(tables.choose(EXAMPLES, 0.25, seed=3))
-    other = np.array(tables.choose(EXAMPLES, 0.25, seed=4))
+    again = choose(0.25, seed=3)
+    other = choose(0.25, seed=4)
     assert (again == chosen).all()
     assert (other != chosen).any()
-    least = np.array(tables.choose(EXAMPLES, 0.001, seed=3))
+    least = choose(0.001, seed=3)
     assert [least[labels == n].sum() for n in (0, 1, 2)] == [2, 2, 0]
 
 

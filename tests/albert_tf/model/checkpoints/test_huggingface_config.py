@@ -87,8 +87,8 @@ def test_regression_and_choice_are_read():
         ({"id2label": ["no", "yes"]}, "config.json has id2label="),
         ({"id2label": False}, "config.json has id2label=False"),
         (
-            {"problem_type": "multi_label_classification"},
-            "several labels, which this project does not have",
+            {"problem_type": "ranking"},
+            "problem_type='ranking'. Allowed are regression, single_label",
         ),
     ],
 )

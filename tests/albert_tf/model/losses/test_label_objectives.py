@@ -1,6 +1,7 @@
 """Objectives of labels: against NumPy, for given logits."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from albert_tf.model.losses import label_objectives
@@ -46,6 +47,27 @@ def test_weights_of_classes_are_in_the_loss_alone():
         found["classification_loss"], (loss, 3.5), rtol=LOSS_RTOL
     )
     np.testing.assert_allclose(found["accuracy"], (2, 2))
+
+
+@pytest.mark.parametrize("weights", [None, [[0.5, 4], [1, 1], [2, 0.25]]])
+def test_several_labels_have_binary_cross_entropies(weights):
+    labels = np.array([[0, 1, 1], [0, 0, 0], [1, 1, 1]])
+    losses = np.log1p(np.exp(LOGITS)) - LOGITS * labels
+    counts = np.ones([3, 3])
+    if weights is not None:
+        counts = np.take_along_axis(
+            np.array([weights] * 3), labels[..., None], 2
+        )
+        counts = counts[..., 0]
+    found = passes.compute(
+        label_objectives.multi_label(weights),
+        model_of(LOGITS),
+        {"label_ids": labels, "is_real_example": REAL},
+    )
+    pair = (losses * counts)[:2].sum(), counts[:2].sum()
+    np.testing.assert_allclose(
+        found["classification_loss"], pair, rtol=LOSS_RTOL
+    )
 
 
 def test_numbers_have_a_squared_error():

@@ -1,0 +1,208 @@
+"""Tables whose texts have several labels, or none."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from albert_tf.common import errors
+from albert_tf.data import layouts
+from albert_tf.finetuning import base, probabilities, tables, text_files
+from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.training import confusion
+
+# Where nothing is known about the probabilities.
+_EVEN = 0.5
+# float32 knows thresholds between these.
+_RANGE = 1e-4, 1 - 1e-4
+# Names of thresholds among the scores of a run.
+_THRESHOLD, _OF_LABEL = "threshold", "threshold_of_"
+
+
+class MultiLabelTask(tables.TableTask):
+    """Any number of labels for each row: one yes or no for each label."""
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self._thresholds: np.ndarray | None = None
+
+    def layout(self, split: str) -> layouts.Layout:
+        """Return the layout, with a 0 or 1 for each label."""
+        return layouts.with_labels(super().layout(split), len(self.labels))
+
+    def label_ids(self, examples: Sequence[TextExample]) -> np.ndarray:
+        """Return 1 for each label that an example has, [examples, labels]."""
+        found = np.zeros([len(examples), len(self.labels)], np.int64)
+        for row, example in zip(found, examples, strict=True):
+            row[list(example.label or ())] = 1
+        return found
+
+    def _labels(self, rows: Sequence[Any]) -> Sequence[Any]:
+        return self._numbers(rows)
+
+    def _count(self, examples: Sequence[TextExample], path: str) -> None:
+        super()._count(examples, path)
+        if self.options.class_weights == tables.NO_WEIGHTS:
+            return
+        assert self._counts is not None
+        for number in np.flatnonzero(self._counts == self._total):
+            raise errors.UserError(
+                f"cannot weigh the label {self.labels[number]!r}: all "
+                f"examples of {path} have it. Remove it from the column.",
+                "class_weights",
+                self.options.class_weights,
+            )
+
+    @property
+    def class_weights(self) -> Sequence[Any] | None:
+        """Weights of no and yes for each label, as scikit-learn's "balanced".
+
+        Yes and no count the same in total for each label, and all labels count
+        the same. None without weights.
+        """
+        counts = self._counts
+        if counts is None or self.options.class_weights == tables.NO_WEIGHTS:
+            return None
+        both = np.stack([self._total - counts, counts], -1)
+        return tuple(map(tuple, (self._total / 2 / both).tolist()))
+
+    # The thresholds.
+
+    def remember(self, scores: Mapping[str, float]) -> None:
+        """Take the thresholds from an earlier `score`, if it has them.
+
+        Without, the examples that have labels decide them.
+        """
+        if _THRESHOLD in scores:
+            values = [scores[_THRESHOLD]] * len(self.labels)
+            self._thresholds = np.array(values)
+            return
+        self._thresholds = None
+        known = [name for name in scores if name.startswith(_OF_LABEL)]
+        if not known:
+            return
+        for label in self.labels:
+            if f"{_OF_LABEL}{label}" not in scores:
+                raise errors.UserError(
+                    f"The scores of the run have no threshold of {label!r}, "
+                    f"but {', '.join(known)}: they are of other labels. Run "
+                    "the task again with `do_train` and `do_eval`."
+                )
+        self._thresholds = np.array(
+            [scores[f"{_OF_LABEL}{label}"] for label in self.labels]
+        )
+
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """That of each label, for texts whose labels are not known.
+
+        It is the last that was remembered; else 0.5, with a warning.
+        """
+        found = self._thresholds
+        if found is None:
+            logging.warning(
+                "No `do_eval` has chosen thresholds: texts get the labels "
+                "whose probability is above %g.",
+                _EVEN,
+            )
+            found = self._thresholds = np.full(len(self.labels), _EVEN)
+        return dict(zip(self.labels, found.tolist(), strict=True))
+
+    def _thresholds_for(
+        self, rows: np.ndarray, examples: Sequence[TextExample]
+    ) -> np.ndarray:
+        """Return what was remembered; else the best, where labels are known."""
+        is_known = all(example.label is not None for example in examples)
+        if self._thresholds is None and is_known:
+            right = self.label_ids(examples) > 0
+            overall = best_threshold(rows.ravel(), right.ravel())
+            found = np.full(len(self.labels), overall)
+            if self.options.label_thresholds == tables.EACH:
+                for number in np.flatnonzero(right.any(0)):
+                    found[number] = best_threshold(
+                        rows[:, number], right[:, number]
+                    )
+            return found
+        return np.array(list(self.thresholds.values()))
+
+    # Outputs to results.
+
+    def score(
+        self, outputs: base.Outputs, examples: Sequence[TextExample]
+    ) -> dict[str, float]:
+        """Return F1, accuracy (all labels of a text), AUC, loss, thresholds."""
+        logits = np.asarray(outputs["logits"], np.float64)
+        if not np.isfinite(logits).all():
+            raise ValueError("Predictions are NaN or infinite.")
+        rows, right = probabilities.sigmoid(logits), self.label_ids(examples)
+        thresholds = self._thresholds_for(rows, examples)
+        is_given = rows > thresholds
+        found = confusion.Confusion.of_several(is_given, right, self.labels)
+        names, values = [_THRESHOLD], thresholds[:1]
+        if self.options.label_thresholds == tables.EACH:
+            names = [f"{_OF_LABEL}{name}" for name in self.labels]
+            values = thresholds
+        losses = np.logaddexp(0, logits) - logits * right
+        return {
+            **found.micro,
+            "macro_f1": found.macro_f1,
+            "accuracy": float((is_given == right).all(-1).mean()),
+            "auc": probabilities.mean_area(rows, right > 0),
+            "loss": float(losses.mean()),
+            **dict(zip(names, values.tolist(), strict=True)),
+        }
+
+    def confusion(
+        self, outputs: base.Outputs, examples: Sequence[TextExample]
+    ) -> confusion.Confusion:
+        """Return how often each label is given, and right."""
+        rows = probabilities.sigmoid(outputs["logits"])
+        is_given = rows > self._thresholds_for(rows, examples)
+        right = self.label_ids(examples)
+        return confusion.Confusion.of_several(is_given, right, self.labels)
+
+    def answers(
+        self, outputs: base.Outputs, examples: Sequence[TextExample]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the labels above their thresholds, and all probabilities."""
+        rows = probabilities.sigmoid(outputs["logits"])
+        is_given = rows > self._thresholds_for(rows, examples)
+        for example, row, given in zip(examples, rows, is_given, strict=True):
+            yield {
+                **text_files.key_of(example.guid),
+                "prediction": [self.labels[n] for n in np.flatnonzero(given)],
+                "probabilities": dict(
+                    zip(self.labels, row.tolist(), strict=True)
+                ),
+            }
+
+    def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
+        """Average probabilities."""
+        rows = [probabilities.sigmoid(outputs["logits"]) for outputs in runs]
+        return {"logits": probabilities.logit(np.mean(rows, 0))}
+
+
+def best_threshold(chances: np.ndarray, right: np.ndarray) -> float:
+    """Return the threshold with the best F1; of several the highest.
+
+    It lies between two probabilities.
+
+    Example:
+        best_threshold([0.1, 0.4, 0.9], [False, True, True]) = 0.25
+
+    Args:
+        chances: float [n].
+        right: bool [n], with one true at least.
+    """
+    if not right.any():
+        return _EVEN
+    order = np.argsort(-chances, kind="stable")
+    ordered, hits = chances[order], right[order].cumsum()
+    counts = np.arange(1, len(order) + 1)
+    f1 = 2 * hits / (counts + hits[-1])
+    below = np.append(ordered[1:], 0.0)
+    f1[ordered == below] = -1  # No threshold lies between them.
+    best = int(f1.argmax())
+    middle = (ordered[best] + below[best]) / 2
+    return float(np.clip(middle, *_RANGE))

@@ -1,0 +1,246 @@
+"""Texts with several labels: rows, parts, weights, thresholds, scores."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn import metrics
+from sklearn.utils import class_weight
+
+from albert_tf.common import errors
+from albert_tf.finetuning import base, multi_label, probabilities, tables
+from albert_tf.finetuning.glue.glue_data import TextExample
+from tests.albert_tf.finetuning.glue.small_tasks import Markers
+
+LABELS = "joy,fear,rain"
+
+
+def options(**values):
+    given = {
+        "text_columns": "text",
+        "label_column": "tags",
+        "multi_label": True,
+        **values,
+    }
+    return tables.TableOptions(**given)
+
+
+def task_of(**values):
+    given = options(**{"labels": LABELS, **values})
+    return multi_label.MultiLabelTask(Markers(), 16, given)
+
+
+def write(folder, *cells, name="t.jsonl"):
+    path = folder / name
+    rows = [{"text": f"t{n}", "tags": cell} for n, cell in enumerate(cells)]
+    if name.endswith("parquet"):
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif name.endswith("csv"):
+        lines = ["text,tags", *(f'{r["text"]},"{r["tags"]}"' for r in rows)]
+        path.write_text("\n".join(lines) + "\n")
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def labels_of(task, path):
+    return [example.label for example in task.read(path, base.DEV)]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "changes"),
+    [
+        ("t.csv", ["rain, joy", "", "fear"], {}),
+        ("t.csv", ["rain;joy", " ", "fear"], {"label_separator": ";"}),
+        ("t.jsonl", ["rain,joy,rain", None, "fear"], {}),
+        ("t.jsonl", [["rain", "joy"], [], ["fear"]], {}),
+        ("t.parquet", [["rain", "joy"], None, ["fear"]], {}),
+        ("t.parquet", ["joy,rain", None, "fear"], {}),
+    ],
+)
+def test_cells_hold_labels_or_lists(tmp_path, name, cells, changes):
+    path = write(tmp_path, *cells, name=name)
+    found = tables.find_labels(path, options(**changes))
+    assert found == ("fear", "joy", "rain")
+    assert labels_of(task_of(**changes), path) == [(0, 2), (), (1,)]
+
+
+def test_bad_cells_are_named_with_their_line(tmp_path):
+    for cell, message in (
+        ("joy,,rain", "line 2: the column 'tags' holds '', which is no label"),
+        (["joy", {}], "line 2: the column 'tags' holds {}, which is no"),
+        ("joy,hail", "line 2: the label 'hail' is not one of 'joy', 'fear'"),
+    ):
+        with pytest.raises(errors.UserError, match=message):
+            task_of().read(write(tmp_path, "joy", cell), base.DEV)
+
+
+def test_a_wrong_separator_and_single_examples_are_told(tmp_path, caplog):
+    tables.find_labels(write(tmp_path, "joy;rain", "joy"), options())
+    assert "no text has two labels. Is `label_separator=,` right" in caplog.text
+    assert "2 labels have one example each" in caplog.text
+
+
+def test_options_of_several_labels_only():
+    for changes, message in (
+        ({"multi_label": False, "label_separator": ";"}, "with `multi_label`"),
+        ({"multi_label": False, "label_thresholds": "one"}, "multi_label"),
+        ({"label_separator": ""}, "is empty"),
+        ({"best_score": "matthew_corr"}, "Use micro_f1 or macro_f1"),
+        ({"multi_label": False, "best_score": "micro_f1"}, "Use accuracy or"),
+    ):
+        with pytest.raises(errors.UserError, match=message):
+            options(**changes)
+
+
+def test_a_share_of_each_label_is_held_out():
+    random = np.random.default_rng(3)
+    given = random.random((400, 3)) < [0.5, 0.2, 0.03]
+    numbers = [tuple(map(int, np.flatnonzero(row))) for row in given]
+    examples = [
+        TextExample(n, f"text {n}", label=label)
+        for n, label in enumerate(numbers)
+    ]
+    chosen = np.array(tables.choose(examples, numbers, 0.25, seed=1))
+    shares = (given & chosen[:, None]).sum(0) / given.sum(0)
+    np.testing.assert_allclose(shares[:2], 0.25, atol=0.02)
+    assert shares[2] == pytest.approx(0.25, abs=0.06)
+    has_none = ~given.any(1)
+    assert (has_none & chosen).sum() == round(0.25 * has_none.sum())
+
+
+def test_records_have_a_number_for_each_label():
+    task = task_of()
+    examples = [
+        TextExample(1, "a", label=(0, 2)),
+        TextExample(2, "b", label=()),
+    ]
+    (values,) = task.featurize(examples, base.TRAIN)
+    assert values["label_ids"].tolist() == [[1, 0, 1], [0, 0, 0]]
+    shapes = {f.name: f.shape for f in task.layout(base.TRAIN)}
+    assert shapes["label_ids"] == (3,)
+
+
+def test_balanced_weights_are_those_of_scikit_learn(tmp_path):
+    path = write(tmp_path, "joy,rain", "joy", "", "fear", "joy")
+    task = task_of(class_weights="balanced")
+    examples = task.read(path, base.TRAIN)
+    right = task.label_ids(examples)
+    for number in range(3):
+        expected = class_weight.compute_class_weight(
+            "balanced", classes=np.arange(2), y=right[:, number]
+        )
+        np.testing.assert_allclose(task.class_weights[number], expected)
+    with pytest.raises(errors.UserError, match="all examples of .* have it"):
+        task.read(write(tmp_path, "joy", "joy,rain", "joy,fear"), base.TRAIN)
+    with pytest.raises(errors.UserError, match="cannot weigh the label 'fear'"):
+        task.read(write(tmp_path, "joy", "rain"), base.TRAIN)
+
+
+def some_outputs(count=200):
+    random = np.random.default_rng(7)
+    right = random.random((count, 3)) < [0.5, 0.3, 0.1]
+    logits = random.normal(size=right.shape).round(1) + 1.5 * right - [0, 1, 3]
+    examples = [
+        TextExample(n, "", label=tuple(map(int, np.flatnonzero(row))))
+        for n, row in enumerate(right)
+    ]
+    return {"logits": logits.astype(np.float32)}, right, examples
+
+
+@pytest.mark.parametrize("kind", ["one", "each"])
+def test_scores_are_those_of_scikit_learn(kind):
+    outputs, right, examples = some_outputs()
+    task = task_of(label_thresholds=kind)
+    found = task.score(outputs, examples)
+    odds = probabilities.sigmoid(outputs["logits"])
+    names = ["threshold"] * 3
+    if kind == "each":
+        names = [f"threshold_of_{name}" for name in LABELS.split(",")]
+    given = odds > [found[name] for name in names]
+    expected = {
+        "micro_f1": metrics.f1_score(right, given, average="micro"),
+        "micro_precision": metrics.precision_score(
+            right, given, average="micro"
+        ),
+        "micro_recall": metrics.recall_score(right, given, average="micro"),
+        "macro_f1": metrics.f1_score(right, given, average="macro"),
+        "accuracy": metrics.accuracy_score(right, given),
+        "auc": metrics.roc_auc_score(right, odds, average="macro"),
+        "loss": np.mean(
+            [metrics.log_loss(right[:, n], odds[:, n]) for n in range(3)]
+        ),
+        **{name: found[name] for name in names},
+    }
+    assert found == pytest.approx(expected)
+    counts = task.confusion(outputs, examples)
+    np.testing.assert_array_equal(
+        counts.counts, metrics.multilabel_confusion_matrix(right, given)
+    )
+    table = metrics.precision_recall_fscore_support(right, given)
+    for values, wanted in zip(counts.scores.values(), table, strict=False):
+        np.testing.assert_allclose(values, wanted)
+    answers = list(task.answers(outputs, examples))
+    assert [a["prediction"] for a in answers] == [
+        [n for n, yes in zip(task.labels, row, strict=True) if yes]
+        for row in given
+    ]
+
+
+def f1_of(chances, right, threshold):
+    return metrics.f1_score(right, chances > threshold, zero_division=0)
+
+
+def test_no_threshold_is_better():
+    outputs, right, _ = some_outputs()
+    odds = probabilities.sigmoid(outputs["logits"])
+    for number in range(3):
+        column, wanted = odds[:, number], right[:, number]
+        found = multi_label.best_threshold(column, wanted)
+        others = [f1_of(column, wanted, t) for t in [0, *column]]
+        assert f1_of(column, wanted, found) == pytest.approx(max(others))
+    chances, yes = np.array([0.1, 0.4, 0.9]), np.array([0, 1, 1], bool)
+    assert multi_label.best_threshold(chances, yes) == pytest.approx(0.25)
+    equal = multi_label.best_threshold(np.full(3, 0.6), yes)
+    assert f1_of(np.full(3, 0.6), yes, equal) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("kind", ["one", "each"])
+def test_new_texts_get_the_thresholds_of_the_run(kind, caplog):
+    outputs, _, examples = some_outputs()
+    task = task_of(label_thresholds=kind)
+    found = task.score(outputs, examples)
+    known = [a["prediction"] for a in task.answers(outputs, examples)]
+    new = [TextExample(e.guid, "") for e in examples]
+    other = task_of(label_thresholds=kind)
+    other.remember(found)
+    assert [a["prediction"] for a in other.answers(outputs, new)] == known
+    # They stay where labels are known, too: those are for testing then.
+    some = {"logits": outputs["logits"][:9] + 1}
+    kept = other.score(some, examples[:9])
+    assert {k: v for k, v in kept.items() if "threshold" in k} == {
+        k: v for k, v in found.items() if "threshold" in k
+    }
+    assert "No `do_eval` has chosen thresholds" not in caplog.text
+    assert set(task_of().thresholds.values()) == {0.5}
+    assert "No `do_eval` has chosen thresholds" in caplog.text
+
+
+def test_thresholds_of_other_labels_are_refused():
+    message = "no threshold of 'fear', but threshold_of_joy, threshold_of_hail"
+    with pytest.raises(errors.UserError, match=message):
+        task_of().remember({"threshold_of_joy": 0.1, "threshold_of_hail": 0.2})
+    # The part that is held out beside --dev_file has its own.
+    scores = {f"threshold_of_{name}": 0.1 for name in LABELS.split(",")}
+    task = task_of()
+    task.remember({**scores, "threshold_of_joy_held_out": 0.7})
+    assert set(task.thresholds.values()) == {0.1}
+
+
+def test_an_ensemble_has_the_mean_probabilities():
+    outputs, *_ = some_outputs()
+    both = task_of().combine([outputs, {"logits": -outputs["logits"]}])
+    np.testing.assert_allclose(probabilities.sigmoid(both["logits"]), 0.5)

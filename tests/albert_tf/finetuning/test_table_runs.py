@@ -1,0 +1,202 @@
+"""Runs with tables: learnt, predicted, exported alike."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+
+from albert_tf import (
+    convert_checkpoint,
+    ensemble,
+    export,
+    predict,
+    run_classifier,
+)
+from albert_tf.common import errors, scores
+from albert_tf.finetuning import tables
+from tests.albert_tf.finetuning import small_runs
+from tests.conftest import changed
+from tests.export_options import make_options
+
+pytestmark = pytest.mark.slow
+
+WORDS = {"rain": "It rains. ", "lamp": "The lamp. ", "we": "We, we. "}
+
+
+def tagged(count):
+    """Texts of some of three sentences; the tags say which, in any order."""
+    random = np.random.default_rng(1)
+    for number in range(count):
+        names = [name for name in WORDS if random.random() < 0.4]
+        text = "".join(WORDS[name] for name in names) or "A. "
+        yield {"id": f"n{number}", "text": text, "tags": names}
+
+
+def write(folder, rows, name="train"):
+    path = folder / f"{name}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def settings(world, folder, rows, columns, **values):
+    """Options of a run that learns what the texts say."""
+    path = write(folder.parent, rows)
+    made = run_classifier.ClassifierOptions(
+        finetuning=small_runs.shared(world, folder, max_seq_length=24),
+        train_file=path,
+        test_file=path,
+        table=tables.TableOptions(id_column="id", **columns),
+    )
+    steps = {
+        "train_step": 150,
+        "learning_rate": 3e-3,
+        "save_checkpoints_steps": 150,
+        "iterations_per_loop": 150,
+        "dev_share": 0.2,
+    }
+    return changed(made, **{**steps, **values})
+
+
+def predictions(folder, texts, **model):
+    """The answers of a run or an export."""
+    out = folder / f"{next(iter(model))}.answers.jsonl"
+    given = {"input_file": texts, "output_file": str(out), "overwrite": True}
+    named = {name: str(path) for name, path in model.items()}
+    predict.run(predict.PredictOptions(**given, **named))
+    return [json.loads(line) for line in small_runs.open_lines(out)]
+
+
+def both_answers(run, folder, texts):
+    """Those of a run, and of its SavedModel."""
+    served = folder / "served"
+    train = str(run.parent / "train.jsonl")
+    export.run(
+        make_options(run_dir=str(run), export_dir=str(served), eval_file=train)
+    )
+    report = json.loads((served / "export.json").read_text())
+    assert report["scores"] == pytest.approx(
+        report["scores_in_float32"], abs=1e-4
+    )
+    ours = predictions(folder, texts, run_dir=run)
+    theirs = predictions(folder, texts, saved_model=served)
+    assert [a["id"] for a in ours] == [a["id"] for a in theirs]
+    return list(zip(ours, theirs, strict=True))
+
+
+def hugging_face(run, folder):
+    """The config and the weights of the head in a folder for transformers."""
+    import safetensors.numpy
+
+    to = folder / "hf"
+    convert_checkpoint.run(
+        convert_checkpoint.ConvertOptions(
+            from_=str(run), to=str(to), format="huggingface"
+        )
+    )
+    weights = safetensors.numpy.load_file(to / "model.safetensors")
+    return types.SimpleNamespace(
+        folder=to,
+        config=json.loads((to / "config.json").read_text()),
+        weight=weights["classifier.weight"],
+        bias=weights["classifier.bias"],
+    )
+
+
+SEVERAL = {"text_columns": "text", "label_column": "tags", "multi_label": True}
+
+
+@pytest.fixture(scope="module", params=["one", "each"])
+def multi_label(request, world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("several") / "run"
+    columns = {**SEVERAL, "label_thresholds": request.param}
+    rows = tagged(120)
+    run_classifier.run(
+        settings(world, folder, rows, columns, class_weights="balanced")
+    )
+    return folder
+
+
+def test_several_labels_are_learnt(multi_label):
+    found = scores.read(str(multi_label)).best.scores
+    assert found["micro_f1"] > 0.8, found
+    card = (multi_label / "run_card.md").read_text()
+    assert "## Labels of held_out" in card
+    assert "| label | examples | precision | recall | F1 |" in card
+    assert not list(multi_label.glob("confusion_*.png"))
+    lines = small_runs.open_lines(multi_label / "test_predictions.jsonl")
+    first = json.loads(lines[0])
+    assert first["id"] == "n0"
+    assert set(first["prediction"]) <= {*WORDS}
+    assert list(first["probabilities"]) == sorted(WORDS)
+
+
+def test_several_labels_are_exported(multi_label, tmp_path):
+    texts = write(tmp_path, [*tagged(20), {"id": "x", "text": "A."}], "new")
+    answers = both_answers(multi_label, tmp_path, texts)
+    for ours, theirs in answers:
+        assert ours["prediction"] == theirs["predicted"]
+        odds = list(ours["probabilities"].values())
+        np.testing.assert_allclose(theirs["probabilities"], odds, atol=1e-6)
+    kept = json.loads(
+        small_runs.open_lines(multi_label / "test_predictions.jsonl")[0]
+    )
+    assert kept["prediction"] == answers[0][0]["prediction"]
+    found = hugging_face(multi_label, tmp_path)
+    assert found.config["problem_type"] == "multi_label_classification"
+    assert found.config["id2label"] == dict(
+        zip("012", sorted(WORDS), strict=True)
+    )
+    with pytest.raises(errors.UserError, match="gives a text several labels"):
+        export.run(
+            make_options(
+                init_checkpoint=str(found.folder),
+                task="classifier",
+                export_dir=str(tmp_path / "no"),
+            )
+        )
+
+
+def test_later_evaluations_keep_the_thresholds(world, multi_label):
+    """So the score of a test file is one of texts that decided nothing."""
+    before = scores.read(str(multi_label)).best.scores
+    columns = SEVERAL
+    names = [name for name in before if "threshold" in name]
+    kind = "each" if len(names) > 1 else "one"
+    path = write(multi_label.parent, tagged(9), "other")
+    again = settings(
+        world,
+        multi_label,
+        tagged(120),
+        {**columns, "label_thresholds": kind},
+        do_train=False,
+        do_predict=False,
+        class_weights="balanced",
+    )
+    run_classifier.run(changed(again, train_file=None, dev_file=path))
+    after = scores.read(str(multi_label)).best.scores
+    assert {n: after[n] for n in names} == {n: before[n] for n in names}
+    assert after["loss"] != before["loss"]
+
+
+def test_several_runs_and_their_ensemble(world, tmp_path):
+    folder = tmp_path / "runs"
+    columns = {**SEVERAL, "label_thresholds": "each"}
+    made = settings(world, folder, tagged(60), columns, train_step=20)
+    run_classifier.run(changed(made, num_runs=2))
+    best = scores.best_folder(str(folder))
+    name = "test_predictions.jsonl"
+    with open(f"{best}/{name}") as stream:
+        assert (folder / name).read_text() == stream.read()
+    ensemble.run(
+        ensemble.EnsembleOptions(
+            run_dirs=f"{folder}/run_*", output_dir=str(tmp_path / "both")
+        )
+    )
+    assert (tmp_path / "both" / name).is_file()
+
+
+def test_a_teacher_has_one_label(world, tmp_path):
+    made = settings(world, tmp_path / "run", tagged(9), SEVERAL)
+    with pytest.raises(errors.UserError, match="does not go with `multi_label"):
+        changed(made, teacher="runs/x")
