@@ -71,6 +71,7 @@ def table(content: str, *says: str, name="t.csv", **changes: object) -> Case:
     return Case(CLASSIFIER, given, says, {name: content.encode()})
 
 
+SEVERAL = {"multi_label": True}
 scored = functools.partial(vectors, train_examples="scored")
 PAIRS, SCORES = "text\ttext_pair\n", "text\ttext_pair\tscore\n"
 TWO = f"{PAIRS}a\tb\nc\td\n"
@@ -113,6 +114,24 @@ CASES = {
         "cannot weigh the label 'z'",
         labels="x,y,z",
         class_weights="balanced",
+    ),
+    "several labels, one empty": table(
+        'text,label\na,"x,,y"\n',
+        "line 2",
+        "holds '', which is no label",
+        **SEVERAL,
+    ),
+    "several labels, unseen": table(
+        'text,label\na,"x,y"\nb,z\n', "line 3", "'z'", labels="x,y", **SEVERAL
+    ),
+    "several labels, a label of all": table(
+        'text,label\na,"x,y"\nb,x\nc,"y,x"\n',
+        "all examples of",
+        class_weights="balanced",
+        **SEVERAL,
+    ),
+    "several labels, lists of nothing": table(
+        '{"text": "a", "label": [null]}', "line 1", name="t.jsonl", **SEVERAL
     ),
     "no pairs": vectors(PAIRS, "{here}/t.tsv has no examples"),
     "pairs of nothing": vectors(f"{PAIRS}\t\n\t\n", "{here}/t.tsv"),

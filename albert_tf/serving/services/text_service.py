@@ -125,7 +125,7 @@ class MultiLabelService(TextService):
         is_given = chances > tf.constant(self.thresholds, tf.float32)
         found = tf.ragged.boolean_mask(labels, is_given)
         return {
-            "predicted": found.to_tensor("", tf.shape(chances)),
+            "predicted": found.to_tensor("", shape=chances.shape),
             "labels": labels,
             "probabilities": chances,
             "truncated": outputs["truncated"],

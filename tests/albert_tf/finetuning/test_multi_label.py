@@ -118,8 +118,7 @@ def test_records_have_a_number_for_each_label():
         TextExample(1, "a", label=(0, 2)),
         TextExample(2, "b", label=()),
     ]
-    (values,) = task.featurize(examples, base.TRAIN)
-    assert values["label_ids"].tolist() == [[1, 0, 1], [0, 0, 0]]
+    assert task.label_ids(examples).tolist() == [[1, 0, 1], [0, 0, 0]]
     shapes = {f.name: f.shape for f in task.layout(base.TRAIN)}
     assert shapes["label_ids"] == (3,)
 

@@ -179,3 +179,13 @@ def test_answer_is_shown_beside_what_was_asked():
 def test_requests_with_nothing_to_answer(request_, message):
     with pytest.raises(errors.UserError, match=message):
         answer(request_)
+
+
+def test_several_labels_are_listed():
+    answer = {"labels": ["a", "b"], "probabilities": [0.75, 0.5]}
+    view = views.show_labels({}, {**answer, "predicted": ["a", "b"]})
+    assert view.headline == "a, b"
+    assert view.charts == {"Labels": [("a", 0.75, ""), ("b", 0.5, "")]}
+    assert views.show_labels({}, {**answer, "predicted": []}).headline == (
+        "No label"
+    )
