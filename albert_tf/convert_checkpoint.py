@@ -96,7 +96,7 @@ if __name__ == "__main__":
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.finetuning import registry
+from albert_tf.finetuning import registry, regression
 from albert_tf.model import fit
 from albert_tf.model.checkpoints import (
     checkpoint_files,
@@ -399,14 +399,17 @@ def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
             settings.from_,
         )
     tokenizer = fit.load_tokenizer(vocabulary, source.config, "the model")
-    run_dir, details = None, _details_in(source)
+    run_dir, details, task = None, _details_in(source), None
     values: Mapping[str, Any] = {}
     if run_folder.is_run(folder):
         run_dir, values = folder, run_folder.read(folder, "from").options
         if "task_name" in values:
             registry.load_module_for(values, folder, settings.task_module)
-            details = hub_folder.details_of(registry.make(values, tokenizer))
+            task = registry.make(values, tokenizer)
+            details = hub_folder.details_of(task)
     weights = source.weights()
+    if isinstance(task, regression.RegressionTask):
+        weights = task.in_units(weights)
     model = hub_folder.Model(
         source.config, weights, vocabulary, tokenizer, details, run_dir
     )

@@ -83,10 +83,10 @@ class ClassifierOptions(finetuning_options.FileOptions):
                     getattr(self, name),
                 )
         shared, table = self.finetuning, self.table
-        if table.multi_label and self.teaching.teacher:
+        if table.kind != "label" and self.teaching.teacher:
             raise errors.UserError(
-                "does not go with `multi_label`: it teaches which label is the "
-                "right one. Leave it out.",
+                "teaches which label is the right one. For tables of another "
+                "kind leave it out.",
                 "teacher",
                 self.teaching.teacher,
             )
@@ -116,8 +116,10 @@ from albert_tf.finetuning import (
     finetune,
     known_labels,
     lesson,
+    regression,
     saved_outputs,
 )
+from albert_tf.text import tokenization
 from albert_tf.training import run_folder
 
 _NAMES = known_labels.Names(
@@ -132,7 +134,7 @@ def run(settings: ClassifierOptions) -> None:
     registry.load_module(settings.task_module)
     tokenizer = finetuning_options.load_tokenizer(settings.finetuning)
     if settings.is_table:
-        settings = _with_labels(settings)
+        settings = _with_labels(settings, tokenizer)
     task = registry.make(options.to_dict(settings), tokenizer)
     if task.name in (race.NAME, squad.NAME):
         raise errors.UserError(
@@ -151,21 +153,20 @@ def run(settings: ClassifierOptions) -> None:
     )
 
 
-def _with_labels(settings: ClassifierOptions) -> ClassifierOptions:
+def _with_labels(
+    settings: ClassifierOptions, tokenizer: tokenization.AnyTokenizer
+) -> ClassifierOptions:
     """Return the options with what was left out: labels, share, name."""
     table, shared = settings.table, settings.finetuning
     labels: Sequence[str] = table.names
-    if not labels:
+    if not labels and not table.regression:
         labels = _NAMES.choose(
             shared,
             settings.train_file,
             lambda path: tables.find_labels(path, table),
         )
-    table = dataclasses.replace(
-        table,
-        labels=tables.SEPARATOR.join(labels),
-        best_score=table.key_metric,
-    )
+        table = dataclasses.replace(table, labels=tables.SEPARATOR.join(labels))
+    table = dataclasses.replace(table, best_score=table.key_metric)
     if table.dev_share is None:
         started = run_folder.first(shared.output_dir)
         share = 0.0 if settings.dev_file else tables.DEV_SHARE
@@ -173,7 +174,33 @@ def _with_labels(settings: ClassifierOptions) -> ClassifierOptions:
             share = run_folder.read(started).options.get("dev_share", share)
         table = dataclasses.replace(table, dev_share=share)
     _check_held_out(settings, table)
+    if table.regression and table.label_mean is None:
+        table = _with_scale(settings, table, tokenizer)
     return dataclasses.replace(settings, table=table, task_name=tables.NAME)
+
+
+def _with_scale(
+    settings: ClassifierOptions,
+    table: tables.TableOptions,
+    tokenizer: tokenization.AnyTokenizer,
+) -> tables.TableOptions:
+    """Return the options with mean and deviation: a model's, or a file's."""
+    shared = settings.finetuning
+    init = "" if shared.new_head else shared.init.init_checkpoint or ""
+    for folder in (run_folder.first(shared.output_dir), init):
+        known = known_labels.scale_of_model(folder) if folder else None
+        if known:
+            mean, deviation = known
+            return dataclasses.replace(
+                table, label_mean=mean, label_deviation=deviation
+            )
+    if not settings.train_file:
+        raise errors.UserError(
+            "The mean of the numbers is not known. Give `train_file`, or "
+            "`label_mean` and `label_deviation`."
+        )
+    task = regression.RegressionTask(tokenizer, shared.max_seq_length, table)
+    return task.scaled(settings.train_file)
 
 
 def _check_held_out(

@@ -57,6 +57,7 @@ TABLE = """
     text_columns label_column id_column header=True labels
     class_weights=none best_score dev_share split_seed=12345
     multi_label label_separator label_thresholds
+    regression label_mean label_deviation
 """
 TEACHER = "teacher teacher_weight temperature"
 RACE = """

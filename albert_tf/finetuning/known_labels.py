@@ -9,6 +9,31 @@ from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.training import run_folder
 
 
+def _has_head(folder: str, head: str) -> bool:
+    """Tell whether a Hugging Face folder has a variable of a head."""
+    if not huggingface.is_folder(folder):
+        return False
+    return head in checkpoint_reader.read(folder).shapes
+
+
+def scale_of_model(model: str) -> tuple[float, float] | None:
+    """Return mean and deviation of the numbers that a model predicts.
+
+    None where it is no regression with a table; the head of a Hugging Face
+    folder gives the numbers themselves.
+    """
+    folder = run_folder.folder_of(model)
+    if run_folder.is_run(folder):
+        values = run_folder.read(folder).options
+        if values.get("label_deviation") is None:
+            return None
+        return values["label_mean"], values["label_deviation"]
+    is_own = _has_head(folder, "output_bias") and (
+        huggingface.read_details(folder).is_regression
+    )
+    return (0.0, 1.0) if is_own else None
+
+
 @dataclasses.dataclass(frozen=True)
 class Names:
     """How the labels of a kind of task are kept.
@@ -28,9 +53,7 @@ class Names:
         folder = run_folder.folder_of(model)
         if run_folder.is_run(folder):
             return self.parse(run_folder.read(folder).options.get(self.option))
-        if not huggingface.is_folder(folder):
-            return ()
-        if self.head not in checkpoint_reader.read(folder).shapes:
+        if not _has_head(folder, self.head):
             return ()
         return huggingface.read_details(folder).labels
 

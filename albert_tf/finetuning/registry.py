@@ -10,6 +10,7 @@ from albert_tf.finetuning import (
     embedding,
     multi_label,
     race,
+    regression,
     tables,
     tagging,
 )
@@ -39,7 +40,11 @@ def _make_table(
     max_seq_length: int,
     own: tables.TableOptions,
 ) -> base.Task:
-    kinds = {"label": tables.TableTask, "labels": multi_label.MultiLabelTask}
+    kinds = {
+        "label": tables.TableTask,
+        "labels": multi_label.MultiLabelTask,
+        "number": regression.RegressionTask,
+    }
     return kinds[own.kind](tokenizer, max_seq_length, own)
 
 

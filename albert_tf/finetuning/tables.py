@@ -4,13 +4,14 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, ranges
+from albert_tf.common import errors, files, ranges
 from albert_tf.common.options import checked, option, refuse_foreign
 from albert_tf.finetuning import base, probabilities, text_files
 from albert_tf.finetuning.glue import glue
@@ -30,8 +31,10 @@ ONE, EACH = "one", "each"
 _SCORES = {
     "label": ("accuracy", "macro_f1", "matthew_corr", "auc"),
     "labels": ("micro_f1", "macro_f1", "accuracy", "auc"),
+    "number": ("pearson", "spearmanr"),
 }
 _LEAST_LABELS = 2
+_LARGEST = 1e30  # Records have float32.
 _NO_LABEL = -1  # Stands for no label at all.
 # Of the training file, where no other is given.
 DEV_SHARE = 0.1
@@ -77,8 +80,24 @@ class TableOptions:
     best_score: str | None = option(
         None,
         "Score of the development part that chooses the best checkpoint. "
-        "Default: accuracy; with --multi_label micro_f1.",
+        "Default: accuracy; with --multi_label micro_f1; with --regression "
+        "pearson.",
         choices=tuple(dict.fromkeys(sum(_SCORES.values(), ()))),
+    )
+    regression: bool = option(
+        False, "Whether the label is a number that is predicted as such."
+    )
+    label_mean: float | None = option(
+        None,
+        "What a new model predicts, with --regression. Default: the mean of "
+        "the examples that are learnt.",
+        within=ranges.Range(-1e30, 1e30),
+    )
+    label_deviation: float | None = option(
+        None,
+        "Unit of the errors that are learnt from, with --regression. Default: "
+        "the standard deviation of these examples.",
+        within=ranges.Range(above=0, high=1e30),
     )
     multi_label: bool = option(
         False, "Whether a text may have several labels, or none."
@@ -125,6 +144,7 @@ class TableOptions:
                 "is empty. Give what stands between two labels.",
                 "label_separator",
             )
+        self._check_numbers()
         if self.best_score not in (None, *_SCORES[self.kind]):
             raise errors.UserError(
                 f"is no score of such a table. Use "
@@ -133,9 +153,35 @@ class TableOptions:
                 self.best_score,
             )
 
+    def _check_numbers(self) -> None:
+        if not self.regression:
+            names = "label_mean", "label_deviation"
+            refuse_foreign(self, names, "regression")
+            return
+        weights = self.class_weights
+        for name, is_wrong in (
+            ("multi_label", self.multi_label),
+            ("labels", self.labels),
+            ("class_weights", weights != NO_WEIGHTS),
+        ):
+            if is_wrong:
+                raise errors.UserError(
+                    "does not go with `regression`: a number is predicted. "
+                    "Leave one of them out.",
+                    name,
+                    getattr(self, name),
+                )
+        if (self.label_mean is None) != (self.label_deviation is None):
+            raise errors.UserError(
+                "`label_mean` and `label_deviation` belong together. Give "
+                "both, or none."
+            )
+
     @property
     def kind(self) -> str:
-        """What is predicted: a `label`, or `labels`."""
+        """What is predicted: a `label`, `labels`, or a `number`."""
+        if self.regression:
+            return "number"
         return "labels" if self.multi_label else "label"
 
     @property
@@ -168,7 +214,7 @@ class _Row:
     where: str
     guid: Any  # See `text_files.key_of`.
     texts: tuple[str, ...]
-    labels: tuple[str, ...]
+    labels: tuple[Any, ...]
 
 
 def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
@@ -215,6 +261,8 @@ def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
 class TableTask(glue.TextTask):
     """One label for each row."""
 
+    metrics: Sequence[str] = ("accuracy", "matthew_corr")
+
     def __init__(
         self,
         tokenizer: tokenization.AnyTokenizer,
@@ -223,15 +271,15 @@ class TableTask(glue.TextTask):
     ):
         self.options = options
         labels = options.names
-        for name, value in (
-            ("text_columns", options.inputs),
-            ("labels", labels),
-        ):
+        needed = {"text_columns": options.inputs}
+        if not options.regression:
+            needed["labels"] = labels
+        for name, value in needed.items():
             if not value:
                 raise errors.UserError(
                     f"The task {NAME} needs `{name}`, which is not given."
                 )
-        metrics = ["accuracy", "matthew_corr"]
+        metrics = list(self.metrics)
         metrics += ["f1"] * (len(labels) == _LEAST_LABELS)
         super().__init__(NAME, tokenizer, max_seq_length, labels, metrics)
         self.has_pairs = len(options.inputs) > 1
@@ -459,13 +507,34 @@ def _own(path: str, options: TableOptions) -> _Read:
 
 
 def _rows(path: str, options: TableOptions, *, needs_label: bool) -> list[_Row]:
+    """Return the rows of a file; those of the last one are kept."""
+    # What is found in the file does not decide how it is read.
+    same = dataclasses.replace(
+        options,
+        labels=None,
+        dev_share=None,
+        best_score=None,
+        label_mean=None,
+        label_deviation=None,
+    )
+    content = files.sha256(path) if files.exists(path) else ""
+    return _parsed(path, content, same, needs_label)
+
+
+@functools.lru_cache(maxsize=1)
+def _parsed(
+    path: str, content: str, options: TableOptions, needs_label: bool
+) -> list[_Row]:
+    del content  # Tells files of one name apart.
     label, id_ = options.label_column, options.id_column
     wanted = [*options.inputs, *([label] if label and needs_label else [])]
     wanted += [id_] if id_ and not needs_label else []
-    parse_labels: Callable[..., tuple[str, ...]] = _label
+    parse_labels: Callable[..., tuple[Any, ...]] = _label
     if options.multi_label:
         separator = options.label_separator or _COMMA
         parse_labels = functools.partial(_several, separator)
+    if options.regression:
+        parse_labels = _number
 
     def parse(
         where: str, place: dict[str, Any], values: Mapping[str, Any]
@@ -509,6 +578,19 @@ def _several(
         written = text.split(separator) if text else []
     labels = written if isinstance(written, list) else [written]
     return tuple(x for label in labels for x in _label(label, name, where))
+
+
+def _number(written: Any, name: str, where: str) -> tuple[float, ...]:
+    """Return a number that records can hold."""
+    is_number = not isinstance(written, bool)
+    number = text_files.number(written) if is_number else math.nan
+    if not abs(number) <= _LARGEST:
+        raise errors.UserError(
+            f"{where}: the column {name!r} holds {written!r}, which is no "
+            "number. Write numbers such as 3.5 or 1e6; correct the row, or "
+            "remove it."
+        )
+    return (number,)
 
 
 def _label(written: Any, name: str, where: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from albert_tf.finetuning import (
     embedding_data,
     multi_label,
     race,
+    regression,
     tables,
     tagging,
 )
@@ -86,6 +87,18 @@ def _(task: glue.TextTask) -> objectives.Objective:
 @objective.register
 def _(task: tables.TableTask) -> objectives.Objective:
     return label_objectives.weighted(task.class_weights)
+
+
+@make_model.register
+def _(task: regression.RegressionTask, encoder: AlbertModel) -> keras.Model:
+    return classification.AlbertClassifier(
+        encoder, 1, mean=task.mean, deviation=task.deviation
+    )
+
+
+@objective.register
+def _(task: regression.RegressionTask) -> objectives.Objective:
+    return label_objectives.regression(task.deviation)
 
 
 @objective.register

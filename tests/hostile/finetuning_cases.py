@@ -72,6 +72,7 @@ def table(content: str, *says: str, name="t.csv", **changes: object) -> Case:
 
 
 SEVERAL = {"multi_label": True}
+NUMBER = {"regression": True, "dev_share": 0.0}
 scored = functools.partial(vectors, train_examples="scored")
 PAIRS, SCORES = "text\ttext_pair\n", "text\ttext_pair\tscore\n"
 TWO = f"{PAIRS}a\tb\nc\td\n"
@@ -132,6 +133,12 @@ CASES = {
     ),
     "several labels, lists of nothing": table(
         '{"text": "a", "label": [null]}', "line 1", name="t.jsonl", **SEVERAL
+    ),
+    "number, NaN": table(
+        "text,label\na,1\nb,nan\n", "line 3", "'nan', which is no", **NUMBER
+    ),
+    "number, all the same": table(
+        "text,label\na,7\nb,7.0\n", "all 2 examples", "the number 7", **NUMBER
     ),
     "no pairs": vectors(PAIRS, "{here}/t.tsv has no examples"),
     "pairs of nothing": vectors(f"{PAIRS}\t\n\t\n", "{here}/t.tsv"),

@@ -58,6 +58,16 @@ def _mean_squared_error(predicted: np.ndarray, expected: np.ndarray) -> float:
     return float(np.square(expected - predicted).mean())
 
 
+def _mean_absolute_error(predicted: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.abs(expected - predicted).mean())
+
+
+def _root_mean_squared_error(
+    predicted: np.ndarray, expected: np.ndarray
+) -> float:
+    return float(np.sqrt(_mean_squared_error(predicted, expected)))
+
+
 def _is_constant(values: np.ndarray) -> bool:
     return bool((values == values[0]).all())
 
@@ -69,14 +79,19 @@ _METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "pearson": functools.partial(_correlation, "pearsonr"),
     "spearmanr": functools.partial(_correlation, "spearmanr"),
     "mse": _mean_squared_error,
+    "mae": _mean_absolute_error,
+    "rmse": _root_mean_squared_error,
 }
 OF_CLASSES, OF_NUMBERS = tuple(_METRICS)[:3], tuple(_METRICS)[3:]
+ERRORS = ("mse", "mae", "rmse")  # The smaller, the better.
 
 
 def score(
     names: Sequence[str], predicted: np.ndarray, expected: np.ndarray
 ) -> dict[str, float]:
-    """Return metrics of classes or numbers [examples]; up to 1 but for `mse`.
+    """Return metrics of classes or numbers [examples].
+
+    All are up to 1, but for the errors of numbers: `mse`, `mae`, `rmse`.
 
     A prediction that is not finite is a `ValueError`.
     """

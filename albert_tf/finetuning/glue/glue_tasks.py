@@ -84,7 +84,7 @@ class TaskSpec:
             those without labels are predicted; all but the first of either may
             be missing.
         metrics: See `glue_metrics.score`; the first chooses the checkpoint
-            with its largest value, so it cannot be `mse`.
+            with its largest value, so it is none of an error.
         official: How many of the metrics are GLUE's own.
         bounds: The smallest and the largest number, without `labels`.
     """
@@ -131,10 +131,11 @@ class TaskSpec:
                 f"metrics={metrics!r} do not go with labels={labels!r}. "
                 f"Allowed is a tuple of {', '.join(allowed)}."
             )
-        if tuple(metrics[:1]) in [(), ("mse",)]:
+        if not metrics or metrics[0] in glue_metrics.ERRORS:
             yield (
                 f"metrics={metrics!r}: the first metric chooses the checkpoint "
-                "with its largest value. Put another one than mse first."
+                "with its largest value. Put another one than "
+                f"{' or '.join(glue_metrics.ERRORS)} first."
             )
         yield from self._complaints_of_splits()
 

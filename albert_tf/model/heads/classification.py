@@ -24,16 +24,24 @@ class AlbertClassifier(model_with_head.ModelWithHead):
     """
 
     def __init__(
-        self, encoder: AlbertModel, num_labels: int, dropout: float = DROPOUT
+        self,
+        encoder: AlbertModel,
+        num_labels: int,
+        dropout: float = DROPOUT,
+        mean: float = 0.0,
+        deviation: float = 1.0,
     ):
         """Add a new classifier to an encoder.
 
         Args:
             num_labels: 1 for a regression.
             dropout: Share of the pooled output that is dropped in training.
+            mean, deviation: Of the numbers of a regression: what is added to
+                the output of the layer, and before that multiplied with it.
         """
         super().__init__(encoder, "albert_classifier", dropout)
         self.num_labels = num_labels
+        self.mean, self.deviation = mean, deviation
         self.add_output("", num_labels)
 
     def call(
@@ -52,4 +60,7 @@ class AlbertClassifier(model_with_head.ModelWithHead):
     def logits(self, pooled_output: tf.Tensor) -> tf.Tensor:
         """Return float [B, num_labels] for the pooled output [B, H]."""
         logits = tf.matmul(pooled_output, self.output_weights, transpose_b=True)
-        return logits + self.output_bias
+        logits += self.output_bias
+        if (self.mean, self.deviation) == (0.0, 1.0):
+            return logits
+        return tf.cast(logits, tf.float32) * self.deviation + self.mean

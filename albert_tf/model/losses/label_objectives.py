@@ -117,22 +117,32 @@ TOKENS = _of_classes(
 )
 
 
-def _squared_error(
-    model: keras.Model,
-    batch: objectives.Batch,
-    dropout_seed: tf.Tensor | None,
-) -> objectives.Tensors:
-    logits = objectives.outputs(model, batch, dropout_seed)["logits"]
-    number = tf.cast(logits[:, 0], tf.float32)
-    return {"regression_loss": tf.square(number - batch["label_ids"])}
+def regression(deviation: float = 1.0) -> objectives.Objective:
+    """Return the objective of numbers; `label_ids` are float32 [B].
+
+    Args:
+        deviation: What errors are divided by before they are squared.
+    """
+
+    def values(
+        model: keras.Model,
+        batch: objectives.Batch,
+        dropout_seed: tf.Tensor | None,
+    ) -> objectives.Tensors:
+        logits = objectives.outputs(model, batch, dropout_seed)["logits"]
+        number = tf.cast(logits[:, 0], tf.float32)
+        error = (number - batch["label_ids"]) / deviation
+        return {"regression_loss": tf.square(error)}
+
+    return objectives.Objective(
+        losses={"regression_loss": 1.0},
+        metrics=(),
+        sample_weights=lambda batch: {
+            "regression_loss": objectives.real_examples(batch)
+        },
+        values=values,
+    )
 
 
-# `label_ids` are float32 [B], on their own scale.
-REGRESSION = objectives.Objective(
-    losses={"regression_loss": 1.0},
-    metrics=(),
-    sample_weights=lambda batch: {
-        "regression_loss": objectives.real_examples(batch)
-    },
-    values=_squared_error,
-)
+# The numbers are on their own scale.
+REGRESSION = regression()

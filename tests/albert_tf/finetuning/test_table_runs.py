@@ -196,7 +196,76 @@ def test_several_runs_and_their_ensemble(world, tmp_path):
     assert (tmp_path / "both" / name).is_file()
 
 
+NUMBERS = {"text_columns": "text", "label_column": "year", "regression": True}
+
+
+def dated(count):
+    """The more often it rains, the later it is."""
+    for number in range(count):
+        text = "It rains. " * (number % 4) + f"The lamp {number}."
+        yield {
+            "id": f"n{number}",
+            "text": text,
+            "year": 1990 + 10.0 * (number % 4),
+        }
+
+
+@pytest.fixture(scope="module")
+def numbers(world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("numbers") / "run"
+    run_classifier.run(settings(world, folder, dated(120), NUMBERS))
+    return folder
+
+
+def test_numbers_are_learnt(numbers):
+    found = scores.read(str(numbers)).best.scores
+    assert found["pearson"] > 0.8, found
+    assert 0 < found["mae"] <= found["rmse"] < 10
+    kept = json.loads((numbers / "run_options.json").read_text())["options"]
+    assert kept["label_mean"] == pytest.approx(2005, abs=2)
+    assert kept["label_deviation"] == pytest.approx(11.2, abs=1)
+
+
+def test_numbers_are_exported_in_their_units(numbers, tmp_path):
+    texts = write(tmp_path, dated(12), "new")
+    answers = both_answers(numbers, tmp_path, texts)
+    ours = [a["prediction"] for a, _ in answers]
+    theirs = [a["score"] for _, a in answers]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    assert min(ours) > 1980
+    assert max(ours) < 2030
+    found = hugging_face(numbers, tmp_path)
+    assert found.config["problem_type"] == "regression"
+    assert found.bias[0] > 1900
+
+
+def test_numbers_of_a_run_go_on_in_its_units(world, numbers, tmp_path):
+    """Another file has another mean; the head of the model has the run's."""
+    known = json.loads((numbers / "run_options.json").read_text())["options"]
+    more = [{**row, "year": row["year"] - 500} for row in dated(40)]
+    for place, init in (
+        ("a", numbers),
+        ("b", hugging_face(numbers, tmp_path).folder),
+    ):
+        (tmp_path / place).mkdir()
+        made = settings(world, tmp_path / place / "run", more, NUMBERS)
+        made = changed(made, init_checkpoint=str(init), train_step=1)
+        run_classifier.run(changed(made, save_checkpoints_steps=1))
+        path = tmp_path / place / "run/run_options.json"
+        found = json.loads(path.read_text())["options"]
+        expected = known["label_mean"] if place == "a" else 0.0
+        assert found["label_mean"] == expected
+        assert scores.read(str(path.parent)).best.scores["mae"] > 400
+    again = changed(made, train_file=None, do_train=False, do_predict=False)
+    run_classifier.run(changed(again, dev_file=made.train_file))
+    nothing = changed(
+        again, dev_file=made.train_file, output_dir=str(tmp_path / "new")
+    )
+    with pytest.raises(errors.UserError, match="mean of the numbers is not"):
+        run_classifier.run(changed(nothing, init_checkpoint=None))
+
+
 def test_a_teacher_has_one_label(world, tmp_path):
     made = settings(world, tmp_path / "run", tagged(9), SEVERAL)
-    with pytest.raises(errors.UserError, match="does not go with `multi_label"):
+    with pytest.raises(errors.UserError, match="which label is the right one"):
         changed(made, teacher="runs/x")

@@ -1,0 +1,76 @@
+"""Tables whose label is a number of any size."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.common import errors
+from albert_tf.finetuning import base, tables
+from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning.glue.glue_data import TextExample
+
+
+class RegressionTask(tables.TableTask):
+    """A number for each row.
+
+    The head's output is in units of `deviation` from `mean`; the model
+    multiplies and adds them, so that all outputs are in the column's units.
+    """
+
+    metrics = ("pearson", "spearmanr", "mae", "rmse")
+
+    @property
+    def mean(self) -> float:
+        """Where the head's output is 0."""
+        return self.options.label_mean or 0.0
+
+    @property
+    def deviation(self) -> float:
+        """How much a difference of 1 in the head's output is."""
+        return self.options.label_deviation or 1.0
+
+    def _labels(self, rows: Sequence[Any]) -> Sequence[Any]:
+        return [row.labels[0] for row in rows]
+
+    def _count(self, examples: Sequence[TextExample], path: str) -> None:
+        numbers = np.array([example.label for example in examples])
+        if np.ptp(numbers) == 0:
+            raise errors.UserError(
+                f"{path}: all {len(numbers)} examples to learn have the number "
+                f"{numbers[0]:g} in the column {self.options.label_column!r}. "
+                "There is nothing to learn; name another column."
+            )
+        self._counts, self._total = numbers, len(numbers)
+
+    def _choose(
+        self, examples: Sequence[TextExample], share: float
+    ) -> list[bool]:
+        alike = [(0,)] * len(examples)
+        return tables.choose(examples, alike, share, self.options.split_seed)
+
+    def scaled(self, path: str) -> tables.TableOptions:
+        """Return the options with mean and deviation of a training file."""
+        numbers = [example.label for example in self.read(path, base.TRAIN)]
+        return dataclasses.replace(
+            self.options,
+            label_mean=float(np.mean(numbers)),
+            label_deviation=float(np.std(numbers)),
+        )
+
+    def in_units(
+        self, weights: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Return weights whose head gives the column's units by itself."""
+        changed = {
+            "output_weights": weights["output_weights"] * self.deviation,
+            "output_bias": weights["output_bias"] * self.deviation + self.mean,
+        }
+        return {**weights, **changed}
+
+    def score(
+        self, outputs: base.Outputs, examples: Sequence[TextExample]
+    ) -> dict[str, float]:
+        """Return correlations, and errors in the column's units."""
+        return glue.TextTask.score(self, outputs, examples)

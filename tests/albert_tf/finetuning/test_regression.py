@@ -1,0 +1,160 @@
+"""Tables with numbers: rows, parts, units, scores."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+from sklearn import metrics
+
+from albert_tf.common import errors
+from albert_tf.finetuning import base, regression, tables, task_models
+from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.model.heads import classification
+from albert_tf.model.network.encoder import AlbertModel
+from tests.albert_tf.finetuning.glue.small_tasks import Markers
+from tests.conftest import LAYER_ATOL, tiny_config
+
+
+def options(**values):
+    given = {
+        "text_columns": "text",
+        "label_column": "price",
+        "regression": True,
+        **values,
+    }
+    return tables.TableOptions(**given)
+
+
+def task_of(**values):
+    return regression.RegressionTask(Markers(), 16, options(**values))
+
+
+def write(folder, *prices):
+    path = folder / "t.jsonl"
+    rows = [{"text": f"t{n}", "price": price} for n, price in enumerate(prices)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def test_numbers_of_any_size_are_read(tmp_path):
+    path = write(tmp_path, 1, "-2.5e6", " 3 ", 1e9)
+    found = [example.label for example in task_of().read(path, base.DEV)]
+    assert found == [1, -2.5e6, 3, 1e9]
+
+
+@pytest.mark.parametrize(
+    "cell", ["", None, "3,5", "nan", "inf", 1e40, True, "1_0", [1], "many"]
+)
+def test_other_cells_are_named_with_their_line(tmp_path, cell):
+    path = write(tmp_path, 1, cell)
+    message = "line 2: the column 'price' holds .*, which is no number"
+    with pytest.raises(errors.UserError, match=message):
+        task_of().read(path, base.TRAIN)
+
+
+def test_a_constant_column_is_refused(tmp_path):
+    path = write(tmp_path, 7, "7", 7.0)
+    message = "all 3 examples to learn have the number 7 in the column 'price'"
+    with pytest.raises(errors.UserError, match=message):
+        task_of().read(path, base.TRAIN)
+
+
+def test_mean_and_deviation_are_those_of_what_is_learnt(tmp_path):
+    path = write(tmp_path, *(n**2 for n in range(50)))
+    task = task_of(dev_share=0.2)
+    learnt = [e.label for e in task.read(path, base.TRAIN)]
+    kept = [e.label for e in task.read(path, tables.HELD_OUT)]
+    assert [len(learnt), len(kept)] == [40, 10]
+    assert sorted(learnt + kept) == [n**2 for n in range(50)]
+    found = task.scaled(path)
+    assert found.label_mean == pytest.approx(np.mean(learnt))
+    assert found.label_deviation == pytest.approx(np.std(learnt))
+
+
+def test_a_file_is_parsed_once(tmp_path, monkeypatch):
+    path = write(tmp_path, 1, 2, 3, 4)
+    task = task_of(dev_share=0.25)
+    read, calls = tables.text_files.read_own, []
+
+    def counted(*args, **kwargs):
+        calls.append(args)
+        return read(*args, **kwargs)
+
+    monkeypatch.setattr(tables.text_files, "read_own", counted)
+    scaled = task.scaled(path)
+    again = regression.RegressionTask(Markers(), 16, scaled)
+    again.read(path, base.TRAIN)
+    again.read(path, tables.HELD_OUT)
+    assert len(calls) == 1
+    write(tmp_path, 1, 2, 3, 5)
+    assert again.read(path, base.DEV)[-1].label == 5
+
+
+def test_scores_are_those_of_scikit_learn_and_scipy():
+    random = np.random.default_rng(2)
+    right = random.normal(2000, 30, 40).round(1)
+    logits = (right + random.normal(0, 20, 40)).astype(np.float32)
+    examples = [TextExample(n, "", label=x) for n, x in enumerate(right)]
+    found = task_of().score({"logits": logits[:, None]}, examples)
+    expected = {
+        "pearson": stats.pearsonr(right, logits).statistic,
+        "spearmanr": stats.spearmanr(right, logits).statistic,
+        "mae": metrics.mean_absolute_error(right, logits),
+        "rmse": metrics.root_mean_squared_error(right, logits),
+    }
+    assert found == pytest.approx(expected, rel=1e-5)
+    answers = list(task_of().answers({"logits": logits[:, None]}, examples))
+    assert answers[3]["prediction"] == float(logits[3])
+
+
+def test_the_model_answers_in_the_column_s_units():
+    """Errors that are learnt from are in units of the deviation."""
+    task = task_of(label_mean=2000.0, label_deviation=30.0)
+    encoder = AlbertModel(tiny_config())
+    model = task_models.make_model(task, encoder)
+    plain = classification.AlbertClassifier(encoder, 1)
+    weights = task.in_units(
+        {
+            "output_weights": model.output_weights.numpy(),
+            "output_bias": model.output_bias.numpy() + 0.5,
+        }
+    )
+    model.output_bias.assign([0.5])
+    plain.output_weights.assign(weights["output_weights"])
+    plain.output_bias.assign(weights["output_bias"])
+    ids = {"input_ids": tf.constant([[2, 7, 3], [2, 9, 3]])}
+    found = model(ids)["logits"]
+    np.testing.assert_allclose(found, plain(ids)["logits"], rtol=1e-6)
+    assert abs(found[0, 0] - 2015) < 10
+    batch = {
+        **ids,
+        "label_ids": tf.constant([2000.0, 2030.0]),
+        "is_real_example": tf.constant([1, 1]),
+    }
+    objective = task_models.objective(task)
+    loss = objective.values(model, batch, None)["regression_loss"]
+    wanted = ((found[:, 0] - batch["label_ids"]) / 30) ** 2
+    np.testing.assert_allclose(loss, wanted, atol=LAYER_ATOL)
+    config = model.get_config()
+    assert (config["mean"], config["deviation"]) == (2000.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": "a,b"}, "`labels=a,b` does not go with `regression`"),
+        ({"multi_label": True}, "`multi_label=True` does not go with"),
+        ({"class_weights": "balanced"}, "does not go with `regression`"),
+        ({"label_mean": 1.0}, "belong together"),
+        ({"best_score": "accuracy"}, "Use pearson or spearmanr"),
+        (
+            {"regression": False, "label_mean": 1.0, "label_deviation": 1.0},
+            "is only used with `regression`",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(changes, message):
+    with pytest.raises(errors.UserError, match=message):
+        options(**changes)
