@@ -35,7 +35,8 @@ class RegressionTask(tables.TableTask):
         return [row.labels[0] for row in rows]
 
     def _count(self, examples: Sequence[TextExample], path: str) -> None:
-        numbers = np.array([example.label for example in examples])
+        # As records have them.
+        numbers = np.array([e.label for e in examples], np.float32)
         if np.ptp(numbers) == 0:
             raise errors.UserError(
                 f"{path}: all {len(numbers)} examples to learn have the number "

@@ -34,7 +34,7 @@ _SCORES = {
     "number": ("pearson", "spearmanr"),
 }
 _LEAST_LABELS = 2
-_LARGEST = 1e30  # Records have float32.
+_LARGEST = 1e15  # Of numbers.
 _NO_LABEL = -1  # Stands for no label at all.
 # Of the training file, where no other is given.
 DEV_SHARE = 0.1
@@ -91,13 +91,13 @@ class TableOptions:
         None,
         "What a new model predicts, with --regression. Default: the mean of "
         "the examples that are learnt.",
-        within=ranges.Range(-1e30, 1e30),
+        within=ranges.Range(-_LARGEST, _LARGEST),
     )
     label_deviation: float | None = option(
         None,
         "Unit of the errors that are learnt from, with --regression. Default: "
         "the standard deviation of these examples.",
-        within=ranges.Range(above=0, high=1e30),
+        within=ranges.Range(above=0, high=_LARGEST),
     )
     multi_label: bool = option(
         False, "Whether a text may have several labels, or none."
@@ -587,8 +587,8 @@ def _number(written: Any, name: str, where: str) -> tuple[float, ...]:
     if not abs(number) <= _LARGEST:
         raise errors.UserError(
             f"{where}: the column {name!r} holds {written!r}, which is no "
-            "number. Write numbers such as 3.5 or 1e6; correct the row, or "
-            "remove it."
+            f"number from {-_LARGEST:g} to {_LARGEST:g}. Write numbers such as "
+            "3.5 or 1e6; correct the row, or remove it."
         )
     return (number,)
 
