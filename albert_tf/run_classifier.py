@@ -159,7 +159,7 @@ def _with_labels(
     """Return the options with what was left out: labels, share, name."""
     table, shared = settings.table, settings.finetuning
     labels: Sequence[str] = table.names
-    if not labels and not table.regression:
+    if not labels and not table.is_number:
         labels = _NAMES.choose(
             shared,
             settings.train_file,
@@ -174,7 +174,7 @@ def _with_labels(
             share = run_folder.read(started).options.get("dev_share", share)
         table = dataclasses.replace(table, dev_share=share)
     _check_held_out(settings, table)
-    if table.regression and table.label_mean is None:
+    if table.needs_scale and table.label_mean is None:
         table = _with_scale(settings, table, tokenizer)
     return dataclasses.replace(settings, table=table, task_name=tables.NAME)
 
@@ -199,7 +199,8 @@ def _with_scale(
             "The mean of the numbers is not known. Give `train_file`, or "
             "`label_mean` and `label_deviation`."
         )
-    task = regression.RegressionTask(tokenizer, shared.max_seq_length, table)
+    task = registry.make_table(tokenizer, shared.max_seq_length, table)
+    assert isinstance(task, regression.RegressionTask)
     return task.scaled(settings.train_file)
 
 

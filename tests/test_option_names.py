@@ -58,6 +58,7 @@ TABLE = """
     class_weights=none best_score dev_share split_seed=12345
     multi_label label_separator label_thresholds
     regression label_mean label_deviation
+    query_column ranking_loss pairs_per_text ndcg_at
 """
 TEACHER = "teacher teacher_weight temperature"
 RACE = """

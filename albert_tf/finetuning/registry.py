@@ -10,6 +10,7 @@ from albert_tf.finetuning import (
     embedding,
     multi_label,
     race,
+    ranking,
     regression,
     tables,
     tagging,
@@ -35,15 +36,17 @@ def _maker(task: Callable[..., base.Task], options_class: type[Any]) -> Maker:
     return make_task
 
 
-def _make_table(
+def make_table(
     tokenizer: tokenization.AnyTokenizer,
     max_seq_length: int,
     own: tables.TableOptions,
-) -> base.Task:
+) -> tables.TableTask:
+    """Make the task of a table: by what is predicted."""
     kinds = {
         "label": tables.TableTask,
         "labels": multi_label.MultiLabelTask,
         "number": regression.RegressionTask,
+        "relevance": ranking.RankingTask,
     }
     return kinds[own.kind](tokenizer, max_seq_length, own)
 
@@ -54,7 +57,7 @@ MAKERS: dict[str, Maker] = {
     embedding.NAME: _maker(embedding.EmbeddingTask, embedding.EmbeddingOptions),
     race.NAME: _maker(race.RaceTask, race.RaceOptions),
     squad.NAME: _maker(squad.SquadTask, squad.SquadOptions),
-    tables.NAME: _maker(_make_table, tables.TableOptions),
+    tables.NAME: _maker(make_table, tables.TableOptions),
     tagging.NAME: _maker(tagging.TaggingTask, tagging.TaggingOptions),
 }
 

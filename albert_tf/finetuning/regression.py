@@ -19,7 +19,7 @@ class RegressionTask(tables.TableTask):
     multiplies and adds them, so that all outputs are in the column's units.
     """
 
-    metrics = ("pearson", "spearmanr", "mae", "rmse")
+    metrics: Sequence[str] = ("pearson", "spearmanr", "mae", "rmse")
 
     @property
     def mean(self) -> float:
@@ -48,8 +48,9 @@ class RegressionTask(tables.TableTask):
     def _choose(
         self, examples: Sequence[TextExample], share: float
     ) -> list[bool]:
-        alike = [(0,)] * len(examples)
-        return tables.choose(examples, alike, share, self.options.split_seed)
+        keys = [self._key(example) for example in examples]
+        alike = [(0,)] * len(keys)
+        return tables.choose(keys, alike, share, self.options.split_seed)
 
     def scaled(self, path: str) -> tables.TableOptions:
         """Return the options with mean and deviation of a training file."""

@@ -26,12 +26,15 @@ SEPARATOR = "\t"
 NO_WEIGHTS, _BALANCED = "none", "balanced"
 # Thresholds of probabilities: one for all labels, or one for each.
 ONE, EACH = "one", "each"
+# What a ranking learns from: each text by itself, or two of one query.
+POINTWISE, PAIRWISE = "pointwise", "pairwise"
 # That can choose the best checkpoint, by what is predicted; the first is the
 # default.
 _SCORES = {
     "label": ("accuracy", "macro_f1", "matthew_corr", "auc"),
     "labels": ("micro_f1", "macro_f1", "accuracy", "auc"),
     "number": ("pearson", "spearmanr"),
+    "relevance": ("ndcg", "mrr"),
 }
 _LEAST_LABELS = 2
 _LARGEST = 1e15  # Of numbers.
@@ -81,8 +84,33 @@ class TableOptions:
         None,
         "Score of the development part that chooses the best checkpoint. "
         "Default: accuracy; with --multi_label micro_f1; with --regression "
-        "pearson.",
+        "pearson; with --query_column ndcg.",
         choices=tuple(dict.fromkeys(sum(_SCORES.values(), ()))),
+    )
+    query_column: str | None = option(
+        None,
+        "Column of the query, where texts are ranked for queries: "
+        "--label_column is then the relevance of the text, a number from 0.",
+    )
+    ranking_loss: str | None = option(
+        None,
+        "What is learnt with --query_column. pairwise: which of two texts of a "
+        "query is more relevant. pointwise: the relevance, as a number. "
+        "Default: pairwise.",
+        choices=(POINTWISE, PAIRWISE),
+    )
+    pairs_per_text: int | None = option(
+        None,
+        "Less relevant texts of the query that each text is paired with, drawn "
+        "at random, at most; pairwise only. Default: 4.",
+        within=ranges.Range(1, 1000),
+    )
+    ndcg_at: int | None = option(
+        None,
+        "Places from the top that the score ndcg looks at, with "
+        "--query_column. Default: 10.",
+        within=ranges.Range(1, 10**6),
+        may_change=True,
     )
     regression: bool = option(
         False, "Whether the label is a number that is predicted as such."
@@ -131,7 +159,8 @@ class TableOptions:
         if len(columns) > len(_TEXTS) or len({*named}) < len(named):
             raise errors.UserError(
                 "must name one column, or two with a comma between them, none "
-                "of them `label_column`. To use more, join them in the file.",
+                "of them `label_column`; with `query_column` one. To use more, "
+                "join them in the file.",
                 "text_columns",
                 self.text_columns,
             )
@@ -154,19 +183,23 @@ class TableOptions:
             )
 
     def _check_numbers(self) -> None:
-        if not self.regression:
-            names = "label_mean", "label_deviation"
-            refuse_foreign(self, names, "regression")
-            return
+        if not self.query_column:
+            names = "ranking_loss", "pairs_per_text", "ndcg_at"
+            refuse_foreign(self, names, "query_column")
+        if not self.needs_scale:
+            scale = "label_mean", "label_deviation"
+            refuse_foreign(self, scale, "regression")
         weights = self.class_weights
         for name, is_wrong in (
+            ("regression", self.regression and self.query_column),
             ("multi_label", self.multi_label),
             ("labels", self.labels),
             ("class_weights", weights != NO_WEIGHTS),
         ):
-            if is_wrong:
+            if is_wrong and self.is_number:
+                other = "query_column" if self.query_column else "regression"
                 raise errors.UserError(
-                    "does not go with `regression`: a number is predicted. "
+                    f"does not go with `{other}`: a number is predicted. "
                     "Leave one of them out.",
                     name,
                     getattr(self, name),
@@ -179,10 +212,24 @@ class TableOptions:
 
     @property
     def kind(self) -> str:
-        """What is predicted: a `label`, `labels`, or a `number`."""
+        """What is predicted: `label`, `labels`, `number` or `relevance`."""
+        if self.query_column:
+            return "relevance"
         if self.regression:
             return "number"
         return "labels" if self.multi_label else "label"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the model's output is a number."""
+        return self.kind in ("number", "relevance")
+
+    @property
+    def needs_scale(self) -> bool:
+        """Whether it learns a number of the column."""
+        return self.is_number and (
+            self.regression or self.ranking_loss == POINTWISE
+        )
 
     @property
     def key_metric(self) -> str:
@@ -191,8 +238,9 @@ class TableOptions:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The columns of the texts."""
-        return _divided(self.text_columns, ",")
+        """The columns of the texts; a query is the first one."""
+        query = (self.query_column,) if self.query_column else ()
+        return (*query, *_divided(self.text_columns, ","))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -262,6 +310,7 @@ class TableTask(glue.TextTask):
     """One label for each row."""
 
     metrics: Sequence[str] = ("accuracy", "matthew_corr")
+    apart = "texts"  # What only one of the two parts has.
 
     def __init__(
         self,
@@ -272,7 +321,7 @@ class TableTask(glue.TextTask):
         self.options = options
         labels = options.names
         needed = {"text_columns": options.inputs}
-        if not options.regression:
+        if not options.is_number:
             needed["labels"] = labels
         for name, value in needed.items():
             if not value:
@@ -289,7 +338,7 @@ class TableTask(glue.TextTask):
         # examples, and their texts.
         self._counts: np.ndarray | None = None
         self._total = 0
-        self._learnt: set[tuple[str, str]] = set()
+        self._learnt: set[tuple[str, ...]] = set()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -346,7 +395,7 @@ class TableTask(glue.TextTask):
             )
         if split == base.TRAIN:
             self._count(examples, path)
-            self._learnt = {(e.text_a, e.text_b) for e in examples}
+            self._learnt = set(map(self._key, examples))
             logging.info(
                 "%s: %d of %d examples are learnt.",
                 path,
@@ -354,13 +403,14 @@ class TableTask(glue.TextTask):
                 len(rows),
             )
         elif split == base.DEV:
-            known = {(e.text_a, e.text_b) for e in examples} & self._learnt
+            known = set(map(self._key, examples)) & self._learnt
             if known:
                 logging.warning(
-                    "%s: %d texts are in the training file, too. So the "
-                    "scores are better than those of new texts will be.",
+                    "%s: %d %s are in the training file, too. So the scores "
+                    "are better than those of new ones will be.",
                     path,
                     len(known),
+                    self.apart,
                 )
         return examples
 
@@ -369,7 +419,12 @@ class TableTask(glue.TextTask):
     ) -> list[bool]:
         """Choose the examples that are held out; see `choose`."""
         labels = [numbers_of(example) for example in examples]
-        return choose(examples, labels, share, self.options.split_seed)
+        keys = [self._key(example) for example in examples]
+        return choose(keys, labels, share, self.options.split_seed)
+
+    def _key(self, example: TextExample) -> tuple[str, ...]:
+        """Return what examples have in common that stay together."""
+        return example.text_a, example.text_b
 
     def _labels(self, rows: Sequence[_Row]) -> Sequence[Any]:
         """Return the label of each row as an example has it."""
@@ -413,17 +468,15 @@ class TableTask(glue.TextTask):
         them.
         """
         one = self.options
-        usual = dataclasses.replace(
-            one, text_columns=",".join(_TEXTS[: len(one.inputs)]), header=True
-        )
+        own = one.inputs, one.header
+        usual = _TEXTS[: len(one.inputs)], True
         # A header must not be taken for a row.
-        tried = (one, usual) if one.header else (usual, one)
-        for options in tried:
+        for names, header in (own, usual) if one.header else (usual, own):
             with contextlib.suppress(errors.UserError):
-                items = _own(path, options)
+                items = _own(path, one, names, header=header)
                 if any(isinstance(item, TextExample) for item in items):
                     return items
-        return _own(path, one)
+        return _own(path, one, one.inputs, header=one.header)
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
@@ -447,15 +500,16 @@ def numbers_of(example: TextExample) -> tuple[int, ...]:
 
 
 def choose(
-    examples: Sequence[TextExample],
+    keys: Sequence[tuple[str, ...]],
     labels: Sequence[tuple[int, ...]],
     share: float,
     seed: int,
 ) -> list[bool]:
     """Choose a share of the examples of each label, at random.
 
-    Equal texts are chosen together, with the labels of the first. Of a label
-    with two or more different texts, one at least is chosen, and one is not.
+    Those with equal keys are chosen together, with the labels of the first. Of
+    a label with two or more different keys, one at least is chosen, and one is
+    not.
     Where texts have several labels, rare labels come first.
 
     Source: for several labels Sechidis et al., "On the stratification of
@@ -467,9 +521,9 @@ def choose(
     Returns:
         For each example, whether it is chosen.
     """
-    groups: dict[tuple[str, str], list[int]] = {}
-    for number, example in enumerate(examples):
-        groups.setdefault((example.text_a, example.text_b), []).append(number)
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, key in enumerate(keys):
+        groups.setdefault(key, []).append(number)
     by_label: dict[int, list[int]] = {}
     for first, *_ in groups.values():
         for label in labels[first] or [_NO_LABEL]:
@@ -488,12 +542,12 @@ def choose(
         decided |= dict.fromkeys(rest, False)
         decided |= {rest[at]: True for at in taken}
     first_of = {n: group[0] for group in groups.values() for n in group}
-    return [decided[first_of[number]] for number in range(len(examples))]
+    return [decided[first_of[number]] for number in range(len(keys))]
 
 
-def _own(path: str, options: TableOptions) -> _Read:
-    wanted = options.inputs
-
+def _own(
+    path: str, options: TableOptions, wanted: Sequence[str], *, header: bool
+) -> _Read:
     def parse(
         where: str, place: dict[str, Any], values: Mapping[str, Any]
     ) -> Iterator[TextExample]:
@@ -502,7 +556,7 @@ def _own(path: str, options: TableOptions) -> _Read:
         guid = values.get(options.id_column or "id", named)
         yield TextExample(guid, texts[0], "".join(texts[1:]))
 
-    found = text_files.read_own(path, wanted, parse, header=options.header)
+    found = text_files.read_own(path, wanted, parse, header=header)
     return list(found)
 
 
@@ -533,8 +587,8 @@ def _parsed(
     if options.multi_label:
         separator = options.label_separator or _COMMA
         parse_labels = functools.partial(_several, separator)
-    if options.regression:
-        parse_labels = _number
+    if options.is_number:
+        parse_labels = _relevance if options.query_column else _number
 
     def parse(
         where: str, place: dict[str, Any], values: Mapping[str, Any]
@@ -589,6 +643,17 @@ def _number(written: Any, name: str, where: str) -> tuple[float, ...]:
             f"{where}: the column {name!r} holds {written!r}, which is no "
             f"number from {-_LARGEST:g} to {_LARGEST:g}. Write numbers such as "
             "3.5 or 1e6; correct the row, or remove it."
+        )
+    return (number,)
+
+
+def _relevance(written: Any, name: str, where: str) -> tuple[float, ...]:
+    (number,) = _number(written, name, where)
+    if number < 0:
+        raise errors.UserError(
+            f"{where}: the column {name!r} holds {written!r}. A relevance is "
+            "0, for a text that does not belong to the query, or more. "
+            "Correct the row."
         )
     return (number,)
 

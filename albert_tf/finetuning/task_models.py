@@ -18,6 +18,7 @@ from albert_tf.finetuning import (
     embedding_data,
     multi_label,
     race,
+    ranking,
     regression,
     tables,
     tagging,
@@ -98,6 +99,13 @@ def _(task: regression.RegressionTask, encoder: AlbertModel) -> keras.Model:
 
 @objective.register
 def _(task: regression.RegressionTask) -> objectives.Objective:
+    return label_objectives.regression(task.deviation)
+
+
+@objective.register
+def _(task: ranking.RankingTask) -> objectives.Objective:
+    if task.is_pairwise:
+        return label_objectives.CLASSIFICATION  # Of the better text.
     return label_objectives.regression(task.deviation)
 
 

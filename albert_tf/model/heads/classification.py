@@ -50,8 +50,18 @@ class AlbertClassifier(model_with_head.ModelWithHead):
         training: bool = False,
         dropout_seed: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Return `logits` float [B, num_labels]."""
-        cls = tf.zeros_like(tf.convert_to_tensor(inputs["input_ids"])[:, :1])
+        """Return `logits` float [B, num_labels].
+
+        With one label, inputs may be int32 [B, n, S], n sequences for each
+        example; the logits are then [B, n].
+        """
+        ids = tf.convert_to_tensor(inputs["input_ids"])
+        if ids.shape.rank == 3:
+            shape = tf.shape(ids)
+            rows = {k: tf.reshape(v, [-1, shape[2]]) for k, v in inputs.items()}
+            found = self.call(rows, training, dropout_seed)["logits"]
+            return {"logits": tf.reshape(found, shape[:2])}
+        cls = tf.zeros_like(ids[:, :1])
         outputs = self.encode(inputs, training, dropout_seed, positions=cls)
         dropout = self.head_dropout(training, dropout_seed)
         pooled = dropout(outputs["pooled_output"], self.dropout)

@@ -265,6 +265,61 @@ def test_numbers_of_a_run_go_on_in_its_units(world, numbers, tmp_path):
         run_classifier.run(changed(nothing, init_checkpoint=None))
 
 
+RANKED = {
+    "query_column": "query",
+    "text_columns": "text",
+    "label_column": "relevance",
+}
+
+
+def ranked(count):
+    """What a text is about says how relevant it is."""
+    for number in range(count):
+        for times, text in enumerate(WORDS.values()):
+            yield {
+                "id": f"n{number}.{times}",
+                "query": f"Rain {number}?",
+                "text": text,
+                "relevance": times,
+            }
+
+
+@pytest.fixture(scope="module", params=["pairwise", "pointwise"])
+def ranks(request, world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks") / "run"
+    columns = {**RANKED, "ranking_loss": request.param, "ndcg_at": 2}
+    run_classifier.run(settings(world, folder, ranked(60), columns))
+    return folder
+
+
+def test_ranking_is_learnt(ranks):
+    found = scores.read(str(ranks)).best.scores
+    assert list(found) == ["ndcg", "mrr"]
+    assert found["ndcg"] > 0.9, found
+    lines = small_runs.open_lines(ranks / "test_predictions.jsonl")
+    assert set(json.loads(lines[0])) == {"id", "prediction"}
+    log = [
+        json.loads(x) for x in small_runs.open_lines(ranks / "metrics.jsonl")
+    ]
+    first, *_, last = (x["loss"] for x in log if x["split"] == "train")
+    assert last < first
+
+
+def test_ranking_is_exported(ranks, tmp_path):
+    rows = [
+        {"id": row["id"], "text": row["query"], "text_pair": row["text"]}
+        for row in ranked(6)
+    ]
+    answers = both_answers(ranks, tmp_path, write(tmp_path, rows, "new"))
+    ours = [a["prediction"] for a, _ in answers]
+    theirs = [a["score"] for _, a in answers]
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    own = write(tmp_path, ranked(6), "own")
+    named = predictions(tmp_path, own, run_dir=ranks)
+    assert [a["prediction"] for a in named] == pytest.approx(ours)
+    assert hugging_face(ranks, tmp_path).config["problem_type"] == "regression"
+
+
 def test_a_teacher_has_one_label(world, tmp_path):
     made = settings(world, tmp_path / "run", tagged(9), SEVERAL)
     with pytest.raises(errors.UserError, match="which label is the right one"):
