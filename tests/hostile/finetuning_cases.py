@@ -72,6 +72,7 @@ def table(content: str, *says: str, name="t.csv", **changes: object) -> Case:
 
 
 SEVERAL = {"multi_label": True}
+RANKING = {"query_column": "query", "dev_share": 0.0}
 NUMBER = {"regression": True, "dev_share": 0.0}
 scored = functools.partial(vectors, train_examples="scored")
 PAIRS, SCORES = "text\ttext_pair\n", "text\ttext_pair\tscore\n"
@@ -139,6 +140,18 @@ CASES = {
     ),
     "number, all the same": table(
         "text,label\na,7\nb,7.0\n", "all 2 examples", "the number 7", **NUMBER
+    ),
+    "ranking, one text a query": table(
+        "query,text,label\na,b,1\nc,d,0\n",
+        "none of 2 queries",
+        "2 have one text",
+        **RANKING,
+    ),
+    "ranking, below 0": table(
+        "query,text,label\na,b,1\na,c,-1\n", "line 3", "-1", **RANKING
+    ),
+    "ranking without the query": table(
+        "text,label\nb,1\n", "no 'query'", "'text', 'label'", **RANKING
     ),
     "no pairs": vectors(PAIRS, "{here}/t.tsv has no examples"),
     "pairs of nothing": vectors(f"{PAIRS}\t\n\t\n", "{here}/t.tsv"),

@@ -298,11 +298,6 @@ def test_ranking_is_learnt(ranks):
     assert found["ndcg"] > 0.9, found
     lines = small_runs.open_lines(ranks / "test_predictions.jsonl")
     assert set(json.loads(lines[0])) == {"id", "prediction"}
-    log = [
-        json.loads(x) for x in small_runs.open_lines(ranks / "metrics.jsonl")
-    ]
-    first, *_, last = (x["loss"] for x in log if x["split"] == "train")
-    assert last < first
 
 
 def test_ranking_is_exported(ranks, tmp_path):
