@@ -238,7 +238,7 @@ def _finetuning(
         output_dir=settings.finetuning_dir or inside,
         init_checkpoint=settings.init_checkpoint,
         config_file=source.config_file,
-        vocabulary=str(source.vocabulary.path),
+        vocabulary=source.vocabulary,
         tasks=settings.tasks.split(","),
         seeds=settings.seeds,
         examples=settings.examples,

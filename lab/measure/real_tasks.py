@@ -119,6 +119,7 @@ _COMMON = {
 _PATHS = (
     "albert_config_file",
     "spm_model_file",
+    "vocab_file",
     "init_checkpoint",
     "data_dir",
     "train_file",
@@ -154,7 +155,7 @@ class Plan:
     output_dir: str
     init_checkpoint: str
     config_file: str
-    vocabulary: str
+    vocabulary: tokenization.VocabularyOptions
     tasks: Sequence[str] = tuple(RECIPES)
     seeds: int = 3
     examples: int = 0
@@ -166,7 +167,7 @@ def finish(plan: Plan) -> list[Values]:
     output = pathlib.Path(plan.output_dir)
     identity = {
         "config": files.sha256(plan.config_file),
-        "vocabulary": files.sha256(plan.vocabulary),
+        "vocabulary": files.sha256(str(plan.vocabulary.path)),
         "weights": checkpoint_files.fingerprint(plan.init_checkpoint),
     }
     files.make_folder(plan.output_dir)
@@ -343,7 +344,7 @@ def _values(
         **plan.changes,
         "task_name": name,
         "albert_config_file": plan.config_file,
-        "spm_model_file": plan.vocabulary,
+        str(plan.vocabulary.kind): plan.vocabulary.path,
         "seed": seed,
         "cached_dir": str(data / "features"),
     }
@@ -399,7 +400,9 @@ def _finetune(
 
 
 def _task(values: Mapping[str, Any]) -> base.Task:
-    vocabulary = tokenization.VocabularyOptions(values["spm_model_file"])
+    vocabulary = tokenization.VocabularyOptions(
+        values.get("spm_model_file"), values.get("vocab_file")
+    )
     return registry.make(values, tokenization.load(vocabulary))
 
 
