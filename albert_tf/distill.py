@@ -59,6 +59,19 @@ class DistillOptions(finetuning_options.FileOptions):
         "batch; the first one is the distance from the teacher's vector.",
         within=ranges.Range(0, 1e6),
     )
+    hidden_weight: float = option(
+        0.0,
+        "Factor of a third loss: how far the states of single tokens are from "
+        "the teacher's, which is asked in every update. The vocabulary has to "
+        "be the teacher's.",
+        within=ranges.Range(0, 1e6),
+    )
+    relation_weight: float = option(
+        0.0,
+        "As --hidden_weight, of the relations between tokens in the last "
+        "layer: queries, keys and values, as in MiniLM.",
+        within=ranges.Range(0, 1e6),
+    )
     word_embeddings: str = option(
         "teacher",
         "Where those of a new student come from. teacher: from the teacher's, "
@@ -90,7 +103,7 @@ if __name__ == "__main__":
     options.check_command_line(DistillOptions)
 
 from albert_tf.finetuning import finetune, lesson
-from albert_tf.model.losses import distillation
+from albert_tf.model.losses import distillation, token_states
 
 
 def run(settings: DistillOptions) -> None:
@@ -108,12 +121,20 @@ def run(settings: DistillOptions) -> None:
         text_pooling=settings.teacher_pooling or known.text_pooling,
         projection_size=known.projection_size,
     )
+    weights = settings.hidden_weight, settings.relation_weight
+    makers = token_states.hidden, token_states.relations
+    states = [
+        make(lambda: wanted.model, weight)
+        for make, weight in zip(makers, weights, strict=True)
+        if weight
+    ]
     wanted = lesson.Lesson(
         settings.teacher,
-        lambda *_: distillation.vectors(settings.similarity_weight),
+        lambda *_: distillation.vectors(settings.similarity_weight, states),
         asked=task_of(asked),
         gives_words=settings.word_embeddings == "teacher"
         and not shared.init.init_checkpoint,
+        gives_states=bool(states),
     )
     finetune.run(
         "distill", settings, task_of(vectors), settings.sources, wanted

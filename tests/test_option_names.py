@@ -113,7 +113,8 @@ OPTIONS = {
     """,
     "albert_tf.distill:DistillOptions": f"""
         teacher! train_file dev_file test_file teacher_pooling
-        similarity_weight=10.0 word_embeddings=teacher task_name=embedding
+        similarity_weight=10.0 hidden_weight=0.0 relation_weight=0.0
+        word_embeddings=teacher task_name=embedding
         max_seq_length=512 {OF_TEXTS} {FINETUNING}
     """,
     "albert_tf.run_glue:GlueOptions": """

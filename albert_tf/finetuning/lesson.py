@@ -36,6 +36,7 @@ class Lesson:
         *,
         asked: base.Task | None = None,
         gives_words: bool = False,
+        gives_states: bool = False,
     ):
         """Say what is to be learned; `prepare` opens the teacher.
 
@@ -47,11 +48,14 @@ class Lesson:
                 student's.
             gives_words: Whether the student's word embeddings start from the
                 teacher's.
+            gives_states: Whether the teacher is asked for the states of all
+                tokens in every update, through `model`.
         """
         self.objective = objective
         self._path = path
         self._asked = asked
         self._gives_words = gives_words
+        self._gives_states = gives_states
         self._teacher: teacher.Teacher | teacher.SavedVectors | None = None
         self._facts: dict[str, Any] = {}
         self._stored: teacher_outputs.StoredOutputs | None = None
@@ -65,15 +69,20 @@ class Lesson:
             asked = self._asked or task
             self._teacher = teacher.open_teacher(self._path, asked)
             self._facts = teacher_outputs.facts_of(self._teacher, task, source)
-        if not self._gives_words:
+        if not (self._gives_words or self._gives_states):
             return
         if not isinstance(self._teacher, teacher.Teacher):
             raise errors.UserError(
-                "shows outputs alone, no word embeddings. Use "
-                "`word_embeddings=random`, or name the model itself.",
+                "shows outputs alone, no word embeddings or states of tokens. "
+                "Use `word_embeddings=random` without `hidden_weight` and "
+                "`relation_weight`, or name the model itself.",
                 teacher.OPTION,
                 self._path,
             )
+        if self._gives_states:
+            teacher_outputs.require_same_tokens(self._teacher.task, task)
+        if not self._gives_words:
+            return
         self._words = word_embeddings.for_vocabulary(
             self._teacher.model.encoder.embeddings.word_embeddings.numpy(),
             self._teacher.task.tokenizer,
@@ -89,8 +98,15 @@ class Lesson:
             self._stored = teacher_outputs.store(
                 self._teacher, self._facts, examples, folder
             )
-            self._teacher = None  # The student gets its memory.
+            if not self._gives_states:
+                self._teacher = None  # The student gets its memory.
         return self._stored
+
+    @property
+    def model(self) -> keras.Model:
+        """The teacher with its head, of a lesson that gives states."""
+        assert isinstance(self._teacher, teacher.Teacher)
+        return self._teacher.model
 
     def start(self, model: keras.Model) -> None:
         """Give a new student the teacher's word embeddings, if it gets them."""

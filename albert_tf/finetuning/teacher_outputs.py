@@ -93,14 +93,20 @@ def facts_of(
     A teacher that cuts texts otherwise is refused where that matters.
     """
     facts = _data_facts(task, source)
-    if facts["records"] and facts["records"] != _records(asked.task):
+    if facts["records"]:
+        require_same_tokens(asked.task, task)
+    return {**facts, "teacher": asked.facts}
+
+
+def require_same_tokens(asked: base.Task, task: base.Task) -> None:
+    """Refuse a teacher's task whose records are not those of the student."""
+    if _records(asked) != _records(task):
         raise errors.UserError(
             "has another vocabulary or cuts texts in another way than the "
             "student. Here the outputs belong to single tokens: use the same "
             "vocabulary, `max_seq_length` and windows.",
             teacher.OPTION,
         )
-    return {**facts, "teacher": asked.facts}
 
 
 def store(
@@ -125,18 +131,17 @@ def store(
 
 def _data_facts(task: base.Task, source: str) -> dict[str, Any]:
     found = features.describe(task, source, base.TRAIN)
+    are_of_tokens = task.output_widths or task.outputs_are_positions
     return {
         "content_sha256": found["content_sha256"],
         "split": base.TRAIN,
         "task": task.name,
-        "records": _records(task),
+        "records": _records(task) if are_of_tokens else None,
     }
 
 
-def _records(task: base.Task) -> dict[str, Any] | None:
-    """Return what records follow from, if they are not one an example."""
-    if not (task.output_widths or task.outputs_are_positions):
-        return None
+def _records(task: base.Task) -> dict[str, Any]:
+    """Return what records follow from, beside the texts."""
     tokenizer = task.tokenizer
     return {
         "vocab_sha256": tokenizer.fingerprint,

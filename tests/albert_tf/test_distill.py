@@ -64,10 +64,10 @@ def options(world, teacher_, texts, folder, **values):
     return changed(settings, **values)
 
 
-def losses(folder):
+def losses(folder, name="vector_loss"):
     lines = small_runs.open_lines(pathlib.Path(folder) / "metrics.jsonl")
     rows = [r for r in map(json.loads, lines) if r["split"] == "train"]
-    return [row["vector_loss"] for row in rows]
+    return [row[name] for row in rows]
 
 
 def test_student_gets_the_vectors_of_its_teacher(
@@ -180,6 +180,28 @@ def test_what_does_not_fit_is_refused(
     with pytest.raises(errors.UserError, match=message):
         distill.run(options(world, encoder, texts, tmp_path / "run", **changes))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_states_of_tokens_are_learned(world, encoder, texts, tmp_path):
+    wanted = options(world, encoder, texts, tmp_path / "run", do_eval=False)
+    wanted = changed(
+        wanted,
+        hidden_weight=1.0,
+        relation_weight=1e3,
+        train_step=60,
+        learning_rate=1e-2,
+    )
+    distill.run(wanted)
+    for name in ("hidden_loss", "relation_loss"):
+        first, *_, last = losses(tmp_path / "run", name)
+        assert 0 < last < first / 1.5
+    (stored,) = (tmp_path / "run").glob("teacher-*")
+    kept = changed(
+        wanted, output_dir=str(tmp_path / "kept"), teacher=str(stored)
+    )
+    with pytest.raises(errors.UserError, match="`hidden_weight` and"):
+        distill.run(kept)
 
 
 @pytest.fixture(scope="module")

@@ -86,8 +86,11 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
         """
         x = tf.cast(sequence_output, tf.float32)
         inputs = {"input_mask": input_mask}
-        x = pooling.pool(self.text_pooling, x, inputs)
-        if self.projection is not None:
-            x = self.projection(x)
+        x = self.project(pooling.pool(self.text_pooling, x, inputs))
         squares = tf.reduce_sum(tf.square(x), -1, keepdims=True)
         return x / tf.sqrt(tf.maximum(squares, _LEAST))
+
+    def project(self, x: tf.Tensor) -> tf.Tensor:
+        """Return float32 [..., width] of what has the encoder's width."""
+        x = tf.cast(x, tf.float32)
+        return x if self.projection is None else self.projection(x)

@@ -8,7 +8,7 @@ Gurevych, arXiv 2004.09813.
 """
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import tensorflow as tf
@@ -25,6 +25,20 @@ SOFT = (_OF_CLASSES, *OF_TOKENS, _YES_OR_NO)
 _LOSS = "teacher_loss"
 # Of a token that cannot be the answer; e to this power is 0.
 MASKED = -1e9
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenLoss:
+    """A loss of a student's states; see `token_states`.
+
+    Attributes:
+        values: Of the student, its encoder's outputs and a batch, float32 [B].
+        weight: Its factor.
+    """
+
+    name: str
+    weight: float
+    values: Callable[[Any, objectives.Tensors, objectives.Batch], tf.Tensor]
 
 
 def soft_labels(
@@ -74,8 +88,12 @@ def _ask(
     model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
 ) -> objectives.Tensors:
     """Return a model's outputs; it does not know what the teacher said."""
-    own = {k: v for k, v in batch.items() if not k.startswith(PREFIX)}
-    return objectives.outputs(model, own, dropout_seed)
+    return objectives.outputs(model, without_teacher(batch), dropout_seed)
+
+
+def without_teacher(batch: objectives.Batch) -> dict[str, tf.Tensor]:
+    """Return what a batch has beside the teacher's outputs."""
+    return {k: v for k, v in batch.items() if not k.startswith(PREFIX)}
 
 
 def _difference(
@@ -99,7 +117,9 @@ def _difference(
     return divergence * temperature**2
 
 
-def vectors(similarity_weight: float) -> objectives.Objective:
+def vectors(
+    similarity_weight: float, states: Collection[TokenLoss] = ()
+) -> objectives.Objective:
     """Return the objective of having a teacher's vectors, of length 1.
 
     Its losses are 1 minus the cosine of both vectors of a text, and the mean
@@ -108,13 +128,21 @@ def vectors(similarity_weight: float) -> objectives.Objective:
 
     Args:
         similarity_weight: Factor of the second one.
+        states: Further losses, of the states of tokens.
     """
     names = "vector_loss", "similarity_loss"
 
     def values(
         model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
     ) -> objectives.Tensors:
-        student = _ask(model, batch, dropout_seed)[VECTOR]
+        own = without_teacher(batch)
+        if states:
+            encoded = model.encode(own, dropout_seed is not None, dropout_seed)
+            student = model.vectors(
+                encoded["sequence_output"], own["input_mask"]
+            )
+        else:
+            student = objectives.outputs(model, own, dropout_seed)[VECTOR]
         teacher = batch[f"{PREFIX}{VECTOR}"]
         real = objectives.real_examples(batch)
         difference = tf.matmul(student, student, transpose_b=True)
@@ -122,13 +150,18 @@ def vectors(similarity_weight: float) -> objectives.Objective:
         sums = tf.reduce_sum(tf.square(difference) * real, -1)
         cosines = tf.reduce_sum(student * teacher, -1)
         similarity = tf.math.divide_no_nan(sums, tf.reduce_sum(real))
-        return dict(zip(names, (1.0 - cosines, similarity), strict=True))
+        found = dict(zip(names, (1.0 - cosines, similarity), strict=True))
+        for loss in states:
+            found[loss.name] = loss.values(model, encoded, own)
+        return found
 
+    losses = dict(zip(names, (1.0, similarity_weight), strict=True))
+    losses |= {loss.name: loss.weight for loss in states}
     return objectives.Objective(
-        losses=dict(zip(names, (1.0, similarity_weight), strict=True)),
+        losses=losses,
         metrics=(),
         sample_weights=lambda batch: dict.fromkeys(
-            names, objectives.real_examples(batch)
+            losses, objectives.real_examples(batch)
         ),
         values=values,
     )
