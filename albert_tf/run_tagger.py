@@ -31,12 +31,15 @@ class RunTaggerOptions(finetuning_options.FileOptions):
     words: tagging.TaggingOptions = dataclasses.field(
         default_factory=tagging.TaggingOptions
     )
+    teaching: finetuning_options.TeacherOptions = dataclasses.field(
+        default_factory=finetuning_options.TeacherOptions
+    )
 
 
 if __name__ == "__main__":
     options.check_command_line(RunTaggerOptions)
 
-from albert_tf.finetuning import finetune, known_labels
+from albert_tf.finetuning import finetune, known_labels, lesson
 from albert_tf.model.heads import token_classification
 
 _NAMES = known_labels.Names(
@@ -62,7 +65,13 @@ def run(settings: RunTaggerOptions) -> None:
         own = dataclasses.replace(own, tags=tagging.SEPARATOR.join(found))
         settings = dataclasses.replace(settings, words=own)
     task = tagging.TaggingTask(tokenizer, shared.max_seq_length, own)
-    finetune.run("run_tagger", settings, task, settings.sources)
+    finetune.run(
+        "run_tagger",
+        settings,
+        task,
+        settings.sources,
+        lesson.soft_labels(settings.teaching),
+    )
 
 
 if __name__ == "__main__":

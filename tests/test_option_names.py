@@ -109,7 +109,7 @@ OPTIONS = {
     """,
     "albert_tf.run_tagger:RunTaggerOptions": f"""
         train_file dev_file test_file task_name=tagging max_seq_length=512
-        {TAGGING} {FINETUNING}
+        {TAGGING} {TEACHER} {FINETUNING}
     """,
     "albert_tf.distill:DistillOptions": f"""
         teacher! train_file dev_file test_file teacher_pooling

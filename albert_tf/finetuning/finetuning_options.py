@@ -218,9 +218,9 @@ class TeacherOptions:
         None,
         "Model that knows the task, whose answers for the training data are "
         "learned, too: the folder of a finetuned run, a Hugging Face folder "
-        "with the task's head, or the folder teacher-TASK-... that an earlier "
-        "run wrote for the same data. Its vocabulary may be another, but not "
-        "for SQuAD.",
+        "with the task's head, for labels of texts a SavedModel, too, or the "
+        "folder teacher-TASK-... that an earlier run wrote for the same data. "
+        "Its vocabulary may be another, but not for SQuAD and tags.",
     )
     teacher_weight: float | None = option(
         None,

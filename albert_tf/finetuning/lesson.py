@@ -56,7 +56,7 @@ class Lesson:
         self._asked = asked
         self._gives_words = gives_words
         self._gives_states = gives_states
-        self._teacher: teacher.Teacher | teacher.SavedVectors | None = None
+        self._teacher: teacher.Teacher | teacher.SavedTexts | None = None
         self._facts: dict[str, Any] = {}
         self._stored: teacher_outputs.StoredOutputs | None = None
         self._words: np.ndarray | None = None
@@ -149,7 +149,7 @@ def vectors_of(path: str) -> Vectors:
         return Vectors(feature.shape[0])
     if tf.saved_model.contains_saved_model(path):
         task: Any = None  # Not asked yet.
-        return Vectors(teacher.SavedVectors(path, task).width)
+        return Vectors(teacher.SavedTexts(path, task).width)
     if run_folder.is_run(path):
         run = run_folder.read(path, teacher.OPTION)
         size = run.options.get("projection_size")

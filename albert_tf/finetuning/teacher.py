@@ -19,6 +19,7 @@ from albert_tf.finetuning import (
     predictions,
     task_models,
 )
+from albert_tf.finetuning.glue import glue
 from albert_tf.model import fit
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
@@ -33,6 +34,9 @@ from albert_tf.training import run_folder
 OPTION = "teacher"
 _BATCH = 64  # Examples. The number decides about no output.
 _POOLER = "bert/pooler"
+VECTOR = distillation.VECTOR
+_CLASSES = "probabilities"
+_LEAST_PROBABILITY = 1e-30
 
 
 class Teacher:
@@ -70,23 +74,34 @@ class Teacher:
         }
 
 
-class SavedVectors:
-    """A SavedModel of ours that gives vectors."""
+class SavedTexts:
+    """A SavedModel of ours that gives vectors of texts, or their labels."""
 
     def __init__(self, path: str, task: base.Task):
+        """Load it; refuse one that answers otherwise, or with other labels."""
         self.task = task
         self._path = path
         self._model = tf.saved_model.load(path)
         self._ask = self._model.signatures.get("serving_default")
         outputs = self._ask.structured_outputs if self._ask else {}
-        if distillation.VECTOR not in outputs:
+        self._output = _CLASSES if isinstance(task, glue.TextTask) else VECTOR
+        inputs = self._ask.structured_input_signature[1] if self._ask else {}
+        texts = ("text", "text_pair")[: 1 + getattr(task, "has_pairs", False)]
+        self._texts = texts
+        if self._output not in outputs or {*inputs} != {*texts}:
             raise errors.UserError(
-                "is a SavedModel that gives no vectors of texts. Export one "
-                "with `task=embedding`, or name the run or checkpoint.",
+                f"is a SavedModel that gives no {self._output} for "
+                f"{' and '.join(texts)}. Name another one, or the run or "
+                "checkpoint that it was exported from.",
                 OPTION,
                 path,
             )
-        self.width = int(outputs[distillation.VECTOR].shape[-1])
+        self.width = int(outputs[self._output].shape[-1])
+        if self._output == _CLASSES:
+            labels = self._call([("",) * len(texts)])["labels"].numpy()[0]
+            its = tuple(label.decode() for label in labels)
+            if its != tuple(task.labels):
+                raise _other_labels(its, task.labels, path)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -94,28 +109,42 @@ class SavedVectors:
         return {"saved_model_sha256": features.content_sha256(self._path)}
 
     def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
-        """Return the vectors of texts, in order."""
-        texts = [example.texts[0] for example in examples]
-        order = np.argsort([len(text) for text in texts], kind="stable")
+        """Return the vectors of texts, or logits less a constant, in order."""
+        count = len(self._texts)
+        if self._output == _CLASSES:
+            texts = [(e.text_a, e.text_b)[:count] for e in examples]
+        else:
+            texts = [example.texts[:count] for example in examples]
+        lengths = [sum(map(len, some)) for some in texts]
+        order = np.argsort(lengths, kind="stable")
         found = np.zeros([len(texts), self.width], np.float32)
         for start in range(0, len(texts), _BATCH):
             rows = order[start : start + _BATCH]
-            some = tf.constant([texts[row] for row in rows])
-            found[rows] = self._ask(text=some)[distillation.VECTOR]
-        return {distillation.VECTOR: found}
+            some = [texts[row] for row in rows]
+            found[rows] = self._call(some)[self._output]
+        if self._output == VECTOR:
+            return {VECTOR: found}
+        return {"logits": np.log(np.maximum(found, _LEAST_PROBABILITY))}
+
+    def _call(self, texts: Sequence[Sequence[str]]) -> Any:
+        columns = zip(self._texts, zip(*texts, strict=True), strict=True)
+        return self._ask(**{name: tf.constant(t) for name, t in columns})
 
 
-def open_teacher(path: str, task: base.Task) -> Teacher | SavedVectors:
+def open_teacher(path: str, task: base.Task) -> Teacher | SavedTexts:
     """Load a model that knows a student's task.
 
     Args:
         path: The folder of a run, or any checkpoint with config and vocabulary
-            beside it; for vectors, which need no head, a SavedModel, too.
+            beside it; for vectors and labels of texts a SavedModel, too.
         task: That of the student. A run's own has to be of its kind.
     """
     wants_vectors = isinstance(task, embedding.EmbeddingTask)
-    if wants_vectors and tf.saved_model.contains_saved_model(path):
-        return SavedVectors(path, task)
+    wants_labels = isinstance(task, glue.TextTask) and bool(task.labels)
+    if (wants_vectors or wants_labels) and tf.saved_model.contains_saved_model(
+        path
+    ):
+        return SavedTexts(path, task)
     if run_folder.is_run(path):
         name = run_folder.read(path, OPTION).options.get("task_name")
         if name == task.name or not wants_vectors:

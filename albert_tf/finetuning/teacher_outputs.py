@@ -77,16 +77,16 @@ def _layout(outputs: base.Outputs) -> layouts.Layout:
     return tuple(
         layouts.Feature(
             f"{distillation.PREFIX}{name}",
-            outputs[name].shape[1:],
+            values.shape[1:],
             "float32",
-            0 if name in distillation.OF_TOKENS else None,
+            0 if name in distillation.OF_TOKENS or values.ndim == 3 else None,
         )
-        for name in sorted(outputs)
+        for name, values in sorted(outputs.items())
     )
 
 
 def facts_of(
-    asked: teacher.Teacher | teacher.SavedVectors, task: base.Task, source: str
+    asked: teacher.Teacher | teacher.SavedTexts, task: base.Task, source: str
 ) -> dict[str, Any]:
     """Return what a teacher's outputs for a training file follow from.
 
@@ -110,7 +110,7 @@ def require_same_tokens(asked: base.Task, task: base.Task) -> None:
 
 
 def store(
-    asked: teacher.Teacher | teacher.SavedVectors,
+    asked: teacher.Teacher | teacher.SavedTexts,
     facts: Mapping[str, Any],
     examples: Sequence[base.Example],
     folder: str,
@@ -152,7 +152,7 @@ def _records(task: base.Task) -> dict[str, Any]:
 
 def _fill(
     folder: str,
-    asked: teacher.Teacher | teacher.SavedVectors,
+    asked: teacher.Teacher | teacher.SavedTexts,
     examples: Sequence[base.Example],
     facts: Mapping[str, Any],
 ) -> None:

@@ -60,6 +60,17 @@ def test_a_run_is_evaluated_without_its_training_file(world, trained):
     assert scores.read(str(trained)).best.scores == before.best.scores
 
 
+@pytest.mark.slow
+def test_a_student_learns_its_teacher_s_tags(world, trained, tmp_path):
+    """From the teacher alone; one that cuts texts otherwise is refused."""
+    settings = options(world, tmp_path / "student", teacher=str(trained))
+    run_tagger.run(changed(settings, teacher_weight=1.0))
+    assert scores.read(str(tmp_path / "student")).best.scores["f1"] > 0.9
+    other = changed(settings, max_seq_length=16, output_dir=str(tmp_path / "x"))
+    with pytest.raises(errors.UserError, match="single tokens"):
+        run_tagger.run(other)
+
+
 def test_own_texts_get_spans(trained, tmp_path):
     path, out = tmp_path / "texts.txt", tmp_path / "out.jsonl"
     path.write_text("Mara went to Nord Mill.\n" + '{"text": "", "id": "x"}\n')

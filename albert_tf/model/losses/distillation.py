@@ -114,6 +114,11 @@ def _difference(
     wanted = tf.nn.log_softmax(teacher / temperature)
     found = tf.nn.log_softmax(student / temperature)
     divergence = tf.reduce_sum(tf.exp(wanted) * (wanted - found), -1)
+    if divergence.shape.rank == 2:  # Tags: the mean over the words.
+        words = tf.cast(batch["label_ids"] > 0, tf.float32)
+        divergence = tf.math.divide_no_nan(
+            tf.reduce_sum(divergence * words, -1), tf.reduce_sum(words, -1)
+        )
     return divergence * temperature**2
 
 

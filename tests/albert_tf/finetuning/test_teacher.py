@@ -3,8 +3,10 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
+from albert_tf import export
 from albert_tf.common import errors
 from albert_tf.finetuning import (
     embedding,
@@ -12,10 +14,11 @@ from albert_tf.finetuning import (
     race,
     teacher,
 )
-from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning.glue import glue, glue_data
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import tiny_config
+from tests.export_options import make_options
 
 
 @pytest.fixture
@@ -48,6 +51,28 @@ def test_outputs_are_those_that_can_be_learned(two_runs, tokenizer):
     assert facts.pop("weights_sha256") != others.pop("weights_sha256")
     assert facts == others
     json.dumps(facts)
+
+
+def test_a_saved_model_teaches_as_its_run(two_runs, tokenizer, tmp_path):
+    """Its logits are those of the run, less a constant of each example."""
+    run, folder = str(two_runs / "run_1"), str(tmp_path / "saved")
+    export.run(make_options(run_dir=run, export_dir=folder))
+    task = glue.GlueTask("rte", tokenizer, 48)
+    one, other = (teacher.open_teacher(t, task) for t in (run, folder))
+    texts = ("It rains.", "The ferry waits."), ("We stay.", ""), ("A", "boat")
+    examples = [
+        glue_data.TextExample(number, *two, 0)
+        for number, two in enumerate(texts)
+    ]
+    logits, found = (t.outputs(examples)["logits"] for t in (one, other))
+    differences = found - logits
+    np.testing.assert_allclose(
+        differences[:, 0], differences[:, 1], atol=1e-5, rtol=0
+    )
+    with pytest.raises(errors.UserError, match="entailment, not_entailment"):
+        teacher.open_teacher(folder, glue.GlueTask("mrpc", tokenizer, 48))
+    with pytest.raises(errors.UserError, match="no probabilities for text\\."):
+        teacher.open_teacher(folder, glue.GlueTask("sst-2", tokenizer, 48))
 
 
 def test_a_finetuned_encoder_gives_vectors_too(two_runs, tokenizer):

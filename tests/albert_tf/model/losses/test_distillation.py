@@ -65,6 +65,26 @@ def test_classes(temperature):
     assert same["teacher_loss"][0] == pytest.approx(0, abs=1e-6)
 
 
+def test_tags():
+    """The mean over the words of a text; other tokens do not count."""
+    student, teacher = draw(4, 5, 3), draw(5, 4, 3).swapaxes(0, 1).copy()
+    labels = np.array([[0, 2, 0, 1, 0], [0, 3, 0, 0, 0], [0] * 5, [1] * 5])
+    batch = {
+        "label_ids": labels,
+        "teacher_logits": teacher,
+        "is_real_example": REAL,
+    }
+    objective = distillation.soft_labels(
+        label_objectives.TOKENS, ["logits"], 0.5, 2.0
+    )
+    found = passes.compute(objective, model_of(logits=student), batch)
+    by_token = divergence(teacher, student, 2.0)
+    expected = (by_token[0, 1] + by_token[0, 3]) / 2 + by_token[1, 1]
+    np.testing.assert_allclose(
+        found["teacher_loss"], [expected, 3], rtol=LOSS_RTOL
+    )
+
+
 def test_numbers():
     student, teacher = draw(4, 1), draw(1, 4).T.copy()
     objective = distillation.soft_labels(
