@@ -97,7 +97,7 @@ class SavedTexts:
                 path,
             )
         self.width = int(outputs[self._output].shape[-1])
-        if self._output == _CLASSES:
+        if isinstance(task, glue.TextTask):
             labels = self._call([("",) * len(texts)])["labels"].numpy()[0]
             its = tuple(label.decode() for label in labels)
             if its != tuple(task.labels):

@@ -96,7 +96,8 @@ def _relations(
     x = tf.cast(encoded["embedding_output"], encoder.precision)
     if encoder.embedding_mapping is not None:
         x = encoder.embedding_mapping(x)
-    *_, x, _ = x, *encoded["all_encoder_layers"]  # What the last layer reads.
+    # What the last layer reads.
+    x = [x, *encoded["all_encoder_layers"]][-2]
     split = functools.partial(plain.split_heads, heads=heads, like=x)
     found = []
     for layer in (attention.query, attention.key, attention.value):
