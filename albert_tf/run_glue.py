@@ -109,11 +109,14 @@ def _run(settings: GlueOptions, names: list[str]) -> None:
         logging.info("%s", shlex.join(command[1:]))
         status = subprocess.run(command, check=False).returncode
         if status:
-            raise errors.UserError(
-                f"The task {name} ended with status {status}; its message is "
-                "above. Fix the cause and run the same command again: "
-                "finished tasks are not trained again."
+            logging.error(
+                "The task %s ended with status %d; its message is above. Fix "
+                "the cause and run the same command again: finished tasks are "
+                "not trained again.",
+                name,
+                status,
             )
+            sys.exit(max(status, 1))  # Below 0: it was killed.
     summaries = {
         name: scores.read(os.path.join(settings.output_dir, name))
         for name in names

@@ -237,7 +237,10 @@ def run(settings: PretrainingOptions) -> None:
         settings.vocabulary,
         known,
     )
-    _check_same_records(settings, data)
+    if settings.do_train:
+        run_folder.check_same_data(
+            settings.output_dir, manifests.fingerprint(data.training)
+        )
     _warn(settings, data.manifests)
     _check_batches(settings, config, strategy)
     is_chief = distribution.is_chief(strategy)
@@ -254,32 +257,6 @@ def run(settings: PretrainingOptions) -> None:
         )
         data.warn_of_full_rows()
         _train_and_evaluate(settings, config, strategy, data, words)
-
-
-def _check_same_records(
-    settings: PretrainingOptions, data: pretraining_data.PretrainingData
-) -> None:
-    """Refuse to continue a run with other records than it was trained on.
-
-    Without a manifest of each file this is not known; `RunLog.start` warns.
-    """
-    folder = settings.output_dir
-    if not (settings.do_train and run_folder.is_trained(folder)):
-        return
-    lines = run_log.read(folder)
-    known = [f["training_data"] for f in lines if "training_data" in f]
-    if not known or not all(map(manifests.find, data.training)):
-        return
-    if known[-1] != manifests.fingerprint(data.training):
-        raise errors.UserError(
-            f"is not what the run in --output_dir={folder} was trained on: "
-            "its manifests name other records, or another order of them. "
-            "Continue with the same files; or start a new run from its "
-            f"weights, with --init_checkpoint={folder} and another "
-            "--output_dir.",
-            "input_file",
-            settings.input_file,
-        )
 
 
 def _read_words(

@@ -97,6 +97,8 @@ def _prepare_folder(
     run_folder.check_same(*run)
     # Errors in their files come before the folder becomes the run's.
     data.make_features(shared)
+    if shared.do_train:
+        run_folder.check_same_data(folder, data.training_key)
     if is_chief:
         run_folder.claim(*run)
 

@@ -8,6 +8,7 @@ cannot be used becomes a `BadLine`, so that the other lines get their answers;
 import csv
 import dataclasses
 import functools
+import io
 import itertools
 import math
 import os
@@ -155,8 +156,11 @@ def own_entries(
             names are their numbers, from 1.
     """
     if name.lower().endswith(".csv"):
-        yield from _csv_entries(lines, name, inputs, header=header)
+        rows = _rows(lines, name)
+        yield from _csv_entries(rows, name, inputs, header=header)
         return
+    if is_table(name):
+        lines = _rows(lines, name)
     filled = _filled(lines, name)
     first = next(filled, None)
     if first is None:
@@ -344,13 +348,26 @@ def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
     Only line feeds (after a carriage return or not) end a line: texts may hold
     other separators.
     """
-    for where, _, line in _numbered(_split(path), path):
+    for where, _, line in _numbered(_rows(_split(path), path), path):
         yield where, decode(line, where).split("\t")
 
 
 def _split(path: str) -> list[bytes]:
-    content = _read(path).removeprefix(_BYTE_ORDER_MARK).removesuffix(b"\n")
-    return content.split(b"\n") if content else []
+    """Return the lines of a file, with their ends."""
+    return io.BytesIO(_read(path).removeprefix(_BYTE_ORDER_MARK)).readlines()
+
+
+def _rows(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Yield lines of a table; say so if the last one may be cut short."""
+    line = b"\n"
+    for line in lines:
+        yield line
+    if not line.endswith(b"\n"):
+        logging.warning(
+            "%s: the last line has no end. If the file was cut short, rows "
+            "are missing, and the last one may be incomplete.",
+            name,
+        )
 
 
 def _numbered(lines: Iterable[bytes], name: str) -> Iterator[_Line]:

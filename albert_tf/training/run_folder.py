@@ -39,6 +39,7 @@ from albert_tf.model.checkpoints import (
 )
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import huggingface_rules, normalization, tokenization
+from albert_tf.training import run_log
 
 OPTIONS_NAME = "run_options.json"
 CONFIG_NAME = "albert_config.json"
@@ -332,6 +333,27 @@ def check_same(
             f"holds checkpoints but no {OPTIONS_NAME}, so it cannot be "
             "continued safely. Choose another `output_dir`; to start from "
             "those weights, name them as `init_checkpoint`.",
+            "output_dir",
+            folder,
+        )
+
+
+def check_same_data(folder: str, training_data: str) -> None:
+    """Refuse to continue a run with other data than it was trained on.
+
+    Args:
+        training_data: See `run_log.Facts`.
+    """
+    if not is_trained(folder):
+        return
+    lines = run_log.read(folder)
+    known = [f["training_data"] for f in lines if "training_data" in f]
+    if known and known[-1] != training_data:
+        raise errors.UserError(
+            "holds a run that was trained on other records, or on the same "
+            "files in another order or without their manifests. Continue with "
+            "the same data; or start a new run from its weights, with "
+            f"`init_checkpoint={folder}` and another `output_dir`.",
             "output_dir",
             folder,
         )

@@ -112,8 +112,7 @@ class Facts:
     """What does not change while a process trains.
 
     Attributes:
-        training_data: What tells training data apart; a restart with others is
-            warned of.
+        training_data: What tells training data apart, see `require_same_data`.
         entropy_of_labels: Of the pieces to predict, in nats: the masked-LM
             loss of a model that knows only how frequent they are. None, and
             not in the log, if it is not known.
@@ -153,13 +152,6 @@ class RunLog:
         self, step: int, num_train_steps: int, facts: Facts | None = None
     ) -> None:
         """Begin or continue at `step`; later lines of an earlier start go."""
-        known = self.column("facts", "training_data")
-        if step and facts and known and known[-1][1] != facts.training_data:
-            logging.warning(
-                "The training data are not those of the earlier start. The run "
-                "goes on with them from step %d.",
-                step,
-            )
         self._num_train_steps = num_train_steps
         self._lines = [
             line

@@ -14,6 +14,7 @@ from data_prep.writer import text_lines
 # After an article. It is known by its identity, because a text may hold it, and
 # has two characters, because Python shares strings of one.
 END = "\f\x1e"
+_LOOKED_AT = 9  # Lines that show whether a text is JSON.
 _TAG = re.compile(r'<doc\s+id="[^"]*"(?:.*?\stitle="(?P<title>.*)"\s*|[^\n]*)>')
 
 
@@ -30,11 +31,19 @@ def read(
     The first line that is not empty shows which it is: a tag, or a JSON object
     with a text. `END` comes after each article.
     """
-    numbered: Iterator[tuple[int, str]] = enumerate(lines, 1)
-    first = next((pair for pair in numbered if pair[1].strip()), (0, ""))
-    numbered = itertools.chain([first], numbered)
-    is_text = not is_tag(first[1])
-    if is_text and _parse(first[1]) is None:
+    numbered: Iterator[tuple[int, str]] = itertools.dropwhile(
+        lambda pair: not pair[1].strip(), enumerate(lines, 1)
+    )
+    begin = list(itertools.islice(numbered, _LOOKED_AT))
+    numbered = itertools.chain(begin, numbered)
+    first = begin[0][1] if begin else ""
+    is_text = not is_tag(first)
+    if is_text and _parse(first) is None:
+        text_lines.refuse_document(
+            "\n".join(line for _, line in begin),
+            path,
+            'JSON lines are read if each is an object with a "text".',
+        )
         yield from (line for _, line in numbered)
         return
     title: str | None = None  # That of an article that begins.

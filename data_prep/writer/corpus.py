@@ -52,9 +52,6 @@ UNPACKING_ERRORS = (
 
 # Names of archives, which are not text.
 _ARCHIVE = re.compile(r"\.(tar(\.\w+)?|t[gx]z|zip|7z|bz2)$")
-# How no sentence begins.
-_JSON_OBJECT = re.compile(r'\{\s*"[^"]*"\s*:')
-
 
 # Options that are for some formats only.
 _FORMATS = {
@@ -443,19 +440,19 @@ def _decode_prose(stream: IO[bytes], path: str) -> Iterator[str]:
 
 def _refuse_other_layouts(begin: bytes, path: str) -> None:
     """Refuse WikiExtractor's tags and JSON: their lines are no sentences."""
-    first = begin.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace")
-    if articles.is_tag(first):
+    text = begin.decode("utf-8", "replace").lstrip()
+    if articles.is_tag(text.split("\n", 1)[0]):
         raise errors.UserError(
             f"{text_lines.tell_file(path)} is WikiExtractor's output, whose "
             "lines are paragraphs and tags. Sentences are needed. Cut it first "
             "with data_prep/split_sentences.py."
         )
-    if _JSON_OBJECT.match(first):
-        raise errors.UserError(
-            f"{text_lines.tell_file(path)} begins with a JSON object, which is "
-            "no sentence. Use --input_format=jsonl, or cut it first with "
-            "data_prep/split_sentences.py."
-        )
+    text_lines.refuse_document(
+        text,
+        path,
+        "JSON lines are read with --input_format=jsonl, or cut them first with "
+        "data_prep/split_sentences.py.",
+    )
 
 
 def _refuse_long_line(path: str, longest: int, number: int) -> typing.NoReturn:

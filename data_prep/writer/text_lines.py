@@ -1,6 +1,7 @@
 """Lines of bytes: whether they are text, and how they are named."""
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO
 
@@ -16,6 +17,14 @@ MOST_CONTROLS, _MOST_CONTROLS_SHARE = 16, 0.3
 _IS_CONTROL = np.array([c < 32 or c == 127 for c in range(256)])
 _IS_CONTROL[list(b"\t\n\v\f\r")] = False
 NEAR_LINES = 8  # Searched for zero bytes before and after a bad line.
+
+# How no text begins, but JSON (an object, or a list of objects or texts), XML
+# or HTML, and RTF.
+_DOCUMENT = re.compile(
+    r'\s*[\[{][\s\[{]*"([^"\\]|\\.)*"\s*(:|,\s*"|\]\s*$)'
+    r"|\s*(<\?xml|<!DOCTYPE|<html|<mediawiki|\{\\rtf)",
+    re.IGNORECASE,
+)
 
 # Replaces a line that is too long; not UTF-8, so always a bad line.
 TOO_LONG = b"\xff"
@@ -49,6 +58,20 @@ def tell_file(path: str) -> str:
     """Name a file, for messages."""
     note = " (standard input)" if path == STANDARD_INPUT else ""
     return f"`input_file={path}`{note}"
+
+
+def refuse_document(begin: str, path: str, remedy: str) -> None:
+    """Refuse JSON and XML that are given as text; see `tell_file`.
+
+    Args:
+        begin: The first lines of the file.
+        remedy: What to do with JSON lines, a sentence.
+    """
+    if _DOCUMENT.match(begin):
+        raise errors.UserError(
+            f"{tell_file(path)} begins as JSON, XML or RTF do, so it is not "
+            f"plain text. Take the text out of it first. {remedy}"
+        )
 
 
 def bad_line(

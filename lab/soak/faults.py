@@ -229,15 +229,6 @@ def _refused(scene: Scene) -> Outcome:
     return f"status {status}: {scene.last_words()}", False
 
 
-def _warned(scene: Scene) -> Outcome:
-    """Restart with other data; the run must warn."""
-    status = scene.run()
-    warned = "The training data are not those" in scene.log
-    if status:
-        return f"status {status}: {scene.last_words()}", False
-    return ("continues with a warning" if warned else "not noticed"), warned
-
-
 def _kill_late(scene: Scene) -> bool:
     """Kill when the run has something to continue from."""
     return scene.kill_when(
@@ -354,7 +345,7 @@ FAULTS = (
     Fault(
         "changed_records",
         ("trainer",),
-        _changed(_RECORDS, _other_records, _warned),
+        _changed(_RECORDS, _other_records, _refused),
     ),
     Fault(
         "damaged_records",
@@ -364,7 +355,7 @@ FAULTS = (
     Fault(
         "changed_examples",
         ("finetuning",),
-        _changed(("data_dir", "data/glue"), _other_word, _warned),
+        _changed(("data_dir", "data/glue"), _other_word, _refused),
     ),
     Fault(
         "replaced",

@@ -1,6 +1,7 @@
 """The suite of GLUE tasks: commands, table."""
 
 import shutil
+import types
 import zipfile
 
 import pytest
@@ -36,6 +37,21 @@ def test_command_of_a_task_names_its_recipe_first(world, tmp_path):
         "--train_step=3",
         "--do_eval",
     ]
+
+
+@pytest.mark.parametrize(("of_task", "status"), [(1, 1), (2, 2), (-9, 1)])
+def test_a_suite_ends_as_its_task(
+    world, tmp_path, monkeypatch, of_task, status
+):
+    settings = suite(world, tmp_path, tasks="rte")
+    monkeypatch.setattr(
+        run_glue.subprocess,
+        "run",
+        lambda command, check: types.SimpleNamespace(returncode=of_task),
+    )
+    with pytest.raises(SystemExit) as ended:
+        run_glue.run(settings)
+    assert ended.value.code == status
 
 
 def test_small_tasks_may_start_from_mnli(world, mnli, tmp_path):

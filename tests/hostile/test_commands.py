@@ -3,6 +3,7 @@
 import errno
 import itertools
 import os
+import resource
 import sys
 
 import pytest
@@ -14,11 +15,17 @@ from tests.hostile import (
     finetuning_cases,
     record_cases,
     sampling,
+    text_cases,
 )
 from tests.hostile.cases import RUN_READERS
 from tests.hostile.commands import SHORT
 
-CASES = {**cases.CASES, **finetuning_cases.CASES, **record_cases.CASES}
+CASES = {
+    **cases.CASES,
+    **finetuning_cases.CASES,
+    **record_cases.CASES,
+    **text_cases.CASES,
+}
 # Options that name something to read.
 INPUTS = (
     "albert_config_file",
@@ -198,6 +205,27 @@ def test_full_disk_leaves_the_records_as_they_were(try_it, monkeypatch, capfd):
     done = commands.run_inside(name, workspace.flags(name, changes), capfd)
     assert done.status == 1 and "No space left" in done.said
     assert path.read_bytes() == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("short", "changes"),
+    [
+        ("convert_checkpoint", {}),
+        ("convert_checkpoint", {"format": "tf2"}),
+        *(("export", {"format": x}) for x in ("saved_model", "litert")),
+    ],
+)
+def test_a_model_appears_when_there_is_room(try_it, short, changes):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, limits[1]))
+    try:
+        says = (str(try_it.workspace.out), "File too large", "bytes are free")
+        leaves = ("albert_config.json",)
+        assert try_it(short, changes, says, leaves).status == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert try_it(short, changes).status == 0
 
 
 def write_payload(folder, target):

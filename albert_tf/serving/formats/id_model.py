@@ -80,7 +80,8 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     functions = form.functions(what.service)
     files.make_folder(path)
     network = os.path.join(path, form.file_name)
-    form.convert(functions, what.precision, network)
+    with files.name_full_disk(network):
+        form.convert(functions, what.precision, network)
     description = _describe(what, form.name)
     ask = functools.partial(form.ask, network)
     largest = compare(functions, what.service.encoder.config, ask)

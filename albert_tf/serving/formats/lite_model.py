@@ -12,7 +12,7 @@ import tempfile
 import tensorflow as tf
 from tensorflow.lite.python import convert_phase
 
-from albert_tf.common import errors, files, packages
+from albert_tf.common import errors, packages
 from albert_tf.serving.formats import id_model
 from albert_tf.serving.services import service
 
@@ -49,8 +49,7 @@ def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
                 "format",
                 "litert",
             ) from error
-    with files.name_full_disk(path):
-        pathlib.Path(path).write_bytes(content)
+    pathlib.Path(path).write_bytes(content)
 
 
 def _ask(path: str, name: str, inputs: id_model.Arrays) -> id_model.Arrays:

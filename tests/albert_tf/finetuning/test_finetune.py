@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -103,6 +104,24 @@ def test_missing_weights_are_found_before_features_are_made(world, tmp_path):
     with pytest.raises(errors.UserError, match="has no checkpoint to evaluat"):
         run_classifier.run(settings)
     assert not (tmp_path / "rte").exists()
+
+
+def test_a_run_is_not_continued_with_other_data(world, tmp_path):
+    glue = tmp_path / "glue"
+    shutil.copytree(world.glue, glue)
+    world = types.SimpleNamespace(**{**vars(world), "glue": str(glue)})
+    settings = changed(
+        small_runs.classifier(world, tmp_path / "rte", train_step=1),
+        do_eval=False,
+        do_predict=False,
+    )
+    run_classifier.run(settings)
+    table = glue / "RTE/train.tsv"
+    table.write_text(table.read_text().replace("0", "1", 1))
+    before = (tmp_path / "rte/run_options.json").read_bytes()
+    with pytest.raises(errors.UserError, match="other records.*init_checkp"):
+        run_classifier.run(changed(settings, train_step=2))
+    assert (tmp_path / "rte/run_options.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("num_runs", [1, 2])

@@ -28,7 +28,7 @@ def found_in(examples):
 FILES = {
     "words.tsv": "New\tB-LOC\nYork\tI-LOC\n\nAnna\tB-PER\n.\tO\n",
     "conll03.txt": "-DOCSTART- -X- O\n\nNew NNP B-LOC\nYork NNP E-LOC\n  \n\n"
-    "Anna NNP S-PER\n. . O",
+    "Anna NNP S-PER\n. . O\n",
     "crlf.conll": "New\tB-LOC\r\nYork\tI-LOC\r\n\r\nAnna\tB-PER\r\n.\tO\r\n",
     "germeval.tsv": "#\thttp://a.b [2005]\n1\tNew\tB-LOC\tO\n2\tYork\tI-LOC\tO"
     "\n\n#\tx\n1\tAnna\tB-PER\tO\n2\t.\tO\tO\n",

@@ -259,6 +259,26 @@ def test_empty_lines_are_counted(file, caplog):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("own.tsv", b"n\ttext\n1\ta\n1\tIvo sl"),
+        ("own.CSV", b"n,text\n1,Ivo sl"),
+        ("own.csv", b"n,text"),
+    ],
+)
+def test_a_table_that_may_be_cut_short_is_told(file, caplog, name, content):
+    caplog.set_level("WARNING", "absl")
+    told = f"{name}: the last line has no end"
+    own(file(content + b"\n", name))
+    assert told not in caplog.text
+    own(file(content, name))
+    assert told in caplog.text
+    caplog.clear()
+    list(text_files.own_entries(io.BytesIO(content), name, ["n"]))
+    assert told in caplog.text
+
+
 def test_lines_are_read_as_they_are_needed():
     def lines():
         yield b'{"id": NaN}\n'

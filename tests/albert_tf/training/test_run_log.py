@@ -152,20 +152,6 @@ def test_eval_results_are_sorted_lines(tmp_path, capsys):
     assert capsys.readouterr().out == text
 
 
-def test_restart_with_other_training_data_is_warned_of(tmp_path, caplog):
-    def start(step, data):
-        caplog.clear()
-        log = run_log.RunLog(str(tmp_path), 8)
-        log.start(step, 9, dataclasses.replace(FACTS, training_data=data))
-        return [r.message for r in caplog.records if "data" in r.message]
-
-    assert not start(0, "a")
-    assert not start(0, "b")  # Nothing was trained yet.
-    assert not start(4, "b")
-    assert "goes on with them from step 4" in start(4, "c")[0]
-    assert not start(4, "c")
-
-
 def test_a_full_disk_is_named_by_the_folder_of_the_events(log, tmp_path):
     numbers = {f"number_{index}": 0.5 for index in range(100)}
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -96,7 +96,6 @@ def test_titles_are_optional(text):
         '\f\n\nOne.\n\n\f\n\f\x1e\n\n{"text": "two"}\n',
         '<document id="1">\n\nTwo.',
         '[1, 2]\n{"text": 1}',
-        '{"title": "A"}\nB',
         "",
     ],
 )
