@@ -13,7 +13,7 @@ setuptools.setup(
     ],
     package_dir={"albert_tf.configs": "configs"},
     package_data={
-        "albert_tf": ["demo_page.html", "py.typed"],
+        "albert_tf": ["serving/server/page.html", "py.typed"],
         "albert_tf.configs": ["*/*.json", "*/*.flags", "checkpoints/*/*"],
         "data_prep": ["py.typed"],
     },

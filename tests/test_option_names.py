@@ -148,8 +148,9 @@ OPTIONS = {
         doc_stride max_query_length max_answer_length n_best_size num_options
         max_qa_length overwrite task_module
     """,
-    "albert_tf.demo:DemoPageOptions": """
-        saved_model! port=7860 host=127.0.0.1
+    "albert_tf.serve:ServeOptions": """
+        saved_model! port=8501 host=127.0.0.1 batch_size=32 batch_wait=2.0
+        max_waiting=256 max_body_bytes=1000000
     """,
     "albert_tf.convert_checkpoint:ConvertOptions": """
         from! to! format! albert_config_file spm_model_file vocab_file

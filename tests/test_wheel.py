@@ -82,7 +82,10 @@ def test_wheel_has_all_modules_and_configs(wheel):
         if path.suffix in (".json", ".flags")
     }
     assert wanted <= inside
-    assert {"albert_tf/py.typed", "albert_tf/demo_page.html"} <= inside
+    assert {
+        "albert_tf/py.typed",
+        "albert_tf/serving/server/page.html",
+    } <= inside
     assert not [name for name in inside if name.startswith("tests")]
 
 

@@ -29,7 +29,6 @@ LONG = (
     "test_bert.py",
     "test_commands.py",
     "test_create_pretraining_data.py",
-    "test_demo.py",
     "test_export.py",
     "test_finetune.py",
     "test_id_model.py",

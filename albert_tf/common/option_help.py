@@ -59,7 +59,7 @@ GROUPS = {
     "Output": """
         output_dir output_file output_prefix export_dir cached_dir num_shards
         format with_text signature strict overwrite
-        host port
+        host port batch_wait max_waiting max_body_bytes
     """,
 }
 

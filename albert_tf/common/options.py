@@ -60,7 +60,7 @@ _HOME = re.compile(r"(^|,\s*)(~[^/,]*)")  # May name a home folder.
 _FOREIGN = re.compile(r"site-packages/(?!(albert_tf|data_prep)/)")
 
 
-def option(
+def option(  # noqa: PLR0913 - all but two are keywords.
     default: Any = dataclasses.MISSING,
     help: str = "",  # noqa: A002 - the word users and absl know.
     *,
@@ -68,6 +68,7 @@ def option(
     within: ranges.Range | None = None,
     may_change: bool = False,
     positional: bool = False,
+    repeated: bool = False,
 ) -> Any:
     """Declare one option as a dataclass field.
 
@@ -82,6 +83,8 @@ def option(
         positional: Whether an argument without `--name=` is its value: at
             most one option of a command. Several arguments, to which the shell
             expands a pattern, are joined by commas.
+        repeated: Whether a text may be given several times; the values are
+            joined by commas.
     """
     metadata = {
         "help": help,
@@ -89,6 +92,7 @@ def option(
         "within": within,
         "may_change": may_change,
         "positional": positional,
+        "repeated": repeated,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -248,7 +252,10 @@ def _values(found: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
         for flag in flags.FLAGS.flags_by_module_dict()[module]:
             parser[flag.name] = flag
     for leaf in found:
-        _DEFINE[leaf.type](leaf.name, None, "", flag_values=parser)
+        define = _DEFINE[leaf.type]
+        if leaf.metadata["repeated"]:
+            define = flags.DEFINE_multi_string
+        define(leaf.name, None, "", flag_values=parser)
     try:
         _, *rest = parser(["", *words])
     except (flags.Error, ValueError) as error:
@@ -261,6 +268,9 @@ def _values(found: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
         for leaf in found
         if parser[leaf.name].present
     }
+    for name, value in values.items():
+        if isinstance(value, list):
+            values[name] = ",".join(value)
     takers = [x.name for x in found if x.metadata["positional"]]
     if rest and (not takers or takers[0] in values):
         raise errors.UserError(

@@ -445,7 +445,7 @@ CASES = {
     "steps below nothing": flag(RECORDS, "num_train_steps", -1),
     "no length": flag(FEATURES, "max_seq_length", 0),
     "threshold that is none": flag(SQUAD, "null_score_diff_threshold", "nan"),
-    "port out of range": flag("demo", "port", 70_000),
+    "port out of range": flag("serve", "port", 70_000),
     "one run by two names": flag(
         "ensemble", "run_dirs", "{inputs}/rte,{inputs}/./rte", "1 folder(s)"
     ),

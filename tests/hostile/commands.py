@@ -111,7 +111,7 @@ COMMANDS: dict[str, dict[str, object]] = {
         "run_dir": "{inputs}/rte",
         "export_dir": "{out}/served",
     },
-    "albert_tf.demo:DemoPageOptions": {
+    "albert_tf.serve:ServeOptions": {
         "saved_model": "{inputs}/nowhere",
         "port": 0,
     },

@@ -68,7 +68,6 @@ OUTPUTS = {
 # Commands that train: the fixture `inputs` runs most of them. The others need
 # more than it has.
 NOT_ALONE = (
-    "demo",
     "distill",
     "export",
     "run_classifier",
@@ -78,6 +77,7 @@ NOT_ALONE = (
     "run_race",
     "run_squad",
     "run_tagger",
+    "serve",
     "write_run_card",
 )
 
@@ -122,7 +122,6 @@ def test_paths_that_are_of_no_use(try_it, short):
     ("short", "name"),
     [
         ("convert_checkpoint", "to"),
-        ("demo", "saved_model"),
         ("export", "export_dir"),
         ("extract_passages", "race_dir"),
         ("make_demo_data", "output_dir"),
@@ -132,6 +131,7 @@ def test_paths_that_are_of_no_use(try_it, short):
         ("run_glue", "recipe_dir"),
         ("run_pretraining", "output_dir"),
         ("run_race", "data_dir"),
+        ("serve", "saved_model"),
         ("write_run_card", "output_dir"),
     ],
 )

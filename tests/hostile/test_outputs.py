@@ -13,8 +13,8 @@ from tests.hostile.writes import WRITES
 
 # They know their earlier results, so they need no --overwrite for them.
 CONTINUES = {"create_pretraining_data", "distill", "ensemble", "make_demo_data"}
-# Neither writes files that a user may have. `demo` serves until it is ended.
-NO_FILES = {"demo", "inspect_records"}
+# Neither writes files that a user may have.
+NO_FILES = {"inspect_records", "serve"}
 # Others than of `WRITES`: a folder as a whole, and a card in the run's own.
 FOLDERS = {"export", "write_run_card"}
 

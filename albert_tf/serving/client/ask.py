@@ -20,6 +20,7 @@ from albert_tf.finetuning import text_files
 
 # The inputs of a signature, by name: 1 text, or a list of this length.
 Inputs = Mapping[str, int]
+Arrays = Mapping[str, np.ndarray]  # By name; texts are objects.
 # Folders that are no SavedModel: a file that shows it, and the advice.
 # Written out: most of the files that know these names would load the network.
 _OTHERS = {
@@ -52,40 +53,91 @@ class Request:
 
 
 class Signature:
-    """A signature of a SavedModel that takes texts."""
+    """A signature of a SavedModel."""
 
     def __init__(self, model: Any, name: str) -> None:
         # The function alone does not keep the model's weights alive.
         self._model = model
         self._function = model.signatures[name]
         specs = self._function.structured_input_signature[1]
-        self.inputs: Inputs = {
-            key: 1 if spec.shape.rank == 1 else spec.shape[1]
-            for key, spec in sorted(specs.items())
+        self.specs: Mapping[str, tf.TensorSpec] = dict(sorted(specs.items()))
+        self.outputs: Sequence[str] = sorted(self._function.structured_outputs)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The inputs, if all of them are texts."""
+        return {
+            name: 1 if spec.shape.rank == 1 else spec.shape[1]
+            for name, spec in self.specs.items()
         }
 
     def __call__(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
         """Return the answer to each request: its key, and all outputs."""
-        outputs = self._function(
-            **{
-                name: tf.constant([request.texts[name] for request in requests])
-                for name in self.inputs
-            }
-        )
-        values = {name: _plain(outputs[name].numpy()) for name in outputs}
-        answers = []
-        for row, request in enumerate(requests):
-            answer = {key: values[key][row] for key in sorted(values)}
-            # Rows that only fill up a text with fewer masks than its neighbours
-            # in the batch are left out.
-            if "pieces" in answer:
-                count = sum(bool(best) for best, *_ in answer["pieces"])
-                for key in ("pieces", "probabilities"):
-                    answer[key] = answer[key][:count]
-            if "predicted" in answer:  # Filled up with empty labels.
-                answer["predicted"] = [*filter(None, answer["predicted"])]
-            answers.append({**request.key, **_with_spans(answer)})
-        return answers
+        texts = {
+            name: np.array([request.texts[name] for request in requests], "O")
+            for name in self.specs
+        }
+        rows = split(self.compute(texts), [1] * len(requests))
+        return [
+            {**request.key, **readable(row)}
+            for request, row in zip(requests, rows, strict=True)
+        ]
+
+    def compute(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Return all outputs for arrays of the shapes and dtypes of `specs`."""
+        tensors = {name: tf.constant(inputs[name]) for name in self.specs}
+        outputs = self._function(**tensors)
+        return {name: outputs[name].numpy() for name in self.outputs}
+
+
+def split(outputs: Arrays, sizes: Sequence[int]) -> list[Arrays]:
+    """Divide the outputs of a batch into those of its requests.
+
+    Args:
+        outputs: [batch, ...]; of `mlm` [batch * n, ...].
+        sizes: Rows of each request; their sum is the batch.
+
+    Raises:
+        ValueError: An output has no row for each row of the batch.
+    """
+    total, parts = sum(sizes), [dict[str, np.ndarray]() for _ in sizes]
+    for name, value in outputs.items():
+        if not value.ndim or len(value) % total:
+            raise ValueError(f"{name} has no row for each of {total} inputs.")
+        ends = np.cumsum(sizes) * (len(value) // total)
+        rows = np.split(value, ends[:-1])
+        for part, found in zip(parts, rows, strict=True):
+            part[name] = found
+    return [_without_filling(part) for part in parts]
+
+
+def _without_filling(outputs: Arrays) -> Arrays:
+    """Leave out what fills up masks or spans to those of other requests."""
+    if "pieces" in outputs:
+        names: Sequence[str] = ("pieces", "probabilities")
+        count = (outputs["pieces"][..., 0] != b"").sum(1).max()
+    elif "num_spans" in outputs:
+        names = [name for name in outputs if name.startswith("span_")]
+        count = outputs["num_spans"].max()
+    else:
+        return outputs
+    return {**outputs, **{name: outputs[name][:, :count] for name in names}}
+
+
+def one_row(row: Arrays) -> dict[str, Any]:
+    """Return the outputs for one row of inputs as lists, numbers and texts."""
+    return {
+        name: plain(row[name] if len(row[name]) != 1 else row[name][0])
+        for name in sorted(row)
+    }
+
+
+def readable(row: Arrays) -> dict[str, Any]:
+    """Return the same with spans as objects, and labels without filling."""
+    answer = one_row(row)
+    if "predicted" in answer:  # Filled up with empty labels.
+        answer["predicted"] = [*filter(None, answer["predicted"])]
+    return _with_spans(answer)
 
 
 def open_model(path: str) -> Any:
@@ -164,14 +216,12 @@ def _with_spans(answer: dict[str, Any]) -> dict[str, Any]:
     return {**answer, "spans": spans}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return an array as lists, and texts, which are bytes, as such."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
-    if not isinstance(value, np.ndarray):
-        return value
-    if value.dtype == object:
-        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return [plain(item) for item in value]
     return value.tolist()
 
 

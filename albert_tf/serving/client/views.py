@@ -1,8 +1,4 @@
-"""How the demo page shows the answers of each kind of model.
-
-A `Demo` has a model, the form of its inputs, and the view of its answers;
-demo.py serves it.
-"""
+"""How the server's page asks each kind of model and shows its answers."""
 
 import dataclasses
 import itertools
@@ -10,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from albert_tf.common import errors
-from albert_tf.finetuning import text_files
 from albert_tf.serving.client import ask
 from albert_tf.text import tokenization
 
@@ -194,65 +189,47 @@ KINDS = {
 }
 
 
-class Demo:
-    """A model, how to ask it, and how to show what it says."""
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """How to ask a signature, and how to show what it says."""
 
-    def __init__(self, signature: ask.Signature, kind: Kind):
-        self._signature = signature
-        self._kind = kind
+    signature: str
+    inputs: ask.Inputs
+    kind: Kind
 
-    def form(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return `title`, `hint` and `fields`, the samples by input."""
-        inputs = self._signature.inputs
         fields = {}
-        for name, sample in self._kind.samples.items():
-            if name in inputs and isinstance(sample, list):
-                count = inputs[name]
+        for name, sample in self.kind.samples.items():
+            if name in self.inputs and isinstance(sample, list):
+                count = self.inputs[name]
                 fields[name] = (sample + [""] * count)[:count]
-            elif name in inputs:
+            elif name in self.inputs:
                 fields[name] = sample
         return {
-            "title": self._kind.title,
-            "hint": self._kind.hint,
+            "title": self.kind.title,
+            "hint": self.kind.hint,
             "fields": fields,
         }
 
-    def answer(self, body: bytes) -> View:
-        """Answer a JSON object with a text for each input."""
-        # As a file; an empty one is no request.
-        read = ask.read([body], "request", self._signature.inputs)
-        requests = list(text_files.strictly(read))
-        if len(requests) != 1:
-            found = "several requests" if requests else "empty"
-            raise errors.UserError(f"The request is {found}. Fill in the form.")
-        texts = requests[0].texts
-        for name, value in texts.items():
+    def check(self, texts: Texts) -> None:
+        """Refuse a form with empty fields."""
+        for name in self.inputs:
+            value = texts[name]
             if isinstance(value, str):
                 if not value.strip():
                     words = name.replace("_", " ")
                     raise errors.UserError(f"The {words} is empty. Fill it in.")
             elif sum(bool(text.strip()) for text in value) < 2:
                 raise errors.UserError(f"Fill in two {name} at least.")
-        (answer,) = self._signature(requests)
-        return self._kind.show(texts, answer)
 
 
-def load(path: str) -> Demo:
-    """Load a SavedModel and find out what it can do."""
-    model = ask.open_model(path)
-    for (output, kind), name in itertools.product(
-        KINDS.items(), sorted(model.signatures)
+def find(signatures: Mapping[str, ask.Signature]) -> Form | None:
+    """Return the form of a model; None if its outputs cannot be shown."""
+    for (output, kind), (name, signature) in itertools.product(
+        KINDS.items(), sorted(signatures.items())
     ):
-        function = model.signatures[name]
-        inputs = function.structured_input_signature[1]
-        is_known = inputs.keys() <= kind.samples.keys()
-        if is_known and output in function.structured_outputs:
-            return Demo(ask.Signature(model, name), kind)
-    raise errors.UserError(
-        "has nothing to show: none of its signatures, "
-        f"{', '.join(sorted(model.signatures)) or 'it has none'}, takes texts "
-        f"and gives one of {', '.join(KINDS)}. Export a pretrained model with "
-        "its heads, or a finetuned one.",
-        "saved_model",
-        path,
-    )
+        is_known = signature.specs.keys() <= kind.samples.keys()
+        if is_known and output in signature.outputs:
+            return Form(name, signature.inputs, kind)
+    return None

@@ -1,0 +1,195 @@
+r"""Serve SavedModels over HTTP: JSON, TensorFlow Serving's REST forms, a page.
+
+    python -m albert_tf.serve --saved_model=rte=served/rte \
+        --saved_model=names=served/names/1
+
+Then open http://127.0.0.1:8501 for the page, /docs for all endpoints, and
+
+    curl http://127.0.0.1:8501/models/rte/serving_default \
+        -d '{"text": "It rains.", "text_pair": "It is wet."}'
+
+A path is an export, or a folder of numbered exports, whose newest is served.
+Without NAME= the model is called as its folder. Requests that arrive together
+are computed together. SIGTERM or Ctrl-C ends it when all requests that have
+begun are answered. It needs the extra `serve`: pip install 'albert_tf[serve]'.
+"""
+
+import dataclasses
+import os
+import re
+import socket
+
+from absl import logging
+
+from albert_tf.common import errors, files, imports, options, packages, ranges
+from albert_tf.common.options import checked, option
+
+_NAMED = re.compile(r"(?:([\w.-]+)=)?(.+)", re.ASCII | re.DOTALL)
+_LOCAL = ("127.0.0.1", "localhost")
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class ServeOptions:
+    """Options of serve."""
+
+    saved_model: str = option(
+        help="NAME=PATH, for each model: an --export_dir of albert_tf.export, "
+        "or the folder of its numbered versions.",
+        positional=True,
+        repeated=True,
+    )
+    port: int = option(
+        8501,
+        "Port to listen at. 0 takes any free one.",
+        within=ranges.Range(0, 2**16 - 1),
+    )
+    host: str = option(
+        "127.0.0.1",
+        "Address to listen at. The default is for this computer only, 0.0.0.0 "
+        "for every computer that can reach it.",
+    )
+    batch_size: int = option(
+        32, "Rows that are computed together.", within=ranges.Range(1, 4096)
+    )
+    batch_wait: float = option(
+        2.0,
+        "Milliseconds that a request waits for others.",
+        within=ranges.Range(0, 1000),
+    )
+    max_waiting: int = option(
+        256,
+        "Rows of one signature that may wait; more get status 503.",
+        within=ranges.Range(1, 2**20),
+    )
+    max_body_bytes: int = option(
+        1_000_000, "Bytes of a request.", within=ranges.Range(1, 2**30)
+    )
+
+    def __post_init__(self) -> None:
+        if self.max_waiting < self.batch_size:
+            raise errors.UserError(
+                f"is below `batch_size={self.batch_size}`. A whole batch must "
+                "be able to wait.",
+                "max_waiting",
+                self.max_waiting,
+            )
+
+    def folders(self) -> dict[str, tuple[str, str]]:
+        """Return version and folder of each model by its name."""
+        found: dict[str, tuple[str, str]] = {}
+        if not self.saved_model.strip(", "):
+            raise errors.UserError("is empty. Name a model.", "saved_model")
+        for given in filter(None, map(str.strip, self.saved_model.split(","))):
+            match = _NAMED.fullmatch(given)
+            assert match
+            path = os.path.expanduser(match[2])
+            version, folder = _newest(path)
+            name = match[1] or _name(path)
+            if name in found:
+                raise errors.UserError(
+                    f"{folder} and {found[name][1]} have the same name, "
+                    f"{name!r}. Give another one as NAME=PATH.",
+                    "saved_model",
+                    given,
+                )
+            found[name] = version, folder
+        return found
+
+
+def _newest(path: str) -> tuple[str, str]:
+    """Return version and folder of an export, or of the newest in a folder."""
+    files.refuse_file(path, "saved_model")
+    if not files.exists(path):
+        raise errors.UserError(
+            f"does not exist.{files.similar(path)} Check the path (the current "
+            f"folder is {os.getcwd()}).",
+            "saved_model",
+            path,
+        )
+    name = path.rstrip("/").split("/")[-1]
+    versions = [
+        version
+        for version in files.list_folder(path)
+        if version.isdecimal()
+        and files.exists(os.path.join(path, version, "saved_model.pb"))
+    ]
+    if versions and not files.exists(os.path.join(path, "saved_model.pb")):
+        name = max(versions, key=int)
+        path = os.path.join(path, name)
+    return (name if name.isdecimal() else "1"), path
+
+
+def _name(path: str) -> str:
+    """Return how a model is called: as its folder, without a version."""
+    path = path if files.is_remote(path) else os.path.abspath(path)
+    parts = [part for part in path.split("/") if not part.isdecimal()]
+    name = parts[-1] if parts else ""
+    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+        raise errors.UserError(
+            "cannot be a name in an address. Give one as NAME=PATH.",
+            "saved_model",
+            path,
+        )
+    return name
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        found = socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise errors.UserError(
+            f"--port={port} of --host={host} cannot be had: {reason}. Choose "
+            "another port above 1023, or 0 for any free one, and an address "
+            "of this computer."
+        ) from None
+    # Accepted connections inherit it; asyncio sets it for other sockets only.
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return found
+
+
+def run(settings: ServeOptions) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    folders = settings.folders()
+    packages.require(
+        *("fastapi", "fastapi_offline", "prometheus_client", "uvicorn"),
+        install="pip install 'albert_tf[serve]'",
+        argument="serve",
+    )
+    with listen(settings.host, settings.port) as listener:
+        with imports.uncollected():
+            from albert_tf.serving.server import app, batching, models, process
+
+        limits = batching.Limits(
+            settings.batch_size,
+            settings.max_waiting,
+            settings.batch_wait / 1000,
+        )
+        served = [
+            models.load(name, version, folder)
+            for name, (version, folder) in folders.items()
+        ]
+        is_local = settings.host in _LOCAL
+        if not is_local:
+            logging.warning(
+                "--host=%s: others in the network can ask too.", settings.host
+            )
+        port = listener.getsockname()[1]
+        logging.info(
+            "Serving %s. Open http://%s:%d. Ctrl-C ends.",
+            ", ".join(
+                f"{model.name} (version {model.version})" for model in served
+            ),
+            settings.host,
+            port,
+        )
+        hosts = (*_LOCAL, "[::1]") if is_local else ()
+        whole = app.make(served, limits, settings.max_body_bytes, hosts)
+        process.Server(whole).run([listener])
+
+
+if __name__ == "__main__":
+    options.run_script(run, ServeOptions)

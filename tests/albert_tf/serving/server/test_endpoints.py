@@ -1,0 +1,138 @@
+"""Questions in JSON, in the form of TensorFlow Serving and of the page."""
+
+import json
+
+import pytest
+
+from tests.albert_tf.serving.server import http_server
+
+ROWS = [{"text": "a", "text_pair": "a"}, {"text": "é", "text_pair": "b"}]
+ANSWERS = [
+    {"label": "same", "labels": ["same", "other"], "probabilities": [1.0, 0.0]},
+    {
+        "label": "other",
+        "labels": ["same", "other"],
+        "probabilities": [0.0, 1.0],
+    },
+]
+COLUMNS = {
+    "text": [row["text"] for row in ROWS],
+    "text_pair": [row["text_pair"] for row in ROWS],
+}
+PREDICT = "/v1/models/m:predict"
+
+
+def test_an_object_or_a_list_is_answered(port):
+    path = "/models/m/serving_default"
+    assert http_server.ask(port, path, ROWS[1]) == (200, ANSWERS[1])
+    assert http_server.ask(port, path, ROWS) == (200, ANSWERS)
+
+
+@pytest.mark.parametrize("base", ["/v1/models/m", "/v1/models/m/versions/7"])
+def test_forms_of_tensorflow_serving(port, base):
+    """As its guide shows them; curl sends no type of JSON."""
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    status, found = http_server.ask(
+        port, f"{base}:predict", {"instances": ROWS}, **kind
+    )
+    assert (status, found) == (200, {"predictions": ANSWERS})
+    body = {"signature_name": "serving_default", "inputs": COLUMNS}
+    status, found = http_server.ask(port, f"{base}:predict", body)
+    assert status == 200
+    assert found == {
+        "outputs": {key: [a[key] for a in ANSWERS] for key in ANSWERS[0]}
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        ({"instances": ["ab", "c"]}, {"predictions": [2, 1]}),
+        ({"instances": [{"text": "ab"}]}, {"predictions": [2]}),
+        ({"inputs": ["ab", "c"]}, {"outputs": [2, 1]}),
+        ({"inputs": {"text": ["ab"]}}, {"outputs": [2]}),
+    ],
+)
+def test_one_input_and_one_output_need_no_names(port, body, answer):
+    body = {**body, "signature_name": "measure"}
+    assert http_server.ask(port, PREDICT, body) == (200, answer)
+
+
+def test_lists_of_numbers(port):
+    body = {"signature_name": "add", "instances": [[1, 2], [3, 4]]}
+    _, found = http_server.ask(port, PREDICT, body)
+    rows = [{"ids": [1, 2], "sums": 3}, {"ids": [3, 4], "sums": 7}]
+    assert found == {"predictions": rows}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/models/m/measure", b'{"text": "What', "is not JSON: unexpected end"),
+        ("/models/m/measure", b"\xff", "byte 1 of the text is 0xff"),
+        ("/models/m/measure", b"", "is not JSON"),
+        ("/models/m/measure", [], "the request: List should have at least 1"),
+        ("/models/m/measure", 3, "row 1: Input should be a valid dictionary"),
+        ("/models/m/measure", {"txt": "a"}, "row 1, text: Field required"),
+        ("/models/m/measure", [{"text": "a"}, {"text": 1}], "row 2, text: Inp"),
+        ("/models/m/measure", {"text": "a", "x": 1}, "row 1, x: Extra inputs"),
+        ("/models/m/measure", [{"text": "a"}] * 5, "at most 4 items"),
+        ("/models/m/measure", {"text": "a" * 100}, "length is not in [0, 99]"),
+        ("/models/m/add", {"ids": [1, True]}, "row 1, ids, 1: Input should be"),
+        ("/models/m/add", {"ids": [2**31]}, "should be less than 2147483648"),
+        (
+            "/models/m/add",
+            [{"ids": [1]}, {"ids": [1, 2]}],
+            "'ids' has lists of different lengths. Pad",
+        ),
+        (PREDICT, [], "with either 'instances'"),
+        (PREDICT, {}, "with either 'instances'"),
+        (PREDICT, {"instances": [], "inputs": {}}, "with either 'instances'"),
+        (PREDICT, {"instances": "ab"}, "the request: Input should be a valid"),
+        (PREDICT, {"instances": ["ab"]}, "row 1: Input should be a valid dict"),
+        (PREDICT, {"inputs": {}}, "'inputs' has lists of different lengths"),
+        (PREDICT, {"inputs": "ab"}, "'inputs' is \"ab\"; it must be an object"),
+        (PREDICT, {"inputs": {"text": "a"}}, "a list for each of text, text_p"),
+        (PREDICT, {"inputs": {"text": ["a"]}}, "row 1, text_pair: Field req"),
+        (
+            PREDICT,
+            {"inputs": {"text": ["a"], "text_pair": []}},
+            "'inputs' has lists of different lengths",
+        ),
+        (
+            PREDICT,
+            {"instances": ["a"], "signature_name": "adds"},
+            "'signature_name' is \"adds\". Choose one of serving_default, mea",
+        ),
+        (PREDICT, {"instances": [], "signature_name": [1]}, "is [1]. Choose"),
+        ("/page/m", {"text": " ", "text_pair": "a"}, "The text is empty. Fill"),
+        ("/page/m", {"text": "a"}, "row 1, text_pair: Field required"),
+        ("/page/m", [ROWS[0]], "row 1: Input should be a valid dictionary"),
+    ],
+)
+def test_what_is_wrong_is_said(port, path, body, message):
+    status, content = http_server.ask(port, path, body)
+    assert status == 400
+    assert list(content) == ["error"]
+    assert message in content["error"]
+    assert "\n" not in content["error"] and len(content["error"]) < 400
+
+
+def test_state_and_metadata(port):
+    _, _, content = http_server.fetch(port, "GET", "/v1/models/m")
+    (version,) = json.loads(content)["model_version_status"]
+    assert (version["version"], version["state"]) == ("7", "AVAILABLE")
+    _, _, content = http_server.fetch(port, "GET", "/v1/models/m/metadata")
+    content = json.loads(content)
+    assert content["model_spec"]["version"] == "7"
+    definitions = content["metadata"]["signature_def"]["signature_def"]
+    assert definitions["add"] == {"method_name": "add"}
+
+
+def test_page_gets_what_it_shows(port):
+    status, view = http_server.ask(port, "/page/m", ROWS[0])
+    assert status == 200
+    assert view["headline"] == "same"
+    assert view["charts"] == {
+        "Classes": [["same", 1.0, ""], ["other", 0.0, ""]]
+    }
