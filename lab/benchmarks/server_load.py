@@ -39,6 +39,7 @@ WORDS = (
 TEXTS, SHORTEST, LONGEST = 256, 3, 120  # Words.
 TOLERANCE = 1e-4  # Other texts in a batch change the order of sums.
 SIGNATURE = "serving_default"
+PATH = f"/models/m/{SIGNATURE}"
 
 
 @dataclasses.dataclass
@@ -64,7 +65,8 @@ def is_same(found: Any, expected: Any) -> bool:
             is_same(found[key], expected[key]) for key in expected
         )
     if isinstance(expected, list):
-        return len(found) == len(expected) and all(map(is_same, found, expected))
+        pairs = zip(found, expected, strict=True)
+        return all(is_same(*pair) for pair in pairs)
     if isinstance(expected, float):
         return math.isclose(found, expected, abs_tol=TOLERANCE)
     return found == expected
@@ -104,7 +106,7 @@ def ask_for(
                 time.sleep(0.05)
                 continue
             try:
-                connection.request("POST", f"/models/m/{SIGNATURE}", bodies[chosen])
+                connection.request("POST", PATH, bodies[chosen])
                 response = connection.getresponse()
                 content = json.loads(response.read())
             except (http.client.HTTPException, ConnectionError):
@@ -175,7 +177,8 @@ def measure(settings: argparse.Namespace) -> None:
         loop = pool.submit(call_in_a_loop, path, seconds)
         answers, rate = loop.result()
     print(
-        f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f} before.\n\n"
+        f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f} before."
+        "\n\n"
         "| | requests/s | v loop | median ms | 99 % ms | rows a batch |\n"
         "| --- | ---: | ---: | ---: | ---: | ---: |\n"
         f"| loop | {rate:.0f} | 1.00x | {1000 / rate:.1f} (mean) | | 1 |",

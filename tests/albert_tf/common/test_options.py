@@ -265,6 +265,19 @@ def test_positional_option_is_given_once(words, says, capsys):
     assert says in capsys.readouterr().err
 
 
+@dataclasses.dataclass(frozen=True)
+class Models:
+    names: str = options.option(help="Of models.", repeated=True)
+
+
+def test_values_of_a_repeated_option_are_joined():
+    assert options.parse(Models, ["--names=a", "--names=b,c"]) == Models(
+        "a,b,c"
+    )
+    with pytest.raises(errors.UserError, match="`names` is empty"):
+        options.parse(Models, ["--names="])
+
+
 def test_to_dict_is_flat_and_from_dict_undoes_it():
     outer = Outer("x", from_=3, inner=Inner(1, "square"))
     flat = options.to_dict(outer)

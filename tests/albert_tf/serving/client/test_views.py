@@ -1,6 +1,6 @@
-"""What the demo page shows, without a model and without HTTP."""
+"""What the page shows, without a model and without HTTP."""
 
-import json
+import types
 
 import pytest
 
@@ -122,63 +122,48 @@ def test_spans_are_marked():
     assert (empty.headline, empty.charts) == ("No spans", {})
 
 
-class Signature:
-    """Takes texts, and chooses the longest option."""
-
-    def __init__(self, **inputs):
-        self.inputs = inputs
-
-    def __call__(self, requests):
-        for request in requests:
-            options = request.texts["options"]
-            choice = max(range(len(options)), key=lambda i: len(options[i]))
-            shares = [float(i == choice) for i in range(len(options))]
-            yield {
-                **{"choice": choice, "label": "ABCD"[choice]},
-                "probabilities": shares,
-            }
+def form(**inputs):
+    return views.Form("serving_default", inputs, views.KINDS["choice"])
 
 
 def test_form_has_as_many_options_as_the_model():
-    kind = views.KINDS["choice"]
+    samples = views.KINDS["choice"].samples["options"]
     for count in (2, 6):
-        demo = views.Demo(Signature(options=count, question=0), kind)
-        fields = demo.form()["fields"]
-        assert list(fields) == ["question", "options"]
-        samples = kind.samples["options"]
-        assert fields["options"] == (samples + ["", ""])[:count]
-    assert demo.form()["title"] == "Multiple choice"
-
-
-def answer(body):
-    signature = Signature(question=1, options=4)
-    return views.Demo(signature, views.KINDS["choice"]).answer(body)
-
-
-def body(**texts):
-    texts = {"question": "What?", "options": ["a", "bcd", "", "e"], **texts}
-    return json.dumps(texts).encode()
-
-
-def test_answer_is_shown_beside_what_was_asked():
-    view = answer(body())
-    assert view.headline == "B: bcd"
-    assert [name for name, *_ in view.charts["Options"]] == ["a", "bcd", "e"]
+        found = form(options=count, question=1).to_dict()
+        assert list(found["fields"]) == ["question", "options"]
+        assert found["fields"]["options"] == (samples + ["", ""])[:count]
+    assert found["title"] == "Multiple choice"
 
 
 @pytest.mark.parametrize(
-    "request_, message",
+    ("texts", "message"),
     [
-        (b" ", "The request is empty. Fill in the form."),
-        (body(question=" \n"), "The question is empty. Fill it in."),
-        (body(options=["a", " ", "", ""]), "Fill in two options at least."),
-        (b"[" + body() + b"," + body() + b"]", "The request is several req"),
-        (b"[1]", "int instead of a JSON object"),
+        ({"question": " \n"}, "The question is empty. Fill it in."),
+        ({"options": ["a", " ", "", ""]}, "Fill in two options at least."),
     ],
 )
-def test_requests_with_nothing_to_answer(request_, message):
+def test_forms_with_empty_fields(texts, message):
+    filled = {"question": "What?", "options": ["a", "bcd", "", "e"]}
+    form(question=1, options=4).check(filled)
     with pytest.raises(errors.UserError, match=message):
-        answer(request_)
+        form(question=1, options=4).check({**filled, **texts})
+
+
+def test_the_first_signature_that_can_be_shown_is_it():
+    def signature(inputs, *outputs):
+        specs = dict.fromkeys(inputs.split())
+        return types.SimpleNamespace(specs=specs, inputs={}, outputs=outputs)
+
+    shown = {
+        "a": signature("ids", "label"),
+        "b": signature("text", "label"),
+        "c": signature("text", "pieces"),
+    }
+    found = views.find(shown)
+    assert (found.signature, found.kind) == ("c", views.KINDS["pieces"])
+    # As another project might name its own.
+    assert views.find({"a": shown["a"]}) is None
+    assert views.find({"x": signature("text", "pooled_output")}) is None
 
 
 def test_several_labels_are_listed():

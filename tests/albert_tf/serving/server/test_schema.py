@@ -1,0 +1,115 @@
+"""What rows must be, and rows of both forms of TensorFlow Serving."""
+
+import re
+
+import numpy as np
+import pydantic
+import pytest
+import tensorflow as tf
+
+from albert_tf.common import errors
+from albert_tf.serving.server import schema
+
+TEXT = {"text": tf.TensorSpec([None], tf.string)}
+ALL = {
+    "options": tf.TensorSpec([None, 2], tf.string),
+    "ids": tf.TensorSpec([None, None, 3], tf.int32),
+    "large": tf.TensorSpec([None], tf.int64),
+    "share": tf.TensorSpec([None], tf.float32),
+    "flag": tf.TensorSpec([None], tf.bool),
+}
+ROW = {
+    "options": ["a", ""],
+    "ids": [[1, 2, 3], [4, 5, 6]],
+    "large": 2**40,
+    "share": 1,
+    "flag": True,
+}
+
+
+def check(row, specs=ALL):
+    adapter = pydantic.TypeAdapter(schema.rows_type(specs, 8))
+    return adapter.validate_python([row])
+
+
+def test_rows_become_arrays():
+    found = schema.arrays(check(ROW) * 2, ALL)
+    shapes = {name: array.shape for name, array in found.items()}
+    assert shapes == {
+        **{"options": (2, 2), "ids": (2, 2, 3)},
+        **{"large": (2,), "share": (2,), "flag": (2,)},
+    }
+    for name, array in found.items():
+        kind = object if name == "options" else ALL[name].dtype.as_numpy_dtype
+        assert array.dtype == kind
+        assert array[1].tolist() == ROW[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("options", ["a"], "row 1, options: List should have at least 2"),
+        (
+            "options",
+            ["a", "b", "c"],
+            "row 1, options: List should have at most",
+        ),
+        ("options", "ab", "row 1, options: Input should be a valid list"),
+        (
+            "options",
+            ["a", None],
+            "row 1, options, 1: Input should be a valid s",
+        ),
+        ("ids", [[1, 2, "3"]], "row 1, ids, 0, 2: Input should be a valid int"),
+        ("ids", [1], "row 1, ids, 0: Input should be a valid list"),
+        ("large", 2**63, "row 1, large: .* less than 9223372036854775808"),
+        ("large", True, "row 1, large: Input should be a valid integer"),
+        ("large", 1.0, "row 1, large: Input should be a valid integer"),
+        ("share", "1", "row 1, share: Input should be a valid number"),
+        ("share", float("inf"), "row 1, share: Input should be a finite"),
+        ("flag", 1, "row 1, flag: Input should be a valid boolean"),
+    ],
+)
+def test_wrong_values_are_named(name, value, message):
+    with pytest.raises(pydantic.ValidationError) as caught:
+        check({**ROW, name: value})
+    assert re.match(message, schema.explain(caught.value))
+
+
+def test_lists_of_unlike_lengths():
+    specs = {"ids": tf.TensorSpec([None, None], tf.int32)}
+    with pytest.raises(errors.UserError, match="'ids' has lists of different"):
+        schema.arrays([{"ids": [1]}, {"ids": [1, 2]}], specs)
+    assert schema.arrays([{"ids": []}], specs)["ids"].shape == (1, 0)
+
+
+def test_rows_of_both_forms():
+    rows = [{"text": "a"}, {"text": "b"}]
+    assert schema.rows_of_instances(["a", {"text": "b"}], TEXT) == rows
+    assert schema.rows_of_columns(["a", "b"], TEXT) == rows
+    assert schema.rows_of_columns({"text": ["a", "b"]}, TEXT) == rows
+    two = {"x": [1, 2], "y": [3, 4]}
+    expected = [{"x": 1, "y": 3}, {"x": 2, "y": 4}]
+    assert schema.rows_of_columns(two, dict.fromkeys("xy")) == expected
+
+
+@pytest.mark.parametrize(
+    ("specs", "can"),
+    [
+        (TEXT, True),
+        (ALL, True),
+        ({}, False),
+        ({"x": tf.TensorSpec([], tf.int32)}, False),
+        ({"x": tf.TensorSpec(None, tf.int32)}, False),
+        ({"x": tf.TensorSpec([1], tf.int32)}, False),
+        ({**TEXT, "x": tf.TensorSpec([None], tf.complex64)}, False),
+    ],
+)
+def test_signatures_of_rows_can_be_asked(specs, can):
+    assert schema.can_be_asked(specs) is can
+
+
+def test_texts_are_whole():
+    found = schema.arrays([{"text": "a\0é\U0001f600"}], TEXT)["text"]
+    assert tf.constant(found).numpy()[0] == "a\0é\U0001f600".encode()
+    assert isinstance(found, np.ndarray)

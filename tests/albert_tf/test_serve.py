@@ -1,0 +1,153 @@
+"""The command: what is served, errors at start, and a process with signals."""
+
+import importlib
+import json
+import logging
+import os
+import re
+import signal
+import socket
+
+import pytest
+import tensorflow as tf
+
+from albert_tf import serve
+from albert_tf.common import errors
+from albert_tf.serving.server import process
+from tests.albert_tf.serving.server import http_server
+from tests.end_to_end import processes
+
+
+class Echo(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def echo(self, text):
+        return {"label": text}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """`echo` with the versions 2 and 10, and what is no version."""
+    folder = tmp_path_factory.mktemp("served")
+    module = Echo()
+    signatures = {"serving_default": module.echo}
+    for version in ("2", "10", "9.partial"):
+        path = str(folder / "echo" / version)
+        tf.saved_model.save(module, path, signatures=signatures)
+    (folder / "echo" / "11").mkdir()
+    (folder / "empty").mkdir()
+    (folder / "a file").touch()
+    return folder
+
+
+def options_of(folder, *words, **others):
+    joined = ",".join(word.format(folder) for word in words)
+    return serve.ServeOptions(saved_model=joined, **others)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["{}/echo"], {"echo": ("10", "echo/10")}),
+        (["{}/echo/"], {"echo": ("10", "echo/10")}),
+        (["{}/echo/2"], {"echo": ("2", "echo/2")}),
+        (["{}/echo/9.partial"], {"9.partial": ("1", "echo/9.partial")}),
+        (
+            ["a={}/echo", " b-2.x={}/echo/2", ""],
+            {"a": ("10", "echo/10"), "b-2.x": ("2", "echo/2")},
+        ),
+    ],
+)
+def test_names_and_versions(folder, words, found):
+    expected = {
+        name: (version, os.path.join(folder, path))
+        for name, (version, path) in found.items()
+    }
+    assert options_of(folder, *words).folders() == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([""], "`saved_model` is empty. Name a model"),
+        (["{}/echos"], "echos` does not exist. Did you mean .*/echo"),
+        (["m={}/none"], "none` does not exist. Check the path"),
+        (["{}/a file"], "is a file. A folder is needed"),
+        (["{}/echo", "{}/echo/2"], "have the same name, 'echo'. Give another"),
+        (["m={}/echo", "m={}/echo/2"], "have the same name, 'm'"),
+        (["/"], "cannot be a name in an address. Give one as NAME=PATH"),
+    ],
+)
+def test_wrong_models_are_refused(folder, words, message):
+    with pytest.raises(errors.UserError, match=message):
+        options_of(folder, *words).folders()
+
+
+def test_folder_without_a_model(folder):
+    with pytest.raises(errors.UserError, match="empty` is no SavedModel"):
+        serve.run(options_of(folder, "{}/empty", port=0))
+
+
+def test_a_batch_must_be_able_to_wait(folder):
+    with pytest.raises(
+        errors.UserError, match="max_waiting=4` is below `batch"
+    ):
+        options_of(folder, "{}/echo", batch_size=5, max_waiting=4)
+
+
+def test_used_port_is_named_before_the_model_is_loaded(folder):
+    with serve.listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(
+            errors.UserError, match=f"--port={port} of .*in use"
+        ):
+            serve.run(options_of(folder, "{}/empty", port=port))
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "a" * 70, "1.2.3.4"])
+def test_host_that_is_not_this_computer(host):
+    with pytest.raises(errors.UserError, match=f"of --host={host} cannot be"):
+        serve.listen(host, 0)
+
+
+def test_missing_extra_is_named(folder, monkeypatch):
+    found = importlib.import_module
+
+    def import_module(name):
+        if name == "uvicorn":
+            raise ImportError("No module named 'uvicorn'")
+        return found(name)
+
+    monkeypatch.setattr(importlib, "import_module", import_module)
+    with pytest.raises(
+        errors.UserError, match=r"needs uvicorn.*pip install 'albert_tf\[serve"
+    ):
+        serve.run(options_of(folder, "{}/echo", port=0))
+
+
+def test_it_says_where_it_is(folder, monkeypatch, caplog):
+    monkeypatch.setattr(process.Server, "run", lambda *_: None)
+    with caplog.at_level(logging.INFO, logger="absl"):
+        serve.run(options_of(folder, "{}/echo", port=0, host="0.0.0.0"))
+    assert re.search(
+        r"Serving echo \(version 10\). Open http://0.0.0.0:\d+.", caplog.text
+    )
+    assert "--host=0.0.0.0: others in the network can ask" in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_process_serves_until_a_signal(folder, number):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    model = f"m={folder}/echo"
+    server = processes.start("albert_tf.serve", saved_model=model, port=port)
+    for line in server.stdout:
+        if "Serving m (version 10)" in line:
+            break
+    body = {"instances": ["It rains."]}
+    answer = http_server.ask(port, "/v1/models/m:predict", body)
+    assert answer == (200, {"predictions": ["It rains."]})
+    page = http_server.fetch(port, "GET", "/v1/models/m")[2]
+    assert json.loads(page)["model_version_status"][0]["version"] == "10"
+    server.send_signal(number)
+    processes.finish(server)
