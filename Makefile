@@ -31,9 +31,10 @@ SETUP_DONE = $(VENV)/.setup-done
 LINT_DONE = $(VENV)/.lint-done
 MUTANTS_DONE = $(VENV)/.mutants-done
 TORCH_DONE = $(VENV)/.torch-done
+BROWSER_DONE = $(VENV)/.browser-done
 JAX = $(VENV)-jax
 NEW = $(VENV)-newest
-ALL = not gpu and not jax and not torch
+ALL = not gpu and not jax and not torch and not browser
 CODE = albert_tf data_prep tests tools lab
 INSTALL = -m pip install $(PIP) --disable-pip-version-check
 PIP_INSTALL = "$(PY)" $(INSTALL)
@@ -41,7 +42,7 @@ PIP_INSTALL = "$(PY)" $(INSTALL)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-all test-lab test-jax test-torch test-newest
-.PHONY: fuzz mutants soak lint format clean
+.PHONY: test-browser fuzz mutants soak lint format clean
 
 help:
 	@echo "make setup  install everything into $(VENV) (minutes; once)"
@@ -51,6 +52,7 @@ help:
 	@echo "make test-lab   the tests of lab/"
 	@echo "make test-jax, test-torch   the tests that need jax, or torch and"
 	@echo "            transformers; each installs its packages"
+	@echo "make test-browser   the server's page in Chromium, which must be there"
 	@echo "make test-newest   a part of the tests with NEWEST, TensorFlow 2.21"
 	@echo "make soak   kill jobs at random moments and compare results (hours)"
 	@echo "make mutants FILES=albert_tf/data/masking.py  mutation tests of files"
@@ -84,6 +86,10 @@ test-torch: $(TORCH_DONE)
 	    tests/parity/test_bert.py \
 	    tests/parity/test_hub_folder.py \
 	    tests/parity/test_sentence_folder.py $(ARGS)
+
+# Chromium is a package of the system: apt install chromium.
+test-browser: $(BROWSER_DONE)
+	"$(PY)" tools/run_tests.py -m browser tests/end_to_end/test_browser.py $(ARGS)
 
 # TensorFlow 2.21 writes two lines about itself, whatever the level of its log.
 test-newest: $(NEW)/.setup-done
@@ -127,7 +133,8 @@ clean:
 # environment is updated.
 $(SETUP_DONE): requirements.txt constraints.txt pyproject.toml
 	@if [ ! -e "$@" ]; then sh tools/make_venv.sh "$(VENV)" $(PYTHON); fi
-	@rm -f "$@" "$(LINT_DONE)" "$(MUTANTS_DONE)" "$(TORCH_DONE)"
+	@rm -f "$@" "$(LINT_DONE)" "$(MUTANTS_DONE)" "$(TORCH_DONE)" \
+	    "$(BROWSER_DONE)"
 	@echo "Installing about 130 packages into $(VENV): some minutes, 4 GB."
 	$(PIP_INSTALL) "pip==$(PIP_VERSION)"
 	$(PIP_INSTALL) -r requirements.txt --group exports -c constraints.txt \
@@ -140,6 +147,10 @@ $(LINT_DONE): $(SETUP_DONE) pyproject.toml
 
 $(MUTANTS_DONE): $(SETUP_DONE) pyproject.toml
 	$(PIP_INSTALL) --group mutants -c constraints.txt
+	@touch "$@"
+
+$(BROWSER_DONE): $(SETUP_DONE) pyproject.toml
+	$(PIP_INSTALL) --group browser -c constraints.txt
 	@touch "$@"
 
 # With other versions than the pinned ones, pip may download gigabytes for GPUs.

@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import run_classifier, run_pretraining
+from albert_tf import run_classifier, run_pretraining, serve
 from albert_tf.finetuning import finetuning_options
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving.server import models
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
+from tests.albert_tf.serving.server import http_server
 from tests.conftest import ROOT
 from tests.end_to_end import test_checkpoint_page
 
@@ -245,3 +247,27 @@ def test_masks_that_are_cut_off(load):
     assert cut["pieces"].shape == [1, 0, 5]
     assert cut["truncated"].numpy().tolist() == [True]
     assert fill(text=tf.constant([], tf.string))["pieces"].shape == [0, 0, 5]
+
+
+def test_server_answers_the_calls_of_the_page(here):
+    """Those to it, and those in the forms of TensorFlow Serving."""
+    given = re.findall(r"--saved_model=(\S+)", find("albert_tf.serve"))
+    options = serve.ServeOptions(saved_model=",".join(given))
+    served = [
+        models.load(name, version, folder)
+        for name, (version, folder) in options.folders().items()
+    ]
+    assert [model.name for model in served] == ["rte", "pretrained"]
+    calls = [
+        re.fullmatch(r"curl http://\S+?:8501(\S+) -d '(.*)'\s*", text, re.S)
+        for text in SHELL
+        if text.startswith("curl")
+    ]
+    with http_server.running(http_server.make_app(*served)) as (_, port):
+        own, forms = (
+            http_server.ask(port, path, json.loads(body))
+            for path, body in (call.groups() for call in calls)
+        )
+    assert own[0] == forms[0] == 200
+    assert own[1].keys() == forms[1]["outputs"].keys()
+    assert forms[1]["outputs"]["label"] == [own[1]["label"]]
