@@ -289,7 +289,7 @@ def ranks(request, world, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks") / "run"
     columns = {**RANKED, "ranking_loss": request.param, "ndcg_at": 2}
     made = settings(world, folder, ranked(60), columns)
-    run_classifier.run(changed(made, train_step=300, learning_rate=1e-2))
+    run_classifier.run(changed(made, train_step=600))
     return folder
 
 
