@@ -289,7 +289,9 @@ def ranks(request, world, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks") / "run"
     columns = {**RANKED, "ranking_loss": request.param, "ndcg_at": 2}
     made = settings(world, folder, ranked(60), columns)
-    run_classifier.run(changed(made, train_step=600))
+    rate = 5e-3 if request.param == "pairwise" else 3e-3
+    steps = dict.fromkeys(["train_step", "save_checkpoints_steps"], 600)
+    run_classifier.run(changed(made, learning_rate=rate, **steps))
     return folder
 
 
