@@ -143,7 +143,8 @@ def read(folder: str) -> Summary:
         return Summary(content["task_name"], content["key_metric"], runs)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise errors.UserError(
-            f"{path} is missing or damaged. Run the task again with `do_eval`."
+            f"{path} is missing or damaged. Remove it if it is there, and run "
+            "the task again with `do_eval`."
         ) from None
 
 
