@@ -61,8 +61,9 @@ class Summary:
         rows += [
             (title, self.over_runs(function)) for title, function in _STATISTICS
         ]
+        heads = [name.replace("|", "/") for name in names]
         lines = [
-            f"| {self.task_name} | {' | '.join(names)} |",
+            f"| {self.task_name} | {' | '.join(heads)} |",
             f"| --- |{' ---: |' * len(names)}",
         ]
         for title, values in rows:

@@ -45,6 +45,12 @@ def test_table_has_a_row_for_each_run_and_statistic():
     ]
 
 
+def test_names_of_scores_may_hold_bars():
+    """They hold names of labels."""
+    one = scores.Summary("t", "a|b", (scores.Run("r", 1, 2, {"a|b": 0.5}),))
+    assert one.to_markdown().splitlines()[0] == "| t | a/b |"
+
+
 def placed(folder):
     """The runs of SUMMARY below a folder."""
     runs = [
