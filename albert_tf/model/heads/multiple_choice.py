@@ -54,14 +54,11 @@ class AlbertMultipleChoice(base.BuiltModel):
         Returns:
             `logits` float32 [B, choices].
         """
-        shape = tf.shape(inputs["input_ids"])
-        rows = {
-            name: tf.reshape(value, [-1, shape[2]])
-            for name, value in inputs.items()
-        }
-        scores = self.scorer(rows, training=training, dropout_seed=dropout_seed)
-        logits = tf.reshape(scores["logits"], shape[:2])
-        return {"logits": _mask_padding(logits, inputs.get("input_mask"))}
+        scores = self.scorer(
+            inputs, training=training, dropout_seed=dropout_seed
+        )
+        mask = inputs.get("input_mask")
+        return {"logits": _mask_padding(scores["logits"], mask)}
 
     def logits(
         self, pooled_output: tf.Tensor, input_mask: tf.Tensor
