@@ -35,7 +35,7 @@ class ServeOptions:
 
     saved_model: str = option(
         help="NAME=PATH, for each model: an --export_dir of albert_tf.export, "
-        "or the folder of its numbered versions.",
+        "or the folder of its numbered versions. May be repeated.",
         positional=True,
         repeated=True,
     )
@@ -88,10 +88,8 @@ class ServeOptions:
             name = match[1] or _name(path)
             if name in found:
                 raise errors.UserError(
-                    f"{folder} and {found[name][1]} have the same name, "
-                    f"{name!r}. Give another one as NAME=PATH.",
-                    "saved_model",
-                    given,
+                    f"`saved_model`: {found[name][1]} and {folder} are both "
+                    f"called {name!r}. Give one another name, as NAME=PATH."
                 )
             found[name] = version, folder
         return found

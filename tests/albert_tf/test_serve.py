@@ -72,8 +72,8 @@ def test_names_and_versions(folder, words, found):
         (["{}/echos"], "echos` does not exist. Did you mean .*/echo"),
         (["m={}/none"], "none` does not exist. Check the path"),
         (["{}/a file"], "is a file. A folder is needed"),
-        (["{}/echo", "{}/echo/2"], "have the same name, 'echo'. Give another"),
-        (["m={}/echo", "m={}/echo/2"], "have the same name, 'm'"),
+        (["{}/echo", "{}/echo/2"], "are both called 'echo'. Give one"),
+        (["m={}/echo", "m={}/echo/2"], "are both called 'm'"),
         (["/"], "cannot be a name in an address. Give one as NAME=PATH"),
     ],
 )

@@ -12,7 +12,7 @@ import prometheus_client
 import pydantic
 import tensorflow as tf
 from fastapi import responses
-from starlette import exceptions
+from starlette import exceptions, requests
 
 import albert_tf
 from albert_tf.common import errors
@@ -146,6 +146,8 @@ _ERRORS: Sequence[type[Exception]] = (
     batching.QueueFullError,
     tf.errors.OpError,
     exceptions.HTTPException,
+    requests.ClientDisconnect,
+    Exception,
 )
 
 
@@ -157,6 +159,8 @@ async def _on_error(
         message = error.detail
         if message == http.HTTPStatus.NOT_FOUND.phrase:
             message = f"There is nothing at {request.url.path}. See /docs."
+        elif error.status_code == http.HTTPStatus.METHOD_NOT_ALLOWED:
+            message = f"Use {(error.headers or {}).get('Allow')}. See /docs."
         return gate.refusal(error.status_code, message, error.headers)
     if isinstance(error, batching.QueueFullError):
         message = "Too many requests wait. Try again in a second."
@@ -168,4 +172,6 @@ async def _on_error(
         return gate.refusal(400 if is_wrong else 500, message[:_MOST_SHOWN])
     if isinstance(error, pydantic.ValidationError):
         return gate.refusal(400, schema.explain(error))
-    return gate.refusal(400, str(error))
+    if isinstance(error, (errors.UserError, requests.ClientDisconnect)):
+        return gate.refusal(400, str(error))
+    return gate.refusal(500, "The server failed. Its log says why.")

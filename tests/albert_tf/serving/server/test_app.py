@@ -4,6 +4,7 @@ import concurrent.futures
 import dataclasses
 import json
 import re
+import socket
 import threading
 
 import pytest
@@ -85,8 +86,8 @@ def test_forms_are_those_of_models_that_can_be_shown():
         ("POST", "/models/m/measures", 404, "nothing at /models/m/measures"),
         ("POST", "/v1/models/n:predict", 404, "nothing at /v1/models/n:predic"),
         ("GET", "/v1/models/m/versions/8", 404, "nothing at"),
-        ("GET", MEASURE, 405, "Method Not Allowed"),
-        ("POST", "/", 405, "Method Not Allowed"),
+        ("GET", MEASURE, 405, "Use POST. See /docs"),
+        ("POST", "/", 405, "Use GET. See /docs"),
     ],
 )
 def test_what_is_not_there(port, method, path, status, message):
@@ -145,18 +146,29 @@ def test_full_queue_is_told_and_a_bad_request_harms_nobody():
     assert set(statuses[1:]) <= {200, 503}
 
 
-def test_an_error_of_ours_is_an_error_of_the_server():
+def test_an_error_of_ours_is_an_error_of_the_server(caplog):
     def fail(inputs):
         raise ZeroDivisionError
 
     signature = http_server.Signature(fail, ["x"], text=http_server.texts())
     whole = http_server.make_app(http_server.make_model(measure=signature))
     with http_server.running(whole) as (_, port):
-        status, _, content = http_server.fetch(
-            port, "POST", MEASURE, b'{"text": "a"}'
-        )
-    assert status == 500
-    assert b"Zero" not in content
+        found = http_server.ask(port, MEASURE, {"text": "a"})
+    message = "The server failed. Its log says why."
+    assert found == (500, {"error": message})
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_client_that_leaves_is_no_error(caplog):
+    head = f"POST {MEASURE} HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"
+    with http_server.running(http_server.make_app()) as (_, port):
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(head.encode() + b'{"te')
+        name = f'path="{MEASURE}",status="400"'
+        counted = ""
+        while name not in counted:  # Until its end was noticed.
+            counted = http_server.fetch(port, "GET", "/metrics")[2].decode()
+    assert not caplog.text
 
 
 # Real models.
