@@ -61,4 +61,13 @@ done
 step "Ask them, in a process with only tensorflow and tensorflow-text"
 "$python" tools/ask_saved_models.py "$output/saved_models"
 
+step "Real English: albert_small_en, which comes with the package, compares sentences"
+"$python" -m albert_tf.export --task=embedding --init_checkpoint=albert_small_en \
+    --max_seq_length=64 --export_dir="$output/saved_models/vectors" --overwrite
+for text in "Children are playing in the snow." "The weather will be cold." \
+    "The company lost money last year."; do
+    echo "{\"text\": \"Some kids build a snowman in the garden.\", \"text_pair\": \"$text\"}"
+done | "$python" -m albert_tf.predict \
+    --saved_model="$output/saved_models/vectors" --signature=compare
+
 step "Done. Run cards: $output/pretrained/run_card.md, $output/cola/run_card.md"
