@@ -11,7 +11,7 @@ Then open http://127.0.0.1:8501 for the page, /docs for all endpoints, and
 A path is an export, or a folder of numbered exports, whose newest is served.
 Without NAME= the model is called as its folder. Requests that arrive together
 are computed together. SIGTERM or Ctrl-C ends it when all requests that have
-begun are answered. It needs the extra `serve`: pip install 'albert_tf[serve]'.
+begun are answered. It needs the packages of the extra `serve`.
 """
 
 import dataclasses
@@ -154,7 +154,7 @@ def run(settings: ServeOptions) -> None:
     folders = settings.folders()
     packages.require(
         *("fastapi", "fastapi_offline", "prometheus_client", "uvicorn"),
-        install="pip install 'albert_tf[serve]'",
+        install="pip install fastapi fastapi-offline prometheus-client uvicorn",
         argument="serve",
     )
     with listen(settings.host, settings.port) as listener:

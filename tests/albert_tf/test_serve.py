@@ -119,7 +119,8 @@ def test_missing_extra_is_named(folder, monkeypatch):
 
     monkeypatch.setattr(importlib, "import_module", import_module)
     with pytest.raises(
-        errors.UserError, match=r"needs uvicorn.*pip install 'albert_tf\[serve"
+        errors.UserError,
+        match="needs uvicorn.* Install it: pip install fastapi",
     ):
         serve.run(options_of(folder, "{}/echo", port=0))
 

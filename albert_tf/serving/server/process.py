@@ -24,6 +24,7 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             lifespan="off",
+            ws="none",
             # Longer than proxies keep a connection that is idle.
             timeout_keep_alive=75,
             timeout_graceful_shutdown=60,
