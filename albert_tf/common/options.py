@@ -351,6 +351,7 @@ def run_script(
     # garbage is collected. So from an error on none is, not even at exit.
     def run_to_the_end(settings: OptionsT) -> None:
         try:
+            _warn_of_repeats(options_class)
             run(settings)
         except BaseException:
             gc.disable()
@@ -366,6 +367,23 @@ def run_script(
     finally:
         gc.freeze()
     sys.exit(status)
+
+
+def _warn_of_repeats(options_class: type) -> None:
+    """Name options that the command line gives with several values."""
+    given: dict[str, set[str]] = {}
+    for word in sys.argv[1:]:
+        name, is_set, value = word.lstrip("-").partition("=")
+        if word[:1] == "-" and is_set and name in names(options_class):
+            given.setdefault(name, set()).add(value)
+    for name, values in given.items():
+        if len(values) > 1:
+            logging.warning(
+                "`%s` is given with %d values; the last one counts. Several "
+                "names in one value have commas between them.",
+                name,
+                len(values),
+            )
 
 
 def check_command_line(options_class: type) -> None:

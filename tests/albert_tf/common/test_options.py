@@ -351,6 +351,7 @@ options.run_script(run, Options)
     [
         (["--name=x"], "", 0, "--name=x is there.\n"),
         (["--name=x", "--verbosity=-1"], "", 0, ""),
+        (["--name=y", "--name=x"], "", 0, "--name is given with 2 values; the"),
         (["--name=taken"], "", 2, "error: --name=taken is taken.\n"),
         (["--nam=x"], "", 2, "Did you mean: name ?"),
         (["--name=fault"], "", 1, "TypeError: A fault."),
