@@ -5,9 +5,9 @@ r"""Time albert_tf.serve with many clients, beside a plain loop of calls.
 The model takes a `text`. Every client sends one of 256 texts of 3 to 120 words
 at a time, over a connection that it keeps, and compares the answer with that of
 the loop. The loop calls the signature in a process without a server, with one
-text at a time. At last the server is ended by SIGTERM and started again while 8
-clients ask: a request that was refused is sent again, one that got no answer
-is lost.
+text at a time. At last the server is ended by SIGTERM and started again while
+clients ask, as many as last: a request that was refused is sent again, one that
+got no answer is lost.
 """
 
 import argparse
@@ -203,7 +203,7 @@ def measure(settings: argparse.Namespace) -> None:
                 f"{size:.1f} |",
                 flush=True,
             )
-        asked = pool.submit(ask_for, port, 8, 6 * seconds, answers)
+        asked = pool.submit(ask_for, port, clients, 6 * seconds, answers)
         for _ in range(settings.restarts):
             time.sleep(seconds / 2)
             stop(server)
@@ -211,9 +211,10 @@ def measure(settings: argparse.Namespace) -> None:
         tally = asked.result()
     stop(server)
     print(
-        f"\n{settings.restarts} restarts, 8 clients: {len(tally.seconds)} "
-        f"answered, {tally.wrong} wrong, {tally.refused} refused and sent "
-        f"again, {tally.lost} lost; load {os.getloadavg()[0]:.1f} after."
+        f"\n{settings.restarts} restarts, {clients} clients: "
+        f"{len(tally.seconds)} answered, {tally.wrong} wrong, "
+        f"{tally.refused} refused and sent again, {tally.lost} lost; "
+        f"load {os.getloadavg()[0]:.1f} after."
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,9 +43,7 @@ class Batcher:
     """
 
     def __init__(
-        self,
-        compute: Callable[[ask.Arrays], ask.Arrays],
-        limits: Limits,
+        self, compute: Callable[[ask.Arrays], ask.Arrays], limits: Limits
     ) -> None:
         self._compute, self._limits = compute, limits
         # It is given the rows of each batch.
@@ -81,11 +80,9 @@ class Batcher:
     async def _empty_the_queue(self) -> None:
         while self._queue:
             end = self._queue[0].arrival + self._limits.seconds
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(end):
                     await self._is_full.wait()
-            except TimeoutError:
-                pass
             batch = self._take()
             if self.waiting < self._limits.batch_size:
                 self._is_full.clear()

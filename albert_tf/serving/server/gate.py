@@ -40,7 +40,10 @@ class Gate:
             buckets=[2**i for i in range(11)],
         )
         self._waiting = prometheus_client.Gauge(
-            "albert_waiting_rows", "", labels, registry=self.registry
+            "albert_waiting_rows",
+            "Rows that wait for the next batches.",
+            labels,
+            registry=self.registry,
         )
 
     def watch(

@@ -12,9 +12,10 @@ from albert_tf.serving.server import gate
 class Server(uvicorn.Server):
     """Answers what has begun before it ends; its exit status is then 0."""
 
-    # After a signal requests are still taken for so long. With its answer each
-    # client learns that its connection ends, and sends nothing more over it.
-    farewell_seconds = 1.0
+    # After a signal connections are still taken for so long. With its answer
+    # each client learns that its own ends, and sends nothing more over it. Over
+    # those that were taken last requests may come for as long again.
+    farewell_seconds = 0.5
 
     def __init__(self, app: gate.Gate) -> None:
         self._app = app
@@ -42,5 +43,8 @@ class Server(uvicorn.Server):
         """Take leave, and end."""
         self._app.is_ending = True
         if not self.force_exit:
+            await asyncio.sleep(self.farewell_seconds)
+            for server in self.servers:
+                server.close()
             await asyncio.sleep(self.farewell_seconds)
         await super().shutdown(sockets)

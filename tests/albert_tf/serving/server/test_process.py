@@ -31,6 +31,16 @@ def slow():
     return http_server.make_model(slow=signature), begun, may_go
 
 
+def wait_until_it_refuses(port):
+    """Wait until it takes no new connection."""
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            return
+        time.sleep(0.05)
+
+
 def test_what_has_begun_is_answered(slow):
     model, begun, may_go = slow
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
@@ -43,12 +53,7 @@ def test_what_has_begun_is_answered(slow):
             ]
             assert begun.wait(60)
             server.handle_exit(15, None)
-            while True:  # It takes nothing new.
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                except ConnectionRefusedError:
-                    break
-                time.sleep(0.05)
+            wait_until_it_refuses(port)
             may_go.set()
         found = [answer.result() for answer in answers]
     assert found == [(200, {"length": n}) for n in (1, 2, 3)]
@@ -76,6 +81,19 @@ def test_it_takes_leave_before_it_ends():
             port, "POST", "/models/m/measure", body
         )
         assert (status, headers["Connection"]) == (200, "close")
+        connection.close()
+
+
+def test_a_connection_that_was_taken_last_may_still_ask():
+    whole = http_server.make_app()
+    with http_server.running(whole, farewell=2.0) as (server, port):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.connect()
+        server.handle_exit(15, None)
+        wait_until_it_refuses(port)
+        body = json.dumps({"text": "ab"})
+        connection.request("POST", "/models/m/measure", body)
+        assert connection.getresponse().status == 200
         connection.close()
 
 
