@@ -88,6 +88,7 @@ def test_a_file_is_parsed_once(tmp_path, monkeypatch):
     again.read(path, base.TRAIN)
     again.read(path, tables.HELD_OUT)
     assert len(calls) == 1
+    assert not tables._parsed.cache_info().currsize  # It would stay in memory.
     write(tmp_path, 1, 2, 3, 5)
     assert again.read(path, base.DEV)[-1].label == 5
 
