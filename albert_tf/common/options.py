@@ -372,9 +372,10 @@ def run_script(
 def _warn_of_repeats(options_class: type) -> None:
     """Name options that the command line gives with several values."""
     given: dict[str, set[str]] = {}
+    once = [x.name for x in leaves(options_class) if not x.metadata["repeated"]]
     for word in sys.argv[1:]:
         name, is_set, value = word.lstrip("-").partition("=")
-        if word[:1] == "-" and is_set and name in names(options_class):
+        if word[:1] == "-" and is_set and name in once:
             given.setdefault(name, set()).add(value)
     for name, values in given.items():
         if len(values) > 1:

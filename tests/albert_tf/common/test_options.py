@@ -278,6 +278,15 @@ def test_values_of_a_repeated_option_are_joined():
         options.parse(Models, ["--names="])
 
 
+def test_only_options_that_are_not_repeated_warn_of_it(monkeypatch, caplog):
+    monkeypatch.setattr(sys, "argv", ["", "--names=a", "--names=b"])
+    options._warn_of_repeats(Models)
+    assert not caplog.text
+    monkeypatch.setattr(sys, "argv", ["", "--paths=a", "--paths=b"])
+    options._warn_of_repeats(Viewer)
+    assert "`paths` is given with 2 values" in caplog.text
+
+
 def test_to_dict_is_flat_and_from_dict_undoes_it():
     outer = Outer("x", from_=3, inner=Inner(1, "square"))
     flat = options.to_dict(outer)
