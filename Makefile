@@ -85,7 +85,8 @@ test-torch: $(TORCH_DONE)
 	MOST_MIB=8192 "$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py \
 	    tests/parity/test_bert.py \
 	    tests/parity/test_hub_folder.py \
-	    tests/parity/test_sentence_folder.py $(ARGS)
+	    tests/parity/test_sentence_folder.py \
+	    tests/albert_tf/finetuning/test_table_runs.py $(ARGS)
 
 # Chromium is a package of the system: apt install chromium.
 test-browser: $(BROWSER_DONE)

@@ -335,3 +335,39 @@ def test_a_teacher_has_one_label(world, tmp_path):
     made = settings(world, tmp_path / "run", tagged(9), SEVERAL)
     with pytest.raises(errors.UserError, match="which label is the right one"):
         changed(made, teacher="runs/x")
+
+
+def assert_transformers_alike(run, folder, texts):
+    import transformers
+
+    ours = predictions(folder, write(folder, texts, "new"), run_dir=run)
+    model = transformers.pipeline(
+        "text-classification",
+        str(hugging_face(run, folder).folder),
+        top_k=None,
+    )
+    for answer, theirs in zip(ours, model(texts), strict=True):
+        number = {"LABEL_0": answer["prediction"]}
+        expected = answer.get("probabilities") or number
+        found = {one["label"]: one["score"] for one in theirs}
+        assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.torch
+def test_transformers_give_the_probabilities(multi_label, tmp_path):
+    texts = [{"text": row["text"]} for row in tagged(9)]
+    assert_transformers_alike(multi_label, tmp_path, texts)
+
+
+@pytest.mark.torch
+def test_transformers_give_numbers_in_their_units(numbers, tmp_path):
+    texts = [{"text": row["text"]} for row in dated(9)]
+    assert_transformers_alike(numbers, tmp_path, texts)
+
+
+@pytest.mark.torch
+def test_transformers_give_the_scores_of_pairs(ranks, tmp_path):
+    texts = [
+        {"text": row["query"], "text_pair": row["text"]} for row in ranked(4)
+    ]
+    assert_transformers_alike(ranks, tmp_path, texts)
