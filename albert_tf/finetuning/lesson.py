@@ -61,13 +61,19 @@ class Lesson:
         self._stored: teacher_outputs.StoredOutputs | None = None
         self._words: np.ndarray | None = None
 
-    def prepare(self, task: base.Task, source: str) -> None:
-        """Open the teacher, and refuse it if it does not fit."""
+    def prepare(
+        self, task: base.Task, source: str, precision: str | None = None
+    ) -> None:
+        """Open the teacher, and refuse it if it does not fit.
+
+        Args:
+            precision: See `teacher.open_teacher`.
+        """
         if teacher_outputs.is_stored(self._path):
             self._stored = teacher_outputs.open_stored(self._path, task, source)
         else:
             asked = self._asked or task
-            self._teacher = teacher.open_teacher(self._path, asked)
+            self._teacher = teacher.open_teacher(self._path, asked, precision)
             self._facts = teacher_outputs.facts_of(self._teacher, task, source)
         if not (self._gives_words or self._gives_states):
             return

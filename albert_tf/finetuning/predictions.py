@@ -118,12 +118,11 @@ class RunPredictor:
             next(text_files.strictly(items))
         return items
 
-    def load(self) -> keras.Model:
+    def load(self, precision: str | None = None) -> keras.Model:
         """Build the model, and return it."""
         self._check_memory()
-        model = task_models.make_model(
-            self.task, AlbertModel(self._source.config)
-        )
+        encoder = AlbertModel(self._source.config, precision=precision)
+        model = task_models.make_model(self.task, encoder)
         used = restoring.restore(model, *self._named).path
         logging.info("Predicting with %s", used)
         self._call = compiled(model)

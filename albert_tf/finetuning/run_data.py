@@ -65,7 +65,8 @@ class RunData:
                 settings.train_feature_file,
             )
         if self._lesson:
-            self._lesson.prepare(task, sources[base.TRAIN])
+            precision = settings.trainer.precision
+            self._lesson.prepare(task, sources[base.TRAIN], precision)
 
     def _available(
         self, wanted: bool, splits: Sequence[str], option_name: str

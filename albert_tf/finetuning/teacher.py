@@ -58,6 +58,7 @@ class Teacher:
             "vocab_sha256": self.task.tokenizer.fingerprint,
             "options": {**self.task.settings, **self.task.tokenizer.settings},
             "config": dataclasses.asdict(self.model.encoder.config),
+            "precision": str(self.model.encoder.precision),
             "text_pooling": getattr(self.model, "text_pooling", None),
         }
 
@@ -131,13 +132,16 @@ class SavedTexts:
         return self._ask(**{name: tf.constant(t) for name, t in columns})
 
 
-def open_teacher(path: str, task: base.Task) -> Teacher | SavedTexts:
+def open_teacher(
+    path: str, task: base.Task, precision: str | None = None
+) -> Teacher | SavedTexts:
     """Load a model that knows a student's task.
 
     Args:
         path: The folder of a run, or any checkpoint with config and vocabulary
             beside it; for vectors and labels of texts a SavedModel, too.
         task: That of the student. A run's own has to be of its kind.
+        precision: What it computes in; a SavedModel has its own.
     """
     wants_vectors = isinstance(task, embedding.EmbeddingTask)
     wants_labels = isinstance(task, glue.TextTask) and bool(task.labels)
@@ -152,11 +156,13 @@ def open_teacher(path: str, task: base.Task) -> Teacher | SavedTexts:
                 path, None, _BATCH, option=OPTION
             )
             _check_task(predictor.task, task, path)
-            return Teacher(predictor.task, predictor.load())
-    return _of_checkpoint(path, task, needs_head=not wants_vectors)
+            return Teacher(predictor.task, predictor.load(precision))
+    return _of_checkpoint(path, task, precision, needs_head=not wants_vectors)
 
 
-def _of_checkpoint(path: str, task: base.Task, *, needs_head: bool) -> Teacher:
+def _of_checkpoint(
+    path: str, task: base.Task, precision: str | None, *, needs_head: bool
+) -> Teacher:
     checkpoint = checkpoint_reader.read(path, OPTION)
     if checkpoint.config is None:
         raise no_config(path)
@@ -177,7 +183,8 @@ def _of_checkpoint(path: str, task: base.Task, *, needs_head: bool) -> Teacher:
     positions = checkpoint.config.max_position_embeddings
     own.max_seq_length = min(task.max_seq_length, positions)
     _check_labels(checkpoint.path, task, path)
-    model = task_models.make_model(own, AlbertModel(checkpoint.config))
+    encoder = AlbertModel(checkpoint.config, precision=precision)
+    model = task_models.make_model(own, encoder)
     has_pooler = any(n.startswith(_POOLER) for n in checkpoint.shapes)
     new = [] if needs_head or has_pooler else [_POOLER]
     restoring.restore(model, checkpoint, OPTION, new_scopes=new)

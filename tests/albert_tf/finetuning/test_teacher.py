@@ -75,6 +75,19 @@ def test_a_saved_model_teaches_as_its_run(two_runs, tokenizer, tmp_path):
         teacher.open_teacher(folder, glue.GlueTask("sst-2", tokenizer, 48))
 
 
+def test_a_teacher_computes_in_the_student_s_precision(two_runs, tokenizer):
+    """Its outputs are kept apart from those in float32."""
+    task = glue.GlueTask("rte", tokenizer, 48)
+    run = str(two_runs / "run_1")
+    half = teacher.open_teacher(run, task, "bfloat16")
+    full = teacher.open_teacher(run, task)
+    examples = [glue_data.TextExample(0, "It rains.", "The ferry waits.", 0)]
+    found, expected = (t.outputs(examples)["logits"] for t in (half, full))
+    assert (found != expected).any()
+    np.testing.assert_allclose(found, expected, atol=0.02, rtol=0)
+    assert half.facts != full.facts
+
+
 def test_a_finetuned_encoder_gives_vectors_too(two_runs, tokenizer):
     found = teacher.open_teacher(str(two_runs / "run_1"), vectors(tokenizer))
     assert found.outputs([])["embedding"].shape == (0, 16)
