@@ -57,6 +57,7 @@ class TableOptions:
         "Column of the text in --train_file and the others; or of two texts, "
         "with a comma between the names. With --noheader their numbers, from "
         "1.",
+        repeated=True,
     )
     label_column: str | None = option(None, "Column of the label.")
     id_column: str | None = option(

@@ -97,6 +97,8 @@ class SavedTexts:
                 OPTION,
                 path,
             )
+        if "predicted" in outputs:
+            raise _several_labels(path)
         self.width = int(outputs[self._output].shape[-1])
         if isinstance(task, glue.TextTask):
             labels = self._call([("",) * len(texts)])["labels"].numpy()[0]
@@ -208,11 +210,7 @@ def _check_labels(checkpoint: str, task: base.Task, path: str) -> None:
         return
     details = huggingface.read_details(checkpoint)
     if details.are_several:
-        raise errors.UserError(
-            "gives a text several labels, the task one. Name another teacher.",
-            OPTION,
-            path,
-        )
+        raise _several_labels(path)
     known = list(details.labels)
     nameless = [f"LABEL_{number}" for number in range(len(known))]
     if known and known != nameless and known != list(wanted):
@@ -232,6 +230,14 @@ def _check_task(its: base.Task, task: base.Task, path: str) -> None:
     labels = getattr(task, "labels", None)
     if its_labels != labels:
         raise _other_labels(its_labels, labels, path)
+
+
+def _several_labels(path: str) -> errors.UserError:
+    return errors.UserError(
+        "gives a text several labels, the task one. Name another teacher.",
+        OPTION,
+        path,
+    )
 
 
 def _other_labels(its: Any, wanted: Any, path: str) -> errors.UserError:

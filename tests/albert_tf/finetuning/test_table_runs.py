@@ -14,8 +14,9 @@ from albert_tf import (
     run_classifier,
 )
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import tables
+from albert_tf.finetuning import tables, teacher
 from tests.albert_tf.finetuning import small_runs
+from tests.albert_tf.finetuning.glue.small_tasks import Markers
 from tests.conftest import changed
 from tests.export_options import make_options
 
@@ -138,6 +139,11 @@ def test_several_labels_are_exported(multi_label, tmp_path):
         assert ours["prediction"] == theirs["predicted"]
         odds = list(ours["probabilities"].values())
         np.testing.assert_allclose(theirs["probabilities"], odds, atol=1e-6)
+    one_label = tables.TableTask(
+        Markers(), 16, tables.TableOptions(text_columns="text", labels="a,b")
+    )
+    with pytest.raises(errors.UserError, match="several labels, the task one"):
+        teacher.open_teacher(str(tmp_path / "served"), one_label)
     kept = json.loads(
         small_runs.open_lines(multi_label / "test_predictions.jsonl")[0]
     )

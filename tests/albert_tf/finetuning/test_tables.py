@@ -8,6 +8,7 @@ from sklearn import metrics
 from sklearn.utils import class_weight
 
 from albert_tf.common import errors
+from albert_tf.common import options as options_of
 from albert_tf.finetuning import base, probabilities, tables, text_files
 from albert_tf.finetuning.glue.glue_data import TextExample
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
@@ -64,6 +65,12 @@ def test_all_kinds_of_files_have_the_same_rows(tmp_path, kind):
     named = task_of(id_column="nr").read(path, base.TEST)
     assert [e.guid for e in named] == ["a", "b", "c"]
     assert {e.label for e in named} == {None}
+
+
+def test_columns_may_be_given_one_by_one():
+    words = ["--text_columns=title", "--text_columns=body", "--labels=a,b"]
+    found = options_of.parse(tables.TableOptions, words)
+    assert found.inputs == ("title", "body")
 
 
 def test_columns_by_number(tmp_path):
