@@ -121,7 +121,9 @@ def test_no_other_module_uses_json():
     for package in ("albert_tf", "data_prep"):
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
-                names = [alias.name for alias in getattr(node, "names", [])]
+                if not isinstance(node, (ast.Import, ast.ImportFrom)):
+                    continue
+                names = [alias.name for alias in node.names]
                 if {"json", "orjson"} & {*names, getattr(node, "module", "")}:
                     users.add(path.name)
     # tables.py hands on bytes that are not UTF-8, to be reported.

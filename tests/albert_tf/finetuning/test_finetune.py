@@ -120,7 +120,7 @@ def test_a_run_is_not_continued_with_other_data(world, tmp_path):
     table.write_text(table.read_text().replace("0", "1", 1))
     before = (tmp_path / "rte/run_options.json").read_bytes()
     with pytest.raises(errors.UserError, match="other records.*init_checkp"):
-        run_classifier.run(changed(settings, train_step=2))
+        run_classifier.run(settings)
     assert (tmp_path / "rte/run_options.json").read_bytes() == before
 
 
