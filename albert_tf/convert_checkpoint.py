@@ -96,7 +96,7 @@ if __name__ == "__main__":
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.finetuning import registry, regression
+from albert_tf.finetuning import base, registry, regression, tables
 from albert_tf.model import fit
 from albert_tf.model.checkpoints import (
     checkpoint_files,
@@ -387,6 +387,17 @@ def _write_bfloat16(
     )
 
 
+def _refuse_windows(task: base.Task, settings: ConvertOptions) -> None:
+    if isinstance(task, tables.TableTask) and task.options.long.is_divided:
+        raise errors.UserError(
+            "was finetuned with `windows`. transformers would read only the "
+            "beginning of a long text, and answer otherwise. Use python -m "
+            "albert_tf.export.",
+            "from",
+            settings.from_,
+        )
+
+
 def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
     """Write a folder for transformers."""
     vocabulary, folder = _find_vocabulary(source, settings)
@@ -407,6 +418,8 @@ def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
             registry.load_module_for(values, folder, settings.task_module)
             task = registry.make(values, tokenizer)
             details = hub_folder.details_of(task)
+            if settings.format == "huggingface":
+                _refuse_windows(task, settings)
     weights = source.weights()
     if isinstance(task, regression.RegressionTask):
         weights = task.in_units(weights)

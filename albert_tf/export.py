@@ -33,7 +33,7 @@ from albert_tf.common import (
     strict_json,
 )
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import base, multi_label
+from albert_tf.finetuning import base, multi_label, tables
 from albert_tf.finetuning.squad import squad
 from albert_tf.serving import source_options
 from albert_tf.text import tokenization
@@ -211,6 +211,10 @@ def _save_id_model(
     kept = {k: v for k, v in found.values.items() if k in _TEXT_OPTIONS}
     if isinstance(task, squad.SquadTask) and task.has_null:
         kept["null_score_diff_threshold"] = task.threshold
+    if isinstance(task, tables.TableTask) and task.options.long.is_divided:
+        long = task.options.long
+        kept["windows"] = long.windows
+        kept["window_stride"] = long.stride(task.max_seq_length)
     if isinstance(task, multi_label.MultiLabelTask):
         kept["thresholds"] = task.thresholds
     description = id_model.save(

@@ -90,6 +90,12 @@ class ClassifierOptions(finetuning_options.FileOptions):
                 "teacher",
                 self.teaching.teacher,
             )
+        if table.long.is_divided and self.teaching.teacher:
+            raise errors.UserError(
+                "teaches whole texts. With `windows` leave it out.",
+                "teacher",
+                self.teaching.teacher,
+            )
         if not table.label_column and (shared.do_train or shared.do_eval):
             raise errors.UserError(
                 "is not given. Name the column that holds the labels.",

@@ -59,6 +59,7 @@ TABLE = """
     multi_label label_separator label_thresholds
     regression label_mean label_deviation
     query_column ranking_loss pairs_per_text ndcg_at
+    windows=first window_stride
 """
 TEACHER = "teacher teacher_weight temperature"
 RACE = """

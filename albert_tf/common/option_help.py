@@ -27,7 +27,7 @@ GROUPS = {
         input_file eval_input_file train_file dev_file test_file predict_file
         text_columns label_column id_column header class_weights dev_share
         multi_label label_separator label_thresholds regression
-        query_column ranking_loss ndcg_at
+        query_column ranking_loss ndcg_at windows window_stride
         data_dir train_examples dev_examples max_score
         squad_file race_dir task_name tasks task_module eval_file
         input_format text_column split_sentences language

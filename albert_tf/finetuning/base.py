@@ -131,7 +131,15 @@ class Task(abc.ABC):
         """Size of the second axis of outputs with a value for each token."""
         return {}
 
-    # Outputs to results. `outputs` has one row for each record of `examples`.
+    # Outputs to results. `outputs` has one row for each record of `examples`;
+    # where `of_examples` pools them, one for each example.
+
+    def of_examples(
+        self, outputs: Outputs, examples: Sequence[Example]
+    ) -> Outputs:
+        """Pool the outputs of several records of an example."""
+        del examples
+        return outputs
 
     @abc.abstractmethod
     def score(

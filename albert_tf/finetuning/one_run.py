@@ -234,15 +234,18 @@ class _TaskTrainer:
             outputs = self._trainer.predict(
                 self._data.all_batches(split), self._data.task.output_widths
             )
+        pooled = self._data.task.of_examples(
+            outputs, self._data.examples[split]
+        )
         if save:
             source = self._data.sources[split]
             facts = features.describe(self._data.task, source, split)
             saved_outputs.save(
                 self._settings.output_dir,
                 split,
-                saved_outputs.SavedOutputs(outputs, source, facts),
+                saved_outputs.SavedOutputs(pooled, source, facts),
             )
-        return outputs
+        return pooled
 
     def write_predictions(self, is_chief: bool) -> None:
         """Predict the test splits; the first worker writes the files."""

@@ -162,4 +162,5 @@ class RunPredictor:
     def _outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
         """Return the outputs of the model for all records of the examples."""
         assert self._call is not None, "`load` comes first."
-        return batches.ask(self._call, self.task, examples, self._batch_size)
+        outputs = batches.ask(self._call, self.task, examples, self._batch_size)
+        return self.task.of_examples(outputs, examples)

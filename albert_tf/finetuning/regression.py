@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, tables
+from albert_tf.finetuning import base, held_out, tables
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.glue.glue_data import TextExample
 
@@ -50,7 +50,7 @@ class RegressionTask(tables.TableTask):
     ) -> list[bool]:
         keys = [self._key(example) for example in examples]
         alike = [(0,)] * len(keys)
-        return tables.choose(keys, alike, share, self.options.split_seed)
+        return held_out.choose(keys, alike, share, self.options.split_seed)
 
     def scaled(self, path: str) -> tables.TableOptions:
         """Return the options with mean and deviation of a training file."""

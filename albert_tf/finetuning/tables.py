@@ -13,7 +13,13 @@ from absl import logging
 
 from albert_tf.common import errors, files, ranges
 from albert_tf.common.options import checked, option, refuse_foreign
-from albert_tf.finetuning import base, probabilities, text_files
+from albert_tf.finetuning import (
+    base,
+    held_out,
+    probabilities,
+    text_files,
+    windows,
+)
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.text import tokenization
@@ -38,7 +44,6 @@ _SCORES = {
 }
 _LEAST_LABELS = 2
 _LARGEST = 1e15  # Of numbers.
-_NO_LABEL = -1  # Stands for no label at all.
 # Of the training file, where no other is given.
 DEV_SHARE = 0.1
 _TEXTS = "text", "text_pair"
@@ -153,6 +158,9 @@ class TableOptions:
     split_seed: int = option(
         12345, "Seed of that choice.", within=ranges.Range(0, 2**31 - 1)
     )
+    long: windows.WindowOptions = dataclasses.field(
+        default_factory=windows.WindowOptions
+    )
 
     def __post_init__(self) -> None:
         columns = self.inputs
@@ -173,6 +181,15 @@ class TableOptions:
             raise errors.UserError(
                 "is empty. Give what stands between two labels.",
                 "label_separator",
+            )
+        if self.long.is_divided and len(columns) > 1:
+            remedy = "" if self.query_column else "name one text column, or "
+            raise errors.UserError(
+                "divides single texts only, not pairs, nor texts that are "
+                f"ranked for queries. To read the beginning of each, {remedy}"
+                "leave it out.",
+                "windows",
+                self.long.windows,
             )
         self._check_numbers()
         if self.best_score not in (None, *_SCORES[self.kind]):
@@ -345,6 +362,7 @@ class TableTask(glue.TextTask):
     def settings(self) -> dict[str, Any]:
         """See `base.Task.settings`; with columns, labels and the choice."""
         one = self.options
+        stride = one.long.stride(self.max_seq_length)
         return {
             "task_name": self.name,
             "max_seq_length": self.max_seq_length,
@@ -353,7 +371,28 @@ class TableTask(glue.TextTask):
             "header": one.header,
             "dev_share": [one.dev_share, one.split_seed],
             "kind": [one.kind, one.label_separator],
+            # The same for `mean` and `max`.
+            **({"window_stride": stride} if one.long.is_divided else {}),
         }
+
+    def featurize(
+        self, examples: Sequence[TextExample], split: str
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yield one record for each example, or window of one."""
+        if self.options.long.is_divided:
+            return windows.featurize(self, examples)
+        return super().featurize(examples, split)
+
+    def of_examples(
+        self, outputs: base.Outputs, examples: Sequence[TextExample]
+    ) -> base.Outputs:
+        """See `windows.pool`."""
+        if not self.options.long.is_divided:
+            return outputs
+        found = windows.divide(self, examples)
+        counts = list(map(len, found))
+        how = self.options.long.windows
+        return {"logits": windows.pool(outputs["logits"], counts, how)}
 
     @property
     def class_weights(self) -> Sequence[Any] | None:
@@ -420,10 +459,10 @@ class TableTask(glue.TextTask):
     def _choose(
         self, examples: Sequence[TextExample], share: float
     ) -> list[bool]:
-        """Choose the examples that are held out; see `choose`."""
+        """Choose the examples that are held out; see `held_out.choose`."""
         labels = [numbers_of(example) for example in examples]
         keys = [self._key(example) for example in examples]
-        return choose(keys, labels, share, self.options.split_seed)
+        return held_out.choose(keys, labels, share, self.options.split_seed)
 
     def _key(self, example: TextExample) -> tuple[str, ...]:
         """Return what examples have in common that stay together."""
@@ -500,52 +539,6 @@ def numbers_of(example: TextExample) -> tuple[int, ...]:
     """Return the numbers of the labels of an example."""
     label = example.label
     return label if isinstance(label, tuple) else (int(label or 0),)
-
-
-def choose(
-    keys: Sequence[tuple[str, ...]],
-    labels: Sequence[tuple[int, ...]],
-    share: float,
-    seed: int,
-) -> list[bool]:
-    """Choose a share of the examples of each label, at random.
-
-    Those with equal keys are chosen together, with the labels of the first. Of
-    a label with two or more different keys, one at least is chosen, and one is
-    not.
-    Where texts have several labels, rare labels come first.
-
-    Source: for several labels Sechidis et al., "On the stratification of
-    multi-label data" (2011), algorithm 1, for two parts.
-
-    Args:
-        labels: Of each example; those without any are a label of their own.
-
-    Returns:
-        For each example, whether it is chosen.
-    """
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for number, key in enumerate(keys):
-        groups.setdefault(key, []).append(number)
-    by_label: dict[int, list[int]] = {}
-    for first, *_ in groups.values():
-        for label in labels[first] or [_NO_LABEL]:
-            by_label.setdefault(label, []).append(first)
-    are_several = any(len(numbers) != 1 for numbers in labels)
-    order = sorted(by_label, key=lambda x: (are_several * len(by_label[x]), x))
-    decided: dict[int, bool] = {}
-    random = np.random.default_rng(seed)
-    for label in order:
-        members = by_label[label]
-        count = round(share * len(members))
-        count = min(max(count, 1), len(members) - 1)
-        count -= sum(decided.get(first, False) for first in members)
-        rest = [first for first in members if first not in decided]
-        taken = random.permutation(len(rest))[: max(count, 0)]
-        decided |= dict.fromkeys(rest, False)
-        decided |= {rest[at]: True for at in taken}
-    first_of = {n: group[0] for group in groups.values() for n in group}
-    return [decided[first_of[number]] for number in range(len(keys))]
 
 
 def _own(

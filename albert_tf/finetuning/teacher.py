@@ -17,6 +17,7 @@ from albert_tf.finetuning import (
     embedding,
     features,
     predictions,
+    tables,
     task_models,
 )
 from albert_tf.finetuning.glue import glue
@@ -223,6 +224,13 @@ def _check_task(its: base.Task, task: base.Task, path: str) -> None:
         raise errors.UserError(
             f"was finetuned for {its.name}, the student is for {task.name}. "
             "Name a run of the same task.",
+            OPTION,
+            path,
+        )
+    if isinstance(its, tables.TableTask) and its.options.long.is_divided:
+        raise errors.UserError(
+            "was finetuned with `windows`, so it has several outputs for a "
+            "text. Name its SavedModel, or another run.",
             OPTION,
             path,
         )

@@ -9,6 +9,7 @@ from albert_tf.finetuning import (
     embedding,
     multi_label,
     race,
+    tables,
     tagging,
     task_models,
 )
@@ -93,6 +94,7 @@ def _of_texts(
         task.max_seq_length,
         labels=task.labels,
         pairs=task.has_pairs,
+        long=task.options.long if isinstance(task, tables.TableTask) else None,
     )
 
 

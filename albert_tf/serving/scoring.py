@@ -53,7 +53,7 @@ def by_ids(
 
     if isinstance(task, embedding.EmbeddingTask):
         return _score_vectors(ask_all, task, examples)
-    outputs = ask_all(examples)
+    outputs = task.of_examples(ask_all(examples), examples)
     if not isinstance(task, squad.SquadTask):
         return task.score(outputs, examples)
     # With the threshold that is exported, not the best one for the examples.

@@ -80,7 +80,7 @@ def place(request, tmp_path, small_config, tiny_vocab):
 
 def test_a_task_is_short():
     assert len(TASK.splitlines()) < 40
-    assert [len(COMMANDS), len(OF_TABLES), len(OTHERS)] == [4, 3, 3]
+    assert [len(COMMANDS), len(OF_TABLES), len(OTHERS)] == [4, 3, 4]
     assert all("--task_module=my_task" in command for command in COMMANDS)
     assert len(TABLES) == 2
 
@@ -154,11 +154,20 @@ def test_commands_of_other_tables(tmp_path, monkeypatch):
         "query,text,relevance\n"
         + "".join(f"Day {n // 4}?,Day {n}.,{n % 3}\n" for n in range(40))
     )
+    (tmp_path / "letters.csv").write_text(
+        "text,sender\n"
+        + "".join(
+            f'"Day {n}: {"it rains; " * 40}",{MOODS[n % 2]}\n'
+            for n in range(40)
+        )
+    )
     for command in OTHERS:
         test_checkpoint_page.run(f"{command} --train_step=2")
     card = (tmp_path / "runs/topics/run_card.md").read_text()
     assert "| rain |" in card
     (summary,) = scores.read(str(tmp_path / "runs/price")).runs
     assert summary.scores["mae"] > 1000
+    options = (tmp_path / "runs/sender/run_options.json").read_text()
+    assert json.loads(options)["options"]["windows"] == "mean"
     (summary,) = scores.read(str(tmp_path / "runs/search")).runs
     assert 0 < summary.scores["ndcg"] <= 1

@@ -7,11 +7,9 @@ import tensorflow as tf
 
 from albert_tf.finetuning import tagging, tagging_data
 from albert_tf.model.heads import token_classification
-from albert_tf.serving.services import answer_ops, in_parts, service
+from albert_tf.serving.services import answer_ops, service, text_windows
 from albert_tf.serving.services.service import Signature, Tensors
 from albert_tf.text import tokenization, word_ops
-
-_WITHOUT_QUESTION = -1  # Pieces; not even its marker is there.
 
 
 class _Tags(NamedTuple):
@@ -116,20 +114,13 @@ class TagService(service.Service):
 
     def _probabilities(self, pieces: tf.RaggedTensor) -> tf.Tensor:
         """Return those of the tags of all pieces, float32 [pieces, tags]."""
-        counts = tf.cast(pieces.row_lengths(), tf.int32)
-        windows = answer_ops.make_windows(
-            tf.fill(tf.shape(counts), _WITHOUT_QUESTION),
-            counts,
-            self.max_seq_length,
-            tagging.stride(self.max_seq_length),
-        )
-        inputs, _ = self.pack(answer_ops.cut(windows, pieces))
         tags = self.model.num_labels
-        logits = in_parts.ask(
-            self.tokens,
-            [inputs[name] for name in service.IDS],
-            {"logits": tf.TensorSpec([None, None, tags])},
-        )["logits"]
+        windows, logits = text_windows.ask(
+            self,
+            pieces,
+            tagging.stride(self.max_seq_length),
+            tf.TensorSpec([None, None, tags]),
+        )
         # Of each piece, the window where it counts, and its place there.
         where = tf.where(answer_ops.sees_best(windows, pieces))
         window, place = tf.unstack(tf.cast(where, tf.int32), axis=1)

@@ -6,8 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.finetuning import windows
 from albert_tf.model.heads import classification
-from albert_tf.serving.services import service
+from albert_tf.serving.services import service, text_windows
 from albert_tf.serving.services.service import Signature, Tensors
 from albert_tf.text import tokenization
 
@@ -27,15 +28,18 @@ class TextService(service.Service, abc.ABC):
         *,
         pairs: bool,
         labels: Sequence[str] = (),
+        long: windows.WindowOptions | None = None,
     ):
         """Keep what the signatures need.
 
         Args:
             labels: Of a classifier, in the order of the logits.
+            long: What is done with long texts. None: their ends are left out.
         """
         super().__init__(model, tokenizer, max_seq_length)
         self.texts = ("text", "text_pair") if pairs else ("text",)
         self.labels = tuple(labels)
+        self._long = long or windows.WindowOptions()
 
     def signatures(self) -> dict[str, Signature]:
         """Return the signatures by name."""
@@ -64,9 +68,25 @@ class TextService(service.Service, abc.ABC):
 
     def _outputs(self, texts: tuple[tf.Tensor, ...]) -> Tensors:
         """Return `tokens` for texts, and `truncated` bool [batch]."""
+        if self._long.is_divided:
+            return self._of_windows(*texts)
         inputs, truncated = self.pack(*map(self.tokenizer.tokenize, texts))
         outputs = self._with_logits(self.encode(inputs, unpad=True))
         return {**outputs, "truncated": truncated}
+
+    def _of_windows(self, text: tf.Tensor) -> Tensors:
+        stride = self._long.stride(self.max_seq_length)
+        spec = tf.TensorSpec([None, self.model.num_labels])
+        pieces = self.tokenizer.tokenize(text)
+        found, logits = text_windows.ask(self, pieces, stride, spec)
+        logits = text_windows.pool(
+            logits, found.question, tf.size(text), self._long.windows
+        )
+        return {
+            "logits": logits,
+            "probabilities": self.chances(logits),
+            "truncated": tf.zeros_like(text, tf.bool),
+        }
 
 
 class ClassifierService(TextService):

@@ -8,7 +8,13 @@ from sklearn import metrics
 from sklearn.utils import class_weight
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, multi_label, probabilities, tables
+from albert_tf.finetuning import (
+    base,
+    held_out,
+    multi_label,
+    probabilities,
+    tables,
+)
 from albert_tf.finetuning.glue.glue_data import TextExample
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 
@@ -101,7 +107,7 @@ def test_a_share_of_each_label_is_held_out():
     given = random.random((400, 3)) < [0.5, 0.2, 0.03]
     numbers = [tuple(map(int, np.flatnonzero(row))) for row in given]
     keys = [(f"text {n}",) for n in range(len(numbers))]
-    chosen = np.array(tables.choose(keys, numbers, 0.25, seed=1))
+    chosen = np.array(held_out.choose(keys, numbers, 0.25, seed=1))
     shares = (given & chosen[:, None]).sum(0) / given.sum(0)
     np.testing.assert_allclose(shares[:2], 0.25, atol=0.02)
     assert shares[2] == pytest.approx(0.25, abs=0.06)

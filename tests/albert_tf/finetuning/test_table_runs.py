@@ -15,6 +15,7 @@ from albert_tf import (
 )
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import tables, teacher
+from albert_tf.text import tokenization
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 from tests.conftest import changed
@@ -335,6 +336,102 @@ def test_ranking_is_exported(ranks, tmp_path):
     named = predictions(tmp_path, own, run_dir=ranks)
     assert [a["prediction"] for a in named] == pytest.approx(ours)
     assert hugging_face(ranks, tmp_path).config["problem_type"] == "regression"
+
+
+FILLING = "We, we. " * 6
+
+
+def long_texts(count):
+    """Only the end of a long text tells; every fifth text is short."""
+    for number in range(count):
+        word = list(WORDS)[number % 2]
+        text = f"{number}. {FILLING if number % 5 else ''}" + WORDS[word] * 8
+        yield {
+            "id": f"n{number}",
+            "text": text,
+            "tag": word,
+            "tags": [word, *["we"] * bool(number % 5)],
+            "year": 1990.0 + 10 * (number % 2),
+        }
+
+
+ONE = {"text_columns": "text", "label_column": "tag"}
+LONG = {
+    "label": (ONE, {"windows": "mean"}),
+    "labels": (SEVERAL, {"windows": "max", "window_stride": 22}),
+    "number": (NUMBERS, {"windows": "max"}),
+}
+
+
+@pytest.fixture(scope="module", params=LONG)
+def of_windows(request, world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("windows") / "run"
+    columns, long = LONG[request.param]
+    made = settings(world, folder, long_texts(40), columns)
+    run_classifier.run(changed(made, **long))
+    return folder
+
+
+def test_all_of_a_long_text_is_read(world, of_windows, tmp_path):
+    tokenizer = tokenization.Tokenizer(world.vocabulary)
+    (pieces,) = tokenizer.encode_batch([FILLING])
+    assert len(pieces) >= 22  # So the first window has nothing else.
+    ends = ["rain", "lamp", "rain"]
+    rows = [{"id": n, "text": FILLING + WORDS[n] * 8} for n in ends]
+    rows += [{"id": "empty", "text": ""}, *long_texts(6)]
+    answers = both_answers(of_windows, tmp_path, write(tmp_path, rows, "new"))
+    found = []
+    for ours, theirs in answers:
+        assert not theirs["truncated"]
+        if "score" in theirs:
+            expected, actual = ours["prediction"], theirs["score"]
+        else:
+            expected = list(ours["probabilities"].values())
+            actual = theirs["probabilities"]
+            label = theirs["label" if "label" in theirs else "predicted"]
+            assert ours["prediction"] == label
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+        found.append(expected)
+    assert np.abs(np.subtract(found[0], found[1])).max() > 1e-3
+    np.testing.assert_allclose(found[0], found[2], rtol=1e-5, atol=1e-6)
+    lines = small_runs.open_lines(of_windows / "test_predictions.jsonl")
+    assert len(lines) == 40
+    kept = [json.loads(line)["prediction"] for line in lines[:6]]
+    if isinstance(kept[0], float):
+        kept = pytest.approx(kept, rel=1e-5)
+    assert [ours["prediction"] for ours, _ in answers[4:]] == kept
+
+
+def test_other_formats_with_windows(world, of_windows, tmp_path):
+    with pytest.raises(errors.UserError, match="only the beginning of a long"):
+        hugging_face(of_windows, tmp_path)
+    kept = json.loads((of_windows / "run_options.json").read_text())["options"]
+    if kept["windows"] == "max":
+        return
+    served = str(tmp_path / "onnx")
+    export.run(
+        make_options(
+            run_dir=str(of_windows),
+            export_dir=served,
+            format="onnx",
+            eval_file=str(of_windows.parent / "train.jsonl"),
+        )
+    )
+    described = json.loads((tmp_path / "onnx/model.json").read_text())
+    assert described["options"]["windows"] == "mean"
+    assert described["options"]["window_stride"] == 11
+    report = json.loads((tmp_path / "onnx/export.json").read_text())
+    assert report["scores"] == pytest.approx(
+        report["scores_in_float32"], abs=1e-4
+    )
+    single = tables.TableTask(
+        Markers(), 24, tables.TableOptions(text_columns="text", labels="a,b")
+    )
+    with pytest.raises(errors.UserError, match="several outputs for a text"):
+        teacher.open_teacher(str(of_windows), single)
+    made = settings(world, tmp_path / "run", long_texts(9), ONE)
+    with pytest.raises(errors.UserError, match="teaches whole texts"):
+        changed(made, windows="mean", teacher="runs/x")
 
 
 def test_a_teacher_has_one_label(world, tmp_path):

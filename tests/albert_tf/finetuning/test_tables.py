@@ -122,31 +122,6 @@ def test_new_texts_in_own_columns_or_as_an_export_has_them(tmp_path):
         task.read_own(str(neither))
 
 
-EXAMPLES = [
-    TextExample(n, f"text {n // 2}", label=n // 2 % 20 // 15) for n in range(80)
-] + [TextExample(99, "alone", label=2)]
-
-
-def choose(share, seed):
-    numbers = [tables.numbers_of(example) for example in EXAMPLES]
-    keys = [(example.text_a,) for example in EXAMPLES]
-    return np.array(tables.choose(keys, numbers, share, seed))
-
-
-def test_a_share_of_each_label_is_held_out():
-    """Of label 1 a quarter of the examples; every text is there twice."""
-    chosen = choose(0.25, seed=3)
-    labels = np.array([e.label for e in EXAMPLES])
-    assert [chosen[labels == n].sum() for n in (0, 1, 2)] == [16, 4, 0]
-    assert (chosen[:80:2] == chosen[1:80:2]).all()
-    again = choose(0.25, seed=3)
-    other = choose(0.25, seed=4)
-    assert (again == chosen).all()
-    assert (other != chosen).any()
-    least = choose(0.001, seed=3)
-    assert [least[labels == n].sum() for n in (0, 1, 2)] == [2, 2, 0]
-
-
 def test_both_parts_are_the_file(tmp_path):
     rows = [
         {"title": f"t{n}", "body": "", "mood": "glad" if n % 3 else "sad"}

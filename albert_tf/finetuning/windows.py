@@ -1,0 +1,124 @@
+"""Long texts in windows: each is learnt with the label of its text.
+
+The outputs for the windows of a text are pooled when it is scored or predicted,
+not in training. So a long text is learnt as often as it has windows.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.common import errors, ranges
+from albert_tf.common.options import checked, option
+from albert_tf.finetuning import packing
+from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.finetuning.squad import squad_features
+
+FIRST, MEAN, MAX = "first", "mean", "max"
+NUM_SPECIAL = 2  # [CLS], [SEP].
+_BATCH = 256  # Texts that are cut together.
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class WindowOptions:
+    """What is done with texts that are longer than a sequence."""
+
+    windows: str = option(
+        FIRST,
+        "What is read of a text that is longer than --max_seq_length. first: "
+        "its beginning. mean, max: all of it, in windows, of whose outputs "
+        "for each label (logits) the mean or the largest counts. Scores and "
+        "--class_weights count texts, not windows.",
+        choices=(FIRST, MEAN, MAX),
+    )
+    window_stride: int | None = option(
+        None,
+        "Pieces from the start of one window to that of the next. Default: "
+        "half a window.",
+        within=ranges.Range(1, 10**6),
+    )
+
+    def __post_init__(self) -> None:
+        if self.window_stride and not self.is_divided:
+            raise errors.UserError(
+                "divides no text without `windows=mean` or max. Add it, or "
+                "leave this out.",
+                "window_stride",
+                self.window_stride,
+            )
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether there may be several windows."""
+        return self.windows != FIRST
+
+    def stride(self, max_seq_length: int) -> int:
+        """Return the pieces from the start of one window to the next."""
+        return self.window_stride or max(1, (max_seq_length - NUM_SPECIAL) // 2)
+
+
+def divide(
+    task: Any, examples: Sequence[TextExample]
+) -> list[list[Sequence[int]]]:
+    """Return the pieces of each window of each text; one window at least.
+
+    Args:
+        task: A `tables.TableTask` of single texts.
+    """
+    limit = task.max_seq_length - NUM_SPECIAL
+    stride = task.options.long.stride(task.max_seq_length)
+    texts = [example.text_a for example in examples]
+    return [
+        [
+            ids[begin : begin + length]
+            for begin, length in squad_features.split(len(ids), limit, stride)
+            or ((0, 0),)
+        ]
+        for ids in task.tokenizer.encode_batch(texts)
+    ]
+
+
+def featurize(
+    task: Any, examples: Sequence[TextExample]
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield a record for each window; see `divide`."""
+    length = task.max_seq_length
+    for start in range(0, len(examples), _BATCH):
+        part = examples[start : start + _BATCH]
+        found = divide(task, part)
+        packed = [
+            packing.pack(ids, (), task.tokenizer, length)
+            for several in found
+            for ids in several
+        ]
+        of_windows = [
+            example
+            for example, several in zip(part, found, strict=True)
+            for _ in several
+        ]
+        yield {
+            **{k: np.stack([p[k] for p in packed]) for k in packing.NAMES},
+            "label_ids": task.label_ids(of_windows),
+            "is_real_example": np.ones(len(packed), np.int64),
+        }
+
+
+def pool(outputs: np.ndarray, counts: Sequence[int], how: str) -> np.ndarray:
+    """Return the mean or the largest outputs of the windows of each text.
+
+    Example:
+        pool([[0, 1], [4, 3], [5, 5]], [2, 1], "mean") = [[2, 2], [5, 5]]
+
+    Args:
+        outputs: float [windows, labels].
+        counts: Windows of each text, one at least.
+    """
+    sizes = np.array(counts, np.int64)
+    starts = sizes.cumsum() - sizes
+    if how == MAX:
+        return np.maximum.reduceat(outputs, starts)
+    sums = np.add.reduceat(outputs, starts)
+    return sums / sizes.astype(outputs.dtype)[:, None]
