@@ -118,15 +118,13 @@ def test_errors_are_shown_and_the_next_answer_replaces_them(page):
     page.wait_for_selector("button")
     page.fill("textarea[name=text]", " ")
     page.click("button")
-    page.wait_for_function("document.getElementById('error').textContent")
+    page.wait_for_selector("#error:not(:empty)")
     assert page.inner_text("#error") == "The text is empty. Fill it in."
     assert page.locator("#answer h2").count() == 0
     keep(page, "error")
     page.fill("textarea[name=text]", "x" * http_server.MAX_BYTES)
     page.click("button")
-    page.wait_for_function(
-        "document.getElementById('error').textContent.includes('too long')"
-    )
+    page.wait_for_selector("#error:has-text('too long')")
     page.fill("textarea[name=text]", "a")
     page.click("button")
     page.wait_for_selector("#answer h2")
@@ -140,7 +138,7 @@ def test_a_server_that_has_ended_is_told(browser):
         page.goto(f"http://127.0.0.1:{port}")
         page.wait_for_selector("button")
     page.click("button")
-    page.wait_for_function("document.getElementById('error').textContent")
+    page.wait_for_selector("#error:not(:empty)")
     assert "The server gave no answer" in page.inner_text("#error")
     page.close()
 
