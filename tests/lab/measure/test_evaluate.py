@@ -131,7 +131,7 @@ def test_finetuning_gets_the_model_its_vocabulary_and_the_options(
     evaluate.run(changed)
     evaluate.run(changed)
     (found,) = given
-    assert found.vocabulary == str(model_dir / "spm.model")
+    assert found.vocabulary.path == str(model_dir / "spm.model")
     assert found.config_file == str(model_dir / "albert_config.json")
     assert found.changes == {"learning_rate": 1e-4}
     assert found.output_dir.startswith(f"{settings.output_dir}/finetuning_")

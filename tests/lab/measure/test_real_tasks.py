@@ -5,6 +5,7 @@ import json
 import pytest
 
 from albert_tf.common import errors
+from albert_tf.text import tokenization
 from lab.measure import real_tasks
 
 
@@ -14,7 +15,7 @@ def make_plan(**values):
         "output_dir": "o",
         "init_checkpoint": "p",
         "config_file": "c.json",
-        "vocabulary": "8k.model",
+        "vocabulary": tokenization.VocabularyOptions("8k.model"),
         **values,
     }
     return real_tasks.Plan(**given)
@@ -57,6 +58,12 @@ def test_options_are_those_of_the_task_unless_they_are_given(tmp_path):
     assert pretrained["learning_rate"] == 1e-3
     assert pretrained["encoder_learning_rate"] == 1e-4
     assert pretrained["init_checkpoint"] == "p"
+    words = tokenization.VocabularyOptions(vocab_file="vocab.txt")
+    found = real_tasks._values(
+        make_plan(vocabulary=words), "rte", tmp_path, ("random", 1)
+    )
+    assert found["vocab_file"] == "vocab.txt"
+    assert "spm_model_file" not in found
     changes = {"learning_rate": 1e-2, "pooling": "cls"}
     assert values("random", **changes) == {**random, **changes}
 
@@ -85,7 +92,9 @@ def start(tmp_path, shared_dir, monkeypatch):
             "output_dir": str(tmp_path),
             "init_checkpoint": str(folder),
             "config_file": str(folder / "albert_config.json"),
-            "vocabulary": str(shared_dir / "data/vocab/30k-clean.model"),
+            "vocabulary": tokenization.VocabularyOptions(
+                str(shared_dir / "data/vocab/30k-clean.model")
+            ),
             "tasks": ["cola", "race"],
             "seeds": 1,
             "examples": 20,
