@@ -28,6 +28,9 @@ class Task:
     def read_own(self, path):
         return self.items
 
+    def of_examples(self, outputs, examples):
+        return outputs
+
     def answers(self, outputs, examples):
         for example, length in zip(examples, outputs["n"], strict=True):
             yield {"id": example, "prediction": int(length)}
