@@ -103,7 +103,7 @@ if __name__ == "__main__":
     options.check_command_line(DistillOptions)
 
 from albert_tf.finetuning import finetune, lesson
-from albert_tf.model.losses import distillation, token_states
+from albert_tf.model.losses import distillation
 
 
 def run(settings: DistillOptions) -> None:
@@ -121,20 +121,20 @@ def run(settings: DistillOptions) -> None:
         text_pooling=settings.teacher_pooling or known.text_pooling,
         projection_size=known.projection_size,
     )
-    weights = settings.hidden_weight, settings.relation_weight
-    makers = token_states.hidden, token_states.relations
-    states = [
-        make(lambda: wanted.model, weight)
-        for make, weight in zip(makers, weights, strict=True)
-        if weight
-    ]
+    weights = {
+        "hidden_loss": settings.hidden_weight,
+        "relation_loss": settings.relation_weight,
+    }
+    weights = {name: weight for name, weight in weights.items() if weight}
     wanted = lesson.Lesson(
         settings.teacher,
-        lambda *_: distillation.vectors(settings.similarity_weight, states),
+        lambda *_: distillation.vectors(
+            settings.similarity_weight, weights, wanted.model
+        ),
         asked=task_of(asked),
         gives_words=settings.word_embeddings == "teacher"
         and not shared.init.init_checkpoint,
-        gives_states=bool(states),
+        gives_states=bool(weights),
     )
     finetune.run(
         "distill", settings, task_of(vectors), settings.sources, wanted

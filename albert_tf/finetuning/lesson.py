@@ -109,10 +109,9 @@ class Lesson:
         return self._stored
 
     @property
-    def model(self) -> keras.Model:
-        """The teacher with its head, of a lesson that gives states."""
-        assert isinstance(self._teacher, teacher.Teacher)
-        return self._teacher.model
+    def model(self) -> keras.Model | None:
+        """The teacher with its head; None of a lesson without states."""
+        return getattr(self._teacher, "model", None)
 
     def start(self, model: keras.Model) -> None:
         """Give a new student the teacher's word embeddings, if it gets them."""

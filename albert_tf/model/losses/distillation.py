@@ -8,12 +8,12 @@ Gurevych, arXiv 2004.09813.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.model.losses import objectives
+from albert_tf.model.losses import objectives, token_states
 
 PREFIX = "teacher_"
 VECTOR = "embedding"
@@ -25,20 +25,6 @@ SOFT = (_OF_CLASSES, *OF_TOKENS, _YES_OR_NO)
 _LOSS = "teacher_loss"
 # Of a token that cannot be the answer; e to this power is 0.
 MASKED = -1e9
-
-
-@dataclasses.dataclass(frozen=True)
-class TokenLoss:
-    """A loss of a student's states; see `token_states`.
-
-    Attributes:
-        values: Of the student, its encoder's outputs and a batch, float32 [B].
-        weight: Its factor.
-    """
-
-    name: str
-    weight: float
-    values: Callable[[Any, objectives.Tensors, objectives.Batch], tf.Tensor]
 
 
 def soft_labels(
@@ -88,10 +74,10 @@ def _ask(
     model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
 ) -> objectives.Tensors:
     """Return a model's outputs; it does not know what the teacher said."""
-    return objectives.outputs(model, without_teacher(batch), dropout_seed)
+    return objectives.outputs(model, _without_teacher(batch), dropout_seed)
 
 
-def without_teacher(batch: objectives.Batch) -> dict[str, tf.Tensor]:
+def _without_teacher(batch: objectives.Batch) -> dict[str, tf.Tensor]:
     """Return what a batch has beside the teacher's outputs."""
     return {k: v for k, v in batch.items() if not k.startswith(PREFIX)}
 
@@ -116,14 +102,14 @@ def _difference(
     divergence = tf.reduce_sum(tf.exp(wanted) * (wanted - found), -1)
     if divergence.shape.rank == 2:  # Tags: the mean over the words.
         words = tf.cast(batch["label_ids"] > 0, tf.float32)
-        divergence = tf.math.divide_no_nan(
-            tf.reduce_sum(divergence * words, -1), tf.reduce_sum(words, -1)
-        )
+        divergence = objectives.token_mean(divergence, words)
     return divergence * temperature**2
 
 
 def vectors(
-    similarity_weight: float, states: Collection[TokenLoss] = ()
+    similarity_weight: float,
+    state_weights: Mapping[str, float] | None = None,
+    teacher_model: Any = None,
 ) -> objectives.Objective:
     """Return the objective of having a teacher's vectors, of length 1.
 
@@ -133,19 +119,33 @@ def vectors(
 
     Args:
         similarity_weight: Factor of the second one.
-        states: Further losses, of the states of tokens.
+        state_weights: Factors of further losses, of `token_states.LOSSES`.
+        teacher_model: Who is asked for the states; see `token_states`.
     """
     names = "vector_loss", "similarity_loss"
+    states = state_weights or {}
 
     def values(
         model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
     ) -> objectives.Tensors:
-        own = without_teacher(batch)
+        own = _without_teacher(batch)
+        further: objectives.Tensors = {}
         if states:
             encoded = model.encode(own, dropout_seed is not None, dropout_seed)
-            student = model.vectors(
-                encoded["sequence_output"], own["input_mask"]
+            mask = own["input_mask"]
+            student = model.vectors(encoded["sequence_output"], mask)
+            asked = tf.nest.map_structure(
+                tf.stop_gradient, teacher_model.encode(own, False, None)
             )
+            both = (
+                token_states.Encoded(model, encoded),
+                token_states.Encoded(teacher_model, asked),
+            )
+            real_tokens = tf.cast(mask, tf.float32)
+            further = {
+                name: token_states.LOSSES[name](*both, real_tokens)
+                for name in states
+            }
         else:
             student = objectives.outputs(model, own, dropout_seed)[VECTOR]
         teacher = batch[f"{PREFIX}{VECTOR}"]
@@ -155,13 +155,11 @@ def vectors(
         sums = tf.reduce_sum(tf.square(difference) * real, -1)
         cosines = tf.reduce_sum(student * teacher, -1)
         similarity = tf.math.divide_no_nan(sums, tf.reduce_sum(real))
-        found = dict(zip(names, (1.0 - cosines, similarity), strict=True))
-        for loss in states:
-            found[loss.name] = loss.values(model, encoded, own)
-        return found
+        found = zip(names, (1.0 - cosines, similarity), strict=True)
+        return {**dict(found), **further}
 
     losses = dict(zip(names, (1.0, similarity_weight), strict=True))
-    losses |= {loss.name: loss.weight for loss in states}
+    losses |= states
     return objectives.Objective(
         losses=losses,
         metrics=(),

@@ -113,3 +113,12 @@ def outputs(
 def real_examples(batch: Batch) -> tf.Tensor:
     """Return 1 for examples and 0 for padding examples, float32 [batch]."""
     return tf.cast(batch["is_real_example"], tf.float32)
+
+
+def token_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Return float32 [batch]: the mean over tokens [batch, S] that count.
+
+    It is 0 where none does.
+    """
+    sums = tf.reduce_sum(values * weights, -1)
+    return tf.math.divide_no_nan(sums, tf.reduce_sum(weights, -1))

@@ -4,78 +4,74 @@ Both read the same tokens. The teacher is asked in every update: its states of a
 text are some hundred times as large as the text's vector, too large to keep.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.execution import plain
-from albert_tf.model.losses import distillation, objectives
+from albert_tf.model.losses import objectives
 
 _HEADS = 12
 _NO_TOKEN = -1e9  # Added to the products with padding.
-Teacher = Callable[[], keras.Model]
 
 
-def hidden(teacher: Teacher, weight: float) -> distillation.TokenLoss:
-    """Return the loss of the last layer's states: 1 minus their cosine.
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """A model with its head, and its encoder's outputs for a batch."""
+
+    model: Any
+    outputs: Mapping[str, Any]
+
+
+def _hidden(student: Encoded, teacher: Encoded, mask: tf.Tensor) -> tf.Tensor:
+    """Return 1 minus the cosine of the last layer's states.
 
     The student's get its projection first, as its vectors do.
 
     Source: Sanh et al., arXiv 1910.01108, section 3.
     """
-
-    def values(
-        model: Any, encoded: objectives.Tensors, batch: objectives.Batch
-    ) -> tf.Tensor:
-        wanted = _asked(teacher(), batch)["sequence_output"]
-        states = [
-            tf.math.l2_normalize(one.project(x), -1)
-            for one, x in (
-                (model, encoded["sequence_output"]),
-                (teacher(), wanted),
-            )
-        ]
-        distances = 1.0 - tf.reduce_sum(states[0] * states[1], -1)
-        return _mean(distances, batch["input_mask"])
-
-    return distillation.TokenLoss("hidden_loss", weight, values)
+    states = [
+        tf.math.l2_normalize(
+            one.model.project(one.outputs["sequence_output"]), -1
+        )
+        for one in (student, teacher)
+    ]
+    distances = 1.0 - tf.reduce_sum(states[0] * states[1], -1)
+    return objectives.token_mean(distances, mask)
 
 
-def relations(teacher: Teacher, weight: float) -> distillation.TokenLoss:
-    """Return the loss of the relations in the last layer.
+def _relations(
+    student: Encoded, teacher: Encoded, mask: tf.Tensor
+) -> tf.Tensor:
+    """Return the divergence from the teacher's relations in the last layer.
 
     Those of queries, keys and values each are softmax(XXᵀ/√D), in as many heads
-    as divide both widths, at most `_HEADS`; the loss is the divergence from the
-    teacher's.
+    as divide both widths, at most `_HEADS`.
 
     Source: Wang et al., arXiv 2012.15828, section 3.1.
     """
+    both = student, teacher
+    heads = _common_heads(*(one.model.encoder.config for one in both))
+    bias = (1.0 - mask)[:, None, None] * _NO_TOKEN
+    pairs = zip(*(_log_relations(x, heads, bias) for x in both), strict=True)
+    divergences = [
+        tf.reduce_sum(tf.exp(wanted) * (wanted - found), -1)
+        for found, wanted in pairs
+    ]
+    by_token = tf.add_n(divergences) / len(divergences)  # [B, N, S]
+    return objectives.token_mean(tf.reduce_mean(by_token, 1), mask)
 
-    def values(
-        model: Any, encoded: objectives.Tensors, batch: objectives.Batch
-    ) -> tf.Tensor:
-        asked = teacher()
-        heads = _common_heads(model.encoder.config, asked.encoder.config)
-        mask = tf.cast(batch["input_mask"], tf.float32)
-        bias = (1.0 - mask)[:, None, None] * _NO_TOKEN
-        pairs = zip(
-            _relations(model.encoder, encoded, heads, bias),
-            _relations(asked.encoder, _asked(asked, batch), heads, bias),
-            strict=True,
-        )
-        divergences = [
-            tf.reduce_sum(tf.exp(wanted) * (wanted - found), -1)
-            for found, wanted in pairs
-        ]
-        by_token = tf.add_n(divergences) / len(divergences)  # [B, N, S]
-        return _mean(tf.reduce_mean(by_token, 1), batch["input_mask"])
 
-    return distillation.TokenLoss("relation_loss", weight, values)
+# By name: from student, teacher and mask, float32 [B, S], to float32 [B].
+LOSSES: Mapping[str, Callable[[Encoded, Encoded, tf.Tensor], tf.Tensor]] = {
+    "hidden_loss": _hidden,
+    "relation_loss": _relations,
+}
 
 
 def _common_heads(config: AlbertConfig, other: AlbertConfig) -> int:
@@ -83,21 +79,17 @@ def _common_heads(config: AlbertConfig, other: AlbertConfig) -> int:
     return max(n for n in range(1, _HEADS + 1) if widths % n == 0)
 
 
-def _asked(teacher: Any, batch: objectives.Batch) -> Mapping[str, Any]:
-    encoded: Mapping[str, Any] = teacher.encode(batch, False, None)
-    return tf.nest.map_structure(tf.stop_gradient, encoded)
-
-
-def _relations(
-    encoder: Any, encoded: Mapping[str, Any], heads: int, bias: tf.Tensor
+def _log_relations(
+    encoded: Encoded, heads: int, bias: tf.Tensor
 ) -> list[tf.Tensor]:
-    """Return log-relations of queries, keys, values, float32 [B, N, S, S]."""
+    """Return those of queries, keys and values, float32 [B, N, S, S]."""
+    encoder, outputs = encoded.model.encoder, encoded.outputs
     attention = encoder.transformer_layers[-1].attention
-    x = tf.cast(encoded["embedding_output"], encoder.precision)
+    x = tf.cast(outputs["embedding_output"], encoder.precision)
     if encoder.embedding_mapping is not None:
         x = encoder.embedding_mapping(x)
     # What the last layer reads.
-    x = [x, *encoded["all_encoder_layers"]][-2]
+    x = [x, *outputs["all_encoder_layers"]][-2]
     split = functools.partial(plain.split_heads, heads=heads, like=x)
     found = []
     for layer in (attention.query, attention.key, attention.value):
@@ -106,10 +98,3 @@ def _relations(
         scores /= tf.sqrt(float(vectors.shape[-1]))
         found.append(tf.nn.log_softmax(scores + bias))
     return found
-
-
-def _mean(values: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
-    """Return the mean over real tokens, float32 [B], of values [B, S]."""
-    mask = tf.cast(input_mask, tf.float32)
-    sums = tf.reduce_sum(values * mask, -1)
-    return tf.math.divide_no_nan(sums, tf.reduce_sum(mask, -1))

@@ -47,8 +47,9 @@ def encoded(model, batch):
     return [x.numpy().astype("f8") for x in states]
 
 
-def computed(losses, student, batch):
-    return passes.compute(distillation.vectors(1.0, losses), student, batch)
+def computed(weights, student, teacher, batch):
+    objective = distillation.vectors(1.0, weights, teacher)
+    return passes.compute(objective, student, batch)
 
 
 def token_mean(values, batch):
@@ -66,9 +67,7 @@ def test_hidden_states(pair, batch):
     x = x @ weights[1] + weights[0]
     norms = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
     expected = token_mean(1 - (x * y).sum(-1) / norms, batch)
-    found = computed(
-        [token_states.hidden(lambda: teacher, 2.0)], student, batch
-    )
+    found = computed({"hidden_loss": 2.0}, student, teacher, batch)
     np.testing.assert_allclose(
         found["hidden_loss"], [expected, 2], rtol=LOSS_RTOL
     )
@@ -96,28 +95,28 @@ def test_relations(pair, batch):
         ratio = np.log(np.where(p > 0, p, 1) / np.where(q > 0, q, 1))
         divergences.append((p * ratio).sum(-1).mean(1))
     expected = token_mean(np.mean(divergences, 0), batch)
-    losses = [token_states.relations(lambda: teacher, 0.5)]
-    found = computed(losses, student, batch)
+    weights = {"relation_loss": 0.5}
+    found = computed(weights, student, teacher, batch)
     np.testing.assert_allclose(
         found["relation_loss"], [expected, 2], rtol=LOSS_RTOL
     )
-    assert distillation.vectors(1.0, losses).losses["relation_loss"] == 0.5
+    objective = distillation.vectors(1.0, weights, teacher)
+    assert objective.losses["relation_loss"] == 0.5
 
 
 def test_vectors_are_those_without_states(pair, batch):
     student, teacher = pair
-    losses = [token_states.hidden(lambda: teacher, 1.0)]
-    alone, beside = (computed(some, student, batch) for some in ([], losses))
+    alone, beside = (
+        computed(weights, student, teacher, batch)
+        for weights in ({}, {"hidden_loss": 1.0})
+    )
     for name, value in alone.items():
         np.testing.assert_allclose(beside[name], value, rtol=LOSS_RTOL)
 
 
 def test_a_teacher_s_own_states_are_no_loss(pair, batch):
     _, teacher = pair
-    losses = [
-        make(lambda: teacher, 1.0)
-        for make in (token_states.hidden, token_states.relations)
-    ]
-    found = computed(losses, teacher, batch)
-    for loss in losses:
-        np.testing.assert_allclose(found[loss.name][0], 0, atol=1e-5)
+    weights = dict.fromkeys(token_states.LOSSES, 1.0)
+    found = computed(weights, teacher, teacher, batch)
+    for name in weights:
+        np.testing.assert_allclose(found[name][0], 0, atol=1e-5)
