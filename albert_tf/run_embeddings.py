@@ -53,7 +53,8 @@ class RunEmbeddingsOptions(finetuning_options.FileOptions):
             raise errors.UserError(
                 "leaves one example at a time, with no other to tell it from: "
                 f"`train_examples={self.vectors.train_examples}` needs several "
-                "at once. Use a larger one.",
+                f"at once, and `gradient_accumulation_steps={parts}` divides "
+                "the batch. Use a larger one.",
                 "train_batch_size",
                 shared.train_batch_size,
             )
