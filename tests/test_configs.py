@@ -36,7 +36,6 @@ PARAMETERS = {
     "albert_large_zh_brightmart": (17_009_664, 18_084_490),
     "albert_small": (4_794_624, 4_858_290),
     "albert_hour": (1_978_624, 2_020_290),
-    "albert_night": (3_061_888, 3_120_194),
     "albert_tiny": (257_152, 266_194),
 }
 # What a recipe may leave to the command line.

@@ -65,7 +65,7 @@ EVALUATION = (
 )
 TRAIN_NAME, HELD_OUT_NAME = "train.txt", "held_out.txt"
 MANIFEST_NAME = "corpus.json"
-_DOCUMENT_SENTENCES = 200  # Of a book, as in pretrain_on_real_text.sh.
+_DOCUMENT_SENTENCES = 200  # Of a book.
 _SEED, _HELD_OUT_SHARE = 2019, 0.01
 
 

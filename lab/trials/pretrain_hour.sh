@@ -1,10 +1,9 @@
 #!/bin/sh
-# From texts to a pretrained model and its measure, with a recipe for a small budget.
+# From texts to a pretrained model and its measure, with configs/pretraining/hour.flags.
 #
-#   lab/trials/pretrain_recipe.sh RECIPE DATA OUTPUT [flags]
+#   lab/trials/pretrain_hour.sh DATA OUTPUT [flags]
 #
-# RECIPE is hour or night: configs/pretraining/RECIPE.flags, 60 or 480 minutes of
-# training. Preparation before it and the measure after it are not counted. DATA is the
+# Preparation before the hour and the measure after it are not counted. DATA is the
 # folder of public texts and tasks that docs/recipes.md describes. Further flags are
 # passed to run_pretraining. After an interruption the same command continues. Results:
 #
@@ -18,15 +17,10 @@ fail() {
     echo "$1" >&2
     exit 2
 }
-[ $# -ge 3 ] || fail "Usage: $0 RECIPE DATA OUTPUT [flags of run_pretraining]"
-recipe=$1
-data=$2
-output=$3
-shift 3
-case $recipe in
-hour | night) ;;
-*) fail "RECIPE=$recipe is no recipe of this script. Choose hour or night." ;;
-esac
+[ $# -ge 2 ] || fail "Usage: $0 DATA OUTPUT [flags of run_pretraining]"
+data=$1
+output=$2
+shift 2
 python=${PYTHON:-.venv/bin/python}
 [ -d "$data" ] || fail "DATA=$data is not a folder."
 command -v "$python" > /dev/null ||
@@ -38,14 +32,14 @@ esac
 corpus=$output/corpus
 vocabulary=$output/vocab.model
 words=$output/words.npy
-config=albert_$recipe
+config=albert_hour
 for flag; do
     case $flag in
     --albert_config_file=*) config=${flag#*=} ;;
     --init_checkpoint=*) words= ;; # It has word embeddings of its own.
     esac
 done
-set -- --flagfile="configs/pretraining/$recipe.flags" \
+set -- --flagfile=configs/pretraining/hour.flags \
     --input_file="$output/train.tfrecord" \
     --eval_input_file="$output/held_out.tfrecord" \
     --spm_model_file="$vocabulary" --output_dir="$output/run" \
@@ -77,7 +71,7 @@ mkdir -p "$output"
 [ -e "$vocabulary" ] ||
     "$python" -m data_prep.train_sentencepiece --input_file="$corpus/train.txt" \
         --output_prefix="$output/vocab" --vocab_size=8000
-# Two passes, with other segments and masks: an hour sees less, a night repeats them.
+# Two passes, with other segments and masks: an hour sees less.
 for part in train:2 held_out:1; do
     split=${part%:*}
     [ -e "$output/$split.tfrecord.manifest.json" ] ||
