@@ -1,4 +1,4 @@
-"""The commands of the pages on tags, vectors and teachers, on tiny models."""
+"""The commands of the pages about tasks, on tiny models."""
 
 import contextlib
 import dataclasses
@@ -17,6 +17,7 @@ from tests.end_to_end import test_checkpoint_page
 
 pytestmark = pytest.mark.slow
 
+OWN_TEXT = ROOT / "tests" / "fixtures" / "own_text"
 NAMED = r"--(albert_config_file|init_checkpoint|spm_model_file)=\S+"
 TEXTS = [f"{who} {what}." for who in ("Mara", "Ivo") for what in ("ran", "sat")]
 
@@ -89,6 +90,63 @@ def test_tagging(place):
     run(convert)
     test_checkpoint_page.run(back)
     assert (place / "served/names/2/saved_model.pb").is_file()
+
+
+def answers(place, command):
+    """Ask, and return what each answer holds but for its key."""
+    run(command, output_file="answers.jsonl", overwrite="true")
+    lines = (place / "answers.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_glue(place):
+    train, ask = commands("finetuning.md")
+    shutil.copytree(OWN_TEXT / "glue", place / "glue_data")
+    page = (ROOT / "docs" / "finetuning.md").read_text()
+    pair = re.search(r"`(\{.*?\})`", page, re.S)[1].replace("\n", " ")
+    (place / "pairs.jsonl").write_text(f"{pair}\n")
+    run(train, train_step=2)
+    (answer,) = answers(place, ask)
+    assert answer["prediction"] in ("entailment", "not_entailment")
+
+
+def test_squad(place):
+    train, ask, export, ask_saved = commands("squad.md")
+    for split in ("train", "dev"):
+        path = OWN_TEXT / "squad" / f"{split}-v2.0.json"
+        shutil.copy(path, place)
+    page = (ROOT / "docs" / "squad.md").read_text()
+    question = re.search(r"`(\{.*?\})`", page)[1]
+    (place / "questions.jsonl").write_text(f"{question}\n")
+    run(train, train_step=2, max_seq_length=64, max_query_length=16)
+    (of_run,) = answers(place, ask)
+    run(export)
+    (saved,) = answers(place, ask_saved)
+    assert of_run["prediction"] == saved["answer"]
+    best = [answer["text"] for answer in of_run["n_best"]]
+    assert best and best == [text for text in saved["n_best_answers"] if text]
+    assert best[0] in json.loads(question)["context"]
+
+
+def test_race(place):
+    train, ask, export, ask_saved = commands("race.md")
+    page = (ROOT / "docs" / "race.md").read_text()
+    line = re.search(r"```\n(\{.*?\})\n```", page)[1]
+    for name in ("RACE/train/all.txt", "RACE/dev/all.txt", "articles.jsonl"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(f"{line}\n")
+    run(train, train_step=2, max_seq_length=64, max_qa_length=16)
+    (of_run,) = answers(place, ask)
+    run(export)
+    article = json.loads(line)
+    question = {
+        "article": article["article"],
+        "question": article["questions"][0],
+        "options": article["options"][0],
+    }
+    (place / "questions.jsonl").write_text(json.dumps(question) + "\n")
+    (saved,) = answers(place, ask_saved)
+    assert of_run["prediction"] == saved["label"] in tuple("ABCD")
 
 
 def test_embeddings(place):
