@@ -13,7 +13,7 @@ from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.training import confusion
 
 # Where nothing is known about the probabilities.
-_EVEN = 0.5
+EVEN = 0.5
 # float32 knows thresholds between these.
 _RANGE = 1e-4, 1 - 1e-4
 # Names of thresholds among the scores of a run.
@@ -104,9 +104,9 @@ class MultiLabelTask(tables.TableTask):
             logging.warning(
                 "No `do_eval` has chosen thresholds: texts get the labels "
                 "whose probability is above %g.",
-                _EVEN,
+                EVEN,
             )
-            found = self._thresholds = np.full(len(self.labels), _EVEN)
+            found = self._thresholds = np.full(len(self.labels), EVEN)
         return dict(zip(self.labels, found.tolist(), strict=True))
 
     def _thresholds_for(
@@ -196,7 +196,7 @@ def best_threshold(chances: np.ndarray, right: np.ndarray) -> float:
         right: bool [n], with one true at least.
     """
     if not right.any():
-        return _EVEN
+        return EVEN
     order = np.argsort(-chances, kind="stable")
     ordered, hits = chances[order], right[order].cumsum()
     counts = np.arange(1, len(order) + 1)

@@ -65,15 +65,26 @@ def of_labels(
     max_seq_length: int,
     *,
     labels: Sequence[str],
+    are_several: bool,
     pairs: bool,
 ) -> service.Service:
-    """Serve a classifier, new; without labels a regression."""
+    """Serve a classifier, new; without labels a regression.
+
+    Args:
+        are_several: A text has the labels whose probability is above 0.5.
+    """
     model = classification.AlbertClassifier(encoder, len(labels) or 1)
-    kind = _text_service(labels)
+    thresholds = [multi_label.EVEN] * len(labels) if are_several else None
+    kind = _text_service(labels, thresholds)
     return kind(model, tokenizer, max_seq_length, labels=labels, pairs=pairs)
 
 
-def _text_service(labels: Sequence[str]) -> type[text_service.TextService]:
+def _text_service(
+    labels: Sequence[str], thresholds: Sequence[float] | None = None
+) -> Callable[..., text_service.TextService]:
+    if thresholds:
+        kind = text_service.MultiLabelService
+        return functools.partial(kind, thresholds=thresholds)
     if labels:
         return text_service.ClassifierService
     return text_service.RegressionService
@@ -82,13 +93,10 @@ def _text_service(labels: Sequence[str]) -> type[text_service.TextService]:
 def _of_texts(
     task: glue.TextTask, model: classification.AlbertClassifier
 ) -> service.Service:
-    kind: Callable[..., text_service.TextService] = _text_service(task.labels)
+    thresholds = None
     if isinstance(task, multi_label.MultiLabelTask):
-        kind = functools.partial(
-            text_service.MultiLabelService,
-            thresholds=list(task.thresholds.values()),
-        )
-    return kind(
+        thresholds = list(task.thresholds.values())
+    return _text_service(task.labels, thresholds)(
         model,
         task.tokenizer,
         task.max_seq_length,

@@ -162,7 +162,9 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             "init_checkpoint",
             settings.init_checkpoint,
         )
-    known_labels = _labels_of(checkpoint, settings)
+    details = None
+    if settings.task == "classifier" and huggingface.is_folder(checkpoint.path):
+        details = huggingface.read_details(checkpoint.path)
     tags = None
     if settings.task == "tagging":
         tags = settings.tags or _tags_of(checkpoint)
@@ -186,31 +188,13 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             "tags": tags,
             "projection_size": checkpoint.shapes.get(_PROJECTION_BIAS, [0])[0],
             "num_labels": checkpoint.shapes.get("output_weights", [0])[0],
-            "known_labels": known_labels,
+            "known_labels": list(details.labels) if details else [],
+            "are_several": details is not None and details.are_several,
             "lacks_pooler": bool(from_checkpoint.missing_scopes(checkpoint)),
             "has_sentence_order": _ORDER_WEIGHTS in checkpoint.shapes,
             **settings.given,
         },
     )
-
-
-def _labels_of(
-    checkpoint: checkpoint_reader.Checkpoint,
-    settings: source_options.SourceOptions,
-) -> list[str]:
-    """Return the labels that a Hugging Face folder names, for a classifier."""
-    is_folder = huggingface.is_folder(checkpoint.path)
-    if settings.task != "classifier" or not is_folder:
-        return []
-    details = huggingface.read_details(checkpoint.path)
-    if details.are_several:
-        raise errors.UserError(
-            "gives a text several labels. Export the run instead, as "
-            "`run_dir`: it knows the thresholds.",
-            "init_checkpoint",
-            settings.init_checkpoint,
-        )
-    return list(details.labels)
 
 
 def _tags_of(checkpoint: checkpoint_reader.Checkpoint) -> str:
@@ -310,9 +294,12 @@ def make_service(
         has_order = values.get("sentence_objective") != "none"
         has_order = values.get("has_sentence_order", has_order)
         return make.of_pretraining(*given, sentence_order=has_order)
-    labels = _labels(values) if values["task"] == "classifier" else []
-    pairs = values.get("pairs", False)
-    return make.of_labels(*given, labels=labels, pairs=pairs)
+    return make.of_labels(
+        *given,
+        labels=_labels(values) if values["task"] == "classifier" else [],
+        are_several=values.get("are_several", False),
+        pairs=values.get("pairs", False),
+    )
 
 
 def _needs_pooler(values: Mapping[str, Any], task: base.Task | None) -> bool:

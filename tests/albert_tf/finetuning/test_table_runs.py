@@ -154,14 +154,21 @@ def test_several_labels_are_exported(multi_label, tmp_path):
     assert found.config["id2label"] == dict(
         zip("012", sorted(WORDS), strict=True)
     )
-    with pytest.raises(errors.UserError, match="gives a text several labels"):
-        export.run(
-            make_options(
-                init_checkpoint=str(found.folder),
-                task="classifier",
-                export_dir=str(tmp_path / "no"),
-            )
+    served = str(tmp_path / "of_folder")
+    export.run(
+        make_options(
+            init_checkpoint=str(found.folder),
+            task="classifier",
+            max_seq_length=16,
+            export_dir=served,
         )
+    )
+    of_folder = predictions(tmp_path, texts, saved_model=served)
+    for (_, theirs), answer in zip(answers, of_folder, strict=True):
+        odds = answer["probabilities"]
+        np.testing.assert_allclose(odds, theirs["probabilities"], atol=1e-6)
+        named = zip(answer["labels"], odds, strict=True)
+        assert answer["predicted"] == [name for name, p in named if p > 0.5]
 
 
 def test_other_runtimes_are_told_the_thresholds(multi_label, tmp_path):
