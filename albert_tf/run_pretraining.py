@@ -32,8 +32,6 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_options, training_options
 
-_BEST_METRIC = "masked_lm_accuracy"
-
 
 @dataclasses.dataclass(frozen=True)
 @checked
@@ -87,7 +85,7 @@ class PretrainingOptions:
     best_metric: str | None = option(
         None,
         "Number of the evaluation that chooses model.ckpt-best: a loss or an "
-        f"accuracy. Default: {_BEST_METRIC}, with --objective=rtd the loss.",
+        "accuracy. Default: masked_lm_accuracy, with --objective=rtd the loss.",
         may_change=True,
     )
     follow_checkpoints: bool = option(
@@ -120,31 +118,12 @@ class PretrainingOptions:
             raise errors.UserError(
                 "Neither --do_train nor --do_eval is set. Set at least one."
             )
-        self._check_metric()
         self._check_masking()
         if self.follow_checkpoints and (self.do_train or not self.do_eval):
             raise errors.UserError(
                 "--follow_checkpoints evaluates what another process trains. "
                 "Give it with --do_eval and --nodo_train."
             )
-
-    def _check_metric(self) -> None:
-        names = [n for n in self.recipe.metric_names if not n.endswith("share")]
-        if self.chosen_metric not in names:
-            raise errors.UserError(
-                f"--best_metric={self.best_metric} is not measured. With "
-                f"--objective={self.recipe.objective} and "
-                f"--sentence_objective={self.recipe.sentence_objective} there "
-                f"are {', '.join(names)}."
-            )
-
-    @property
-    def chosen_metric(self) -> str:
-        """The `best_metric`, or what is chosen where none is given."""
-        if self.best_metric is not None:
-            return self.best_metric
-        # A generator that gets better makes the encoder's accuracy worse.
-        return "loss" if self.recipe.objective == "rtd" else _BEST_METRIC
 
     @property
     def num_predictions(self) -> int:
@@ -226,6 +205,7 @@ from albert_tf.training import (
 def run(settings: PretrainingOptions) -> None:
     """Train and evaluate as the options say."""
     config = AlbertConfig.from_json_file(settings.albert_config_file)
+    pretraining_recipe.best_metric(settings.recipe, settings.best_metric)
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(settings.devices)
     data = _find_data(settings, config)
@@ -306,7 +286,10 @@ def _train_and_evaluate(
             settings.recipe, losses, facts.entropy_of_labels
         )
 
-    validation = trainer.validation(log, evaluate, settings.chosen_metric)
+    metric = pretraining_recipe.best_metric(
+        settings.recipe, settings.best_metric
+    )
+    validation = trainer.validation(log, evaluate, metric)
     with data.naming_damage():
         if settings.do_train:
             log.start(trainer.step, num_train_steps, facts)
@@ -338,9 +321,9 @@ def _find_facts(
     found = run_card.environment(model, data.description, digest)
     found = dataclasses.replace(found, **data.baselines)
     logging.info("%s", run_card.summary(config, found))
-    generator = pretraining_recipe.describe_generator(settings.recipe, config)
-    if generator:
-        logging.info("%s", generator)
+    system = pretraining_recipe.system_of(settings.recipe)
+    if described := system.describe(settings.recipe, config):
+        logging.info("%s", described)
     return found
 
 
@@ -529,18 +512,13 @@ def _warn(
             "leaves out the loss that it multiplies.",
             recipe.sentence_factor,
         )
-    if recipe.objective == "rtd":
-        for name, what in (
-            ("masked_lm_factor", "predict masked words"),
-            ("replaced_token_factor", "find replaced tokens"),
-        ):
-            if not getattr(recipe, name):
-                logging.warning(
-                    "--%s=0: with --objective=rtd the model does not learn to "
-                    "%s.",
-                    name,
-                    what,
-                )
+    for name, factor in pretraining_recipe.make_objective(
+        recipe
+    ).losses.items():
+        if not factor:
+            logging.warning(
+                "The factor of %s is 0: it is not learned, only measured.", name
+            )
     budget = settings.masked_lm_budget
     wanted = settings.masks.masked_lm_prob * settings.max_seq_length
     if budget and wanted > budget + 1:

@@ -98,7 +98,6 @@ class RecipeOptions:
                 "continue",
             )
         self._check_word_embeddings()
-        self._check_factors()
         self._check_generator()
 
     def _check_word_embeddings(self) -> None:
@@ -115,19 +114,6 @@ class RecipeOptions:
                 "of its own. Leave out one of the two.",
                 "word_embeddings_file",
                 path,
-            )
-
-    def _check_factors(self) -> None:
-        """Refuse factors that leave nothing to learn."""
-        trained = ["masked_lm_factor"]
-        if self.objective == "rtd":
-            trained.append("replaced_token_factor")
-        if self.sentence_objective != "none":
-            trained.append("sentence_factor")
-        if not any(getattr(self, name) for name in trained):
-            zeros = " and ".join(f"`{name}=0`" for name in trained)
-            raise errors.UserError(
-                f"{zeros}: nothing would be learned. Leave one of them above 0."
             )
 
     def _check_generator(self) -> None:
@@ -150,18 +136,3 @@ class RecipeOptions:
                 "generator_size",
                 size,
             )
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        """What evaluation measures: the total loss, losses, accuracies."""
-        sentence = model_options.SENTENCE_OBJECTIVES[self.sentence_objective]
-        parts = ["masked_lm"]
-        if sentence:
-            parts.append(sentence)
-        if self.objective == "rtd":
-            parts.append("replaced_token")
-        kinds = "loss", "accuracy"
-        names = [f"{part}_{kind}" for kind in kinds for part in parts]
-        if self.objective == "rtd":
-            names.append("replaced_token_share")
-        return ("loss", *names)

@@ -8,18 +8,12 @@ from absl import logging
 from albert_tf.common import errors
 from albert_tf.model import model_options
 from albert_tf.model.config import AlbertConfig
-from albert_tf.model.heads import pretraining, replaced_tokens
-from albert_tf.model.losses import (
-    objectives,
-    pretraining_objective,
-    replaced_tokens_objective,
-)
+from albert_tf.model.heads import model_with_head
+from albert_tf.model.losses import objectives
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
-from albert_tf.training import (
-    pretraining_options,
-    training_options,
-)
+from albert_tf.training import pretraining_options, training_options
+from albert_tf.training.systems import mlm, rtd, system
 
 # The batch that the default learning rate was found for. Source: ALBERT §4.1.
 _PAPER_BATCH = 4096
@@ -31,16 +25,44 @@ _TOO_HIGH = 2.5
 _LEARNED = 0.1
 
 
+_SYSTEMS: dict[str, system.System] = {"mlm": mlm, "rtd": rtd}
+
+
+def system_of(recipe: pretraining_options.RecipeOptions) -> system.System:
+    """Return the system that `objective` names."""
+    return _SYSTEMS[recipe.objective]
+
+
 def make_objective(
     recipe: pretraining_options.RecipeOptions,
 ) -> objectives.Objective:
-    """Return what is trained for."""
-    factors = recipe.masked_lm_factor, recipe.sentence_factor
-    if recipe.objective == "rtd":
-        return replaced_tokens_objective.make(
-            recipe.sentence_objective, *factors, recipe.replaced_token_factor
+    """Return what is trained for; refuse factors that are all 0."""
+    found = system_of(recipe).make_objective(recipe)
+    if not any(found.losses.values()):
+        raise errors.UserError(
+            f"The factors of {' and '.join(found.losses)} are 0: nothing would "
+            "be learned. Leave one of them above 0."
         )
-    return pretraining_objective.make(recipe.sentence_objective, *factors)
+    return found
+
+
+def best_metric(
+    recipe: pretraining_options.RecipeOptions, wanted: str | None
+) -> str:
+    """Return the number that chooses a checkpoint; refuse others."""
+    measured = ("loss", *make_objective(recipe).names)
+    names = [name for name in measured if not name.endswith("share")]
+    if wanted is None:
+        return system_of(recipe).BEST_METRIC
+    if wanted not in names:
+        raise errors.UserError(
+            f"is not measured. With `objective={recipe.objective}` and "
+            f"`sentence_objective={recipe.sentence_objective}` there are "
+            f"{', '.join(names)}. Choose one of them.",
+            "best_metric",
+            wanted,
+        )
+    return wanted
 
 
 def make_model(
@@ -49,7 +71,7 @@ def make_model(
     update: training_options.UpdateOptions,
     *,
     loop_layers: bool = False,
-) -> pretraining.AlbertPretrainer | replaced_tokens.ReplacedTokenDetector:
+) -> model_with_head.ModelWithHead:
     """Return a model with random weights; see `AlbertModel`."""
     encoder = AlbertModel(
         config,
@@ -57,50 +79,7 @@ def make_model(
         recompute=update.recompute,
         loop_layers=loop_layers,
     )
-    sentence_order = recipe.sentence_objective != "none"
-    generator = generator_config(recipe, config)
-    if generator:
-        return replaced_tokens.ReplacedTokenDetector(
-            encoder, generator, recipe.generator_sharing, sentence_order
-        )
-    return pretraining.AlbertPretrainer(encoder, sentence_order)
-
-
-def generator_config(
-    recipe: pretraining_options.RecipeOptions, config: AlbertConfig
-) -> AlbertConfig | None:
-    """Return the architecture of the generator, if the objective has one."""
-    if recipe.objective != "rtd":
-        return None
-    if recipe.generator_sharing == "all":
-        return config
-    found = replaced_tokens.shrink(config, recipe.generator_size)
-    shared = recipe.generator_sharing == "embeddings"
-    if shared and found.embedding_width != config.embedding_width:
-        raise errors.UserError(
-            "does not fit an architecture with project_words_first, whose "
-            f"embeddings are {config.embedding_width} wide, and a generator of "
-            f"{found.embedding_width}. Use `generator_sharing=none` or all, or "
-            "`generator_size=1`.",
-            "generator_sharing",
-            recipe.generator_sharing,
-        )
-    return found
-
-
-def describe_generator(
-    recipe: pretraining_options.RecipeOptions, config: AlbertConfig
-) -> str | None:
-    """Return one line on the generator, if there is one."""
-    generator = generator_config(recipe, config)
-    if generator is None:
-        return None
-    return (
-        f"Generator: {generator.num_attention_heads} heads, hidden size "
-        f"{generator.hidden_size}, intermediate size "
-        f"{generator.intermediate_size}; it shares with the encoder: "
-        f"{recipe.generator_sharing}. The number of parameters includes it."
-    )
+    return system_of(recipe).make_model(recipe, encoder)
 
 
 def forward_flops(
@@ -117,14 +96,8 @@ def forward_flops(
             token of each and at the predictions; None: at all positions.
     """
     outputs = None if instances is None else instances + predictions
-    generator = generator_config(recipe, config)
-    if generator is None:
-        return config.forward_flops(length, predictions, outputs)
-    head = 2 * length * config.hidden_size * (config.hidden_size + 1)
-    return (
-        generator.forward_flops(length, predictions, outputs)
-        + config.forward_flops(length, 0)
-        + head
+    return system_of(recipe).forward_flops(
+        recipe, config, length, predictions, outputs
     )
 
 

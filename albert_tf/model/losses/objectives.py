@@ -7,7 +7,7 @@ how the examples are divided into batches.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -95,6 +95,62 @@ class Objective:
                 for name, factor in self.losses.items()
             ]
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One of several things that are learned from the same outputs.
+
+    Attributes:
+        name: What the names of its numbers begin with: `NAME_loss` and so on.
+        factor: Of its loss in the total.
+        weights: Batch to the weight of each sample, as `sample_weights`.
+        values: (outputs, batch) to the value of each sample, by full name.
+        metrics: What is reported beside the loss.
+        epsilon: See `Objective.epsilons`.
+    """
+
+    name: str
+    factor: float
+    weights: Callable[[Batch], tf.Tensor]
+    values: Callable[[Tensors, Batch], Tensors]
+    metrics: tuple[str, ...] = ("accuracy",)
+    epsilon: float = 0.0
+
+
+Forward = Callable[[Any, Batch, tf.Tensor | None], tuple[Tensors, Batch]]
+
+
+def combine(parts: Sequence[Part], forward: Forward) -> Objective:
+    """Return the objective of several parts.
+
+    Args:
+        forward: (model, batch, dropout_seed) to what all parts read: the
+            outputs of the model, and the batch.
+    """
+
+    def weights(batch: Batch) -> Tensors:
+        return {
+            f"{part.name}_{kind}": weight
+            for part in parts
+            for weight in [part.weights(batch)]
+            for kind in ("loss", *part.metrics)
+        }
+
+    def values(
+        model: Any, batch: Batch, dropout_seed: tf.Tensor | None
+    ) -> Tensors:
+        found, batch = forward(model, batch, dropout_seed)
+        each = [part.values(found, batch) for part in parts]
+        return {name: value for part in each for name, value in part.items()}
+
+    return Objective(
+        losses={f"{part.name}_loss": part.factor for part in parts},
+        metrics=tuple(f"{p.name}_{kind}" for p in parts for kind in p.metrics),
+        sample_weights=weights,
+        values=values,
+        epsilons={f"{p.name}_loss": p.epsilon for p in parts if p.epsilon},
+    )
 
 
 def outputs(

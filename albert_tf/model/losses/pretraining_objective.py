@@ -4,8 +4,6 @@ Source: ALBERT §3.1; in the original, run_pretraining.get_masked_lm_output and
 run_pretraining.get_sentence_order_output.
 """
 
-import functools
-
 import tensorflow as tf
 
 from albert_tf.data import layouts
@@ -26,49 +24,64 @@ def make(
             the second segment is from another document) or none (masked LM
             only).
     """
-    sentence = model_options.SENTENCE_OBJECTIVES[sentence_objective]
-    losses = {"masked_lm_loss": masked_lm_factor}
-    metrics = ["masked_lm_accuracy"]
-    if sentence:
-        losses[f"{sentence}_loss"] = sentence_factor
-        metrics.append(f"{sentence}_accuracy")
-    return objectives.Objective(
-        losses=losses,
-        metrics=tuple(metrics),
-        sample_weights=functools.partial(_weights, sentence),
-        values=functools.partial(_values, sentence),
+    parts = make_parts(sentence_objective, masked_lm_factor, sentence_factor)
+    return objectives.combine(parts, _forward)
+
+
+def make_parts(
+    sentence_objective: str, masked_lm_factor: float, sentence_factor: float
+) -> list[objectives.Part]:
+    """Return masked words and, unless it is none, the sentence objective."""
+    masked_words = objectives.Part(
+        "masked_lm",
+        masked_lm_factor,
+        lambda batch: (
+            batch["masked_lm_weights"]
+            * objectives.real_examples(batch)[:, None]
+        ),
+        lambda outputs, batch: cross_entropy.loss_and_accuracy(
+            "masked_lm", outputs["masked_lm_logits"], batch["masked_lm_ids"]
+        ),
         # Original release, run_pretraining.get_masked_lm_output.
-        epsilons={"masked_lm_loss": 1e-5},
+        epsilon=1e-5,
     )
+    name = model_options.SENTENCE_OBJECTIVES[sentence_objective]
+    if not name:
+        return [masked_words]
+    return [masked_words, _sentence_part(name, sentence_factor)]
 
 
-def _weights(sentence: str, batch: objectives.Batch) -> objectives.Tensors:
-    real = objectives.real_examples(batch)  # [B]
-    masked = batch["masked_lm_weights"] * real[:, None]  # [B, P]
-    found = {"masked_lm_loss": masked, "masked_lm_accuracy": masked}
-    if sentence:
+def _sentence_part(name: str, factor: float) -> objectives.Part:
+    """Return what is learned about the segments of each example."""
+
+    def weights(batch: objectives.Batch) -> tf.Tensor:
         # [B, 1], or [B, K] for rows of several instances.
         has_label = batch["next_sentence_labels"] != layouts.NO_LABEL
-        labelled = real[:, None] * tf.cast(has_label, tf.float32)
-        found |= {
-            f"{sentence}_loss": labelled,
-            f"{sentence}_accuracy": labelled,
-        }
-    return found
+        real = objectives.real_examples(batch)[:, None]
+        return real * tf.cast(has_label, tf.float32)
+
+    def values(
+        outputs: objectives.Tensors, batch: objectives.Batch
+    ) -> objectives.Tensors:
+        # The records keep BERT's name, whatever the labels mean.
+        labels = batch["next_sentence_labels"]
+        # Any class will do where there is no label: its weight is 0.
+        labels = tf.where(labels == layouts.NO_LABEL, 0, labels)
+        logits = tf.reshape(
+            outputs["sentence_order_logits"], [-1, labels.shape[1], 2]
+        )
+        return cross_entropy.loss_and_accuracy(name, logits, labels)
+
+    return objectives.Part(name, factor, weights, values)
 
 
-def _values(
-    sentence: str,
+def _forward(
     model: pretraining.AlbertPretrainer,
     batch: objectives.Batch,
     dropout_seed: tf.Tensor | None,
-) -> objectives.Tensors:
+) -> tuple[objectives.Tensors, objectives.Batch]:
     batch = with_attention_mask(batch)
-    outputs = objectives.outputs(model, batch, dropout_seed)
-    found = cross_entropy.loss_and_accuracy(
-        "masked_lm", outputs["masked_lm_logits"], batch["masked_lm_ids"]
-    )
-    return found | sentence_values(sentence, outputs, batch)
+    return objectives.outputs(model, batch, dropout_seed), batch
 
 
 def with_attention_mask(batch: objectives.Batch) -> objectives.Batch:
@@ -82,26 +95,6 @@ def with_attention_mask(batch: objectives.Batch) -> objectives.Batch:
         return batch
     same = ids[:, :, None] == ids[:, None]
     return {**batch, "input_mask": tf.cast(same, tf.int32)}
-
-
-def sentence_values(
-    sentence: str, outputs: objectives.Tensors, batch: objectives.Batch
-) -> objectives.Tensors:
-    """Return loss and accuracy of the objective over two segments.
-
-    Args:
-        sentence: Its name in losses and metrics; empty if there is none.
-    """
-    if not sentence:
-        return {}
-    # The records keep BERT's name, whatever the labels mean.
-    labels = batch["next_sentence_labels"]
-    # Any class will do where there is no label: its weight is 0.
-    labels = tf.where(labels == layouts.NO_LABEL, 0, labels)
-    logits = tf.reshape(
-        outputs["sentence_order_logits"], [-1, labels.shape[1], 2]
-    )
-    return cross_entropy.loss_and_accuracy(sentence, logits, labels)
 
 
 OBJECTIVE = make()

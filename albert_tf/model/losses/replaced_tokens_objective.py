@@ -3,14 +3,11 @@
 Source: ELECTRA, Clark et al., arXiv 2003.10555, sections 2 and 3.2.
 """
 
-import functools
-
 import tensorflow as tf
 
-from albert_tf.model import model_options, seeds
+from albert_tf.model import seeds
 from albert_tf.model.heads import replaced_tokens
 from albert_tf.model.losses import (
-    cross_entropy,
     objectives,
     pretraining_objective,
     token_replacement,
@@ -18,7 +15,6 @@ from albert_tf.model.losses import (
 
 # Separates the generator's dropout from the rest.
 _GENERATOR_STREAM = 2**29
-_METRICS = "replaced_token_accuracy", "replaced_token_share"
 
 
 def make(
@@ -38,53 +34,35 @@ def make(
     Args:
         replaced_token_factor: λ of ELECTRA, appendix A.
     """
-    masked = pretraining_objective.make(
+    parts = pretraining_objective.make_parts(
         sentence_objective, masked_lm_factor, sentence_factor
     )
-    sentence = model_options.SENTENCE_OBJECTIVES[sentence_objective]
-    return objectives.Objective(
-        losses={**masked.losses, "replaced_token_loss": replaced_token_factor},
-        metrics=(*masked.metrics, *_METRICS),
-        sample_weights=functools.partial(_weights, masked),
-        values=functools.partial(_values, sentence),
-        epsilons=masked.epsilons,
+    replaced = objectives.Part(
+        "replaced_token",
+        replaced_token_factor,
+        _real_tokens,
+        _values,
+        ("accuracy", "share"),
     )
+    return objectives.combine([*parts, replaced], _forward)
 
 
-def _weights(
-    masked: objectives.Objective, batch: objectives.Batch
-) -> objectives.Tensors:
-    real = objectives.real_examples(batch)[:, None]  # [B, 1]
+def _real_tokens(batch: objectives.Batch) -> tf.Tensor:
+    """Return 1 for real tokens, float32 [B, S]."""
     # Rows of several instances have their numbers, 0 for padding.
     tokens = batch.get("instance_ids", batch.get("input_mask")) > 0
-    tokens = tf.cast(tokens, tf.float32) * real  # [B, S]
-    names = "replaced_token_loss", *_METRICS
-    return masked.sample_weights(batch) | dict.fromkeys(names, tokens)
+    return (
+        tf.cast(tokens, tf.float32) * objectives.real_examples(batch)[:, None]
+    )
 
 
 def _values(
-    sentence: str,
-    model: replaced_tokens.ReplacedTokenDetector,
-    batch: objectives.Batch,
-    dropout_seed: tf.Tensor | None,
+    outputs: objectives.Tensors, batch: objectives.Batch
 ) -> objectives.Tensors:
-    """Run the generator, put its words into the text, and run the encoder."""
-    batch = pretraining_objective.with_attention_mask(batch)
-    generator_seed = None
-    if dropout_seed is not None:
-        generator_seed = seeds.fold_in(dropout_seed, _GENERATOR_STREAM)
-    proposed = objectives.outputs(model.generator, batch, generator_seed)
-    word_logits = proposed["masked_lm_logits"]  # [B, P, V]
-    found = cross_entropy.loss_and_accuracy(
-        "masked_lm", word_logits, batch["masked_lm_ids"]
-    )
-    ids, replaced = token_replacement.replace(batch, word_logits)
-    outputs = objectives.outputs(
-        model, {**batch, "input_ids": ids}, dropout_seed
-    )
+    replaced = batch["replaced"]
     labels = tf.cast(replaced, tf.float32)
     logits = outputs["replaced_token_logits"]  # [B, S]
-    found |= {
+    return {
         "replaced_token_loss": tf.nn.sigmoid_cross_entropy_with_logits(
             labels, logits
         ),
@@ -93,6 +71,27 @@ def _values(
         ),
         "replaced_token_share": labels,
     }
-    return found | pretraining_objective.sentence_values(
-        sentence, outputs, batch
+
+
+def _forward(
+    model: replaced_tokens.ReplacedTokenDetector,
+    batch: objectives.Batch,
+    dropout_seed: tf.Tensor | None,
+) -> tuple[objectives.Tensors, objectives.Batch]:
+    """Run the generator, put its words into the text, and run the encoder.
+
+    Returns:
+        The outputs of both; the batch with `replaced`, bool [B, S].
+    """
+    batch = pretraining_objective.with_attention_mask(batch)
+    generator_seed = None
+    if dropout_seed is not None:
+        generator_seed = seeds.fold_in(dropout_seed, _GENERATOR_STREAM)
+    proposed = objectives.outputs(model.generator, batch, generator_seed)
+    word_logits = proposed["masked_lm_logits"]  # [B, P, V]
+    ids, replaced = token_replacement.replace(batch, word_logits)
+    outputs = objectives.outputs(
+        model, {**batch, "input_ids": ids}, dropout_seed
     )
+    outputs["masked_lm_logits"] = word_logits
+    return outputs, {**batch, "replaced": replaced}

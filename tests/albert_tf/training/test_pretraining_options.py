@@ -26,10 +26,6 @@ RTD = {"objective": "rtd"}
             "`word_embeddings_file=words.npy` does not go with",
         ),
         (
-            {"masked_lm_factor": 0.0, "sentence_factor": 0.0},
-            "`masked_lm_factor=0` and `sentence_factor=0`: nothing would",
-        ),
-        (
             {"generator_size": 0.5},
             "`generator_size=0.5` is for `objective=rtd`",
         ),
@@ -41,46 +37,8 @@ RTD = {"objective": "rtd"}
             {**RTD, "generator_sharing": "all", "generator_size": 0.5},
             "`generator_size=0.5` does not fit `generator_sharing=all`",
         ),
-        (
-            {
-                **RTD,
-                "replaced_token_factor": 0.0,
-                "masked_lm_factor": 0.0,
-                "sentence_objective": "none",
-            },
-            "`masked_lm_factor=0` and `replaced_token_factor=0`: nothing",
-        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused(values, message):
     with pytest.raises(errors.UserError, match=message):
         pretraining_options.RecipeOptions(**values)
-
-
-@pytest.mark.parametrize(
-    ("values", "names"),
-    [
-        (
-            {},
-            "loss masked_lm_loss sentence_order_loss masked_lm_accuracy "
-            "sentence_order_accuracy",
-        ),
-        (
-            {"sentence_objective": "nsp", "masked_lm_factor": 0.0},
-            "loss masked_lm_loss next_sentence_loss masked_lm_accuracy "
-            "next_sentence_accuracy",
-        ),
-        (
-            {"sentence_objective": "none", "sentence_factor": 0.0},
-            "loss masked_lm_loss masked_lm_accuracy",
-        ),
-        (
-            {**RTD, "sentence_objective": "none", "generator_sharing": "all"},
-            "loss masked_lm_loss replaced_token_loss masked_lm_accuracy "
-            "replaced_token_accuracy replaced_token_share",
-        ),
-    ],
-)
-def test_what_is_measured_follows_from_what_is_learned(values, names):
-    found = pretraining_options.RecipeOptions(**values).metric_names
-    assert found == tuple(names.split())

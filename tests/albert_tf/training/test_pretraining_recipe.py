@@ -1,6 +1,5 @@
 """What pretraining trains for: learning rates, lengths, labels."""
 
-import dataclasses
 import math
 import re
 
@@ -13,6 +12,8 @@ from albert_tf.training import (
     pretraining_recipe,
     training_options,
 )
+
+RTD = {"objective": "rtd"}
 
 
 @pytest.mark.parametrize(
@@ -56,47 +57,90 @@ def test_muon_computes_in_the_precision_of_the_run():
     assert optimizer._precision == "bfloat16"
 
 
-def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
-    config = dataclasses.replace(small_config, project_words_first=True)
-    recipe = pretraining_options.RecipeOptions(
-        objective="rtd", generator_size=0.5
-    )
-    with pytest.raises(
-        errors.UserError, match="=embeddings` does not fit .*=1"
-    ):
-        pretraining_recipe.generator_config(recipe, config)
-    recipe = dataclasses.replace(recipe, generator_sharing="none")
-    generator = pretraining_recipe.generator_config(recipe, config)
-    assert generator.hidden_size == config.hidden_size // 2
-    line = pretraining_recipe.describe_generator(recipe, config)
-    assert f"hidden size {generator.hidden_size}, " in line
-    assert line.endswith(
-        "with the encoder: none. The number of parameters includes it."
-    )
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"masked_lm_factor": 0.0, "sentence_factor": 0.0},
+            "factors of masked_lm_loss and sentence_order_loss are 0: nothing",
+        ),
+        (
+            {
+                **RTD,
+                "replaced_token_factor": 0.0,
+                "masked_lm_factor": 0.0,
+                "sentence_objective": "none",
+            },
+            "factors of masked_lm_loss and replaced_token_loss are 0: nothing",
+        ),
+    ],
+)
+def test_factors_that_leave_nothing_to_learn_are_refused(values, message):
+    recipe = pretraining_options.RecipeOptions(**values)
+    with pytest.raises(errors.UserError, match=message):
+        pretraining_recipe.make_objective(recipe)
 
 
-def test_work_of_both_networks_is_counted(small_config):
-    recipes = {
-        sharing: pretraining_options.RecipeOptions(
-            objective="rtd", generator_sharing=sharing
-        )
-        for sharing in model_options.GENERATOR_SHARING
-    }
-    plain = pretraining_options.RecipeOptions()
-    alone = pretraining_recipe.forward_flops(plain, small_config, 32, 5)
-    assert alone == small_config.forward_flops(32, 5, 6)
-    packed = pretraining_recipe.forward_flops(plain, small_config, 32, 5, 16)
-    assert packed == small_config.forward_flops(32, 5, 21)
-    whole = pretraining_recipe.forward_flops(plain, small_config, 32, 5, None)
-    assert whole == small_config.forward_flops(32, 5)
-    found = {
-        sharing: pretraining_recipe.forward_flops(recipe, small_config, 32, 5)
-        for sharing, recipe in recipes.items()
-    }
-    encoder = small_config.forward_flops(32, 0)
-    width = small_config.hidden_size
-    assert found["all"] == alone + encoder + 64 * width * (width + 1)
-    assert encoder < found["none"] == found["embeddings"] < found["all"]
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (
+            {},
+            "masked_lm_loss sentence_order_loss masked_lm_accuracy "
+            "sentence_order_accuracy",
+        ),
+        (
+            {"sentence_objective": "nsp", "masked_lm_factor": 0.0},
+            "masked_lm_loss next_sentence_loss masked_lm_accuracy "
+            "next_sentence_accuracy",
+        ),
+        (
+            {"sentence_objective": "none", "sentence_factor": 0.0},
+            "masked_lm_loss masked_lm_accuracy",
+        ),
+        (
+            {**RTD, "sentence_objective": "none", "generator_sharing": "all"},
+            "masked_lm_loss replaced_token_loss masked_lm_accuracy "
+            "replaced_token_accuracy replaced_token_share",
+        ),
+        (
+            {**RTD, "masked_lm_factor": 0.0, "sentence_factor": 0.0},
+            "masked_lm_loss sentence_order_loss replaced_token_loss "
+            "masked_lm_accuracy sentence_order_accuracy "
+            "replaced_token_accuracy replaced_token_share",
+        ),
+    ],
+)
+def test_what_is_measured_follows_from_what_is_learned(values, names):
+    recipe = pretraining_options.RecipeOptions(**values)
+    found = pretraining_recipe.make_objective(recipe).names
+    assert found == tuple(names.split())
+    assert pretraining_recipe.best_metric(recipe, None) in ("loss", *found)
+    assert pretraining_recipe.best_metric(recipe, found[0]) == found[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "metric", "message"),
+    [
+        (
+            RTD,
+            "replaced_token_share",
+            "`best_metric=replaced_token_share` is not measured",
+        ),
+        ({}, "", "`best_metric=` is not measured"),
+        (
+            {},
+            "accuracy",
+            "`best_metric=accuracy` is not measured.*=sop` there are loss, "
+            "masked_lm_loss, sentence_order_loss, masked_lm_accuracy, "
+            "sentence_order_accuracy",
+        ),
+    ],
+)
+def test_metrics_that_are_not_measured_are_refused(values, metric, message):
+    recipe = pretraining_options.RecipeOptions(**values)
+    with pytest.raises(errors.UserError, match=message):
+        pretraining_recipe.best_metric(recipe, metric)
 
 
 ENTROPY = 6.4

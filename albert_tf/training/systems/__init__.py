@@ -1,0 +1,1 @@
+"""What `--objective` chooses among: a file for each."""

@@ -1,0 +1,46 @@
+"""Masked words and, usually, two segments: ALBERT, BERT and RoBERTa."""
+
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import pretraining
+from albert_tf.model.losses import objectives, pretraining_objective
+from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.training import pretraining_options
+
+BEST_METRIC = "masked_lm_accuracy"
+
+
+def make_objective(
+    recipe: pretraining_options.RecipeOptions,
+) -> objectives.Objective:
+    """See `System`."""
+    return pretraining_objective.make(
+        recipe.sentence_objective,
+        recipe.masked_lm_factor,
+        recipe.sentence_factor,
+    )
+
+
+def make_model(
+    recipe: pretraining_options.RecipeOptions, encoder: AlbertModel
+) -> pretraining.AlbertPretrainer:
+    """See `System`."""
+    return pretraining.AlbertPretrainer(
+        encoder, recipe.sentence_objective != "none"
+    )
+
+
+def forward_flops(
+    recipe: pretraining_options.RecipeOptions,
+    config: AlbertConfig,
+    length: int,
+    predictions: int,
+    outputs: int | None,
+) -> float:
+    """See `System`."""
+    return config.forward_flops(length, predictions, outputs)
+
+
+def describe(
+    recipe: pretraining_options.RecipeOptions, config: AlbertConfig
+) -> None:
+    """See `System`."""

@@ -1,0 +1,53 @@
+"""The generator beside the encoder, and what it costs."""
+
+import dataclasses
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.model import model_options
+from albert_tf.training import pretraining_options, pretraining_recipe
+from albert_tf.training.systems import rtd
+
+
+def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
+    config = dataclasses.replace(small_config, project_words_first=True)
+    recipe = pretraining_options.RecipeOptions(
+        objective="rtd", generator_size=0.5
+    )
+    with pytest.raises(
+        errors.UserError, match="=embeddings` does not fit .*=1"
+    ):
+        rtd.generator_config(recipe, config)
+    recipe = dataclasses.replace(recipe, generator_sharing="none")
+    generator = rtd.generator_config(recipe, config)
+    assert generator.hidden_size == config.hidden_size // 2
+    line = rtd.describe(recipe, config)
+    assert f"hidden size {generator.hidden_size}, " in line
+    assert line.endswith(
+        "with the encoder: none. The number of parameters includes it."
+    )
+
+
+def test_work_of_both_networks_is_counted(small_config):
+    recipes = {
+        sharing: pretraining_options.RecipeOptions(
+            objective="rtd", generator_sharing=sharing
+        )
+        for sharing in model_options.GENERATOR_SHARING
+    }
+    plain = pretraining_options.RecipeOptions()
+    alone = pretraining_recipe.forward_flops(plain, small_config, 32, 5)
+    assert alone == small_config.forward_flops(32, 5, 6)
+    packed = pretraining_recipe.forward_flops(plain, small_config, 32, 5, 16)
+    assert packed == small_config.forward_flops(32, 5, 21)
+    whole = pretraining_recipe.forward_flops(plain, small_config, 32, 5, None)
+    assert whole == small_config.forward_flops(32, 5)
+    found = {
+        sharing: pretraining_recipe.forward_flops(recipe, small_config, 32, 5)
+        for sharing, recipe in recipes.items()
+    }
+    encoder = small_config.forward_flops(32, 0)
+    width = small_config.hidden_size
+    assert found["all"] == alone + encoder + 64 * width * (width + 1)
+    assert encoder < found["none"] == found["embeddings"] < found["all"]
