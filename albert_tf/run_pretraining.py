@@ -27,7 +27,13 @@ from albert_tf.common import (
     shared_options,
 )
 from albert_tf.common.options import checked, option
-from albert_tf.data import layouts, manifests, masking, record_check
+from albert_tf.data import (
+    drawing,
+    layouts,
+    manifests,
+    masking,
+    record_check,
+)
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_options, training_options
@@ -161,12 +167,12 @@ class PretrainingOptions:
             layouts.without_masks(layout) if self.masked_lm_budget else layout
         )
 
-    def make_masker(self) -> masking.Masker | None:
+    def make_drawer(self) -> drawing.Masks | None:
         """Return what masks in training, if anything does."""
         if not self.masked_lm_budget:
             return None
         tokenizer = tokenization.load(self.vocabulary)
-        return masking.Masker(
+        masker = masking.Masker(
             dataclasses.replace(
                 self.masks, max_predictions_per_seq=self.masked_lm_budget
             ),
@@ -178,6 +184,7 @@ class PretrainingOptions:
                 np.zeros(0, np.uint8),  # The records say where words start.
             ),
         )
+        return drawing.Masks(masker, self.max_seq_length)
 
 
 if __name__ == "__main__":
@@ -489,7 +496,7 @@ def _find_data(
         layouts.for_model(
             settings.layout, config.vocab_size, config.type_vocab_size
         ),
-        settings.make_masker(),
+        settings.make_drawer(),
         settings.trainer.seed,
         pack=settings.pack_sequences and settings.do_train,
     )

@@ -15,10 +15,10 @@ import tensorflow as tf
 
 from albert_tf.common import errors, random_streams
 from albert_tf.data import (
+    drawing,
     layouts,
     length_groups,
     manifests,
-    masking,
     packed_rows,
     parsing,
     tfrecord,
@@ -49,20 +49,20 @@ def training_dataset(
     *,
     seed: int,
     first_step: int = 0,
-    masker: masking.Masker | None = None,
+    drawer: drawing.Drawer | None = None,
 ) -> tf.data.Dataset:
     """Endless, shuffled batches of `batch_size` examples.
 
     Args:
         seed: Decides the order, anew in every pass over the files.
         first_step: Batches to leave out at the beginning.
-        masker: Hides pieces of records that hold no masks, anew in every pass.
+        drawer: Makes features of the examples, anew in every pass.
     """
     records = _shuffled_records(paths, seed, first_step * batch_size)
     dataset = records.batch(batch_size, drop_remainder=True)
     dataset = dataset.enumerate(first_step)
     key = random_streams.derive(0, _TRAINING, seed)
-    return _finish(dataset, layout, batch_size, masker, key)
+    return _finish(dataset, layout, batch_size, drawer, key)
 
 
 def grouped_training_dataset(
@@ -110,8 +110,8 @@ def packed_training_dataset(
         num_rows: From `count_rows`.
 
     Returns:
-        Batches as `packed_rows.join` makes them; where the packing has a
-        masker, pieces are hidden anew in every pass.
+        Batches as `packed_rows.join` makes them; where the packing has
+        masks, pieces are hidden anew in every pass.
     """
 
     def open_rows(path: tf.Tensor) -> tf.data.Dataset:
@@ -124,9 +124,9 @@ def packed_training_dataset(
 
     def finish(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
         def mask(batch: Batch, places: tf.Tensor) -> Batch:
-            if packing.masker is None:
+            if packing.masks is None:
                 return batch
-            return _mask(batch, number, places, packing.masker, key)
+            return _draw(batch, number, places, packing.masks, key)
 
         return packed_rows.join(serialized, packing.layout, mask)
 
@@ -193,18 +193,18 @@ def evaluation_dataset(
     max_batches: int | None = None,
     *,
     seed: int = 0,
-    masker: masking.Masker | None = None,
+    drawer: drawing.Drawer | None = None,
 ) -> tf.data.Dataset:
     """All examples once, in file order; the last batch is filled with zeros.
 
-    The masker hides the same pieces every time.
+    The drawer draws the same every time.
     """
     dataset = tf.data.Dataset.from_tensor_slices(list(paths))
     dataset = dataset.flat_map(_open).batch(batch_size)
     if max_batches is not None:
         dataset = dataset.take(max_batches)
     key = random_streams.derive(0, _EVALUATION, seed)
-    return _finish(dataset.enumerate(), layout, batch_size, masker, key)
+    return _finish(dataset.enumerate(), layout, batch_size, drawer, key)
 
 
 def grouped_evaluation_dataset(
@@ -313,16 +313,16 @@ def _finish(
     dataset: tf.data.Dataset,
     layout: layouts.Layout,
     batch_size: int,
-    masker: masking.Masker | None,
+    drawer: drawing.Drawer | None,
     key: int,
 ) -> tf.data.Dataset:
-    """Parse numbered batches of examples, fill them up and mask them."""
+    """Parse numbered batches of examples, fill them up and draw the rest."""
 
     def finish(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
         batch = _pad(parsing.parse(layout, serialized), batch_size)
-        if masker is None:
+        if drawer is None:
             return batch
-        return _mask(batch, number, tf.range(batch_size), masker, key)
+        return _draw(batch, number, tf.range(batch_size), drawer, key)
 
     return _prefetched(dataset, finish)
 
@@ -342,54 +342,39 @@ def _prefetched(
     return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
 
 
-def _mask(
+def _draw(
     batch: Batch,
     number: tf.Tensor,
     places: tf.Tensor,
-    masker: masking.Masker,
+    drawer: drawing.Drawer,
     key: int,
 ) -> Batch:
-    """Mask pieces; key, number and places decide which.
+    """Draw features of examples; key, number and places decide which.
 
     Args:
         places: int [n], those of the examples in it.
     """
-    size, length = batch["input_ids"].shape
-    width = masker.num_predictions
+    names, size = list(batch), places.shape[0]
 
-    def mask(
-        ids: np.ndarray,
-        real: np.ndarray,
-        boundary: np.ndarray,
-        number: int,
-        places: np.ndarray,
-    ) -> tuple[np.ndarray, ...]:
+    def draw(
+        number: int, places: np.ndarray, *values: np.ndarray
+    ) -> list[np.ndarray]:
         own = random_streams.derive(key, int(number))
-        own_keys = np.full(len(ids), own, np.uint64)
+        own_keys = np.full(len(places), own, np.uint64)
         keys = random_streams.derive_array(own_keys, places)
-        found = masker.mask(ids, real.sum(1), keys, boundary)
-        weights = np.arange(width) < found.counts[:, None]
-        arrays = found.input_ids, found.positions, found.labels
-        return *arrays, weights.astype(np.float32)
+        found = drawer.draw(dict(zip(names, values, strict=True)), keys)
+        return [found[f.name].astype(types[f.dtype]) for f in drawer.makes]
 
-    ids, positions, labels, weights = tf.numpy_function(
-        mask,
-        [
-            batch["input_ids"],
-            batch["input_mask"],
-            batch["token_boundary"],
-            number,
-            places,
-        ],
-        [tf.int32, tf.int32, tf.int32, tf.float32],
+    types = {"int64": np.int32, "float32": np.float32}
+    made = tf.numpy_function(
+        draw,
+        [number, places, *batch.values()],
+        [types[feature.dtype] for feature in drawer.makes],
         stateful=False,
     )
-    return {
-        **batch,
-        "input_ids": tf.ensure_shape(ids, [size, length]),
-        "masked_lm_positions": tf.ensure_shape(positions, [size, width]),
-        "masked_lm_ids": tf.ensure_shape(labels, [size, width]),
-        "masked_lm_weights": tf.ensure_shape(weights, [size, width]),
+    return batch | {
+        feature.name: tf.ensure_shape(value, [size, *feature.shape])
+        for feature, value in zip(drawer.makes, made, strict=True)
     }
 
 
@@ -399,7 +384,7 @@ def _pad(batch: Batch, batch_size: int) -> Batch:
     Adds `is_real_example` int32 [batch] if the records do not have it:
     1 for examples of the file, 0 for filling. Every sum leaves filling out.
     """
-    size = tf.shape(batch["input_ids"])[0]
+    size = tf.shape(next(iter(batch.values())))[0]
     batch = {"is_real_example": tf.ones([size], tf.int32), **batch}
     padded = {}
     for name, value in batch.items():

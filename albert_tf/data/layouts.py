@@ -113,6 +113,15 @@ def with_padding(layout: Layout) -> Layout:
     return tuple(dataclasses.replace(f, padding=None) for f in layout)
 
 
+def mask_layout(max_seq_length: int, num_predictions: int) -> Layout:
+    """Return the features of `pretraining_layout` that masking decides."""
+    return tuple(
+        feature
+        for feature in pretraining_layout(max_seq_length, num_predictions)
+        if feature.name == "input_ids" or feature.name.startswith("masked_lm_")
+    )
+
+
 def without_masks(layout: Layout) -> Layout:
     """Return the layout of records that training masks by itself."""
     return tuple(f for f in layout if not f.name.startswith("masked_lm_"))

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data import layouts, masking, parsing
+from albert_tf.data import drawing, layouts, parsing
 
 # Records of a window. More do not fill rows better.
 WINDOW_RECORDS = 1024
@@ -38,11 +38,11 @@ class Packing:
     Attributes:
         layout: The features of a record. A row has room for the tokens and
             predictions of one record in full length.
-        masker: What will mask the records; None if they hold masks.
+        masks: What will mask the records; None if they hold masks.
     """
 
     layout: layouts.Layout
-    masker: masking.Masker | None = None
+    masks: drawing.Masks | None = None
 
     def rows(self, records: tf.data.Dataset) -> tf.data.Dataset:
         """Put the records of a file into rows.
@@ -70,8 +70,8 @@ class Packing:
     def _capacity(self) -> tuple[int, int]:
         """Tokens S and predictions P of a row: those of a record."""
         shapes = {feature.name: feature.shape for feature in self.layout}
-        if self.masker:
-            return shapes["input_ids"][0], self.masker.num_predictions
+        if self.masks:
+            return shapes["input_ids"][0], self.masks.masker.num_predictions
         return shapes["input_ids"][0], shapes["masked_lm_weights"][0]
 
     def _sizes(self, serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -80,10 +80,13 @@ class Packing:
         wanted = tuple(f for f in self.layout if f.name in names)
         parsed = parsing.parse(wanted, serialized)
         tokens = tf.math.count_nonzero(parsed["input_mask"], 1)
-        if self.masker is None:
+        if self.masks is None:
             return tokens, tf.math.count_nonzero(parsed["masked_lm_weights"], 1)
         predictions = tf.numpy_function(
-            self.masker.most_predictions, [tokens], tf.int64, stateful=False
+            self.masks.masker.most_predictions,
+            [tokens],
+            tf.int64,
+            stateful=False,
         )
         return tokens, predictions
 

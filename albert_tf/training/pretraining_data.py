@@ -12,10 +12,10 @@ from absl import logging
 
 from albert_tf.common import errors
 from albert_tf.data import (
+    drawing,
     inputs,
     layouts,
     manifests,
-    masking,
     packed_rows,
 )
 from albert_tf.text import tokenization
@@ -37,7 +37,7 @@ class PretrainingData:
 
     Attributes:
         manifests: Of all files that have one.
-        masker: Masks the records while they are read; None if they hold masks.
+        drawer: Masks the records while they are read; None if they hold masks.
         seed: Of the order of examples, and of masks.
         pack: Whether short examples share a row in training.
     """
@@ -46,7 +46,7 @@ class PretrainingData:
     evaluation: Sequence[str]
     manifests: Sequence[manifests.Manifest]
     layout: layouts.Layout
-    masker: masking.Masker | None
+    drawer: drawing.Masks | None
     seed: int
     pack: bool = False
 
@@ -79,7 +79,7 @@ class PretrainingData:
 
     @property
     def _packing(self) -> packed_rows.Packing:
-        return packed_rows.Packing(self.layout, self.masker)
+        return packed_rows.Packing(self.layout, self.drawer)
 
     @property
     def baselines(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class PretrainingData:
             batch_size,
             seed=self.seed,
             first_step=first_step,
-            masker=self.masker,
+            drawer=self.drawer,
         )
 
     def evaluation_batches(
@@ -136,7 +136,7 @@ class PretrainingData:
             batch_size,
             max_batches,
             seed=self.seed,
-            masker=self.masker,
+            drawer=self.drawer,
         )
 
     def warn_of_full_rows(self) -> None:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from albert_tf.common import errors, random_streams
 from albert_tf.data import (
+    drawing,
     inputs,
     layouts,
     manifests,
@@ -180,7 +181,7 @@ def masked_batches(path, count, seed=1, first_step=0):
         8,
         seed=seed,
         first_step=first_step,
-        masker=MASKER,
+        drawer=drawing.Masks(MASKER, 12),
     )
     return list(itertools.islice(dataset.as_numpy_iterator(), count))
 
@@ -218,7 +219,11 @@ def test_evaluation_masks_are_the_same_every_time(unmasked):
 
     def read():
         dataset = inputs.evaluation_dataset(
-            [unmasked], MASKED_LAYOUT, 3, masker=MASKER, seed=7
+            [unmasked],
+            MASKED_LAYOUT,
+            3,
+            drawer=drawing.Masks(MASKER, 12),
+            seed=7,
         )
         return list(dataset.as_numpy_iterator())
 
@@ -304,7 +309,8 @@ def test_masks_of_packed_rows_are_drawn_for_each_record(tmp_path):
     masker = masking.Masker(
         masking.MaskingOptions(max_predictions_per_seq=3), MASK_VOCABULARY
     )
-    packing = packed_rows.Packing(layout, masker)
+    masks = drawing.Masks(masker, short_records.LENGTH)
+    packing = packed_rows.Packing(layout, masks)
     run = random_streams.derive(0, 0, 1)
     batches = taken(packed([path], packing=packing, first_step=3), 12)
     for step, batch in enumerate(batches, 3):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data import masking, packed_rows
+from albert_tf.data import drawing, masking, packed_rows
 from tests.albert_tf.data import short_records
 
 COUNT = 40
@@ -118,7 +118,8 @@ def test_rows_have_room_for_the_masks_of_training():
         masking.MaskingOptions(max_predictions_per_seq=2),
         masking.Vocabulary(60, 2, 3, 4, np.zeros(0, np.uint8)),
     )
-    packing = packed_rows.Packing(short_records.UNMASKED, masker)
+    masks = drawing.Masks(masker, short_records.LENGTH)
+    packing = packed_rows.Packing(short_records.UNMASKED, masks)
     rows = rows_of(short_records.make(COUNT), packing)
     instances = tf.math.count_nonzero(rows != "", 1).numpy()
     # Each hides a piece at least.

@@ -1,0 +1,75 @@
+"""What training draws anew in every pass, made from arrays of records.
+
+A drawer is a pure function of records and keys, so a restarted run goes on with
+the same batches.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from albert_tf.data import layouts, masking
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Drawer(Protocol):
+    """Makes features of examples from those of records."""
+
+    @property
+    def makes(self) -> layouts.Layout:
+        """The features that are made; others of the records stay."""
+
+    def draw(self, records: Arrays, keys: np.ndarray) -> Arrays:
+        """Return the features of a batch of examples, by name.
+
+        Args:
+            records: By feature name, int32 or float32 [n, ...]; records that
+                only fill up a batch are 0 everywhere.
+            keys: uint64 [n], see `random_streams`. An example depends on its
+                own key, whatever the batch is.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class Masks:
+    """Hides pieces of sequences that the records hold."""
+
+    masker: masking.Masker
+    max_seq_length: int
+
+    @property
+    def makes(self) -> layouts.Layout:
+        """See `Drawer`."""
+        return layouts.mask_layout(
+            self.max_seq_length, self.masker.num_predictions
+        )
+
+    def draw(self, records: Arrays, keys: np.ndarray) -> Arrays:
+        """See `Drawer`."""
+        return self.hide(
+            records["input_ids"],
+            records["input_mask"].sum(1),
+            records["token_boundary"],
+            keys,
+        )
+
+    def hide(
+        self,
+        tokens: np.ndarray,
+        lengths: np.ndarray,
+        boundary: np.ndarray,
+        keys: np.ndarray,
+    ) -> dict[str, np.ndarray]:
+        """Return what `makes` lists; arguments as of `Masker.mask`."""
+        found = self.masker.mask(tokens, lengths, keys, boundary)
+        places = np.arange(self.masker.num_predictions)
+        weights = places < found.counts[:, None]
+        return {
+            "input_ids": found.input_ids,
+            "masked_lm_positions": found.positions,
+            "masked_lm_ids": found.labels,
+            "masked_lm_weights": weights.astype(np.float32),
+        }
