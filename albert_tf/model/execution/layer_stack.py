@@ -10,13 +10,13 @@ folded with 1 (see `seeds`); it is None outside of training.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from albert_tf.model import seeds
-from albert_tf.model.execution import weights
+from albert_tf.model.execution import few_outputs, weights
 
 if TYPE_CHECKING:
     from albert_tf.model.network.encoder import TransformerLayer
@@ -49,9 +49,13 @@ def apply(
     outputs = []
     for number, layer in enumerate(layers, 1):
         seed = None if seed is None else seeds.fold_in(seed, 1)
-        at = positions if number == len(layers) else None
-        function = _function(layer, len(biases), seed, at, recompute)
-        x = function(x, *biases, *shared.take(layer))
+        memory = []
+        if number == len(layers) and positions is not None:
+            memory = [x]
+            x = few_outputs.gather(x, positions)
+            biases = few_outputs.gather_biases(biases, positions)
+        tensors = [biases, shared.take(layer), memory]
+        x = _apply_one(layer, x, tensors, seed, recompute=recompute)
         outputs.append(x)
     return outputs
 
@@ -72,14 +76,14 @@ def apply_in_loop(
     """
     layer, times = layers[0], len(layers)
     shared = weights.WeightsOfPass([layer], x.dtype, fan_out=False)
-    tensors = *biases, *shared.take(layer)
+    tensors = [biases, shared.take(layer), []]
 
     def body(
         number: tf.Tensor, x: tf.Tensor, seed: tf.Tensor
     ) -> tuple[tf.Tensor, ...]:
         seed = seeds.fold_in(seed, 1)
-        function = _function(layer, len(biases), seed, None, recompute)
-        return number + 1, function(x, *tensors), seed
+        x = _apply_one(layer, x, tensors, seed, recompute=recompute)
+        return number + 1, x, seed
 
     _, x, _ = tf.while_loop(
         lambda number, *_: number < times,
@@ -92,23 +96,27 @@ def apply_in_loop(
     return x
 
 
-def _function(
+def _apply_one(
     layer: TransformerLayer,
-    bias_count: int,
+    x: tf.Tensor,
+    tensors: Sequence[Sequence[tf.Tensor]],
     seed: tf.Tensor | None,
-    positions: tf.Tensor | None,
+    *,
     recompute: bool,
-) -> Callable[..., tf.Tensor]:
-    """Return a layer as a function of x, biases and its weights' tensors.
+) -> tf.Tensor:
+    """Return what a layer makes of x, float [B, S, H].
 
-    They are arguments because `tf.recompute_grad` gives no gradients to other
-    tensors that a function uses.
+    Args:
+        tensors: Biases; those that stand in for the layer's weights; memory, or
+            nothing. They become arguments of what is recomputed, because
+            `tf.recompute_grad` gives no gradients to other tensors.
     """
     variables = weights.variables(layer)
 
-    def function(x: tf.Tensor, *tensors: tf.Tensor) -> tf.Tensor:
-        biases = tensors[:bias_count]
-        with weights.substituted(variables, tensors[bias_count:]):
-            return layer(x, biases, seed, positions)
+    def function(x: tf.Tensor, *flat: tf.Tensor) -> tf.Tensor:
+        biases, own, memory = tf.nest.pack_sequence_as(tensors, flat)
+        with weights.substituted(variables, own):
+            return layer(x, biases, seed, *memory)
 
-    return tf.recompute_grad(function) if recompute else function
+    run = tf.recompute_grad(function) if recompute else function
+    return run(x, *tf.nest.flatten(tensors))

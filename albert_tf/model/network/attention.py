@@ -39,23 +39,23 @@ class Attention(keras.layers.Layer):
         self,
         x: tf.Tensor,
         biases: Sequence[tf.Tensor],
-        attended: tf.Tensor | None = None,
+        memory: tf.Tensor | None = None,
         dropout: seeds.DropoutSeeds = seeds.NO_DROPOUT,
         training: bool = False,
     ) -> tf.Tensor:
         """Return float [B, S, H].
 
         Args:
-            x: float [B, S, H], what attends. In the last layer S may be fewer
-                positions, P, than are attended to.
+            x: float [B, S, H], what attends: queries are made of it.
             biases: Added to the attention scores, see `attention_bias`.
-            attended: float [B, T, H], what is attended to; x by default.
+            memory: float [B, T, H], what is attended to: keys and values are
+                made of it. x by default.
         """
-        attended = x if attended is None else attended
+        memory = x if memory is None else memory
         split = functools.partial(plain.split_heads, heads=self.heads)
         query = split(self.query(x), like=x)  # [B, N, S, D]
-        key = split(self.key(attended), like=attended)
-        value = split(self.value(attended), like=attended)
+        key = split(self.key(memory), like=memory)
+        value = split(self.value(memory), like=memory)
         context = layers.operations(training).attention(
             query,
             key,

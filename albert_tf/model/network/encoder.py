@@ -48,23 +48,18 @@ class TransformerLayer:
         x: tf.Tensor,
         biases: Sequence[tf.Tensor],
         seed: tf.Tensor | None = None,
-        positions: tf.Tensor | None = None,
+        memory: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Return float [B, S, H], or [B, P, H] with positions.
+        """Return float [B, S, H].
 
         Args:
             x: float [B, S, H].
             seed: Of dropout, int32 [2]; None outside of training.
-            positions: int32 [B, P]: only these are queries; keys and values
-                are those of all positions.
+            memory: float [B, T, H], what x attends to; x by default.
         """
         # A seed is given in training only.
         dropout, training = seeds.DropoutSeeds(seed), seed is not None
-        attended = x
-        if positions is not None:
-            x = few_outputs.gather(x, positions)
-            biases = few_outputs.gather_biases(biases, positions)
-        x = self.attention(x, biases, attended, dropout, training=training)
+        x = self.attention(x, biases, memory, dropout, training=training)
         return self.feed_forward(x, dropout, training=training)
 
     @property

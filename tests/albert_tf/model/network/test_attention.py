@@ -39,7 +39,7 @@ def test_positions_may_attend_to_another_sequence(layer, training):
     x = normal(2, 6, 16)
     chosen = [4, 0, 4, 2]
     actual = layer(
-        tf.gather(x, chosen, axis=1), [BIAS], attended=x, training=training
+        tf.gather(x, chosen, axis=1), [BIAS], memory=x, training=training
     )
     passes.assert_close(actual, tf.gather(layer(x, [BIAS]), chosen, axis=1))
 
