@@ -1,0 +1,167 @@
+r"""Run the plan of a table, and write the table.
+
+    python -m lab.tables --plan=lab/tables/plans/table5.toml \
+        --corpus_dir=CORPUS --data_dir=DATA --output_dir=OUTPUT
+
+CORPUS holds train.txt and held_out.txt, of lab.measure.make_corpus or others.
+Started again after whatever interruption, the command goes on. README.md has
+more.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from absl import logging
+from doit import cmd_base, doit_cmd, exceptions
+
+from albert_tf.common import (
+    errors,
+    files,
+    folder_lock,
+    options,
+    preemption,
+    ranges,
+)
+from albert_tf.common.options import checked, option
+from lab.tables import plan, results
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class TablesOptions:
+    """Options of the command."""
+
+    plan: str = option(help="The plan, a TOML file.")
+    output_dir: str = option(
+        help="Folder of all results. Plans may share it, and with it the steps "
+        "that they have in common."
+    )
+    corpus_dir: str = option(help="Folder with train.txt and held_out.txt.")
+    data_dir: str = option("", "Folder of the data of lab.measure.evaluate.")
+    size: str = option("default", "A size of the plan, such as quick.")
+    cell: int = option(
+        0, "Run this cell alone; 0: all.", within=ranges.EXAMPLES_OR_NONE
+    )
+    dry_run: bool = option(False, "Only print cells, commands and hours.")
+
+
+def describe(cells: Sequence[plan.Cell], output_dir: str) -> str:
+    """Return cells, commands, and the hours that are expected."""
+    tasks = {task.name: task for cell in cells for task in cell.tasks.values()}
+    lines = [
+        f"cell {number}: {cell.row}, seed {cell.seed}"
+        for number, cell in enumerate(cells, 1)
+    ]
+    left = 0.0
+    for task in tasks.values():
+        is_done = os.path.exists(results.stamp(output_dir, task))
+        left += 0 if is_done else task.minutes
+        state = "done" if is_done else f"{task.minutes:g} minutes"
+        lines += [f"\n{task.name} ({state})", f"  {' '.join(task.words)}"]
+    whole = sum(task.minutes for task in tasks.values()) / 60
+    lines.append(f"\n{whole:.1f} hours, {left / 60:.1f} of them left")
+    return "\n".join(lines) + "\n"
+
+
+def execute(task: plan.Task, output_dir: str) -> exceptions.TaskFailed | None:
+    """Run a command, its output in a log, and leave a stamp."""
+    path, stamp = f"{output_dir}/{task.name}", results.stamp(output_dir, task)
+    # Cells that run beside each other wait for what they share.
+    with folder_lock.hold(
+        path, "output_dir", float("inf"), lock=f"{path}.lock"
+    ):
+        if os.path.exists(stamp):
+            return None
+        files.make_folder(path)
+        if task.config:
+            config = os.path.join(output_dir, plan.config_path(task.config))
+            files.make_folder(os.path.dirname(config))
+            files.write_text(config, task.config.to_json())
+        begun = time.time()
+        with open(results.log(output_dir, task), "ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *task.words], stdout=log, stderr=log
+            )
+            try:
+                status = process.wait()
+            except BaseException:  # This process is to end: so is that one.
+                process.terminate()
+                process.wait()
+                raise
+        if status:
+            last = results.last_line(output_dir, task)
+            return exceptions.TaskFailed(f"exit status {status}: {last}")
+        minutes = (time.time() - begun) / 60
+        content = {"command": task.words, "minutes": minutes}
+        files.write_text(stamp, json.dumps(content, indent=2) + "\n")
+    return None
+
+
+def execute_all(cells: Sequence[plan.Cell], output_dir: str) -> bool:
+    """Run what is missing, one command at a time; return whether all is there.
+
+    A failed command does not keep those from running that do not need it.
+    """
+    # The steps of a row's seeds one after the other, and cell by cell.
+    tasks = {task.name: task for cell in cells for task in cell.tasks.values()}
+
+    def task_run() -> Iterator[dict[str, Any]]:
+        for name, task in tasks.items():
+            yield {
+                "name": name,
+                "actions": [(execute, [task, output_dir])],
+                "targets": [results.stamp(output_dir, task)],
+                "uptodate": [True],  # If the stamp is there.
+                "task_dep": [f"run:{need}" for need in task.needs],
+            }
+
+    # doit's own notes are not used: the stamps say what is done.
+    config = {"backend": "json", "dep_file": os.devnull, "continue": True}
+    loader = cmd_base.ModuleTaskLoader(
+        {"task_run": task_run, "DOIT_CONFIG": config}
+    )
+    return doit_cmd.DoitMain(loader).run(["run"]) == 0
+
+
+def run(settings: TablesOptions) -> None:
+    """Run the plan, or print what would be run."""
+    chosen = plan.read(settings.plan, settings.size)
+    places = {
+        name: getattr(settings, name)
+        for name in ("output_dir", "corpus_dir", "data_dir")
+    }
+    for name in ("train.txt", "held_out.txt"):
+        path = os.path.join(settings.corpus_dir, name)
+        files.require_file(path, "corpus_dir")
+    cells = chosen.cells(places)
+    if settings.cell > len(cells):
+        raise errors.UserError(
+            f"is not there: the plan has {len(cells)} cells.",
+            "cell",
+            settings.cell,
+        )
+    wanted = cells[settings.cell - 1 :][:1] if settings.cell else cells
+    if settings.dry_run:
+        sys.stdout.write(describe(wanted, settings.output_dir))
+        return
+    files.make_folder(settings.output_dir, "output_dir")
+    with preemption.exiting_at_once():
+        is_done = execute_all(wanted, settings.output_dir)
+    name = os.path.splitext(os.path.basename(settings.plan))[0]
+    folder = os.path.join(
+        settings.output_dir, "tables", f"{name}-{settings.size}"
+    )
+    path = results.write(chosen, cells, settings.output_dir, folder)
+    logging.info("Wrote %s.", path)
+    if not is_done:
+        sys.exit("Some commands failed; the table names them.")
+
+
+if __name__ == "__main__":
+    options.run_script(run, TablesOptions)

@@ -1,0 +1,268 @@
+"""A plan: the cells of a table, and the commands that each needs.
+
+README.md describes the file. A step is one command. The folder of its results
+is named by a hash of the command, of the files that it names and, because it
+names the folders of the steps that it reads, of all commands before it. So what
+several cells or plans have in common is done once, and a changed command begins
+anew, with all that reads its results.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import os
+import shlex
+import string
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pydantic
+
+from albert_tf.common import errors, files, strict_json
+from albert_tf.model.config import AlbertConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A command, once for all cells that need it.
+
+    Attributes:
+        name: Step and hash: the place of its results, below the output folder.
+        words: The command's module and options.
+        needs: Names of the tasks whose results it reads.
+        minutes: How long it is expected to take.
+        config: The architecture that it reads, if any.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    needs: tuple[str, ...]
+    minutes: float
+    config: AlbertConfig | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A place in the table: a value on each axis, and a seed."""
+
+    place: Mapping[str, str]
+    seed: int
+    tasks: Mapping[str, Task]  # By step.
+
+    @property
+    def row(self) -> str:
+        """The name of the table's row, which seeds share."""
+        return ", ".join(self.place.values())
+
+
+class _Strict(pydantic.BaseModel, extra="forbid", strict=True, frozen=True):
+    """Refuses unknown keys and values of another type."""
+
+
+class Column(_Strict):
+    """What a step measures: the mean of all numbers that `key` matches."""
+
+    step: str
+    key: str
+    scale: float = 1
+    paper: dict[str, float] = {}
+
+
+class Plan(_Strict):
+    """A plan file, with what it extends."""
+
+    title: str
+    note: str = ""
+    config: dict[str, Any] = {}
+    seeds: list[int]
+    budget: dict[str, float] = {}
+    values: dict[str, str | int | float] = {}
+    steps: dict[str, str]
+    axes: dict[str, dict[str, dict[str, Any]]]
+    base: dict[str, str] = {}
+    columns: dict[str, Column]
+    curves: Column | None = None
+
+    def check(self) -> None:
+        """Refuse names that are nowhere else in the plan."""
+        for axis, values in self.axes.items():
+            for value, changes in values.items():
+                allowed = {"config", "budget", *self.steps}
+                _known(f"key of axes.{axis}.{value}", changes, allowed)
+        _known("axis", self.base, self.axes)
+        for axis, value in self.base.items():
+            _known(f"value of axes.{axis}", [value], self.axes[axis])
+        if not (self.seeds and self.axes and all(self.axes.values())):
+            raise errors.UserError(
+                "The plan has no cells. Give at least one axis with a value, "
+                "and a seed."
+            )
+        rows = set(map(", ".join, itertools.product(*self.axes.values())))
+        columns = dict(self.columns)
+        if self.curves:
+            columns["curves"] = self.curves
+        for name, column in columns.items():
+            _known(f"step for {name!r}", [column.step], self.steps)
+            _known(f"row for {name!r}", column.paper, rows)
+
+    def cells(self, places: Mapping[str, str]) -> list[Cell]:
+        """Return all cells, the seeds of a row behind each other.
+
+        Args:
+            places: Paths that commands name: `output_dir` and others.
+        """
+        found = []
+        for labels in itertools.product(*self.axes.values()):
+            place = dict(zip(self.axes, labels, strict=True))
+            for seed in self.seeds:
+                tasks = self._tasks(place, seed, places)
+                found.append(Cell(place, seed, tasks))
+        return found
+
+    def _tasks(
+        self, place: Mapping[str, str], seed: int, places: Mapping[str, str]
+    ) -> dict[str, Task]:
+        changes = [self.axes[axis][value] for axis, value in place.items()]
+        found = functools.reduce(
+            _merged, changes, {"config": self.config, "budget": self.budget}
+        )
+        values = {**self.values, **place, "seed": seed}
+        config = _config(found["config"])
+        tasks: dict[str, Task] = {}
+        for step, command in self.steps.items():
+            minutes = found["budget"].get(step, 0)
+            text = " ".join([command, *(x.get(step, "") for x in changes)])
+            given = _Command(
+                step, text, {**values, "minutes": minutes}, config, tasks
+            )
+            tasks[step] = given.task(places, minutes)
+        return tasks
+
+
+@dataclasses.dataclass(frozen=True)
+class _Command:
+    """A command with names in braces."""
+
+    step: str
+    text: str
+    values: Mapping[str, Any]
+    config: AlbertConfig | None
+    before: Mapping[str, Task]
+
+    def task(self, places: Mapping[str, str], minutes: float) -> Task:
+        own = ["config"] if self.config else []
+        known = {*places, *self.values, *self.before, self.step, *own}
+        fields = {x[1] for x in string.Formatter().parse(self.text) if x[1]}
+        _known(f"name for {self.step}", fields, known)
+        # The same wherever the places are. The files there count by content.
+        general = self._words({name: name for name in places}, self.step)
+        digest = hashlib.sha256()
+        for word, here in zip(
+            general, self._words(places, self.step), strict=True
+        ):
+            digest.update(f"{word}\n{_content(here)}\n".encode())
+        name = f"{self.step}/{digest.hexdigest()[:12]}"
+        return Task(
+            name,
+            tuple(self._words(places, name, places["output_dir"])),
+            tuple(t.name for key, t in self.before.items() if key in fields),
+            minutes,
+            self.config if "config" in fields else None,
+        )
+
+    def _words(
+        self, places: Mapping[str, str], name: str, root: str = ""
+    ) -> list[str]:
+        results = {key: task.name for key, task in self.before.items()}
+        results[self.step] = name
+        if self.config:
+            results["config"] = config_path(self.config)
+        paths = {key: os.path.join(root, x) for key, x in results.items()}
+        quoted = {k: shlex.quote(v) for k, v in {**places, **paths}.items()}
+        return shlex.split(self.text.format(**{**self.values, **quoted}))
+
+
+def config_path(config: AlbertConfig) -> str:
+    """Return the place of a model's file, below the output folder."""
+    digest = hashlib.sha256(config.to_json().encode()).hexdigest()
+    return f"config/{digest[:12]}.json"
+
+
+def _config(values: Mapping[str, Any]) -> AlbertConfig | None:
+    """Return the architecture of `file` with changes, if there is any."""
+    if not values:
+        return None
+    changes = dict(values)
+    path = files.require_file(changes.pop("file", ""), "config.file")
+    known = strict_json.read_object(path, "Give the file of a model.")
+    return AlbertConfig.from_dict({**known, **changes}, "config")
+
+
+@functools.cache
+def _content(word: str) -> str:
+    """Return the hash of the file that an option names, if it does."""
+    path = word.partition("=")[2]
+    return files.sha256(path) if os.path.isfile(path) else ""
+
+
+def read(path: str, size: str) -> Plan:
+    """Read a plan in a size: `default`, or one of its `sizes`."""
+    content = _read(path)
+    sizes = {"default": {}, **content.pop("sizes", {})}
+    _known("size", [size], sizes)
+    try:
+        plan = Plan(**_merged(content, sizes[size]))
+        plan.check()
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        known = ", ".join(Plan.model_fields)
+        raise errors.UserError(
+            f"{where}: {first['msg']}. Correct it. The keys of a plan are "
+            f"extends, sizes, {known}.",
+            "plan",
+            path,
+        ) from None
+    except (errors.UserError, ValueError) as error:
+        raise errors.UserError(f"is wrong: {error}", "plan", path) from None
+    return plan
+
+
+def _read(path: str, inside: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the content of a file, with what it extends."""
+    raw = files.read_bytes(files.require_file(path, "plan"))
+    try:
+        content = tomllib.loads(raw.decode())
+    except ValueError as error:  # Not TOML, or not UTF-8.
+        raise errors.UserError(f"is not TOML: {error}.", "plan", path) from None
+    other = content.pop("extends", None)
+    if other is None:
+        return content
+    other = os.path.join(os.path.dirname(path), str(other))
+    if other in (path, *inside):
+        raise errors.UserError("extends itself.", "plan", path)
+    return _merged(_read(other, (*inside, path)), content)
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both tables, with the values of the second where both have one.
+
+    Example:
+        {"a": {"b": 1, "c": 2}} and {"a": {"c": 3}} give {"a": {"b": 1, "c": 3}}
+    """
+    found = dict(one)
+    for key, value in other.items():
+        is_table = isinstance(value, dict) and isinstance(found.get(key), dict)
+        found[key] = _merged(found[key], value) if is_table else value
+    return found
+
+
+def _known(what: str, names: Iterable[str], allowed: Iterable[str]) -> None:
+    for name in names:
+        if name not in allowed:
+            raise errors.UserError(
+                f"{name!r} is no {what}. There are "
+                f"{', '.join(sorted(allowed)) or 'none'}."
+            )
