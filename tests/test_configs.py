@@ -37,6 +37,7 @@ PARAMETERS = {
     "albert_small": (4_794_624, 4_858_290),
     "albert_hour": (1_978_624, 2_020_290),
     "albert_tiny": (257_152, 266_194),
+    "bert_base": (109_482_240, 110_106_428),
 }
 # What a recipe may leave to the command line.
 PLACES = {
@@ -125,6 +126,33 @@ def test_recipe_is_understood_by_its_script(path):
     settings = read_recipe(path)
     if "albert_config_file" in settings:
         assert (ROOT / settings["albert_config_file"]).is_file()
+
+
+def test_bert_is_pretrained_with_the_numbers_of_its_paper():
+    """BERT A.2 (arXiv 1810.04805); Adam is that of its release."""
+    recipe, data = (
+        read_recipe(ROOT / f"configs/pretraining/{name}.flags")
+        for name in ("bert", "bert_data")
+    )
+    expected = {
+        "sentence_objective": "nsp",
+        "max_seq_length": 512,
+        "max_predictions_per_seq": 77,
+    }
+    for settings in (recipe, data):
+        assert {key: settings[key] for key in expected} == expected
+    assert (data["ngram"], data["do_whole_word_mask"]) == (1, False)
+    expected = {
+        "optimizer": "adamw",
+        "learning_rate": 1e-4,
+        "train_batch_size": 256,
+        "num_train_steps": 1_000_000,
+        "num_warmup_steps": 10_000,
+        "bias_correction": False,
+    }
+    assert {key: recipe[key] for key in expected} == expected
+    config = AlbertConfig.from_json_file("bert_base")
+    assert config.layer_groups == [(n, n) for n in range(12)]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class MaskedLm:
     ) -> None:
         """Compile the model."""
         self.tokenizer = tokenizer
-        self._positions = model.encoder.config.max_position_embeddings
+        self.encoder = model.encoder
         spec = tf.TensorSpec([None, None], tf.int32)
 
         @tf.function(input_signature=[spec] * 4)
@@ -87,10 +87,11 @@ class MaskedLm:
         segment: [CLS] text [SEP].
         """
         longest = 2 + max(len(query.ids) for query in queries)
-        if longest > self._positions:
+        most = self.encoder.config.max_position_embeddings
+        if longest > most:
             raise errors.UserError(
                 f"A text of {longest} pieces, with [CLS] and [SEP], is longer "
-                f"than the {self._positions} positions of the model."
+                f"than the {most} positions of the model."
             )
         found: dict[int, Scores] = {}
         for rows in _batches(queries):

@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -108,25 +109,25 @@ def execute_all(cells: Sequence[plan.Cell], output_dir: str) -> bool:
 
     A failed command does not keep those from running that do not need it.
     """
-    # The steps of a row's seeds one after the other, and cell by cell.
     tasks = {task.name: task for cell in cells for task in cell.tasks.values()}
 
-    def task_run() -> Iterator[dict[str, Any]]:
+    def task_command() -> Iterator[dict[str, Any]]:
         for name, task in tasks.items():
             yield {
                 "name": name,
                 "actions": [(execute, [task, output_dir])],
                 "targets": [results.stamp(output_dir, task)],
                 "uptodate": [True],  # If the stamp is there.
-                "task_dep": [f"run:{need}" for need in task.needs],
+                "task_dep": [f"command:{need}" for need in task.needs],
             }
 
-    # doit's own notes are not used: the stamps say what is done.
-    config = {"backend": "json", "dep_file": os.devnull, "continue": True}
-    loader = cmd_base.ModuleTaskLoader(
-        {"task_run": task_run, "DOIT_CONFIG": config}
-    )
-    return doit_cmd.DoitMain(loader).run(["run"]) == 0
+    # The stamps say what is done, not doit's notes.
+    with tempfile.TemporaryDirectory() as notes:
+        config = {"dep_file": os.path.join(notes, "doit"), "continue": True}
+        loader = cmd_base.ModuleTaskLoader(
+            {"task_command": task_command, "DOIT_CONFIG": config}
+        )
+        return doit_cmd.DoitMain(loader).run(["run"]) == 0
 
 
 def run(settings: TablesOptions) -> None:

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import itertools
+import math
 import os
 import shlex
 import string
@@ -125,18 +126,19 @@ class Plan(_Strict):
         self, place: Mapping[str, str], seed: int, places: Mapping[str, str]
     ) -> dict[str, Task]:
         changes = [self.axes[axis][value] for axis, value in place.items()]
-        found = functools.reduce(
-            _merged, changes, {"config": self.config, "budget": self.budget}
-        )
         values = {**self.values, **place, "seed": seed}
-        config = _config(found["config"])
+        config = _config(
+            functools.reduce(
+                _merged, [x.get("config", {}) for x in changes], self.config
+            )
+        )
         tasks: dict[str, Task] = {}
         for step, command in self.steps.items():
-            minutes = found["budget"].get(step, 0)
-            text = " ".join([command, *(x.get(step, "") for x in changes)])
-            given = _Command(
-                step, text, {**values, "minutes": minutes}, config, tasks
+            minutes = self.budget.get(step, 0) * math.prod(
+                change.get("budget", {}).get(step, 1) for change in changes
             )
+            text = " ".join([command, *(x.get(step, "") for x in changes)])
+            given = _Command(step, text, values, config, tasks)
             tasks[step] = given.task(places, minutes)
         return tasks
 
