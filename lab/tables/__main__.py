@@ -61,7 +61,7 @@ def describe(cells: Sequence[plan.Cell], output_dir: str) -> str:
     ]
     left = 0.0
     for task in tasks.values():
-        is_done = os.path.exists(results.stamp(output_dir, task))
+        is_done = results.is_done(output_dir, task)
         left += 0 if is_done else task.minutes
         state = "done" if is_done else f"{task.minutes:g} minutes"
         lines += [f"\n{task.name} ({state})", f"  {' '.join(task.words)}"]
@@ -72,12 +72,12 @@ def describe(cells: Sequence[plan.Cell], output_dir: str) -> str:
 
 def execute(task: plan.Task, output_dir: str) -> exceptions.TaskFailed | None:
     """Run a command, its output in a log, and leave a stamp."""
-    path, stamp = f"{output_dir}/{task.name}", results.stamp(output_dir, task)
+    path = os.path.join(output_dir, task.name)
     # Cells that run beside each other wait for what they share.
     with folder_lock.hold(
         path, "output_dir", float("inf"), lock=f"{path}.lock"
     ):
-        if os.path.exists(stamp):
+        if results.is_done(output_dir, task):
             return None
         files.make_folder(path)
         if task.config:
@@ -85,7 +85,7 @@ def execute(task: plan.Task, output_dir: str) -> exceptions.TaskFailed | None:
             files.make_folder(os.path.dirname(config))
             files.write_text(config, task.config.to_json())
         begun = time.time()
-        with open(results.log(output_dir, task), "ab") as log:
+        with open(f"{path}.log", "ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", *task.words], stdout=log, stderr=log
             )
@@ -100,7 +100,7 @@ def execute(task: plan.Task, output_dir: str) -> exceptions.TaskFailed | None:
             return exceptions.TaskFailed(f"exit status {status}: {last}")
         minutes = (time.time() - begun) / 60
         content = {"command": task.words, "minutes": minutes}
-        files.write_text(stamp, json.dumps(content, indent=2) + "\n")
+        files.write_text(f"{path}.json", json.dumps(content, indent=2) + "\n")
     return None
 
 
@@ -116,8 +116,8 @@ def execute_all(cells: Sequence[plan.Cell], output_dir: str) -> bool:
             yield {
                 "name": name,
                 "actions": [(execute, [task, output_dir])],
-                "targets": [results.stamp(output_dir, task)],
-                "uptodate": [True],  # If the stamp is there.
+                "targets": [os.path.join(output_dir, f"{name}.json")],
+                "uptodate": [True],  # If that is there.
                 "task_dep": [f"command:{need}" for need in task.needs],
             }
 
@@ -158,8 +158,8 @@ def run(settings: TablesOptions) -> None:
     folder = os.path.join(
         settings.output_dir, "tables", f"{name}-{settings.size}"
     )
-    path = results.write(chosen, cells, settings.output_dir, folder)
-    logging.info("Wrote %s.", path)
+    results.write(chosen, cells, settings.output_dir, folder)
+    logging.info("Wrote %s/table.md.", folder)
     if not is_done:
         sys.exit("Some commands failed; the table names them.")
 

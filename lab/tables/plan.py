@@ -139,7 +139,10 @@ class Plan(_Strict):
             )
             text = " ".join([command, *(x.get(step, "") for x in changes)])
             given = _Command(step, text, values, config, tasks)
-            tasks[step] = given.task(places, minutes)
+            try:
+                tasks[step] = given.task(places, minutes)
+            except ValueError as error:  # Of braces, quotation marks, names.
+                raise errors.UserError(f"In step {step}: {error}") from None
         return tasks
 
 
@@ -157,7 +160,7 @@ class _Command:
         own = ["config"] if self.config else []
         known = {*places, *self.values, *self.before, self.step, *own}
         fields = {x[1] for x in string.Formatter().parse(self.text) if x[1]}
-        _known(f"name for {self.step}", fields, known)
+        _known("name here", fields, known)
         # The same wherever the places are. The files there count by content.
         general = self._words({name: name for name in places}, self.step)
         digest = hashlib.sha256()

@@ -2,6 +2,7 @@
 
 import csv
 import fnmatch
+import functools
 import io
 import os
 import statistics
@@ -15,27 +16,24 @@ from lab.tables import plan
 
 _HEAD = "row | median | lowest | highest | minus base (95 %) | seeds | paper"
 _AXES = {"steps": "updates", "minutes": "minutes", "flops": "FLOPs"}
+Cells = Sequence[plan.Cell]
 
 
-def stamp(output_dir: str, task: plan.Task) -> str:
-    """Return the file that says that a command has ended well."""
-    return os.path.join(output_dir, f"{task.name}.json")
-
-
-def log(output_dir: str, task: plan.Task) -> str:
-    """Return the file of what a command has printed."""
-    return os.path.join(output_dir, f"{task.name}.log")
+def is_done(output_dir: str, task: plan.Task) -> bool:
+    """Return whether a command has ended well: its stamp is there."""
+    return os.path.exists(f"{output_dir}/{task.name}.json")
 
 
 def last_line(output_dir: str, task: plan.Task) -> str:
-    """Return the last line of a log."""
-    path = log(output_dir, task)
+    """Return the last line that a command has printed."""
+    path = f"{output_dir}/{task.name}.log"
     if not os.path.exists(path):
         return "not run"
     lines = files.read_bytes(path).decode(errors="replace").split("\n")
     return next((x.strip() for x in reversed(lines) if x.strip()), "no output")
 
 
+@functools.cache
 def numbers(folder: str) -> dict[str, float]:
     """Return all numbers that a command has left in its folder.
 
@@ -48,9 +46,9 @@ def numbers(folder: str) -> dict[str, float]:
         for line in files.read_bytes(path).decode().splitlines():
             name, _, value = line.partition(" = ")
             found[name] = float(value)
-    for line in run_log.read(folder):
-        if "parameters" in line:
-            found["parameters"] = line["parameters"]
+    for facts in run_log.read(folder):
+        if "parameters" in facts:
+            found["parameters"] = facts["parameters"]
     for name, part in report.read(folder).items():
         found |= _flat(name, part["results"])
     return found
@@ -63,152 +61,143 @@ def _flat(name: str, value: Any) -> dict[str, float]:
     return {name: value} if isinstance(value, (int, float)) else {}
 
 
-def measured(
-    column: plan.Column, cells: Sequence[plan.Cell], output_dir: str
+def _measured(
+    column: plan.Column, cells: Cells, output_dir: str
 ) -> dict[tuple[str, int], float]:
     """Return the number of each cell that has it, by row and seed."""
     found = {}
     for cell in cells:
         task = cell.tasks[column.step]
-        if not os.path.exists(stamp(output_dir, task)):
-            continue
-        known = numbers(os.path.join(output_dir, task.name))
-        names = fnmatch.filter(known, column.key)
-        if names:
-            mean = statistics.fmean(known[name] for name in names)
-            found[cell.row, cell.seed] = column.scale * mean
+        if is_done(output_dir, task):
+            known = numbers(os.path.join(output_dir, task.name))
+            if names := fnmatch.filter(known, column.key):
+                mean = statistics.fmean(known[name] for name in names)
+                found[cell.row, cell.seed] = column.scale * mean
     return found
 
 
-def lines_of(
-    column: plan.Column,
-    chosen: plan.Plan,
-    cells: Sequence[plan.Cell],
-    output_dir: str,
+def compare(
+    column: plan.Column, chosen: plan.Plan, cells: Cells, output_dir: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the line of each row: median, spread, difference, paper."""
-    found = measured(column, cells, output_dir)
+    """Yield median, spread, difference and the paper's number of each row."""
+    found = _measured(column, cells, output_dir)
     for cell in cells[:: len(chosen.seeds)]:
         base = ", ".join({**cell.place, **chosen.base}.values())
-        values = [found[k] for k in found if k[0] == cell.row]
+        values = [found[key] for key in found if key[0] == cell.row]
         pairs = [
             found[cell.row, seed] - found[base, seed]
             for seed in chosen.seeds
-            if {(cell.row, seed), (base, seed)} <= found.keys()
+            if base != cell.row
+            and {(cell.row, seed), (base, seed)} <= found.keys()
         ]
-        is_compared = chosen.base and base != cell.row and pairs
-        difference = paired.interval([pairs]) if is_compared else None
+        difference = vars(paired.interval([pairs])) if pairs else {}
         yield {
             "row": cell.row,
             "median": statistics.median(values) if values else None,
             "lowest": min(values, default=None),
             "highest": max(values, default=None),
-            "difference": difference.mean if difference else None,
-            "low": difference.low if difference else None,
-            "high": difference.high if difference else None,
+            **{key: difference.get(key) for key in ("mean", "low", "high")},
             "seeds": len(values),
             "paper": column.paper.get(cell.row),
         }
 
 
-def _shown(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
 def _markdown(title: str, lines: Sequence[Mapping[str, Any]]) -> str:
+    def shown(value: float | None) -> str:
+        if value is None:
+            return "–"
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
     table = [
         [
             line["row"],
-            *(_shown(line[key]) for key in ("median", "lowest", "highest")),
-            "–"
-            if line["difference"] is None
-            else report.describe({**line, "mean": line["difference"]}),
+            *(shown(line[key]) for key in ("median", "lowest", "highest")),
+            "–" if line["mean"] is None else report.describe(line),
             str(line["seeds"]),
-            _shown(line["paper"]),
+            shown(line["paper"]),
         ]
         for line in lines
     ]
     return "\n".join([f"## {title}\n", *report.rows(_HEAD, table)]) + "\n"
 
 
-def _holes(cells: Sequence[plan.Cell], output_dir: str) -> Iterator[str]:
+def _holes(cells: Cells, output_dir: str) -> Iterator[str]:
     for cell in cells:
         for task in cell.tasks.values():
-            if not os.path.exists(stamp(output_dir, task)):
+            if not is_done(output_dir, task):
                 last = last_line(output_dir, task)
                 yield f"- {cell.row}, seed {cell.seed}: {task.name}: {last}"
                 break
 
 
 def write(
-    chosen: plan.Plan, cells: Sequence[plan.Cell], output_dir: str, folder: str
-) -> str:
-    """Write table.md, table.csv and curves.png; return the first's path."""
-    files.make_folder(folder)
+    chosen: plan.Plan, cells: Cells, output_dir: str, folder: str
+) -> None:
+    """Write table.md, table.csv and curves.png."""
     tables = {
-        title: list(lines_of(column, chosen, cells, output_dir))
+        title: list(compare(column, chosen, cells, output_dir))
         for title, column in chosen.columns.items()
     }
     text = [
         f"# {chosen.title}\n\n{chosen.note}\n",
-        "The models of the paper are larger and trained for longer: compare "
-        "the order of rows with it, not the numbers. Base: "
-        f"{', '.join(chosen.base.values()) or 'none'}.\n",
-        *(_markdown(title, lines) for title, lines in tables.items()),
+        "The models of the paper are larger and were trained for longer: "
+        "compare the order of the rows with it, not the numbers. Base: "
+        f"{', '.join(chosen.base.values()) or 'the row itself'}.\n",
     ]
-    holes = list(_holes(cells, output_dir))
-    if holes:
-        text.append("\n".join(["## Not there\n", *holes]) + "\n")
-    if chosen.curves:
-        text.append("![curves](curves.png)\n")
-        picture = io.BytesIO()
-        _draw(chosen.curves, cells, output_dir).savefig(picture, dpi=80)
-        curves = os.path.join(folder, "curves.png")
-        with files.replace_atomically(curves, through_link=False) as stream:
-            stream.write(picture.getvalue())
+    for title, lines in tables.items():
+        if any(line["seeds"] for line in lines):
+            text.append(_markdown(title, lines))
+    if holes := "\n".join(_holes(cells, output_dir)):
+        text.append(f"## Not there\n\n{holes}\n")
     rows = io.StringIO()
     names = ["column", *next(iter(tables.values()))[0]]
     writer = csv.DictWriter(rows, names, lineterminator="\n")
     writer.writeheader()
     for title, lines in tables.items():
         writer.writerows({"column": title, **line} for line in lines)
-    files.write_text(os.path.join(folder, "table.csv"), rows.getvalue())
-    path = os.path.join(folder, "table.md")
-    files.write_text(path, "\n".join(text))
-    return path
+    contents = {"table.csv": rows.getvalue().encode()}
+    if chosen.curves:
+        text.append("![curves](curves.png)\n")
+        contents["curves.png"] = _draw(chosen.curves, cells, output_dir)
+    contents["table.md"] = "\n".join(text).encode()
+    files.make_folder(folder)
+    files.write_together(
+        {os.path.join(folder, name): x for name, x in contents.items()}
+    )
 
 
-def _draw(
-    column: plan.Column, cells: Sequence[plan.Cell], output_dir: str
-) -> Any:
-    """Draw evaluations over updates, minutes and FLOPs; seeds share a color."""
+def _draw(column: plan.Column, cells: Cells, output_dir: str) -> bytes:
+    """Draw evaluations over updates, minutes and FLOPs; seeds share a color.
+
+    A run that several rows share is drawn once, named by what they share.
+    """
     import matplotlib.figure  # Slow to import.
 
-    figure = matplotlib.figure.Figure(figsize=(15, 4.5), layout="constrained")
-    colors = {row: f"C{n}" for n, row in enumerate({c.row: 0 for c in cells})}
-    panels = dict(zip(_AXES, figure.subplots(1, 3, sharey=True), strict=True))
-    named: set[str] = set()
+    places: dict[str, set[tuple[str, str]]] = {}
     for cell in cells:
-        task = cell.tasks[column.step]
-        lines = run_log.read(os.path.join(output_dir, task.name))
+        name, place = cell.tasks[column.step].name, set(cell.place.items())
+        places[name] = places.get(name, place) & place
+    figure = matplotlib.figure.Figure(figsize=(15, 4.5), layout="constrained")
+    panels = dict(zip(_AXES, figure.subplots(1, 3, sharey=True), strict=True))
+    colors: dict[str, str] = {}
+    for name, place in places.items():
+        row = ", ".join(value for _, value in sorted(place))
+        label = "_" if row in colors else row  # Not in the legend.
+        color = colors.setdefault(row, f"C{len(colors)}")
+        lines = run_log.read(os.path.join(output_dir, name))
         points = [
             (cost.of_lines(lines[:end]), column.scale * line[column.key])
             for end, line in enumerate(lines)
             if line["split"] == "eval" and column.key in line
         ]
-        for name, panel in panels.items():
-            panel.plot(
-                [spent[name] for spent, _ in points],
-                [value for _, value in points],
-                color=colors[cell.row],
-                label="" if cell.row in named else cell.row,
-            )
-        named.add(cell.row)
-    for name, panel in panels.items():
-        panel.set_xlabel(_AXES[name])
+        for axis, panel in panels.items():
+            x, y = [spent[axis] for spent, _ in points], [y for _, y in points]
+            panel.plot(x, y, color=color, label=label, marker=".")
+    for axis, panel in panels.items():
+        panel.set_xlabel(_AXES[axis])
         panel.grid(alpha=0.3)
     panels["steps"].set_ylabel(column.key)
     panels["steps"].legend()
-    return figure
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=80)
+    return picture.getvalue()

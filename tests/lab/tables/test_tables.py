@@ -15,7 +15,7 @@ from lab.tables import __main__ as tables
 from tests.conftest import FIXTURES, ROOT
 
 WORKER = "tests.lab.tables.worker --journal={corpus_dir}/journal"
-PLAN = f"""
+PLAN = f'''
 title = "A table"
 seeds = [1, 2, 3]
 base = {{ color = "red" }}
@@ -23,7 +23,8 @@ base = {{ color = "red" }}
 train = 30
 [steps]
 records = "{WORKER} --output_dir={{records}} --score=1"
-train = "{WORKER} --output_dir={{train}} --input_dir={{records}} --score={{seed}}"
+train = """{WORKER} --output_dir={{train}} --input_dir={{records}}
+  --score={{seed}}"""
 [axes.color.red]
 [axes.color.blue]
 records = "--score=3"
@@ -34,7 +35,7 @@ step = "train"
 key = "sco*"
 scale = 10
 paper = {{ blue = 33.5 }}
-"""
+'''
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_the_table_has_medians_intervals_the_paper_and_holes(settings):
     assert "- green, seed 1: train/" in table
     rows = list(csv.DictReader(table_of(settings, "table.csv").splitlines()))
     assert [row["median"] for row in rows] == ["30.0", "50.0", ""]
-    assert (rows[1]["column"], rows[1]["difference"]) == ("score", "20.0")
+    assert (rows[1]["column"], rows[1]["mean"]) == ("score", "20.0")
 
 
 def test_only_what_is_missing_or_changed_runs_again(settings, capsys):
