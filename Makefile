@@ -138,8 +138,8 @@ $(SETUP_DONE): requirements.txt constraints.txt pyproject.toml
 	    "$(BROWSER_DONE)"
 	@echo "Installing about 130 packages into $(VENV): some minutes, 4 GB."
 	$(PIP_INSTALL) "pip==$(PIP_VERSION)"
-	$(PIP_INSTALL) -r requirements.txt --group exports -c constraints.txt \
-	    --build-constraint constraints.txt
+	$(PIP_INSTALL) -r requirements.txt --group exports --group lab \
+	    -c constraints.txt --build-constraint constraints.txt
 	@touch "$@"
 
 $(LINT_DONE): $(SETUP_DONE) pyproject.toml

@@ -10,6 +10,7 @@ more.
 
 import dataclasses
 import json
+import math
 import os
 import subprocess
 import sys
@@ -74,9 +75,7 @@ def execute(task: plan.Task, output_dir: str) -> exceptions.TaskFailed | None:
     """Run a command, its output in a log, and leave a stamp."""
     path = os.path.join(output_dir, task.name)
     # Cells that run beside each other wait for what they share.
-    with folder_lock.hold(
-        path, "output_dir", float("inf"), lock=f"{path}.lock"
-    ):
+    with folder_lock.hold(path, "output_dir", math.inf, lock=f"{path}.lock"):
         if results.is_done(output_dir, task):
             return None
         files.make_folder(path)
@@ -158,7 +157,8 @@ def run(settings: TablesOptions) -> None:
     folder = os.path.join(
         settings.output_dir, "tables", f"{name}-{settings.size}"
     )
-    results.write(chosen, cells, settings.output_dir, folder)
+    with folder_lock.hold(folder, "output_dir", math.inf):
+        results.write(chosen, cells, settings.output_dir, folder)
     logging.info("Wrote %s/table.md.", folder)
     if not is_done:
         sys.exit("Some commands failed; the table names them.")

@@ -161,6 +161,9 @@ class _Command:
         known = {*places, *self.values, *self.before, self.step, *own}
         fields = {x[1] for x in string.Formatter().parse(self.text) if x[1]}
         _known("name here", fields, known)
+        for name in fields & places.keys():
+            if not places[name]:
+                raise errors.UserError(f"`{name}` is needed. Give it.")
         # The same wherever the places are. The files there count by content.
         general = self._words({name: name for name in places}, self.step)
         digest = hashlib.sha256()

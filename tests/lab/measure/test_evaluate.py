@@ -8,7 +8,7 @@ import pytest
 
 from albert_tf.common import errors
 from lab.measure import evaluate, report
-from tests.lab.measure.conftest import write_model
+from tests.lab.conftest import write_model
 
 PAIR = {"field": "syntax", "linguistics_term": "order"}
 PAIRS = [

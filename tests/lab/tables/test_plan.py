@@ -1,13 +1,17 @@
 """Plans: what is refused, and which commands cells share."""
 
+import importlib
+import pathlib
+import re
+
 import pytest
 
-from albert_tf.common import errors
+from albert_tf.common import errors, options
 from lab.tables import plan
 from tests.conftest import ROOT
 
 PLANS = sorted((ROOT / "lab/tables/plans").glob("table*.toml"))
-PLACES = {"output_dir": "/out dir", "corpus_dir": "/c", "data_dir": ""}
+PLACES = {"output_dir": "/out dir", "corpus_dir": "/c", "data_dir": "/d"}
 PLAN = """
 title = "A table"
 seeds = [1, 2]
@@ -121,6 +125,12 @@ def test_a_changed_command_or_file_begins_all_behind_it_anew(tmp_path):
     assert not {*one} & {*two} and not {*one} & {records, train}
 
 
+def test_a_folder_that_a_command_names_must_be_given(tmp_path):
+    chosen = read(tmp_path, PLAN)
+    with pytest.raises(errors.UserError, match="records: `corpus_dir` is need"):
+        chosen.cells({**PLACES, "corpus_dir": ""})
+
+
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("size", ["default", "quick"])
 def test_our_plans_fit_into_a_night_and_quick_into_minutes(path, size):
@@ -129,3 +139,15 @@ def test_our_plans_fit_into_a_night_and_quick_into_minutes(path, size):
     minutes = sum(task.minutes for task in tasks.values())
     assert 0 < minutes <= (480 if size == "default" else 20)
     assert len({cell.tasks["vocabulary"] for cell in cells}) == 1
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("size", ["default", "quick"])
+def test_commands_of_our_plans_know_their_options(path, size, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for cell in plan.read(str(path), size).cells(PLACES):
+        for task in cell.tasks.values():
+            module = importlib.import_module(task.words[0])
+            text = pathlib.Path(module.__file__).read_text()
+            (name,) = re.findall(r"run_script\(\s*run, (\w+)", text)
+            options.parse(getattr(module, name), task.words[1:])

@@ -1,6 +1,7 @@
 """The command: tables, failures, kills, changed commands."""
 
 import csv
+import dataclasses
 import os
 import shutil
 import signal
@@ -10,11 +11,12 @@ import time
 
 import pytest
 
-from albert_tf.common import preemption
+from albert_tf.common import options, preemption
+from albert_tf.text import tokenization
 from lab.tables import __main__ as tables
 from tests.conftest import FIXTURES, ROOT
 
-WORKER = "tests.lab.tables.worker --journal={corpus_dir}/journal"
+WORKER = "tests.lab.tables.worker"
 PLAN = f'''
 title = "A table"
 seeds = [1, 2, 3]
@@ -39,7 +41,8 @@ paper = {{ blue = 33.5 }}
 
 
 @pytest.fixture
-def settings(tmp_path):
+def settings(tmp_path, monkeypatch):
+    monkeypatch.setenv("JOURNAL", str(tmp_path / "journal"))
     for name in ("train.txt", "held_out.txt"):
         (tmp_path / name).write_text("text")
     path = tmp_path / "plan.toml"
@@ -53,19 +56,18 @@ def settings(tmp_path):
 
 def run(settings):
     """Run the plan; return the steps that ran, and the status."""
-    journal = f"{settings.corpus_dir}/journal"
-    before = len(steps_of(journal))
+    before = len(steps_begun())
     try:
         tables.run(settings)
     except SystemExit as end:
-        return steps_of(journal)[before:], end.code
-    return steps_of(journal)[before:], None
+        return steps_begun()[before:], end.code
+    return steps_begun()[before:], None
 
 
-def steps_of(journal):
-    if not os.path.exists(journal):
+def steps_begun():
+    if not os.path.exists(os.environ["JOURNAL"]):
         return []
-    with open(journal) as lines:
+    with open(os.environ["JOURNAL"]) as lines:
         return lines.read().split()
 
 
@@ -96,14 +98,14 @@ def test_only_what_is_missing_or_changed_runs_again(settings, capsys):
     text = PLAN.replace('train = "--fail"\n', "")
     with open(settings.plan, "w") as plan:
         plan.write(text)
-    dry = tables.dataclasses.replace(settings, dry_run=True)
+    dry = dataclasses.replace(settings, dry_run=True)
     tables.run(dry)
     printed = capsys.readouterr().out
     assert "cell 9: green, seed 3" in printed
     assert printed.endswith("3.0 hours, 3.0 of them left\n")
     assert not os.path.exists(settings.output_dir)
     # Cells that differ in nothing are the same: green is red.
-    one = tables.dataclasses.replace(settings, cell=4)
+    one = dataclasses.replace(settings, cell=4)
     assert run(one) == (["records", "train"], None)
     assert (
         run(settings)[0]
@@ -119,34 +121,19 @@ def test_only_what_is_missing_or_changed_runs_again(settings, capsys):
     assert "| red | 40 |" in table_of(settings)
 
 
-def start(settings, tmp_path):
-    """Start the command, whose training hangs; return it when it does."""
-    with open(settings.plan, "w") as plan:
-        plan.write(
-            PLAN.replace("=[1, 2, 3]", "=[1]").replace(
-                "--score={seed}",
-                "--score={seed} --hang_without={corpus_dir}/go",
-            )
-        )
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_after_a_kill_it_goes_on(settings, number):
     names = "plan", "output_dir", "corpus_dir"
     words = [f"--{name}={getattr(settings, name)}" for name in names]
     process = subprocess.Popen(
         [sys.executable, "-m", "lab.tables", *words],
         cwd=ROOT,
+        env={**os.environ, "HANG": "train"},
         start_new_session=True,
     )
-    journal = f"{settings.corpus_dir}/journal"
-    for _ in range(600):
-        if steps_of(journal) == ["records", "train"]:
-            return process
+    while steps_begun() != ["records", "train"]:
         assert process.poll() is None
         time.sleep(0.1)
-    raise AssertionError("The training has not started.")
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_after_a_kill_it_goes_on(settings, tmp_path, number):
-    process = start(settings, tmp_path)
     if number == signal.SIGKILL:
         os.killpg(process.pid, number)
         assert process.wait() == -number
@@ -155,60 +142,87 @@ def test_after_a_kill_it_goes_on(settings, tmp_path, number):
         assert process.wait(60) == preemption.EXIT_CODE
         with pytest.raises(ProcessLookupError):  # No command is left.
             os.killpg(process.pid, 0)
-    (tmp_path / "go").touch()
-    assert run(settings)[0].count("records") == 1  # Of blue.
+    assert run(settings)[0].count("records") == 1  # Those of blue.
     assert "| red | 30 | 20 | 40 | – | 3 | – |" in table_of(settings)
 
 
-def test_mistakes_have_one_message_and_status_2(settings, tmp_path):
-    for change, message in (
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
         ("--cell=10", "--cell=10 is not there: the plan has 9 cells."),
-        ("--corpus_dir=/nowhere", "/nowhere/train.txt"),
-        ("--plan=no.toml", "no.toml"),
-    ):
-        names = "plan", "output_dir", "corpus_dir"
-        words = [f"--{name}={getattr(settings, name)}" for name in names]
-        done = subprocess.run(
-            [sys.executable, "-m", "lab.tables", *words, change],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 2
-        last = done.stderr.strip().split("\n")[-1]
-        assert last.startswith("error: ") and message in last
+        ("--corpus_dir=/nowhere", "--corpus_dir=/nowhere/train.txt is not"),
+        ("--plan=no.toml", "--plan=no.toml is not a file"),
+        ("--size=night", "'night' is no size. There are default."),
+    ],
+)
+def test_mistakes_have_one_message_and_status_2(
+    settings, capsys, change, message
+):
+    names = "plan", "output_dir", "corpus_dir"
+    words = [f"--{name}={getattr(settings, name)}" for name in names]
+    status = options.run_inside(
+        tables.run, tables.TablesOptions, [*words, change]
+    )
+    assert status == 2
+    last = capsys.readouterr().err.strip().split("\n")[-1]
+    assert last.startswith("error: ") and message in last
     assert not os.path.exists(settings.output_dir)
 
 
-def test_a_tiny_plan_of_real_commands(tmp_path, monkeypatch):
-    """Table 5 of one cell, from text to curves."""
+TINY = """
+title = "Does sharing help?"
+seeds = [1]
+base = { share = "all" }
+[config]
+file = "configs/models/albert_tiny.json"
+vocab_size = 500
+hidden_size = 16
+[steps]
+records = '''data_prep.create_pretraining_data
+  --input_file={corpus_dir}/held_out.txt --output_file={records}/a.tfrecord
+  --spm_model_file={corpus_dir}/spm.model --max_seq_length=32
+  --max_predictions_per_seq=5 --dupe_factor=1'''
+train = '''albert_tf.run_pretraining --flagfile=configs/pretraining/tiny.flags
+  --albert_config_file={config} --input_file={records}/a.tfrecord --seed={seed}
+  --output_dir={train} --max_seq_length=32 --num_train_steps=2
+  --num_warmup_steps=1 --train_batch_size=2 --max_eval_steps=1'''
+[axes.share.all]
+[axes.share.none]
+config = { share = "none" }
+[columns."masked pieces right, %"]
+step = "train"
+key = "masked_lm_accuracy"
+scale = 100
+[columns.parameters]
+step = "train"
+key = "parameters"
+[curves]
+step = "train"
+key = "masked_lm_loss"
+"""
+
+
+def test_a_tiny_plan_of_real_commands(settings, monkeypatch):
+    """From text to curves."""
     monkeypatch.chdir(ROOT)
-    shutil.copy(FIXTURES / "own_text/corpus.txt", tmp_path / "train.txt")
-    lines = (tmp_path / "train.txt").read_text().split("\n")[:200]
-    (tmp_path / "held_out.txt").write_text("\n".join(lines))
-    path = tmp_path / "plan.toml"
-    path.write_text(
-        f'extends = "{ROOT}/lab/tables/plans/table5.toml"\n'
-        "[sizes.tiny]\nseeds = [1]\n"
-        "config = { vocab_size = 400, hidden_size = 16, embedding_size = 8 }\n"
-        'values = { text = "held_out.txt", passes = 1, vocab_size = 400, '
-        'updates = 4, warmup = 1, batch = 4, parts = "cost", windows = 2 }\n'
-    )
-    settings = tables.TablesOptions(
-        plan=str(path),
-        output_dir=str(tmp_path / "out"),
-        corpus_dir=str(tmp_path),
-        size="tiny",
-        cell=3,  # Trained on nsp, asked nsp.
-    )
+    own = FIXTURES / "own_text"
+    shutil.copy(own / "spm.model", settings.corpus_dir)
+    lines = (own / "corpus.txt").read_text().split("\n")[:100]
+    with open(f"{settings.corpus_dir}/held_out.txt", "w") as text:
+        text.write("\n".join(lines))
+    vocab_size = tokenization.Tokenizer(str(own / "spm.model")).vocab_size
+    with open(settings.plan, "w") as plan:
+        plan.write(TINY.replace("500", str(vocab_size)))
     tables.run(settings)
-    folder = tmp_path / "out/tables/plan-tiny"
-    table = (folder / "table.md").read_text()
-    rows = csv.DictReader((folder / "table.csv").read_text().splitlines())
+    rows = csv.DictReader(table_of(settings, "table.csv").splitlines())
     found = {(row["column"], row["row"]): row for row in rows}
-    row = found["sentence task right, %", "nsp, nsp"]
-    assert 0 <= float(row["median"]) <= 100 and row["paper"] == "90.5"
-    assert float(found["minutes of training", "nsp, nsp"]["median"]) > 0
-    assert found["sentence task right, %", "sop, sop"]["median"] == ""
-    assert "- sop, nsp, seed 1: records/" in table
-    assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+    masked, none = (
+        found[column, "none"]
+        for column in ("masked pieces right, %", "parameters")
+    )
+    assert 0 <= float(masked["median"]) <= 100
+    assert float(none["mean"]) > 1000  # Of the second layer.
+    folder = f"{settings.output_dir}/tables/plan-default"
+    with open(f"{folder}/curves.png", "rb") as picture:
+        assert picture.read().startswith(b"\x89PNG")
+    assert "Not there" not in table_of(settings)
