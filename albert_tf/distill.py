@@ -97,6 +97,15 @@ class DistillOptions(finetuning_options.FileOptions):
                 "train_examples",
                 self.vectors.train_examples,
             )
+        if self.finetuning.exit_layers:
+            for name in ("hidden_weight", "relation_weight"):
+                if getattr(self, name):
+                    raise errors.UserError(
+                        "is about the last layer alone, so it does not go with "
+                        "`exit_layers`. Leave one of the two out.",
+                        name,
+                        getattr(self, name),
+                    )
 
 
 if __name__ == "__main__":

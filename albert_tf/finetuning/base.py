@@ -43,6 +43,8 @@ class Task(abc.ABC):
             The scores of the first one have the plain names.
         outputs_are_positions: Whether outputs are positions in the records.
             Then only outputs for the same records can be averaged.
+        exit_options: Those of `exit_layers` and `exit_heads` that its head can
+            do.
         max_seq_length: Tokens S of a sequence, special ones included.
         remarks: What `remark` has collected; None: it logs at once.
     """
@@ -53,6 +55,7 @@ class Task(abc.ABC):
     eval_splits: tuple[str, ...] = (DEV,)
     test_splits: tuple[str, ...] = (TEST,)
     outputs_are_positions: bool = False
+    exit_options: tuple[str, ...] = ()
 
     def __init__(
         self, tokenizer: tokenization.AnyTokenizer, max_seq_length: int

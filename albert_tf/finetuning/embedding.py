@@ -81,6 +81,7 @@ class EmbeddingTask(base.Task):
     """A vector for each text."""
 
     name = NAME
+    exit_options = ("exit_layers",)
 
     def __init__(
         self,

@@ -56,6 +56,7 @@ def run(
         )
     if task.has_pairs:
         fit.check_pairs(shared.read_config(), shared.albert_config_file)
+    _check_exits(shared, task)
     _check_memory(shared, task, strategy)
     data = run_data.RunData(shared, task, sources, strategy, taught)
     _check_weights([one.finetuning for one in runs])
@@ -131,6 +132,20 @@ def _check_weights(
             continue
         if not run_folder.is_trained(one.output_dir):
             raise run_folder.no_weights(one.output_dir)
+
+
+def _check_exits(
+    settings: finetuning_options.FinetuningOptions, task: base.Task
+) -> None:
+    """Refuse depths that the model does not have, or the head cannot do."""
+    for name in ("exit_layers", "exit_heads"):
+        if getattr(settings, name) and name not in task.exit_options:
+            raise errors.UserError(
+                f"is not for {task.name}. Leave it out.",
+                name,
+                getattr(settings, name),
+            )
+    settings.read_config().exits(settings.exit_layers)
 
 
 def _check_memory(

@@ -137,6 +137,24 @@ class FinetuningOptions:
         "Default: that of --albert_config_file, or else cls.",
         choices=POOLINGS,
     )
+    num_hidden_layers: int | None = option(
+        None,
+        "Layers. Default: those of --albert_config_file. Where they share all "
+        "weights, any number can be applied; with more than --init_checkpoint "
+        "has, add --init_shallower.",
+        within=ranges.Range(1, 1000),
+    )
+    exit_layers: str | None = option(
+        None,
+        "Depths such as 2,4,6 at which the head is trained, too, beside the "
+        "last layer: `export` can then cut the model there, or stop where an "
+        "answer is sure. Each counts in proportion to its layers.",
+    )
+    exit_heads: bool = option(
+        False,
+        "Whether the head's linear layer is another one at each of "
+        "--exit_layers.",
+    )
     encoder_learning_rate: float | None = option(
         None,
         "Peak learning rate of the encoder without its pooler, at most "
@@ -186,6 +204,8 @@ class FinetuningOptions:
                 "encoder_learning_rate",
                 self.encoder_learning_rate,
             )
+        if self.exit_heads and not self.exit_layers:
+            options.refuse_foreign(self, ["exit_heads"], "exit_layers")
         if self.new_head and not self.init.init_checkpoint:
             raise errors.UserError(
                 "says how to use `init_checkpoint`, which is not given. Add "
@@ -203,7 +223,12 @@ class FinetuningOptions:
     def read_config(self) -> AlbertConfig:
         """Read the architecture, with dropout and pooling of the options."""
         config = AlbertConfig.from_json_file(self.albert_config_file)
-        names = "hidden_dropout_prob", "attention_probs_dropout_prob", "pooling"
+        names = (
+            "hidden_dropout_prob",
+            "attention_probs_dropout_prob",
+            "pooling",
+            "num_hidden_layers",
+        )
         given = {name: getattr(self, name) for name in names}
         changes = {k: v for k, v in given.items() if v is not None}
         return dataclasses.replace(config, **changes)

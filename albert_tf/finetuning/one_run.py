@@ -19,6 +19,8 @@ from albert_tf.finetuning import (
 )
 from albert_tf.model import model_options
 from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.model.heads import model_with_head
+from albert_tf.model.losses import exits
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
@@ -50,6 +52,12 @@ def run_once(
             recompute=training.recompute,
         )
         model = task_models.make_model(task, encoder)
+        objective = data.objective
+        if shared.exit_layers:
+            depths = encoder.config.exits(shared.exit_layers)
+            if isinstance(model, model_with_head.ModelWithHead):
+                model.add_exits(depths[:-1], own_heads=shared.exit_heads)
+            objective = exits.at_depths(objective, depths)
         optimizer = optimization.make_optimizer(
             shared.optimizer,
             *data.steps(),
@@ -59,7 +67,7 @@ def run_once(
         )
     data.start(model)
     trainer = training_loop.Trainer(
-        model, optimizer, data.objective, folder, training
+        model, optimizer, objective, folder, training
     )
     init = _initial_weights(shared, model)
     trainer.restore_or_initialize(init, new_heads=True)

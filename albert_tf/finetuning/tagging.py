@@ -145,6 +145,7 @@ class TaggingTask(base.Task):
 
     name = NAME
     outputs_are_positions = True
+    exit_options = "exit_layers", "exit_heads"
 
     def __init__(
         self,

@@ -251,6 +251,20 @@ class AlbertConfig:
         feed_forwards = groups if self.share in ("all", "ffn") else own
         return list(zip(attentions, feed_forwards, strict=True))
 
+    def exits(self, listed: str | None) -> tuple[int, ...]:
+        """Return the depths of a list such as 2,4, and that of the model."""
+        words = listed.split(",") if listed else []
+        depth = self.num_hidden_layers
+        for word in words:
+            if not word.strip().isdecimal() or not 1 <= int(word) <= depth:
+                raise errors.UserError(
+                    f"must be numbers from 1 to {depth}, the layers of the "
+                    "model, with commas between them.",
+                    "exit_layers",
+                    listed,
+                )
+        return tuple(sorted({*map(int, words), depth}))
+
     def forward_flops(
         self, length: int, predictions: int, outputs: int | None = None
     ) -> float:

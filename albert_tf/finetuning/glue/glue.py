@@ -28,6 +28,8 @@ _BATCH = 256
 class TextTask(base.Task):
     """A task with one label or number for each text or pair of texts."""
 
+    exit_options = "exit_layers", "exit_heads"
+
     def __init__(
         self,
         name: str,

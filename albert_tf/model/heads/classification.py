@@ -4,6 +4,7 @@ Source: ALBERT appendix A.4; in the original, classifier_utils.create_model.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -49,28 +50,36 @@ class AlbertClassifier(model_with_head.ModelWithHead):
         inputs: Mapping[str, tf.Tensor],
         training: bool = False,
         dropout_seed: tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
+    ) -> dict[str, Any]:
         """Return `logits` float [B, num_labels].
 
         With one label, inputs may be int32 [B, n, S], n sequences for each
-        example; the logits are then [B, n].
+        example; the logits are then [B, n]. See `with_exits` for training.
         """
         ids = tf.convert_to_tensor(inputs["input_ids"])
         if ids.shape.rank == 3:
             shape = tf.shape(ids)
             rows = {k: tf.reshape(v, [-1, shape[2]]) for k, v in inputs.items()}
-            found = self.call(rows, training, dropout_seed)["logits"]
-            return {"logits": tf.reshape(found, shape[:2])}
+            found = self.call(rows, training, dropout_seed)
+            return tf.nest.map_structure(
+                lambda logits: tf.reshape(logits, shape[:2]), found
+            )
         cls = tf.zeros_like(ids[:, :1])
         outputs = self.encode(inputs, training, dropout_seed, positions=cls)
         dropout = self.head_dropout(training, dropout_seed)
-        pooled = dropout(outputs["pooled_output"], self.dropout)
-        return {"logits": self.logits(pooled)}
 
-    def logits(self, pooled_output: tf.Tensor) -> tf.Tensor:
+        def answer(states: dict[str, Any], depth: int) -> dict[str, Any]:
+            pooled = dropout(states["pooled_output"], self.dropout)
+            return {"logits": self.logits(pooled, depth)}
+
+        return self.with_exits(answer, outputs, inputs, training)
+
+    def logits(
+        self, pooled_output: tf.Tensor, depth: int | None = None
+    ) -> tf.Tensor:
         """Return float [B, num_labels] for the pooled output [B, H]."""
-        logits = tf.matmul(pooled_output, self.output_weights, transpose_b=True)
-        logits += self.output_bias
+        weights, bias = self.output_of(depth)
+        logits = tf.matmul(pooled_output, weights, transpose_b=True) + bias
         if (self.mean, self.deviation) == (0.0, 1.0):
             return logits
         return tf.cast(logits, tf.float32) * self.deviation + self.mean

@@ -4,6 +4,7 @@ Source: Reimers and Gurevych, arXiv 1908.10084, section 3.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -55,8 +56,8 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
         inputs: Mapping[str, tf.Tensor],
         training: bool = False,
         dropout_seed: tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
-        """Return `embedding` for each text.
+    ) -> dict[str, Any]:
+        """Return `embedding` for each text; see `with_exits` for training.
 
         Args:
             inputs: Those of the encoder, int32 [B, S], or [B, texts, S].
@@ -72,10 +73,15 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
         }
         outputs = self.encode(rows, training, dropout_seed)
         mask = rows.get("input_mask", tf.ones_like(rows["input_ids"]))
-        vectors = self.vectors(outputs["sequence_output"], mask)
-        width = tf.shape(vectors)[-1:]
-        vectors = tf.reshape(vectors, tf.concat([shape[:-1], width], 0))
-        return {"embedding": vectors}
+
+        def answer(states: dict[str, Any], depth: int) -> dict[str, Any]:
+            del depth
+            vectors = self.vectors(states["sequence_output"], mask)
+            width = tf.shape(vectors)[-1:]
+            vectors = tf.reshape(vectors, tf.concat([shape[:-1], width], 0))
+            return {"embedding": vectors}
+
+        return self.with_exits(answer, outputs, rows, training)
 
     def vectors(
         self, sequence_output: tf.Tensor, input_mask: tf.Tensor

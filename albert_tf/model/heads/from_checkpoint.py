@@ -10,6 +10,7 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
     embedding,
+    model_with_head,
     pretraining,
     question_answering,
     replaced_tokens,
@@ -82,10 +83,12 @@ def only_for_training(
 
     Replaced-token detection leaves a generator and a head that nothing uses.
     Where the encoder was its own generator, its other heads are of use.
+    Finetuning leaves the heads of layers before the last.
     """
     parts = {n: checkpoint_reader.part_of(n) for n in checkpoint.shapes}
     if replaced_tokens.HEAD not in parts.values():
-        return frozenset()
+        exits = model_with_head.EXIT
+        return frozenset(n for n in parts if parts[n].startswith(exits))
     kept = {_ENCODER}
     if "cls/predictions" in parts.values():
         kept |= {"cls/predictions", "cls/seq_relationship"}

@@ -1,12 +1,13 @@
 """The base of models with a head: an encoder, and what a head needs of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from albert_tf.model import base, model_inputs, seeds
-from albert_tf.model.network import layers
+from albert_tf.model.network import layers, pooling
 from albert_tf.model.network.encoder import AlbertModel
 
 # Separates the seed of a head's dropout from those of the encoder.
@@ -14,6 +15,10 @@ _DROPOUT_STREAM = 2**30
 # Of heads that one linear layer ends. Fixed in the original, whatever the
 # config's `initializer_range` is.
 _INITIALIZER_RANGE = 0.02
+# What the scopes of outputs at single depths begin with.
+EXIT = "exit_"
+
+Outputs = dict[str, Any]
 
 
 class ModelWithHead(base.BuiltModel):
@@ -24,6 +29,8 @@ class ModelWithHead(base.BuiltModel):
     """
 
     reads_pooler: ClassVar[bool] = True
+    exit_layers: tuple[int, ...] = ()
+    _exit_heads: Mapping[str, tuple[tf.Variable, ...]] = MappingProxyType({})
 
     def __init__(self, encoder: AlbertModel, name: str, dropout: float = 0.0):
         super().__init__(name)
@@ -36,20 +43,75 @@ class ModelWithHead(base.BuiltModel):
         Args:
             scope: What their names begin with, such as `cls/tags/`.
         """
-        self.output_weights = self.add_weight(
+        self.output_weights, self.output_bias = self._linear(scope, units)
+
+    def _linear(self, scope: str, units: int) -> tuple[tf.Variable, ...]:
+        weights = self.add_weight(
             name=f"{scope}output_weights",
             shape=[units, self.encoder.config.hidden_size],
             initializer=layers.truncated_normal(_INITIALIZER_RANGE),
         )
-        self.output_bias = self.add_weight(
+        bias = self.add_weight(
             name=f"{scope}output_bias", shape=[units], initializer="zeros"
         )
+        return weights, bias
 
-    def token_scores(self, sequence_output: tf.Tensor) -> tf.Tensor:
+    def add_exits(self, depths: Sequence[int], *, own_heads: bool) -> None:
+        """Have the model answer at these depths, too, while it is trained.
+
+        Args:
+            own_heads: Whether each has weights and a bias of its own,
+                `exit_N/output_weights`.
+        """
+        self.exit_layers = tuple(depths)
+        if own_heads:
+            units = self.output_bias.shape[0]
+            self._exit_heads = {
+                str(n): self._linear(f"{EXIT}{n}/", units) for n in depths
+            }
+
+    def output_of(self, depth: int | None) -> tuple[tf.Variable, ...]:
+        """Return weights and bias for a depth; None: that of the encoder."""
+        shared = self.output_weights, self.output_bias
+        return self._exit_heads.get(str(depth or self.encoder.depth), shared)
+
+    def with_exits(
+        self,
+        answer: Callable[[Outputs, int], Outputs],
+        encoded: Outputs,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool,
+    ) -> Outputs:
+        """Return `answer(encoded, depth)`; in training `exits` with it.
+
+        These are what is answered at each of `exit_layers`, in order.
+
+        Args:
+            answer: Reads `sequence_output` or `pooled_output`.
+        """
+        encoder = self.encoder
+        found = answer(encoded, encoder.depth)
+        if not (training and self.exit_layers):
+            return found
+        known = encoder.fill_defaults(inputs)
+        found["exits"] = []
+        for depth in self.exit_layers:
+            last = depth * encoder.config.inner_group_num - 1
+            x = encoded["all_encoder_layers"][last]
+            states = {"sequence_output": x}
+            if self.reads_pooler:
+                pooled = pooling.pool(encoder.config.pooling, x, known)
+                states["pooled_output"] = encoder.pooler(pooled)
+            found["exits"].append(answer(states, depth))
+        return found
+
+    def token_scores(
+        self, sequence_output: tf.Tensor, depth: int | None = None
+    ) -> tf.Tensor:
         """Return float32 [B, S, units] for the encoder's output [B, S, H]."""
+        weights, bias = self.output_of(depth)
         x = tf.cast(sequence_output, tf.float32)
-        scores = tf.einsum("BSH,CH->BSC", x, self.output_weights)
-        return scores + self.output_bias
+        return tf.einsum("BSH,CH->BSC", x, weights) + bias
 
     def encode(
         self,

@@ -4,6 +4,7 @@ Source: Devlin et al., arXiv 1810.04805, section 5.3.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -43,9 +44,16 @@ class AlbertTokenClassifier(model_with_head.ModelWithHead):
         inputs: Mapping[str, tf.Tensor],
         training: bool = False,
         dropout_seed: tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
-        """Return `logits` float32 [B, S, num_labels], for padding too."""
+    ) -> dict[str, Any]:
+        """Return `logits` float32 [B, S, num_labels], for padding too.
+
+        See `with_exits` for training.
+        """
         outputs = self.encode(inputs, training, dropout_seed)
         dropout = self.head_dropout(training, dropout_seed)
-        x = dropout(outputs["sequence_output"], self.dropout)
-        return {"logits": self.token_scores(x)}
+
+        def answer(states: dict[str, Any], depth: int) -> dict[str, Any]:
+            x = dropout(states["sequence_output"], self.dropout)
+            return {"logits": self.token_scores(x, depth)}
+
+        return self.with_exits(answer, outputs, inputs, training)

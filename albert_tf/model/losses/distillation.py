@@ -74,10 +74,10 @@ def _ask(
     model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
 ) -> objectives.Tensors:
     """Return a model's outputs; it does not know what the teacher said."""
-    return objectives.outputs(model, _without_teacher(batch), dropout_seed)
+    return objectives.outputs(model, without_teacher(batch), dropout_seed)
 
 
-def _without_teacher(batch: objectives.Batch) -> dict[str, tf.Tensor]:
+def without_teacher(batch: objectives.Batch) -> dict[str, tf.Tensor]:
     """Return what a batch has beside the teacher's outputs."""
     return {k: v for k, v in batch.items() if not k.startswith(PREFIX)}
 
@@ -128,7 +128,7 @@ def vectors(
     def values(
         model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
     ) -> objectives.Tensors:
-        own = _without_teacher(batch)
+        own = without_teacher(batch)
         further: objectives.Tensors = {}
         if states:
             encoded = model.encode(own, dropout_seed is not None, dropout_seed)

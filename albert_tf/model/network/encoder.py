@@ -103,6 +103,7 @@ class AlbertModel(base.BuiltModel):
         recompute: bool = False,
         loop_layers: bool = False,
         with_pooler: bool = True,
+        depth: int | None = None,
     ):
         """Create the encoder and all its variables, in float32.
 
@@ -118,6 +119,9 @@ class AlbertModel(base.BuiltModel):
                 `layer_stack.apply_in_loop`. `all_encoder_layers` then holds
                 only the last.
             with_pooler: Without one, there is no `pooled_output`.
+            depth: How many layers are applied, counted as `num_hidden_layers`:
+                the first ones, or more than there are if all are the same.
+                Default: all.
         """
         super().__init__(name=scope)
         self.config = config
@@ -126,6 +130,7 @@ class AlbertModel(base.BuiltModel):
         self.recompute = recompute
         self.loop_layers = loop_layers
         self.with_pooler = with_pooler
+        self.depth = depth or config.num_hidden_layers
         self.embeddings = embeddings.Embeddings(config, f"{scope}/embeddings")
         self.embedding_mapping = None
         if config.maps_embeddings:
@@ -184,9 +189,11 @@ class AlbertModel(base.BuiltModel):
 
         Layers of a group hold the same objects, and so the same parameters.
         """
+        groups = self.config.layer_groups
+        groups += groups[-1:] * (self.depth - len(groups))
         return [
             TransformerLayer(*parts)
-            for group, ffn_group in self.config.layer_groups
+            for group, ffn_group in groups[: self.depth]
             for parts in zip(
                 self.attentions[group],
                 self.feed_forwards[ffn_group],
