@@ -3,7 +3,7 @@
 What it computes is defined by `network`; the tests compare both.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -22,6 +22,7 @@ MOST_CONSTANT_BYTES = 64 * 2**20
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 Part = Attention | FeedForward
+Layers = Sequence[tuple[Attention, FeedForward]]
 
 
 class PartWeights(NamedTuple):
@@ -37,6 +38,9 @@ class PartWeights(NamedTuple):
     output_bias: tf.Tensor
     gamma: tf.Tensor
     beta: tf.Tensor
+
+
+Found = dict[Part, PartWeights]
 
 
 class ServedEncoder:
@@ -120,6 +124,11 @@ class ServedEncoder:
         """
         if not (unpad or self._frozen):
             return self._model(inputs)
+        return self._compute(inputs, unpad)
+
+    def _compute(
+        self, inputs: Mapping[str, tf.Tensor], unpad: bool
+    ) -> dict[str, tf.Tensor]:
         known = model_inputs.standardize(inputs, _INPUTS)
         inputs = self._model.fill_defaults(known)
         mask = inputs["input_mask"]
@@ -129,13 +138,10 @@ class ServedEncoder:
     def _run(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         model, config = self._model, self._model.config
         unpadding = Unpadding(inputs["kept"], config.num_attention_heads)
-        _, embedded = model.embeddings(inputs)
-        x = unpadding.unpad(tf.cast(embedded, model.precision))
-        if model.embedding_mapping is not None:
-            x = model.embedding_mapping(x)
+        x = self._embed(inputs, unpadding)
         biases = attention_bias.biases(config, inputs)
         if self._has_constants and len(set(self._layers)) == 1:
-            x = self._loop(x, biases, unpadding)
+            x = self._loop(x, biases, unpadding, len(self._layers))
         else:
             x = self._apply(self._layers, x, biases, unpadding)
         x = unpadding.pad(x)
@@ -145,17 +151,33 @@ class ServedEncoder:
             outputs["pooled_output"] = pooled
         return outputs
 
+    def _embed(
+        self, inputs: Mapping[str, tf.Tensor], unpadding: Unpadding
+    ) -> tf.Tensor:
+        """Return what the first layer reads, [R, H]."""
+        model = self._model
+        _, embedded = model.embeddings(inputs)
+        x = unpadding.unpad(tf.cast(embedded, model.precision))
+        if model.embedding_mapping is not None:
+            x = model.embedding_mapping(x)
+        return x
+
     def _loop(
-        self, x: tf.Tensor, biases: list[tf.Tensor], unpadding: Unpadding
+        self,
+        x: tf.Tensor,
+        biases: list[tf.Tensor],
+        unpadding: Unpadding,
+        times: int | tf.Tensor,
+        found: Found | None = None,
     ) -> tf.Tensor:
         """Apply the only layer; its constants are in the body of a loop."""
 
         def body(number: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            x = self._apply(self._layers[:1], x, biases, unpadding)
+            x = self._apply(self._layers[:1], x, biases, unpadding, found)
             return number + 1, x
 
         return tf.while_loop(
-            lambda number, _: number < len(self._layers),
+            lambda number, _: number < times,
             body,
             (tf.constant(0), x),
             parallel_iterations=1,
@@ -163,14 +185,14 @@ class ServedEncoder:
 
     def _apply(
         self,
-        layers: list[tuple[Attention, FeedForward]],
+        layers: Layers,
         x: tf.Tensor,
         biases: list[tf.Tensor],
         unpadding: Unpadding,
+        found: Found | None = None,
     ) -> tf.Tensor:
-        """Apply layers to rows [R, H]; weights are read once."""
-        parts = dict.fromkeys(part for pair in layers for part in pair)
-        found = {part: self._weights(part, x.dtype) for part in parts}
+        """Apply layers to rows [R, H]; weights are read once, or given."""
+        found = found or self._read(layers, x.dtype)
         config = self._model.config
         epsilon = config.layer_norm_eps
         for attention, feed_forward in layers:
@@ -179,6 +201,10 @@ class ServedEncoder:
                 x, found[feed_forward], epsilon, config.hidden_act
             )
         return x
+
+    def _read(self, layers: Layers, dtype: tf.DType) -> Found:
+        parts = dict.fromkeys(part for pair in layers for part in pair)
+        return {part: self._weights(part, dtype) for part in parts}
 
     def _weights(self, part: Part, dtype: tf.DType) -> PartWeights:
         if part in self._frozen:

@@ -61,6 +61,12 @@ class Unpadding:
         flat = tf.scatter_nd(self._positions[:, None], rows, [count, width])
         return tf.reshape(flat, tf.concat([self._shape, [width]], 0))
 
+    def choose(self, rows: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
+        """Return the rows, of [R, W], of some sequences, bool [B]."""
+        length = tf.cast(self._shape[1], tf.int64)
+        is_chosen = tf.gather(chosen, self._positions // length)
+        return tf.boolean_mask(rows, is_chosen)
+
     def split(self, rows: tf.Tensor) -> list[tf.Tensor]:
         """Return query, key and value, each [B, N, S, D].
 

@@ -21,6 +21,13 @@ from albert_tf.text import packing_ops, tokenization, tokenization_ops
 
 # The inputs of the signature `tokens`.
 IDS = ("input_ids", "input_mask", "segment_ids")
+# What is read of a served encoder; the last two are an adaptive one's.
+_OUTPUTS = {
+    "sequence_output": tf.float32,
+    "pooled_output": tf.float32,
+    "logits": tf.float32,
+    "layers": tf.int32,
+}
 
 _MOST_AXES = 4  # More than any input has.
 
@@ -104,7 +111,8 @@ class Service:
         max_seq_length: int,
     ):
         self.model = model  # An encoder, or one with a head.
-        self._served = serving.ServedEncoder(self.encoder)
+        self._serve: Callable[..., Any] = serving.ServedEncoder
+        self._served = self._serve(self.encoder)
         self.tokenizer = tokenization_ops.make_graph_tokenizer(
             tokenizer,
             with_masks=self.reads_masks,
@@ -126,7 +134,7 @@ class Service:
 
         See `ServedEncoder`; to be called before the signatures are used.
         """
-        self._served = serving.ServedEncoder(self.encoder, freeze=True)
+        self._served = self._serve(self.encoder, freeze=True)
 
     def signatures(self) -> dict[str, Signature]:
         """Return the signatures by name."""
@@ -176,8 +184,8 @@ class Service:
         ids = self._checked(inputs["input_ids"])
         outputs = self._served({**inputs, "input_ids": ids}, unpad=unpad)
         return {
-            name: tf.cast(outputs[name], tf.float32)
-            for name in ("sequence_output", "pooled_output")
+            name: tf.cast(outputs[name], dtype)
+            for name, dtype in _OUTPUTS.items()
             if name in outputs
         }
 

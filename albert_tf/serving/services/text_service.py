@@ -1,12 +1,14 @@
 """Signatures of finetuned classifiers and regressions."""
 
 import abc
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.finetuning import windows
+from albert_tf.model.execution import adaptive
 from albert_tf.model.heads import classification
 from albert_tf.serving.services import service, text_windows
 from albert_tf.serving.services.service import Signature, Tensors
@@ -58,7 +60,9 @@ class TextService(service.Service, abc.ABC):
         return self._with_logits(super().tokens(*ids))
 
     def _with_logits(self, outputs: Tensors) -> Tensors:
-        logits = self.model.logits(outputs["pooled_output"])
+        logits = outputs.get("logits")
+        if logits is None:
+            logits = self.model.logits(outputs["pooled_output"])
         chances = self.chances(logits)
         return {**outputs, "logits": logits, "probabilities": chances}
 
@@ -92,13 +96,33 @@ class TextService(service.Service, abc.ABC):
 class ClassifierService(TextService):
     """A finetuned classifier."""
 
+    @property
+    def can_adapt(self) -> bool:
+        """Whether it can stop early; windows of a text are asked together."""
+        return not self._long.is_divided
+
+    def adapt(self, exits: Sequence[int], rule: adaptive.Rule) -> None:
+        """Have it stop where the answer is sure; see `AdaptiveEncoder`.
+
+        To be called before `freeze`, and before the signatures are used, which
+        give `layers` then, int32 [batch], and no outputs of the encoder.
+        """
+        self._serve = functools.partial(
+            adaptive.AdaptiveEncoder,
+            classifier=self.model,
+            exits=exits,
+            rule=rule,
+        )
+        self._served = self._serve(self.encoder)
+
     def answer(self, *texts: tf.Tensor) -> Tensors:
         """Classify texts.
 
         Returns:
             `label` string [batch], the likeliest; `labels` string and
             `probabilities` float32, both [batch, labels]; `truncated` bool
-            [batch]: whether the texts were too long and an end left out.
+            [batch]: whether the texts were too long and an end left out. If
+            adaptive, `layers` int32 [batch]: how many were used.
         """
         outputs = self._outputs(texts)
         probabilities = outputs["probabilities"]
@@ -108,6 +132,7 @@ class ClassifierService(TextService):
             "labels": tf.broadcast_to(labels, tf.shape(probabilities)),
             "probabilities": probabilities,
             "truncated": outputs["truncated"],
+            **{k: v for k, v in outputs.items() if k == "layers"},
         }
 
 

@@ -1,0 +1,209 @@
+"""An encoder that stops as soon as its classifier is sure.
+
+Sequences that are done leave the batch: the others go through the next layers
+in fewer rows. The answers are those of a pass through all layers to which the
+rule is applied afterwards.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.model.execution import serving
+from albert_tf.model.execution.unpadding import Unpadding
+from albert_tf.model.network import attention_bias, encoder, pooling
+
+if TYPE_CHECKING:
+    from albert_tf.model.heads.classification import AlbertClassifier
+
+Tensors = dict[str, tf.Tensor]
+_ROWS = ("kept", "input_mask", "segment_ids")
+
+
+class Rule(NamedTuple):
+    """When an answer is sure: either is enough, None is never.
+
+    Attributes:
+        patience: So many exits in a row gave the label of the exit before.
+            Source: Zhou et al., arXiv 2006.04152 (PABEE), section 3.
+        entropy: That of the probabilities is at most this share of ln(labels),
+            the largest one. Source: Liu et al., arXiv 2004.02178 (FastBERT).
+    """
+
+    patience: int | None = None
+    entropy: float | None = None
+
+    def is_sure(self, logits: tf.Tensor, agreed: tf.Tensor) -> tf.Tensor:
+        """Return bool [B] for float32 [B, labels] and int32 [B]."""
+        sure = tf.zeros_like(agreed, tf.bool)
+        if self.patience is not None:
+            sure |= agreed >= self.patience
+        if self.entropy is not None:
+            chances = tf.nn.log_softmax(logits)
+            entropy = -tf.reduce_sum(tf.exp(chances) * chances, -1)
+            sure |= entropy <= self.entropy * tf.math.log(
+                tf.cast(tf.shape(logits)[-1], tf.float32)
+            )
+        return sure
+
+
+class _State(NamedTuple):
+    """What is known before an exit; A sequences are not done, R rows theirs.
+
+    Attributes:
+        exit: int32 [], number of the exit.
+        x: float [R, H].
+        rows: int32 [A, S], by name.
+        number: int32 [A], place of each sequence in the batch.
+        label: int32 [A], what the exit before said; -1 before the first.
+        agreed: int32 [A], exits in a row that said what the one before said.
+        logits: float32 [B, labels], where done.
+        layers: int32 [B], where done.
+    """
+
+    exit: tf.Tensor
+    x: tf.Tensor
+    rows: Tensors
+    number: tf.Tensor
+    label: tf.Tensor
+    agreed: tf.Tensor
+    logits: tf.Tensor
+    layers: tf.Tensor
+
+
+class AdaptiveEncoder(serving.ServedEncoder):
+    """A served encoder with its classifier that uses as few layers as it needs.
+
+    It returns `logits` float32 [B, labels] and `layers` int32 [B].
+    """
+
+    def __init__(
+        self,
+        model: encoder.AlbertModel,
+        classifier: AlbertClassifier,
+        exits: Sequence[int],
+        rule: Rule,
+        *,
+        freeze: bool = False,
+    ):
+        """Prepare an encoder for serving; see `ServedEncoder`.
+
+        Args:
+            exits: Depths at which the classifier is asked, in order. The last
+                one is the encoder's.
+        """
+        super().__init__(model, freeze=freeze)
+        self._classifier = classifier
+        self._exits = tuple(exits)
+        self._rule = rule
+
+    def __call__(self, inputs: Tensors, *, unpad: bool = False) -> Tensors:
+        """Return the answers for a batch, see the class."""
+        return self._compute(inputs, unpad)
+
+    def _run(self, inputs: Tensors) -> Tensors:
+        config = self._model.config
+        unpadding = Unpadding(inputs["kept"], config.num_attention_heads)
+        x = self._embed(inputs, unpadding)
+        # Constants are in the body of the loop; others are read before it.
+        found = None if self._has_constants else self._read(self._layers, x.dtype)
+        number = tf.range(tf.shape(inputs["kept"])[0])
+        nothing = tf.zeros_like(number)
+        labels = self._classifier.num_labels
+        state = _State(
+            tf.constant(0),
+            x,
+            {name: inputs[name] for name in _ROWS},
+            number,
+            nothing - 1,
+            nothing,
+            tf.zeros([tf.size(number), labels]),
+            nothing,
+        )
+        shapes = tf.nest.map_structure(
+            lambda value: tf.TensorShape([None, *value.shape[1:]]), state
+        )._replace(exit=tf.TensorShape([]))
+        state = tf.while_loop(
+            lambda *state: tf.size(_State(*state).number) > 0,
+            lambda *state: self._next(_State(*state), found),
+            state,
+            shape_invariants=shapes,
+            parallel_iterations=1,
+        )
+        state = _State(*state)
+        return {"logits": state.logits, "layers": state.layers}
+
+    def _next(self, state: _State, found: serving.Found | None) -> _State:
+        """Go on to the next exit, and let those leave that are done."""
+        model, config = self._model, self._model.config
+        unpadding = Unpadding(state.rows["kept"], config.num_attention_heads)
+        biases = attention_bias.biases(config, state.rows)
+        x = self._segment(state, biases, unpadding, found)
+        pooled = pooling.pool(config.pooling, unpadding.pad(x), state.rows)
+        pooled = tf.cast(model.pooler(pooled), tf.float32)
+        logits = self._choose(
+            state,
+            [
+                functools.partial(self._classifier.logits, pooled, depth)
+                for depth in self._exits
+            ],
+        )
+        label = tf.argmax(logits, -1, tf.int32)
+        agreed = tf.where(label == state.label, state.agreed + 1, 0)
+        is_last = state.exit == len(self._exits) - 1
+        done = self._rule.is_sure(logits, agreed) | is_last
+        leaving = tf.boolean_mask(state.number, done)[:, None]
+        depths = tf.fill(
+            tf.shape(leaving)[:1], tf.gather(self._exits, state.exit)
+        )
+
+        def left(values: tf.Tensor) -> tf.Tensor:
+            return tf.boolean_mask(values, ~done)
+
+        return _State(
+            state.exit + 1,
+            unpadding.choose(x, ~done),
+            {name: left(values) for name, values in state.rows.items()},
+            *map(left, (state.number, label, agreed)),
+            tf.tensor_scatter_nd_update(
+                state.logits, leaving, tf.boolean_mask(logits, done)
+            ),
+            tf.tensor_scatter_nd_update(state.layers, leaving, depths),
+        )
+
+    def _segment(
+        self,
+        state: _State,
+        biases: list[tf.Tensor],
+        unpadding: Unpadding,
+        found: serving.Found | None,
+    ) -> tf.Tensor:
+        """Apply the layers between the exit before and this one."""
+        ends = [n * self._model.config.inner_group_num for n in self._exits]
+        begins = [0, *ends[:-1]]
+        given = state.x, biases, unpadding
+        if len(set(self._layers)) == 1:
+            times = tf.gather(ends, state.exit) - tf.gather(begins, state.exit)
+            return self._loop(*given, times, found)
+        parts = [
+            self._layers[begin:end]
+            for begin, end in zip(begins, ends, strict=True)
+        ]
+        return self._choose(
+            state,
+            [
+                functools.partial(self._apply, part, *given, found)
+                for part in parts
+            ],
+        )
+
+    @staticmethod
+    def _choose(
+        state: _State, branches: list[functools.partial[tf.Tensor]]
+    ) -> tf.Tensor:
+        """Return what the function of the exit gives."""
+        return tf.switch_case(state.exit, branches)
