@@ -17,6 +17,7 @@ outputs from the model in float32.
 import dataclasses
 import functools
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from albert_tf.common import (
     folder_lock,
     options,
     outputs,
+    ranges,
     shared_options,
     strict_json,
 )
@@ -76,6 +78,24 @@ class ExportOptions:
         "A labelled file of the finetuned task: the score of the export is "
         "compared with that of the model in float32.",
     )
+    adaptive: bool = option(
+        False,
+        "Whether a classifier stops at the first of the run's --exit_layers "
+        "where its answer is sure, by --patience or --entropy; `layers` says "
+        "how many were used.",
+    )
+    patience: int | None = option(
+        None,
+        "--adaptive: sure is what so many exits in a row say as the one "
+        "before.",
+        within=ranges.Range(1, 1000),
+    )
+    entropy: float | None = option(
+        None,
+        "--adaptive: sure is what has at most this share of the largest "
+        "possible entropy.",
+        within=ranges.SHARE,
+    )
     overwrite: bool = shared_options.overwrite("--export_dir")
 
     def __post_init__(self) -> None:
@@ -90,6 +110,17 @@ class ExportOptions:
                 f"--with_text=false goes with --format={SAVED_MODEL}: "
                 f"{self.format} takes ids only. Leave it out."
             )
+        if not self.adaptive:
+            options.refuse_foreign(self, ("patience", "entropy"), "adaptive")
+        elif self.format != SAVED_MODEL:
+            raise errors.UserError(
+                f"--adaptive goes with --format={SAVED_MODEL}. Leave one out."
+            )
+        elif self.patience is None and self.entropy is None:
+            raise errors.UserError(
+                "--adaptive needs --patience, --entropy or both: when an "
+                "answer is sure."
+            )
 
 
 if __name__ == "__main__":
@@ -98,7 +129,8 @@ if __name__ == "__main__":
 import tensorflow as tf
 
 from albert_tf.model.checkpoints import restoring
-from albert_tf.serving import scoring, source
+from albert_tf.model.execution import adaptive
+from albert_tf.serving import depth_table, scoring, source
 from albert_tf.serving.formats import (
     id_model,
     lite_model,
@@ -150,8 +182,9 @@ def _run(settings: ExportOptions) -> None:
     found = source.find(settings.source)
     task = source.make_task(found)
     examples = _read_examples(settings, task)
-    reference = source.make_service(found, task)
-    used = _restore(reference, found)
+    depths = source.depths(found, adaptive=settings.adaptive)
+    source.check_depths(found, depths)
+    reference, used = _make(settings, found, task)
     parent = os.path.dirname(settings.export_dir.rstrip("/"))
     files.make_folder(parent, "export_dir")
     save = _save_model if settings.format == SAVED_MODEL else _save_id_model
@@ -166,14 +199,33 @@ def _run(settings: ExportOptions) -> None:
         }
         if task and settings.eval_file:
             report |= _scores(settings, folder, reference, task, examples)
+            if settings.format == SAVED_MODEL and len(depths) > 1:
+                kinds = _kinds(settings, reference, depths)
+                points = _points(settings, found, task, kinds, examples)
+                depth_table.write(folder, points, task.key_metric)
+                report["depths"] = [point._asdict() for point in points]
         text = strict_json.dumps(report, indent=2, sort_keys=True) + "\n"
         files.write_text(os.path.join(folder, REPORT_NAME), text)
     logging.info("Exported %s to %s:\n%s", used.path, settings.export_dir, text)
 
 
-def _restore(what: service.Service, found: source.Source) -> restoring.Restored:
-    """Give a service its weights."""
-    return restoring.restore(what.model, found.checkpoint, found.option)
+def _make(
+    settings: ExportOptions,
+    found: source.Source,
+    task: base.Task | None,
+    precision: str = "float32",
+) -> tuple[service.Service, restoring.Restored]:
+    """Make a service with its weights."""
+    what = source.make_service(found, task, precision)
+    if settings.adaptive:
+        what.adapt(
+            source.depths(found, adaptive=True),
+            adaptive.Rule(settings.patience, settings.entropy),
+        )
+    used = restoring.restore(what.model, found.checkpoint, found.option)
+    if precision != "float32":
+        what.freeze()
+    return what, used
 
 
 def _save_model(
@@ -186,9 +238,7 @@ def _save_model(
     """Write a SavedModel; return its difference from the reference."""
     what = reference
     if settings.precision != "float32":
-        what = source.make_service(found, task, settings.precision)
-        _restore(what, found)
-        what.freeze()
+        what, _ = _make(settings, found, task, settings.precision)
     saved_model.save(what, folder, with_text=settings.with_text)
     loaded = tf.saved_model.load(folder).signatures
     return {
@@ -260,14 +310,64 @@ def _scores(
         ask = functools.partial(form.ask, path, "tokens")
         scores = scoring.by_ids(ask, names, task, examples)
     else:
-        signatures = tf.saved_model.load(folder).signatures
-        if settings.with_text:
-            ask = functools.partial(_ask, signatures["serving_default"])
-            scores = scoring.by_texts(ask, task, examples)
-        else:
-            ask = functools.partial(_ask, signatures["tokens"])
-            scores = scoring.by_ids(ask, names, task, examples)
+        scores, _ = _watched(settings, folder, task, examples)
     return {"scores": scores, "scores_in_float32": expected}
+
+
+def _watched(
+    settings: ExportOptions,
+    folder: str,
+    task: base.Task,
+    examples: Sequence[base.Example],
+) -> tuple[dict[str, float], depth_table.Watch]:
+    """Return the scores of a SavedModel, and the time it took."""
+    signatures = tf.saved_model.load(folder).signatures
+    name = "serving_default" if settings.with_text else "tokens"
+    watch = depth_table.Watch(functools.partial(_ask, signatures[name]))
+    if settings.with_text:
+        return scoring.by_texts(watch, task, examples), watch
+    names = list(signatures[name].structured_input_signature[1])
+    return scoring.by_ids(watch, names, task, examples), watch
+
+
+def _kinds(
+    settings: ExportOptions, what: service.Service, depths: Sequence[int]
+) -> list[tuple[str, Any]]:
+    """Return every depth, every patience, and the entropy that is given."""
+    kinds: list[tuple[str, Any]] = [("depth", n) for n in depths]
+    if what.can_adapt:
+        kinds += [("patience", n) for n in range(1, len(depths))]
+        if settings.entropy is not None:
+            kinds.append(("entropy", settings.entropy))
+    return kinds
+
+
+def _points(
+    settings: ExportOptions,
+    found: source.Source,
+    task: base.Task,
+    kinds: Sequence[tuple[str, Any]],
+    examples: Sequence[base.Example],
+) -> list[depth_table.Point]:
+    """Measure a SavedModel of each kind."""
+    whole = dataclasses.replace(
+        settings, adaptive=False, patience=None, entropy=None
+    )
+    points = []
+    for kind, value in kinds:
+        one, model = whole, found
+        if kind == "depth":
+            model = dataclasses.replace(
+                found, values={**found.values, "depth": value}
+            )
+        else:
+            one = dataclasses.replace(whole, adaptive=True, **{kind: value})
+        what, _ = _make(one, model, task, settings.precision)
+        with tempfile.TemporaryDirectory() as folder:
+            saved_model.save(what, folder, with_text=settings.with_text)
+            scores, watch = _watched(settings, folder, task, examples)
+        points.append(watch.point(kind, value, scores[task.key_metric]))
+    return points
 
 
 def _num_bytes(folder: str) -> int:

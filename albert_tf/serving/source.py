@@ -284,9 +284,13 @@ def make_service(
         source.config,
         precision=precision,
         with_pooler=_needs_pooler(values, task),
+        depth=values.get("depth"),
     )
     if task:
-        return make.of_task(task, encoder)
+        made = make.of_task(task, encoder)
+        if values.get("exit_heads"):
+            made.model.add_exits(trained_depths(source)[:-1], own_heads=True)
+        return made
     given = encoder, _load_tokenizer(source), values["max_seq_length"]
     if values["task"] == "encoder":
         return make.of_encoder(*given)
@@ -300,6 +304,47 @@ def make_service(
         are_several=values.get("are_several", False),
         pairs=values.get("pairs", False),
     )
+
+
+def trained_depths(source: Source) -> tuple[int, ...]:
+    """Return the depths at which the head was trained, in order."""
+    return source.config.exits(source.values.get("exit_layers"))
+
+
+def depths(source: Source, *, adaptive: bool) -> tuple[int, ...]:
+    """Return the depths at which an export may answer; its own is the last.
+
+    Args:
+        adaptive: Whether it answers at several depths. Where none was trained
+            but the last, these are all.
+    """
+    known = trained_depths(source)
+    depth = source.values.get("depth") or known[-1]
+    if adaptive and len(known) == 1:
+        return tuple(range(1, depth + 1))
+    return (*(n for n in known if n < depth), depth)
+
+
+def check_depths(source: Source, wanted: Sequence[int]) -> None:
+    """Warn of depths that were not trained; refuse them if layers differ."""
+    known = trained_depths(source)
+    trained = " and ".join(map(str, known))
+    new = ", ".join(str(n) for n in wanted if n not in known)
+    if new and len(set(source.config.layer_groups)) > 1:
+        raise errors.UserError(
+            f"{source.checkpoint} was trained to answer after {trained} "
+            f"layers, not after {new}, and its layers are different ones. "
+            "Choose `depth` among these, or finetune with `exit_layers`."
+        )
+    if new:
+        logging.warning(
+            "%s was trained to answer after %s layers, not after %s: expect a "
+            "lower score there. `exit_layers` of finetuning trains other "
+            "depths.",
+            source.checkpoint,
+            trained,
+            new,
+        )
 
 
 def _needs_pooler(values: Mapping[str, Any], task: base.Task | None) -> bool:

@@ -71,6 +71,12 @@ class SourceOptions:
         "Default: as in a sentence-transformers folder, else mean.",
         choices=TEXT_POOLINGS,
     )
+    depth: int | None = option(
+        None,
+        "Layers to apply, the first ones: those of the run's --exit_layers, "
+        "or, where all layers are the same, any number. Default: all.",
+        within=ranges.Range(1, 1000),
+    )
     # Without one: that of the run, or the only one beside the checkpoint.
     vocabulary: tokenization.VocabularyOptions = dataclasses.field(
         default_factory=tokenization.VocabularyOptions

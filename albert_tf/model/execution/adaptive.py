@@ -110,7 +110,11 @@ class AdaptiveEncoder(serving.ServedEncoder):
         unpadding = Unpadding(inputs["kept"], config.num_attention_heads)
         x = self._embed(inputs, unpadding)
         # Constants are in the body of the loop; others are read before it.
-        found = None if self._has_constants else self._read(self._layers, x.dtype)
+        found = (
+            None
+            if self._has_constants
+            else self._read_all(self._layers, x.dtype)
+        )
         number = tf.range(tf.shape(inputs["kept"])[0])
         nothing = tf.zeros_like(number)
         labels = self._classifier.num_labels

@@ -192,7 +192,7 @@ class ServedEncoder:
         found: Found | None = None,
     ) -> tf.Tensor:
         """Apply layers to rows [R, H]; weights are read once, or given."""
-        found = found or self._read(layers, x.dtype)
+        found = found or self._read_all(layers, x.dtype)
         config = self._model.config
         epsilon = config.layer_norm_eps
         for attention, feed_forward in layers:
@@ -202,7 +202,7 @@ class ServedEncoder:
             )
         return x
 
-    def _read(self, layers: Layers, dtype: tf.DType) -> Found:
+    def _read_all(self, layers: Layers, dtype: tf.DType) -> Found:
         parts = dict.fromkeys(part for pair in layers for part in pair)
         return {part: self._weights(part, dtype) for part in parts}
 

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model.execution import serving
+from albert_tf.common import errors
+from albert_tf.model.execution import adaptive, serving
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import packing_ops, tokenization, tokenization_ops
 
@@ -128,6 +129,31 @@ class Service:
         """The encoder below the head."""
         is_bare = isinstance(self.model, AlbertModel)
         return self.model if is_bare else self.model.encoder
+
+    @property
+    def can_adapt(self) -> bool:
+        """Whether answers say how sure they are; see `adapt`."""
+        return False
+
+    def adapt(self, exits: Sequence[int], rule: adaptive.Rule) -> None:
+        """Have a classifier stop where it is sure; see `AdaptiveEncoder`.
+
+        To be called before `freeze`, and before the signatures are used. These
+        give `layers` then, int32 [batch], and no outputs of the encoder.
+        """
+        if not self.can_adapt:
+            raise errors.UserError(
+                "`adaptive` is for models that give a text one of several "
+                "labels, without `windows`: others do not say how sure they "
+                "are. Leave it out."
+            )
+        self._serve = functools.partial(
+            adaptive.AdaptiveEncoder,
+            classifier=self.model,
+            exits=exits,
+            rule=rule,
+        )
+        self._served = self._serve(self.encoder)
 
     def freeze(self) -> None:
         """Convert the weights to the encoder's precision for good.

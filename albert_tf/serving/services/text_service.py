@@ -1,14 +1,12 @@
 """Signatures of finetuned classifiers and regressions."""
 
 import abc
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.finetuning import windows
-from albert_tf.model.execution import adaptive
 from albert_tf.model.heads import classification
 from albert_tf.serving.services import service, text_windows
 from albert_tf.serving.services.service import Signature, Tensors
@@ -100,20 +98,6 @@ class ClassifierService(TextService):
     def can_adapt(self) -> bool:
         """Whether it can stop early; windows of a text are asked together."""
         return not self._long.is_divided
-
-    def adapt(self, exits: Sequence[int], rule: adaptive.Rule) -> None:
-        """Have it stop where the answer is sure; see `AdaptiveEncoder`.
-
-        To be called before `freeze`, and before the signatures are used, which
-        give `layers` then, int32 [batch], and no outputs of the encoder.
-        """
-        self._serve = functools.partial(
-            adaptive.AdaptiveEncoder,
-            classifier=self.model,
-            exits=exits,
-            rule=rule,
-        )
-        self._served = self._serve(self.encoder)
 
     def answer(self, *texts: tf.Tensor) -> Tensors:
         """Classify texts.
