@@ -284,8 +284,8 @@ def make_service(
         source.config,
         precision=precision,
         with_pooler=_needs_pooler(values, task),
-        depth=values.get("depth"),
     )
+    encoder.depth = values.get("depth") or encoder.depth
     if task:
         made = make.of_task(task, encoder)
         if values.get("exit_heads"):

@@ -8,7 +8,7 @@ rule is applied afterwards.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
@@ -101,11 +101,13 @@ class AdaptiveEncoder(serving.ServedEncoder):
         self._exits = tuple(exits)
         self._rule = rule
 
-    def __call__(self, inputs: Tensors, *, unpad: bool = False) -> Tensors:
+    def __call__(
+        self, inputs: Mapping[str, tf.Tensor], *, unpad: bool = False
+    ) -> Tensors:
         """Return the answers for a batch, see the class."""
         return self._compute(inputs, unpad)
 
-    def _run(self, inputs: Tensors) -> Tensors:
+    def _run(self, inputs: Mapping[str, tf.Tensor]) -> Tensors:
         config = self._model.config
         unpadding = Unpadding(inputs["kept"], config.num_attention_heads)
         x = self._embed(inputs, unpadding)
@@ -148,6 +150,7 @@ class AdaptiveEncoder(serving.ServedEncoder):
         biases = attention_bias.biases(config, state.rows)
         x = self._segment(state, biases, unpadding, found)
         pooled = pooling.pool(config.pooling, unpadding.pad(x), state.rows)
+        assert model.pooler is not None, "Classifiers read it."
         pooled = tf.cast(model.pooler(pooled), tf.float32)
         logits = self._choose(
             state,
@@ -172,7 +175,9 @@ class AdaptiveEncoder(serving.ServedEncoder):
             state.exit + 1,
             unpadding.choose(x, ~done),
             {name: left(values) for name, values in state.rows.items()},
-            *map(left, (state.number, label, agreed)),
+            left(state.number),
+            left(label),
+            left(agreed),
             tf.tensor_scatter_nd_update(
                 state.logits, leaving, tf.boolean_mask(logits, done)
             ),

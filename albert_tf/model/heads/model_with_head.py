@@ -99,7 +99,7 @@ class ModelWithHead(base.BuiltModel):
             last = depth * encoder.config.inner_group_num - 1
             x = encoded["all_encoder_layers"][last]
             states = {"sequence_output": x}
-            if self.reads_pooler:
+            if self.reads_pooler and encoder.pooler is not None:
                 pooled = pooling.pool(encoder.config.pooling, x, known)
                 states["pooled_output"] = encoder.pooler(pooled)
             found["exits"].append(answer(states, depth))

@@ -103,7 +103,6 @@ class AlbertModel(base.BuiltModel):
         recompute: bool = False,
         loop_layers: bool = False,
         with_pooler: bool = True,
-        depth: int | None = None,
     ):
         """Create the encoder and all its variables, in float32.
 
@@ -119,9 +118,6 @@ class AlbertModel(base.BuiltModel):
                 `layer_stack.apply_in_loop`. `all_encoder_layers` then holds
                 only the last.
             with_pooler: Without one, there is no `pooled_output`.
-            depth: How many layers are applied, counted as `num_hidden_layers`:
-                the first ones, or more than there are if all are the same.
-                Default: all.
         """
         super().__init__(name=scope)
         self.config = config
@@ -130,7 +126,9 @@ class AlbertModel(base.BuiltModel):
         self.recompute = recompute
         self.loop_layers = loop_layers
         self.with_pooler = with_pooler
-        self.depth = depth or config.num_hidden_layers
+        # How many of `num_hidden_layers` are applied; may be set to fewer, or
+        # to more where all are the same.
+        self.depth = config.num_hidden_layers
         self.embeddings = embeddings.Embeddings(config, f"{scope}/embeddings")
         self.embedding_mapping = None
         if config.maps_embeddings:
