@@ -15,6 +15,7 @@ from albert_tf.serving import scoring
 TABLE_NAME = "depths.md"
 PLOT_NAME = "depths.png"
 _ALONE = 200  # Requests that are timed alone, at most.
+_REPEATS = 3  # The fastest counts: other programs may disturb the others.
 
 
 class Point(NamedTuple):
@@ -61,9 +62,12 @@ class Watch:
     ) -> Mapping[str, np.ndarray]:
         if not seconds:  # The first call takes longer.
             self._ask(inputs)
-        start = time.perf_counter()
-        found = self._ask(inputs)
-        seconds.append(time.perf_counter() - start)
+        times = []
+        for _ in range(_REPEATS):
+            start = time.perf_counter()
+            found = self._ask(inputs)
+            times.append(time.perf_counter() - start)
+        seconds.append(min(times))
         return found
 
     def point(self, kind: str, value: float, score: float) -> Point:
