@@ -42,6 +42,7 @@ FINETUNING = f"""
     train_batch_size=32 eval_batch_size=8 predict_batch_size=8
     train_feature_file pad_to_max early_stopping_evaluations=0 num_runs=1
     new_head hidden_dropout_prob attention_probs_dropout_prob pooling
+    num_hidden_layers exit_layers exit_heads
     encoder_learning_rate train_step warmup_step num_train_epochs=3.0
     warmup_proportion=0.1 {SHARED}
 """
@@ -143,7 +144,7 @@ OPTIONS = {
     """,
     "albert_tf.export:ExportOptions": f"""
         {VOCABULARY} export_dir! format=saved_model precision=float32
-        with_text=True eval_file run_dir checkpoint init_checkpoint
+        with_text=True adaptive patience entropy depth eval_file run_dir checkpoint init_checkpoint
         albert_config_file task text_pooling max_seq_length num_labels labels
         tags pairs squad_version start_n_top end_n_top null_score_diff_threshold
         doc_stride max_query_length max_answer_length n_best_size num_options

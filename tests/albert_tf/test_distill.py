@@ -268,3 +268,19 @@ def test_spans_of_a_teacher(world, tmp_path, version):
     assert all(np.isfinite(row["teacher_loss"]) for row in rows)
     with pytest.raises(errors.UserError, match="single tokens"):
         run_squad.run(taught(changed(settings, max_query_length=8), one))
+
+
+@pytest.mark.slow
+def test_a_student_learns_at_several_depths(world, encoder, texts, tmp_path):
+    """They are known to the run; other losses are of the last layer alone."""
+    folder = tmp_path / "student"
+    settings = options(
+        world, encoder, texts, folder, num_hidden_layers=2, exit_layers="1"
+    )
+    distill.run(settings)
+    assert run_folder.read(str(folder)).options["exit_layers"] == "1"
+    with pytest.raises(errors.UserError, match="`exit_heads=True` is not for"):
+        distill.run(changed(settings, exit_heads=True))
+    for name in ("hidden_weight", "relation_weight"):
+        with pytest.raises(errors.UserError, match=f"{name}.*not go with"):
+            changed(settings, **{name: 1.0})

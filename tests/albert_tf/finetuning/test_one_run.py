@@ -6,10 +6,11 @@ import tensorflow as tf
 
 from albert_tf import run_classifier
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import one_run, saved_outputs
+from albert_tf.finetuning import one_run, predictions, saved_outputs
 from albert_tf.finetuning.glue import glue
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import classification, from_checkpoint
 from albert_tf.training import distribution, run_checkpoints
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LOSS_RTOL, changed, make_replicas
@@ -392,3 +393,64 @@ def test_a_run_that_goes_on_repeats_batches_of_similar_length(world, tmp_path):
         lines = small_runs.metrics(tmp_path / name, "train")
         losses[name] = {line["step"]: line["loss"] for line in lines}
     assert losses["whole"] == losses["parts"]
+
+
+@pytest.mark.slow
+def test_a_deepened_model_is_trained_at_several_depths(world, mnli, tmp_path):
+    """The same layer, applied more often; each depth has its own head."""
+    folder = tmp_path / "run"
+    settings = changed(
+        small_runs.classifier(world, folder),
+        num_hidden_layers=3,
+        init_checkpoint=str(mnli),
+        init_shallower=True,
+        new_head=True,
+        exit_layers="1,2",
+        exit_heads=True,
+    )
+    run_classifier.run(settings)
+    config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
+    assert config.num_hidden_layers == 3
+    shapes = checkpoint_reader.read(str(folder)).shapes
+    heads = {name: shape for name, shape in shapes.items() if "exit_" in name}
+    assert heads.keys() == {
+        f"exit_{depth}/output_{kind}"
+        for depth in (1, 2)
+        for kind in ("weights", "bias")
+    }
+    assert "| exit_layers | 1,2 |" in (folder / "run_card.md").read_text()
+    with pytest.raises(errors.UserError, match="exit_layers was '1,2', is now"):
+        run_classifier.run(changed(settings, exit_layers="2"))
+    before = (folder / "test_results.tsv").read_text()
+    run_classifier.run(changed(settings, do_train=False))
+    assert (folder / "test_results.tsv").read_text() == before
+    # Other programs need the head of the last layer alone.
+    predictor = predictions.RunPredictor(str(folder), None, 8)
+    predictor.load()
+    checkpoint = checkpoint_reader.read(str(folder))
+    converted = from_checkpoint.make_model(config, checkpoint)
+    assert type(converted) is classification.AlbertClassifier
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        ("squad", {"exit_layers": "1"}, "`exit_layers=1` is not for squad"),
+        ("race", {"exit_layers": "1"}, "`exit_layers=1` is not for race"),
+        ("rte", {"exit_layers": "2"}, "`exit_layers=2` must be numbers from 1"),
+        ("rte", {"exit_layers": "0,1"}, "must be numbers from 1 to 1"),
+        ("rte", {"exit_layers": "1,a"}, "must be numbers from 1 to 1"),
+    ],
+)
+def test_depths_that_do_not_fit_are_refused(
+    world, tmp_path, kind, changes, message
+):
+    run, make = small_runs.KINDS[kind]
+    with pytest.raises(errors.UserError, match=message):
+        run(changed(make(world, tmp_path / "run"), **changes))
+    assert not (tmp_path / "run").exists()
+
+
+def test_heads_of_depths_need_depths(world, tmp_path):
+    with pytest.raises(errors.UserError, match="only used with `exit_layers`"):
+        changed(small_runs.classifier(world, tmp_path), exit_heads=True)

@@ -8,9 +8,12 @@ import tf_keras as keras
 from albert_tf.model import seeds
 from albert_tf.model.heads import (
     classification,
+    embedding,
+    token_classification,
 )
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import models, passes
+from tests.conftest import PARITY_ATOL, tiny_config
 
 IDS = np.array([[2, 17, 30, 3], [2, 5, 6, 3]])
 POSITIONS = {"masked_lm_positions": np.array([[1, 2], [2, 0]])}
@@ -88,3 +91,37 @@ def test_a_head_has_the_dropout_of_its_seed_in_training_only(small_config):
     for training, rate in ((False, 0.25), (True, 0.0)):
         model.dropout = rate
         assert model.head_dropout(training, seed) is seeds.NO_DROPOUT
+
+
+@pytest.mark.parametrize(
+    ("name", "own_heads"),
+    [
+        ("classifier", False),
+        ("classifier", True),
+        ("pairs", False),
+        ("tags", True),
+        ("embedder", False),
+    ],
+)
+def test_exits_answer_as_the_encoder_cut_there(name, own_heads):
+    """In one pass of training, beside the last layer's answer."""
+    encoder = AlbertModel(tiny_config(num_hidden_layers=3, pooling="pair"))
+    ids = np.stack([IDS, IDS[::-1]], 1) if name == "pairs" else IDS
+    if name == "tags":
+        model = token_classification.AlbertTokenClassifier(encoder, 3, 0.0)
+    elif name == "embedder":
+        model = embedding.AlbertEmbedder(encoder)
+    else:
+        labels = 1 if name == "pairs" else 3
+        model = classification.AlbertClassifier(encoder, labels, 0.0)
+    before = len(model.variables)
+    model.add_exits((1, 2), own_heads=own_heads)
+    assert len(model.variables) == before + 4 * own_heads
+    passes.fill(model)
+    found = model({"input_ids": ids}, training=True, dropout_seed=[1, 2])
+    answers = [*found.pop("exits"), found]
+    for depth, answer in zip((1, 2, 3), answers, strict=True):
+        encoder.depth = depth
+        expected = model({"input_ids": ids})
+        passes.assert_close(answer, dict(expected), PARITY_ATOL)
+        assert expected.keys() == answer.keys()  # No exits.
