@@ -9,6 +9,7 @@ Source: Devlin et al., arXiv 1810.04805, section 5.3.
 
 import collections
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from albert_tf.finetuning import base, probabilities, tagging_data, text_files
 from albert_tf.finetuning.squad import squad_features
 from albert_tf.finetuning.tagging_data import OUTSIDE, TaggedText
 from albert_tf.text import tokenization
+from albert_tf.training import confusion
 
 NAME = "tagging"
 NUM_SPECIAL = 2  # [CLS], [SEP].
@@ -296,6 +298,39 @@ class TaggingTask(base.Task):
                 value = compute(expected, found, zero_division=0)
                 scores[name] = float(value)
         return scores
+
+    def confusion(
+        self, outputs: base.Outputs, examples: Sequence[TaggedText]
+    ) -> confusion.Confusion:
+        """Count words by their tags, or whole entities by their types."""
+        expected = [example.tags or () for example in examples]
+        words = self._tags(outputs, examples)
+        found = [[tag for tag, _ in one] for one in words]
+        if not self.has_entities:
+            given, right = (
+                list(itertools.chain(*x)) for x in (found, expected)
+            )
+            labels = sorted({*given, *right})
+            return confusion.Confusion.of(
+                np.array([labels.index(tag) for tag in given], np.int64),
+                np.array([labels.index(tag) for tag in right], np.int64),
+                labels,
+            )
+        there, predicted = (
+            {
+                (number, *entity)
+                for number, one in enumerate(tags)
+                for entity in tagging_data.entities(one)
+            }
+            for tags in (expected, found)
+        )
+        every = sorted(there | predicted)
+        types = sorted({label for _, label, _, _ in every})
+        counts = np.zeros([len(types), 2, 2], np.int64)
+        for entity in every:
+            kind = types.index(entity[1])
+            counts[kind, int(entity in there), int(entity in predicted)] += 1
+        return confusion.Confusion(tuple(types), counts)
 
     def answers(
         self, outputs: base.Outputs, examples: Sequence[TaggedText]

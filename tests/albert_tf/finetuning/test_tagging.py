@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from seqeval import metrics
 
 from albert_tf.common import errors
 from albert_tf.finetuning import base, tagging, tagging_data, text_files
@@ -138,7 +139,8 @@ def test_scores_are_those_of_seqeval(tiny_tokenizer):
     example = of_text("Ivo saw Nord Farm, Mara", tags)
     # Right, right type but too short, wrong; an I- begins an entity.
     found = ["I-PER", "O", "B-LOC", "O", "I-PER", "B-LOC"]
-    scores = task.score(outputs_of(task, [example], [found]), [example])
+    outputs = outputs_of(task, [example], [found])
+    scores = task.score(outputs, [example])
     assert scores == {
         "accuracy": pytest.approx(3 / 6),
         "precision": 1 / 4,
@@ -146,6 +148,16 @@ def test_scores_are_those_of_seqeval(tiny_tokenizer):
         "f1": pytest.approx(2 / 7),
     }
     assert task.key_metric == "f1"
+    by_type = task.confusion(outputs, [example])
+    report = metrics.classification_report(
+        [list(tags)], [found], output_dict=True, zero_division=0
+    )
+    assert by_type.labels == ("LOC", "PER")
+    for number, label in enumerate(by_type.labels):
+        for name in ("precision", "recall", "F1"):
+            wanted = report[label]["f1-score" if name == "F1" else name]
+            assert by_type.scores[name][number] == pytest.approx(wanted)
+    assert by_type.micro["micro_f1"] == pytest.approx(scores["f1"])
 
 
 def test_parts_of_speech_are_scored_by_words(tiny_tokenizer):
@@ -154,6 +166,9 @@ def test_parts_of_speech_are_scored_by_words(tiny_tokenizer):
     outputs = outputs_of(task, [example], [["NOUN", "NOUN"]])
     assert task.score(outputs, [example]) == {"accuracy": 0.5}
     assert task.key_metric == "accuracy"
+    by_tag = task.confusion(outputs, [example])
+    assert by_tag.labels == ("NOUN", "VERB")
+    assert by_tag.counts.tolist() == [[1, 0], [1, 0]]
     (answer,) = task.answers(outputs, [example])
     assert [s["label"] for s in answer["spans"]] == ["NOUN", "NOUN"]
 
