@@ -74,33 +74,49 @@ def describe(cells: Sequence[plan.Cell], output_dir: str) -> str:
 def execute(task: plan.Task, output_dir: str) -> exceptions.TaskFailed | None:
     """Run a command, its output in a log, and leave a stamp."""
     path = os.path.join(output_dir, task.name)
-    # Cells that run beside each other wait for what they share.
-    with folder_lock.hold(path, "output_dir", math.inf, lock=f"{path}.lock"):
+    # Cells that run beside each other wait for what they share. The command
+    # holds the lock, too: if only this process is killed, it is waited for.
+    lock = folder_lock.acquire(
+        f"{path}.lock",
+        errors.UserError,
+        prepare=lambda: files.make_folder(path, "output_dir"),
+        patience=math.inf,
+    )
+    try:
         if results.is_done(output_dir, task):
             return None
-        files.make_folder(path)
         if task.config:
             config = os.path.join(output_dir, plan.config_path(task.config))
             files.make_folder(os.path.dirname(config))
             files.write_text(config, task.config.to_json())
         begun = time.time()
-        with open(f"{path}.log", "ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", *task.words], stdout=log, stderr=log
-            )
-            try:
-                status = process.wait()
-            except BaseException:  # This process is to end: so is that one.
-                process.terminate()
-                process.wait()
-                raise
+        status = _wait(task.words, f"{path}.log", lock)
         if status:
             last = results.last_line(output_dir, task)
             return exceptions.TaskFailed(f"exit status {status}: {last}")
         minutes = (time.time() - begun) / 60
         content = {"command": task.words, "minutes": minutes}
         files.write_text(f"{path}.json", json.dumps(content, indent=2) + "\n")
-    return None
+        return None
+    finally:
+        os.close(lock)
+
+
+def _wait(words: Sequence[str], log_file: str, lock: int) -> int:
+    """Run a command to its end; return its exit status."""
+    with open(log_file, "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *words],
+            stdout=log,
+            stderr=log,
+            pass_fds=[lock],
+        )
+        try:
+            return process.wait()
+        except BaseException:  # This process is to end: so is that one.
+            process.terminate()
+            process.wait()
+            raise
 
 
 def execute_all(cells: Sequence[plan.Cell], output_dir: str) -> bool:
@@ -122,11 +138,16 @@ def execute_all(cells: Sequence[plan.Cell], output_dir: str) -> bool:
 
     # The stamps say what is done, not doit's notes.
     with tempfile.TemporaryDirectory() as notes:
-        config = {"dep_file": os.path.join(notes, "doit"), "continue": True}
+        config = {
+            "dep_file": os.path.join(notes, "doit"),
+            "continue": True,
+            "verbosity": 2,
+        }
         loader = cmd_base.ModuleTaskLoader(
             {"task_command": task_command, "DOIT_CONFIG": config}
         )
-        return doit_cmd.DoitMain(loader).run(["run"]) == 0
+        names = [f"command:{name}" for name in tasks]
+        return doit_cmd.DoitMain(loader).run(["run", *names]) == 0
 
 
 def run(settings: TablesOptions) -> None:

@@ -13,6 +13,7 @@ import hashlib
 import itertools
 import math
 import os
+import re
 import shlex
 import string
 import tomllib
@@ -23,6 +24,10 @@ import pydantic
 
 from albert_tf.common import errors, files, strict_json
 from albert_tf.model.config import AlbertConfig
+
+# Folders and names that a step cannot have.
+_RESERVED = {"config", "tables", "seed", "output_dir", "corpus_dir", "data_dir"}
+_SIZES = pydantic.TypeAdapter(dict[str, dict[str, Any]])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +76,14 @@ class Column(_Strict):
     paper: dict[str, float] = {}
 
 
+class Change(_Strict, extra="allow"):
+    """What a value of an axis changes; further keys are options of steps."""
+
+    config: dict[str, Any] = {}
+    budget: dict[str, float] = {}  # Factors.
+    __pydantic_extra__: dict[str, str]
+
+
 class Plan(_Strict):
     """A plan file, with what it extends."""
 
@@ -81,17 +94,24 @@ class Plan(_Strict):
     budget: dict[str, float] = {}
     values: dict[str, str | int | float] = {}
     steps: dict[str, str]
-    axes: dict[str, dict[str, dict[str, Any]]]
+    axes: dict[str, dict[str, Change]]
     base: dict[str, str] = {}
-    columns: dict[str, Column]
+    columns: dict[str, Column] = pydantic.Field(min_length=1)
     curves: Column | None = None
 
     def check(self) -> None:
         """Refuse names that are nowhere else in the plan."""
+        for step in self.steps:
+            if step in _RESERVED or not re.fullmatch(r"[a-z_]+", step):
+                raise errors.UserError(
+                    f"{step!r} cannot be the name of a step. Give another one, "
+                    "of small letters."
+                )
         for axis, values in self.axes.items():
-            for value, changes in values.items():
+            for value, change in values.items():
                 allowed = {"config", "budget", *self.steps}
-                _known(f"key of axes.{axis}.{value}", changes, allowed)
+                where = f"key of axes.{axis}.{value}"
+                _known(where, change.model_extra or (), allowed)
         _known("axis", self.base, self.axes)
         for axis, value in self.base.items():
             _known(f"value of axes.{axis}", [value], self.axes[axis])
@@ -129,19 +149,20 @@ class Plan(_Strict):
         values = {**self.values, **place, "seed": seed}
         config = _config(
             functools.reduce(
-                _merged, [x.get("config", {}) for x in changes], self.config
+                _merged, [change.config for change in changes], self.config
             )
         )
         tasks: dict[str, Task] = {}
         for step, command in self.steps.items():
             minutes = self.budget.get(step, 0) * math.prod(
-                change.get("budget", {}).get(step, 1) for change in changes
+                change.budget.get(step, 1) for change in changes
             )
-            text = " ".join([command, *(x.get(step, "") for x in changes)])
+            more = [(change.model_extra or {}).get(step) for change in changes]
+            text = " ".join([command, *filter(None, more)])
             given = _Command(step, text, values, config, tasks)
             try:
                 tasks[step] = given.task(places, minutes)
-            except ValueError as error:  # Of braces, quotation marks, names.
+            except (ValueError, LookupError) as error:  # Of braces, names.
                 raise errors.UserError(f"In step {step}: {error}") from None
         return tasks
 
@@ -159,7 +180,8 @@ class _Command:
     def task(self, places: Mapping[str, str], minutes: float) -> Task:
         own = ["config"] if self.config else []
         known = {*places, *self.values, *self.before, self.step, *own}
-        fields = {x[1] for x in string.Formatter().parse(self.text) if x[1]}
+        parts = string.Formatter().parse(self.text)
+        fields = {name for _, name, *_ in parts if name is not None}
         _known("name here", fields, known)
         for name in fields & places.keys():
             if not places[name]:
@@ -218,9 +240,12 @@ def _content(word: str) -> str:
 def read(path: str, size: str) -> Plan:
     """Read a plan in a size: `default`, or one of its `sizes`."""
     content = _read(path)
-    sizes = {"default": {}, **content.pop("sizes", {})}
-    _known("size", [size], sizes)
     try:
+        sizes = {
+            "default": {},
+            **_SIZES.validate_python(content.pop("sizes", {})),
+        }
+        _known("size", [size], sizes)
         plan = Plan(**_merged(content, sizes[size]))
         plan.check()
     except pydantic.ValidationError as error:

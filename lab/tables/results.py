@@ -4,6 +4,7 @@ import csv
 import fnmatch
 import functools
 import io
+import math
 import os
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +73,8 @@ def _measured(
             known = numbers(os.path.join(output_dir, task.name))
             if names := fnmatch.filter(known, column.key):
                 mean = statistics.fmean(known[name] for name in names)
-                found[cell.row, cell.seed] = column.scale * mean
+                if math.isfinite(mean):
+                    found[cell.row, cell.seed] = column.scale * mean
     return found
 
 

@@ -1,5 +1,6 @@
 """The command: tables, failures, kills, changed commands."""
 
+import concurrent.futures
 import csv
 import dataclasses
 import os
@@ -43,6 +44,7 @@ paper = {{ blue = 33.5 }}
 @pytest.fixture
 def settings(tmp_path, monkeypatch):
     monkeypatch.setenv("JOURNAL", str(tmp_path / "journal"))
+    monkeypatch.setenv("GO", str(tmp_path / "go"))
     for name in ("train.txt", "held_out.txt"):
         (tmp_path / name).write_text("text")
     path = tmp_path / "plan.toml"
@@ -121,8 +123,8 @@ def test_only_what_is_missing_or_changed_runs_again(settings, capsys):
     assert "| red | 40 |" in table_of(settings)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_after_a_kill_it_goes_on(settings, number):
+def start(settings):
+    """Start the command; return it when its first training hangs."""
     names = "plan", "output_dir", "corpus_dir"
     words = [f"--{name}={getattr(settings, name)}" for name in names]
     process = subprocess.Popen(
@@ -134,6 +136,12 @@ def test_after_a_kill_it_goes_on(settings, number):
     while steps_begun() != ["records", "train"]:
         assert process.poll() is None
         time.sleep(0.1)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_after_a_kill_it_goes_on(settings, number):
+    process = start(settings)
     if number == signal.SIGKILL:
         os.killpg(process.pid, number)
         assert process.wait() == -number
@@ -144,6 +152,32 @@ def test_after_a_kill_it_goes_on(settings, number):
             os.killpg(process.pid, 0)
     assert run(settings)[0].count("records") == 1  # Those of blue.
     assert "| red | 30 | 20 | 40 | – | 3 | – |" in table_of(settings)
+
+
+def test_a_command_that_was_left_alone_is_waited_for(settings):
+    process = start(settings)
+    process.kill()
+    process.wait()
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        task = tables.plan.read(settings.plan, "default").cells(
+            {**vars(settings), "data_dir": "none"}
+        )[0]
+        waiting = threads.submit(
+            tables.execute, task.tasks["train"], settings.output_dir
+        )
+        time.sleep(0.5)
+        assert not waiting.done() and steps_begun().count("train") == 1
+        with open(os.environ["GO"], "w"):
+            pass
+        assert waiting.result() is None
+    assert steps_begun().count("train") == 2
+
+
+def test_a_number_that_is_not_finite_is_a_hole(settings):
+    with open(settings.plan, "w") as plan:
+        plan.write(PLAN.replace("--score=3", "--score=nan"))
+    run(settings)
+    assert "| blue | – | – | – | – | 0 | 33.5 |" in table_of(settings)
 
 
 @pytest.mark.parametrize(

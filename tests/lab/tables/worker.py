@@ -14,8 +14,8 @@ given = parser.parse_args()
 step = given.output_dir.parent.name
 with open(os.environ["JOURNAL"], "a") as journal:
     journal.write(f"{step}\n")
-if step == os.environ.get("HANG"):
-    time.sleep(600)
+while step == os.environ.get("HANG") and not os.path.exists(os.environ["GO"]):
+    time.sleep(0.1)
 if given.fail:
     print("first line\nno score today\n")
     raise SystemExit(3)
