@@ -206,7 +206,6 @@ def test_mistakes_have_one_message_and_status_2(
 TINY = """
 title = "Does sharing help?"
 seeds = [1]
-base = { share = "all" }
 [config]
 file = "configs/models/albert_tiny.json"
 vocab_size = 500
@@ -220,7 +219,6 @@ train = '''albert_tf.run_pretraining --flagfile=configs/pretraining/tiny.flags
   --albert_config_file={config} --input_file={records}/a.tfrecord --seed={seed}
   --output_dir={train} --max_seq_length=32 --num_train_steps=2
   --num_warmup_steps=1 --train_batch_size=2 --max_eval_steps=1'''
-[axes.share.all]
 [axes.share.none]
 config = { share = "none" }
 [columns."masked pieces right, %"]
@@ -255,7 +253,7 @@ def test_a_tiny_plan_of_real_commands(settings, monkeypatch):
         for column in ("masked pieces right, %", "parameters")
     )
     assert 0 <= float(masked["median"]) <= 100
-    assert float(none["mean"]) > 1000  # Of the second layer.
+    assert float(none["median"]) > 10_000
     folder = f"{settings.output_dir}/tables/plan-default"
     with open(f"{folder}/curves.png", "rb") as picture:
         assert picture.read().startswith(b"\x89PNG")
