@@ -105,21 +105,23 @@ def compare(
 
 
 def _markdown(title: str, lines: Sequence[Mapping[str, Any]]) -> str:
-    def shown(value: float | None) -> str:
+    def shown(value: float | None, sign: str = "") -> str:
         if value is None:
             return "–"
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+        return f"{value:{sign}{',.0f' if abs(value) >= 1000 else '.4g'}}"
 
-    table = [
-        [
-            line["row"],
-            *(shown(line[key]) for key in ("median", "lowest", "highest")),
-            "–" if line["mean"] is None else report.describe(line),
-            str(line["seeds"]),
-            shown(line["paper"]),
-        ]
-        for line in lines
-    ]
+    table = []
+    for line in lines:
+        mean, low, high = (shown(line[x], "+") for x in ("mean", "low", "high"))
+        table.append(
+            [
+                line["row"],
+                *(shown(line[key]) for key in ("median", "lowest", "highest")),
+                mean if low == "–" else f"{mean} ({low} to {high})",
+                str(line["seeds"]),
+                shown(line["paper"]),
+            ]
+        )
     return "\n".join([f"## {title}\n", *report.rows(_HEAD, table)]) + "\n"
 
 
@@ -144,7 +146,8 @@ def write(
         f"# {chosen.title}\n\n{chosen.note}\n",
         "The models of the paper are larger and were trained for longer: "
         "compare the order of the rows with it, not the numbers. Base: "
-        f"{', '.join(chosen.base.values()) or 'the row itself'}.\n",
+        + (", ".join(f"{k} {v}" for k, v in chosen.base.items()) or "none")
+        + ".\n",
     ]
     for title, lines in tables.items():
         if any(line["seeds"] for line in lines):

@@ -85,7 +85,7 @@ def test_the_table_has_medians_intervals_the_paper_and_holes(settings):
     table = table_of(settings)
     for line in (
         "| red | 30 | 20 | 40 | – | 3 | – |",
-        "| blue | 50 | 40 | 60 | +20.00 (+20.00 to +20.00) | 3 | 33.5 |",
+        "| blue | 50 | 40 | 60 | +20 (+20 to +20) | 3 | 33.5 |",
         "| green | – | – | – | – | 0 | – |",
     ):
         assert f"{line}\n" in table
