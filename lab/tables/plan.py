@@ -27,7 +27,6 @@ from albert_tf.model.config import AlbertConfig
 
 # Folders and names that a step cannot have.
 _RESERVED = {"config", "tables", "seed", "output_dir", "corpus_dir", "data_dir"}
-_SIZES = pydantic.TypeAdapter(dict[str, dict[str, Any]])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +97,7 @@ class Plan(_Strict):
     base: dict[str, str] = {}
     columns: dict[str, Column] = pydantic.Field(min_length=1)
     curves: Column | None = None
+    sizes: dict[str, dict[str, Any]] = {}
 
     def check(self) -> None:
         """Refuse names that are nowhere else in the plan."""
@@ -111,7 +111,7 @@ class Plan(_Strict):
             for value, change in values.items():
                 allowed = {"config", "budget", *self.steps}
                 where = f"key of axes.{axis}.{value}"
-                _known(where, change.model_extra or (), allowed)
+                _known(where, change.model_extra, allowed)
         _known("axis", self.base, self.axes)
         for axis, value in self.base.items():
             _known(f"value of axes.{axis}", [value], self.axes[axis])
@@ -157,8 +157,8 @@ class Plan(_Strict):
             minutes = self.budget.get(step, 0) * math.prod(
                 change.budget.get(step, 1) for change in changes
             )
-            more = [(change.model_extra or {}).get(step) for change in changes]
-            text = " ".join([command, *filter(None, more)])
+            more = (change.model_extra.get(step, "") for change in changes)
+            text = " ".join([command, *more])
             given = _Command(step, text, values, config, tasks)
             try:
                 tasks[step] = given.task(places, minutes)
@@ -188,10 +188,9 @@ class _Command:
                 raise errors.UserError(f"`{name}` is needed. Give it.")
         # The same wherever the places are. The files there count by content.
         general = self._words({name: name for name in places}, self.step)
+        found = self._words(places, self.step, os.devnull)
         digest = hashlib.sha256()
-        for word, here in zip(
-            general, self._words(places, self.step), strict=True
-        ):
+        for word, here in zip(general, found, strict=True):
             digest.update(f"{word}\n{_content(here)}\n".encode())
         name = f"{self.step}/{digest.hexdigest()[:12]}"
         return Task(
@@ -241,10 +240,7 @@ def read(path: str, size: str) -> Plan:
     """Read a plan in a size: `default`, or one of its `sizes`."""
     content = _read(path)
     try:
-        sizes = {
-            "default": {},
-            **_SIZES.validate_python(content.pop("sizes", {})),
-        }
+        sizes = {"default": {}, **Plan(**content).sizes}
         _known("size", [size], sizes)
         plan = Plan(**_merged(content, sizes[size]))
         plan.check()
@@ -254,11 +250,11 @@ def read(path: str, size: str) -> Plan:
         known = ", ".join(Plan.model_fields)
         raise errors.UserError(
             f"{where}: {first['msg']}. Correct it. The keys of a plan are "
-            f"extends, sizes, {known}.",
+            f"extends, {known}.",
             "plan",
             path,
         ) from None
-    except (errors.UserError, ValueError) as error:
+    except errors.UserError as error:
         raise errors.UserError(f"is wrong: {error}", "plan", path) from None
     return plan
 
@@ -274,7 +270,7 @@ def _read(path: str, inside: tuple[str, ...] = ()) -> dict[str, Any]:
     if other is None:
         return content
     other = os.path.join(os.path.dirname(path), str(other))
-    if other in (path, *inside):
+    if os.path.realpath(other) in map(os.path.realpath, (path, *inside)):
         raise errors.UserError("extends itself.", "plan", path)
     return _merged(_read(other, (*inside, path)), content)
 

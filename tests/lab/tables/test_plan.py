@@ -64,7 +64,7 @@ def read(tmp_path, text, size="default"):
         ("{rate}", "{}", "In step train: '' is no name here"),
         ("{rate}", "{rate:{x}}", "In step train: 'x'"),
         ("[budget]", "[budget", "is not TOML: .*line 7"),
-        ('title = "A', 'extends = "plan.toml"\ntitle = "A', "extends itself"),
+        ('title = "A', 'extends = "./plan.toml"\ntitle = "A', "extends itself"),
         ('title = "A', 'extends = "no.toml"\ntitle = "A', "no.toml"),
         ("[values]", '[config]\nfile = "no.json"\n[values]', "no.json"),
         (
