@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.common import errors, files, options, ranges, strict_json
+from albert_tf.common import (
+    errors,
+    files,
+    options,
+    outputs,
+    ranges,
+    strict_json,
+)
 from albert_tf.common.options import checked, option
 from albert_tf.text import tokenization
 from lab.measure import held_out, scoring
@@ -35,6 +42,7 @@ class LayersOptions:
     text_file: str = option(help="Text, an empty line between documents.")
     output_dir: str = option(help="Folder for layers.json and layers.png.")
     windows: int = option(64, "Windows of text.", within=ranges.EXAMPLES)
+    overwrite: bool = option(False, "Whether to replace existing files.")
 
 
 def movements(states: list[np.ndarray]) -> dict[str, list[float]]:
@@ -103,6 +111,11 @@ def run(settings: LayersOptions) -> None:
         )
     path = files.require_file(settings.text_file, "text_file")
     text = files.read_bytes(path).decode("utf-8")
+    numbers, curves = (
+        os.path.join(settings.output_dir, f"layers.{kind}")
+        for kind in ("json", "png")
+    )
+    outputs.claim(settings, "output_dir", [numbers, curves])
     found = {
         name: measure(folder, text, settings.windows)
         for name, _, folder in runs
@@ -110,13 +123,9 @@ def run(settings: LayersOptions) -> None:
     picture = io.BytesIO()
     _draw(found).savefig(picture, format="png", dpi=80)
     files.make_folder(settings.output_dir, "output_dir")
+    content = strict_json.dumps(found, indent=2) + "\n"
     files.write_together(
-        {
-            os.path.join(settings.output_dir, "layers.json"): (
-                strict_json.dumps(found, indent=2) + "\n"
-            ).encode(),
-            os.path.join(settings.output_dir, "layers.png"): picture.getvalue(),
-        }
+        {numbers: content.encode(), curves: picture.getvalue()}
     )
 
 

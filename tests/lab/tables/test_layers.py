@@ -1,5 +1,6 @@
 """How far layers move their input."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -33,6 +34,9 @@ def test_models_are_measured_and_drawn(tmp_path, model_dir):
     assert length > 0 and 0 < angle < 180
     picture = (tmp_path / "out/layers.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
+    with pytest.raises(errors.UserError, match="layers.json exists"):
+        layers.run(settings)
+    layers.run(dataclasses.replace(settings, overwrite=True))
 
 
 def test_runs_need_names(tmp_path):
