@@ -32,6 +32,7 @@ from albert_tf.data import (
     layouts,
     manifests,
     masking,
+    permutation,
     record_check,
 )
 from albert_tf.model.config import AlbertConfig
@@ -125,11 +126,44 @@ class PretrainingOptions:
                 "Neither --do_train nor --do_eval is set. Set at least one."
             )
         self._check_masking()
+        if self.recipe.objective == "plm":
+            self._check_permutations()
         if self.follow_checkpoints and (self.do_train or not self.do_eval):
             raise errors.UserError(
                 "--follow_checkpoints evaluates what another process trains. "
                 "Give it with --do_eval and --nodo_train."
             )
+
+    def _check_permutations(self) -> None:
+        """Refuse options that mean nothing for permutations."""
+        if not self.masked_lm_budget:
+            raise errors.UserError(
+                "chooses what it asks for in training. Give `masked_lm_budget`, "
+                "the most pieces of a sequence (85 of 512 in XLNet), and "
+                "records without masks (`masking_time=training`).",
+                "objective",
+                "plm",
+            )
+        plain = options.to_dict(masking.MaskingOptions())
+        found = {
+            **options.to_dict(self.masks),
+            "sentence_objective": self.recipe.sentence_objective,
+            "pack_sequences": self.pack_sequences,
+        }
+        needed = {
+            **plain,
+            "sentence_objective": "none",
+            "pack_sequences": False,
+        }
+        for name, value in needed.items():
+            if found[name] != value:
+                raise errors.UserError(
+                    "has a rule of its own for what it asks for, predicts "
+                    "nothing about sentences and has a row for each example. "
+                    f"Set `{name}={value}`.",
+                    "objective",
+                    "plm",
+                )
 
     @property
     def num_predictions(self) -> int:
@@ -167,8 +201,8 @@ class PretrainingOptions:
             layouts.without_masks(layout) if self.masked_lm_budget else layout
         )
 
-    def make_drawer(self) -> drawing.Masks | None:
-        """Return what masks in training, if anything does."""
+    def make_drawer(self) -> drawing.Masks | permutation.Permutations | None:
+        """Return what draws in training, if anything does."""
         if not self.masked_lm_budget:
             return None
         tokenizer = tokenization.load(self.vocabulary)
@@ -184,6 +218,8 @@ class PretrainingOptions:
                 np.zeros(0, np.uint8),  # The records say where words start.
             ),
         )
+        if self.recipe.objective == "plm":
+            return permutation.Permutations(masker, self.max_seq_length)
         return drawing.Masks(masker, self.max_seq_length)
 
 

@@ -65,11 +65,17 @@ class Masks:
     ) -> dict[str, np.ndarray]:
         """Return what `makes` lists; arguments as of `Masker.mask`."""
         found = self.masker.mask(tokens, lengths, keys, boundary)
-        places = np.arange(self.masker.num_predictions)
-        weights = places < found.counts[:, None]
-        return {
-            "input_ids": found.input_ids,
-            "masked_lm_positions": found.positions,
-            "masked_lm_ids": found.labels,
-            "masked_lm_weights": weights.astype(np.float32),
-        }
+        lists = found.positions, found.labels, found.counts
+        return {"input_ids": found.input_ids, **predictions(*lists)}
+
+
+def predictions(
+    positions: np.ndarray, labels: np.ndarray, counts: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the features of what is predicted; see `masking.collect`."""
+    weights = np.arange(positions.shape[1]) < counts[:, None]
+    return {
+        "masked_lm_positions": positions,
+        "masked_lm_ids": labels,
+        "masked_lm_weights": weights.astype(np.float32),
+    }

@@ -236,7 +236,7 @@ class Masker:
 
     def __init__(self, options: MaskingOptions, vocabulary: Vocabulary) -> None:
         self._options = options
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
         self._cumulative = cumulative_lengths(
             options.ngram, options.favor_shorter_ngram
         )
@@ -285,17 +285,17 @@ class Masker:
         """
         real = np.arange(tokens.shape[1]) < lengths[:, None]
         if boundary is None:
-            boundary = self._vocabulary.boundaries[tokens] * real
+            boundary = self.vocabulary.boundaries[tokens] * real
         outputs = tokens.astype(np.int32)  # A copy.
         predicted = np.zeros(0, np.int64)
         run_lengths = np.zeros(self._options.ngram + 1, np.int64)
         if self._options.masked_lm_prob > 0:
             words = Words.find(
-                tokens, real, boundary, self._vocabulary, self._options
+                tokens, real, boundary, self.vocabulary, self._options
             )
             budget = self.most_predictions(lengths)
             predicted, run_lengths = self._hide(words, budget, keys, outputs)
-        positions, labels, counts = _collect(
+        positions, labels, counts = collect(
             predicted, tokens, self._options.record_predictions
         )
         return MaskedBatch(
@@ -348,11 +348,11 @@ class Masker:
         # Two draws of one stream: which of the three, and which of the last.
         first = random_streams.uniform(decide, 2 * columns)
         second = random_streams.uniform(decide, 2 * columns + 1)
-        pieces = random_streams.uniform(draw, columns) * self._vocabulary.size
+        pieces = random_streams.uniform(draw, columns) * self.vocabulary.size
         kept = outputs[rows, columns]
         other = np.where(second < _KEEP_PROB, kept, pieces.astype(np.int32))
         outputs[rows, columns] = np.where(
-            first < _MASK_PROB, self._vocabulary.mask_id, other
+            first < _MASK_PROB, self.vocabulary.mask_id, other
         )
 
 
@@ -629,7 +629,7 @@ def _exchange(outputs: np.ndarray, moved: np.ndarray, keys: np.ndarray) -> None:
     outputs[rows, columns] = outputs[rows[source], columns[source]]
 
 
-def _collect(
+def collect(
     predicted: np.ndarray, tokens: np.ndarray, width: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Arrange predictions in lists.

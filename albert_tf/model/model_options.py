@@ -12,9 +12,8 @@ SENTENCE_OBJECTIVES = {
     "none": "",
 }
 
-# What is learned about the tokens. mlm: masked words; rtd: which tokens a
-# generator replaced, see `heads.replaced_tokens`.
-OBJECTIVES = ("mlm", "rtd")
+# What is learned about the tokens; see `training.systems`.
+OBJECTIVES = ("mlm", "rtd", "plm")
 # What generator and encoder share: nothing; the embeddings of words, segments
 # and positions with their norm; all weights. Source: ELECTRA §3.2.
 GENERATOR_SHARING = ("none", "embeddings", "all")

@@ -37,7 +37,7 @@ class PretrainingData:
 
     Attributes:
         manifests: Of all files that have one.
-        drawer: Masks the records while they are read; None if they hold masks.
+        drawer: Hides pieces while the records are read; None if they hold masks.
         seed: Of the order of examples, and of masks.
         pack: Whether short examples share a row in training.
     """
@@ -46,7 +46,7 @@ class PretrainingData:
     evaluation: Sequence[str]
     manifests: Sequence[manifests.Manifest]
     layout: layouts.Layout
-    drawer: drawing.Masks | None
+    drawer: drawing.Drawer | None
     seed: int
     pack: bool = False
 
@@ -79,7 +79,9 @@ class PretrainingData:
 
     @property
     def _packing(self) -> packed_rows.Packing:
-        return packed_rows.Packing(self.layout, self.drawer)
+        masks = self.drawer
+        assert masks is None or isinstance(masks, drawing.Masks)
+        return packed_rows.Packing(self.layout, masks)
 
     @property
     def baselines(self) -> dict[str, Any]:

@@ -19,8 +19,9 @@ class RecipeOptions:
     objective: str = option(
         "mlm",
         "What is learned about the tokens. mlm: masked words; rtd: which "
-        "tokens a small generator, trained along, has replaced, as in ELECTRA. "
-        "The records are the same.",
+        "tokens a small generator, trained along, has replaced, as in ELECTRA; "
+        "plm: some tokens in a random order, each from those before it, as in "
+        "XLNet, for records without masks. The records are the same.",
         choices=model_options.OBJECTIVES,
     )
     generator_size: float = option(

@@ -306,6 +306,7 @@ def _check_partners(
 # Parts that some objectives of pretraining train and others lack.
 _PARTS_OF_OBJECTIVES = {
     "generator",
+    "plm",
     "cls/replaced_tokens",
     "cls/predictions",
     "cls/seq_relationship",

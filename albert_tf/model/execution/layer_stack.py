@@ -96,6 +96,38 @@ def apply_in_loop(
     return x
 
 
+def apply_two_streams(
+    layers: Sequence[TransformerLayer],
+    streams: Sequence[tf.Tensor],
+    biases: Sequence[tf.Tensor],
+    seed: tf.Tensor | None,
+    *,
+    recompute: bool,
+) -> tf.Tensor:
+    """Return the last layer's output at queries, float [B, P, H].
+
+    In each layer content and queries attend to the content that goes in.
+
+    Args:
+        streams: The content, float [B, S, H], and the queries, float [B, P, H].
+        biases: float32 [..., S + P, S].
+        seed, recompute: See `apply`.
+    """
+    recompute = recompute and seed is not None
+    length = tf.shape(streams[0])[1]
+    x = tf.concat(streams, 1)
+    shared = weights.WeightsOfPass(layers, x.dtype, fan_out=recompute)
+    for number, layer in enumerate(layers, 1):
+        seed = None if seed is None else seeds.fold_in(seed, 1)
+        content = x[:, :length]
+        if number == len(layers):
+            x = x[:, length:]
+            biases = [bias[..., length:, :] for bias in biases]
+        tensors = [biases, shared.take(layer), [content]]
+        x = _apply_one(layer, x, tensors, seed, recompute=recompute)
+    return x
+
+
 def _apply_one(
     layer: TransformerLayer,
     x: tf.Tensor,

@@ -11,6 +11,7 @@ from albert_tf.model.heads import (
     classification,
     embedding,
     model_with_head,
+    permutation,
     pretraining,
     question_answering,
     replaced_tokens,
@@ -81,12 +82,13 @@ def only_for_training(
 ) -> frozenset[str]:
     """Return the names of weights that are not needed after pretraining.
 
-    Replaced-token detection leaves a generator and a head that nothing uses.
-    Where the encoder was its own generator, its other heads are of use.
-    Finetuning leaves the heads of layers before the last.
+    Permutation language modelling leaves a head that nothing uses,
+    replaced-token detection also a generator. Where the encoder was its own
+    generator, its other heads are of use. Finetuning leaves the heads of layers
+    before the last.
     """
     parts = {n: checkpoint_reader.part_of(n) for n in checkpoint.shapes}
-    if replaced_tokens.HEAD not in parts.values():
+    if not {replaced_tokens.HEAD, permutation.HEAD} & set(parts.values()):
         exits = model_with_head.EXIT
         return frozenset(n for n in parts if parts[n].startswith(exits))
     kept = {_ENCODER}

@@ -223,11 +223,7 @@ class AlbertModel(base.BuiltModel):
         """
         inputs = self.fill_defaults(inputs)
         seed = seeds.fold_in(dropout_seed, 0) if training else None
-        # Sum of embeddings, norm, dropout: [B, S, E].
-        words, embedded = self.embeddings(inputs, seeds.DropoutSeeds(seed))
-        x = tf.cast(embedded, self.precision)
-        if self.embedding_mapping is not None:
-            x = self.embedding_mapping(x)  # To [B, S, H], ALBERT §3.1.
+        words, embedded, x = self.embed(inputs, seed)
         encoded, pooled = self._apply_layers(x, inputs, seed, output_positions)
         outputs = {
             "word_embedding_output": words,
@@ -238,6 +234,22 @@ class AlbertModel(base.BuiltModel):
         if self.pooler is not None:
             outputs["pooled_output"] = self.pooler(pooled)
         return outputs
+
+    def embed(
+        self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return words, embeddings, and what the first layer reads.
+
+        Args:
+            inputs: See `fill_defaults`.
+            seed: Of dropout, int32 [2]; None outside of training.
+        """
+        # Sum of embeddings, norm, dropout: [B, S, E].
+        words, embedded = self.embeddings(inputs, seeds.DropoutSeeds(seed))
+        x = tf.cast(embedded, self.precision)
+        if self.embedding_mapping is not None:
+            x = self.embedding_mapping(x)  # To [B, S, H], ALBERT §3.1.
+        return words, embedded, x
 
     def _apply_layers(
         self,

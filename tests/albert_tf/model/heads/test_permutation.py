@@ -1,0 +1,132 @@
+"""Two streams: what a query sees, and that it is what one stream would give."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model.heads import permutation
+from albert_tf.model.network.encoder import AlbertModel
+from tests.albert_tf.model import passes
+
+LENGTH, MASK = 12, 4
+
+
+@pytest.fixture(params=["all", "attention"])
+def model(small_config, request):
+    config = dataclasses.replace(
+        small_config,
+        share=request.param,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    return make_model(config)
+
+
+def make_model(config, **options):
+    keras.utils.set_random_seed(1)
+    return passes.fill(
+        permutation.PermutationPretrainer(AlbertModel(config, **options))
+    )
+
+
+def make_batch(ranks):
+    """One text; the pieces with a rank are asked for, the others open.
+
+    Args:
+        ranks: {position: rank}.
+    """
+    ids = np.random.default_rng(2).permutation(np.arange(5, 300))[None, :LENGTH]
+    orders, horizons = np.full([1, LENGTH], -1), np.zeros([1, LENGTH])
+    queries = ids.copy()
+    for place, rank in ranks.items():
+        orders[0, place] = horizons[0, place] = rank
+        queries[0, place] = MASK
+    return passes.tensors(
+        {
+            "input_ids": ids,
+            "segment_ids": (np.arange(LENGTH) > 6)[None].astype(int),
+            "query_ids": queries,
+            "ranks": orders,
+            "horizons": horizons,
+            "masked_lm_positions": np.array([sorted(ranks)]),
+        }
+    )
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_gradients_reach_exactly_what_comes_before(model, training):
+    """By the words; the last two are padding, which nothing sees."""
+    ranks = {2: 3, 5: 0, 6: 2, 9: 1}
+    batch = make_batch(ranks)
+    batch["ranks"] += tf.constant([[0] * (LENGTH - 2) + [2 * LENGTH] * 2])
+    visible = {*range(LENGTH - 2)} - ranks.keys()
+    for number, place in enumerate(sorted(ranks)):
+        with tf.GradientTape() as tape:
+            logits = model(
+                batch, training=training, dropout_seed=tf.constant([1, 2])
+            )["masked_lm_logits"][0, number]
+            # Other words only: the head has the table, too.
+            loss = tf.reduce_sum(tf.sin(logits[300:]))
+        table = model.encoder.embeddings.word_embeddings
+        gradient = tf.convert_to_tensor(tape.gradient(loss, table)).numpy()
+        reached = np.abs(gradient[batch["input_ids"][0].numpy()]).max(-1) > 0
+        before = {p for p, rank in ranks.items() if rank < ranks[place]}
+        assert {*np.flatnonzero(reached)} == visible | before
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_one_query_is_one_stream_with_a_mask_that_nothing_else_sees(
+    model, training
+):
+    """Plain, and with the operations of training."""
+    place = 5
+    batch = make_batch({place: 0})
+    two = model(batch, training=training, dropout_seed=tf.constant([1, 2]))
+    mask = np.ones([1, LENGTH, LENGTH], np.int32)
+    mask[..., place] = 0
+    one = model.encoder(
+        {
+            "input_ids": batch["query_ids"],
+            "segment_ids": batch["segment_ids"],
+            "input_mask": tf.constant(mask),
+        },
+        training=training,
+        dropout_seed=tf.constant([1, 2]),
+    )["sequence_output"][:, place : place + 1]
+    np.testing.assert_allclose(
+        two["masked_lm_logits"], model.words.word_logits(one), atol=4e-7, rtol=0
+    )
+
+
+@pytest.mark.parametrize("share", ["all", "attention"])
+def test_recomputing_changes_no_number(small_config, share):
+    config = dataclasses.replace(
+        small_config,
+        share=share,
+        position_bias="alibi",
+        hidden_dropout_prob=0.2,
+        attention_probs_dropout_prob=0.2,
+    )
+    batch, found = make_batch({2: 3, 5: 0, 6: 2}), []
+    for recompute in (False, True):
+        model = make_model(config, recompute=recompute)
+
+        @tf.function
+        def run(model):
+            with tf.GradientTape() as tape:
+                logits = model(
+                    batch, training=True, dropout_seed=tf.constant([1, 2])
+                )["masked_lm_logits"]
+                loss = tf.reduce_sum(tf.sin(logits))
+            variables = [
+                v for v in model.trainable_variables if "pooler" not in v.name
+            ]
+            gradients = tape.gradient(loss, variables)
+            return logits, [tf.convert_to_tensor(g) for g in gradients]
+
+        found.append(run(model))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    passes.assert_near(found[1][1], found[0][1])
