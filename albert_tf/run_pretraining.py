@@ -138,9 +138,9 @@ class PretrainingOptions:
         """Refuse options that mean nothing for permutations."""
         if not self.masked_lm_budget:
             raise errors.UserError(
-                "chooses what it asks for in training. Give `masked_lm_budget`, "
-                "the most pieces of a sequence (85 of 512 in XLNet), and "
-                "records without masks (`masking_time=training`).",
+                "chooses in training what it asks for. Give records without "
+                "masks (`masking_time=training`) and `masked_lm_budget`, the "
+                "most pieces of a sequence (85 of 512 in XLNet).",
                 "objective",
                 "plm",
             )

@@ -37,7 +37,7 @@ class PretrainingData:
 
     Attributes:
         manifests: Of all files that have one.
-        drawer: Hides pieces while the records are read; None if they hold masks.
+        drawer: Hides pieces while records are read; None if they hold masks.
         seed: Of the order of examples, and of masks.
         pack: Whether short examples share a row in training.
     """

@@ -146,3 +146,29 @@ def test_options_that_are_probably_not_meant(make, warnings, changes, message):
     few = tiny_manifests.make(max_predictions_per_seq=10)
     (warning,) = warnings(make(), tiny_manifests.make(), few)
     assert "hold only 10 predictions" in warning
+
+
+PERMUTATIONS = {
+    "objective": "plm",
+    "sentence_objective": "none",
+    "masked_lm_budget": 20,
+    "vocab_file": "vocab.txt",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"masked_lm_budget": 0}, "`objective=plm` .* Give records without"),
+        ({"sentence_objective": "sop"}, "Set `sentence_objective=none`"),
+        ({"pack_sequences": True}, "Set `pack_sequences=False`"),
+        ({"ngram": 2}, "Set `ngram=3`"),
+    ],
+)
+def test_permutations_refuse_what_means_nothing_for_them(
+    make, changes, message
+):
+    usual = {"max_predictions_per_seq": 20}
+    make(**usual, **PERMUTATIONS)
+    with pytest.raises(errors.UserError, match=message):
+        make(**usual, **{**PERMUTATIONS, **changes})

@@ -4,7 +4,12 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_reader
-from albert_tf.model.heads import embedding, from_checkpoint, replaced_tokens
+from albert_tf.model.heads import (
+    embedding,
+    from_checkpoint,
+    permutation,
+    replaced_tokens,
+)
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 from tests.albert_tf.model.models import MODELS
@@ -40,6 +45,17 @@ def test_a_projection_belongs_to_vectors_of_texts(small_config):
     )
     assert isinstance(model, embedding.AlbertEmbedder)
     assert shapes(model) == shapes(saved)
+
+
+def test_only_the_encoder_is_left_of_permutations(small_config):
+    saved = permutation.PermutationPretrainer(AlbertModel(small_config))
+    checkpoint = checkpoint_with(shapes(saved))
+    assert isinstance(
+        from_checkpoint.make_model(small_config, checkpoint), AlbertModel
+    )
+    assert not from_checkpoint.has_masked_lm(checkpoint)
+    left_out = from_checkpoint.only_for_training(checkpoint)
+    assert left_out == passes.head_of(saved).keys()
 
 
 @pytest.mark.parametrize(
