@@ -27,7 +27,7 @@ TEXT_POOLINGS = ("mean", "cls", "max")
 
 # What is added to attention scores for the distance of two tokens; see
 # `network.attention_bias`.
-POSITION_BIASES = ("none", "alibi")
+POSITION_BIASES = ("none", "alibi", "relative")
 
 # The strings that each text key may hold.
 _CHOICES = {
@@ -113,7 +113,8 @@ class AlbertConfig:
         map_equal_sizes: Project embeddings to the hidden width also where both
             are equal, as transformers does. The original does not.
         pooling: One of `POOLINGS`; cls in the original.
-        position_bias: One of `POSITION_BIASES`; none in the original.
+        position_bias: One of `POSITION_BIASES`; none in the original. relative
+            is XLNet's, with weights of its own; see `network.relative`.
         layer_norm_eps: What norms add to the variance; 1e-12 in the original.
     """
 
@@ -153,6 +154,12 @@ class AlbertConfig:
                 f"num_attention_heads={self.num_attention_heads} is odd. With "
                 "position_bias=alibi heads favour left and right in turn; give "
                 "an even number."
+            )
+        if self.position_bias == "relative" and self.hidden_size % 2:
+            raise errors.UserError(
+                f"hidden_size={self.hidden_size} is odd. With "
+                "position_bias=relative half of the columns are sines and half "
+                "cosines; give an even number."
             )
         if self.num_hidden_groups > self.num_hidden_layers:
             raise errors.UserError(
@@ -280,7 +287,8 @@ class AlbertConfig:
         """
         width, narrow = self.hidden_size, self.embedding_size
         key_and_value = 2 * width**2
-        rest = 2 * width * (width + self.intermediate_size + length)
+        spans = 3 if self.position_bias == "relative" else 1
+        rest = 2 * width * (width + self.intermediate_size + spans * length)
         layer = 2 * length * (key_and_value + rest)
         if outputs is None or self.pooling != "cls":
             outputs = length

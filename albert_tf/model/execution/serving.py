@@ -196,7 +196,7 @@ class ServedEncoder:
         config = self._model.config
         epsilon = config.layer_norm_eps
         for attention, feed_forward in layers:
-            x = _attend(x, found[attention], epsilon, biases, unpadding)
+            x = _attend(x, found[attention], attention, biases, unpadding)
             x = _feed_forward(
                 x, found[feed_forward], epsilon, config.hidden_act
             )
@@ -215,7 +215,7 @@ class ServedEncoder:
 def _attend(
     x: tf.Tensor,
     part: PartWeights,
-    epsilon: float,
+    attention: Attention,
     biases: list[tf.Tensor],
     unpadding: Unpadding,
 ) -> tf.Tensor:
@@ -223,10 +223,12 @@ def _attend(
     projected = plain.linear(x, part.kernel, part.bias)
     query, key, value = unpadding.split(projected)
     scores = tf.matmul(query, key, transpose_b=True)  # [B, N, S, T]
-    for bias in biases:
+    # The queries are divided by √D already.
+    for bias in attention.own_biases(query / plain.scale_of(query), biases):
         scores += tf.cast(bias, scores.dtype)
     context = unpadding.merge(tf.matmul(tf.nn.softmax(scores), value))
     y = plain.linear(context, part.output_kernel, part.output_bias)
+    epsilon = attention.layer_norm.epsilon
     return plain.layer_norm(x + y, part.gamma, part.beta, epsilon)
 
 

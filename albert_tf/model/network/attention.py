@@ -9,7 +9,7 @@ import tf_keras as keras
 from albert_tf.model import seeds
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.execution import plain
-from albert_tf.model.network import layers
+from albert_tf.model.network import layers, relative
 
 
 class Attention(keras.layers.Layer):
@@ -31,6 +31,14 @@ class Attention(keras.layers.Layer):
         self.output_dense = layers.Dense(
             f"{path}/output/dense", width, width, config
         )
+        self.relative_position = self.relative_segment = None
+        if config.position_bias == "relative":
+            self.relative_position = layers.Dense(
+                f"{path}/self/relative_position", width, width, config
+            )
+            self.relative_segment = layers.Dense(
+                f"{path}/self/relative_segment", 1, width, config
+            )
         self.layer_norm = layers.LayerNorm(
             f"{scope}/LayerNorm", width, config.layer_norm_eps
         )
@@ -60,9 +68,24 @@ class Attention(keras.layers.Layer):
             query,
             key,
             value,
-            biases,
+            self.own_biases(query, biases),
             dropout.next(self._config.attention_probs_dropout_prob),
         )
         y = self.output_dense(context)
         y = dropout(y, self._config.hidden_dropout_prob)
         return self.layer_norm(x + y)
+
+    def own_biases(
+        self, query: tf.Tensor, biases: Sequence[tf.Tensor]
+    ) -> Sequence[tf.Tensor]:
+        """Return biases, float32 [..., S, T], that may depend on queries.
+
+        Args:
+            query: float [B, N, S, D].
+            biases: See `attention_bias`.
+        """
+        if self.relative_position is None:
+            return biases
+        mask, offsets, same_segment = biases
+        dense = self.relative_position, self.relative_segment
+        return [mask, relative.bias(query, offsets, same_segment, *dense)]

@@ -28,10 +28,13 @@ def biases(
     """Return the biases of the attention scores [B, N, S, T] of all layers.
 
     Args:
-        inputs: `input_mask` int32 [B, T], or [B, S, T]; perhaps `position_ids`.
+        inputs: `input_mask` int32 [B, T], or [B, S, T]; `segment_ids` [B, S];
+            perhaps `position_ids`.
 
     Returns:
-        float32 [B, 1, 1, T] or [B, 1, S, T], and with alibi another one.
+        float32 [B, 1, 1, T] or [B, 1, S, T], and with alibi another one. With
+        relative two others, of which each layer makes its own, see `relative`:
+        the offsets of positions and whether segments are the same.
     """
     # Not [:, None, None, :]: LiteRT has no operation for that.
     mask = tf.expand_dims(inputs["input_mask"], 1)
@@ -41,7 +44,26 @@ def biases(
     if config.position_bias == "alibi":
         heads, length = config.num_attention_heads, tf.shape(mask)[-1]
         found.append(alibi(heads, length, inputs.get("position_ids")))
+    if config.position_bias == "relative":
+        places = tf.range(tf.shape(mask)[-1])
+        segments = inputs["segment_ids"][:, None]
+        same = tf.equal(
+            tf.expand_dims(segments, 3), tf.expand_dims(segments, 2)
+        )
+        found += [
+            _offsets(inputs.get("position_ids", places)),
+            tf.cast(same, tf.float32),
+        ]
     return found
+
+
+def _offsets(positions: tf.Tensor) -> tf.Tensor:
+    """Return position minus attended position.
+
+    int32 [S] to float32 [1, S, S], or [B, S] to [B, 1, S, S].
+    """
+    places = tf.cast(tf.expand_dims(positions, -2), tf.float32)
+    return tf.expand_dims(places, -1) - tf.expand_dims(places, -2)
 
 
 def alibi(

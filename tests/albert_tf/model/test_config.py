@@ -44,7 +44,15 @@ def test_historic_keys_are_accepted_and_one_is_required(small_config):
         ({"share": "none", "num_hidden_groups": 2}, ".* contradict each other"),
         ({"float_group_index": 1}, "float_group_index=1 is not true or false"),
         ({"pooling": "first"}, ".*Allowed are cls, pair"),
-        ({"position_bias": "t5"}, ".*Allowed are none, alibi"),
+        ({"position_bias": "t5"}, ".*Allowed are none, alibi, relative"),
+        (
+            {
+                "position_bias": "relative",
+                "hidden_size": 15,
+                "num_attention_heads": 3,
+            },
+            "hidden_size=15 is odd",
+        ),
         (
             {"position_bias": "alibi", "num_attention_heads": 1},
             "num_attention_heads=1 is odd",

@@ -24,6 +24,7 @@ def run(config, **options):
     "changes",
     [
         {"position_bias": "alibi"},
+        {**DROPOUT, "position_bias": "relative"},
         {**DROPOUT, "inner_group_num": 2},
         {**DROPOUT, "share": "attention"},
     ],
