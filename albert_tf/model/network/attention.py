@@ -84,8 +84,8 @@ class Attention(keras.layers.Layer):
             query: float [B, N, S, D].
             biases: See `attention_bias`.
         """
-        if self.relative_position is None:
+        position, segment = self.relative_position, self.relative_segment
+        if position is None or segment is None:
             return biases
-        mask, offsets, same_segment = biases
-        dense = self.relative_position, self.relative_segment
-        return [mask, relative.bias(query, offsets, same_segment, *dense)]
+        mask, offsets, same = biases
+        return [mask, relative.bias(query, offsets, same, position, segment)]
