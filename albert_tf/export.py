@@ -35,7 +35,7 @@ from albert_tf.common import (
     strict_json,
 )
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import base, multi_label, tables
+from albert_tf.finetuning import base, tables
 from albert_tf.finetuning.squad import squad
 from albert_tf.serving import source_options
 from albert_tf.text import tokenization
@@ -59,7 +59,7 @@ class ExportOptions:
     format: str = option(
         SAVED_MODEL,
         "saved_model: text or ids in. litert, onnx: ids in, for LiteRT and "
-        "ONNX Runtime.",
+        "ONNX Runtime, with answer.py, which takes text.",
         choices=tuple(_PRECISIONS),
     )
     precision: str = option(
@@ -265,8 +265,6 @@ def _save_id_model(
         long = task.options.long
         kept["windows"] = long.windows
         kept["window_stride"] = long.stride(task.max_seq_length)
-    if isinstance(task, multi_label.MultiLabelTask):
-        kept["thresholds"] = task.thresholds
     description = id_model.save(
         id_model.IdModel(reference, found.vocabulary, settings.precision, kept),
         folder,

@@ -27,7 +27,7 @@ if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from albert_tf.common import errors, options, packages, ranges
-from albert_tf.text import normalization, wordpiece
+from albert_tf.text import normalization, wordpiece, wordpiece_rules
 from data_prep.vocabulary import text
 
 UNITS = ("wordpiece", "character")
@@ -71,8 +71,8 @@ def count_words(
     """
     words: collections.Counter[str] = collections.Counter()
     for sentence in sentences:
-        words.update(wordpiece.split_words(sentence))
-    too_long = [w for w in words if len(w) > wordpiece.LONGEST_WORD]
+        words.update(wordpiece_rules.split_words(sentence))
+    too_long = [w for w in words if len(w) > wordpiece_rules.LONGEST_WORD]
     return words, sum(map(words.pop, too_long))
 
 
@@ -101,9 +101,10 @@ def single_pieces(characters: Sequence[str]) -> list[str]:
         *wordpiece.SPECIAL_PIECES,
         *characters,
         *(
-            wordpiece.CONTINUATION + c
+            wordpiece_rules.CONTINUATION + c
             for c in characters
-            if not wordpiece.is_cjk(c) and not wordpiece.is_punctuation(c)
+            if not wordpiece_rules.is_cjk(c)
+            and not wordpiece_rules.is_punctuation(c)
         ),
     ]
 
@@ -145,8 +146,8 @@ def run(settings: Options) -> None:
     words, too_long = count_words(map(text.cleaner(found.rule), found.lines))
     if not words:
         raise errors.UserError(
-            f"holds no word of at most {wordpiece.LONGEST_WORD} characters "
-            f"({too_long} are longer). Give files with text.",
+            f"holds no word of at most {wordpiece_rules.LONGEST_WORD} "
+            f"characters ({too_long} are longer). Give files with text.",
             "input_file",
             settings.input_file,
         )
@@ -171,7 +172,7 @@ def run(settings: Options) -> None:
     text.warn_of_dropped(
         "words",
         {
-            f"of more than {wordpiece.LONGEST_WORD} characters": too_long,
+            f"of more than {wordpiece_rules.LONGEST_WORD} characters": too_long,
             "with characters that are too rare for a piece": (
                 words.total() - sum(usable.values())
             ),

@@ -23,6 +23,7 @@ from albert_tf.text import (
     text_ops,
     tokenization,
     wordpiece,
+    wordpiece_rules,
 )
 from albert_tf.text.offset_ops import Ranges
 
@@ -333,9 +334,9 @@ class GraphWordPieceTokenizer(tf.Module):
         self._mask_id = tokenizer.mask_id
         self._words = tensorflow_text.FastWordpieceTokenizer(
             list(tokenizer.pieces),
-            suffix_indicator=wordpiece.CONTINUATION,
+            suffix_indicator=wordpiece_rules.CONTINUATION,
             # Longer words are replaced before; a character has up to 4 bytes.
-            max_bytes_per_word=4 * wordpiece.LONGEST_WORD,
+            max_bytes_per_word=4 * wordpiece_rules.LONGEST_WORD,
             token_out_type=tf.int32,
             unknown_token=wordpiece.UNK,
             no_pretokenization=True,
@@ -391,30 +392,32 @@ class GraphWordPieceTokenizer(tf.Module):
 def _split_words(
     texts: tf.Tensor, rule: normalization.Normalization
 ) -> tf.RaggedTensor:
-    """Do what `wordpiece.clean_text` and `split_words` do, for many texts.
+    """Do what `wordpiece_rules` does to texts before it cuts words.
 
     They may differ on the characters that `text_ops.normalize` names; with
     vocab_chinese.txt all characters get the same ids. Bytes that are not UTF-8
     are dropped.
     """
     texts = text_ops.replace_each(
-        text_ops.valid_utf8(texts), wordpiece.is_dropped, ""
+        text_ops.valid_utf8(texts), wordpiece_rules.is_dropped, ""
     )
-    texts = text_ops.replace_each(texts, wordpiece.is_cjk, r" \0 ")
+    texts = text_ops.replace_each(texts, wordpiece_rules.is_cjk, r" \0 ")
     texts = text_ops.collapse_spaces(texts)
     if rule.do_lower_case:
         texts = text_ops.to_lower(texts)
     if rule.unicode_form == "NFD":
         texts = tensorflow_text.normalize_utf8(texts, "NFD")
-        texts = text_ops.replace_each(texts, wordpiece.is_accent, "")
-    texts = text_ops.replace_each(texts, wordpiece.is_punctuation, r" \0 ")
+        texts = text_ops.replace_each(texts, wordpiece_rules.is_accent, "")
+    texts = text_ops.replace_each(
+        texts, wordpiece_rules.is_punctuation, r" \0 "
+    )
     return tf.strings.split(texts)
 
 
 def _is_long(words: tf.RaggedTensor) -> tf.Tensor:
     """Tell which words are too long to be known, bool [all words]."""
     length = tf.strings.length(words.flat_values, unit="UTF8_CHAR")
-    return length > wordpiece.LONGEST_WORD
+    return length > wordpiece_rules.LONGEST_WORD
 
 
 def make_graph_tokenizer(

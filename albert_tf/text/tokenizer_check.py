@@ -8,7 +8,7 @@ import functools
 import random
 
 from albert_tf.common import errors, packages, strict_json
-from albert_tf.text import tokenization, wordpiece
+from albert_tf.text import tokenization, wordpiece_rules
 
 _NUM_LINES = 1000
 _PIECES_PER_LINE = 20
@@ -88,8 +88,8 @@ def _texts_of_pieces(tokenizer: tokenization.AnyTokenizer) -> list[str]:
 
 def _joined(pieces: list[str]) -> str:
     words = [
-        piece.removeprefix(wordpiece.CONTINUATION)
-        if piece.startswith(wordpiece.CONTINUATION)
+        piece.removeprefix(wordpiece_rules.CONTINUATION)
+        if piece.startswith(wordpiece_rules.CONTINUATION)
         else f" {piece}"
         for piece in pieces
     ]

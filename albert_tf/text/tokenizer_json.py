@@ -19,7 +19,13 @@ from typing import Any
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.common import errors, strict_json
-from albert_tf.text import charsmap, cleaning, tokenization, wordpiece
+from albert_tf.text import (
+    charsmap,
+    cleaning,
+    tokenization,
+    wordpiece,
+    wordpiece_rules,
+)
 
 _SPACE = " "
 _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
@@ -208,38 +214,43 @@ def _wordpiece(tokenizer: wordpiece.WordPieceTokenizer) -> dict[str, Any]:
         ),
         "decoder": {
             "type": "WordPiece",
-            "prefix": wordpiece.CONTINUATION,
+            "prefix": wordpiece_rules.CONTINUATION,
             "cleanup": True,
         },
         "model": {
             "type": "WordPiece",
             "unk_token": wordpiece.UNK,
-            "continuing_subword_prefix": wordpiece.CONTINUATION,
-            "max_input_chars_per_word": wordpiece.LONGEST_WORD,
+            "continuing_subword_prefix": wordpiece_rules.CONTINUATION,
+            "max_input_chars_per_word": wordpiece_rules.LONGEST_WORD,
             "vocab": {p: id_ for id_, p in enumerate(tokenizer.pieces)},
         },
     }
 
 
 def _is_word(character: str) -> bool:
-    return wordpiece.is_cjk(character) or wordpiece.is_punctuation(character)
+    return wordpiece_rules.is_cjk(character) or wordpiece_rules.is_punctuation(
+        character
+    )
 
 
 def _wordpiece_cleaning(
     tokenizer: wordpiece.WordPieceTokenizer,
 ) -> list[dict[str, Any]]:
-    """Return the steps of `wordpiece.clean_text`.
+    """Return the steps of `wordpiece_rules.clean_text`.
 
     Spaces around Chinese characters are left out: the pre-tokenizer cuts there.
     """
     spaces = _replace(cleaning.character_class(str.isspace) + "+", _SPACE)
-    steps = [_replace(cleaning.character_class(wordpiece.is_dropped)), spaces]
+    steps = [
+        _replace(cleaning.character_class(wordpiece_rules.is_dropped)),
+        spaces,
+    ]
     if tokenizer.do_lower_case:
         steps += _lower_case()
         if not tokenizer.keep_accents:
             steps += [
                 {"type": "NFD"},
-                _replace(cleaning.character_class(wordpiece.is_accent)),
+                _replace(cleaning.character_class(wordpiece_rules.is_accent)),
             ]
     return [*steps, *_hidden(tokenizer)]
 

@@ -9,114 +9,19 @@ tokenization_ops.py implements the same with TensorFlow operations.
 """
 
 import collections
+import functools
 import hashlib
 import itertools
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from albert_tf.common import errors, files
-from albert_tf.text import huggingface_rules, normalization
+from albert_tf.text import huggingface_rules, normalization, wordpiece_rules
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)
-CONTINUATION = "##"  # Begins a piece that does not begin a word.
-LONGEST_WORD = 200  # Characters; a longer word is unknown as a whole.
-
-# Unicode's blocks of Chinese characters (also used in Japanese and Korean).
-_CJK_RANGES = (
-    ("\u4e00", "\u9fff"),
-    ("\u3400", "\u4dbf"),
-    ("\U00020000", "\U0002a6df"),
-    ("\U0002a700", "\U0002b73f"),
-    ("\U0002b740", "\U0002b81f"),
-    ("\U0002b820", "\U0002ceaf"),
-    ("\uf900", "\ufaff"),
-    ("\U0002f800", "\U0002fa1f"),
-)
-# All marks of ASCII count as punctuation; Unicode calls some of them symbols.
-_ASCII_MARK_RANGES = (("!", "/"), (":", "@"), ("[", "`"), ("{", "~"))
-
-
-def is_dropped(character: str) -> bool:
-    """Tell whether cleaning removes a character: control or U+FFFD."""
-    if character in "\t\n\r":
-        return False
-    is_control = unicodedata.category(character) in ("Cc", "Cf")
-    return is_control or character == "\ufffd"
-
-
-def is_cjk(character: str) -> bool:
-    """Tell whether a character is Chinese and so a word of its own."""
-    return any(low <= character <= high for low, high in _CJK_RANGES)
-
-
-def is_accent(character: str) -> bool:
-    """Tell whether a character is a combining accent (category Mn)."""
-    return unicodedata.category(character) == "Mn"
-
-
-def is_punctuation(character: str) -> bool:
-    """Tell whether a character is a punctuation mark, a word of its own."""
-    return unicodedata.category(character).startswith("P") or any(
-        low <= character <= high for low, high in _ASCII_MARK_RANGES
-    )
-
-
-class _CharacterTable(dict[int, str]):
-    """A table for `str.translate` that works out each character once."""
-
-    def __init__(self, replace: Callable[[str], str]) -> None:
-        super().__init__()
-        self._replace = replace
-
-    def __missing__(self, code: int) -> str:
-        self[code] = self._replace(chr(code))
-        return self[code]
-
-
-def _clean_character(character: str) -> str:
-    if is_dropped(character):
-        return ""
-    return f" {character} " if is_cjk(character) else character
-
-
-_CLEAN = _CharacterTable(_clean_character)
-_WITHOUT_ACCENTS = _CharacterTable(lambda c: "" if is_accent(c) else c)
-_PUNCTUATION_APART = _CharacterTable(
-    lambda c: f" {c} " if is_punctuation(c) else c
-)
-
-
-def clean_text(text: str, *, lower: bool, keep_accents: bool = False) -> str:
-    r"""Clean a text as BERT does before it cuts words.
-
-    Control characters are removed, runs of white space become one space, and
-    Chinese characters get spaces around them. For an uncased vocabulary the
-    text is lower-cased and accents are removed (NFD, category Mn).
-
-    Source: the original's tokenization.BasicTokenizer; `keep_accents` is ours.
-
-    Example:
-        clean_text("A\x00É\t今天", lower=True) = "ae 今 天"
-    """
-    text = " ".join(text.translate(_CLEAN).split())
-    if not lower:
-        return text
-    text = text.lower()
-    if keep_accents or text.isascii():
-        return text
-    return unicodedata.normalize("NFD", text).translate(_WITHOUT_ACCENTS)
-
-
-def split_words(cleaned: str) -> list[str]:
-    """Cut a cleaned text into words; every punctuation mark is one.
-
-    Example:
-        split_words("it's 今 天。") = ["it", "'", "s", "今", "天", "。"]
-    """
-    return cleaned.translate(_PUNCTUATION_APART).split()
 
 
 def flatten(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -171,10 +76,14 @@ class WordPieceTokenizer:
         self.pieces = _read_pieces(lines, vocab_file)
         self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
         self._lengths = [
-            len(piece.removeprefix(CONTINUATION)) for piece in self.pieces
+            len(piece.removeprefix(wordpiece_rules.CONTINUATION))
+            for piece in self.pieces
         ]
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
             self._ids[piece] for piece in SPECIAL_PIECES
+        )
+        self._cut = functools.partial(
+            wordpiece_rules.cut_word, ids=self._ids, unk_id=self.unk_id
         )
 
     @property
@@ -199,7 +108,7 @@ class WordPieceTokenizer:
 
     def clean(self, text: str) -> str:
         """Clean a text for this vocabulary."""
-        return clean_text(
+        return wordpiece_rules.clean_text(
             text, lower=self.do_lower_case, keep_accents=self.keep_accents
         )
 
@@ -215,7 +124,7 @@ class WordPieceTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of the pieces of `encode_pieces`."""
-        words = map(self._word_ids, split_words(self.clean(text)))
+        words = map(self._cut, wordpiece_rules.split_words(self.clean(text)))
         return list(itertools.chain.from_iterable(words))
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
@@ -238,8 +147,8 @@ class WordPieceTokenizer:
         """
         ids: list[int] = []
         lengths: list[int] = []
-        for word in split_words(self.clean(text)):
-            new_ids = self._word_ids(word)
+        for word in wordpiece_rules.split_words(self.clean(text)):
+            new_ids = self._cut(word)
             ids += new_ids
             if new_ids == [self.unk_id]:
                 lengths.append(len(word))
@@ -291,30 +200,16 @@ class WordPieceTokenizer:
         for piece in self.ids_to_pieces(ids):
             if piece == UNK:
                 text += " ⁇"
-            elif piece.startswith(CONTINUATION):
-                text += piece.removeprefix(CONTINUATION)
+            elif piece.startswith(wordpiece_rules.CONTINUATION):
+                text += piece.removeprefix(wordpiece_rules.CONTINUATION)
             elif piece not in SPECIAL_PIECES:
-                is_chinese = is_cjk(piece[0]) or any(map(is_cjk, text[-1:]))
+                is_chinese = wordpiece_rules.is_cjk(piece[0]) or any(
+                    map(wordpiece_rules.is_cjk, text[-1:])
+                )
                 text += piece if is_chinese else f" {piece}"
         if self.normalization.unicode_form == "NFD":
             text = unicodedata.normalize("NFC", text)
         return text.strip()
-
-    def _word_ids(self, word: str) -> list[int]:
-        """Cut one word, always taking the longest piece that fits."""
-        if len(word) > LONGEST_WORD:
-            return [self.unk_id]
-        ids, start, mark = [], 0, ""
-        while start < len(word):
-            for end in range(len(word), start, -1):
-                id_ = self._ids.get(mark + word[start:end])
-                if id_ is not None:
-                    break
-            else:
-                return [self.unk_id]
-            ids.append(id_)
-            start, mark = end, CONTINUATION
-        return ids
 
 
 def _read_pieces(content: bytes, path: str) -> tuple[str, ...]:
@@ -352,7 +247,7 @@ def marked_pieces(pieces: Iterable[str]) -> int:
     WordPiece marks what continues a word, SentencePiece and BPE its beginning.
     """
     return sum(
-        (piece[:2] == CONTINUATION) - (piece[0] in "▁Ġ")
+        (piece[:2] == wordpiece_rules.CONTINUATION) - (piece[0] in "▁Ġ")
         for piece in pieces
         if piece not in ("##", "▁", "Ġ")
     )

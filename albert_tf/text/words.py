@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from albert_tf.text import wordpiece
+from albert_tf.text import wordpiece_rules
 
 # Thai and Lao, Myanmar, Khmer, Japanese kana: full and half width.
 _ALONE = (
@@ -31,7 +31,7 @@ def stands_alone(character: str) -> bool:
     """Tell whether a character is of a script without spaces."""
     if not _ALONE[0][0] <= character <= _LAST_CJK:  # Most are decided here.
         return False
-    return wordpiece.is_cjk(character) or any(
+    return wordpiece_rules.is_cjk(character) or any(
         low <= character <= high for low, high in _ALONE
     )
 

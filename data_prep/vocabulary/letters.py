@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from albert_tf.data import masking
-from albert_tf.text import normalization, wordpiece
+from albert_tf.text import normalization, wordpiece_rules
 
 # Above this share of letters with marks, marks distinguish words. English has
 # 0.00 to 0.09 %, German 1.4 %, all others more: docs/languages.md.
@@ -76,15 +76,15 @@ def _facts(code: int) -> tuple[int, ...]:
     character = chr(code)
     parts = unicodedata.normalize("NFKD", character)
     marks = sum(unicodedata.combining(part) != 0 for part in parts)
-    kept = wordpiece.clean_text(character, lower=True, keep_accents=True)
-    changed = kept != wordpiece.clean_text(character, lower=True)
+    kept = wordpiece_rules.clean_text(character, lower=True, keep_accents=True)
+    changed = kept != wordpiece_rules.clean_text(character, lower=True)
     changed &= not "\ufe00" <= character <= "\ufe0f"  # They follow emoji.
     bare = [part for part in parts if part.isalpha()]
     if not bare:
         return (0, marks, int(changed), 0, 0, 0)
     is_other = not all(part.isascii() for part in bare)
     is_kana = any(low <= character <= high for low, high in _KANA)
-    is_chinese_or_japanese = is_kana or wordpiece.is_cjk(character)
+    is_chinese_or_japanese = is_kana or wordpiece_rules.is_cjk(character)
     facts = (
         changed,
         is_other,

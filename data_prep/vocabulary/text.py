@@ -13,7 +13,12 @@ from absl import logging
 
 from albert_tf.common import errors, files, outputs, ranges, shared_options
 from albert_tf.common.options import option
-from albert_tf.text import cleaning, normalization, tokenization, wordpiece
+from albert_tf.text import (
+    cleaning,
+    normalization,
+    tokenization,
+    wordpiece_rules,
+)
 from data_prep.vocabulary import letters, report
 from data_prep.writer import corpus
 
@@ -161,7 +166,7 @@ def choose_normalization(
 def cleaner(rule: normalization.Normalization) -> Callable[[str], str]:
     """Return what cleans a text as the rule says."""
     if rule.kind == normalization.WORDPIECE:
-        clean = wordpiece.clean_text
+        clean = wordpiece_rules.clean_text
     else:
         clean = cleaning.preprocess_text
     return functools.partial(

@@ -2,7 +2,8 @@
 
 Such an export is a folder: the network in one file, the vocabulary, and a small
 JSON file that says what goes in and what comes out. Text is cut into pieces
-outside: the other runtimes have no operations for it. lite_model.py and
+outside, by answer.py, which is copied into the folder with the rules that it
+needs: the other runtimes have no operations for it. lite_model.py and
 onnx_model.py each describe one format.
 """
 
@@ -18,8 +19,14 @@ from absl import logging
 
 from albert_tf.common import files, strict_json
 from albert_tf.model.config import AlbertConfig
-from albert_tf.serving.services import service
-from albert_tf.text import tokenization
+from albert_tf.serving.formats import answer
+from albert_tf.serving.services import service, text_service
+from albert_tf.text import (
+    cleaning,
+    huggingface_rules,
+    tokenization,
+    wordpiece_rules,
+)
 from albert_tf.training import run_folder
 
 DESCRIPTION_NAME = "model.json"
@@ -74,7 +81,8 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         for each output of floating point; `max_positions` and `max_seq_length`
         (tokens); `texts` that a sequence is made of, where that varies;
         `labels`, in the order of the logits; `special_ids`;
-        `vocabulary`, its file and how it is used; `options`.
+        `vocabulary`, its file and how it is used, with `replaced_ids`, see
+        `tokenization.Tokenizer.digit_comma_ids`; `options`.
     """
     form.require()
     functions = form.functions(what.service)
@@ -90,12 +98,26 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         name: {**_signature(function), "largest_difference": largest[name]}
         for name, function in functions.items()
     }
-    run_folder.copy_vocabulary(what.vocabulary, path)
-    files.write_text(
-        os.path.join(path, DESCRIPTION_NAME),
-        strict_json.dumps(description, indent=2, sort_keys=True) + "\n",
-    )
+    name = str(run_folder.copy_vocabulary(what.vocabulary, path))
+    text = strict_json.dumps(description, indent=2, sort_keys=True) + "\n"
+    files.write_text(os.path.join(path, DESCRIPTION_NAME), text)
+    _copy_program(path, name)
     return description
+
+
+def _copy_program(folder: str, vocabulary: str) -> None:
+    """Copy answer.py and its rules; a vocab.txt gets one piece a line."""
+    is_wordpiece = vocabulary == run_folder.VOCABULARY_NAMES["vocab_file"]
+    sources = [answer.__file__]
+    sources.append((wordpiece_rules if is_wordpiece else cleaning).__file__)
+    contents = {os.path.basename(s): files.read_bytes(s) for s in sources}
+    if is_wordpiece:
+        path = os.path.join(folder, vocabulary)
+        lines = huggingface_rules.lines_of(files.read_bytes(path), path)
+        contents[vocabulary] = lines
+    files.write_together(
+        {os.path.join(folder, name): new for name, new in contents.items()}
+    )
 
 
 def sample(function: Any, config: AlbertConfig) -> dict[str, np.ndarray]:
@@ -151,6 +173,14 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
     asked = what.service
     tokenizer = tokenization.load(what.vocabulary)
     kind = str(what.vocabulary.kind)
+    options = dict(what.options)
+    if isinstance(asked, text_service.MultiLabelService):
+        pairs = zip(asked.labels, asked.thresholds, strict=True)
+        options["thresholds"] = dict(pairs)
+    replaced = {}
+    if isinstance(tokenizer, tokenization.Tokenizer):
+        table = tokenizer.digit_comma_ids.items()
+        replaced["replaced_ids"] = {str(id_): new for id_, new in table}
     return {
         "format": format_name,
         "precision": what.precision,
@@ -166,8 +196,9 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
         "vocabulary": {
             kind: run_folder.VOCABULARY_NAMES[kind],
             **tokenizer.settings,
+            **replaced,
         },
-        "options": dict(what.options),
+        "options": options,
     }
 
 

@@ -51,51 +51,6 @@ def test_vectors_of_the_original(text, pieces, ids, original):
     assert original.encode(text) == original.pieces_to_ids(pieces) == ids
 
 
-@pytest.mark.parametrize(
-    "text, cleaned",
-    [
-        (" \tHäLLo!how  \n Are yoU?  ", "hallo!how are you?"),
-        ("a\x00b\u200bc\ufffdd\x0be", "abcde"),
-        ("a\u3000b\u00a0c\u2028d\re", "a b c d e"),
-        ("a今天b", "a 今 天 b"),
-        ("\uf900\U00020000", "\u8c48 \U00020000"),
-        ("が한", "か\u1112\u1161\u11ab"),
-        ("ΑΣ İ ½ ﬁ", "ας i ½ ﬁ"),
-    ],
-)
-def test_clean_text(text, cleaned):
-    assert wordpiece.clean_text(text, lower=True) == cleaned
-    assert wordpiece.clean_text(" Hä\x00\n天 ", lower=False) == "Hä 天"
-
-
-@pytest.mark.parametrize(
-    "text, words",
-    [
-        ("a$b^c`d~", ["a", "$", "b", "^", "c", "`", "d", "~"]),
-        ("今、天。《a》", ["今", "、", "天", "。", "《", "a", "》"]),
-        ("-a…", ["-", "a", "…"]),
-        ("a€b°c", ["a€b°c"]),  # Symbols outside ASCII are no punctuation.
-    ],
-)
-def test_words_end_at_punctuation(text, words):
-    cleaned = wordpiece.clean_text(text, lower=True)
-    assert wordpiece.split_words(cleaned) == words
-
-
-def test_ascii_is_letters_digits_spaces_and_punctuation():
-    for character in map(chr, range(33, 127)):
-        is_mark = wordpiece.is_punctuation(character)
-        assert is_mark is not character.isalnum()
-
-
-@pytest.mark.parametrize("first, last", wordpiece._CJK_RANGES)
-def test_chinese_blocks_have_their_ends(first, last):
-    assert wordpiece.is_cjk(first) and wordpiece.is_cjk(last)
-    edges = "".join(map("".join, wordpiece._CJK_RANGES))
-    for neighbour in (chr(ord(first) - 1), chr(ord(last) + 1)):
-        assert wordpiece.is_cjk(neighbour) is (neighbour in edges)
-
-
 def test_longest_piece_wins_even_if_the_rest_fails(tmp_path):
     pieces = [*wordpiece.SPECIAL_PIECES, "a", "ab", "##bc", "##d", "x", "##x"]
     path = write_vocab(tmp_path / "v.txt", pieces)
