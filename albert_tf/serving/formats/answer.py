@@ -16,6 +16,7 @@ may be the text itself. In Python, with the folder in `sys.path`:
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -224,19 +225,19 @@ def read(
                 )
         if not line.decode(errors="replace").strip():
             continue
-        key: dict[str, Any] = {"line": number}
+        key: dict[str, Any] = {}
         try:
             entry = _parse(line, names)
-            key |= {"id": entry["id"]} if "id" in entry else {}
+            key = {"id": entry["id"]} if "id" in entry else {}
             for name in names:
                 if not isinstance(entry.get(name), str):
                     raise ValueError(f"{name!r} is missing, or is no text")
         except (ValueError, RecursionError) as error:
-            yield {**key, "error": f"line {number}: {error}"}, {}
-            continue
-        if "id" in key:
-            del key["line"]
-        yield key, {name: entry[name] for name in names}
+            message = f"line {number}: {error}"
+            yield {**key, "line": number, "error": message}, {}
+        else:
+            texts = {name: entry[name] for name in names}
+            yield key or {"line": number}, texts
 
 
 def _parse(line: bytes, names: Sequence[str]) -> dict[str, Any]:
@@ -269,17 +270,16 @@ def main() -> int:
     )
     parser.add_argument("file", nargs="?", help="Default: standard input.")
     path = parser.parse_args().file
+    source = contextlib.nullcontext(sys.stdin.buffer)
     good = bad = 0
     try:
-        stream = open(path, "rb") if path else sys.stdin.buffer
-        group = 1 if stream.isatty() else GROUP
-        for answer in answer_lines(Model(), stream, group):
-            bad += "error" in answer
-            good += "error" not in answer
-            line = json.dumps(answer, ensure_ascii=False)
-            sys.stdout.buffer.write(line.encode() + b"\n")
-            if group == 1:
-                sys.stdout.flush()
+        with open(path, "rb") if path else source as lines:
+            # Typed lines are answered one by one.
+            group = 1 if lines.isatty() else GROUP
+            for answer in answer_lines(Model(), lines, group):
+                bad += "error" in answer
+                good += "error" not in answer
+                print(json.dumps(answer, ensure_ascii=False), flush=group == 1)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -294,4 +294,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     sys.exit(main())

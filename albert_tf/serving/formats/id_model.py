@@ -108,8 +108,8 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
 def _copy_program(folder: str, vocabulary: str) -> None:
     """Copy answer.py and its rules; a vocab.txt gets one piece a line."""
     is_wordpiece = vocabulary == run_folder.VOCABULARY_NAMES["vocab_file"]
-    sources = [answer.__file__]
-    sources.append((wordpiece_rules if is_wordpiece else cleaning).__file__)
+    rules = wordpiece_rules.__file__ if is_wordpiece else cleaning.__file__
+    sources = map(str, (answer.__file__, rules))
     contents = {os.path.basename(s): files.read_bytes(s) for s in sources}
     if is_wordpiece:
         path = os.path.join(folder, vocabulary)

@@ -64,9 +64,13 @@ def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
     elif kind == "pretraining":
         service = make.of_pretraining(*given, sentence_order=True)
     elif kind == "classifier":
-        service = make.of_labels(*given, labels=LABELS, pairs=True)
+        service = make.of_labels(
+            *given, labels=LABELS, are_several=False, pairs=True
+        )
     elif kind == "regression":
-        service = make.of_labels(*given, labels=(), pairs=False)
+        service = make.of_labels(
+            *given, labels=(), are_several=False, pairs=False
+        )
     elif kind == "race":
         task = race.RaceTask(tokenizer, length, RACE)
         service = make.of_task(task, given[0])

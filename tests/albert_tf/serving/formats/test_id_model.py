@@ -136,6 +136,8 @@ def test_folder_says_how_to_use_it(form, saved, tiny_vocab, tiny_tokenizer):
     assert {file.name for file in path.iterdir()} == {
         form.file_name,
         id_model.DESCRIPTION_NAME,
+        "answer.py",
+        "cleaning.py",
         "spm.model",
         "spm.normalization.json",
     }
@@ -183,6 +185,10 @@ def test_folder_says_how_to_use_it(form, saved, tiny_vocab, tiny_tokenizer):
             "do_lower_case": True,
             "keep_accents": False,
             "strip_spurious_marker": False,
+            "replaced_ids": {
+                str(id_): list(new)
+                for id_, new in tiny_tokenizer.digit_comma_ids.items()
+            },
         },
         "options": {"learned": "yes"},
     }

@@ -1,0 +1,246 @@
+"""answer.py in a process without TensorFlow, against the SavedModel."""
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.finetuning import embedding
+from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving import make
+from albert_tf.serving.client import ask
+from albert_tf.serving.formats import (
+    answer,
+    id_model,
+    lite_model,
+    onnx_model,
+    saved_model,
+)
+from albert_tf.text import tokenization, tokenizer_check, wordpiece_rules
+from tests.albert_tf.serving import saved_services
+from tests.albert_tf.text import hard_texts
+from tests.conftest import FIXTURES, tiny_config
+
+OWN = FIXTURES / "own_text"
+LENGTH = 24
+# The same network, written by another compiler.
+FLOAT_ATOL = 1e-4
+# Runs the program; importing one of the packages fails.
+ALONE = """
+import runpy, sys
+for name in sys.argv[2].split():
+    sys.modules[name] = None
+path = sys.argv[1] + "/answer.py"
+sys.path.insert(0, sys.argv[1])
+sys.argv = [path, *sys.argv[3:]]
+runpy.run_path(path, run_name="__main__")
+"""
+BLOCKED = (
+    "albert_tf data_prep absl orjson onnx tensorflow tensorflow_text tf2onnx "
+    "tf_keras tokenizers"
+)
+# Lines with an error, and one without text, which is left out.
+BAD_LINES = (
+    b'{"text": "a\xff", "text_pair": ""}\n'
+    b'{"id": "x", "text": 7, "text_pair": "b"}\n'
+    b'{"text": "\\ud83d", "text_pair": ""}\n'
+    b'{"id": NaN, "text": "a", "text_pair": ""}\n'
+    b" \n"
+    b'{"id": [1], "text": "a", "text_pair": "b"}\n'
+    b'{"id": null, "text": "a"\n'
+)
+# Format, service, and the vocabulary with its options.
+CASES = [
+    ("onnx", "pair", {"spm_model_file": "spm.model"}),
+    ("litert", "pair", {"vocab_file": "vocab.txt"}),
+    (
+        "litert",
+        "labels",
+        {
+            "spm_model_file": "spm.model",
+            "do_lower_case": False,
+            "strip_spurious_marker": True,
+        },
+    ),
+    ("onnx", "labels", {"vocab_file": "vocab.txt", "do_lower_case": False}),
+    ("onnx", "regression", {"spm_model_file": "spm.model"}),
+    (
+        "litert",
+        "embedding",
+        {"spm_model_file": "spm.model", "keep_accents": True},
+    ),
+    ("onnx", "embedding", {"vocab_file": "vocab.txt", "keep_accents": True}),
+    ("onnx", "pretraining", {"vocab_file": "vocab.txt"}),
+]
+FORMS = {form.name: form for form in (lite_model.FORMAT, onnx_model.FORMAT)}
+
+
+def recorded():
+    """Texts whose ids in the original are recorded."""
+    names = ("original_tokenization.jsonl", "original_wordpiece.jsonl")
+    for name in names:
+        for line in (OWN / name).read_text("utf-8").strip().split("\n"):
+            yield json.loads(line)["text"]
+
+
+TEXTS = [
+    *tokenizer_check.HARD_TEXTS,
+    *dict.fromkeys(recorded()),
+    *hard_texts.mixed(100),
+    *hard_texts.random_texts(100),
+]
+
+
+def make_service(kind, tokenizer):
+    """A small service whose sequences are short enough to be cut often."""
+    config = tiny_config(vocab_size=tokenizer.vocab_size)
+    given = AlbertModel(config), tokenizer, LENGTH
+    if kind == "embedding":
+        options = embedding.EmbeddingOptions()
+        task = embedding.EmbeddingTask(tokenizer, LENGTH, options)
+        service = make.of_task(task, given[0])
+    elif kind == "pretraining":
+        service = make.of_pretraining(*given, sentence_order=True)
+    else:
+        service = make.of_labels(
+            *given,
+            labels=() if kind == "regression" else saved_services.LABELS,
+            are_several=kind == "labels",
+            pairs=kind == "pair",
+        )
+    saved_services.spread(service.model)
+    return service
+
+
+def lines_for(names):
+    """Every text, as the first or only one; in pairs with another one."""
+    others = [*TEXTS[7:], *TEXTS[:7]]
+    rows = [
+        {"id": i, **dict(zip(names, texts, strict=False))}
+        for i, texts in enumerate(zip(TEXTS, others, strict=True))
+    ]
+    # As they are, or escaped.
+    return BAD_LINES + b"".join(
+        json.dumps(row, ensure_ascii=row["id"] % 2 == 0).encode() + b"\n"
+        for row in rows
+    )
+
+
+def run(folder, content, blocked=BLOCKED):
+    return subprocess.run(
+        [sys.executable, "-c", ALONE, str(folder), blocked],
+        input=content,
+        cwd=folder.parent,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "form, kind, options", CASES, ids=[f"{a}-{b}" for a, b, _ in CASES]
+)
+@pytest.mark.slow
+def test_every_hard_text_gets_the_answer_of_the_saved_model(
+    form, kind, options, tmp_path
+):
+    files = {k: str(OWN / v) for k, v in options.items() if isinstance(v, str)}
+    vocabulary = tokenization.VocabularyOptions(**{**options, **files})
+    service = make_service(kind, tokenization.load(vocabulary))
+    folder = tmp_path / "export"
+    model = id_model.IdModel(service, vocabulary)
+    id_model.save(model, str(folder), FORMS[form])
+    saved_model.save(service, str(tmp_path / "saved"))
+    signature = ask.load(str(tmp_path / "saved"), "serving_default")
+    names = sorted(signature.inputs)
+    content = lines_for(names)
+    blocked = BLOCKED + " sentencepiece" * ("vocab_file" in options)
+    done = run(folder, content, blocked)
+    assert not done.returncode, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    items = list(ask.read(io.BytesIO(content), "-", signature.inputs))
+    wanted = ask.answer_all(signature, items)
+    assert len(found) == len(wanted) == len(TEXTS) + 6
+    assert sum("error" in row for row in found) == 5
+    assert {row.get("truncated") for row in found} == {True, False, None}
+    for row, expected in zip(found, wanted, strict=True):
+        assert list(row) == list(expected)
+        for name, value in expected.items():
+            if name == "error":
+                continue
+            if name in ("id", "line", "label", "labels", "predicted"):
+                assert row[name] == value, expected
+            else:
+                assert row[name] == pytest.approx(
+                    value, abs=FLOAT_ATOL, rel=0
+                ), expected
+
+
+def test_texts_without_a_table_are_lines():
+    lines = [b"\xef\xbb\xbfIt rains.\r\n", b"\n", b"[MASK] a\tb\n"]
+    assert list(answer.read(lines, ["text"])) == [
+        ({"line": 1}, {"text": "It rains."}),
+        ({"line": 3}, {"text": "[MASK] a\tb"}),
+    ]
+    with pytest.raises(answer.UsageError, match="is a table. Write one JSON"):
+        list(answer.read([b"id\ttext\n"], ["text"]))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"service": "TagService"}, "does not answer for a TagService. Export"),
+        ({"options": {"windows": "max"}}, "a ClassifierService with windows."),
+        ({"format": "litert"}, "ai_edge_litert.*first lines of answer.py"),
+    ],
+)
+def test_what_cannot_be_answered_is_said(change, message, tmp_path):
+    folder = tmp_path / "export"
+    folder.mkdir()
+    for module in (answer, wordpiece_rules):
+        shutil.copy(module.__file__, folder)
+    (folder / "vocab.txt").write_text("a\n")
+    about = {
+        "service": "ClassifierService",
+        "options": {},
+        "texts": ["text"],
+        "special_ids": {"unk": 0},
+        "functions": {"tokens": {"outputs": {}}},
+        "vocabulary": {
+            "vocab_file": "vocab.txt",
+            "do_lower_case": True,
+            "keep_accents": False,
+        },
+        **change,
+    }
+    (folder / "model.json").write_text(json.dumps(about))
+    done = run(folder, b"It rains.\n", BLOCKED + " ai_edge_litert")
+    assert done.returncode == 2
+    assert re.search(message, done.stderr.decode())
+    assert b"Traceback" not in done.stderr
+
+
+def test_without_any_answer_the_status_is_2(monkeypatch, capfdbinary, tmp_path):
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"text": 1}\n')
+
+    class Silent:
+        names = ("text",)
+
+        def answers(self, entries):
+            assert not entries
+            return []
+
+    monkeypatch.setattr(answer, "Model", Silent)
+    monkeypatch.setattr(sys, "argv", ["answer.py", str(path)])
+    assert answer.main() == 2
+    out, err = capfdbinary.readouterr()
+    assert json.loads(out)["line"] == 1
+    assert b"1 of 1 answers are errors." in err
+    monkeypatch.setattr(sys, "argv", ["answer.py", str(tmp_path / "none")])
+    with pytest.raises(SystemExit, match="2"):
+        answer.main()
