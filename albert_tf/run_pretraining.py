@@ -28,10 +28,12 @@ from albert_tf.common import (
 )
 from albert_tf.common.options import checked, option
 from albert_tf.data import (
+    arrangements,
     drawing,
     layouts,
     manifests,
     masking,
+    passages,
     permutation,
     record_check,
 )
@@ -64,6 +66,13 @@ class PretrainingOptions:
         may_change=True,
     )
     max_seq_length: int = shared_options.max_seq_length("as in the records")
+    records: str = option(
+        "instances",
+        "What the records hold. instances: segments and their label; passages: "
+        "text (--records=passages of the writer), from which segments, labels "
+        "and masks (--masked_lm_budget) are drawn afresh every time.",
+        choices=layouts.KINDS,
+    )
     masked_lm_budget: int = option(
         0,
         "Most pieces to hide in a sequence, for records that hold no masks "
@@ -125,6 +134,7 @@ class PretrainingOptions:
             raise errors.UserError(
                 "Neither --do_train nor --do_eval is set. Set at least one."
             )
+        self._check_records()
         self._check_masking()
         if self.recipe.objective == "plm":
             self._check_permutations()
@@ -149,11 +159,13 @@ class PretrainingOptions:
             **options.to_dict(self.masks),
             "sentence_objective": self.recipe.sentence_objective,
             "pack_sequences": self.pack_sequences,
+            "records": self.records,
         }
         needed = {
             **plain,
             "sentence_objective": "none",
             "pack_sequences": False,
+            "records": "instances",
         }
         for name, value in needed.items():
             if found[name] != value:
@@ -164,6 +176,27 @@ class PretrainingOptions:
                     "objective",
                     "plm",
                 )
+
+    def _check_records(self) -> None:
+        """Refuse what one kind of records does not allow."""
+        if self.records == "passages":
+            if not self.masked_lm_budget:
+                raise errors.UserError(
+                    "--records=passages: passages hold no masks. Give "
+                    "--masked_lm_budget, the most pieces to hide in one."
+                )
+            if self.pack_sequences:
+                raise errors.UserError(
+                    "--pack_sequences is for --records=instances. Leave it out."
+                )
+            return
+        tasks = arrangements.parse(self.recipe.sentence_objective)
+        if tasks[1:] or not {*tasks} <= {*arrangements.OF_INSTANCES}:
+            raise errors.UserError(
+                f"--sentence_objective={self.recipe.sentence_objective} needs "
+                "--records=passages, and records that the writer made with "
+                "this option, too."
+            )
 
     @property
     def num_predictions(self) -> int:
@@ -194,6 +227,8 @@ class PretrainingOptions:
     @property
     def layout(self) -> layouts.Layout:
         """Layout of the records."""
+        if self.records == "passages":
+            return layouts.passage_layout(self.max_seq_length)
         layout = layouts.pretraining_layout(
             self.max_seq_length, self.masks.max_predictions_per_seq
         )
@@ -201,8 +236,8 @@ class PretrainingOptions:
             layouts.without_masks(layout) if self.masked_lm_budget else layout
         )
 
-    def make_drawer(self) -> drawing.Masks | permutation.Permutations | None:
-        """Return what draws in training, if anything does."""
+    def make_drawer(self, config: AlbertConfig) -> drawing.Drawer | None:
+        """Return what draws examples in training, if anything does."""
         if not self.masked_lm_budget:
             return None
         tokenizer = tokenization.load(self.vocabulary)
@@ -220,7 +255,14 @@ class PretrainingOptions:
         )
         if self.recipe.objective == "plm":
             return permutation.Permutations(masker, self.max_seq_length)
-        return drawing.Masks(masker, self.max_seq_length)
+        masks = drawing.Masks(masker, self.max_seq_length)
+        if self.records == "instances":
+            return masks
+        return passages.PassageDrawer(
+            masks,
+            arrangements.parse(self.recipe.sentence_objective),
+            config.type_vocab_size,
+        )
 
 
 if __name__ == "__main__":
@@ -516,6 +558,7 @@ def _find_data(
         settings.masks.max_predictions_per_seq,
         config.vocab_size,
         has_masks=not settings.masked_lm_budget,
+        kind=settings.records,
     )
     found = record_check.check_records(training, expected)
     others = record_check.check_records(evaluation, expected, "eval_input_file")
@@ -532,7 +575,7 @@ def _find_data(
         layouts.for_model(
             settings.layout, config.vocab_size, config.type_vocab_size
         ),
-        settings.make_drawer(),
+        settings.make_drawer(config),
         settings.trainer.seed,
         pack=settings.pack_sequences and settings.do_train,
     )

@@ -51,6 +51,7 @@ from data_prep.writer import (
     decoding,
     instances,
     output_files,
+    passages,
     record_manifest,
     same_job,
     segmenters,
@@ -265,7 +266,13 @@ def _write_blocks(job: Job) -> dict[str, Any]:
             if not facts:
                 yield block
 
-    shared = settings, job.found.tokenizer, job.wanted.word_segmenter, work
+    shared = (
+        settings,
+        job.found.tokenizer,
+        job.wanted.word_segmenter,
+        job.wanted.records == "passages",
+        work,
+    )
     with (
         job.workers(shared) as each,
         progress.Progress("tokenizing", total, "B") as shown,
@@ -296,9 +303,11 @@ def _no_document(
 
 
 def _tokenize_block(block: corpus.Block) -> None:
-    settings, tokenizer, segmenter, work = parallel.context()
+    settings, tokenizer, segmenter, with_marks, work = parallel.context()
     lines, facts = decoding.decode_lines(block, settings, tokenizer.clean)
-    tokens = token_blocks.tokenize(lines, tokenizer, facts, segmenter)
+    tokens = token_blocks.tokenize(
+        lines, tokenizer, facts, segmenter, with_marks
+    )
     crc32c = checksums.of_bytes(block.text).crc32c
     _save_block(work, block.index, tokens, crc32c)
 
@@ -352,13 +361,9 @@ def build_instances(job: Job, text: TokenizedText) -> StoredInstances:
     """Turn the documents into instances, each with a random key."""
     work, wanted = job.work, job.wanted
     paths = [work.block(index) for index in range(len(text.documents))]
-    builder = instances.Builder(
-        token_blocks.StoredCorpus(paths, text.documents),
-        wanted.pairs,
-        word_starts.of_tokens(job.vocabulary, job.rule),
-        random_streams.derive(0, wanted.random_seed),
-    )
-    units = plan_units(text.tokens, wanted.dupe_factor)
+    corpus_of_blocks = token_blocks.StoredCorpus(paths, text.documents)
+    builder = _make_builder(job, corpus_of_blocks)
+    units = plan_units(text.tokens, wanted.passes)
     todo = [unit for unit in units if not _unit_facts(work, unit)]
     done = len(units) - len(todo)
     with (
@@ -373,6 +378,28 @@ def build_instances(job: Job, text: TokenizedText) -> StoredInstances:
         facts = work_folder.known(_unit_facts(work, unit))
         counts = statistics.add(counts, facts["counts"])
     return StoredInstances(tuple(work.unit(u.number) for u in units), counts)
+
+
+def _make_builder(
+    job: Job, documents: token_blocks.StoredCorpus
+) -> instances.Builder | passages.Builder:
+    wanted = job.wanted
+    seed = random_streams.derive(0, wanted.random_seed)
+    if wanted.records == "passages":
+        return passages.Builder(
+            documents,
+            job.vocabulary,
+            wanted.pairs.max_seq_length - 2,
+            wanted.cross_documents,
+            wanted.word_segmenter != segmenters.NONE,
+            seed,
+        )
+    return instances.Builder(
+        documents,
+        wanted.pairs,
+        word_starts.of_tokens(job.vocabulary, job.rule),
+        seed,
+    )
 
 
 def plan_units(
@@ -465,7 +492,7 @@ def _plan_parts(
     bits = max(1, (total * length // size).bit_length())
     in_parts = np.array([instances.count_keys(p, bits) for p in prefixes])
     masker = None
-    if wanted.masking_time == "writing":
+    if wanted.writes_masks:
         masker = masking.Masker(wanted.masks, job.vocabulary)
     assembler = assemble.Assembler(
         prefixes,
@@ -474,7 +501,10 @@ def _plan_parts(
         job.vocabulary,
         masker,
         wanted.layout,
-        has_word_starts=wanted.word_segmenter != segmenters.NONE,
+        token_blocks.mark_bits(
+            wanted.word_segmenter, wanted.records == "passages"
+        ),
+        makes_passages=wanted.records == "passages",
     )
     return assembler, assemble.make_parts(in_parts)
 

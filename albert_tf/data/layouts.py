@@ -7,6 +7,8 @@ parses by them (`parsing.parse`).
 import dataclasses
 from typing import Literal
 
+from albert_tf.data import marks
+
 # `next_sentence_labels` of a record without a sentence-order label. The
 # original takes it too: its one-hot vector is all zeros, so is the loss.
 NO_LABEL = -1
@@ -38,6 +40,9 @@ class Feature:
 
 Layout = tuple[Feature, ...]
 
+# Kinds of records to pretrain on: `pretraining_layout` and `passage_layout`.
+KINDS = ("instances", "passages")
+
 # The original's weights are 0 and 1; other programs' are not far above.
 _MAX_WEIGHT = 100
 
@@ -57,6 +62,7 @@ def for_model(layout: Layout, vocab_size: int, type_vocab_size: int) -> Layout:
     """Return the layout with the pieces and segments that a model knows."""
     sizes = {
         "input_ids": vocab_size,
+        "tokens": vocab_size,
         "masked_lm_ids": vocab_size,
         "segment_ids": type_vocab_size,
     }
@@ -111,6 +117,23 @@ def pretraining_layout(
 def with_padding(layout: Layout) -> Layout:
     """Return the layout of records that hold all padding."""
     return tuple(dataclasses.replace(f, padding=None) for f in layout)
+
+
+def passage_layout(max_seq_length: int) -> Layout:
+    """Return the features of a passage: consecutive sentences of a document.
+
+    Returns:
+        `tokens` [S - 2], pieces without [CLS] and [SEP], padded with 0, unless
+        passages cross documents, which a [SEP] divides then; `marks` [S - 2],
+        bits of `marks`; `document` scalar, the number of the document that the
+        first piece belongs to.
+    """
+    pieces = (max_seq_length - 2,)
+    return (
+        Feature("tokens", pieces, "int64", 0),
+        Feature("marks", pieces, "int64", 0, 0, 2**marks.BITS - 1),
+        Feature("document", (), "int64", None, 0),
+    )
 
 
 def mask_layout(max_seq_length: int, num_predictions: int) -> Layout:

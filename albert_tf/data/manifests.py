@@ -31,6 +31,7 @@ class Manifest:
             writer's option with `--do_permutation`.
         vocab_size: Pieces of the vocabulary, special ones included.
         options: All options of the program that wrote the records.
+        kind: What a record is: one of `layouts.KINDS`.
         has_masks: Whether pieces are hidden; without it, training hides them.
         inputs: Path, bytes and SHA-256 of each text file.
         corpus: What was found in the text, counted.
@@ -49,6 +50,7 @@ class Manifest:
     options: Mapping[str, Any]
     versions: Mapping[str, str]
     shard_sha256: tuple[str, ...] = ()
+    kind: str = "instances"
     has_masks: bool = True
     word_start_rule: str = ""
     inputs: Sequence[Mapping[str, Any]] = ()

@@ -14,12 +14,14 @@ class Expected:
 
     Attributes:
         has_masks: Whether pieces are hidden in the records already.
+        kind: One of `layouts.KINDS`.
     """
 
     max_seq_length: int
     max_predictions_per_seq: int
     vocab_size: int
     has_masks: bool = True
+    kind: str = "instances"
 
 
 def check_records(
@@ -76,7 +78,9 @@ def _check_manifest(
         manifest.max_predictions_per_seq,
         manifest.vocab_size,
         manifest.has_masks,
+        manifest.kind,
     )
+    _check_kind(path, manifest.kind, expected, argument)
     _check_lengths(path, found, expected, argument)
     if manifest.vocab_size != expected.vocab_size:
         raise errors.UserError(
@@ -98,7 +102,11 @@ def _check_first_record(
         features = examples.decode(record)
     except ValueError:
         features = {}
+    found_kind = "passages" if "tokens" in features else "instances"
+    _check_kind(path, found_kind, expected, argument)
     layout = layouts.without_masks(layouts.pretraining_layout(1, 1))
+    if expected.kind == "passages":
+        layout = layouts.passage_layout(expected.max_seq_length)
     missing = [
         feature.name
         for feature in layout
@@ -113,6 +121,8 @@ def _check_first_record(
             argument,
             path,
         )
+    if expected.kind == "passages":
+        return  # Their lengths say nothing of the longest.
     found = Expected(
         len(features["input_ids"]),
         len(features.get("masked_lm_positions", [])),
@@ -120,6 +130,20 @@ def _check_first_record(
         has_masks="masked_lm_ids" in features,
     )
     _check_lengths(path, found, expected, argument)
+
+
+def _check_kind(
+    path: str, kind: str, expected: Expected, argument: str
+) -> None:
+    """Refuse records of another kind."""
+    if kind != expected.kind:
+        raise errors.UserError(
+            f"holds {kind}, but `records={expected.kind}` is asked for. Give "
+            f"`records={kind}`, or write the records again with "
+            f"`records={expected.kind}`.",
+            argument,
+            path,
+        )
 
 
 def _check_lengths(

@@ -69,8 +69,8 @@ def encode_batch(
     Args:
         values: By feature name, [n, *shape]: integers for int64, any numbers
             for float32. Negative integers take ten bytes each. Where a
-            feature names its `padding`, tokens beyond `input_mask` are left
-            out.
+            feature names its `padding`, tokens beyond `input_mask`, or of
+            passages beyond the last one that is not 0, are left out.
 
     Returns:
         n serialized `tf.train.Example`s.
@@ -96,7 +96,8 @@ def _encode_block(
         rows = values[feature.name][block]
         kept = None
         if feature.padding is not None:
-            kept = _kept(values["input_mask"][block])
+            mask = "input_mask" if "input_mask" in values else "tokens"
+            kept = _kept(values[mask][block] != 0)
         rows = rows.reshape(len(rows), -1 if rows.size else 0)
         if feature.dtype == "int64":
             payloads = _encode_integers(rows, kept)
@@ -187,7 +188,7 @@ def _kept(mask: np.ndarray) -> np.ndarray:
     """Tell what is written of features whose padding is left out.
 
     Args:
-        mask: [n, ..., S], 1 for tokens; padding is at the end.
+        mask: bool [n, ..., S], True for tokens; padding is at the end.
 
     Returns:
         bool [n, numbers of a record]; all sequences of a record are as long as

@@ -5,13 +5,6 @@ import dataclasses
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
 
-# What each objective over two segments is called in losses and metrics.
-SENTENCE_OBJECTIVES = {
-    "sop": "sentence_order",
-    "nsp": "next_sentence",
-    "none": "",
-}
-
 # What is learned about the tokens; see `training.systems`.
 OBJECTIVES = ("mlm", "rtd", "plm")
 # What generator and encoder share: nothing; the embeddings of words, segments

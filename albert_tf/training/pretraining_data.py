@@ -37,7 +37,7 @@ class PretrainingData:
 
     Attributes:
         manifests: Of all files that have one.
-        drawer: Hides pieces while records are read; None if they hold masks.
+        drawer: Draws the rest of the examples; None if records hold all.
         seed: Of the order of examples, and of masks.
         pack: Whether short examples share a row in training.
     """
@@ -207,11 +207,13 @@ def check_labels(
 ) -> None:
     """Refuse training records whose label means something else.
 
+    Passages have none.
+
     To evaluate on them is allowed: how a model that was trained on nsp does on
     sop is a result (ALBERT Table 5).
     """
     written = manifest.sentence_objective
-    if objective in ("none", written):
+    if manifest.kind == "passages" or objective in ("none", written):
         return
     shards = ", ".join(manifest.shards)
     if manifest in map(manifests.find, training_files):

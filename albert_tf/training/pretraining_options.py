@@ -7,6 +7,7 @@ import dataclasses
 
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
+from albert_tf.data import arrangements
 from albert_tf.model import model_options
 from albert_tf.training import training_options
 
@@ -46,8 +47,9 @@ class RecipeOptions:
         "sop",
         "What is predicted about the segments, beside the masked words. sop: "
         "whether they are swapped; nsp: whether the second is from elsewhere, "
-        "as in BERT; none: nothing. The records must have been written for it.",
-        choices=tuple(model_options.SENTENCE_OBJECTIVES),
+        "as in BERT; none: nothing. The records must have been written for it. "
+        "With --records=passages also ERNIE 2.0's reordering (of up to three "
+        "segments) and distance, or several with commas, one for each example.",
     )
     masked_lm_factor: float = option(
         1.0,
@@ -98,6 +100,7 @@ class RecipeOptions:
                 "init_schedule",
                 "continue",
             )
+        arrangements.parse(self.sentence_objective)
         self._check_word_embeddings()
         self._check_generator()
 

@@ -40,6 +40,8 @@ _SHORT = {
     "masked_lm": "mlm",
     "sentence_order": "sop",
     "next_sentence": "nsp",
+    "sentence_reordering": "reordering",
+    "sentence_distance": "distance",
     "replaced_token": "rtd",
     "accuracy": "acc",
 }

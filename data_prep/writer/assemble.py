@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.data import layouts, masking, tfrecord
+from albert_tf.data import layouts, marks, masking, tfrecord
 from data_prep.writer import instances, statistics, token_blocks
 
 # Positions that are masked and encoded at once: many for NumPy's speed, few
@@ -87,8 +87,9 @@ class Assembler:
     vocabulary: masking.Vocabulary
     masker: masking.Masker | None  # None if training masks.
     layout: layouts.Layout
-    # Whether tokens are twice the ids, plus 1 where a word starts.
-    has_word_starts: bool = False
+    # Bits of a token below the id: 1 says where words start, 8 are `marks`.
+    mark_bits: int = 0
+    makes_passages: bool = False
 
     @functools.cached_property
     def _ends(self) -> np.ndarray:
@@ -116,8 +117,7 @@ class Assembler:
         """Gather the instances of a part from all units, sorted by key."""
         counts = self.counts[:, part.number]
         begins = self._ends[:, part.number] - counts
-        num_tokens = self.vocabulary.size * (2 if self.has_word_starts else 1)
-        dtype = token_blocks.token_dtype(num_tokens)
+        dtype = token_blocks.token_dtype(self.vocabulary.size << self.mark_bits)
         found = [
             instances.load_rows(prefix, begin, begin + count, dtype)
             for prefix, begin, count in zip(
@@ -138,8 +138,10 @@ class Assembler:
         self, rows: np.ndarray, tokens: np.ndarray
     ) -> tuple[dict[str, np.ndarray], statistics.Counts]:
         """Return features of the layout, [n, ...], masked, and their counts."""
+        if self.makes_passages:
+            return self._make_passages(rows, tokens)
         ids, starts = tokens, None
-        if self.has_word_starts:
+        if self.mark_bits:
             ids, starts = tokens >> 1, tokens & 1
         sequences, segments, lengths = self._sequences(rows, ids)
         real = np.arange(self.max_seq_length) < lengths[:, None]
@@ -151,7 +153,7 @@ class Assembler:
         }
         if self.masker is None:
             values |= {"input_ids": sequences, "token_boundary": boundary}
-            return values, statistics.count(rows, lengths, sequences)
+            return values, statistics.count(rows, lengths, self.max_seq_length)
         masked = self.masker.mask(sequences, lengths, rows["key"], boundary)
         places = np.arange(masked.positions.shape[1])
         values |= {
@@ -161,9 +163,25 @@ class Assembler:
             "masked_lm_ids": masked.labels,
             "masked_lm_weights": (places < masked.counts[:, None]).astype("f4"),
         }
-        counts = statistics.count(rows, lengths, sequences)
+        counts = statistics.count(rows, lengths, self.max_seq_length)
         mask_id = self.vocabulary.mask_id
         return values, counts | statistics.count_masked(masked, mask_id)
+
+    def _make_passages(
+        self, rows: np.ndarray, tokens: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], statistics.Counts]:
+        """Return features of `layouts.passage_layout`, and their counts."""
+        lengths = rows["first"].astype(np.int64)
+        place = np.arange(self.max_seq_length - 2)
+        source = rows["begin"].astype(np.int64)[:, None] + place
+        found = tokens.take(source, mode="clip").astype(np.int64)
+        found *= place < lengths[:, None]
+        values = {
+            "tokens": found >> marks.BITS,
+            "marks": found & (1 << marks.BITS) - 1,
+            "document": rows["document"].astype(np.int64),
+        }
+        return values, statistics.count(rows, lengths + 2, self.max_seq_length)
 
     def _boundary(
         self, rows: np.ndarray, sequences: np.ndarray, starts: np.ndarray | None
@@ -174,10 +192,10 @@ class Assembler:
         """
         if starts is None:
             return self.vocabulary.boundaries.take(sequences)
-        marks = self._sequences(rows, starts)[0] == 1
-        marks |= sequences == self.vocabulary.cls_id
-        marks |= sequences == self.vocabulary.sep_id
-        return marks.astype(np.uint8)
+        found = self._sequences(rows, starts)[0] == 1
+        found |= sequences == self.vocabulary.cls_id
+        found |= sequences == self.vocabulary.sep_id
+        return found.astype(np.uint8)
 
     def _sequences(
         self, rows: np.ndarray, tokens: np.ndarray

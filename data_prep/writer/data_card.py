@@ -1,6 +1,8 @@
 """The data card, which describes a set of records: Markdown and a picture."""
 
 import io
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +56,8 @@ def _text(value: object) -> str:
 def lines(manifest: manifests.Manifest) -> list[str]:
     """Return the most important facts, one a line."""
     corpus, summary = manifest.corpus, manifest.summary
-    passes = manifest.options["dupe_factor"]
+    is_passages = manifest.kind == "passages"
+    passes = 1 if is_passages else manifest.options["dupe_factor"]
     found = [
         f"documents: {corpus['documents']:,} with {corpus['sentences']:,} "
         f"sentences and {corpus['tokens']:,} tokens; "
@@ -65,12 +68,9 @@ def lines(manifest: manifests.Manifest) -> list[str]:
         f"instances: {manifest.num_examples:,} of "
         f"{summary['tokens_per_instance']:.1f} tokens; padding is "
         f"{summary['share_of_padding']:.1%} of the records",
-        f"cut off to fit: {summary['share_of_tokens_cut']:.1%} of the tokens",
-        f"sentence-order label 1: {summary['share_of_label_1']:.1%} of those "
-        f"with a label; without one: {summary['share_without_label']:.1%}",
-        "chunks of a single sentence: "
-        f"{summary['share_of_single_sentence_chunks']:.1%}",
     ]
+    if not is_passages:
+        found += _chunks(summary)
     found += _words(manifest)
     bad = {n: corpus.get(n, 0) for n in ("lines_skipped", "lines_replaced")}
     if any(bad.values()):
@@ -91,6 +91,17 @@ def lines(manifest: manifests.Manifest) -> list[str]:
             f"{summary['entropy_of_labels']:.3f}",
         ]
     return found
+
+
+def _chunks(summary: Mapping[str, Any]) -> list[str]:
+    """Describe how segments were made, and their labels."""
+    return [
+        f"cut off to fit: {summary['share_of_tokens_cut']:.1%} of the tokens",
+        f"sentence-order label 1: {summary['share_of_label_1']:.1%} of those "
+        f"with a label; without one: {summary['share_without_label']:.1%}",
+        "chunks of a single sentence: "
+        f"{summary['share_of_single_sentence_chunks']:.1%}",
+    ]
 
 
 def _words(manifest: manifests.Manifest) -> list[str]:

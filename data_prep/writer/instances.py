@@ -26,6 +26,7 @@ ROW = np.dtype(
         ("second", "u2"),  # and of the second one, which follows it.
         ("label", "i1"),
         ("single_sentence", "u1"),  # Whether the chunk was a single sentence.
+        ("document", "u4"),  # Of the text, from 0.
     ]
 )
 
@@ -79,7 +80,7 @@ class Builder:
             block = self.corpus.block(number)
             rows = self._build_block(number, block, unit.passes, slices, counts)
             found.append(rows)
-        ordered = _sorted(np.concatenate(found), slices, block.tokens.dtype)
+        ordered = sort_by_key(np.concatenate(found), slices, block.tokens.dtype)
         counts["tokens_paired"] = len(ordered[1]) + counts["tokens_cut"]
         return Built(*ordered, counts)
 
@@ -107,7 +108,7 @@ class Builder:
                 one, other, label, is_single, tokens_cut = pair
                 slices += (one, other)
                 lengths = one.end - one.begin, other.end - other.begin
-                rows.append((0, 0, *lengths, label, is_single))
+                rows.append((0, 0, *lengths, label, is_single, index))
                 counts["tokens_cut"] += tokens_cut
             sizes.append(len(rows) - before)
         counts["unused_documents"] += sizes.count(0)
@@ -148,7 +149,7 @@ def _numbered(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return random_streams.derive_array(np.repeat(keys, sizes), numbers)
 
 
-def _sorted(
+def sort_by_key(
     rows: np.ndarray, slices: list[segment_pairs.Slice], dtype: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sort `ROW` [n], with two slices for each, and return tokens as well."""

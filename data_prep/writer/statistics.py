@@ -13,20 +13,18 @@ Counts = dict[str, Any]
 PERCENTILES = (5, 25, 50, 75, 95)
 
 
-def count(
-    rows: np.ndarray, lengths: np.ndarray, sequences: np.ndarray
-) -> Counts:
-    """Count a batch: `instances.ROW` [n], int64 [n], int32 [n, S]."""
+def count(rows: np.ndarray, lengths: np.ndarray, max_length: int) -> Counts:
+    """Count a batch: `instances.ROW` [n], lengths int64 [n]."""
     return {
         "instances": len(rows),
         "label_1": int((rows["label"] == 1).sum()),
         "unlabelled": int((rows["label"] == layouts.NO_LABEL).sum()),
         "lone": int(rows["single_sentence"].sum()),
         "tokens": int(lengths.sum()),
-        "lengths": np.bincount(lengths, minlength=sequences.shape[1] + 1),
+        "lengths": np.bincount(lengths, minlength=max_length + 1),
         "segment_lengths": np.bincount(
             np.concatenate([rows["first"], rows["second"]]),
-            minlength=sequences.shape[1] + 1,
+            minlength=max_length + 1,
         ),
     }
 

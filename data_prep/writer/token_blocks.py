@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.common import files, strict_json
+from albert_tf.data import marks
 from albert_tf.text import tokenization
 from data_prep.vocabulary import letters
 from data_prep.writer import checksums, segment_pairs, segmenters
@@ -82,6 +83,7 @@ def tokenize(
     tokenizer: tokenization.AnyTokenizer,
     facts: dict[str, int],
     segmenter: str = segmenters.NONE,
+    with_marks: bool = False,
 ) -> TokenBlock:
     """Turn the lines of a block into documents.
 
@@ -92,13 +94,20 @@ def tokenize(
     Source: the original's create_pretraining_data.create_training_instances.
 
     The `facts`, counts of the reader, are stored with the block. With a
-    segmenter, tokens are twice the ids, plus 1 where a word starts.
+    segmenter, tokens are twice the ids, plus 1 where a word starts. For
+    passages they hold `marks`: of words, if there is a segmenter, and of
+    upper-case letters.
     """
-    ids, lengths, starts = _encode(lines, tokenizer, segmenter)
-    tokens, num_tokens = ids, tokenizer.vocab_size
-    if starts is not None:
-        tokens, num_tokens = 2 * ids + starts, 2 * num_tokens
-    dtype = token_dtype(num_tokens)
+    bits = mark_bits(segmenter, with_marks)
+    if bits:
+        ids, lengths, found = _encode_marked(
+            lines, tokenizer, segmenter, with_marks
+        )
+    else:
+        ids, lengths = _encode(lines, tokenizer)
+        found = np.zeros_like(ids)
+    tokens = ids.astype(np.int64) << bits | found
+    dtype = token_dtype(tokenizer.vocab_size << bits)
     # A new document begins after each empty line.
     without_pieces = np.flatnonzero(lengths == 0).tolist()
     empty = [
@@ -125,30 +134,54 @@ def tokenize(
     )
 
 
-def _encode(
-    lines: Sequence[str], tokenizer: tokenization.AnyTokenizer, segmenter: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return int32 [all pieces] ids; int64 [lines], how many each line has.
+def mark_bits(segmenter: str, with_marks: bool) -> int:
+    """Return how many bits of a token stand below the id."""
+    if with_marks:
+        return marks.BITS
+    return int(segmenter != segmenters.NONE)
 
-    With a segmenter also bool [all pieces], which of them start a word.
-    """
-    if segmenter == segmenters.NONE:
-        found = [
-            tokenizer.encode_flat(lines[start : start + _LINES_AT_ONCE])
-            for start in range(0, max(1, len(lines)), _LINES_AT_ONCE)
-        ]
-        ids, lengths = map(np.concatenate, zip(*found, strict=True))
-        return ids, lengths, None
-    cut = segmenters.load(segmenter)
-    rows, starts = [np.zeros(0, np.int32)], [np.zeros(0, bool)]
+
+def _encode(
+    lines: Sequence[str], tokenizer: tokenization.AnyTokenizer
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return int32 [all pieces] ids; int64 [lines], how many each line has."""
+    found = [
+        tokenizer.encode_flat(lines[start : start + _LINES_AT_ONCE])
+        for start in range(0, max(1, len(lines)), _LINES_AT_ONCE)
+    ]
+    ids, lengths = map(np.concatenate, zip(*found, strict=True))
+    return ids, lengths
+
+
+def _encode_marked(
+    lines: Sequence[str],
+    tokenizer: tokenization.AnyTokenizer,
+    segmenter: str,
+    with_upper: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what `_encode` does, and `marks`, int64 [all pieces]."""
+    cut = None if segmenter == segmenters.NONE else segmenters.load(segmenter)
+    rows, found = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for line in lines:
         row, begins, ends = tokenizer.encode_with_offsets(line)
-        names = tokenizer.ids_to_pieces(row.tolist())
-        pieces = names, begins, ends
+        bits = np.zeros(len(row), np.int64)
+        if cut is not None:
+            names = tokenizer.ids_to_pieces(row.tolist())
+            pieces = names, begins, ends
+            bits += segmenters.mark_pieces(line, pieces, cut)
+        if with_upper:
+            first = [
+                line[begin:end].lstrip()[:1]
+                for begin, end in zip(
+                    begins.tolist(), ends.tolist(), strict=True
+                )
+            ]
+            is_upper = np.array([c.isupper() for c in first], bool)
+            bits |= marks.UPPER * is_upper
         rows.append(row)
-        starts.append(segmenters.mark_pieces(line, pieces, cut))
+        found.append(bits)
     lengths = np.array([len(row) for row in rows[1:]], np.int64)
-    return np.concatenate(rows), lengths, np.concatenate(starts)
+    return np.concatenate(rows), lengths, np.concatenate(found)
 
 
 def save(block: TokenBlock, path: str) -> checksums.Checksum:

@@ -39,6 +39,19 @@ class CreatePretrainingDataOptions:
         "Passes over the corpus, each with different pairs and masks.",
         within=ranges.Range(1, 10**4),
     )
+    records: str = options.option(
+        "instances",
+        "instances: [CLS] A [SEP] B [SEP], as in the original. passages: text "
+        "alone, from which run_pretraining --records=passages draws segments, "
+        "labels and masks in every epoch; sentences are packed as long as they "
+        "fit.",
+        choices=layouts.KINDS,
+    )
+    cross_documents: bool = options.option(
+        False,
+        "Whether a passage goes on behind the end of a document, after a "
+        "[SEP]: RoBERTa's FULL-SENTENCES. Without it: DOC-SENTENCES.",
+    )
     masking_time: str = options.option(
         "writing",
         "writing: records hold masks, as in the original. training: they hold "
@@ -90,6 +103,7 @@ class CreatePretrainingDataOptions:
                 "training does not permute. Drop one of the two."
             )
         self.vocabulary.require()
+        self._check_records()
         if self.dask_scheduler == "":
             raise errors.UserError(
                 "is empty. Give HOST:PORT, or leave the option out to work on "
@@ -112,6 +126,42 @@ class CreatePretrainingDataOptions:
                 self.word_start_rule,
             )
 
+    def _check_records(self) -> None:
+        """Refuse options of the other kind of records."""
+        if self.records == "instances":
+            if self.cross_documents:
+                raise errors.UserError(
+                    "is for `records=passages`. Add that, or leave it out.",
+                    "cross_documents",
+                    True,
+                )
+            return
+        values = options.to_dict(self)
+        groups = segment_pairs.PairOptions(), masking.MaskingOptions()
+        usual = {"dupe_factor": 40, "masking_time": "writing"}
+        for group in groups:
+            usual |= options.to_dict(group)
+        del usual["max_seq_length"]
+        for name, value in usual.items():
+            if values[name] != value:
+                raise errors.UserError(
+                    "is for `records=instances`: of passages all but the text "
+                    "is drawn in training. Leave it out; run_pretraining has "
+                    "options for it.",
+                    name,
+                    values[name],
+                )
+
+    @property
+    def passes(self) -> int:
+        """Passes over the text; further ones would give the same passages."""
+        return self.dupe_factor if self.records == "instances" else 1
+
+    @property
+    def writes_masks(self) -> bool:
+        """Whether the records hold masks."""
+        return self.records == "instances" and self.masking_time == "writing"
+
     def resolved(self) -> "CreatePretrainingDataOptions":
         """Return the options, completed by the vocabulary's description."""
         return dataclasses.replace(self, vocabulary=self.vocabulary.resolved())
@@ -119,6 +169,8 @@ class CreatePretrainingDataOptions:
     @property
     def layout(self) -> layouts.Layout:
         """Layout of the records."""
+        if self.records == "passages":
+            return layouts.passage_layout(self.pairs.max_seq_length)
         layout = layouts.pretraining_layout(
             self.pairs.max_seq_length, self.masks.record_predictions
         )
@@ -150,6 +202,7 @@ def _warn(wanted: CreatePretrainingDataOptions) -> None:
     """Warn of options that are allowed but probably a mistake."""
     if wanted.masking_time == "training":
         _warn_of_masks(wanted.masks)
+    if not wanted.writes_masks:
         return
     given = wanted.masks.max_predictions_per_seq
     full = round(wanted.pairs.max_seq_length * wanted.masks.masked_lm_prob)
@@ -221,7 +274,7 @@ def refuse_few_instances(
     )
     raise errors.UserError(
         f"--output_file names {num_outputs} files, but the text gives only "
-        f"{num_instances} instances in {wanted.dupe_factor} pass(es){found}. "
+        f"{num_instances} {wanted.records} in {wanted.passes} pass(es){found}. "
         "Every file needs one, and an instance needs two sentences or one of "
         "several words (--single_segment_policy="
         f"{wanted.pairs.single_segment_policy}). Name fewer files, or give "

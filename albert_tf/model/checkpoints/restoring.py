@@ -308,6 +308,7 @@ _PARTS_OF_OBJECTIVES = {
     "generator",
     "plm",
     "cls/replaced_tokens",
+    "cls/tasks",
     "cls/predictions",
     "cls/seq_relationship",
 }

@@ -15,6 +15,7 @@ from albert_tf.model.heads import (
     pretraining,
     question_answering,
     replaced_tokens,
+    sentence_order,
     token_classification,
 )
 from albert_tf.model.network.encoder import AlbertModel
@@ -84,11 +85,12 @@ def only_for_training(
 
     Permutation language modelling leaves a head that nothing uses,
     replaced-token detection also a generator. Where the encoder was its own
-    generator, its other heads are of use. Finetuning leaves the heads of layers
-    before the last.
+    generator, its other heads are of use. Tasks about sentences leave their
+    heads, finetuning those of layers before the last.
     """
     parts = {n: checkpoint_reader.part_of(n) for n in checkpoint.shapes}
-    if not {replaced_tokens.HEAD, permutation.HEAD} & set(parts.values()):
+    heads = {replaced_tokens.HEAD, permutation.HEAD, sentence_order.TASKS}
+    if not heads & set(parts.values()):
         exits = model_with_head.EXIT
         return frozenset(n for n in parts if parts[n].startswith(exits))
     kept = {_ENCODER}

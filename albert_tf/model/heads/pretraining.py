@@ -30,12 +30,14 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
         encoder: AlbertModel,
         sentence_order: bool = True,
         scope: str = "cls",
+        tasks: Mapping[str, int] | None = None,
     ):
         """Add the heads, with new variables, to an encoder.
 
         Args:
             sentence_order: Whether there is a sentence-order head. Some public
                 checkpoints lack it. Its variables begin with cls always.
+            tasks: Names and numbers of classes of other tasks about segments.
         """
         super().__init__(encoder, "albert_pretrainer")
         self.scope = scope
@@ -56,7 +58,7 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
             shape=[config.vocab_size],
             initializer="zeros",
         )
-        self._add_sentence_order(sentence_order)
+        self._add_sentence_order(sentence_order, tasks)
 
     def call(
         self,
@@ -74,7 +76,7 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
         Returns:
             `masked_lm_logits` float [B, P, V] and, with a sentence-order head,
             `sentence_order_logits` float [B, 2], or [B, K, 2] for rows of
-            several instances.
+            several instances; `NAME_logits` of other tasks, with their classes.
         """
         masked = tf.convert_to_tensor(inputs["masked_lm_positions"])
         first = inputs.get("cls_positions", tf.zeros_like(masked[:, :1]))

@@ -65,6 +65,7 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
         generator_config: AlbertConfig,
         generator_sharing: str = "embeddings",
         sentence_order: bool = True,
+        tasks: Mapping[str, int] | None = None,
     ):
         """Add a head and a generator, with new variables, to an encoder.
 
@@ -74,6 +75,7 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
                 must be its own.
             sentence_order: Whether the encoder also predicts the order of
                 sentences (not in ELECTRA).
+            tasks: As of `AlbertPretrainer`.
         """
         super().__init__(encoder, "replaced_token_detector")
         self.generator_config = generator_config
@@ -90,7 +92,7 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
         self.output_bias = self.add_weight(
             name=f"{HEAD}/output_bias", shape=[], initializer="zeros"
         )
-        self._add_sentence_order(sentence_order)
+        self._add_sentence_order(sentence_order, tasks)
         self.generator = self._make_generator()
 
     def _make_generator(self) -> pretraining.AlbertPretrainer:

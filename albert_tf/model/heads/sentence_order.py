@@ -1,33 +1,53 @@
-"""The head that predicts the order of two segments.
+"""The heads that predict how segments are arranged.
 
 Source: ALBERT §3.1; in the original,
 run_pretraining.get_sentence_order_output.
 """
+
+from collections.abc import Mapping
 
 import tensorflow as tf
 
 from albert_tf.model.heads import model_with_head
 from albert_tf.model.network import layers
 
+# Scope of the heads of other tasks.
+TASKS = "cls/tasks"
+
 
 class SentenceOrderModel(model_with_head.ModelWithHead):
-    """Predicts, beside other things, the order of two segments."""
+    """Predicts, beside other things, the order of two segments.
 
-    def _add_sentence_order(self, sentence_order: bool) -> None:
+    Other tasks about segments (`data.arrangements`) have heads of their own.
+    """
+
+    def _add_sentence_order(
+        self, sentence_order: bool, tasks: Mapping[str, int] | None = None
+    ) -> None:
+        """Create the heads; `tasks` are names to numbers of classes."""
         self.sentence_order = sentence_order
-        if not sentence_order:
-            return
+        self.tasks = dict(tasks or {})
+        self.task_heads = {
+            name: self._add_head(f"{TASKS}/{name}", classes)
+            for name, classes in self.tasks.items()
+        }
+        if sentence_order:
+            scope = "cls/seq_relationship"
+            self.order_weights, self.order_bias = self._add_head(scope, 2)
+
+    def _add_head(
+        self, scope: str, classes: int
+    ) -> tuple[tf.Variable, tf.Variable]:
         config = self.encoder.config
-        self.order_weights = self.add_weight(
-            name="cls/seq_relationship/output_weights",
-            shape=[2, config.hidden_size],
+        weights = self.add_weight(
+            name=f"{scope}/output_weights",
+            shape=[classes, config.hidden_size],
             initializer=layers.truncated_normal(config.initializer_range),
         )
-        self.order_bias = self.add_weight(
-            name="cls/seq_relationship/output_bias",
-            shape=[2],
-            initializer="zeros",
+        bias = self.add_weight(
+            name=f"{scope}/output_bias", shape=[classes], initializer="zeros"
         )
+        return weights, bias
 
     def sentence_order_logits(self, pooled_output: tf.Tensor) -> tf.Tensor:
         """Return float32 [..., 2] for the pooled output [..., H].
@@ -41,18 +61,27 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
     def _sentence_outputs(
         self, pooled_output: tf.Tensor, cls_vectors: tf.Tensor | None
     ) -> dict[str, tf.Tensor]:
-        """Return `sentence_order_logits`, or nothing without such a head.
+        """Return `sentence_order_logits`, and `NAME_logits` of other tasks.
 
         Args:
             cls_vectors: In rows of several instances the encoder's output at
                 the first token of each, float [B, K, H]; else None.
         """
-        if not self.sentence_order:
+        if not (self.sentence_order or self.task_heads):
             return {}
         if cls_vectors is not None:
             if self.encoder.config.pooling != "cls":
                 raise ValueError("Rows of several instances need pooling=cls.")
             assert self.encoder.pooler is not None
             pooled_output = self.encoder.pooler(cls_vectors)
-        logits = self.sentence_order_logits(pooled_output)
-        return {"sentence_order_logits": logits}
+        found = {
+            f"{name}_logits": tf.matmul(
+                pooled_output, weights, transpose_b=True
+            )
+            + bias
+            for name, (weights, bias) in self.task_heads.items()
+        }
+        if self.sentence_order:
+            logits = self.sentence_order_logits(pooled_output)
+            found["sentence_order_logits"] = logits
+        return found

@@ -6,8 +6,7 @@ run_pretraining.get_sentence_order_output.
 
 import tensorflow as tf
 
-from albert_tf.data import layouts
-from albert_tf.model import model_options
+from albert_tf.data import arrangements, layouts
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import cross_entropy, objectives
 
@@ -20,9 +19,8 @@ def make(
     """Return the objective that `AlbertPretrainer` is trained for.
 
     Args:
-        sentence_objective: sop (label 1: segments are swapped), nsp (label 1:
-            the second segment is from another document) or none (masked LM
-            only).
+        sentence_objective: Tasks of `arrangements`, with commas, or none
+            (masked LM only).
     """
     parts = make_parts(sentence_objective, masked_lm_factor, sentence_factor)
     return objectives.combine(parts, _forward)
@@ -31,7 +29,7 @@ def make(
 def make_parts(
     sentence_objective: str, masked_lm_factor: float, sentence_factor: float
 ) -> list[objectives.Part]:
-    """Return masked words and, unless it is none, the sentence objective."""
+    """Return masked words, and the tasks of the sentence objective."""
     masked_words = objectives.Part(
         "masked_lm",
         masked_lm_factor,
@@ -45,18 +43,30 @@ def make_parts(
         # Original release, run_pretraining.get_masked_lm_output.
         epsilon=1e-5,
     )
-    name = model_options.SENTENCE_OBJECTIVES[sentence_objective]
-    if not name:
-        return [masked_words]
-    return [masked_words, _sentence_part(name, sentence_factor)]
+    tasks = arrangements.parse(sentence_objective)
+    return [
+        masked_words,
+        *(
+            _sentence_part(task, sentence_factor, number)
+            for number, task in enumerate(tasks)
+        ),
+    ]
 
 
-def _sentence_part(name: str, factor: float) -> objectives.Part:
-    """Return what is learned about the segments of each example."""
+def _sentence_part(key: str, factor: float, number: int) -> objectives.Part:
+    """Return what is learned about the segments of each example.
+
+    Where there are several tasks, `sentence_task` of an example must be the
+    number of this one.
+    """
+    task = arrangements.ARRANGEMENTS[key]
+    head = "sentence_order" if key in arrangements.OF_INSTANCES else task.name
 
     def weights(batch: objectives.Batch) -> tf.Tensor:
         # [B, 1], or [B, K] for rows of several instances.
         has_label = batch["next_sentence_labels"] != layouts.NO_LABEL
+        if "sentence_task" in batch:
+            has_label &= batch["sentence_task"] == number
         real = objectives.real_examples(batch)[:, None]
         return real * tf.cast(has_label, tf.float32)
 
@@ -66,13 +76,13 @@ def _sentence_part(name: str, factor: float) -> objectives.Part:
         # The records keep BERT's name, whatever the labels mean.
         labels = batch["next_sentence_labels"]
         # Any class will do where there is no label: its weight is 0.
-        labels = tf.where(labels == layouts.NO_LABEL, 0, labels)
+        labels = tf.where(weights(batch) > 0, labels, 0)
         logits = tf.reshape(
-            outputs["sentence_order_logits"], [-1, labels.shape[1], 2]
+            outputs[f"{head}_logits"], [-1, labels.shape[1], task.classes]
         )
-        return cross_entropy.loss_and_accuracy(name, logits, labels)
+        return cross_entropy.loss_and_accuracy(task.name, logits, labels)
 
-    return objectives.Part(name, factor, weights, values)
+    return objectives.Part(task.name, factor, weights, values)
 
 
 def _forward(

@@ -1,5 +1,6 @@
 """Masked words and, usually, two segments: ALBERT, BERT and RoBERTa."""
 
+from albert_tf.data import arrangements
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import objectives, pretraining_objective
@@ -24,9 +25,8 @@ def make_model(
     recipe: pretraining_options.RecipeOptions, encoder: AlbertModel
 ) -> pretraining.AlbertPretrainer:
     """See `System`."""
-    return pretraining.AlbertPretrainer(
-        encoder, recipe.sentence_objective != "none"
-    )
+    order, tasks = arrangements.heads(recipe.sentence_objective)
+    return pretraining.AlbertPretrainer(encoder, order, tasks=tasks)
 
 
 def forward_flops(

@@ -1,6 +1,7 @@
 """Replaced-token detection: ELECTRA, Clark et al., arXiv 2003.10555."""
 
 from albert_tf.common import errors
+from albert_tf.data import arrangements
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import replaced_tokens
 from albert_tf.model.losses import objectives, replaced_tokens_objective
@@ -31,7 +32,7 @@ def make_model(
         encoder,
         generator_config(recipe, encoder.config),
         recipe.generator_sharing,
-        recipe.sentence_objective != "none",
+        *arrangements.heads(recipe.sentence_objective),
     )
 
 

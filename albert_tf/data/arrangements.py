@@ -1,0 +1,160 @@
+"""Tasks about sentences: segments in an order, and a label that says which.
+
+Each task is an entry of `ARRANGEMENTS`. Records of the kind instances hold
+segments and label of sop or nsp; from passages any task is drawn in training.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf.common import errors, random_streams
+from albert_tf.data import layouts, marks
+
+
+class Passage(NamedTuple):
+    """What a task draws from; pieces are ids with `marks` below them."""
+
+    pieces: np.ndarray  # int [n].
+    # Of another document, or nothing.
+    partner: np.ndarray  # int [m].
+    draws: random_streams.Stream
+
+    def split(self, count: int) -> list[np.ndarray]:
+        """Cut the passage at random sentences, into fewer parts if it must be.
+
+        Every choice of sentences is equally likely.
+        """
+        starts = np.flatnonzero(self.pieces & marks.SENTENCE)
+        places = starts[starts > 0].tolist()
+        chosen: list[int] = []
+        while places and len(chosen) < count - 1:
+            place = self.draws.randint(0, len(places) - 1)
+            chosen.append(places.pop(place))
+        return np.split(self.pieces, sorted(chosen))
+
+
+Arranged = tuple[list[np.ndarray], int]  # The segments, and the label.
+
+
+@dataclasses.dataclass(frozen=True)
+class Arrangement:
+    """A task about sentences.
+
+    Attributes:
+        name: In losses and metrics.
+        classes: Number of labels.
+        most_segments: Of an example.
+        arrange: Passage to segments and label, `NO_LABEL` where it has none.
+    """
+
+    name: str
+    classes: int
+    most_segments: int
+    arrange: Callable[[Passage], Arranged]
+
+
+def sentence_order(passage: Passage) -> Arranged:
+    """Label 1: the two segments are exchanged (ALBERT §3.1)."""
+    parts = passage.split(2)
+    if len(parts) == 1:
+        return parts, layouts.NO_LABEL
+    if passage.draws.random() < 0.5:
+        return parts[::-1], 1
+    return parts, 0
+
+
+def next_sentence(passage: Passage) -> Arranged:
+    """Label 1: the second segment is from another document (BERT §3.1).
+
+    DIFFERS: the sentences that it replaces are not used in this epoch.
+    """
+    parts = passage.split(2)
+    if len(parts) == 1 or not len(passage.partner):
+        return parts, layouts.NO_LABEL
+    if passage.draws.random() < 0.5:
+        return [parts[0], passage.partner[: len(parts[1])]], 1
+    return parts, 0
+
+
+def reordering(passage: Passage, most: int) -> Arranged:
+    """Label: how many segments there are, and which order they are in.
+
+    Source: ERNIE 2.0, Sun et al., arXiv 1907.12412, section 4.2.2. The
+    numbering is ours: 0 is a single segment, 1 and 2 are the orders of two,
+    3 to 8 those of three, each in lexicographic order.
+    """
+    parts = passage.split(passage.draws.randint(1, most))
+    count = len(parts)
+    rank = passage.draws.randint(0, math.factorial(count) - 1)
+    orders = itertools.permutations(range(count))
+    order = next(itertools.islice(orders, rank, None))
+    return [parts[place] for place in order], num_orders(count - 1) + rank
+
+
+def num_orders(most: int) -> int:
+    """Return the orders of 1 to `most` segments."""
+    return sum(math.factorial(count) for count in range(1, most + 1))
+
+
+def distance(passage: Passage) -> Arranged:
+    """Label 0: adjacent; 1: of one document; 2: of different documents.
+
+    Source: ERNIE 2.0, section 4.2.2. The second segment is the second or the
+    third of three parts, or as many pieces of another document, so that
+    lengths do not tell the label.
+    """
+    parts = passage.split(3)
+    if len(parts) < 3 or not len(passage.partner):
+        return [passage.pieces], layouts.NO_LABEL
+    first, second, third = parts
+    label = passage.draws.randint(0, 2)
+    others = second, third, passage.partner[: len(second)]
+    return [first, others[label]], label
+
+
+# Segments of `reordering`, at most.
+_MOST = 3
+
+ARRANGEMENTS = {
+    "sop": Arrangement("sentence_order", 2, 2, sentence_order),
+    "nsp": Arrangement("next_sentence", 2, 2, next_sentence),
+    "reordering": Arrangement(
+        "sentence_reordering",
+        num_orders(_MOST),
+        _MOST,
+        lambda passage: reordering(passage, _MOST),
+    ),
+    "distance": Arrangement("sentence_distance", 3, 2, distance),
+}
+# Tasks that records of the kind instances can be written for. They have one
+# head, ALBERT's; each other task has a head of its own.
+OF_INSTANCES = ("sop", "nsp")
+
+
+def parse(sentence_objective: str) -> tuple[str, ...]:
+    """Return the tasks of an option such as "none" or "reordering,distance"."""
+    if sentence_objective == "none":
+        return ()
+    names = tuple(sentence_objective.split(","))
+    unknown = set(names) - ARRANGEMENTS.keys()
+    if unknown or len(set(names)) < len(names) or {*OF_INSTANCES} <= {*names}:
+        raise errors.UserError(
+            f"is not none, or some of {', '.join(ARRANGEMENTS)}, each once, "
+            "with commas; not both sop and nsp. Choose among these.",
+            "sentence_objective",
+            sentence_objective,
+        )
+    return names
+
+
+def heads(sentence_objective: str) -> tuple[bool, dict[str, int]]:
+    """Return whether ALBERT's head is needed, and classes of the others."""
+    names = parse(sentence_objective)
+    found = [ARRANGEMENTS[n] for n in names if n not in OF_INSTANCES]
+    has_order = len(found) < len(names)
+    return has_order, {task.name: task.classes for task in found}

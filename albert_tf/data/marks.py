@@ -1,0 +1,10 @@
+"""What passages say about each of their pieces, as bits of a number."""
+
+WORD = 1  # It starts a word.
+SENTENCE = 2  # It starts a sentence.
+DOCUMENT = 4  # It starts a document.
+UPPER = 8  # In the text it begins with an upper-case letter.
+ELSEWHERE = 16  # The same piece occurs in the document outside of the passage.
+
+# Bits that a piece is moved by to make room for its marks.
+BITS = 8

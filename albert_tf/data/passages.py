@@ -1,0 +1,147 @@
+"""Examples drawn from passages: segments, a label, hidden pieces.
+
+Dimensions in comments: n passages, C pieces of one, S positions.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from albert_tf.common import random_streams
+from albert_tf.data import arrangements, drawing, layouts, marks
+
+# Purpose of the draws; those of the masker are below 10.
+_ARRANGE = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class PassageDrawer:
+    """Makes an example of each passage.
+
+    Attributes:
+        tasks: Names of `ARRANGEMENTS`; each example has one of them, all
+            equally often. None: the whole passage is one segment.
+        num_segments: Segment ids that the model has; further segments of an
+            example have the last one.
+    """
+
+    masks: drawing.Masks
+    tasks: Sequence[str]
+    num_segments: int
+
+    @property
+    def makes(self) -> layouts.Layout:
+        """See `Drawer`; `marks` are those of positions.
+
+        `sentence_task`, [1], is the number of the task.
+        """
+        length, masker = self.masks.max_seq_length, self.masks.masker
+        layout = layouts.pretraining_layout(length, masker.num_predictions)
+        return (
+            *layout,
+            layouts.Feature("marks", (length,), "int64"),
+            layouts.Feature("sentence_task", (1,), "int64"),
+        )
+
+    def draw(self, records: drawing.Arrays, keys: np.ndarray) -> drawing.Arrays:
+        """See `Drawer`; partners are other passages of the batch."""
+        lengths = np.count_nonzero(records["tokens"], axis=1)
+        whole = records["tokens"].astype(np.int64) << marks.BITS
+        whole |= records["marks"]
+        rows = [
+            row[:length] for row, length in zip(whole, lengths, strict=True)
+        ]
+        partners = find_partners(records["document"], lengths > 0)
+        size, length = len(rows), self.masks.max_seq_length
+        pieces = np.zeros((size, length), np.int64)
+        segments = np.zeros((size, length), np.int64)
+        labels = np.full((size, 1), layouts.NO_LABEL)
+        numbers = np.zeros((size, 1), np.int64)
+        for row in np.flatnonzero(lengths).tolist():
+            partner = (
+                rows[partners[row]] if partners[row] >= 0 else rows[row][:0]
+            )
+            draws = random_streams.Stream(
+                random_streams.derive(int(keys[row]), _ARRANGE)
+            )
+            found, labels[row], numbers[row] = self._arrange(
+                arrangements.Passage(rows[row], partner, draws)
+            )
+            self._join(found, pieces[row], segments[row])
+        return self._hide(pieces, keys) | {
+            "segment_ids": segments,
+            "next_sentence_labels": labels,
+            "sentence_task": numbers,
+        }
+
+    def _arrange(
+        self, passage: arrangements.Passage
+    ) -> tuple[list[np.ndarray], int, int]:
+        """Return segments, label and the number of the task."""
+        if not self.tasks:
+            return [passage.pieces], layouts.NO_LABEL, 0
+        number = 0
+        if len(self.tasks) > 1:
+            number = passage.draws.randint(0, len(self.tasks) - 1)
+        task = arrangements.ARRANGEMENTS[self.tasks[number]]
+        # Room for the [SEP] of each segment.
+        room = self.masks.max_seq_length - 1 - task.most_segments
+        passage = passage._replace(pieces=passage.pieces[:room])
+        return *task.arrange(passage), number
+
+    def _join(
+        self, parts: list[np.ndarray], pieces: np.ndarray, segments: np.ndarray
+    ) -> None:
+        """Write [CLS], and the segments with [SEP], to [S], in place."""
+        vocabulary = self.masks.masker.vocabulary
+        separator = vocabulary.sep_id << marks.BITS
+        pieces[0] = vocabulary.cls_id << marks.BITS
+        begin = 1
+        for number, part in enumerate(parts):
+            end = begin + len(part)
+            pieces[begin:end], pieces[end] = part, separator
+            segments[begin : end + 1] = min(number, self.num_segments - 1)
+            begin = end + 1
+
+    def _hide(
+        self, pieces: np.ndarray, keys: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Return the features that follow from pieces [n, S]; hide some."""
+        vocabulary = self.masks.masker.vocabulary
+        ids, found = pieces >> marks.BITS, pieces & (1 << marks.BITS) - 1
+        special = (ids == vocabulary.cls_id) | (ids == vocabulary.sep_id)
+        starts = special | (found & marks.WORD > 0)
+        real = (ids > 0).astype(np.int64)
+        hidden = self.masks.hide(
+            ids, real.sum(1), starts.astype(np.uint8), keys
+        )
+        return hidden | {
+            "input_mask": real,
+            "token_boundary": starts,
+            "marks": found,
+        }
+
+
+def find_partners(documents: np.ndarray, real: np.ndarray) -> np.ndarray:
+    """Return the next passage of another document, the first after the last.
+
+    Example:
+        documents 7, 7, 8, all real: 2, 2, 0; of one document: -1, -1, -1
+
+    Args:
+        documents: int [n].
+        real: bool [n]; the others only fill up a batch.
+
+    Returns:
+        int64 [n]; -1 where there is none.
+    """
+    partners = np.full(len(documents), -1)
+    places = np.flatnonzero(real).tolist()
+    following = -1
+    ring = places * 2
+    for here, after in zip(ring[-2::-1], ring[:0:-1], strict=True):
+        if documents[after] != documents[here]:
+            following = after
+        partners[here] = following
+    return partners

@@ -1,0 +1,186 @@
+"""Pack sentences into passages: records that hold text and nothing drawn.
+
+Stage 2 of the writer, with `--records=passages`. A token of a block is the id
+and, in its lowest bits, the `marks`.
+
+Source: FULL-SENTENCES and DOC-SENTENCES of RoBERTa, Liu et al., arXiv
+1907.11692, section 4.2; fairseq, token_block_utils_fast.pyx, break modes
+complete and complete_doc.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from albert_tf.common import random_streams
+from albert_tf.data import layouts, marks, masking
+from data_prep.writer import instances, segment_pairs, token_blocks
+
+
+@dataclasses.dataclass(frozen=True)
+class Builder:
+    """Builds the passages of units."""
+
+    corpus: token_blocks.StoredCorpus
+    vocabulary: masking.Vocabulary
+    limit: int  # Pieces of a passage, at most.
+    cross_documents: bool
+    # Whether the marks of the blocks say where words start.
+    has_word_starts: bool
+    seed: int  # Key of the order.
+
+    def build(self, unit: instances.Unit) -> instances.Built:
+        """Return the passages of a unit."""
+        slices: list[segment_pairs.Slice] = []
+        found = [np.zeros(0, instances.ROW)]
+        for number in unit.blocks:
+            found.append(self._build_block(number, slices))
+        rows, tokens = instances.sort_by_key(
+            np.concatenate(found), slices, self._dtype
+        )
+        counts = dict.fromkeys(instances.COUNTS, 0)
+        counts["tokens_paired"] = len(tokens)
+        return instances.Built(rows, tokens, counts)
+
+    @property
+    def _dtype(self) -> np.dtype:
+        return token_blocks.token_dtype(self.vocabulary.size << marks.BITS)
+
+    def _build_block(
+        self, number: int, slices: list[segment_pairs.Slice]
+    ) -> np.ndarray:
+        """Return `instances.ROW` [n] of a block; add two slices for each."""
+        block = self.corpus.block(number)
+        first = self.corpus.first_document(number)
+        tokens, bounds, documents = self._mark(block)
+        # A sentence that is cut starts no other document.
+        is_first = np.diff(documents, prepend=-1) > 0
+        packed = list(pack(bounds, is_first, self.limit, self.cross_documents))
+        begins = np.array([begin for begin, _ in packed], np.int64)
+        ends = np.array([end for _, end in packed], np.int64)
+        document = documents[np.searchsorted(bounds, begins, "right") - 1]
+        _mark_elsewhere(tokens, bounds, documents, begins)
+        tokens = tokens.astype(self._dtype)
+        rows = np.zeros(len(packed), instances.ROW)
+        key = random_streams.derive(self.seed, instances.INSTANCES, number)
+        rows["key"] = random_streams.derive_array(
+            np.full(len(packed), key, np.uint64), np.arange(len(packed))
+        )
+        rows["first"] = ends - begins
+        rows["label"] = layouts.NO_LABEL
+        rows["document"] = first + document
+        for begin, end in packed:
+            whole = segment_pairs.Slice(tokens, begin, end)
+            slices += (whole, segment_pairs.Slice(tokens, end, end))
+        return rows
+
+    def _mark(
+        self, block: token_blocks.TokenBlock
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mark where words, sentences and documents start.
+
+        Returns:
+            Tokens, with a [SEP] before each document if passages cross them;
+            int64 [units + 1], where each sentence or part of one begins in
+            them, the [SEP] included; int64 [units], numbers of the documents.
+        """
+        tokens = block.tokens.astype(np.int64)
+        if not self.has_word_starts:
+            starts = self.vocabulary.boundaries[tokens >> marks.BITS]
+            tokens |= starts * np.int64(marks.WORD)
+        begins = np.append(0, block.sentence_ends)
+        first = np.append(0, block.document_ends[:-1])  # Sentences.
+        tokens[begins[:-1]] |= marks.SENTENCE | marks.WORD
+        tokens[begins[first]] |= marks.DOCUMENT
+        sizes = np.diff(block.document_ends, prepend=0)
+        documents = np.repeat(np.arange(len(sizes)), sizes)
+        if self.cross_documents:
+            separator = self.vocabulary.sep_id << marks.BITS
+            tokens = np.insert(tokens, begins[first], separator)
+            begins[1:] += documents + 1
+        is_first = np.isin(np.arange(len(documents)), first)
+        bounds, owners = [0], []
+        for sentence, end in enumerate(begins[1:].tolist()):
+            # A separator is left out where it would begin a passage.
+            room = self.limit + (self.cross_documents and is_first[sentence])
+            while end - bounds[-1] > room:
+                bounds.append(_cut(tokens, bounds[-1], room))
+                owners.append(documents[sentence])
+                room = self.limit
+            bounds.append(end)
+            owners.append(documents[sentence])
+        return tokens, np.array(bounds), np.array(owners)
+
+
+def _cut(tokens: np.ndarray, begin: int, limit: int) -> int:
+    """Return where a part of a sentence that begins there ends.
+
+    It is the last word start within the limit, or the limit if there is none.
+
+    DIFFERS: fairseq keeps sentences of any length whole.
+    """
+    # A separator before the sentence is not a part on its own.
+    some = tokens[begin + 2 : begin + limit + 1] & marks.WORD
+    starts = np.flatnonzero(some)
+    return begin + (int(starts[-1]) + 2 if len(starts) else limit)
+
+
+def pack(
+    bounds: Sequence[int] | np.ndarray,
+    is_first: Sequence[bool] | np.ndarray,
+    limit: int,
+    cross_documents: bool,
+) -> Iterator[tuple[int, int]]:
+    """Yield where passages begin and end: sentences as long as they fit.
+
+    Example:
+        sentences of 5, 4 and 2 pieces, limit 6: (0, 5), (5, 11)
+
+    Args:
+        bounds: int [sentences + 1], where they begin and where the last ends.
+        is_first: bool [sentences], whether they begin a document. If passages
+            cross documents, such a sentence begins with a separator, which is
+            left out where it would begin a passage.
+    """
+    begin = -1
+    for start, end, first in zip(
+        bounds[:-1], bounds[1:], is_first, strict=True
+    ):
+        is_full = end - begin > limit or (first and not cross_documents)
+        if begin < 0 or is_full:
+            if begin >= 0:
+                yield begin, int(start)
+            begin = int(start) + int(first and cross_documents)
+    if begin >= 0:
+        yield begin, int(bounds[-1])
+
+
+def _mark_elsewhere(
+    tokens: np.ndarray,
+    bounds: np.ndarray,
+    documents: np.ndarray,
+    begins: np.ndarray,
+) -> None:
+    """Mark pieces that their document has outside of the passage, too.
+
+    Args:
+        tokens: int64 [T], changed in place.
+        bounds, documents: See `Builder._mark`.
+        begins: int64 [passages].
+    """
+    places = np.arange(len(tokens))
+    passage = np.searchsorted(begins, places, "right")
+    owner = np.repeat(documents, np.diff(bounds))
+    ids = tokens >> marks.BITS
+    size = int(ids.max(initial=0)) + 1
+
+    def count(groups: np.ndarray) -> np.ndarray:
+        """Return how often each place's piece occurs in its group."""
+        _, which, counts = np.unique(
+            groups * size + ids, return_inverse=True, return_counts=True
+        )
+        return np.asarray(counts[which])
+
+    parts = passage * (len(bounds) + 1) + owner
+    tokens[count(owner) > count(parts)] |= marks.ELSEWHERE
