@@ -22,14 +22,17 @@ class Drawer(Protocol):
     def makes(self) -> layouts.Layout:
         """The features that are made; others of the records stay."""
 
+    @property
+    def drops(self) -> tuple[str, ...]:
+        """Features of the records that examples do not have."""
+
     def draw(self, records: Arrays, keys: np.ndarray) -> Arrays:
         """Return the features of a batch of examples, by name.
 
         Args:
             records: By feature name, int32 or float32 [n, ...]; records that
                 only fill up a batch are 0 everywhere.
-            keys: uint64 [n], see `random_streams`. An example depends on its
-                own key, whatever the batch is.
+            keys: uint64 [n], see `random_streams`; one for each example.
         """
 
 
@@ -39,6 +42,7 @@ class Masks:
 
     masker: masking.Masker
     max_seq_length: int
+    drops: tuple[str, ...] = ()
 
     @property
     def makes(self) -> layouts.Layout:

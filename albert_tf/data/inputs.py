@@ -372,7 +372,8 @@ def _draw(
         [types[feature.dtype] for feature in drawer.makes],
         stateful=False,
     )
-    return batch | {
+    kept = {name: batch[name] for name in names if name not in drawer.drops}
+    return kept | {
         feature.name: tf.ensure_shape(value, [size, *feature.shape])
         for feature, value in zip(drawer.makes, made, strict=True)
     }

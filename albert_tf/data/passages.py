@@ -29,6 +29,7 @@ class PassageDrawer:
     masks: drawing.Masks
     tasks: Sequence[str]
     num_segments: int
+    drops: tuple[str, ...] = ("tokens", "document")
 
     @property
     def makes(self) -> layouts.Layout:

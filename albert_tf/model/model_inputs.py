@@ -25,6 +25,8 @@ BATCH = (
     "instance_ids",
     "cls_positions",
     "next_sentence_labels",
+    "sentence_task",
+    "marks",
     "label_ids",
     "is_real_example",
     "unique_ids",
