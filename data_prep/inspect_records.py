@@ -30,7 +30,12 @@ import numpy as np
 from albert_tf.common import errors, files, options, ranges, streams
 from albert_tf.data import layouts, manifests
 from albert_tf.text import tokenization
-from data_prep.inspection import record_batches, record_statistics, record_text
+from data_prep.inspection import (
+    passage_text,
+    record_batches,
+    record_statistics,
+    record_text,
+)
 from data_prep.writer import statistics
 
 
@@ -73,6 +78,7 @@ class Inspector:
             )
         self._layout: layouts.Layout | None = None
         self._counts: statistics.Counts = {}
+        self._passages: statistics.Counts = {}
         self._num_read = 0
 
     def read(self, path: str) -> None:
@@ -83,7 +89,7 @@ class Inspector:
                 self._check_layout(example, path)
             show = max(0, self._wanted.num_examples - self._num_read)
             if self._layout is None:
-                self._read_others(batch[:show], path)
+                self._read_others(batch, show, path)
             else:
                 self._read_pretraining(batch, show, path)
             self._num_read += len(batch)
@@ -130,14 +136,27 @@ class Inspector:
             found = record_statistics.count(features, self._special)
             self._counts = statistics.add(self._counts, found)
 
-    def _read_others(self, batch: Sequence[bytes], path: str) -> None:
+    def _read_others(
+        self, batch: Sequence[bytes], show: int, path: str
+    ) -> None:
         for row, record in enumerate(batch):
             example = record_batches.parse_example(record, path)
-            ids = np.array(example.get("input_ids", ()), np.int64)
-            self._check_ids(ids, path)
-            self._print_record(
-                row, path, record_text.other_lines(example, self._text)
-            )
+            is_passage = passage_text.is_passage(example)
+            if row >= show and not is_passage:
+                return
+            name = "tokens" if is_passage else "input_ids"
+            self._check_ids(np.array(example.get(name, ()), np.int64), path)
+            if row < show:
+                lines = (
+                    passage_text.passage_lines(example, self._text)
+                    if is_passage
+                    else record_text.other_lines(example, self._text)
+                )
+                self._print_record(row, path, lines)
+            if is_passage:
+                self._passages = statistics.add(
+                    self._passages, passage_text.count(example)
+                )
 
     def _print_record(self, row: int, path: str, lines: list[str]) -> None:
         print(f"record {self._num_read + row + 1}, {path}", *lines, sep="\n")
@@ -158,6 +177,9 @@ class Inspector:
 
     def print_statistics(self) -> None:
         """Print what was counted."""
+        if self._passages:
+            print(*passage_text.lines(self._passages), sep="\n")
+            return
         if not self._counts:
             print(f"records: {self._num_read:,}, not for pretraining")
             return

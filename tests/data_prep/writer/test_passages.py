@@ -1,0 +1,189 @@
+"""Sentences packed into passages, and what their pieces are marked with."""
+
+import numpy as np
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.data import manifests, marks, masking
+from data_prep.writer import passages, token_blocks
+from tests.data_prep import writing
+from tests.reference import sentence_packing
+
+SEP = 3
+# Odd ids start words.
+VOCABULARY = masking.Vocabulary(100, 2, SEP, 4, np.arange(100, dtype="u1") % 2)
+
+
+class Corpus:
+    """One block of documents, which are lists of sentences of ids."""
+
+    def __init__(self, documents, first=0):
+        sentences = sum(documents, [])
+        self._first = first
+        self._block = token_blocks.TokenBlock(
+            np.array(sum(sentences, []), np.uint32) << marks.BITS,
+            np.cumsum([len(s) for s in sentences]),
+            np.cumsum([len(d) for d in documents]),
+            {},
+        )
+
+    def block(self, number):
+        return self._block
+
+    def first_document(self, number):
+        return self._first
+
+
+def build(documents, limit, cross_documents=False, first=0):
+    """The passages as arrays, in the order of the text, and their rows."""
+    builder = passages.Builder(
+        Corpus(documents, first), VOCABULARY, limit, cross_documents, False, 1
+    )
+    slices = []
+    rows = builder._build_block(0, slices)
+    found = [s.tokens[s.begin : s.end] for s in slices[::2]]
+    assert [len(f) for f in found] == rows["first"].tolist()
+    assert len(set(rows["key"].tolist())) == len(rows)
+    return [f.astype(int) for f in found], rows
+
+
+def ids(documents, *args, **kwargs):
+    return [
+        (p >> marks.BITS).tolist() for p in build(documents, *args, **kwargs)[0]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limit", "packed"),
+    [
+        # The test of fairseq, test_token_block_dataset.
+        ([5, 4, 2], 6, [[5], [4, 2]]),
+        ([4, 2, 1, 2], 3, [[4], [2, 1], [2]]),
+    ],
+)
+def test_sentences_are_packed_as_in_fairseq(sizes, limit, packed):
+    bounds = np.cumsum([0, *sizes])
+    is_first = [True] + [False] * (len(sizes) - 1)
+    found = passages.pack(bounds, is_first, limit, False)
+    assert [e - b for b, e in found] == [sum(sizes) for sizes in packed]
+
+
+@pytest.mark.parametrize("cross_documents", [False, True])
+def test_random_documents_are_packed_as_in_fairseq(cross_documents):
+    generator = np.random.default_rng(1)
+    for _ in range(50):
+        limit = int(generator.integers(4, 12))
+        documents = [
+            [
+                generator.integers(
+                    10, 90, generator.integers(1, limit)
+                ).tolist()
+                for _ in range(generator.integers(1, 6))
+            ]
+            for _ in range(generator.integers(1, 6))
+        ]
+        sizes = [[len(s) for s in d] for d in documents]
+        expected = []
+        for block in sentence_packing.pack(sizes, limit, cross_documents):
+            tokens = []
+            for number, sentence in block:
+                tokens += [SEP] * (sentence == 0 and bool(tokens))
+                tokens += documents[number][sentence]
+            expected.append(tokens)
+        assert ids(documents, limit, cross_documents) == expected
+
+
+def test_long_sentences_are_cut_where_a_word_starts():
+    long = [11, 12, 13, 14, 16, 18, 20, 22, 24]
+    cut = [[11, 12], [13, 14, 16, 18], [20, 22, 24]]
+    assert ids([[long]], 4) == cut
+    documents = [[[15]], [long]]
+    assert ids(documents, 4, True) == [[15, SEP, 11, 12], *cut[1:]]
+    found, rows = build(documents, 4, True, first=7)
+    assert rows["document"].tolist() == [7, 8, 8]
+    assert [int(p[0] & marks.SENTENCE > 0) for p in found] == [1, 0, 0]
+
+
+def test_marks_of_pieces():
+    documents = [[[11, 12], [13, 12, 14]], [[12, 14, 12]]]
+    found, rows = build(documents, 3)
+    assert rows["document"].tolist() == [0, 0, 1]
+    w, s, d, e = marks.WORD, marks.SENTENCE, marks.DOCUMENT, marks.ELSEWHERE
+    # 12 is in two passages of the first document; in the second one it is
+    # twice, but nowhere else.
+    assert [(p & 255).tolist() for p in found] == [
+        [w | s | d, e],
+        [w | s, e, 0],
+        [w | s | d, 0, 0],
+    ]
+    (whole,), _ = build(documents, 20, True)
+    assert (whole >> 8).tolist() == [11, 12, 13, 12, 14, SEP, 12, 14, 12]
+    assert not (whole & e).any()
+    assert whole[5] & 255 == 0
+
+
+def in_one(base, **changes):
+    given = {"records": "passages", "dupe_factor": 40, **changes}
+    masks = masking.MaskingOptions()
+    return writing.run(base, masks=masks, **given)
+
+
+def test_records_hold_the_text_in_any_number_of_pieces(base, many_pieces):
+    options = in_one(base)
+    arrays = writing.read_arrays(options)
+    manifest = manifests.find(options.output_file)
+    assert manifest.kind == "passages" and not manifest.has_masks
+    tokens = np.count_nonzero(arrays["tokens"], axis=1)
+    assert tokens.sum() == manifest.corpus["tokens"]
+    assert tokens.max() <= 30 and len(tokens) == manifest.num_examples
+    starts = arrays["marks"] & marks.SENTENCE > 0
+    assert starts.sum() == manifest.corpus["sentences"]
+    assert set(arrays["document"].tolist()) == set(range(24))
+    # Passages are whole documents or begin with a sentence.
+    assert starts[:, 0].all()
+
+
+@pytest.mark.parametrize("cross_documents", [False, True])
+def test_bytes_depend_on_text_and_options_only(base, tmp_path, cross_documents):
+    one, two = (
+        writing.in_folder(
+            base,
+            tmp_path / name,
+            records="passages",
+            cross_documents=cross_documents,
+            dupe_factor=40,
+            masks=masking.MaskingOptions(),
+            num_workers=workers,
+        )
+        for name, workers in (("a", 1), ("b", 2))
+    )
+    assert one == two
+
+
+def test_upper_case_is_what_the_text_has(base, tmp_path):
+    text = tmp_path / "upper" / "a.txt"
+    text.parent.mkdir()
+    text.write_text("It rains .\nwe stay At home .\n")
+    arrays = writing.read_arrays(in_one(base, **{"input_file": str(text)}))
+    starts = arrays["marks"][0] & marks.WORD > 0
+    upper = arrays["marks"][0] & marks.UPPER > 0
+    assert upper.sum() == 2 and not (upper & ~starts).any()
+    assert upper[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dupe_factor": 3}, "`dupe_factor=3` is for `records=instances`"),
+        ({"masking_time": "training"}, "`masking_time=training` is for"),
+        ({"sentence_objective": "nsp"}, "`sentence_objective=nsp` is for"),
+        ({"ngram": 1}, "`ngram=1` is for"),
+        (
+            {"records": "instances", "cross_documents": True},
+            "`cross_documents=True` is for `records=passages`",
+        ),
+    ],
+)
+def test_options_of_the_other_kind_are_refused(base, changes, message):
+    with pytest.raises(errors.UserError, match=message):
+        in_one(base, **changes)
