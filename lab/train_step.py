@@ -85,6 +85,11 @@ def write_program(settings: Any, loop_layers: bool = False) -> None:
             "--word_embeddings_file and --init_schedule=continue are not "
             "exported. Leave them out; --init_checkpoint alone is."
         )
+    if settings.records != "instances":
+        refuse(
+            "--records=passages are not exported: the step takes the batches "
+            "of instances. Leave the option out."
+        )
     config, step = make_step(settings, loop_layers)
     folder = pathlib.Path(settings.output_dir)
     names = DESCRIPTION_NAME, PROGRAM_NAME, VARIABLES_NAME, BATCH_NAME

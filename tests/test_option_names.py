@@ -24,7 +24,8 @@ MASKING = """
     stop_ngrams_at_sep
 """
 OPTIMIZER = """
-    bias_correction poly_power=1.0 start_warmup_step=0 original_start_warmup
+    bias_correction beta_2=0.999 poly_power=1.0 start_warmup_step=0
+    original_start_warmup
     init_checkpoint init_from_group0 init_shallower new_weights
 """
 UPDATES = """
@@ -82,13 +83,14 @@ WRITER = f"""
     word_start_rule word_segmenter=none sentence_objective
     single_segment_policy=split random_seed=12345 dupe_factor=40 overwrite
     max_seq_length=512 short_seq_prob=0.1 random_next_sentence
+    records=instances cross_documents
 """
 OPTIONS = {
     "albert_tf.run_pretraining:PretrainingOptions": f"""
         albert_config_file! input_file! output_dir! eval_input_file {MASKING}
-        masked_lm_budget=0 pack_sequences do_train=True do_eval
-        eval_batch_size=64 max_eval_steps=100 save_checkpoints_steps=5000
-        best_metric follow_checkpoints {OBJECTIVE} {SHARED}
+        records=instances masked_lm_budget=0 pack_sequences do_train=True
+        do_eval eval_batch_size=64 max_eval_steps=100
+        save_checkpoints_steps=5000 best_metric follow_checkpoints {OBJECTIVE} {SHARED}
     """,
     "albert_tf.run_classifier:ClassifierOptions": f"""
         data_dir task_name task_module train_file dev_file test_file {TABLE}

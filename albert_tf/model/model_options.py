@@ -99,6 +99,12 @@ class OptimizerOptions:
         "paper. The original does not, so its first updates are up to 6.6 "
         "times as large.",
     )
+    beta_2: float = option(
+        0.999,
+        "Share of the second moment that an update keeps. RoBERTa took 0.98 "
+        "for large batches.",
+        within=ranges.Range(0.001, below=1),
+    )
     learning_rate: float = option(
         0.00176,
         "Peak learning rate. LAMB's grows with the square root of the batch: "

@@ -103,10 +103,10 @@ def tokenize(
         ids, lengths, found = _encode_marked(
             lines, tokenizer, segmenter, with_marks
         )
+        tokens = ids.astype(np.int64) << bits | found
     else:
         ids, lengths = _encode(lines, tokenizer)
-        found = np.zeros_like(ids)
-    tokens = ids.astype(np.int64) << bits | found
+        tokens = ids
     dtype = token_dtype(tokenizer.vocab_size << bits)
     # A new document begins after each empty line.
     without_pieces = np.flatnonzero(lengths == 0).tolist()

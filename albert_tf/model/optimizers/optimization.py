@@ -111,7 +111,7 @@ class AdamW(keras.optimizers.Optimizer):
     With bias correction, u of update t (1, 2, ...) is computed from
     m / (1 - 0.9^t) and v / (1 - 0.999^t) (Kingma and Ba, arXiv 1412.6980,
     section 3). Without it, steps of the first updates are up to 6.6 times
-    as large. Skipped updates count.
+    as large. Skipped updates count. `beta_2` replaces 0.999.
 
     `encoder_factor` multiplies the learning rate of the variables of `ENCODER`.
     """
@@ -124,6 +124,7 @@ class AdamW(keras.optimizers.Optimizer):
         *,
         bias_correction: bool = False,
         encoder_factor: float = 1.0,
+        beta_2: float = BETA_2,
         name: str | None = None,
     ):
         name = name or type(self).__name__.lower()
@@ -131,6 +132,7 @@ class AdamW(keras.optimizers.Optimizer):
         self._learning_rate = self._build_learning_rate(learning_rate)
         self._bias_correction = bias_correction
         self._encoder_factor = encoder_factor
+        self._beta_2 = beta_2
 
     def build(self, var_list: list[tf.Variable]) -> None:
         """Create the two moments of every variable, float32 zeros."""
@@ -224,7 +226,8 @@ class AdamW(keras.optimizers.Optimizer):
         update = tf.cast(self.iterations + 1, tf.float32)
         # 1 - beta ** update, without cancellation.
         m_share, v_share = (
-            -tf.math.expm1(update * math.log(beta)) for beta in (BETA_1, BETA_2)
+            -tf.math.expm1(update * math.log(beta))
+            for beta in (BETA_1, self._beta_2)
         )
         return 1.0 / m_share, 1.0 / v_share
 
@@ -244,7 +247,8 @@ class AdamW(keras.optimizers.Optimizer):
     ) -> None:
         """Update one variable and its moments."""
         included = not is_excluded(variable)
-        rule = _rule(included, included and self._layer_adaptation)
+        adapts = included and self._layer_adaptation
+        rule = _rule(included, adapts, self._beta_2)
         vectors = [tf.reshape(x, [-1]) for x in (variable, gradient, m, v)]
         updated = rule(*vectors, arguments)
         for old, new in zip((variable, m, v), updated, strict=True):
@@ -258,6 +262,7 @@ class AdamW(keras.optimizers.Optimizer):
             ),
             "bias_correction": self._bias_correction,
             "encoder_factor": self._encoder_factor,
+            "beta_2": self._beta_2,
             "name": self.name,
         }
 
@@ -313,7 +318,7 @@ class Muon(AdamW):
 
 @functools.cache
 def _rule(
-    weight_decay: bool, layer_adaptation: bool
+    weight_decay: bool, layer_adaptation: bool, beta_2: float
 ) -> Callable[..., tuple[tf.Tensor, ...]]:
     """Return a function that computes the new variable and moments.
 
@@ -336,7 +341,7 @@ def _rule(
         """Return the new w, m and v."""
         g = gradient * arguments.factor
         new_m = BETA_1 * m + (1.0 - BETA_1) * g
-        new_v = BETA_2 * v + (1.0 - BETA_2) * tf.square(g)
+        new_v = beta_2 * v + (1.0 - beta_2) * tf.square(g)
         root = tf.sqrt(new_v * arguments.v_correction)
         update = new_m * arguments.m_correction / (root + EPSILON)
         if weight_decay:
@@ -392,4 +397,5 @@ def make_optimizer(
         schedule,
         bias_correction=options.bias_correction,
         encoder_factor=encoder_factor,
+        beta_2=options.beta_2,
     )

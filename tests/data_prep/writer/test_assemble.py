@@ -70,7 +70,7 @@ def make_assembler(folder, units, **changes):
         tokens = [i.first + i.second for i in unit]
         ends = np.cumsum([len(t) for t in tokens], dtype=int)
         rows = [
-            (i.key, end - len(t), len(i.first), len(i.second), i.label, 0)
+            (i.key, end - len(t), len(i.first), len(i.second), i.label, 0, 0)
             for i, t, end in zip(unit, tokens, ends.tolist(), strict=True)
         ]
         built = instances.Built(

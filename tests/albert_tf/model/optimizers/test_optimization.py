@@ -234,6 +234,27 @@ def test_first_corrected_update_has_the_learning_rate():
         np.testing.assert_allclose(found["bias"], [-size], rtol=1e-5)
 
 
+@pytest.mark.parametrize("corrected", [False, True])
+def test_the_second_moment_has_the_share_of_the_option(corrected):
+    """The second gradient is 0, so m and v are what is kept of the first."""
+    options = model_options.OptimizerOptions(
+        optimizer="adamw",
+        learning_rate=0.1,
+        poly_power=0.0,
+        beta_2=0.98,
+        bias_correction=corrected,
+    )
+    optimizer = optimization.make_optimizer(options, 10, 0)
+    gradients = [{"bias": [7.0]}, {"bias": [0.0]}]
+    found = after_updates(optimizer, {"bias": [0.0]}, gradients)
+    first, second = 0.1 / 0.02**0.5, 0.09 / (0.02 * 0.98) ** 0.5
+    if corrected:
+        first, second = 1.0, 0.09 / 0.19 / (0.02 * 0.98 / 0.0396) ** 0.5
+    np.testing.assert_allclose(
+        found["bias"], [-0.1 * (first + second)], rtol=1e-5
+    )
+
+
 @pytest.mark.parametrize(
     "kind", [optimization.AdamW, optimization.Lamb, optimization.Muon]
 )
@@ -260,7 +281,7 @@ def test_the_encoder_may_have_another_rate(small_config, kind, factor):
 
 @pytest.mark.parametrize("kind", [optimization.Lamb, optimization.Muon])
 def test_keras_makes_the_same_optimizer_and_update(kind):
-    one = kind(0.1, bias_correction=True, encoder_factor=0.5)
+    one = kind(0.1, bias_correction=True, encoder_factor=0.5, beta_2=0.9)
     other = kind.from_config(one.get_config())
     start = {"bert/x/kernel": [[0.5, -1.5]]}
     gradient = tf.constant([[0.3, 0.1]])

@@ -1,0 +1,214 @@
+"""Passages from text to a pretrained encoder, with tasks about sentences."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf import run_pretraining
+from albert_tf.common import errors, options
+from albert_tf.data import inputs
+from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import from_checkpoint
+from albert_tf.text import tokenization
+from albert_tf.training import run_log
+from data_prep import create_pretraining_data
+from data_prep.writer import corpus, segment_pairs
+from tests.conftest import LOSS_RTOL
+from tests.data_prep import writing
+
+SIZES = {
+    "vocab_size": 400,
+    "embedding_size": 8,
+    "hidden_size": 16,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 48,
+    "type_vocab_size": 2,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory, tiny_vocab):
+    """Passages of 24 documents, and instances."""
+    folder = tmp_path_factory.mktemp("records")
+    writing.write_corpus(folder / "a.txt", 1, 24)
+    for kind in ("passages", "instances"):
+        create_pretraining_data.run(
+            create_pretraining_data.CreatePretrainingDataOptions(
+                text=corpus.CorpusOptions(str(folder / "a.txt")),
+                output_file=str(folder / kind),
+                num_workers=1,
+                records=kind,
+                vocabulary=tokenization.VocabularyOptions(tiny_vocab),
+                pairs=segment_pairs.PairOptions(max_seq_length=48),
+            )
+        )
+    return folder
+
+
+@pytest.fixture
+def make(records, tiny_vocab, tmp_path):
+    """Makes options of a run on passages."""
+
+    def make(share="all", **changes):
+        path = tmp_path / f"{share}.json"
+        path.write_text(json.dumps({**SIZES, "share": share}))
+        values = {
+            "albert_config_file": str(path),
+            "input_file": str(records / "passages"),
+            "output_dir": str(tmp_path / "run"),
+            "records": "passages",
+            "sentence_objective": "reordering,distance,nsp",
+            "masked_lm_budget": 5,
+            "max_seq_length": 48,
+            "spm_model_file": tiny_vocab,
+            "optimizer": "adamw",
+            "learning_rate": 1e-3,
+            "train_batch_size": 8,
+            "num_train_steps": 4,
+            "num_warmup_steps": 0,
+            "do_eval": True,
+            **changes,
+        }
+        return options.from_dict(run_pretraining.PretrainingOptions, values)
+
+    return make
+
+
+def evaluation(settings):
+    run_pretraining.run(settings)
+    lines = run_log.read(settings.output_dir)
+    (found,) = (x for x in lines if x["split"] == "eval" and x["step"] == 4)
+    return {k: v for k, v in found.items() if k.endswith(("loss", "accuracy"))}
+
+
+LOSSES = {
+    "loss",
+    "masked_lm_loss",
+    "sentence_reordering_loss",
+    "sentence_distance_loss",
+    "next_sentence_loss",
+}
+
+
+@pytest.mark.slow
+def test_numbers_do_not_depend_on_devices_and_microbatches(make, tmp_path):
+    one, others = evaluation(make()), []
+    assert one.keys() >= LOSSES and np.isfinite(list(one.values())).all()
+    for number, changes in enumerate(
+        (
+            {"distribution_strategy": "mirrored"},
+            {"gradient_accumulation_steps": 2},
+        )
+    ):
+        folder = str(tmp_path / f"other-{number}")
+        others.append(evaluation(make(output_dir=folder, **changes)))
+    for other in others:
+        for name in LOSSES:
+            np.testing.assert_allclose(
+                other[name], one[name], rtol=10 * LOSS_RTOL, err_msg=name
+            )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("share", "objective"),
+    [
+        ("attention", "mlm"),
+        ("none", "mlm"),
+        ("ffn", "rtd"),
+    ],
+)
+def test_the_encoder_is_left_of_every_system(make, share, objective):
+    settings = make(share, objective=objective)
+    found = evaluation(settings)
+    assert found.keys() >= LOSSES
+    assert ("replaced_token_loss" in found) == (objective == "rtd")
+    card = (tmp := settings.output_dir) + "/run_card.md"
+    with open(card) as stream:
+        assert "sentence_reordering" in stream.read()
+    checkpoint = checkpoint_reader.read(f"{tmp}/model.ckpt-4")
+    assert "cls/tasks/sentence_distance/output_bias" in checkpoint.shapes
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    model = from_checkpoint.make_model(config, checkpoint)
+    left = from_checkpoint.only_for_training(checkpoint)
+    names = {checkpoint_reader.name_of(v) for v in model.variables}
+    assert names == checkpoint.shapes.keys() - left
+    assert all("bert/" not in name or "generator" in name for name in left)
+
+
+def test_a_restarted_run_goes_on_with_the_same_examples(make, records):
+    settings = make()
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    path = str(records / "passages")
+    drawer = settings.make_drawer(config)
+
+    def batches(first_step, count):
+        dataset = inputs.training_dataset(
+            [path],
+            settings.layout,
+            8,
+            seed=3,
+            first_step=first_step,
+            drawer=drawer,
+        )
+        return list(itertools.islice(dataset.as_numpy_iterator(), count))
+
+    later = batches(0, 40)[35:]
+    assert inputs.count_examples([path]) < 35 * 8  # The second pass.
+    for one, other in zip(later, batches(35, 5), strict=True):
+        assert "tokens" not in one and "document" not in one
+        for name, value in one.items():
+            np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"masked_lm_budget": 0}, "--records=passages: passages hold no masks"),
+        ({"pack_sequences": True}, "--pack_sequences is for --records=inst"),
+        (
+            {"records": "instances"},
+            "--sentence_objective=reordering,distance,nsp needs "
+            "--records=passages",
+        ),
+        (
+            {"records": "instances", "sentence_objective": "reordering"},
+            "=reordering needs --records=passages",
+        ),
+        ({"sentence_objective": "order"}, "`sentence_objective=order` is not"),
+    ],
+)
+def test_objectives_and_records_that_contradict_each_other(
+    make, changes, message
+):
+    with pytest.raises(errors.UserError, match=message):
+        make(**changes)
+
+
+@pytest.mark.parametrize("with_manifest", [True, False])
+@pytest.mark.parametrize("kind", ["passages", "instances"])
+def test_records_of_the_other_kind_are_refused(
+    make, records, tmp_path, kind, with_manifest
+):
+    path = records / kind
+    if not with_manifest:
+        path = tmp_path / kind
+        path.write_bytes((records / kind).read_bytes())
+    other = "instances" if kind == "passages" else "passages"
+    settings = make(
+        input_file=str(path), records=other, sentence_objective="none"
+    )
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    with pytest.raises(
+        errors.UserError,
+        match=f"holds {kind}, but `records={other}` is asked for. Give "
+        f"`records={kind}`",
+    ):
+        run_pretraining._find_data(settings, config)
