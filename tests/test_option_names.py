@@ -90,7 +90,8 @@ OPTIONS = {
         albert_config_file! input_file! output_dir! eval_input_file {MASKING}
         records=instances masked_lm_budget=0 pack_sequences do_train=True
         do_eval eval_batch_size=64 max_eval_steps=100
-        save_checkpoints_steps=5000 best_metric follow_checkpoints {OBJECTIVE} {SHARED}
+        save_checkpoints_steps=5000 best_metric follow_checkpoints
+        {OBJECTIVE} {SHARED}
     """,
     "albert_tf.run_classifier:ClassifierOptions": f"""
         data_dir task_name task_module train_file dev_file test_file {TABLE}
