@@ -35,6 +35,7 @@ class Permutations:
 
     masker: masking.Masker
     max_seq_length: int
+    drops: tuple[str, ...] = ()
 
     @property
     def makes(self) -> layouts.Layout:
