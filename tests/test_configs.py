@@ -155,6 +155,28 @@ def test_bert_is_pretrained_with_the_numbers_of_its_paper():
     assert config.layer_groups == [(n, n) for n in range(12)]
 
 
+def test_roberta_is_pretrained_with_the_numbers_of_its_paper():
+    """RoBERTa, table 9 (arXiv 1907.11692), the column of base."""
+    recipe, data = (
+        read_recipe(ROOT / f"configs/pretraining/{name}.flags")
+        for name in ("roberta", "roberta_data")
+    )
+    expected = {"records": "passages", "max_seq_length": 512}
+    for settings in (recipe, data):
+        assert {key: settings[key] for key in expected} == expected
+    assert data["cross_documents"]
+    expected = {
+        "sentence_objective": "none",
+        "optimizer": "adamw",
+        "beta_2": 0.98,
+        "learning_rate": 6e-4,
+        "train_batch_size": 8192,
+        "num_train_steps": 500_000,
+        "num_warmup_steps": 24_000,
+    }
+    assert {key: recipe[key] for key in expected} == expected
+
+
 @pytest.mark.parametrize(
     "name", sorted(FINETUNING_RECIPES.keys() | RECIPE_NUMBERS.keys())
 )
