@@ -152,36 +152,36 @@ class AdaptiveEncoder(serving.ServedEncoder):
         pooled = pooling.pool(config.pooling, unpadding.pad(x), state.rows)
         assert model.pooler is not None, "Classifiers read it."
         pooled = tf.cast(model.pooler(pooled), tf.float32)
-        logits = self._choose(
-            state,
-            [
-                functools.partial(self._classifier.logits, pooled, depth)
-                for depth in self._exits
-            ],
-        )
+        heads = [
+            functools.partial(self._classifier.logits, pooled, depth)
+            for depth in self._exits
+        ]
+        if not self._classifier.has_exit_heads:
+            heads = heads[:1]
+        logits = self._choose(state, heads)
         label = tf.argmax(logits, -1, tf.int32)
         agreed = tf.where(label == state.label, state.agreed + 1, 0)
         is_last = state.exit == len(self._exits) - 1
         done = self._rule.is_sure(logits, agreed) | is_last
-        leaving = tf.boolean_mask(state.number, done)[:, None]
-        depths = tf.fill(
-            tf.shape(leaving)[:1], tf.gather(self._exits, state.exit)
-        )
-
-        def left(values: tf.Tensor) -> tf.Tensor:
-            return tf.boolean_mask(values, ~done)
-
-        return _State(
+        # What is written for the others is replaced by later exits.
+        places = state.number[:, None]
+        depth = tf.fill(tf.shape(label), tf.gather(self._exits, state.exit))
+        state = _State(
             state.exit + 1,
-            unpadding.choose(x, ~done),
-            {name: left(values) for name, values in state.rows.items()},
-            left(state.number),
-            left(label),
-            left(agreed),
-            tf.tensor_scatter_nd_update(
-                state.logits, leaving, tf.boolean_mask(logits, done)
-            ),
-            tf.tensor_scatter_nd_update(state.layers, leaving, depths),
+            x,
+            state.rows,
+            state.number,
+            label,
+            agreed,
+            tf.tensor_scatter_nd_update(state.logits, places, logits),
+            tf.tensor_scatter_nd_update(state.layers, places, depth),
+        )
+        return _State(
+            *tf.cond(
+                tf.reduce_any(done),
+                lambda: _without(state, done, unpadding),
+                lambda: state,
+            )
         )
 
     def _segment(
@@ -214,5 +214,23 @@ class AdaptiveEncoder(serving.ServedEncoder):
     def _choose(
         state: _State, branches: list[functools.partial[tf.Tensor]]
     ) -> tf.Tensor:
-        """Return what the function of the exit gives."""
+        """Return what the function of the exit gives; one is for all."""
+        if len(branches) == 1:
+            return branches[0]()
         return tf.switch_case(state.exit, branches)
+
+
+def _without(state: _State, done: tf.Tensor, unpadding: Unpadding) -> _State:
+    """Return the state without the sequences that are done, bool [A]."""
+    left = tf.where(~done)[:, 0]
+
+    def choose(values: tf.Tensor) -> tf.Tensor:
+        return tf.gather(values, left)
+
+    return state._replace(
+        x=unpadding.choose(state.x, ~done),
+        rows={name: choose(values) for name, values in state.rows.items()},
+        number=choose(state.number),
+        label=choose(state.label),
+        agreed=choose(state.agreed),
+    )
