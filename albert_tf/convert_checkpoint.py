@@ -262,9 +262,9 @@ def _read(settings: ConvertOptions) -> _Source:
     dropped = from_checkpoint.only_for_training(checkpoint)
     if dropped:
         logging.info(
-            "Left out the generator and the heads of replaced-token detection "
-            "and sentence order, %d variables that only pretraining needs.",
+            "Left out %d variables that only training needs: %s.",
             len(dropped),
+            ", ".join(sorted({*map(checkpoint_reader.part_of, dropped)})),
         )
     state = [n for n in checkpoint.state if os.path.dirname(n) not in dropped]
     source = _Source(

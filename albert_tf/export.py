@@ -200,8 +200,9 @@ def _run(settings: ExportOptions) -> None:
         if task and settings.eval_file:
             report |= _scores(settings, folder, reference, task, examples)
             if settings.format == SAVED_MODEL and len(depths) > 1:
-                kinds = _kinds(settings, reference, depths)
-                points = _points(settings, found, task, kinds, examples)
+                points = _points(
+                    settings, found, reference, task, depths, examples
+                )
                 depth_table.write(folder, points, task.key_metric)
                 report["depths"] = [point._asdict() for point in points]
         text = strict_json.dumps(report, indent=2, sort_keys=True) + "\n"
@@ -328,26 +329,20 @@ def _watched(
     return scoring.by_ids(watch, names, task, examples), watch
 
 
-def _kinds(
-    settings: ExportOptions, what: service.Service, depths: Sequence[int]
-) -> list[tuple[str, Any]]:
-    """Return every depth, every patience, and the entropy that is given."""
-    kinds: list[tuple[str, Any]] = [("depth", n) for n in depths]
-    if what.can_adapt:
-        kinds += [("patience", n) for n in range(1, len(depths))]
-        if settings.entropy is not None:
-            kinds.append(("entropy", settings.entropy))
-    return kinds
-
-
 def _points(
     settings: ExportOptions,
     found: source.Source,
+    reference: service.Service,
     task: base.Task,
-    kinds: Sequence[tuple[str, Any]],
+    depths: Sequence[int],
     examples: Sequence[base.Example],
 ) -> list[depth_table.Point]:
-    """Measure a SavedModel of each kind."""
+    """Measure every depth and patience, and the entropy that is given."""
+    kinds: list[tuple[str, Any]] = [("depth", n) for n in depths]
+    if reference.can_adapt:
+        kinds += [("patience", n) for n in range(1, len(depths))]
+        if settings.entropy is not None:
+            kinds.append(("entropy", settings.entropy))
     whole = dataclasses.replace(
         settings, adaptive=False, patience=None, entropy=None
     )
@@ -355,9 +350,8 @@ def _points(
     for kind, value in kinds:
         one, model = whole, found
         if kind == "depth":
-            model = dataclasses.replace(
-                found, values={**found.values, "depth": value}
-            )
+            values = {**found.values, "depth": value}
+            model = dataclasses.replace(found, values=values)
         else:
             one = dataclasses.replace(whole, adaptive=True, **{kind: value})
         what, _ = _make(one, model, task, settings.precision)

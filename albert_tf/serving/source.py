@@ -288,7 +288,7 @@ def make_service(
     encoder.depth = values.get("depth") or encoder.depth
     if task:
         made = make.of_task(task, encoder)
-        if values.get("exit_heads"):
+        if values["task"] == "finetuned" and values.get("exit_heads"):
             made.model.add_exits(trained_depths(source)[:-1], own_heads=True)
         return made
     given = encoder, _load_tokenizer(source), values["max_seq_length"]

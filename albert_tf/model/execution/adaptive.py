@@ -112,11 +112,9 @@ class AdaptiveEncoder(serving.ServedEncoder):
         unpadding = Unpadding(inputs["kept"], config.num_attention_heads)
         x = self._embed(inputs, unpadding)
         # Constants are in the body of the loop; others are read before it.
-        found = (
-            None
-            if self._has_constants
-            else self._read_all(self._layers, x.dtype)
-        )
+        found = None
+        if not self._has_constants:
+            found = self._read_all(self._layers, x.dtype)
         number = tf.range(tf.shape(inputs["kept"])[0])
         nothing = tf.zeros_like(number)
         labels = self._classifier.num_labels
@@ -133,15 +131,14 @@ class AdaptiveEncoder(serving.ServedEncoder):
         shapes = tf.nest.map_structure(
             lambda value: tf.TensorShape([None, *value.shape[1:]]), state
         )._replace(exit=tf.TensorShape([]))
-        state = tf.while_loop(
+        *_, logits, layers = tf.while_loop(
             lambda *state: tf.size(_State(*state).number) > 0,
             lambda *state: self._next(_State(*state), found),
             state,
             shape_invariants=shapes,
             parallel_iterations=1,
         )
-        state = _State(*state)
-        return {"logits": state.logits, "layers": state.layers}
+        return {"logits": logits, "layers": layers}
 
     def _next(self, state: _State, found: serving.Found | None) -> _State:
         """Go on to the next exit, and let those leave that are done."""
@@ -152,36 +149,34 @@ class AdaptiveEncoder(serving.ServedEncoder):
         pooled = pooling.pool(config.pooling, unpadding.pad(x), state.rows)
         assert model.pooler is not None, "Classifiers read it."
         pooled = tf.cast(model.pooler(pooled), tf.float32)
-        heads = [
-            functools.partial(self._classifier.logits, pooled, depth)
-            for depth in self._exits
-        ]
-        if not self._classifier.has_exit_heads:
-            heads = heads[:1]
-        logits = self._choose(state, heads)
+        logits = tf.switch_case(
+            state.exit,
+            [
+                functools.partial(self._classifier.logits, pooled, depth)
+                for depth in self._exits
+            ],
+        )
         label = tf.argmax(logits, -1, tf.int32)
         agreed = tf.where(label == state.label, state.agreed + 1, 0)
         is_last = state.exit == len(self._exits) - 1
-        done = self._rule.is_sure(logits, agreed) | is_last
-        # What is written for the others is replaced by later exits.
+        left = ~(self._rule.is_sure(logits, agreed) | is_last)
+        numbers = tf.where(left)[:, 0]
+        # What is written for those that are left is replaced by later exits.
         places = state.number[:, None]
         depth = tf.fill(tf.shape(label), tf.gather(self._exits, state.exit))
-        state = _State(
+        rows, number, label, agreed = tf.nest.map_structure(
+            lambda values: tf.gather(values, numbers),
+            (state.rows, state.number, label, agreed),
+        )
+        return _State(
             state.exit + 1,
-            x,
-            state.rows,
-            state.number,
+            unpadding.choose(x, left),
+            rows,
+            number,
             label,
             agreed,
             tf.tensor_scatter_nd_update(state.logits, places, logits),
             tf.tensor_scatter_nd_update(state.layers, places, depth),
-        )
-        return _State(
-            *tf.cond(
-                tf.reduce_any(done),
-                lambda: _without(state, done, unpadding),
-                lambda: state,
-            )
         )
 
     def _segment(
@@ -193,44 +188,16 @@ class AdaptiveEncoder(serving.ServedEncoder):
     ) -> tf.Tensor:
         """Apply the layers between the exit before and this one."""
         ends = [n * self._model.config.inner_group_num for n in self._exits]
-        begins = [0, *ends[:-1]]
+        pairs = zip([0, *ends], ends, strict=False)
+        parts = [self._layers[begin:end] for begin, end in pairs]
         given = state.x, biases, unpadding
         if len(set(self._layers)) == 1:
-            times = tf.gather(ends, state.exit) - tf.gather(begins, state.exit)
+            times = tf.gather([len(part) for part in parts], state.exit)
             return self._loop(*given, times, found)
-        parts = [
-            self._layers[begin:end]
-            for begin, end in zip(begins, ends, strict=True)
-        ]
-        return self._choose(
-            state,
+        return tf.switch_case(
+            state.exit,
             [
                 functools.partial(self._apply, part, *given, found)
                 for part in parts
             ],
         )
-
-    @staticmethod
-    def _choose(
-        state: _State, branches: list[functools.partial[tf.Tensor]]
-    ) -> tf.Tensor:
-        """Return what the function of the exit gives; one is for all."""
-        if len(branches) == 1:
-            return branches[0]()
-        return tf.switch_case(state.exit, branches)
-
-
-def _without(state: _State, done: tf.Tensor, unpadding: Unpadding) -> _State:
-    """Return the state without the sequences that are done, bool [A]."""
-    left = tf.where(~done)[:, 0]
-
-    def choose(values: tf.Tensor) -> tf.Tensor:
-        return tf.gather(values, left)
-
-    return state._replace(
-        x=unpadding.choose(state.x, ~done),
-        rows={name: choose(values) for name, values in state.rows.items()},
-        number=choose(state.number),
-        label=choose(state.label),
-        agreed=choose(state.agreed),
-    )

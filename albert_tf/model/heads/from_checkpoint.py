@@ -81,7 +81,7 @@ def missing_scopes(checkpoint: checkpoint_reader.Checkpoint) -> tuple[str, ...]:
 def only_for_training(
     checkpoint: checkpoint_reader.Checkpoint,
 ) -> frozenset[str]:
-    """Return the names of weights that are not needed after pretraining.
+    """Return the names of weights that are not needed after training.
 
     Permutation language modelling leaves a head that nothing uses,
     replaced-token detection also a generator. Where the encoder was its own

@@ -70,11 +70,6 @@ class ModelWithHead(base.BuiltModel):
                 str(n): self._linear(f"{EXIT}{n}/", units) for n in depths
             }
 
-    @property
-    def has_exit_heads(self) -> bool:
-        """Whether depths have weights of their own."""
-        return bool(self._exit_heads)
-
     def output_of(self, depth: int | None) -> tuple[tf.Variable, ...]:
         """Return weights and bias for a depth; None: that of the encoder."""
         shared = self.output_weights, self.output_bias
