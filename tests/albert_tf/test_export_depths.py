@@ -17,9 +17,12 @@ def run_of(tmp_path, tiny_vocab):
 
     def make(task="sst-2", **values):
         config = tiny_config(num_hidden_layers=3, **values)
-        return make_run(
-            tmp_path / "run", config, tiny_vocab, task, exit_layers="2"
-        )
+        folder = tmp_path / "run"
+        exits = {"exit_layers": "2", "exit_heads": True}
+        model = make_run(folder, config, tiny_vocab, task, **exits)
+        model.add_exits((2,), own_heads=True)
+        tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
+        return model
 
     return make
 

@@ -178,3 +178,20 @@ def test_distillation(place):
     first = first.replace("--flagfile=configs", f"--flagfile={ROOT}/configs")
     run(first, train_step=2)
     assert (place / "runs/student/scores.md").is_file()
+
+
+def test_depth(place):
+    train, cut, adaptive = commands("depth.md")
+    lines = [f"{text}\t{n % 2}" for n, text in enumerate(TEXTS * 4)]
+    table = "\n".join(["sentence\tlabel", *lines]) + "\n"
+    (place / "glue/SST-2").mkdir(parents=True)
+    for split in ("train", "dev"):
+        (place / f"glue/SST-2/{split}.tsv").write_text(table)
+    train = train.replace("--vocab_file=", "--spm_model_file=")
+    run(train, train_step=2, max_seq_length=16)
+    run(cut)
+    run(adaptive)
+    report = json.loads((place / "served/sst2/1/export.json").read_text())
+    kinds = [(point["kind"], point["value"]) for point in report["depths"]]
+    depths = [("depth", n) for n in (2, 4, 6)]
+    assert kinds == [*depths, ("patience", 1), ("patience", 2)]
