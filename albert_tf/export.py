@@ -309,24 +309,24 @@ def _scores(
         ask = functools.partial(form.ask, path, "tokens")
         scores = scoring.by_ids(ask, names, task, examples)
     else:
-        scores, _ = _watched(settings, folder, task, examples)
+        scores, _ = _asked(settings, folder, task, examples)
     return {"scores": scores, "scores_in_float32": expected}
 
 
-def _watched(
+def _asked(
     settings: ExportOptions,
     folder: str,
     task: base.Task,
     examples: Sequence[base.Example],
-) -> tuple[dict[str, float], depth_table.Watch]:
-    """Return the scores of a SavedModel, and the time it took."""
+) -> tuple[dict[str, float], depth_table.Model]:
+    """Return the scores of a SavedModel, and what was asked."""
     signatures = tf.saved_model.load(folder).signatures
     name = "serving_default" if settings.with_text else "tokens"
-    watch = depth_table.Watch(functools.partial(_ask, signatures[name]))
+    model = depth_table.Model(functools.partial(_ask, signatures[name]))
     if settings.with_text:
-        return scoring.by_texts(watch, task, examples), watch
+        return scoring.by_texts(model, task, examples), model
     names = list(signatures[name].structured_input_signature[1])
-    return scoring.by_ids(watch, names, task, examples), watch
+    return scoring.by_ids(model, names, task, examples), model
 
 
 def _points(
@@ -346,20 +346,21 @@ def _points(
     whole = dataclasses.replace(
         settings, adaptive=False, patience=None, entropy=None
     )
-    points = []
+    models, named = [], []
     for kind, value in kinds:
-        one, model = whole, found
+        one, at = whole, found
         if kind == "depth":
             values = {**found.values, "depth": value}
-            model = dataclasses.replace(found, values=values)
+            at = dataclasses.replace(found, values=values)
         else:
             one = dataclasses.replace(whole, adaptive=True, **{kind: value})
-        what, _ = _make(one, model, task, settings.precision)
+        what, _ = _make(one, at, task, settings.precision)
         with tempfile.TemporaryDirectory() as folder:
             saved_model.save(what, folder, with_text=settings.with_text)
-            scores, watch = _watched(settings, folder, task, examples)
-        points.append(watch.point(kind, value, scores[task.key_metric]))
-    return points
+            scores, model = _asked(settings, folder, task, examples)
+        models.append(model)
+        named.append((kind, value, scores[task.key_metric]))
+    return depth_table.measure(models, named)
 
 
 def _num_bytes(folder: str) -> int:

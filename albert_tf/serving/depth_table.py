@@ -2,7 +2,6 @@
 
 import io
 import os
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from albert_tf.serving import scoring
 TABLE_NAME = "depths.md"
 PLOT_NAME = "depths.png"
 _ALONE = 200  # Requests that are timed alone, at most.
-_REPEATS = 3  # The fastest counts: other programs may disturb the others.
+_REPEATS = 3
 
 
 class Point(NamedTuple):
@@ -36,50 +35,73 @@ class Point(NamedTuple):
     together: float
 
 
-class Watch:
-    """Asks a model and takes the time."""
+class Model:
+    """A model that is asked, and what is kept of that.
+
+    Attributes:
+        requests: What it was asked.
+        layers: How many it used for each text, if it says so.
+    """
 
     def __init__(self, ask: scoring.Ask):
-        self._ask = ask
-        self._together: list[float] = []
-        self._alone: list[float] = []
-        self._layers: list[int] = []
-        self._rows = 0
+        self.ask = ask
+        self.requests: list[scoring.Inputs] = []
+        self.layers: list[int] = []
 
     def __call__(self, inputs: scoring.Inputs) -> Mapping[str, np.ndarray]:
-        """Ask for all rows, and for the first ones alone, too."""
-        count = len(next(iter(inputs.values())))
-        found = self._timed(inputs, self._together)
-        self._rows += count
-        self._layers += list(found.get("layers", ()))
-        for row in range(min(count, _ALONE - len(self._alone))):
-            one = {name: v[row : row + 1] for name, v in inputs.items()}
-            self._timed(one, self._alone)
+        """Ask it."""
+        found = self.ask(inputs)
+        self.requests.append(inputs)
+        self.layers += list(found.get("layers", ()))
         return found
 
-    def _timed(
-        self, inputs: scoring.Inputs, seconds: list[float]
-    ) -> Mapping[str, np.ndarray]:
-        if not seconds:  # The first call takes longer.
-            self._ask(inputs)
-        times = []
-        for _ in range(_REPEATS):
-            start = time.perf_counter()
-            found = self._ask(inputs)
-            times.append(time.perf_counter() - start)
-        seconds.append(min(times))
-        return found
 
-    def point(self, kind: str, value: float, score: float) -> Point:
-        """Return what was measured."""
-        return Point(
+def measure(
+    models: Sequence[Model], named: Sequence[tuple[str, float, float]]
+) -> list[Point]:
+    """Return a point for each model; all have been asked the same.
+
+    Args:
+        named: Kind, value and score of each.
+    """
+    together = models[0].requests
+    alone = [
+        {name: values[row : row + 1] for name, values in request.items()}
+        for request in together
+        for row in range(len(next(iter(request.values()))))
+    ]
+    times = _milliseconds(models, alone[:_ALONE]).mean(1)
+    of_all = _milliseconds(models, together).sum(1) / len(alone)
+    return [
+        Point(
             kind,
             value,
-            float(np.mean(self._layers)) if self._layers else float(value),
+            float(np.mean(model.layers or value)),
             score,
-            1000.0 * statistics.mean(self._alone),
-            1000.0 * sum(self._together) / self._rows,
+            *map(float, measured),
         )
+        for model, (kind, value, score), measured in zip(
+            models, named, zip(times, of_all, strict=True), strict=True
+        )
+    ]
+
+
+def _milliseconds(
+    models: Sequence[Model], requests: Sequence[scoring.Inputs]
+) -> np.ndarray:
+    """Return the fastest of some answers, float [models, requests].
+
+    Models take turns, so other programs disturb all alike.
+    """
+    best = np.full([len(models), len(requests)], np.inf)
+    for column, request in enumerate(requests):
+        for _ in range(_REPEATS):
+            for row, model in enumerate(models):
+                start = time.perf_counter()
+                model.ask(request)
+                taken = 1000.0 * (time.perf_counter() - start)
+                best[row, column] = min(best[row, column], taken)
+    return best
 
 
 def to_markdown(points: Sequence[Point], metric: str) -> str:

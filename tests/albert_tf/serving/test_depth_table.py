@@ -1,37 +1,37 @@
 """What is measured of each depth, and how it is written."""
 
 import numpy as np
-import pytest
 
 from albert_tf.serving import depth_table
 
 
-def test_a_watch_counts_texts_layers_and_the_fastest_of_three(monkeypatch):
-    """Requests alone, and together; the first of each is not timed."""
+def test_models_take_turns_and_the_fastest_of_three_counts(monkeypatch):
+    """Requests of one text, and as they are."""
     now, asked = [0.0], []
     monkeypatch.setattr(depth_table.time, "perf_counter", lambda: now[0])
-    seconds = [9.0, 3.0, 2.0, 4.0, 9.0, 8.0, 8.0, 7.0]
+    monkeypatch.setattr(depth_table, "_ALONE", 1)
+    requests = [{"text": ["a", "b", "c"]}, {"text": ["d"]}]
 
-    def ask(inputs):
-        now[0] += seconds[len(asked)] if len(asked) < len(seconds) else 1.0
-        asked.append(inputs["text"])
-        return {"layers": np.array([2, 4, 6][: len(inputs["text"])])}
+    def model_of(name, layers=None):
+        def ask(inputs):
+            asked.append((name, *inputs["text"]))
+            # Each is slower than before, so the first counts.
+            now[0] += asked.count(asked[-1]) * (2.0 if name == "x" else 1.0)
+            count = len(inputs["text"])
+            return {"layers": np.array(layers[:count])} if layers else {}
 
-    watch = depth_table.Watch(ask)
-    watch({"text": ["a", "b", "c"]})
-    watch({"text": ["d"]})
-    assert asked[:4] == [["a", "b", "c"]] * 4
-    assert asked[4:8] == [["a"]] * 4
-    point = watch.point("patience", 1, 0.5)
-    assert point.layers == np.mean([2, 4, 6, 2])
-    assert point.together == pytest.approx(1000 * (2 + 1) / 4)
-    assert point.alone == pytest.approx(1000 * (7 + 1 + 1 + 1) / 4)
+        model = depth_table.Model(ask)
+        for request in requests:
+            model(request)
+        return model
 
-
-def test_a_model_that_says_no_layers_uses_its_depth():
-    watch = depth_table.Watch(lambda inputs: {"label": inputs["text"]})
-    watch({"text": ["a"]})
-    assert watch.point("depth", 3, 0.5).layers == 3
+    models = [model_of("x"), model_of("y", [2, 4, 6])]
+    asked.clear()
+    named = [("depth", 3, 0.5), ("patience", 1, 0.75)]
+    one, other = depth_table.measure(models, named)
+    assert asked[:6] == [("x", "a"), ("y", "a")] * 3
+    assert one == ("depth", 3, 3.0, 0.5, 2000.0, 1000.0)
+    assert other == ("patience", 1, 3.5, 0.75, 1000.0, 500.0)
 
 
 def test_table_and_plot_are_written(tmp_path, capsys):
