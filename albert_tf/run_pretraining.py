@@ -190,6 +190,12 @@ class PretrainingOptions:
                     "--pack_sequences is for --records=instances. Leave it out."
                 )
             return
+        if self.recipe.token_objective != "none":
+            raise errors.UserError(
+                f"--token_objective={self.recipe.token_objective} needs "
+                "--records=passages, and records that the writer made with "
+                "this option, too."
+            )
         tasks = arrangements.parse(self.recipe.sentence_objective)
         if tasks[1:] or not {*tasks} <= {*arrangements.OF_INSTANCES}:
             raise errors.UserError(
@@ -597,6 +603,14 @@ def _warn(
             "--sentence_factor=%g has no effect: --sentence_objective=none "
             "leaves out the loss that it multiplies.",
             recipe.sentence_factor,
+        )
+    if "capitalization" in recipe.token_objective and (
+        settings.vocabulary.resolved().do_lower_case is False
+    ):
+        logging.warning(
+            "--token_objective=%s: pieces of this vocabulary have upper-case "
+            "letters themselves, so there is nothing to learn about them.",
+            recipe.token_objective,
         )
     for name, factor in pretraining_recipe.make_objective(
         recipe

@@ -131,6 +131,12 @@ ARRANGEMENTS = {
     ),
     "distance": Arrangement("sentence_distance", 3, 2, distance),
 }
+# Tasks about pieces that start words, by the mark that is predicted.
+# Source: ERNIE 2.0, section 4.2.1.
+TOKEN_TASKS = {
+    "capitalization": marks.UPPER,
+    "token_document": marks.ELSEWHERE,
+}
 # Tasks that records of the kind instances can be written for. They have one
 # head, ALBERT's; each other task has a head of its own.
 OF_INSTANCES = ("sop", "nsp")
@@ -148,6 +154,21 @@ def parse(sentence_objective: str) -> tuple[str, ...]:
             "with commas; not both sop and nsp. Choose among these.",
             "sentence_objective",
             sentence_objective,
+        )
+    return names
+
+
+def parse_tokens(token_objective: str) -> tuple[str, ...]:
+    """Return the tasks of an option such as "none" or "capitalization"."""
+    if token_objective == "none":
+        return ()
+    names = tuple(token_objective.split(","))
+    if set(names) - TOKEN_TASKS.keys() or len(set(names)) < len(names):
+        raise errors.UserError(
+            f"is not none, or some of {', '.join(TOKEN_TASKS)}, each once, "
+            "with commas. Choose among these.",
+            "token_objective",
+            token_objective,
         )
     return names
 

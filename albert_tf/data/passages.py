@@ -33,7 +33,7 @@ class PassageDrawer:
 
     @property
     def makes(self) -> layouts.Layout:
-        """See `Drawer`; `marks` are those of positions.
+        """See `Drawer`; `marks` are those of positions, 0 where one is hidden.
 
         `sentence_task`, [1], is the number of the task.
         """
@@ -117,6 +117,8 @@ class PassageDrawer:
         hidden = self.masks.hide(
             ids, real.sum(1), starts.astype(np.uint8), keys
         )
+        rows, columns = np.nonzero(hidden["masked_lm_weights"])
+        found[rows, hidden["masked_lm_positions"][rows, columns]] = 0
         return hidden | {
             "input_mask": real,
             "token_boundary": starts,

@@ -51,6 +51,13 @@ class RecipeOptions:
         "With --records=passages also ERNIE 2.0's reordering (of up to three "
         "segments) and distance, or several with commas, one for each example.",
     )
+    token_objective: str = option(
+        "none",
+        "What is predicted about the pieces that start words, with "
+        "--records=passages: ERNIE 2.0's capitalization (an upper-case letter "
+        "in the text), token_document (whether the document has the piece "
+        "elsewhere, too), or both with a comma.",
+    )
     masked_lm_factor: float = option(
         1.0,
         "What the loss of masked words is multiplied with.",
@@ -59,6 +66,11 @@ class RecipeOptions:
     sentence_factor: float = option(
         1.0,
         "What the loss of --sentence_objective is multiplied with.",
+        within=ranges.Range(0, 1000),
+    )
+    token_factor: float = option(
+        1.0,
+        "What the losses of --token_objective are multiplied with.",
         within=ranges.Range(0, 1000),
     )
     num_train_steps: int = option(
@@ -101,6 +113,7 @@ class RecipeOptions:
                 "continue",
             )
         arrangements.parse(self.sentence_objective)
+        arrangements.parse_tokens(self.token_objective)
         self._check_word_embeddings()
         self._check_generator()
 

@@ -114,6 +114,7 @@ def test_our_recipes_give_no_warning(warnings, path):
     manifest = tiny_manifests.make(
         max_seq_length=settings.max_seq_length,
         max_predictions_per_seq=settings.masks.max_predictions_per_seq,
+        has_masks=not settings.masked_lm_budget,
     )
     assert warnings(settings, manifest) == []
 

@@ -65,6 +65,7 @@ def make(records, tiny_vocab, tmp_path):
             "output_dir": str(tmp_path / "run"),
             "records": "passages",
             "sentence_objective": "reordering,distance,nsp",
+            "token_objective": "capitalization,token_document",
             "masked_lm_budget": 5,
             "max_seq_length": 48,
             "spm_model_file": tiny_vocab,
@@ -94,6 +95,8 @@ LOSSES = {
     "sentence_reordering_loss",
     "sentence_distance_loss",
     "next_sentence_loss",
+    "capitalization_loss",
+    "token_document_loss",
 }
 
 
@@ -174,15 +177,25 @@ def test_a_restarted_run_goes_on_with_the_same_examples(make, records):
         ({"masked_lm_budget": 0}, "--records=passages: passages hold no masks"),
         ({"pack_sequences": True}, "--pack_sequences is for --records=inst"),
         (
-            {"records": "instances"},
+            {"records": "instances", "sentence_objective": "none"},
+            "--token_objective=capitalization,token_document needs "
+            "--records=passages",
+        ),
+        (
+            {"records": "instances", "token_objective": "none"},
             "--sentence_objective=reordering,distance,nsp needs "
             "--records=passages",
         ),
         (
-            {"records": "instances", "sentence_objective": "reordering"},
+            {
+                "records": "instances",
+                "sentence_objective": "reordering",
+                "token_objective": "none",
+            },
             "=reordering needs --records=passages",
         ),
         ({"sentence_objective": "order"}, "`sentence_objective=order` is not"),
+        ({"token_objective": ""}, "`token_objective=` is not none, or some of"),
     ],
 )
 def test_objectives_and_records_that_contradict_each_other(
@@ -203,7 +216,10 @@ def test_records_of_the_other_kind_are_refused(
         path.write_bytes((records / kind).read_bytes())
     other = "instances" if kind == "passages" else "passages"
     settings = make(
-        input_file=str(path), records=other, sentence_objective="none"
+        input_file=str(path),
+        records=other,
+        sentence_objective="none",
+        token_objective="none",
     )
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     with pytest.raises(

@@ -3,7 +3,7 @@
 Source: ALBERT §3.1; in the original, run_pretraining.get_masked_lm_output.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 import tf_keras as keras
@@ -31,6 +31,7 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
         sentence_order: bool = True,
         scope: str = "cls",
         tasks: Mapping[str, int] | None = None,
+        token_tasks: Sequence[str] = (),
     ):
         """Add the heads, with new variables, to an encoder.
 
@@ -38,6 +39,7 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
             sentence_order: Whether there is a sentence-order head. Some public
                 checkpoints lack it. Its variables begin with cls always.
             tasks: Names and numbers of classes of other tasks about segments.
+            token_tasks: Names of tasks with two classes for each token.
         """
         super().__init__(encoder, "albert_pretrainer")
         self.scope = scope
@@ -58,7 +60,7 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
             shape=[config.vocab_size],
             initializer="zeros",
         )
-        self._add_sentence_order(sentence_order, tasks)
+        self._add_sentence_order(sentence_order, tasks, token_tasks)
 
     def call(
         self,
@@ -80,16 +82,19 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
         """
         masked = tf.convert_to_tensor(inputs["masked_lm_positions"])
         first = inputs.get("cls_positions", tf.zeros_like(masked[:, :1]))
-        outputs = self.encode(
-            inputs, training, dropout_seed, tf.concat([first, masked], 1)
-        )
-        x = outputs["sequence_output"]  # At `first`, then at `masked`.
+        read = tf.concat([first, masked], 1)
+        wanted = None if self.token_tasks else read  # None: all positions.
+        outputs = self.encode(inputs, training, dropout_seed, wanted)
+        x = whole = outputs["sequence_output"]
+        if wanted is None:
+            x = tf.gather(whole, read, batch_dims=1)
         count, cls_vectors = 1, None
         if "cls_positions" in inputs:
             count = tf.shape(first)[1]
             cls_vectors = x[:, :count]
         return {
             "masked_lm_logits": self.word_logits(x[:, count:]),
+            **self._token_outputs(whole),
             **self._sentence_outputs(outputs["pooled_output"], cls_vectors),
         }
 

@@ -8,7 +8,7 @@ Source: ELECTRA, Clark et al., arXiv 2003.10555, sections 2 and 3.2.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 import tf_keras as keras
@@ -66,6 +66,7 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
         generator_sharing: str = "embeddings",
         sentence_order: bool = True,
         tasks: Mapping[str, int] | None = None,
+        token_tasks: Sequence[str] = (),
     ):
         """Add a head and a generator, with new variables, to an encoder.
 
@@ -75,7 +76,7 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
                 must be its own.
             sentence_order: Whether the encoder also predicts the order of
                 sentences (not in ELECTRA).
-            tasks: As of `AlbertPretrainer`.
+            tasks, token_tasks: As of `AlbertPretrainer`.
         """
         super().__init__(encoder, "replaced_token_detector")
         self.generator_config = generator_config
@@ -92,7 +93,7 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
         self.output_bias = self.add_weight(
             name=f"{HEAD}/output_bias", shape=[], initializer="zeros"
         )
-        self._add_sentence_order(sentence_order, tasks)
+        self._add_sentence_order(sentence_order, tasks, token_tasks)
         self.generator = self._make_generator()
 
     def _make_generator(self) -> pretraining.AlbertPretrainer:
@@ -142,5 +143,6 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
         logits = tf.linalg.matvec(x, self.output_weights) + self.output_bias
         return {
             "replaced_token_logits": logits,
+            **self._token_outputs(outputs["sequence_output"]),
             **self._sentence_outputs(outputs["pooled_output"], cls_vectors),
         }

@@ -4,7 +4,7 @@ Source: ALBERT §3.1; in the original,
 run_pretraining.get_sentence_order_output.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -22,7 +22,10 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
     """
 
     def _add_sentence_order(
-        self, sentence_order: bool, tasks: Mapping[str, int] | None = None
+        self,
+        sentence_order: bool,
+        tasks: Mapping[str, int] | None = None,
+        token_tasks: Sequence[str] = (),
     ) -> None:
         """Create the heads; `tasks` are names to numbers of classes."""
         self.sentence_order = sentence_order
@@ -30,6 +33,10 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
         self.task_heads = {
             name: self._add_head(f"{TASKS}/{name}", classes)
             for name, classes in self.tasks.items()
+        }
+        self.token_tasks = list(token_tasks)
+        self.token_heads = {
+            name: self._add_head(f"{TASKS}/{name}", 2) for name in token_tasks
         }
         if sentence_order:
             scope = "cls/seq_relationship"
@@ -48,6 +55,16 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
             name=f"{scope}/output_bias", shape=[classes], initializer="zeros"
         )
         return weights, bias
+
+    def _token_outputs(
+        self, sequence_output: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Return `NAME_logits` float32 [B, S, 2] of the tasks about tokens."""
+        x = tf.cast(sequence_output, tf.float32)
+        return {
+            f"{name}_logits": bias + tf.einsum("BSH,CH->BSC", x, weights)
+            for name, (weights, bias) in self.token_heads.items()
+        }
 
     def sentence_order_logits(self, pooled_output: tf.Tensor) -> tf.Tensor:
         """Return float32 [..., 2] for the pooled output [..., H].

@@ -6,7 +6,7 @@ run_pretraining.get_sentence_order_output.
 
 import tensorflow as tf
 
-from albert_tf.data import arrangements, layouts
+from albert_tf.data import arrangements, layouts, marks
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import cross_entropy, objectives
 
@@ -15,14 +15,18 @@ def make(
     sentence_objective: str = "sop",
     masked_lm_factor: float = 1.0,
     sentence_factor: float = 1.0,
+    token_objective: str = "none",
+    token_factor: float = 1.0,
 ) -> objectives.Objective:
     """Return the objective that `AlbertPretrainer` is trained for.
 
     Args:
         sentence_objective: Tasks of `arrangements`, with commas, or none
             (masked LM only).
+        token_objective: The same for tasks about tokens.
     """
     parts = make_parts(sentence_objective, masked_lm_factor, sentence_factor)
+    parts += make_token_parts(token_objective, token_factor)
     return objectives.combine(parts, _forward)
 
 
@@ -51,6 +55,36 @@ def make_parts(
             for number, task in enumerate(tasks)
         ),
     ]
+
+
+def make_token_parts(
+    token_objective: str, factor: float
+) -> list[objectives.Part]:
+    """Return the tasks about tokens: pieces that start words, not hidden."""
+    return [
+        _token_part(name, factor)
+        for name in arrangements.parse_tokens(token_objective)
+    ]
+
+
+def _token_part(name: str, factor: float) -> objectives.Part:
+
+    def has_mark(batch: objectives.Batch, mark: int) -> tf.Tensor:
+        return tf.bitwise.bitwise_and(batch["marks"], mark) > 0  # [B, S]
+
+    def weights(batch: objectives.Batch) -> tf.Tensor:
+        real = objectives.real_examples(batch)[:, None]
+        return real * tf.cast(has_mark(batch, marks.WORD), tf.float32)
+
+    def values(
+        outputs: objectives.Tensors, batch: objectives.Batch
+    ) -> objectives.Tensors:
+        labels = has_mark(batch, arrangements.TOKEN_TASKS[name])
+        return cross_entropy.loss_and_accuracy(
+            name, outputs[f"{name}_logits"], tf.cast(labels, tf.int32)
+        )
+
+    return objectives.Part(name, factor, weights, values)
 
 
 def _sentence_part(key: str, factor: float, number: int) -> objectives.Part:

@@ -22,6 +22,8 @@ def make(
     masked_lm_factor: float = 1.0,
     sentence_factor: float = 1.0,
     replaced_token_factor: float = 50.0,
+    token_objective: str = "none",
+    token_factor: float = 1.0,
 ) -> objectives.Objective:
     """Return the objective that `ReplacedTokenDetector` is trained for.
 
@@ -36,6 +38,9 @@ def make(
     """
     parts = pretraining_objective.make_parts(
         sentence_objective, masked_lm_factor, sentence_factor
+    )
+    parts += pretraining_objective.make_token_parts(
+        token_objective, token_factor
     )
     replaced = objectives.Part(
         "replaced_token",

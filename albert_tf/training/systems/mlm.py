@@ -18,6 +18,8 @@ def make_objective(
         recipe.sentence_objective,
         recipe.masked_lm_factor,
         recipe.sentence_factor,
+        recipe.token_objective,
+        recipe.token_factor,
     )
 
 
@@ -26,7 +28,10 @@ def make_model(
 ) -> pretraining.AlbertPretrainer:
     """See `System`."""
     order, tasks = arrangements.heads(recipe.sentence_objective)
-    return pretraining.AlbertPretrainer(encoder, order, tasks=tasks)
+    token_tasks = arrangements.parse_tokens(recipe.token_objective)
+    return pretraining.AlbertPretrainer(
+        encoder, order, tasks=tasks, token_tasks=token_tasks
+    )
 
 
 def forward_flops(
@@ -37,6 +42,8 @@ def forward_flops(
     outputs: int | None,
 ) -> float:
     """See `System`."""
+    if arrangements.parse_tokens(recipe.token_objective):
+        outputs = None  # All positions are read.
     return config.forward_flops(length, predictions, outputs)
 
 

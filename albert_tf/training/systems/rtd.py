@@ -21,6 +21,8 @@ def make_objective(
         recipe.masked_lm_factor,
         recipe.sentence_factor,
         recipe.replaced_token_factor,
+        recipe.token_objective,
+        recipe.token_factor,
     )
 
 
@@ -33,6 +35,7 @@ def make_model(
         generator_config(recipe, encoder.config),
         recipe.generator_sharing,
         *arrangements.heads(recipe.sentence_objective),
+        arrangements.parse_tokens(recipe.token_objective),
     )
 
 

@@ -82,3 +82,35 @@ def test_widths_may_be_unknown_when_the_graph_is_built(
     found = call(inputs)
     assert found.keys() == expected.keys()
     passes.assert_close(found, dict(expected), 1e-5)
+
+
+def test_heads_of_further_tasks_equal_plain_numpy(small_config, batch):
+    """With tasks about tokens all positions are computed."""
+    config = dataclasses.replace(small_config, inner_group_num=1)
+    tasks, token_tasks = {"sentence_distance": 3}, ["capitalization"]
+    model = passes.fill(
+        pretraining.AlbertPretrainer(
+            AlbertModel(config), False, tasks=tasks, token_tasks=token_tasks
+        )
+    )
+    weights = passes.values(model)
+    plain = reference.Encoder(config, weights)
+    names = "input_ids", "input_mask", "segment_ids"
+    below = plain.encode(*(batch[name] for name in names))
+    expected = {
+        "masked_lm_logits": plain.masked_lm_logits(
+            below["sequence_output"], batch["masked_lm_positions"]
+        )
+    }
+    for name, x in (
+        ("sentence_distance", below["pooled_output"]),
+        ("capitalization", below["sequence_output"]),
+    ):
+        scope = f"cls/tasks/{name}"
+        expected[f"{name}_logits"] = (
+            x @ weights[f"{scope}/output_weights"].T
+            + weights[f"{scope}/output_bias"]
+        )
+    passes.assert_close(model(passes.tensors(batch)), expected, PARITY_ATOL)
+    again = pretraining.AlbertPretrainer.from_config(model.get_config())
+    assert passes.named(again).keys() == passes.named(model).keys()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data import layouts
+from albert_tf.data import layouts, marks
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import pretraining_objective
 from albert_tf.model.network.encoder import AlbertModel
@@ -151,3 +151,40 @@ def test_instances_of_one_row_have_the_losses_of_their_own_rows(model):
     found = compute(model, packed)
     for name, pair in compute(model, alone).items():
         assert found[name] == pytest.approx(pair, rel=LOSS_RTOL), name
+
+
+def test_each_task_counts_the_examples_that_it_has(small_config, batch):
+    tasks = {"sentence_distance": 3, "sentence_reordering": 9}
+    model = pretraining.AlbertPretrainer(
+        AlbertModel(small_config),
+        tasks=tasks,
+        token_tasks=["capitalization"],
+    )
+    objective = pretraining_objective.make(
+        "sop,reordering,distance", token_objective="capitalization"
+    )
+    starts = np.zeros(batch["input_ids"].shape, np.int32)
+    starts[0, 1:4] = marks.WORD
+    starts[0, 2] |= marks.UPPER
+    starts[1, 5] = marks.UPPER  # It starts no word.
+    given = {
+        **batch,
+        "marks": starts,
+        "sentence_task": np.array([[1], [2], [2], [0]], np.int32),
+        "next_sentence_labels": np.array([[8], [2], [-1], [1]], np.int32),
+    }
+    sums = passes.compute(objective, model, given)
+    outputs = model(passes.tensors(given))
+    order = log_softmax(outputs["sentence_reordering_logits"])
+    away = log_softmax(outputs["sentence_distance_logits"])
+    upper = log_softmax(outputs["capitalization_logits"])
+    for name, expected in {
+        "sentence_order_loss": (0, 0),
+        "sentence_reordering_loss": (-order[0, 8], 1),
+        "sentence_distance_loss": (-away[1, 2], 1),
+        "capitalization_loss": (
+            -upper[0, 1, 0] - upper[0, 2, 1] - upper[0, 3, 0],
+            3,
+        ),
+    }.items():
+        np.testing.assert_allclose(sums[name], expected, rtol=LOSS_RTOL)
