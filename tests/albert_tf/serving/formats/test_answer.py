@@ -20,7 +20,13 @@ from albert_tf.serving.formats import (
     onnx_model,
     saved_model,
 )
-from albert_tf.text import tokenization, tokenizer_check, wordpiece_rules
+from albert_tf.text import (
+    tokenization,
+    tokenizer_check,
+    tokenizer_json,
+    wordpiece,
+    wordpiece_rules,
+)
 from tests.albert_tf.serving import saved_services
 from tests.albert_tf.text import hard_texts
 from tests.conftest import FIXTURES, tiny_config
@@ -74,8 +80,9 @@ CASES = [
         {"spm_model_file": "spm.model", "keep_accents": True},
     ),
     ("onnx", "embedding", {"vocab_file": "vocab.txt", "keep_accents": True}),
-    ("onnx", "pretraining", {"vocab_file": "vocab.txt"}),
+    ("onnx", "pretraining", {"vocab_file": "tokenizer.json"}),
 ]
+FILES = ("spm_model_file", "vocab_file")
 FORMS = {form.name: form for form in (lite_model.FORMAT, onnx_model.FORMAT)}
 
 
@@ -148,8 +155,12 @@ def run(folder, content, blocked=BLOCKED):
 def test_every_hard_text_gets_the_answer_of_the_saved_model(
     form, kind, options, tmp_path
 ):
-    files = {k: str(OWN / v) for k, v in options.items() if isinstance(v, str)}
-    vocabulary = tokenization.VocabularyOptions(**{**options, **files})
+    words = wordpiece.WordPieceTokenizer(str(OWN / "vocab.txt"))
+    (tmp_path / "tokenizer.json").write_text(tokenizer_json.make(words))
+    for name in ("spm.model", "vocab.txt"):
+        shutil.copy(OWN / name, tmp_path)
+    paths = {k: str(tmp_path / v) for k, v in options.items() if k in FILES}
+    vocabulary = tokenization.VocabularyOptions(**{**options, **paths})
     service = make_service(kind, tokenization.load(vocabulary))
     folder = tmp_path / "export"
     model = id_model.IdModel(service, vocabulary)
