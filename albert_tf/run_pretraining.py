@@ -268,6 +268,7 @@ class PretrainingOptions:
             masks,
             arrangements.parse(self.recipe.sentence_objective),
             config.type_vocab_size,
+            self.recipe.starts,
         )
 
 

@@ -26,13 +26,16 @@ class Drawer(Protocol):
     def drops(self) -> tuple[str, ...]:
         """Features of the records that examples do not have."""
 
-    def draw(self, records: Arrays, keys: np.ndarray) -> Arrays:
+    def draw(
+        self, records: Arrays, keys: np.ndarray, step: int | None = None
+    ) -> Arrays:
         """Return the features of a batch of examples, by name.
 
         Args:
             records: By feature name, int32 or float32 [n, ...]; records that
                 only fill up a batch are 0 everywhere.
             keys: uint64 [n], see `random_streams`; one for each example.
+            step: Updates before that of the batch; None in evaluation.
         """
 
 
@@ -51,7 +54,9 @@ class Masks:
             self.max_seq_length, self.masker.num_predictions
         )
 
-    def draw(self, records: Arrays, keys: np.ndarray) -> Arrays:
+    def draw(
+        self, records: Arrays, keys: np.ndarray, step: int | None = None
+    ) -> Arrays:
         """See `Drawer`."""
         return self.hide(
             records["input_ids"],

@@ -62,7 +62,7 @@ def training_dataset(
     dataset = records.batch(batch_size, drop_remainder=True)
     dataset = dataset.enumerate(first_step)
     key = random_streams.derive(0, _TRAINING, seed)
-    return _finish(dataset, layout, batch_size, drawer, key)
+    return _finish(dataset, layout, batch_size, drawer, key, is_training=True)
 
 
 def grouped_training_dataset(
@@ -126,7 +126,7 @@ def packed_training_dataset(
         def mask(batch: Batch, places: tf.Tensor) -> Batch:
             if packing.masks is None:
                 return batch
-            return _draw(batch, number, places, packing.masks, key)
+            return _draw(batch, number, places, packing.masks, key, True)
 
         return packed_rows.join(serialized, packing.layout, mask)
 
@@ -315,6 +315,8 @@ def _finish(
     batch_size: int,
     drawer: drawing.Drawer | None,
     key: int,
+    *,
+    is_training: bool = False,
 ) -> tf.data.Dataset:
     """Parse numbered batches of examples, fill them up and draw the rest."""
 
@@ -322,7 +324,8 @@ def _finish(
         batch = _pad(parsing.parse(layout, serialized), batch_size)
         if drawer is None:
             return batch
-        return _draw(batch, number, tf.range(batch_size), drawer, key)
+        places = tf.range(batch_size)
+        return _draw(batch, number, places, drawer, key, is_training)
 
     return _prefetched(dataset, finish)
 
@@ -348,6 +351,7 @@ def _draw(
     places: tf.Tensor,
     drawer: drawing.Drawer,
     key: int,
+    is_training: bool,
 ) -> Batch:
     """Draw features of examples; key, number and places decide which.
 
@@ -362,7 +366,8 @@ def _draw(
         own = random_streams.derive(key, int(number))
         own_keys = np.full(len(places), own, np.uint64)
         keys = random_streams.derive_array(own_keys, places)
-        found = drawer.draw(dict(zip(names, values, strict=True)), keys)
+        step = int(number) if is_training else None
+        found = drawer.draw(dict(zip(names, values, strict=True)), keys, step)
         return [found[f.name].astype(types[f.dtype]) for f in drawer.makes]
 
     types = {"int64": np.int32, "float32": np.float32}

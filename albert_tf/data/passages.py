@@ -24,11 +24,14 @@ class PassageDrawer:
             equally often. None: the whole passage is one segment.
         num_segments: Segment ids that the model has; further segments of an
             example have the last one.
+        starts: The step from which each task is drawn; evaluation has all.
+            Default: 0.
     """
 
     masks: drawing.Masks
     tasks: Sequence[str]
     num_segments: int
+    starts: Sequence[int] = ()
     drops: tuple[str, ...] = ("tokens", "document")
 
     @property
@@ -45,7 +48,12 @@ class PassageDrawer:
             layouts.Feature("sentence_task", (1,), "int64"),
         )
 
-    def draw(self, records: drawing.Arrays, keys: np.ndarray) -> drawing.Arrays:
+    def draw(
+        self,
+        records: drawing.Arrays,
+        keys: np.ndarray,
+        step: int | None = None,
+    ) -> drawing.Arrays:
         """See `Drawer`; partners are other passages of the batch."""
         lengths = np.count_nonzero(records["tokens"], axis=1)
         whole = records["tokens"].astype(np.int64) << marks.BITS
@@ -59,6 +67,8 @@ class PassageDrawer:
         segments = np.zeros((size, length), np.int64)
         labels = np.full((size, 1), layouts.NO_LABEL)
         numbers = np.zeros((size, 1), np.int64)
+        starts = self.starts or [0] * len(self.tasks)
+        known = [n for n, s in enumerate(starts) if step is None or s <= step]
         for row in np.flatnonzero(lengths).tolist():
             partner = (
                 rows[partners[row]] if partners[row] >= 0 else rows[row][:0]
@@ -67,7 +77,7 @@ class PassageDrawer:
                 random_streams.derive(int(keys[row]), _ARRANGE)
             )
             found, labels[row], numbers[row] = self._arrange(
-                arrangements.Passage(rows[row], partner, draws)
+                arrangements.Passage(rows[row], partner, draws), known
             )
             self._join(found, pieces[row], segments[row])
         return self._hide(pieces, keys) | {
@@ -77,14 +87,12 @@ class PassageDrawer:
         }
 
     def _arrange(
-        self, passage: arrangements.Passage
+        self, passage: arrangements.Passage, known: Sequence[int]
     ) -> tuple[list[np.ndarray], int, int]:
-        """Return segments, label and the number of the task."""
-        if not self.tasks:
+        """Return segments, label and number of one of the known tasks."""
+        if not known:
             return [passage.pieces], layouts.NO_LABEL, 0
-        number = 0
-        if len(self.tasks) > 1:
-            number = passage.draws.randint(0, len(self.tasks) - 1)
+        number = known[passage.draws.randint(0, len(known) - 1)]
         task = arrangements.ARRANGEMENTS[self.tasks[number]]
         # Room for the [SEP] of each segment.
         room = self.masks.max_seq_length - 1 - task.most_segments

@@ -51,7 +51,10 @@ class Permutations:
         )
 
     def draw(
-        self, records: drawing.Arrays, keys: np.ndarray
+        self,
+        records: drawing.Arrays,
+        keys: np.ndarray,
+        step: int | None = None,
     ) -> dict[str, np.ndarray]:
         """See `Drawer`."""
         ids, real = records["input_ids"], records["input_mask"] > 0

@@ -51,6 +51,12 @@ class RecipeOptions:
         "With --records=passages also ERNIE 2.0's reordering (of up to three "
         "segments) and distance, or several with commas, one for each example.",
     )
+    task_starts: str | None = option(
+        None,
+        "Steps from which the tasks of --sentence_objective are trained, with "
+        "commas, a number for each: ERNIE 2.0 adds one after the other and "
+        "keeps the earlier ones. Default: all from the start.",
+    )
     token_objective: str = option(
         "none",
         "What is predicted about the pieces that start words, with "
@@ -114,8 +120,35 @@ class RecipeOptions:
             )
         arrangements.parse(self.sentence_objective)
         arrangements.parse_tokens(self.token_objective)
+        self._check_starts()
         self._check_word_embeddings()
         self._check_generator()
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The numbers of `task_starts`."""
+        if self.task_starts is None:
+            return ()
+        return tuple(int(start) for start in self.task_starts.split(","))
+
+    def _check_starts(self) -> None:
+        tasks = arrangements.parse(self.sentence_objective)
+        try:
+            starts = self.starts
+        except ValueError:
+            starts = (-1,)
+        if self.task_starts is not None and not (
+            len(starts) == len(tasks)
+            and 0 in starts
+            and all(0 <= start < self.num_train_steps for start in starts)
+        ):
+            raise errors.UserError(
+                "is not a step of the run, with commas, for each of "
+                f"`sentence_objective={self.sentence_objective}`, one of them "
+                "0. Write such as 0,5000.",
+                "task_starts",
+                self.task_starts,
+            )
 
     def _check_word_embeddings(self) -> None:
         path = self.word_embeddings_file

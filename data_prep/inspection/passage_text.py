@@ -21,7 +21,12 @@ _NAMES = {
 
 def is_passage(example: Mapping[str, Any]) -> bool:
     """Tell whether a record, from `examples.decode`, is a passage."""
-    return {f.name for f in layouts.passage_layout(3)} <= example.keys()
+    found: list[Any]
+    found = [example.get(f.name) for f in layouts.passage_layout(3)]
+    if not all(getattr(f, "dtype", None) == np.int64 for f in found):
+        return False
+    tokens, bits, document = (len(values) for values in found)
+    return tokens == bits > 0 and document == 1
 
 
 def count(example: Mapping[str, Any]) -> statistics.Counts:

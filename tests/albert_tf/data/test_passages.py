@@ -1,5 +1,7 @@
 """Examples drawn from passages."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -128,6 +130,24 @@ def test_each_example_has_one_of_the_tasks():
         for row in range(2)
     }
     assert seen == {(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)}
+
+
+def test_tasks_are_added_one_after_the_other():
+    drawer = dataclasses.replace(
+        make_drawer(("sop", "distance", "nsp")), starts=(0, 20, 10)
+    )
+    for step, known in (
+        (0, {0}),
+        (9, {0}),
+        (10, {0, 2}),
+        (20, {0, 1, 2}),
+        (None, {0, 1, 2}),
+    ):
+        seen = [
+            drawer.draw(records(), keys(seed), step)["sentence_task"][:3]
+            for seed in range(30)
+        ]
+        assert set(np.ravel(seen).tolist()) == known
 
 
 def test_what_is_drawn_follows_from_the_keys():

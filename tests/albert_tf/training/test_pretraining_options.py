@@ -25,6 +25,13 @@ RTD = {"objective": "rtd"}
             },
             "`word_embeddings_file=words.npy` does not go with",
         ),
+        *(
+            (
+                {"sentence_objective": "sop,distance", "task_starts": wrong},
+                f"`task_starts={wrong}` is not a step of the run",
+            )
+            for wrong in ("", "0", "5,5", "0,x", "0,-1", "0,125000", "0,1,2")
+        ),
         (
             {"generator_size": 0.5},
             "`generator_size=0.5` is for `objective=rtd`",

@@ -1,6 +1,10 @@
 """Passages as lines of text."""
 
+import numpy as np
+import pytest
+
 from data_prep import inspect_records
+from data_prep.inspection import passage_text
 from tests.data_prep.writer.test_passages import in_one
 
 
@@ -16,3 +20,24 @@ def test_passages_are_shown_by_sentences_and_counted(base, capsys):
     assert "  - " in shown and " .\n" in shown
     assert "passages: " in shown and "  documents: 24, " in shown
     assert "upper-case letters: 0, 0.0% of the pieces" in shown
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"marks": np.array([1])},
+        {"marks": np.array([1.0, 0.0], np.float32)},
+        {"document": np.zeros(0, int)},
+        {"document": [b"7"]},
+        {"tokens": np.zeros(0, int), "marks": np.zeros(0, int)},
+    ],
+)
+def test_damaged_passages_are_other_records(changes):
+    passage = {
+        "tokens": np.array([7, 8]),
+        "marks": np.array([3, 0]),
+        "document": np.array([5]),
+    }
+    assert passage_text.is_passage(passage)
+    assert not passage_text.is_passage({**passage, **changes})
+    assert not passage_text.is_passage({"tokens": passage["tokens"]})
