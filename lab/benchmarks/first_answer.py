@@ -71,12 +71,13 @@ def start(folder: str, began: float) -> dict[str, Any]:
 
 def measure(folder: str) -> dict[str, Any]:
     """Run `start` in a new process with one core."""
+    core = {min(os.sched_getaffinity(0))}
     done = subprocess.run(
         [sys.executable, __file__, f"--began={time.time()}", folder],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         check=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, {0}),
+        preexec_fn=lambda: os.sched_setaffinity(0, core),
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
     return json.loads(done.stdout)

@@ -52,7 +52,7 @@ class Packed(NamedTuple):
     """A text, or a pair of texts, as the network takes it."""
 
     ids: list[int]
-    segments: list[int]  # 1 for the second text and its [SEP].
+    front: int  # Before the second text.
     truncated: bool
 
 
@@ -100,10 +100,9 @@ class Model:
         truncated = len(first) + len(second) > budget
         first = first[: budget - min(len(second), budget // 2)]
         second = second[: budget - len(first)]
-        ids = [special["cls"], *first, special["sep"]]
+        front = [special["cls"], *first, special["sep"]]
         back = [*second, special["sep"]] if second else []
-        segments = [0] * len(ids) + [1] * len(back)
-        return Packed(ids + back, segments, truncated)
+        return Packed(front + back, len(front), truncated)
 
     def _answer(self, batch: Sequence[Packed]) -> dict[str, Any]:
         """Return what is answered, by name, with a row for each text."""
@@ -116,7 +115,7 @@ class Model:
             size = len(row.ids)
             inputs["input_ids"][i, :size] = row.ids
             inputs["input_mask"][i, :size] = 1
-            inputs["segment_ids"][i, :size] = row.segments
+            inputs["segment_ids"][i, row.front : size] = 1
         found, labels = self._run(inputs), self._about["labels"]
         if self._service == "RegressionService":
             return {"score": found["logits"][:, 0]}
