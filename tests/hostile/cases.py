@@ -518,6 +518,26 @@ CASES = {
         "{inputs}/unmasked/train.tfrecord",
         "holds no masks",
     ),
+    "passages": flag(
+        RECORDS,
+        "input_file",
+        "{inputs}/passages/train.tfrecord",
+        "holds passages, but --records=instances",
+    ),
+    "tasks of passages": flag(
+        RECORDS,
+        "sentence_objective",
+        "distance",
+        "--sentence_objective=distance needs --records=passages",
+    ),
+    "masks in passages": flag(
+        CORPUS,
+        "records",
+        "passages",
+        "--max_predictions_per_seq=5 is for --records=instances",
+        max_predictions_per_seq=5,
+        dupe_factor=40,
+    ),
     "other pieces": lacking("▁", "another vocabulary", command=RECORDS),
     "run of other options": finished(
         RECORDS,

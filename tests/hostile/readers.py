@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from albert_tf.common import files, scores
-from albert_tf.data import record_check, tfrecord
+from albert_tf.data import examples, record_check, tfrecord
 from albert_tf.finetuning import (
     base,
     embedding,
@@ -103,6 +103,18 @@ def pretraining_records(path: Path) -> None:
 
 def record_folder(folder: Path) -> None:
     pretraining_records(folder / "train.tfrecord")
+
+
+def passages(folder: Path) -> None:
+    path = str(folder / "train.tfrecord")
+    record_check.check_records(
+        [path],
+        record_check.Expected(
+            valid_inputs.LENGTH, 0, 400, has_masks=False, kind="passages"
+        ),
+    )
+    for record in tfrecord.read_records(path):
+        examples.decode(record)
 
 
 def inspected(path: Path) -> None:
@@ -275,6 +287,8 @@ READERS = {
         record_folder, "records", "train.tfrecord.manifest.json"
     ),
     "inspected": binary(inspected, "records/train.tfrecord"),
+    "inspected passages": binary(inspected, "passages/train.tfrecord"),
+    "passages": binary(passages, "passages", "train.tfrecord"),
     "features": binary(feature_file, "features", "rte.tfrecord"),
     "feature facts": Reader(feature_file, "features", "rte.tfrecord.json"),
     # Tasks.

@@ -179,9 +179,11 @@ def tsv(layout: glue_tasks.TaskSpec, split: glue_tasks.Split, rows: int) -> str:
 
 
 def _write_records(inputs: Inputs) -> None:
-    for folder, masking_time in (
-        ("records", "writing"),
-        ("unmasked", "training"),
+    instances = {"max_predictions_per_seq": PREDICTIONS, "dupe_factor": 1}
+    for folder, changes in (
+        ("records", instances),
+        ("unmasked", {**instances, "masking_time": "training"}),
+        ("passages", {"records": "passages"}),
     ):
         do(
             create_pretraining_data,
@@ -190,10 +192,8 @@ def _write_records(inputs: Inputs) -> None:
             output_file=inputs[f"{folder}/train.tfrecord"],
             spm_model_file=inputs["spm.model"],
             max_seq_length=LENGTH,
-            max_predictions_per_seq=PREDICTIONS,
-            dupe_factor=1,
             num_workers=1,
-            masking_time=masking_time,
+            **changes,
         )
     do(
         create_finetuning_data,
