@@ -207,15 +207,22 @@ def check_labels(
 ) -> None:
     """Refuse training records whose label means something else.
 
-    Passages have none.
+    Passages have none; those that cross documents serve no task.
 
     To evaluate on them is allowed: how a model that was trained on nsp does on
     sop is a result (ALBERT Table 5).
     """
     written = manifest.sentence_objective
+    shards = ", ".join(manifest.shards)
+    if objective != "none" and manifest.options.get("cross_documents"):
+        raise errors.UserError(
+            f"`sentence_objective={objective}`, but the passages of {shards} "
+            "go on behind the end of a document. Use "
+            "`sentence_objective=none`, or write them again without "
+            "`cross_documents`."
+        )
     if manifest.kind == "passages" or objective in ("none", written):
         return
-    shards = ", ".join(manifest.shards)
     if manifest in map(manifests.find, training_files):
         raise errors.UserError(
             f"`sentence_objective={objective}`, but the records {shards} were "

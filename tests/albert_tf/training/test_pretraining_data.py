@@ -49,6 +49,19 @@ def test_labels_of_another_objective(monkeypatch, caplog):
         pretraining_data.check_labels("sop", manifest, ["a.tfrecord"])
 
 
+def test_passages_serve_every_task_unless_they_cross_documents():
+    shards = ["a.tfrecord"]
+    manifest = tiny_manifests.make(kind="passages")
+    for objective in ("sop", "nsp", "reordering,distance", "none"):
+        pretraining_data.check_labels(objective, manifest, shards)
+    manifest = tiny_manifests.make(
+        kind="passages", options={"cross_documents": True}
+    )
+    pretraining_data.check_labels("none", manifest, shards)
+    with pytest.raises(errors.UserError, match="go on behind the end of a doc"):
+        pretraining_data.check_labels("reordering", manifest, shards)
+
+
 def test_records_of_another_normalization_are_refused():
     manifest = tiny_manifests.make(options={"do_lower_case": False})
     vocabulary = tokenization.VocabularyOptions(do_lower_case=True)
