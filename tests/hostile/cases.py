@@ -524,12 +524,6 @@ CASES = {
         "{inputs}/passages/train.tfrecord",
         "holds passages, but --records=instances",
     ),
-    "tasks of passages": flag(
-        RECORDS,
-        "sentence_objective",
-        "distance",
-        "--sentence_objective=distance needs --records=passages",
-    ),
     "masks in passages": flag(
         CORPUS,
         "records",
