@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -36,10 +36,17 @@ from albert_tf.data import (
     passages,
     permutation,
     record_check,
+    span_corruption,
 )
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_options, training_options
+
+# What draws for an objective; for the others masks are drawn.
+_DRAWERS: Mapping[str, Callable[[masking.Masker, int], drawing.Drawer]] = {
+    "plm": permutation.Permutations,
+    "spans": span_corruption.Spans,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,23 +143,23 @@ class PretrainingOptions:
             )
         self._check_records()
         self._check_masking()
-        if self.recipe.objective == "plm":
-            self._check_permutations()
+        if self.recipe.objective in _DRAWERS:
+            self._check_drawer()
         if self.follow_checkpoints and (self.do_train or not self.do_eval):
             raise errors.UserError(
                 "--follow_checkpoints evaluates what another process trains. "
                 "Give it with --do_eval and --nodo_train."
             )
 
-    def _check_permutations(self) -> None:
-        """Refuse options that mean nothing for permutations."""
+    def _check_drawer(self) -> None:
+        """Refuse options that mean nothing for a drawer of its own."""
         if not self.masked_lm_budget:
             raise errors.UserError(
                 "chooses in training what it asks for. Give records without "
                 "masks (`masking_time=training`) and `masked_lm_budget`, the "
-                "most pieces of a sequence (85 of 512 in XLNet).",
+                "most pieces of a sequence (85 of 512 in XLNet and T5).",
                 "objective",
-                "plm",
+                self.recipe.objective,
             )
         plain = options.to_dict(masking.MaskingOptions())
         found = {
@@ -174,8 +181,21 @@ class PretrainingOptions:
                     "nothing about sentences and has a row for each example. "
                     f"Set `{name}={value}`.",
                     "objective",
-                    "plm",
+                    self.recipe.objective,
                 )
+        self._check_sentinels()
+
+    def _check_sentinels(self) -> None:
+        spans = span_corruption.count_spans(self.masked_lm_budget)
+        if self.recipe.objective == "spans" and (
+            spans > span_corruption.SENTINELS
+        ):
+            raise errors.UserError(
+                f"are {spans} spans; there are ids for "
+                f"{span_corruption.SENTINELS}. Use 300 or less.",
+                "masked_lm_budget",
+                self.masked_lm_budget,
+            )
 
     def _check_records(self) -> None:
         """Refuse what one kind of records does not allow."""
@@ -231,6 +251,12 @@ class PretrainingOptions:
             )
 
     @property
+    def num_sentinels(self) -> int:
+        """Ids of the model that are no pieces."""
+        is_used = self.recipe.objective == "spans"
+        return span_corruption.SENTINELS if is_used else 0
+
+    @property
     def layout(self) -> layouts.Layout:
         """Layout of the records."""
         if self.records == "passages":
@@ -259,17 +285,22 @@ class PretrainingOptions:
                 np.zeros(0, np.uint8),  # The records say where words start.
             ),
         )
-        if self.recipe.objective == "plm":
-            return permutation.Permutations(masker, self.max_seq_length)
-        masks = drawing.Masks(masker, self.max_seq_length)
+        make = _DRAWERS.get(self.recipe.objective, drawing.Masks)
+        drawer = make(masker, self.max_seq_length)
         if self.records == "instances":
-            return masks
-        return passages.PassageDrawer(
-            masks,
+            return drawer
+        if not isinstance(drawer, drawing.Masks):  # It hides by itself.
+            nothing = dataclasses.replace(self.masks, masked_lm_prob=0.0)
+            masker = masking.Masker(nothing, masker.vocabulary)
+        arranged = passages.PassageDrawer(
+            drawing.Masks(masker, self.max_seq_length),
             arrangements.parse(self.recipe.sentence_objective),
             config.type_vocab_size,
             self.recipe.starts,
         )
+        if isinstance(drawer, drawing.Masks):
+            return arranged
+        return drawing.Chain(arranged, drawer)
 
 
 if __name__ == "__main__":
@@ -566,6 +597,7 @@ def _find_data(
         config.vocab_size,
         has_masks=not settings.masked_lm_budget,
         kind=settings.records,
+        sentinels=settings.num_sentinels,
     )
     found = record_check.check_records(training, expected)
     others = record_check.check_records(evaluation, expected, "eval_input_file")

@@ -78,6 +78,33 @@ class Masks:
         return {"input_ids": found.input_ids, **predictions(*lists)}
 
 
+@dataclasses.dataclass(frozen=True)
+class Chain:
+    """Draws from what another drawer makes."""
+
+    first: Drawer
+    second: Drawer
+
+    @property
+    def drops(self) -> tuple[str, ...]:
+        """See `Drawer`."""
+        return self.first.drops
+
+    @property
+    def makes(self) -> layouts.Layout:
+        """See `Drawer`."""
+        last = self.second.makes
+        names = {feature.name for feature in last}
+        return (*(f for f in self.first.makes if f.name not in names), *last)
+
+    def draw(
+        self, records: Arrays, keys: np.ndarray, step: int | None = None
+    ) -> Arrays:
+        """See `Drawer`."""
+        found = {**records, **self.first.draw(records, keys, step)}
+        return {**found, **self.second.draw(found, keys, step)}
+
+
 def predictions(
     positions: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> dict[str, np.ndarray]:

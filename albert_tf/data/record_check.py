@@ -15,6 +15,7 @@ class Expected:
     Attributes:
         has_masks: Whether pieces are hidden in the records already.
         kind: One of `layouts.KINDS`.
+        sentinels: Ids of the model that are no pieces, beside those that are.
     """
 
     max_seq_length: int
@@ -22,6 +23,7 @@ class Expected:
     vocab_size: int
     has_masks: bool = True
     kind: str = "instances"
+    sentinels: int = 0
 
 
 def check_records(
@@ -82,13 +84,17 @@ def _check_manifest(
     )
     _check_kind(path, manifest.kind, expected, argument)
     _check_lengths(path, found, expected, argument)
-    if manifest.vocab_size != expected.vocab_size:
+    needed = manifest.vocab_size + expected.sentinels
+    if needed != expected.vocab_size:
+        more = ""
+        if expected.sentinels:
+            more = f", but for {expected.sentinels} ids that stand for spans"
         raise errors.UserError(
             "was written with a vocabulary of "
             f"{manifest.vocab_size} pieces; the model has {expected.vocab_size}"
-            ". Both must be equal. Use a model config with vocab_size="
-            f"{manifest.vocab_size}, or write the records again with the "
-            "model's vocabulary.",
+            f". Both must be equal{more}. Use a model "
+            f"config with vocab_size={needed}, or write the records again with "
+            "the model's vocabulary.",
             argument,
             path,
         )

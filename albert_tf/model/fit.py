@@ -1,6 +1,7 @@
 """Whether length, segments and vocabulary fit an architecture."""
 
 from albert_tf.common import errors
+from albert_tf.data import span_corruption
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
 
@@ -36,7 +37,9 @@ def load_tokenizer(
 ) -> tokenization.AnyTokenizer:
     """Load a vocabulary, and make sure that it is the model's."""
     tokenizer = tokenization.load(vocabulary)
-    if tokenizer.vocab_size != config.vocab_size:
+    # A model of span corruption has ids that are no pieces.
+    more = config.vocab_size - tokenizer.vocab_size
+    if more not in (0, span_corruption.SENTINELS):
         raise errors.UserError(
             f"has {tokenizer.vocab_size} pieces, but {config_file} has "
             f"vocab_size {config.vocab_size}. Use the vocabulary that the "

@@ -20,6 +20,7 @@ BATCH = (
     "masked_lm_weights",
     "token_boundary",
     "query_ids",
+    "target_ids",
     "ranks",
     "horizons",
     "instance_ids",

@@ -6,7 +6,7 @@ from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
 
 # What is learned about the tokens; see `training.systems`.
-OBJECTIVES = ("mlm", "rtd", "plm")
+OBJECTIVES = ("mlm", "rtd", "plm", "spans")
 # What generator and encoder share: nothing; the embeddings of words, segments
 # and positions with their norm; all weights. Source: ELECTRA §3.2.
 GENERATOR_SHARING = ("none", "embeddings", "all")

@@ -22,7 +22,8 @@ class RecipeOptions:
         "What is learned about the tokens. mlm: masked words; rtd: which "
         "tokens a small generator, trained along, has replaced, as in ELECTRA; "
         "plm: some tokens in a random order, each from those before it, as in "
-        "XLNet, for records without masks. The records are the same.",
+        "XLNet; spans: hidden spans, written by a decoder, as in T5. The last "
+        "two are for records without masks.",
         choices=model_options.OBJECTIVES,
     )
     generator_size: float = option(

@@ -13,7 +13,7 @@ from albert_tf.model.losses import objectives
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import pretraining_options, training_options
-from albert_tf.training.systems import mlm, plm, rtd, system
+from albert_tf.training.systems import mlm, plm, rtd, spans, system
 
 # The batch that the default learning rate was found for. Source: ALBERT §4.1.
 _PAPER_BATCH = 4096
@@ -25,7 +25,12 @@ _TOO_HIGH = 2.5
 _LEARNED = 0.1
 
 
-_SYSTEMS: dict[str, system.System] = {"mlm": mlm, "plm": plm, "rtd": rtd}
+_SYSTEMS: dict[str, system.System] = {
+    "mlm": mlm,
+    "plm": plm,
+    "rtd": rtd,
+    "spans": spans,
+}
 
 
 def system_of(recipe: pretraining_options.RecipeOptions) -> system.System:

@@ -188,7 +188,7 @@ class Source:
             raise errors.UserError(
                 "has no masked LM head, which the parts held_out and "
                 "minimal_pairs need. Give the folder of a run of "
-                "run_pretraining; of one with objective=rtd or plm, measure "
+                "run_pretraining; of one with another objective, measure "
                 "`parts=cost,finetuning`.",
                 "init_checkpoint",
                 self.checkpoint,

@@ -307,6 +307,7 @@ def _check_partners(
 _PARTS_OF_OBJECTIVES = {
     "generator",
     "plm",
+    "decoder",
     "cls/replaced_tokens",
     "cls/tasks",
     "cls/predictions",

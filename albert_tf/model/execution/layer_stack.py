@@ -8,22 +8,16 @@ or be the body of a loop. The seed of each layer is that of the one before,
 folded with 1 (see `seeds`); it is None outside of training.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from albert_tf.model import seeds
 from albert_tf.model.execution import few_outputs, weights
 
-if TYPE_CHECKING:
-    from albert_tf.model.network.encoder import TransformerLayer
-
 
 def apply(
-    layers: Sequence[TransformerLayer],
+    layers: Sequence[weights.Layer],
     x: tf.Tensor,
     biases: Sequence[tf.Tensor],
     seed: tf.Tensor | None,
@@ -61,7 +55,7 @@ def apply(
 
 
 def apply_in_loop(
-    layers: Sequence[TransformerLayer],
+    layers: Sequence[weights.Layer],
     x: tf.Tensor,
     biases: Sequence[tf.Tensor],
     seed: tf.Tensor,
@@ -97,7 +91,7 @@ def apply_in_loop(
 
 
 def apply_two_streams(
-    layers: Sequence[TransformerLayer],
+    layers: Sequence[weights.Layer],
     streams: Sequence[tf.Tensor],
     biases: Sequence[tf.Tensor],
     seed: tf.Tensor | None,
@@ -128,8 +122,34 @@ def apply_two_streams(
     return x
 
 
+def apply_decoder(
+    layers: Sequence[weights.Layer],
+    streams: Sequence[tf.Tensor],
+    biases: Sequence[tf.Tensor],
+    seed: tf.Tensor | None,
+    *,
+    recompute: bool,
+) -> tf.Tensor:
+    """Return the last layer's output, float [B, P, H].
+
+    Args:
+        layers: Of `heads.decoder`.
+        streams: What goes in, float [B, P, H]; the memory, float [B, S, H].
+        biases: See `DecoderLayer`.
+        seed, recompute: See `apply`.
+    """
+    recompute = recompute and seed is not None
+    x, memory = streams
+    shared = weights.WeightsOfPass(layers, x.dtype, fan_out=recompute)
+    for layer in layers:
+        seed = None if seed is None else seeds.fold_in(seed, 1)
+        tensors = [biases, shared.take(layer), [memory]]
+        x = _apply_one(layer, x, tensors, seed, recompute=recompute)
+    return x
+
+
 def _apply_one(
-    layer: TransformerLayer,
+    layer: weights.Layer,
     x: tf.Tensor,
     tensors: Sequence[Sequence[tf.Tensor]],
     seed: tf.Tensor | None,

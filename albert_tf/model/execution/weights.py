@@ -7,20 +7,34 @@ computed again. Weights of a transformer layer that are neither of a `Dense` nor
 of a `LayerNorm` would not be replaced.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import tensorflow as tf
+import tf_keras as keras
 from tensorflow.core.framework import tensor_pb2
 
-if TYPE_CHECKING:
-    from albert_tf.model.network.encoder import TransformerLayer
+
+class Layer(Protocol):
+    """A layer of the encoder, `TransformerLayer`, or of a decoder."""
+
+    @property
+    def parts(self) -> list[keras.layers.Layer]:
+        """Every dense layer and norm."""
+
+    def __call__(
+        self,
+        x: tf.Tensor,
+        biases: Sequence[tf.Tensor],
+        seed: tf.Tensor | None = None,
+        memory: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Return float [B, S, H]."""
+
 
 # Of each thread: replicas are traced in threads of their own.
 _local = threading.local()
@@ -59,7 +73,7 @@ class WeightsOfPass:
 
     def __init__(
         self,
-        layers: Sequence[TransformerLayer],
+        layers: Sequence[Layer],
         dtype: tf.DType,
         *,
         fan_out: bool,
@@ -75,7 +89,7 @@ class WeightsOfPass:
             for variable in part.variables
         }
 
-    def take(self, layer: TransformerLayer) -> list[tf.Tensor]:
+    def take(self, layer: Layer) -> list[tf.Tensor]:
         """Return what stands in for `variables(layer)`, for one use."""
         taken = []
         for key in map(id, variables(layer)):
@@ -87,7 +101,7 @@ class WeightsOfPass:
         return taken
 
 
-def variables(layer: TransformerLayer) -> list[tf.Variable]:
+def variables(layer: Layer) -> list[tf.Variable]:
     """Return the variables of a layer's parts."""
     return [v for part in layer.parts for v in part.variables]
 

@@ -9,6 +9,7 @@ from albert_tf.model.checkpoints import checkpoint_reader, huggingface_names
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
+    decoder,
     embedding,
     model_with_head,
     permutation,
@@ -83,14 +84,14 @@ def only_for_training(
 ) -> frozenset[str]:
     """Return the names of weights that are not needed after training.
 
-    Permutation language modelling leaves a head that nothing uses,
-    replaced-token detection also a generator. Where the encoder was its own
+    Permutations leave a head that nothing uses, replaced-token detection also a
+    generator, span corruption a decoder. Where the encoder was its own
     generator, its other heads are of use. Tasks about sentences leave their
     heads, finetuning those of layers before the last.
     """
     parts = {n: checkpoint_reader.part_of(n) for n in checkpoint.shapes}
-    heads = {replaced_tokens.HEAD, permutation.HEAD, sentence_order.TASKS}
-    if not heads & set(parts.values()):
+    left = replaced_tokens.HEAD, permutation.HEAD, decoder.SCOPE
+    if not {*left, sentence_order.TASKS} & set(parts.values()):
         exits = model_with_head.EXIT
         return frozenset(n for n in parts if parts[n].startswith(exits))
     kept = {_ENCODER}
