@@ -150,27 +150,34 @@ def test_options_that_are_probably_not_meant(make, warnings, changes, message):
     assert "hold only 10 predictions" in warning
 
 
-PERMUTATIONS = {
-    "objective": "plm",
+OWN_DRAWER = {
     "sentence_objective": "none",
     "masked_lm_budget": 20,
     "vocab_file": "vocab.txt",
 }
 
 
+@pytest.mark.parametrize("objective", ["plm", "spans"])
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"masked_lm_budget": 0}, "`objective=plm` .* Give records without"),
+        ({"masked_lm_budget": 0}, "objective=.* Give records without masks"),
         ({"sentence_objective": "sop"}, "Set `sentence_objective=none`"),
         ({"pack_sequences": True}, "Set `pack_sequences=False`"),
         ({"ngram": 2}, "Set `ngram=3`"),
     ],
 )
-def test_permutations_refuse_what_means_nothing_for_them(
-    make, changes, message
+def test_options_that_mean_nothing_for_a_drawer_of_its_own_are_refused(
+    make, objective, changes, message
 ):
-    usual = {"max_predictions_per_seq": 20}
-    make(**usual, **PERMUTATIONS)
+    good = {**OWN_DRAWER, "objective": objective}
+    make(**good)
     with pytest.raises(errors.UserError, match=message):
-        make(**usual, **{**PERMUTATIONS, **changes})
+        make(**{**good, **changes})
+
+
+def test_spans_have_no_more_sentinels_than_there_are(make):
+    good = {**OWN_DRAWER, "objective": "spans"}
+    make(**{**good, "masked_lm_budget": 301})
+    with pytest.raises(errors.UserError, match="are 101 spans; .* for 100"):
+        make(**{**good, "masked_lm_budget": 302})

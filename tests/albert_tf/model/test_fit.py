@@ -26,6 +26,11 @@ def test_a_vocabulary_has_as_many_pieces_as_the_model(tiny_vocab, small_config):
     assert fit.load_tokenizer(options, config, "the model").pieces == (
         loaded.pieces
     )
+    # Those of span corruption, which are no pieces.
+    with_sentinels = dataclasses.replace(
+        config, vocab_size=loaded.vocab_size + 100
+    )
+    assert fit.load_tokenizer(options, with_sentinels, "the model")
     other = dataclasses.replace(config, vocab_size=loaded.vocab_size + 1)
     message = f"spm_model_file=.* has {loaded.vocab_size} pieces, but the model"
     with pytest.raises(errors.UserError, match=message):

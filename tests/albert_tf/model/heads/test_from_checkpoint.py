@@ -5,6 +5,7 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.heads import (
+    decoder,
     embedding,
     from_checkpoint,
     permutation,
@@ -47,8 +48,11 @@ def test_a_projection_belongs_to_vectors_of_texts(small_config):
     assert shapes(model) == shapes(saved)
 
 
-def test_only_the_encoder_is_left_of_permutations(small_config):
-    saved = permutation.PermutationPretrainer(AlbertModel(small_config))
+@pytest.mark.parametrize(
+    "make", [permutation.PermutationPretrainer, decoder.SpanPretrainer]
+)
+def test_only_the_encoder_is_left_of_other_systems(small_config, make):
+    saved = make(AlbertModel(small_config))
     checkpoint = checkpoint_with(shapes(saved))
     assert isinstance(
         from_checkpoint.make_model(small_config, checkpoint), AlbertModel

@@ -1,0 +1,105 @@
+"""The decoder: against plain NumPy; what it sees; what it adds."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.model.heads import decoder
+from albert_tf.model.network.encoder import AlbertModel
+from tests.albert_tf.model import passes
+from tests.conftest import PARITY_ATOL
+from tests.reference import decoder as reference
+
+
+def make_model(config, **options):
+    keras.utils.set_random_seed(1)
+    return passes.fill(decoder.SpanPretrainer(AlbertModel(config, **options)))
+
+
+def make_batch():
+    targets = np.random.default_rng(7).integers(5, 400, [3, 6])
+    targets[1, 4:] = 0
+    return {**passes.make_batch(), "target_ids": tf.constant(targets, tf.int32)}
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_logits_equal_plain_numpy(small_config, training):
+    model, batch = make_model(small_config), make_batch()
+    plain = reference.Decoder(small_config, passes.values(model))
+    ids, mask, segments, targets = (
+        batch[name].numpy()
+        for name in ("input_ids", "input_mask", "segment_ids", "target_ids")
+    )
+    memory = plain.encode(ids, mask, segments)["sequence_output"]
+    expected = plain.decode(targets, memory, mask)
+    found = model(batch, training=training)["target_logits"]
+    passes.assert_close(found, expected, PARITY_ATOL)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"position_bias": "alibi"},
+        {"position_bias": "relative"},
+        {"num_hidden_groups": 1, "share": "none"},
+        {"share": "ffn"},
+    ],
+)
+def test_a_target_is_predicted_from_those_before_it(small_config, changes):
+    config = dataclasses.replace(small_config, **changes)
+    model, batch = make_model(config), make_batch()
+    logits = model(batch)["target_logits"].numpy()
+    later = batch["target_ids"].numpy()
+    later[:, 3] = 9
+    found = model({**batch, "target_ids": later})["target_logits"].numpy()
+    np.testing.assert_array_equal(found[:, :4], logits[:, :4])
+    assert (np.abs(found[:, 4:] - logits[:, 4:]).max(-1) > 1e-5).all()
+    padding = {
+        **batch,
+        "input_ids": batch["input_ids"]
+        + tf.constant([[0] * 10, [0] * 9 + [8], [0] * 9 + [8]]),
+    }
+    found = model(padding)["target_logits"]
+    np.testing.assert_allclose(found, logits, atol=1e-6)
+
+
+@pytest.mark.parametrize("share", ["all", "attention"])
+def test_recomputing_changes_no_number(small_config, share):
+    config = dataclasses.replace(
+        small_config,
+        share=share,
+        hidden_dropout_prob=0.2,
+        attention_probs_dropout_prob=0.2,
+    )
+    batch, found = make_batch(), []
+    for recompute in (False, True):
+        model = make_model(config, recompute=recompute)
+
+        @tf.function
+        def run(model):
+            with tf.GradientTape() as tape:
+                logits = model(
+                    batch, training=True, dropout_seed=tf.constant([1, 2])
+                )["target_logits"]
+                loss = tf.reduce_sum(tf.sin(logits))
+            variables = [
+                v for v in model.trainable_variables if "pooler" not in v.name
+            ]
+            gradients = tape.gradient(loss, variables)
+            return logits, [tf.convert_to_tensor(g) for g in gradients]
+
+        found.append(run(model))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    passes.assert_near(found[1][1], found[0][1])
+
+
+def test_only_attention_to_the_text_and_a_head_are_new(small_config):
+    names = passes.head_of(make_model(small_config))
+    parts = {name.split("/")[1] for name in names}
+    assert {name.split("/")[0] for name in names} == {"decoder"}
+    assert parts == {"group_0", "group_1", "predictions"}
+    assert sum("query/kernel" in name for name in names) == 4

@@ -1,0 +1,13 @@
+"""What a decoder costs."""
+
+from albert_tf.training import pretraining_options, pretraining_recipe
+
+
+def test_decoder_and_its_attention_to_the_text_are_counted(small_config):
+    """8 layers; 5 pieces in 2 spans are a target of 8."""
+    recipe = pretraining_options.RecipeOptions(objective="spans")
+    found = pretraining_recipe.forward_flops(recipe, small_config, 32, 5)
+    alone = small_config.forward_flops(32, 0)
+    decoder = small_config.forward_flops(8, 8)
+    cross = 4 * (8 + 32) * 16**2 + 4 * 8 * 32 * 16
+    assert found == alone + decoder + 8 * cross
