@@ -166,19 +166,19 @@ class PretrainingOptions:
             **options.to_dict(self.masks),
             "sentence_objective": self.recipe.sentence_objective,
             "pack_sequences": self.pack_sequences,
-            "records": self.records,
+            "token_objective": self.recipe.token_objective,
         }
         needed = {
             **plain,
             "sentence_objective": "none",
             "pack_sequences": False,
-            "records": "instances",
+            "token_objective": "none",
         }
         for name, value in needed.items():
             if found[name] != value:
                 raise errors.UserError(
                     "has a rule of its own for what it asks for, predicts "
-                    "nothing about sentences and has a row for each example. "
+                    "nothing beside and has a row for each example. "
                     f"Set `{name}={value}`.",
                     "objective",
                     self.recipe.objective,
@@ -186,6 +186,7 @@ class PretrainingOptions:
         self._check_sentinels()
 
     def _check_sentinels(self) -> None:
+        """Refuse more spans than there are ids for."""
         spans = span_corruption.count_spans(self.masked_lm_budget)
         if self.recipe.objective == "spans" and (
             spans > span_corruption.SENTINELS

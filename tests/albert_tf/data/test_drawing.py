@@ -1,8 +1,16 @@
 """What training draws from records without masks."""
 
 import numpy as np
+import pytest
 
-from albert_tf.data import drawing, masking
+from albert_tf.data import (
+    drawing,
+    marks,
+    masking,
+    passages,
+    permutation,
+    span_corruption,
+)
 
 MASKS = drawing.Masks(
     masking.Masker(
@@ -28,3 +36,38 @@ def test_masks_are_those_of_the_records_word_starts():
     assert places in ([1, 2], [3, 4])
     assert found["masked_lm_ids"][0, :2].tolist() == [p + 4 for p in places]
     assert not found["input_ids"][1].any()
+
+
+@pytest.mark.parametrize(
+    "make", [permutation.Permutations, span_corruption.Spans]
+)
+def test_a_chain_draws_from_what_was_drawn(make):
+    """From passages in which nothing is hidden."""
+    nothing = masking.Masker(
+        masking.MaskingOptions(masked_lm_prob=0.0), MASKS.masker.vocabulary
+    )
+    first = passages.PassageDrawer(drawing.Masks(nothing, 24), (), 2)
+    second = make(MASKS.masker, 24)
+    chain = drawing.Chain(first, second)
+    tokens = np.random.default_rng(1).integers(5, 60, [4, 22])
+    records = {
+        "tokens": tokens,
+        "marks": np.full_like(tokens, marks.WORD),
+        "document": np.arange(4),
+    }
+    keys = np.arange(4, dtype=np.uint64)
+    found = chain.draw(records, keys)
+    assert {f.name for f in chain.makes} <= found.keys()
+    assert chain.drops == ("tokens", "document")
+    for feature in chain.makes:
+        assert found[feature.name].shape == (4, *feature.shape)
+    arranged = first.draw(records, keys)
+    np.testing.assert_array_equal(arranged["input_ids"][:, 1:-1], tokens)
+    for name, value in second.draw(arranged, keys).items():
+        np.testing.assert_array_equal(found[name], value)
+    hidden = (
+        found["masked_lm_weights"]
+        if "ranks" in found
+        else (found["target_ids"])
+    )
+    assert hidden.any(1).all()
