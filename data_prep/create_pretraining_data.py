@@ -504,7 +504,6 @@ def _plan_parts(
         token_blocks.mark_bits(
             wanted.word_segmenter, wanted.records == "passages"
         ),
-        makes_passages=wanted.records == "passages",
     )
     return assembler, assemble.make_parts(in_parts)
 

@@ -87,9 +87,9 @@ class Assembler:
     vocabulary: masking.Vocabulary
     masker: masking.Masker | None  # None if training masks.
     layout: layouts.Layout
-    # Bits of a token below the id: 1 says where words start, 8 are `marks`.
+    # Bits of a token below the id: 1 says where words start; `marks.BITS` are
+    # those of passages.
     mark_bits: int = 0
-    makes_passages: bool = False
 
     @functools.cached_property
     def _ends(self) -> np.ndarray:
@@ -138,7 +138,7 @@ class Assembler:
         self, rows: np.ndarray, tokens: np.ndarray
     ) -> tuple[dict[str, np.ndarray], statistics.Counts]:
         """Return features of the layout, [n, ...], masked, and their counts."""
-        if self.makes_passages:
+        if self.mark_bits == marks.BITS:
             return self._make_passages(rows, tokens)
         ids, starts = tokens, None
         if self.mark_bits:
