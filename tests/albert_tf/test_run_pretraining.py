@@ -129,6 +129,16 @@ def test_our_recipes_give_no_warning(warnings, path):
         ),
         ({"do_eval": True}, "No --eval_input_file: evaluation measures"),
         (
+            {
+                "records": "passages",
+                "masked_lm_budget": 20,
+                "vocab_file": "vocab.txt",
+                "do_lower_case": False,
+                "token_objective": "capitalization",
+            },
+            "--token_objective=capitalization: pieces of this vocabulary have",
+        ),
+        (
             {"sentence_factor": 2.0, "sentence_objective": "none"},
             "--sentence_factor=2 has no effect",
         ),

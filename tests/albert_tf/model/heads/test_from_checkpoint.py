@@ -9,6 +9,7 @@ from albert_tf.model.heads import (
     embedding,
     from_checkpoint,
     permutation,
+    pretraining,
     replaced_tokens,
 )
 from albert_tf.model.network.encoder import AlbertModel
@@ -78,6 +79,22 @@ def test_only_the_encoder_is_left_of_replaced_token_detection(
     assert type(model) is type(expected)
     left_out = from_checkpoint.only_for_training(checkpoint)
     assert left_out == shapes(saved).keys() - shapes(model).keys()
+
+
+@pytest.mark.parametrize("order", [True, False])
+def test_heads_of_tasks_about_sentences_are_left_out(small_config, order):
+    saved = pretraining.AlbertPretrainer(
+        AlbertModel(small_config),
+        order,
+        tasks={"sentence_distance": 3},
+        token_tasks=["capitalization"],
+    )
+    checkpoint = checkpoint_with(shapes(saved))
+    model = from_checkpoint.make_model(small_config, checkpoint)
+    assert type(model) is type(saved) and model.sentence_order == order
+    left_out = from_checkpoint.only_for_training(checkpoint)
+    assert left_out == shapes(saved).keys() - shapes(model).keys()
+    assert len(left_out) == 4
 
 
 def test_unknown_head_is_refused(small_config):
