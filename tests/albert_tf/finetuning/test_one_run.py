@@ -408,6 +408,11 @@ def test_a_deepened_model_is_trained_at_several_depths(world, mnli, tmp_path):
         exit_layers="1,2",
         exit_heads=True,
     )
+    other = changed(
+        settings, init_shallower=False, output_dir=str(tmp_path / "other")
+    )
+    with pytest.raises(errors.UserError, match="layers: model 3, checkpoint 1"):
+        run_classifier.run(other)
     run_classifier.run(settings)
     config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
     assert config.num_hidden_layers == 3
