@@ -382,8 +382,8 @@ def _check_config(
         raise errors.UserError(
             f"{what} does not fit the model, says the config file beside it:\n"
             + "\n".join(lines)
-            + "\nUse that file as `albert_config_file`; where a run starts from "
-            "a checkpoint with fewer layers, add `init_shallower`."
+            + "\nUse that file as `albert_config_file`; where a run starts "
+            "from a checkpoint with fewer layers, add `init_shallower`."
         )
 
 
