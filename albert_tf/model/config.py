@@ -27,7 +27,7 @@ TEXT_POOLINGS = ("mean", "cls", "max")
 
 # What is added to attention scores for the distance of two tokens; see
 # `network.attention_bias`.
-POSITION_BIASES = ("none", "alibi", "relative")
+POSITION_BIASES = ("none", "alibi", "relative", "buckets")
 
 # The strings that each text key may hold.
 _CHOICES = {
@@ -114,7 +114,8 @@ class AlbertConfig:
             are equal, as transformers does. The original does not.
         pooling: One of `POOLINGS`; cls in the original.
         position_bias: One of `POSITION_BIASES`; none in the original. relative
-            is XLNet's, with weights of its own; see `network.relative`.
+            is XLNet's, buckets is T5's; both have weights of their own, see
+            `network.relative` and `network.attention_bias`.
         layer_norm_eps: What norms add to the variance; 1e-12 in the original.
     """
 

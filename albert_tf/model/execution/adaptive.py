@@ -144,7 +144,7 @@ class AdaptiveEncoder(serving.ServedEncoder):
         """Go on to the next exit, and let those leave that are done."""
         model, config = self._model, self._model.config
         unpadding = Unpadding(state.rows["kept"], config.num_attention_heads)
-        biases = attention_bias.biases(config, state.rows)
+        biases = attention_bias.biases(config, state.rows, model.bucket_table)
         x = self._segment(state, biases, unpadding, found)
         pooled = pooling.pool(config.pooling, unpadding.pad(x), state.rows)
         assert model.pooler is not None, "Classifiers read it."

@@ -139,7 +139,7 @@ class ServedEncoder:
         model, config = self._model, self._model.config
         unpadding = Unpadding(inputs["kept"], config.num_attention_heads)
         x = self._embed(inputs, unpadding)
-        biases = attention_bias.biases(config, inputs)
+        biases = attention_bias.biases(config, inputs, model.bucket_table)
         if self._has_constants and len(set(self._layers)) == 1:
             x = self._loop(x, biases, unpadding, len(self._layers))
         else:

@@ -89,6 +89,9 @@ class SpanPretrainer(model_with_head.ModelWithHead):
             ]
             for group, of_group in enumerate(encoder.attentions)
         ]
+        self.bucket_table = attention_bias.add_table(
+            self, encoder.config, SCOPE
+        )
         self.words = pretraining.AlbertPretrainer(
             encoder, sentence_order=False, scope=SCOPE
         )
@@ -144,7 +147,10 @@ class SpanPretrainer(model_with_head.ModelWithHead):
         length = tf.shape(before["input_ids"])[1]
         causal = tf.linalg.band_part(tf.ones([length, length], tf.int32), -1, 0)
         biases = attention_bias.biases(
-            self.encoder.config, {**before, "input_mask": causal[None]}
+            self.encoder.config,
+            {**before, "input_mask": causal[None]},
+            self.bucket_table,
+            is_causal=True,
         )
         of_memory = attention_bias.biases(
             self._cross_config, self.encoder.fill_defaults(inputs)

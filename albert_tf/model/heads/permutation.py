@@ -93,7 +93,9 @@ class PermutationPretrainer(model_with_head.ModelWithHead):
         rows = [visible | itself, few_outputs.gather(visible, positions)]
         mask = tf.cast(tf.concat(rows, 1), tf.int32)
         of_mask, *others = attention_bias.biases(
-            self.encoder.config, {**inputs, "input_mask": mask}
+            self.encoder.config,
+            {**inputs, "input_mask": mask},
+            self.encoder.bucket_table,
         )
         own = tf.zeros_like(positions[:, :1]) + tf.range(tf.shape(visible)[1])
         both = tf.concat([own, positions], 1)

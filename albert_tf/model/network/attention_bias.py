@@ -7,9 +7,12 @@ short pretraining on that (docs/recipes.md).
 
 from collections.abc import Mapping
 
+import numpy as np
 import tensorflow as tf
+import tf_keras as keras
 
 from albert_tf.model.config import AlbertConfig
+from albert_tf.model.network import layers
 
 # Added to the scores of padded keys. Finite, so that a row without any real key
 # still gives numbers. Original release, modeling.attention.
@@ -18,21 +21,30 @@ MASK_BIAS = -10000.0
 _STEEPEST = 0.5
 # How much steeper a pair of heads is than the next pair.
 _RATIO = 4.0
+# Of T5: buckets of distances, and the distance from which on they are the last.
+NUM_BUCKETS, MAX_DISTANCE = 32, 128
 # How much steeper a head is in the direction that it does not look in.
 _BACK = 4.0
 
 
 def biases(
-    config: AlbertConfig, inputs: Mapping[str, tf.Tensor]
+    config: AlbertConfig,
+    inputs: Mapping[str, tf.Tensor],
+    table: tf.Variable | None = None,
+    *,
+    is_causal: bool = False,
 ) -> list[tf.Tensor]:
     """Return the biases of the attention scores [B, N, S, T] of all layers.
 
     Args:
         inputs: `input_mask` int32 [B, T], or [B, S, T]; `segment_ids` [B, S];
             perhaps `position_ids`.
+        table: With buckets: float32 [`NUM_BUCKETS`, N].
+        is_causal: Whether nothing is attended to that comes later.
 
     Returns:
-        float32 [B, 1, 1, T] or [B, 1, S, T], and with alibi another one. With
+        float32 [B, 1, 1, T] or [B, 1, S, T], and with alibi or buckets another
+        one. With
         relative two others, of which each layer makes its own, see `relative`:
         the offsets of positions and whether segments are the same.
     """
@@ -44,8 +56,11 @@ def biases(
     if config.position_bias == "alibi":
         heads, length = config.num_attention_heads, tf.shape(mask)[-1]
         found.append(alibi(heads, length, inputs.get("position_ids")))
+    places = tf.range(tf.shape(mask)[-1])
+    if config.position_bias == "buckets":
+        places = inputs.get("position_ids", places)
+        found.append(bucketed(tf.convert_to_tensor(table), places, is_causal))
     if config.position_bias == "relative":
-        places = tf.range(tf.shape(mask)[-1])
         segments = inputs["segment_ids"][:, None]
         same = tf.equal(
             tf.expand_dims(segments, 3), tf.expand_dims(segments, 2)
@@ -64,6 +79,56 @@ def _offsets(positions: tf.Tensor) -> tf.Tensor:
     """
     places = tf.cast(tf.expand_dims(positions, -2), tf.float32)
     return tf.expand_dims(places, -1) - tf.expand_dims(places, -2)
+
+
+def add_table(
+    model: keras.Model, config: AlbertConfig, scope: str
+) -> tf.Variable | None:
+    """Create the table of `bucketed` in a model, if its config has buckets."""
+    if config.position_bias != "buckets":
+        return None
+    return model.add_weight(
+        name=f"{scope}/relative_attention_bias",
+        shape=[NUM_BUCKETS, config.num_attention_heads],
+        initializer=layers.truncated_normal(config.initializer_range),
+    )
+
+
+def bucketed(
+    table: tf.Tensor, positions: tf.Tensor, is_causal: bool
+) -> tf.Tensor:
+    """Return what a table has for the distances, float32 [..., N, S, S].
+
+    Args:
+        table: float32 [`NUM_BUCKETS`, N].
+        positions: int32 [S] or [B, S].
+    """
+    distances = tf.expand_dims(positions, -2) - tf.expand_dims(positions, -1)
+    known = np.arange(-MAX_DISTANCE, MAX_DISTANCE + 1)
+    numbers = tf.constant(buckets(known, is_causal), tf.int32)
+    places = tf.clip_by_value(distances, -MAX_DISTANCE, MAX_DISTANCE)
+    found = tf.gather(table, tf.gather(numbers, places + MAX_DISTANCE))
+    rank = found.shape.rank
+    return tf.transpose(found, [*range(rank - 3), rank - 1, rank - 3, rank - 2])
+
+
+def buckets(distances: np.ndarray, is_causal: bool) -> np.ndarray:
+    """Return numbers below `NUM_BUCKETS` for attended minus attending position.
+
+    Small distances have buckets of their own, larger ones share them by their
+    logarithm, from `MAX_DISTANCE` on the last.
+
+    Source: T5, Raffel et al., arXiv 1910.10683, section 2.1; the released
+    program's _relative_position_bucket.
+    """
+    count = NUM_BUCKETS if is_causal else NUM_BUCKETS // 2
+    first = np.where(distances > 0, 0 if is_causal else count, 0)
+    size = np.maximum(-distances, 0) if is_causal else np.abs(distances)
+    exact = count // 2
+    ratio = np.maximum(size, 1).astype(np.float32) / np.float32(exact)
+    share = np.log(ratio) / np.float32(np.log(MAX_DISTANCE / exact))
+    large = exact + (share * np.float32(count - exact)).astype(np.int64)
+    return first + np.where(size < exact, size, np.minimum(large, count - 1))
 
 
 def alibi(

@@ -143,6 +143,9 @@ class AlbertModel(base.BuiltModel):
         self.attentions: list[list[attention.Attention]] = []
         self.feed_forwards: list[list[feed_forward.FeedForward]] = []
         self._add_groups()
+        self.bucket_table = attention_bias.add_table(
+            self, config, f"{scope}/encoder"
+        )
         if loop_layers and len(set(self.transformer_layers)) > 1:
             raise errors.UserError(
                 "is for models whose layers share all weights. This one has "
@@ -260,7 +263,7 @@ class AlbertModel(base.BuiltModel):
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Return the output of each layer, and what the pooler reads."""
         stack = self.transformer_layers
-        biases = attention_bias.biases(self.config, inputs)
+        biases = attention_bias.biases(self.config, inputs, self.bucket_table)
         loops = self.loop_layers and seed is not None
         # The other poolings need all outputs; a loop treats all layers alike.
         computes_few = (

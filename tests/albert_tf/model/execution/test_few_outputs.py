@@ -52,6 +52,7 @@ def test_biases_are_those_of_the_attending_positions():
         ({"pooling": "pair"}, {}),
         ({"position_bias": "alibi"}, {"recompute": True}),
         ({"position_bias": "relative"}, {"recompute": True}),
+        ({"position_bias": "buckets"}, {"recompute": True}),
     ],
 )
 def test_wanted_outputs_and_gradients_are_those_of_all(changes, options):

@@ -45,6 +45,7 @@ def distance(actual, expected):
     [
         ({"position_bias": "alibi"}, serving.MOST_CONSTANT_BYTES),
         ({"position_bias": "relative"}, serving.MOST_CONSTANT_BYTES),
+        ({"position_bias": "buckets"}, serving.MOST_CONSTANT_BYTES),
         ({"num_hidden_layers": 4, "num_hidden_groups": 2}, 10**6),
         ({"share": "attention", "pooling": "pair"}, 0),
         ({"project_words_first": True, "layer_norm_eps": 0.1}, 10**6),

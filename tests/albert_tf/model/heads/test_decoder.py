@@ -45,6 +45,7 @@ def test_logits_equal_plain_numpy(small_config, training):
         {},
         {"position_bias": "alibi"},
         {"position_bias": "relative"},
+        {"position_bias": "buckets"},
         {"num_hidden_groups": 1, "share": "none"},
         {"share": "ffn"},
     ],

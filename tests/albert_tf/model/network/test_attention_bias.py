@@ -92,3 +92,30 @@ def test_the_bias_counts_before_the_softmax_of_every_layer(
     np.testing.assert_array_equal(
         biased(batch)["sequence_output"], others[1]["sequence_output"]
     )
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_distances_have_a_number_from_the_table(is_causal):
+    """A loop over heads and positions; rows of several texts, too."""
+    table = np.random.default_rng(4).normal(size=[32, 3]).astype(np.float32)
+    positions = np.array([[0, 1, 2, 0, 1], [0, 300, 20, 9, 127]])
+    found = attention_bias.bucketed(
+        tf.constant(table), tf.constant(positions), is_causal
+    )
+    for row, head, i, j in np.ndindex(2, 3, 5, 5):
+        distance = positions[row, j] - positions[row, i]
+        bucket = attention_bias.buckets(np.array([distance]), is_causal)[0]
+        assert found[row, head, i, j] == table[bucket, head]
+    alone = attention_bias.bucketed(
+        tf.constant(table), tf.constant(positions[1]), is_causal
+    )
+    np.testing.assert_array_equal(alone, found[1])
+
+
+def test_buckets_of_some_distances():
+    """By hand: up to 7 (causal: 15) tokens away each has its own."""
+    distances = np.array([0, -1, -7, -8, -128, -999, 1, 7, 128])
+    found = attention_bias.buckets(distances, is_causal=False)
+    assert found.tolist() == [0, 1, 7, 8, 15, 15, 17, 23, 31]
+    found = attention_bias.buckets(distances, is_causal=True)
+    assert found.tolist() == [0, 1, 7, 8, 31, 31, 0, 0, 0]
