@@ -10,7 +10,7 @@ from albert_tf import run_pretraining
 from albert_tf.common import preemption
 from albert_tf.finetuning import finetune
 from albert_tf.model.config import AlbertConfig
-from albert_tf.training import distribution
+from albert_tf.training import distribution, pretraining_recipe
 
 
 def test_sigterm_is_recorded_and_ends_nothing():
@@ -51,6 +51,7 @@ def test_a_run_that_does_not_train_yet_ends_at_once(
     # The first that both do.
     monkeypatch.setattr(distribution, "make_strategy", ask)
     monkeypatch.setattr(AlbertConfig, "from_json_file", lambda _: None)
+    monkeypatch.setattr(pretraining_recipe, "best_metric", lambda *_: "")
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as end:
         run(*[unittest.mock.MagicMock()] * arguments)
