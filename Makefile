@@ -83,6 +83,7 @@ test-jax: setup $(JAX)/.setup-done
 # tf2onnx takes 5 GB for a model of 90 MB.
 test-torch: $(TORCH_DONE)
 	MOST_MIB=8192 "$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py \
+	    tests/parity/test_xlnet.py tests/parity/test_t5.py \
 	    tests/parity/test_bert.py \
 	    tests/parity/test_hub_folder.py \
 	    tests/parity/test_sentence_folder.py \
