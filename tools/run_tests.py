@@ -21,8 +21,9 @@ import tempfile
 import time
 
 MOST_MIB = int(os.environ.get("MOST_MIB", 3 * 1024))  # Of one process.
-SHARING = 10  # Short files in a process.
-# They start first, so that no core waits for one of them at the end.
+SHARING = 8  # Short files in a process.
+# They take long or much memory, and start first, so that no core waits for one
+# of them at the end.
 LONG = (
     "test_answer_service.py",
     "test_base_shape.py",
@@ -30,14 +31,20 @@ LONG = (
     "test_commands.py",
     "test_create_pretraining_data.py",
     "test_export.py",
+    "test_export_depths.py",
     "test_finetune.py",
     "test_id_model.py",
     "test_original_training.py",
+    "test_passages.py",
     "test_pipeline.py",
     "test_pretraining_at_scale.py",
+    "test_race.py",
     "test_readers.py",
+    "test_run_pretraining.py",
     "test_saved_model.py",
     "test_serving_page.py",
+    "test_table_runs.py",
+    "test_task_pages.py",
     "test_train_step.py",
     "test_train_step_of_choices.py",
     "test_training_loop.py",
