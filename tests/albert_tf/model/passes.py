@@ -1,5 +1,7 @@
 """Passes through an encoder for tests: a batch, gradients, names."""
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
@@ -91,6 +93,38 @@ def assert_near(actual, expected, share=1e-5, rounding=1e-5):
     for one, other in zip(actual, expected, strict=True):
         difference = np.linalg.norm(np.subtract(one, other))
         assert difference <= share * np.linalg.norm(other) + rounding
+
+
+def assert_recomputing_changes_nothing(make_model, config, batch, output):
+    """Compare logits and gradients of training with and without it.
+
+    Args:
+        make_model: Takes the config and `recompute`.
+        output: The name of the logits.
+    """
+    config = dataclasses.replace(
+        config, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2
+    )
+    found = []
+    for recompute in (False, True):
+        model = make_model(config, recompute=recompute)
+
+        @tf.function
+        def run(model):
+            with tf.GradientTape() as tape:
+                logits = model(
+                    batch, training=True, dropout_seed=tf.constant([1, 2])
+                )[output]
+                loss = tf.reduce_sum(tf.sin(logits))
+            variables = [
+                v for v in model.trainable_variables if "pooler" not in v.name
+            ]
+            gradients = tape.gradient(loss, variables)
+            return logits, [tf.convert_to_tensor(g) for g in gradients]
+
+        found.append(run(model))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert_near(found[1][1], found[0][1])
 
 
 def count_operations(function, *types):
