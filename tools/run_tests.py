@@ -30,6 +30,7 @@ LONG = (
     "test_bert.py",
     "test_commands.py",
     "test_create_pretraining_data.py",
+    "test_encoder_pages.py",
     "test_export.py",
     "test_export_depths.py",
     "test_finetune.py",
